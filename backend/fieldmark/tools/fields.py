@@ -1,20 +1,17 @@
-"""What tools that write fields have in common: paths, refusals, and what they say of a write."""
+"""What tools that write fields have in common: paths, and what they say of a write."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import Field, JsonValue
 
 from fieldmark.domain import paths
 from fieldmark.domain.events import ChangedEvent, ChangedField
-from fieldmark.errors import AtPaths, Invalid, NotFound
 from fieldmark.services.extractions import WrittenFields
 from fieldmark.tools.context import RunContext
-from fieldmark.tools.errors import ModelRetry, ToolFailed
 from fieldmark.tools.toolset import MAX_RESULT_BYTES, ToolResult
 
 FieldPath = Annotated[
@@ -25,25 +22,6 @@ FieldPath = Annotated[
         description='Where the field stands: vendor.name, items[2].price, or ["a.b"].c for keys with dots.',
     ),
 ]
-
-
-@contextmanager
-def as_refusals() -> Generator[None]:
-    """What a service refuses, as a tool does."""
-    try:
-        yield
-    except AtPaths as error:
-        raise ModelRetry(str(error), error.code, fitting({"paths": list(error.paths)})) from None
-    except Invalid as error:
-        raise ModelRetry(str(error), error.code) from None
-    except NotFound as error:
-        raise ToolFailed(str(error), error.code) from None
-
-
-def parsed_path(path: str) -> paths.Path:
-    """The path of a tool's argument. Raises ModelRetry."""
-    with as_refusals():
-        return paths.parse(path)
 
 
 def told(context: RunContext[Any], written: WrittenFields, stands: dict[str, JsonValue]) -> ToolResult:

@@ -21,15 +21,29 @@ from pydantic import JsonValue
 from fieldmark.db.pool import Connection
 from fieldmark.domain.attempts import again_while_stale, once
 from fieldmark.domain.statuses import CallStatus
-from fieldmark.errors import Conflict, Fenced, FieldmarkError, Invalid, NotFound, QueueFull, TooLarge
+from fieldmark.errors import (
+    AtPaths,
+    Conflict,
+    Fenced,
+    FieldmarkError,
+    Invalid,
+    NameTaken,
+    NotFound,
+    QueueFull,
+    TooLarge,
+    VersionChanged,
+)
 from fieldmark.stores import runs, tool_calls
 from fieldmark.stores.tool_calls import Claimed
 from fieldmark.tools.context import RunContext
-from fieldmark.tools.errors import ModelRetry, ToolFailed, ToolRefusal
+from fieldmark.tools.errors import ToolFailed, ToolRefusal
+from fieldmark.tools.fields import fitting
 from fieldmark.tools.toolset import RunsStarted, Tool, ToolEffect, ToolInput, ToolResult, Toolset, hash_of, model_text
 
 log = structlog.get_logger()
 
+REFUSALS = (ToolRefusal, Invalid, TooLarge, NotFound, Conflict, QueueFull)
+"""What `refused` has words for."""
 _NOT_AGAIN = "This cannot be mended by calling again."
 
 
@@ -168,14 +182,16 @@ async def collect(context: RunContext[Any], toolset: Toolset, call: tool_calls.C
 
 
 def refused(error: Exception) -> ToolOutcome:
-    """What a tool's exception comes to. Raises it again if it must end the run."""
+    """What the model is told of an error that a tool or a service raised. Raises again one that must end the run."""
     match error:
-        case ModelRetry():
-            return ToolOutcome(error.text, error.code, error.data, is_error=True)
         case ToolFailed():
             return ToolOutcome(f"{error.text} {_NOT_AGAIN}", error.code, error.data, is_error=True)
-        case ToolRefusal() | Invalid() | TooLarge():
-            return ToolOutcome(str(error), getattr(error, "code", "invalid"), is_error=True)
+        case ToolRefusal():
+            return ToolOutcome(error.text, error.code, error.data, is_error=True)
+        case AtPaths():
+            return ToolOutcome(str(error), error.code, fitting({"paths": list(error.paths)}), is_error=True)
+        case Invalid() | TooLarge() | NameTaken() | VersionChanged():
+            return ToolOutcome(str(error), error.code, is_error=True)
         case Fenced():
             raise error
         case NotFound() | Conflict() | QueueFull():

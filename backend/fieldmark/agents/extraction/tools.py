@@ -35,11 +35,9 @@ from fieldmark.tools.context import RunContext
 from fieldmark.tools.errors import ModelRetry, ToolFailed
 from fieldmark.tools.fields import (
     FieldPath,
-    as_refusals,
     cut,
     fitting,
     outline,
-    parsed_path,
     reopened,
     short,
     stays,
@@ -140,11 +138,10 @@ class _PreparedFields:
 
 
 async def _get_current_extraction(conn: Connection, context: Context, args: GetCurrentExtraction) -> ToolResult:
-    with as_refusals():
-        row = await extractions.get(conn, context.deps.extraction_id)
+    row = await extractions.get(conn, context.deps.extraction_id)
     if args.path is None:
         return current_extraction(row)
-    found = value_at(row.extracted_fields, parsed_path(args.path))
+    found = value_at(row.extracted_fields, paths.parse(args.path))
     if isinstance(found, Nothing):
         raise ModelRetry(f"Nothing stands at path {args.path}.", "nothing_there")
     text = json.dumps(found, ensure_ascii=False)
@@ -178,16 +175,14 @@ def current_extraction(row: ExtractionRow) -> ToolResult:
 
 async def _identify_document(conn: Connection, context: Context, args: IdentifyDocument) -> ToolResult:
     await _refuse_once_completed(conn, context)
-    with as_refusals():
-        author = _author(context)
-        stored = await extractions.identify(conn, context.deps.extraction_id, args.document_type, author)
+    author = _author(context)
+    stored = await extractions.identify(conn, context.deps.extraction_id, args.document_type, author)
     return ToolResult(f"The document type is now {stored.value!r}.", "identified", {"document_type": stored.value})
 
 
 async def _preview_type(conn: Connection, context: Context, args: IdentifyDocument) -> Preview:
-    with as_refusals():
-        author = _author(context)
-        return await extractions.preview_type(conn, context.deps.extraction_id, args.document_type, author)
+    author = _author(context)
+    return await extractions.preview_type(conn, context.deps.extraction_id, args.document_type, author)
 
 
 def _fields_write(args: ExtractFields) -> FieldsWrite:
@@ -221,7 +216,7 @@ async def _preview_fields(conn: Connection, context: Context, args: ExtractField
 
 
 def _field_write(args: UpdateField) -> FieldWrite:
-    path = parsed_path(args.path)
+    path = paths.parse(args.path)
     return FieldWrite(path, args.value, {paths.name(path): Claim(args.quote, None, args.confidence)})
 
 
@@ -252,7 +247,7 @@ async def _preview_field(conn: Connection, context: Context, args: UpdateField) 
 
 
 async def _prepare_removal(context: Context, args: RemoveField) -> PreparedWrite:
-    return await _prepared(context, FieldRemoval(parsed_path(args.path)))
+    return await _prepared(context, FieldRemoval(paths.parse(args.path)))
 
 
 async def _remove_field(conn: Connection, context: Context, prepared: PreparedWrite) -> ToolResult:
@@ -279,13 +274,12 @@ async def _remove_field(conn: Connection, context: Context, prepared: PreparedWr
 
 
 async def _preview_removal(conn: Connection, context: Context, args: RemoveField) -> Preview:
-    return await _preview(conn, context, FieldRemoval(parsed_path(args.path)))
+    return await _preview(conn, context, FieldRemoval(paths.parse(args.path)))
 
 
 async def _complete_extraction(conn: Connection, context: Context, args: CompleteExtraction) -> ToolResult:
-    with as_refusals():
-        row = await extractions.get_locked(conn, context.deps.extraction_id)
-        found = await extractions.incomplete(row)
+    row = await extractions.get_locked(conn, context.deps.extraction_id)
+    found = await extractions.incomplete(row)
     if unread := await _asks_for_pages(conn, context):
         data: dict[str, JsonValue] = {"pages": list(unread)}
         data |= {"paths": list(extractions.names_of(found))} if found else {}
@@ -296,8 +290,7 @@ async def _complete_extraction(conn: Connection, context: Context, args: Complet
             "unread_pages",
             fitting(data),
         )
-    with as_refusals():
-        stored = await extractions.complete(conn, row.id, _author(context), found)
+    stored = await extractions.complete(conn, row.id, _author(context), found)
     text, data = f"The extraction is {stored.value}. Version {stored.version}.", dict[str, JsonValue]()
     warnings = [one for one in await documents.warnings(conn, row.document_id) if one.is_about_reading]
     if warnings:
@@ -317,8 +310,7 @@ async def _asks_for_pages(conn: Connection, context: Context) -> list[int]:
 
 
 async def _preview_completion(conn: Connection, context: Context, args: CompleteExtraction) -> Preview:
-    with as_refusals():
-        return await extractions.preview_completion(conn, context.deps.extraction_id)
+    return await extractions.preview_completion(conn, context.deps.extraction_id)
 
 
 # What they share ------------------------------------------------------------------------------------------------------
@@ -331,21 +323,19 @@ def _author(context: Context) -> Author:
 
 
 async def _prepared(context: Context, write: Write) -> PreparedWrite:
-    with as_refusals():
-        return await extractions.prepare_write(
-            context.database,
-            context.scope,
-            context.indexes,
-            context.deps.extraction_id,
-            write,
-            _author(context),
-        )
+    return await extractions.prepare_write(
+        context.database,
+        context.scope,
+        context.indexes,
+        context.deps.extraction_id,
+        write,
+        _author(context),
+    )
 
 
 async def _apply(conn: Connection, context: Context, prepared: PreparedWrite) -> WrittenFields:
     await _refuse_once_completed(conn, context)
-    with as_refusals():
-        return await extractions.apply(conn, prepared)
+    return await extractions.apply(conn, prepared)
 
 
 def _below(argument: str, at: paths.Path, leaves: Sequence[WrittenLeaf]) -> list[WrittenLeaf]:
@@ -368,8 +358,7 @@ async def _foreseen(
 
 
 async def _preview(conn: Connection, context: Context, write: Write) -> Preview:
-    with as_refusals():
-        return await extractions.preview(conn, context.deps.extraction_id, write, _author(context))
+    return await extractions.preview(conn, context.deps.extraction_id, write, _author(context))
 
 
 async def _refuse_once_completed(conn: Connection, context: Context) -> None:
@@ -384,7 +373,7 @@ def _claims(fields: dict[str, JsonValue], *given: dict[str, Claim]) -> dict[str,
     """What the model says, by canonical path names; ModelRetry for a path at which `fields` has no value."""
     claims: dict[str, Claim] = {}
     for key, claim in (item for one in given for item in one.items()):
-        path = parsed_path(key)
+        path = paths.parse(key)
         if isinstance(value_at(fields, path), Nothing):
             raise ModelRetry(f"confidences or evidence names {key[:200]}, but fields holds no value there.")
         name = paths.name(path)

@@ -27,8 +27,8 @@ from fieldmark.runs.events.approvals import Changed, approval_event
 from fieldmark.stores import runs, tool_calls
 from fieldmark.stores.tool_calls import CallRow
 from fieldmark.tools.context import RunContext
-from fieldmark.tools.errors import ModelRetry, ToolRefusal
-from fieldmark.tools.ledger import Prepared, ToolOutcome, prepare, run_call
+from fieldmark.tools.errors import ModelRetry
+from fieldmark.tools.ledger import REFUSALS, Prepared, ToolOutcome, prepare, refused, run_call
 from fieldmark.tools.toolset import Answer, Tool, ToolEffect, Toolset, hash_of
 
 log = structlog.get_logger()
@@ -213,8 +213,9 @@ class PermissionHook:
             if tool.check is not None:
                 await tool.check(self._context, args)
             await self._ask(tool, call_id, arguments, args)
-        except ToolRefusal as refusal:  # nothing that could be shown: the person need not be asked
-            return await self._refuse(name, call_id, arguments, refusal.text, refusal.code, refusal.data)
+        except REFUSALS as error:  # nothing that could be shown: the person need not be asked
+            refusal = refused(error)
+            return await self._refuse(name, call_id, arguments, refusal.sentence, refusal.code, refusal.data)
         if not await self._waiting.may_wait() or await self._waiting.until_decided() is not RunStatus.RUNNING:
             return Verdict("defer")
         self.decided.add(call_id)

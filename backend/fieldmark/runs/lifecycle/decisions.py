@@ -40,8 +40,8 @@ from fieldmark.stores import runs, tool_calls
 from fieldmark.stores.runs import RunRow
 from fieldmark.stores.tool_calls import CallRow
 from fieldmark.tools.context import RunContext
-from fieldmark.tools.errors import ModelRetry, ToolRefusal
-from fieldmark.tools.ledger import Prepared, ToolOutcome, perform, prepare, refused
+from fieldmark.tools.errors import ModelRetry
+from fieldmark.tools.ledger import REFUSALS, Prepared, ToolOutcome, perform, prepare, refused
 from fieldmark.tools.toolset import Tool, ToolEffect, hash_of
 
 
@@ -235,13 +235,13 @@ async def _check_target(
     toolset = AGENTS[context.run.agent].toolset
     try:
         now = await tool.preview(conn, context, toolset.check(call.tool, call.arguments))
-    except ToolRefusal as fault:  # nothing stands there any more
-        now = Preview((), fault.text)
+    except REFUSALS as error:  # nothing stands there any more
+        now = Preview((), refused(error).sentence)
     if now.target_hash != call.target_hash:
         raise _Moved(now)
     if edited is None or now.version == call.target_version:
         return
-    with contextlib.suppress(ToolRefusal):  # what cannot be done is refused when it is tried
+    with contextlib.suppress(*REFUSALS):  # what cannot be done is refused when it is tried
         chosen = await tool.preview(conn, context, toolset.check(call.tool, edited))
         if not now.covers(chosen):
             raise _Moved(now, chosen)

@@ -16,7 +16,6 @@ from fieldmark.agents.document.tools.shared import (
     Name,
     PartOfName,
     listed,
-    mendable,
     referred,
     tag_named,
     tags_named,
@@ -30,7 +29,6 @@ from fieldmark.stores.documents import DocumentFilter
 from fieldmark.stores.rows import DocumentRow
 from fieldmark.tools.documents import read_pages
 from fieldmark.tools.errors import ToolFailed
-from fieldmark.tools.fields import as_refusals
 from fieldmark.tools.toolset import Tool, ToolEffect, ToolInput, ToolResult
 
 Names = Annotated[list[Name], Field(max_length=50, description="Names of tags that there are.")]
@@ -81,15 +79,13 @@ async def _given(conn: Connection, context: Context, document_id: UUID | None) -
             "mentions.",
             "not_given",
         )
-    with as_refusals():
-        return await documents.get(conn, wanted)
+    return await documents.get(conn, wanted)
 
 
 async def _list(conn: Connection, context: Context, args: ListDocuments) -> ToolResult:
     tag = None if args.tag is None else await tag_named(conn, context, args.tag)
     wanted = DocumentFilter(name=args.name, tag_id=None if tag is None else tag.id)
-    with as_refusals():
-        page = await documents.list_page(conn, context.scope, limit=A_PAGE, before=args.before, wanted=wanted)
+    page = await documents.list_page(conn, context.scope, limit=A_PAGE, before=args.before, wanted=wanted)
     on = await tags.of_documents(conn, [row.id for row in page.items])
     items: list[JsonValue] = []
     for row in page.items:
@@ -109,11 +105,10 @@ async def _update(conn: Connection, context: Context, args: UpdateDocument) -> T
     row = await _given(conn, context, args.document_id)
     add = await tags_named(conn, context, args.add_tags or [])
     remove = await tags_named(conn, context, args.remove_tags or [])
-    async with mendable(conn):
-        if args.name is not None:
-            await documents.rename(conn, row.id, args.name)
-        if add or remove:
-            await tags.set_of_document(conn, row.id, add=add, remove=remove)
+    if args.name is not None:
+        await documents.rename(conn, row.id, args.name)
+    if add or remove:
+        await tags.set_of_document(conn, row.id, add=add, remove=remove)
     data: dict[str, JsonValue] = {
         "document_id": str(row.id),
         "name": (await documents.get(conn, row.id)).filename,
@@ -143,8 +138,7 @@ async def _preview_change(conn: Connection, context: Context, args: UpdateDocume
 
 async def _delete(conn: Connection, context: Context, args: DeleteDocument) -> ToolResult:
     row = await _deletable(conn, context, args)
-    async with mendable(conn):
-        await document_rows.remove(conn, row.id)  # its file goes by the trigger's queue
+    await document_rows.remove(conn, row.id)  # its file goes by the trigger's queue
     data: dict[str, JsonValue] = {"document_id": str(row.id), "name": row.filename}
     return ToolResult("The document is deleted.", "document_deleted", data)
 

@@ -12,6 +12,7 @@ from fieldmark.agents.document.state import recall, remember
 from fieldmark.agents.document.tools import prompts as prompt_tools
 from fieldmark.agents.document.tools.shared import ROOM, Context, size
 from fieldmark.db.pool import Connection
+from fieldmark.domain import paths
 from fieldmark.domain.changes import Change, Preview
 from fieldmark.domain.fields import Nothing, value_at
 from fieldmark.domain.json_values import as_object
@@ -22,7 +23,7 @@ from fieldmark.stores import extractions as extraction_rows
 from fieldmark.stores.rows import ExtractionRow, PromptRow, SchemaRow
 from fieldmark.stores.runs import RunRow, Subject
 from fieldmark.tools.errors import ModelRetry, ToolFailed
-from fieldmark.tools.fields import FieldPath, as_refusals, cut, outline, parsed_path, told
+from fieldmark.tools.fields import FieldPath, cut, outline, told
 from fieldmark.tools.toolset import RunsStarted, Tool, ToolEffect, ToolInput, ToolResult
 
 _EXTRACT = "extract"
@@ -185,11 +186,10 @@ async def _get_result(conn: Connection, context: Context, args: GetExtractionRes
         if found is None:
             raise ModelRetry("Nothing was extracted from this document with that version.", "no_extraction")
         extraction_id = found
-    with as_refusals():
-        row = await extractions.get(conn, extraction_id)
+    row = await extractions.get(conn, extraction_id)
     if args.path is None:
         return _shown("What is extracted.", "ok", row)
-    stands = value_at(row.extracted_fields, parsed_path(args.path))
+    stands = value_at(row.extracted_fields, paths.parse(args.path))
     if isinstance(stands, Nothing):
         raise ModelRetry(f"Nothing stands at path {args.path}.", "nothing_there")
     if size(stands) > ROOM:
@@ -205,22 +205,20 @@ def _author(context: Context) -> Author:
 
 
 def _write(args: UpdateExtractionField) -> FieldWrite:
-    return FieldWrite(parsed_path(args.path), args.value)
+    return FieldWrite(paths.parse(args.path), args.value)
 
 
 async def _prepare_field(context: Context, args: UpdateExtractionField) -> PreparedWrite:
     write = _write(args)
     async with context.database.as_user(context.scope) as conn:
         extraction_id = await _extraction_of(conn, context)
-    with as_refusals():
-        return await extractions.prepare_write(
-            context.database, context.scope, context.indexes, extraction_id, write, _author(context)
-        )
+    return await extractions.prepare_write(
+        context.database, context.scope, context.indexes, extraction_id, write, _author(context)
+    )
 
 
 async def _update_field(conn: Connection, context: Context, prepared: PreparedWrite) -> ToolResult:
-    with as_refusals():
-        written = await extractions.apply(conn, prepared)
+    written = await extractions.apply(conn, prepared)
     written = await _closed_again(conn, prepared, written)
     await remember(conn, context, extraction_id=prepared.row.id)
     result = told(context, replace(written, reopened=False), {str(written.stored.path): written.stored.value})
@@ -244,8 +242,7 @@ async def _closed_again(conn: Connection, prepared: PreparedWrite, written: Writ
 
 async def _preview_field(conn: Connection, context: Context, args: UpdateExtractionField) -> Preview:
     extraction_id = await _extraction_of(conn, context)
-    with as_refusals():
-        preview = await extractions.preview(conn, extraction_id, _write(args), _author(context))
+    preview = await extractions.preview(conn, extraction_id, _write(args), _author(context))
     target = preview.target if isinstance(preview.target, dict) else {}
     return replace(preview, target={**target, "extraction": str(extraction_id)})
 

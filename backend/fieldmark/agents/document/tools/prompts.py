@@ -16,7 +16,6 @@ from fieldmark.agents.document.tools.shared import (
     Name,
     PartOfName,
     listed,
-    mendable,
     of_prompt,
     referred,
     size,
@@ -30,7 +29,6 @@ from fieldmark.stores import tags
 from fieldmark.stores.prompts import PromptText
 from fieldmark.stores.rows import PromptRow
 from fieldmark.tools.errors import ModelRetry
-from fieldmark.tools.fields import as_refusals
 from fieldmark.tools.toolset import Tool, ToolEffect, ToolInput, ToolResult
 
 Content = Annotated[
@@ -93,8 +91,7 @@ async def version_of(conn: Connection, context: Context, revid: UUID | None) -> 
     revid = revid or (await recall(conn, context)).prompt_revid
     if revid is None:
         raise ModelRetry("This conversation has no prompt yet: name one of list_prompts, or make one.", "no_prompt")
-    with as_refusals():
-        return await prompts.get_version(conn, revid)
+    return await prompts.get_version(conn, revid)
 
 
 async def _get(conn: Connection, context: Context, args: GetPrompt) -> ToolResult:
@@ -115,8 +112,7 @@ async def _names_of(conn: Connection, tag_ids: list[UUID]) -> list[str]:
 
 
 async def _list(conn: Connection, context: Context, args: ListPrompts) -> ToolResult:
-    with as_refusals():
-        page = await prompts.list_page(conn, context.scope, name=args.name, limit=A_PAGE, before=args.before)
+    page = await prompts.list_page(conn, context.scope, name=args.name, limit=A_PAGE, before=args.before)
     return listed("prompts", [of_prompt(row) for row in page.items], page.next)
 
 
@@ -138,8 +134,7 @@ async def _schema_of(conn: Connection, revid: UUID | None) -> UUID | None:
     """The schema of a version. Raises ToolFailed for none, ModelRetry for one that is deleted."""
     if revid is None:
         return None
-    with as_refusals():
-        row = await schemas.get_version(conn, revid)
+    row = await schemas.get_version(conn, revid)
     if row.is_deleted:
         raise ModelRetry("The schema is deleted.", "deleted")
     return row.id
@@ -147,8 +142,7 @@ async def _schema_of(conn: Connection, revid: UUID | None) -> UUID | None:
 
 async def _create(conn: Connection, context: Context, args: CreatePrompt) -> ToolResult:
     text = await _text_of_new(conn, context, args)
-    async with mendable(conn):
-        row = await prompts.create(conn, context.scope, text)
+    row = await prompts.create(conn, context.scope, text)
     await _work_with(conn, context, row)
     return ToolResult("The prompt is made, version 1.", "prompt_created", of_prompt(row))
 
@@ -210,8 +204,7 @@ async def _text_after(conn: Connection, context: Context, row: PromptRow, args: 
 async def _update(conn: Connection, context: Context, args: UpdatePrompt) -> ToolResult:
     row = await _latest(conn, context, args.prompt_revid)
     text = await _text_after(conn, context, row, args)
-    async with mendable(conn):
-        changed = await prompts.update(conn, row.id, text, revid=row.prompt_revid)
+    changed = await prompts.update(conn, row.id, text, revid=row.prompt_revid)
     await _work_with(conn, context, changed)
     if changed.prompt_revid == row.prompt_revid:
         return ToolResult("Nothing changes: it stands so already.", "unchanged", of_prompt(changed))
@@ -250,8 +243,7 @@ async def _preview_change(conn: Connection, context: Context, args: UpdatePrompt
 
 async def _delete(conn: Connection, context: Context, args: DeletePrompt) -> ToolResult:
     row = await version_of(conn, context, args.prompt_revid)
-    async with mendable(conn):
-        extractions = await prompts.remove(conn, row.id)
+    extractions = await prompts.remove(conn, row.id)
     revid = (await recall(conn, context)).prompt_revid
     if revid is not None and (await prompts.get_version(conn, revid)).id == row.id:
         await remember(conn, context, prompt_revid=None)

@@ -15,7 +15,6 @@ from fieldmark.agents.document.tools.shared import (
     Name,
     PartOfName,
     listed,
-    mendable,
     of_schema,
     referred,
     size,
@@ -31,7 +30,7 @@ from fieldmark.stores import prompts as prompt_rows
 from fieldmark.stores import schemas as schema_rows
 from fieldmark.stores.rows import SchemaRow
 from fieldmark.tools.errors import ModelRetry
-from fieldmark.tools.fields import as_refusals, cut
+from fieldmark.tools.fields import cut
 from fieldmark.tools.toolset import Tool, ToolEffect, ToolInput, ToolResult
 
 _MOST_TOLD = 50
@@ -96,8 +95,7 @@ async def version_of(conn: Connection, context: Context, revid: UUID | None) -> 
     revid = revid or (await recall(conn, context)).schema_revid
     if revid is None:
         raise ModelRetry("This conversation has no schema yet: name one of list_schemas, or make one.", "no_schema")
-    with as_refusals():
-        return await schemas.get_version(conn, revid)
+    return await schemas.get_version(conn, revid)
 
 
 async def _get(conn: Connection, context: Context, args: GetSchema) -> ToolResult:
@@ -112,8 +110,7 @@ async def _get(conn: Connection, context: Context, args: GetSchema) -> ToolResul
 
 
 async def _list(conn: Connection, context: Context, args: ListSchemas) -> ToolResult:
-    with as_refusals():
-        page = await schemas.list_page(conn, context.scope, name=args.name, limit=A_PAGE, before=args.before)
+    page = await schemas.list_page(conn, context.scope, name=args.name, limit=A_PAGE, before=args.before)
     return listed("schemas", [of_schema(row) for row in page.items], page.next)
 
 
@@ -149,8 +146,7 @@ async def _judged(context: Context, args: ValidateAgainstSchema) -> ToolResult:
     async with context.database.as_user(context.scope) as conn:
         row = await version_of(conn, context, args.schema_revid)
     assert row.schema is not None  # a version has one
-    with as_refusals():
-        found = await schemas.judge(context.scope.org_id, row.schema, args.fields)
+    found = await schemas.judge(context.scope.org_id, row.schema, args.fields)
     data = of_schema(row)
     if not found:
         return ToolResult("The fields follow the schema.", "valid", data)
@@ -169,8 +165,7 @@ async def _check_new(context: Context, args: CreateSchema) -> None:
 
 
 async def _create(conn: Connection, context: Context, args: CreateSchema) -> ToolResult:
-    async with mendable(conn):
-        row = await schemas.create(conn, context.scope, args.name, args.json_schema)
+    row = await schemas.create(conn, context.scope, args.name, args.json_schema)
     # A prompt of another schema is none for this one.
     await remember(conn, context, schema_revid=row.schema_revid, prompt_revid=None)
     return ToolResult("The schema is made, version 1.", "schema_created", of_schema(row))
@@ -196,8 +191,7 @@ async def _check_change(context: Context, args: UpdateSchema) -> None:
 
 async def _update(conn: Connection, context: Context, args: UpdateSchema) -> ToolResult:
     row = await _latest(conn, context, args.schema_revid)
-    async with mendable(conn):
-        changed = await schemas.update(conn, row.id, name=args.name, schema=args.json_schema, revid=row.schema_revid)
+    changed = await schemas.update(conn, row.id, name=args.name, schema=args.json_schema, revid=row.schema_revid)
     await remember(conn, context, schema_revid=changed.schema_revid, **await _prompt_that_stays(conn, context, row.id))
     if changed.schema_revid == row.schema_revid:
         return ToolResult("Nothing changes: it stands so already.", "unchanged", of_schema(changed))
@@ -238,8 +232,7 @@ async def _latest(conn: Connection, context: Context, revid: UUID | None) -> Sch
 
 async def _delete(conn: Connection, context: Context, args: DeleteSchema) -> ToolResult:
     row = await version_of(conn, context, args.schema_revid)
-    async with mendable(conn):
-        kept = await schemas.remove(conn, row.id)
+    kept = await schemas.remove(conn, row.id)
     state = await recall(conn, context)
     if state.schema_revid is not None and await _is_of(conn, state.schema_revid, row.id):
         await remember(conn, context, schema_revid=None)

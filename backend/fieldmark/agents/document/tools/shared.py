@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from typing import Annotated, Final, TypeAlias
 from uuid import UUID
 
 from pydantic import AfterValidator, Field, JsonValue
 
 from fieldmark.agents.document.deps import DocumentDeps
-from fieldmark.db.pool import Connection, savepoint
+from fieldmark.db.pool import Connection
 from fieldmark.domain.names import problem_with_name
-from fieldmark.errors import Invalid, NameTaken, NotFound, TooMany, VersionChanged
 from fieldmark.services.paging import MAX_CURSOR_CHARACTERS
 from fieldmark.stores import tags
 from fieldmark.stores.rows import PromptRow, SchemaRow, TagRow
 from fieldmark.tools.context import RunContext
-from fieldmark.tools.errors import ModelRetry, ToolFailed
+from fieldmark.tools.errors import ModelRetry
 from fieldmark.tools.fields import cut
 from fieldmark.tools.toolset import ToolResult
 
@@ -41,18 +39,6 @@ PartOfName = Annotated[str, Field(min_length=1, max_length=200, description="A p
 Before = Annotated[
     str, Field(min_length=1, max_length=MAX_CURSOR_CHARACTERS, description="`next` of the list before, to go on.")
 ]
-
-
-@asynccontextmanager
-async def mendable(conn: Connection) -> AsyncGenerator[None]:
-    """What the database or a service refuses of a write, as a tool does: most of it with other arguments goes."""
-    try:
-        async with savepoint(conn):
-            yield
-    except (NameTaken, VersionChanged, Invalid) as error:
-        raise ModelRetry(str(error), error.code) from None
-    except (NotFound, TooMany) as error:
-        raise ToolFailed(str(error), error.code) from None
 
 
 def listed(what: str, items: Sequence[JsonValue], goes_on: str | None) -> ToolResult:

@@ -13,7 +13,6 @@ from fieldmark.agents.document.tools.shared import (
     Name,
     PartOfName,
     listed,
-    mendable,
     of_tag,
     referred,
     tag_named,
@@ -24,7 +23,6 @@ from fieldmark.services import tags
 from fieldmark.stores import tags as tag_rows
 from fieldmark.stores.rows import TagRow
 from fieldmark.tools.errors import ModelRetry
-from fieldmark.tools.fields import as_refusals
 from fieldmark.tools.toolset import Tool, ToolEffect, ToolInput, ToolResult
 
 Colour = Annotated[str, Field(pattern="^#[0-9a-fA-F]{6}$", description="As #1e90ff.")]
@@ -71,14 +69,12 @@ async def _get(conn: Connection, context: Context, args: GetTag) -> ToolResult:
 
 
 async def _list(conn: Connection, context: Context, args: ListTags) -> ToolResult:
-    with as_refusals():
-        page = await tags.list_page(conn, context.scope, name=args.name, limit=A_PAGE, before=args.before)
+    page = await tags.list_page(conn, context.scope, name=args.name, limit=A_PAGE, before=args.before)
     return listed("tags", [of_tag(row) for row in page.items], page.next)
 
 
 async def _create(conn: Connection, context: Context, args: CreateTag) -> ToolResult:
-    async with mendable(conn):
-        row = await tags.create(conn, context.scope, args.name, args.colour or tags.GREY)
+    row = await tags.create(conn, context.scope, args.name, args.colour or tags.GREY)
     return ToolResult("The tag is made.", "tag_created", of_tag(row))
 
 
@@ -97,8 +93,7 @@ async def _refuse_taken(conn: Connection, context: Context, name: str, but: TagR
 
 async def _update(conn: Connection, context: Context, args: UpdateTag) -> ToolResult:
     row = await tag_named(conn, context, args.tag)
-    async with mendable(conn):
-        changed = await tags.update(conn, row.id, name=args.name, colour=args.colour)
+    changed = await tags.update(conn, row.id, name=args.name, colour=args.colour)
     return ToolResult("The tag is changed.", "tag_updated", of_tag(changed))
 
 
@@ -119,8 +114,7 @@ def _target(row: TagRow) -> JsonValue:
 
 async def _delete(conn: Connection, context: Context, args: DeleteTag) -> ToolResult:
     row = await tag_named(conn, context, args.tag)
-    async with mendable(conn):
-        found = await tags.remove(conn, row.id)
+    found = await tags.remove(conn, row.id)
     data: dict[str, JsonValue] = {**of_tag(row), "documents": found.documents, "prompts": found.prompts}
     return ToolResult("The tag is deleted.", "tag_deleted", data)
 
