@@ -157,9 +157,8 @@ grant select, update (role) on public.memberships to authenticated;
 create table public.api_keys (
   id uuid primary key default private.new_id(),
   org_id uuid not null references public.organisations (id) on delete cascade,
-  -- The person who made it, also through another key. It ends with that key, and with this person's membership.
+  -- The person who made it. It ends with this person's membership.
   created_by uuid not null,
-  parent_id uuid,
   created_at timestamptz not null default now(),
   name text not null check (char_length(name) between 1 and 200),
   -- How it begins, to find it by; and the SHA-256 of the whole, which is kept nowhere.
@@ -170,15 +169,12 @@ create table public.api_keys (
   -- To the minute.
   last_used_at timestamptz,
   revoked_at timestamptz,
-  revoked_by uuid,
-  unique (id, org_id),
-  foreign key (parent_id, org_id) references public.api_keys (id, org_id) on delete cascade
+  revoked_by uuid
 );
 create index api_keys_org_id on public.api_keys (org_id, created_at desc, id desc);
-create index api_keys_parent_id on public.api_keys (parent_id);
 select private.protect_table('public.api_keys');
 grant select (
-  id, org_id, created_by, parent_id, created_at, name, prefix, scopes, expires_at, last_used_at, revoked_at, revoked_by
+  id, org_id, created_by, created_at, name, prefix, scopes, expires_at, last_used_at, revoked_at, revoked_by
 ) on public.api_keys to authenticated;
 
 -- Who acts in an organisation, and as what: its members, and the keys of members. What a key may is told by its scopes, which
@@ -358,11 +354,16 @@ create policy "members see their own keys, owners all" on public.api_keys
 
 -- An organisation keeps an owner, also when two leave at the same moment: the second waits for the row of the
 -- organisation, and then sees that the first has left. (One that is given up has nobody left, and neither has one whose
--- last owner's account was deleted.) With who goes, their keys end.
+-- last owner's account was deleted.) Whoever goes, or becomes a viewer, has
+-- their open runs cancelled; with who goes, their keys end.
 create function private.keep_owner() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
+  -- First, because a run that ends takes the lock of its own row before that of the organisation.
+  if tg_op = 'DELETE' or (new.role = 'viewer' and old.role <> 'viewer') then
+    perform private.cancel_runs_of(old.org_id, old.user_id, 'Its user may write in the organisation no longer.');
+  end if;
   if old.role = 'owner' and (tg_op = 'DELETE' or new.role <> 'owner') then
     perform from public.organisations where id = old.org_id for no key update;
     if found and exists (select from auth.users where id = old.user_id)
@@ -412,8 +413,8 @@ grant execute on function public.remove_member(uuid, uuid) to authenticated;
 -- Keys for machines: made and shown once, found by their hash at each request, revoked at once. Their table stands in
 -- organisations.sql, because policies ask it.
 
--- Makes a key of an organisation and answers it, which nothing can do again: {"id", "key"}. A key makes only keys that can
--- do no more than itself and end with it. An organisation has 200 at the most that are not revoked.
+-- Makes a key of an organisation and answers it, which nothing can do again: {"id", "key"}. Only a person makes keys. An
+-- organisation has 200 at the most that are not revoked.
 create function public.create_api_key(
   p_org_id uuid, p_name text, p_scopes text[], p_expires_at timestamptz default null
 ) returns jsonb
@@ -422,16 +423,13 @@ as $$
 declare
   v_scopes text[] := array(select distinct scope from unnest(p_scopes) as scope order by scope);
   v_unknown text;
-  v_parent public.api_keys;
   v_prefix text := 'fm_' || left(replace(gen_random_uuid()::text, '-', ''), 8);
   -- 256 bits of three random numbers of 122 bits each.
   v_key text := v_prefix || '_' || encode(
     sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())), 'hex');
   v_id uuid;
 begin
-  if auth.uid() is null then
-    raise exception 'Nobody is signed in.' using errcode = 'PT401';
-  end if;
+  perform private.this_person();
   -- Whoever is removed at the same moment is removed before this, or with the key that it makes.
   perform from public.organisations
   where id = p_org_id and id in (select private.my_org_ids()) for no key update;
@@ -454,26 +452,17 @@ begin
   elsif p_expires_at <= now() then
     raise exception 'The key would have expired already.' using errcode = 'PT422';
   end if;
-  select * into v_parent from public.api_keys where id = auth.uid();
-  if found and not (v_scopes <@ v_parent.scopes) then
-    raise exception 'A key cannot make one with scopes that it does not have.'
-      using errcode = 'PT403', detail = 'scope_missing';
-  elsif found and v_parent.expires_at is not null and coalesce(p_expires_at > v_parent.expires_at, true) then
-    raise exception 'A key cannot make one that outlives it.' using errcode = 'PT422';
-  end if;
   if (select count(*) from public.api_keys where org_id = p_org_id and revoked_at is null) >= 200 then
     raise exception 'The organisation has 200 keys already: revoke one that nobody needs.'
       using errcode = 'PT409', detail = 'too_many';
   end if;
-  insert into public.api_keys (org_id, created_by, parent_id, name, prefix, hash, scopes, expires_at)
-  values (
-    p_org_id, private.person_of(auth.uid()), v_parent.id, p_name, v_prefix, sha256(convert_to(v_key, 'UTF8')), v_scopes,
-    p_expires_at)
+  insert into public.api_keys (org_id, created_by, name, prefix, hash, scopes, expires_at)
+  values (p_org_id, auth.uid(), p_name, v_prefix, sha256(convert_to(v_key, 'UTF8')), v_scopes, p_expires_at)
   returning id into v_id;
   return jsonb_build_object('id', v_id, 'key', v_key);
 end $$;
 
--- Revokes a key with those that it has made: whoever made it, or an owner. Answers when it was revoked; nothing happens to
+-- Revokes a key and cancels its open runs: whoever made it, or an owner. Answers when it was revoked; nothing happens to
 -- one that is revoked already. (A key that ends itself does not see its row any more.)
 create function public.revoke_api_key(p_key_id uuid) returns timestamptz
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -486,13 +475,9 @@ begin
   if not found then
     raise exception 'There is no such key that you may revoke.' using errcode = 'PT404';
   end if;
-  with recursive family as (
-    select id from public.api_keys where id = p_key_id
-    union
-    select k.id from public.api_keys as k join family on k.parent_id = family.id
-  )
+  perform private.cancel_runs_of(k.org_id, k.id, 'Its key was revoked.') from public.api_keys as k where k.id = p_key_id;
   update public.api_keys set revoked_at = now(), revoked_by = auth.uid()
-  where id in (select id from family) and revoked_at is null;
+  where id = p_key_id and revoked_at is null;
   return (select revoked_at from public.api_keys where id = p_key_id);
 end $$;
 
@@ -1848,8 +1833,6 @@ create table public.runs (
   idempotency_key text check (char_length(idempotency_key) between 1 and 200),
   -- What was asked for with that key: the same key with something else is a mistake.
   request_hash text check (char_length(request_hash) = 64),
-  -- Who started it, where they left the organisation and somebody else has decided a call of it: it goes on as theirs.
-  started_by uuid,
   status text not null default 'queued' check (
     status in ('queued', 'running', 'awaiting_approval', 'awaiting_runs', 'completed', 'failed', 'cancelled')),
   -- Rises each time a worker takes the run. A worker with a lower one can write nothing more.
@@ -2767,7 +2750,8 @@ begin
   end if;
 end $$;
 
--- Whether nobody who may write in the organisation has started a run: whoever did has left it, or only reads now.
+-- Whether the user of a run may not write in the organisation any more. Leaving it cancels one's runs (see
+-- private.cancel_runs_of), except one that is started at that very moment: no worker takes that.
 create function private.is_left_behind(p_run public.runs) returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -2780,7 +2764,7 @@ $$;
 --   read_only, not_approver, second_person_needed   the caller may not
 --   not_found                                       it is somebody else's run
 -- Security definer: the caller's organisation tells, whoever sees it.
-create function private.why_not_decide_of(p_org_id uuid, p_created_by uuid, p_started_by uuid) returns text
+create function private.why_not_decide_of(p_org_id uuid, p_created_by uuid) returns text
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
   select coalesce((
@@ -2789,7 +2773,7 @@ as $$
       when o.approvers = 'owners' and me.role <> 'owner' then 'not_approver'
       when o.second_person
         then case
-          when private.person_of(coalesce(p_started_by, p_created_by)) = private.person_of(auth.uid())
+          when private.person_of(p_created_by) = private.person_of(auth.uid())
             then 'second_person_needed'
           else ''
         end
@@ -2804,7 +2788,7 @@ $$;
 
 create function private.why_not_decide(p_run public.runs) returns text
 language sql stable set search_path = pg_catalog, pg_temp
-as $$ select private.why_not_decide_of(p_run.org_id, p_run.created_by, p_run.started_by) $$;
+as $$ select private.why_not_decide_of(p_run.org_id, p_run.created_by) $$;
 
 -- The users of an organisation whose runs the caller does not decide. Runs of who is no user of it any more have one
 -- answer: that of why_not_decide_of for nobody.
@@ -2812,33 +2796,8 @@ create function private.decided_by_others(p_org_id uuid) returns setof uuid
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
   select user_id from private.actors
-  where org_id = p_org_id and private.why_not_decide_of(p_org_id, user_id, user_id) <> ''
+  where org_id = p_org_id and private.why_not_decide_of(p_org_id, user_id) <> ''
 $$;
-
--- The caller takes over a run whose user has left, with the runs that it is part of and that are part of it: they go on with
--- the caller's rights. A CLI that waits for the other user's word works on nothing more.
--- Security definer: whose a run is, nobody may write.
-create function private.take_over(p_run_id uuid) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
-declare
-  v_run public.runs;
-begin
-  select r.* into v_run from public.runs as r
-  where r.id = p_run_id and r.status = 'awaiting_approval' and private.is_service()
-    and r.org_id in (select private.my_writable_org_ids()) and private.is_left_behind(r)
-    and (r.root_thread_id is null or exists (select from public.threads as t where t.id = r.root_thread_id and t.shared))
-  for no key update;
-  if not found then
-    raise exception 'This run is not left behind.' using errcode = 'PT409';
-  end if;
-  update public.runs set
-    started_by = coalesce(started_by, created_by), created_by = auth.uid(), idempotency_key = null,
-    fencing_token = fencing_token + attached::integer, attached = false
-  where root_run_id = v_run.root_run_id and created_by is not distinct from v_run.created_by
-    and status in ('queued', 'awaiting_approval', 'awaiting_runs');
-  perform pg_notify('fieldmark_work', p_run_id::text);
-end $$;
 
 -- Whoever may (see private.why_not_decide) decides a call that waits: once, and as they saw it (its arguments hash to
 -- `p_hash`).
@@ -2868,9 +2827,6 @@ begin
   where run_id = p_run_id and id = p_call_id and status = 'pending' and arguments_hash = p_hash;
   if not found then
     return null;
-  end if;
-  if v_run.created_by is distinct from auth.uid() and private.is_left_behind(v_run) then
-    perform private.take_over(p_run_id);
   end if;
   perform set_config('fieldmark.run_id', p_run_id::text, true), set_config('fieldmark.call_id', p_call_id, true);
   return v_status;
@@ -2977,7 +2933,7 @@ revoke execute on all functions in schema private from public;
 grant execute on function
   private.await_approval(uuid, integer, text, boolean, json), private.show_again(uuid, text, jsonb, text, bigint, json),
   private.is_left_behind(public.runs), private.why_not_decide(public.runs),
-  private.why_not_decide_of(uuid, uuid, uuid), private.decided_by_others(uuid), private.take_over(uuid),
+  private.why_not_decide_of(uuid, uuid), private.decided_by_others(uuid),
   private.begin_decision(uuid, text, text, boolean, text, jsonb, text), private.admit_further(uuid, text[]),
   private.resume_run(uuid),
   private.detach_run(uuid, integer), private.disown_run(uuid)
@@ -3102,6 +3058,30 @@ begin
     perform pg_notify('fieldmark_work', v_run_id::text);
   end loop;
   return true;
+end $$;
+
+-- Cancels the open runs of a user and of the keys that they made, or of one key. An organisation that is being deleted
+-- takes its runs along.
+create function private.cancel_runs_of(p_org_id uuid, p_user_id uuid, p_reason text) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_run_id uuid;
+begin
+  if exists (select from private.departing_organisations where org_id = p_org_id) then
+    return;
+  end if;
+  for v_run_id in
+    select r.id from public.runs as r
+    where r.org_id = p_org_id and r.status in ('queued', 'running', 'awaiting_approval', 'awaiting_runs')
+      and r.created_by in (
+        select p_user_id
+        union all
+        select k.id from public.api_keys as k where k.org_id = p_org_id and k.created_by = p_user_id)
+    order by r.parent_run_id nulls first, r.id
+  loop
+    perform private.cancel_run(v_run_id, p_reason);
+  end loop;
 end $$;
 
 revoke execute on all functions in schema private from public;
@@ -3907,14 +3887,13 @@ as $$
 $$;
 
 -- The person whose words the run's task carries out, if it is a task that speaks for one. They hold for what they name:
--- see private.spoken_for. Whoever has taken over a run has not said its words.
+-- see private.spoken_for.
 create function private.speaker() returns uuid
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
   select run.created_by from public.runs as run
   join private.agent_tasks as t on t.agent = run.agent and t.task = run.task
-  where run.id = nullif(current_setting('fieldmark.run_id', true), '')::uuid and t.speaks
-    and run.started_by is null and private.is_agent()
+  where run.id = nullif(current_setting('fieldmark.run_id', true), '')::uuid and t.speaks and private.is_agent()
 $$;
 
 -- The names of leaves for which the speaker's words hold, and `document_type` for that. The service has looked for them in
@@ -5028,7 +5007,7 @@ begin
   select * into v_it from public.auto_creations
   where document_id = p_document_id and org_id in (select private.my_org_ids()) for update;
   perform private.check_writable(v_it.org_id, 'proposal');
-  v_why := private.why_not_decide_of(v_it.org_id, v_it.created_by, null);
+  v_why := private.why_not_decide_of(v_it.org_id, v_it.created_by);
   if v_why in ('not_approver', 'second_person_needed') then
     raise exception '%', case v_why
         when 'not_approver' then 'In this organisation an owner decides what is proposed.'

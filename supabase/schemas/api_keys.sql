@@ -1,8 +1,8 @@
 -- Keys for machines: made and shown once, found by their hash at each request, revoked at once. Their table stands in
 -- organisations.sql, because policies ask it.
 
--- Makes a key of an organisation and answers it, which nothing can do again: {"id", "key"}. A key makes only keys that can
--- do no more than itself and end with it. An organisation has 200 at the most that are not revoked.
+-- Makes a key of an organisation and answers it, which nothing can do again: {"id", "key"}. Only a person makes keys. An
+-- organisation has 200 at the most that are not revoked.
 create function public.create_api_key(
   p_org_id uuid, p_name text, p_scopes text[], p_expires_at timestamptz default null
 ) returns jsonb
@@ -11,16 +11,13 @@ as $$
 declare
   v_scopes text[] := array(select distinct scope from unnest(p_scopes) as scope order by scope);
   v_unknown text;
-  v_parent public.api_keys;
   v_prefix text := 'fm_' || left(replace(gen_random_uuid()::text, '-', ''), 8);
   -- 256 bits of three random numbers of 122 bits each.
   v_key text := v_prefix || '_' || encode(
     sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())), 'hex');
   v_id uuid;
 begin
-  if auth.uid() is null then
-    raise exception 'Nobody is signed in.' using errcode = 'PT401';
-  end if;
+  perform private.this_person();
   -- Whoever is removed at the same moment is removed before this, or with the key that it makes.
   perform from public.organisations
   where id = p_org_id and id in (select private.my_org_ids()) for no key update;
@@ -43,26 +40,17 @@ begin
   elsif p_expires_at <= now() then
     raise exception 'The key would have expired already.' using errcode = 'PT422';
   end if;
-  select * into v_parent from public.api_keys where id = auth.uid();
-  if found and not (v_scopes <@ v_parent.scopes) then
-    raise exception 'A key cannot make one with scopes that it does not have.'
-      using errcode = 'PT403', detail = 'scope_missing';
-  elsif found and v_parent.expires_at is not null and coalesce(p_expires_at > v_parent.expires_at, true) then
-    raise exception 'A key cannot make one that outlives it.' using errcode = 'PT422';
-  end if;
   if (select count(*) from public.api_keys where org_id = p_org_id and revoked_at is null) >= 200 then
     raise exception 'The organisation has 200 keys already: revoke one that nobody needs.'
       using errcode = 'PT409', detail = 'too_many';
   end if;
-  insert into public.api_keys (org_id, created_by, parent_id, name, prefix, hash, scopes, expires_at)
-  values (
-    p_org_id, private.person_of(auth.uid()), v_parent.id, p_name, v_prefix, sha256(convert_to(v_key, 'UTF8')), v_scopes,
-    p_expires_at)
+  insert into public.api_keys (org_id, created_by, name, prefix, hash, scopes, expires_at)
+  values (p_org_id, auth.uid(), p_name, v_prefix, sha256(convert_to(v_key, 'UTF8')), v_scopes, p_expires_at)
   returning id into v_id;
   return jsonb_build_object('id', v_id, 'key', v_key);
 end $$;
 
--- Revokes a key with those that it has made: whoever made it, or an owner. Answers when it was revoked; nothing happens to
+-- Revokes a key and cancels its open runs: whoever made it, or an owner. Answers when it was revoked; nothing happens to
 -- one that is revoked already. (A key that ends itself does not see its row any more.)
 create function public.revoke_api_key(p_key_id uuid) returns timestamptz
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -75,13 +63,9 @@ begin
   if not found then
     raise exception 'There is no such key that you may revoke.' using errcode = 'PT404';
   end if;
-  with recursive family as (
-    select id from public.api_keys where id = p_key_id
-    union
-    select k.id from public.api_keys as k join family on k.parent_id = family.id
-  )
+  perform private.cancel_runs_of(k.org_id, k.id, 'Its key was revoked.') from public.api_keys as k where k.id = p_key_id;
   update public.api_keys set revoked_at = now(), revoked_by = auth.uid()
-  where id in (select id from family) and revoked_at is null;
+  where id = p_key_id and revoked_at is null;
   return (select revoked_at from public.api_keys where id = p_key_id);
 end $$;
 

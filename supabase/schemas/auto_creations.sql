@@ -221,7 +221,7 @@ begin
   select * into v_it from public.auto_creations
   where document_id = p_document_id and org_id in (select private.my_org_ids()) for update;
   perform private.check_writable(v_it.org_id, 'proposal');
-  v_why := private.why_not_decide_of(v_it.org_id, v_it.created_by, null);
+  v_why := private.why_not_decide_of(v_it.org_id, v_it.created_by);
   if v_why in ('not_approver', 'second_person_needed') then
     raise exception '%', case v_why
         when 'not_approver' then 'In this organisation an owner decides what is proposed.'

@@ -117,6 +117,30 @@ begin
   return true;
 end $$;
 
+-- Cancels the open runs of a user and of the keys that they made, or of one key. An organisation that is being deleted
+-- takes its runs along.
+create function private.cancel_runs_of(p_org_id uuid, p_user_id uuid, p_reason text) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_run_id uuid;
+begin
+  if exists (select from private.departing_organisations where org_id = p_org_id) then
+    return;
+  end if;
+  for v_run_id in
+    select r.id from public.runs as r
+    where r.org_id = p_org_id and r.status in ('queued', 'running', 'awaiting_approval', 'awaiting_runs')
+      and r.created_by in (
+        select p_user_id
+        union all
+        select k.id from public.api_keys as k where k.org_id = p_org_id and k.created_by = p_user_id)
+    order by r.parent_run_id nulls first, r.id
+  loop
+    perform private.cancel_run(v_run_id, p_reason);
+  end loop;
+end $$;
+
 revoke execute on all functions in schema private from public;
 grant execute on function
   private.has_open_children(uuid, text), private.await_runs(uuid, text), private.tree_of_run(uuid), private.cancel_run(uuid, text)

@@ -42,7 +42,8 @@ begin
   end if;
 end $$;
 
--- Whether nobody who may write in the organisation has started a run: whoever did has left it, or only reads now.
+-- Whether the user of a run may not write in the organisation any more. Leaving it cancels one's runs (see
+-- private.cancel_runs_of), except one that is started at that very moment: no worker takes that.
 create function private.is_left_behind(p_run public.runs) returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -55,7 +56,7 @@ $$;
 --   read_only, not_approver, second_person_needed   the caller may not
 --   not_found                                       it is somebody else's run
 -- Security definer: the caller's organisation tells, whoever sees it.
-create function private.why_not_decide_of(p_org_id uuid, p_created_by uuid, p_started_by uuid) returns text
+create function private.why_not_decide_of(p_org_id uuid, p_created_by uuid) returns text
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
   select coalesce((
@@ -64,7 +65,7 @@ as $$
       when o.approvers = 'owners' and me.role <> 'owner' then 'not_approver'
       when o.second_person
         then case
-          when private.person_of(coalesce(p_started_by, p_created_by)) = private.person_of(auth.uid())
+          when private.person_of(p_created_by) = private.person_of(auth.uid())
             then 'second_person_needed'
           else ''
         end
@@ -79,7 +80,7 @@ $$;
 
 create function private.why_not_decide(p_run public.runs) returns text
 language sql stable set search_path = pg_catalog, pg_temp
-as $$ select private.why_not_decide_of(p_run.org_id, p_run.created_by, p_run.started_by) $$;
+as $$ select private.why_not_decide_of(p_run.org_id, p_run.created_by) $$;
 
 -- The users of an organisation whose runs the caller does not decide. Runs of who is no user of it any more have one
 -- answer: that of why_not_decide_of for nobody.
@@ -87,33 +88,8 @@ create function private.decided_by_others(p_org_id uuid) returns setof uuid
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
   select user_id from private.actors
-  where org_id = p_org_id and private.why_not_decide_of(p_org_id, user_id, user_id) <> ''
+  where org_id = p_org_id and private.why_not_decide_of(p_org_id, user_id) <> ''
 $$;
-
--- The caller takes over a run whose user has left, with the runs that it is part of and that are part of it: they go on with
--- the caller's rights. A CLI that waits for the other user's word works on nothing more.
--- Security definer: whose a run is, nobody may write.
-create function private.take_over(p_run_id uuid) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
-declare
-  v_run public.runs;
-begin
-  select r.* into v_run from public.runs as r
-  where r.id = p_run_id and r.status = 'awaiting_approval' and private.is_service()
-    and r.org_id in (select private.my_writable_org_ids()) and private.is_left_behind(r)
-    and (r.root_thread_id is null or exists (select from public.threads as t where t.id = r.root_thread_id and t.shared))
-  for no key update;
-  if not found then
-    raise exception 'This run is not left behind.' using errcode = 'PT409';
-  end if;
-  update public.runs set
-    started_by = coalesce(started_by, created_by), created_by = auth.uid(), idempotency_key = null,
-    fencing_token = fencing_token + attached::integer, attached = false
-  where root_run_id = v_run.root_run_id and created_by is not distinct from v_run.created_by
-    and status in ('queued', 'awaiting_approval', 'awaiting_runs');
-  perform pg_notify('fieldmark_work', p_run_id::text);
-end $$;
 
 -- Whoever may (see private.why_not_decide) decides a call that waits: once, and as they saw it (its arguments hash to
 -- `p_hash`).
@@ -143,9 +119,6 @@ begin
   where run_id = p_run_id and id = p_call_id and status = 'pending' and arguments_hash = p_hash;
   if not found then
     return null;
-  end if;
-  if v_run.created_by is distinct from auth.uid() and private.is_left_behind(v_run) then
-    perform private.take_over(p_run_id);
   end if;
   perform set_config('fieldmark.run_id', p_run_id::text, true), set_config('fieldmark.call_id', p_call_id, true);
   return v_status;
@@ -252,7 +225,7 @@ revoke execute on all functions in schema private from public;
 grant execute on function
   private.await_approval(uuid, integer, text, boolean, json), private.show_again(uuid, text, jsonb, text, bigint, json),
   private.is_left_behind(public.runs), private.why_not_decide(public.runs),
-  private.why_not_decide_of(uuid, uuid, uuid), private.decided_by_others(uuid), private.take_over(uuid),
+  private.why_not_decide_of(uuid, uuid), private.decided_by_others(uuid),
   private.begin_decision(uuid, text, text, boolean, text, jsonb, text), private.admit_further(uuid, text[]),
   private.resume_run(uuid),
   private.detach_run(uuid, integer), private.disown_run(uuid)

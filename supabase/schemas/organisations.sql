@@ -38,9 +38,8 @@ grant select, update (role) on public.memberships to authenticated;
 create table public.api_keys (
   id uuid primary key default private.new_id(),
   org_id uuid not null references public.organisations (id) on delete cascade,
-  -- The person who made it, also through another key. It ends with that key, and with this person's membership.
+  -- The person who made it. It ends with this person's membership.
   created_by uuid not null,
-  parent_id uuid,
   created_at timestamptz not null default now(),
   name text not null check (char_length(name) between 1 and 200),
   -- How it begins, to find it by; and the SHA-256 of the whole, which is kept nowhere.
@@ -51,15 +50,12 @@ create table public.api_keys (
   -- To the minute.
   last_used_at timestamptz,
   revoked_at timestamptz,
-  revoked_by uuid,
-  unique (id, org_id),
-  foreign key (parent_id, org_id) references public.api_keys (id, org_id) on delete cascade
+  revoked_by uuid
 );
 create index api_keys_org_id on public.api_keys (org_id, created_at desc, id desc);
-create index api_keys_parent_id on public.api_keys (parent_id);
 select private.protect_table('public.api_keys');
 grant select (
-  id, org_id, created_by, parent_id, created_at, name, prefix, scopes, expires_at, last_used_at, revoked_at, revoked_by
+  id, org_id, created_by, created_at, name, prefix, scopes, expires_at, last_used_at, revoked_at, revoked_by
 ) on public.api_keys to authenticated;
 
 -- Who acts in an organisation, and as what: its members, and the keys of members. What a key may is told by its scopes, which
@@ -239,11 +235,16 @@ create policy "members see their own keys, owners all" on public.api_keys
 
 -- An organisation keeps an owner, also when two leave at the same moment: the second waits for the row of the
 -- organisation, and then sees that the first has left. (One that is given up has nobody left, and neither has one whose
--- last owner's account was deleted.) With who goes, their keys end.
+-- last owner's account was deleted.) Whoever goes, or becomes a viewer, has
+-- their open runs cancelled; with who goes, their keys end.
 create function private.keep_owner() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
+  -- First, because a run that ends takes the lock of its own row before that of the organisation.
+  if tg_op = 'DELETE' or (new.role = 'viewer' and old.role <> 'viewer') then
+    perform private.cancel_runs_of(old.org_id, old.user_id, 'Its user may write in the organisation no longer.');
+  end if;
   if old.role = 'owner' and (tg_op = 'DELETE' or new.role <> 'owner') then
     perform from public.organisations where id = old.org_id for no key update;
     if found and exists (select from auth.users where id = old.user_id)

@@ -36,8 +36,6 @@ create table public.runs (
   idempotency_key text check (char_length(idempotency_key) between 1 and 200),
   -- What was asked for with that key: the same key with something else is a mistake.
   request_hash text check (char_length(request_hash) = 64),
-  -- Who started it, where they left the organisation and somebody else has decided a call of it: it goes on as theirs.
-  started_by uuid,
   status text not null default 'queued' check (
     status in ('queued', 'running', 'awaiting_approval', 'awaiting_runs', 'completed', 'failed', 'cancelled')),
   -- Rises each time a worker takes the run. A worker with a lower one can write nothing more.

@@ -265,8 +265,7 @@ RIGHTS = {
     "memberships": {"select": True, "update": "role"},
     # All but what they are known by.
     "api_keys": {
-        "select": "id org_id created_by parent_id created_at name prefix scopes expires_at last_used_at revoked_at "
-        "revoked_by"
+        "select": "id org_id created_by created_at name prefix scopes expires_at last_used_at revoked_at revoked_by"
     },
     "invitations": {
         "select": "id org_id created_by created_at email role expires_at accepted_at accepted_by revoked_at revoked_by"
@@ -484,7 +483,6 @@ CALLABLE = {
         "private.await_approval",
         "private.show_again",
         "private.is_left_behind",
-        "private.take_over",
         "private.begin_decision",
         "private.admit_further",
         "private.resume_run",
@@ -650,7 +648,6 @@ def test_only_these_functions_act_as_the_owner(doors: Doors) -> None:
         "expect_files",
         "files_to_delete",
         "files_deleted",
-        "take_over",
         "admit_further",
         "my_memberships",
         "my_writable_org_ids",
@@ -704,6 +701,7 @@ def test_only_these_functions_act_as_the_owner(doors: Doors) -> None:
         "tell_of_unsharing",
         "fill_run",
         "fill_usage",
+        "cancel_runs_of",
         "wake_parent",
         "at_work",
         "is_blocked",

@@ -64,7 +64,6 @@ VOLATILE = {
     "private.await_approval": "(%(run)s, 1, 'call_1', false, null)",
     "private.show_again": "(%(run)s, 'call_1', null, null, null, null)",
     "private.begin_decision": "(%(run)s, 'call_1', repeat('0', 64), true, null, null, null)",
-    "private.take_over": "(%(run)s)",
     "private.admit_further": "(%(run)s, '{update_field}')",
     "private.resume_run": "(%(run)s)",
     "private.detach_run": "(%(run)s, 1)",

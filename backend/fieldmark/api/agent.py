@@ -241,7 +241,7 @@ async def decide_call(
 ) -> Response:
     """Approve, reject or change the call that a run waits for. When this answers, what you decided is done; then come
     the events that follow, or the result, as for the run itself. A decision is taken once, by the run's own user, or by
-    any member once that user has left the organisation; then the run goes on as the decider's. 409 for a call that
+    whom the organisation has decide. 409 for a call that
     waits no more, or (`target_changed`) whose target is no more as it was shown; 410 for a run of yours that went with
     its document."""
     said = body.approvals[0]

@@ -10,7 +10,7 @@ from uuid import UUID
 from fastapi import APIRouter, Query
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
-from fieldmark.api.auth import TheRuntime, TheScope
+from fieldmark.api.auth import ThePerson, TheRuntime, TheScope
 from fieldmark.api.problems import responses
 from fieldmark.domain.permissions import Permission
 from fieldmark.errors import NotFound
@@ -40,7 +40,6 @@ class Key(BaseModel):
     prefix: str = Field(description="How it begins.", examples=["fm_0a1b2c3d"])
     scopes: list[Permission]
     created_by: UUID = Field(description="The person who made it: it ends with their membership.")
-    parent_id: UUID | None = Field(description="The key that made it, if one did: it ends with that.")
     created_at: datetime
     expires_at: datetime | None
     last_used_at: datetime | None = Field(description="To the minute.")
@@ -75,8 +74,8 @@ async def list_keys(
 
 
 @router.post("", status_code=201, responses=responses(401, 403, 404, 409, 422))
-async def create_key(body: NewKey, scope: TheScope, runtime: TheRuntime) -> KeyMade:
-    """Make a key of the organisation. Keep the answer's `key`: it is shown this once."""
+async def create_key(body: NewKey, _: ThePerson, scope: TheScope, runtime: TheRuntime) -> KeyMade:
+    """Make a key of the organisation, as a person. Keep the answer's `key`: it is shown this once."""
     async with runtime.database.as_user(scope) as conn:
         made = await api_keys.add(
             conn, scope.org_id, name=body.name, scopes=list(body.scopes), expires_at=body.expires_at
@@ -88,7 +87,8 @@ async def create_key(body: NewKey, scope: TheScope, runtime: TheRuntime) -> KeyM
 
 @router.delete("/{key_id}", responses=responses(401, 403, 404, 422))
 async def revoke_key(key_id: UUID, scope: TheScope, runtime: TheRuntime) -> Key:
-    """End a key of yours, and those that it has made; an owner ends any. It is refused at once, on every server."""
+    """Revoke a key of yours, or as an owner any key. It is refused at once, on every server, and its open runs are
+    cancelled."""
     async with runtime.database.as_user(scope) as conn:
         row = await api_keys.get(conn, key_id)  # before: a key that ends itself sees nothing afterwards
         revoked_at = await api_keys.revoke(conn, key_id)

@@ -34,7 +34,6 @@ _OTHERWISE = {
     ("POST", "/api/documents/{document_id}/auto_create/reject"): Permission.RUNS_APPROVE,
     # It changes nothing, and tells of extractions.
     ("POST", "/api/schemas/{schema_id}/changes"): Permission.EXTRACTIONS_READ,
-    ("GET", "/api/fields"): Permission.EXTRACTIONS_READ,
     ("POST", "/api/fields/query"): Permission.EXTRACTIONS_READ,
     ("POST", "/api/schemas/{schema_id}/apply"): Permission.RUNS_WRITE,  # it starts them
 }
@@ -45,6 +44,7 @@ FOR_PEOPLE = frozenset(
         ("DELETE", "/api/organisations/{organisation_id}"),
         ("POST", "/api/organisations/{organisation_id}/leave"),
         ("POST", "/api/invitations/accept"),
+        ("POST", "/api/keys"),
     }
 )
 """What no key does, whatever its scopes: it is a person's own."""

@@ -66,7 +66,7 @@ def list_keys(target: Target, limit: Limit = 50) -> None:
 def revoke_key(
     target: Target, key_id: Annotated[UUID, typer.Argument(metavar="key", help="Its id, as `key list` shows it.")]
 ) -> None:
-    """End a key, and those that it has made, at once and everywhere."""
+    """Revoke a key at once and everywhere, and cancel its open runs."""
     ended = asked(target, lambda client: client.send("DELETE", f"/api/keys/{key_id}"))
     _done(target, ended, "The key is revoked.")
 

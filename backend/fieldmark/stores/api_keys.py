@@ -12,14 +12,13 @@ from fieldmark.stores.rows import Position, cursor_of
 
 @dataclass(frozen=True, slots=True)
 class ApiKeyRow:
-    """A key, without what it is known by. `created_by` is the person who made it, `parent_id` the key that did."""
+    """A key without its secret. `created_by` is the person who made it."""
 
     id: UUID
     name: str
     prefix: str
     scopes: list[str]
     created_by: UUID
-    parent_id: UUID | None
     created_at: datetime
     expires_at: datetime | None
     last_used_at: datetime | None
@@ -48,7 +47,7 @@ class NewKey:
     key: str
 
 
-_COLUMNS = "id, name, prefix, scopes, created_by, parent_id, created_at, expires_at, last_used_at, revoked_at"
+_COLUMNS = "id, name, prefix, scopes, created_by, created_at, expires_at, last_used_at, revoked_at"
 
 
 async def use(conn: Connection, digest: bytes) -> KeyInUse | None:
@@ -87,7 +86,7 @@ async def list_keys(conn: Connection, org_id: UUID, *, limit: int, after: Positi
 
 
 async def revoke(conn: Connection, key_id: UUID) -> datetime:
-    """End a key, and those that it has made; answers when it was ended. Raises NotFound."""
+    """Revoke a key and return when it was revoked. Raise NotFound."""
     row = await (await conn.execute("select public.revoke_api_key(%s) as at", (key_id,))).fetchone()
     assert row is not None
     return row["at"]

@@ -247,7 +247,7 @@ async def get(conn: Connection, run_id: UUID) -> RunRow | None:
 
 
 async def get_in_reach(conn: Connection, run_id: UUID) -> RunRow | None:
-    """A run whose user may still write in its organisation. None for one that is out of sight, or left behind."""
+    """A run whose user may still write in its organisation. None for one that is out of sight, or whose user left."""
     query = f"select {_COLUMNS} from public.runs as r {_USED} where r.id = %s and not private.is_left_behind(r)"
     return await _one(conn, query, (run_id,))
 
@@ -284,10 +284,8 @@ async def was_charged(conn: Connection, scope: Scope, run_id: UUID) -> bool:
 
 
 # Those of others that the caller decides. Who they are is looked up once, not for each run.
-_OR_DECIDED = """or (select private.why_not_decide_of(%(org)s, null, null)) = ''
-  and case when (select second_person from public.organisations where id = %(org)s)
-    then coalesce(r.started_by, r.created_by) else r.created_by end
-    not in (select private.decided_by_others(%(org)s))"""
+_OR_DECIDED = """or (select private.why_not_decide_of(%(org)s, null)) = ''
+  and r.created_by not in (select private.decided_by_others(%(org)s))"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A run whose user left the organisation: those who stay decide it, and it goes on as the decider's."""
+"""Leaving an organisation, or becoming a viewer in it, cancels one's open runs."""
 
 from __future__ import annotations
 
@@ -40,11 +40,6 @@ async def waiting(desk, *then, **columns) -> tuple:
     return worked.run_id, worked.state["waiting_call"], script
 
 
-def leave(desk) -> None:
-    desk.sql("update public.memberships set role = 'owner' where org_id = %s", desk.scope.org_id)
-    desk.sql("delete from public.memberships where user_id = %s", desk.scope.user_id)
-
-
 async def inbox(desk, scope: Scope) -> list:
     async with desk.database.as_user(scope) as conn:
         return [one.id for one in await runs.list_runs(conn, scope, status="awaiting_approval", limit=10, after=None)]
@@ -67,71 +62,30 @@ async def test_nobody_else_decides_while_its_user_is_there(desk):
             (run_id, call_id, run_id),
         )
         assert await cursor.fetchone() == {"begun": None}
-    assert desk.state(run_id)["created_by"] == desk.scope.user_id
-    await decisions.decide(desk.database, desk.scope, run_id, Decision(call_id, True))
-    assert desk.state(run_id)["started_by"] is None
-
-
-async def test_whoever_stays_approves_and_the_run_goes_on_as_theirs(desk):
-    then = [call("update_field", SECOND)], [text("Done.")]
-    run_id, call_id, script = await waiting(desk, *then, idempotency_key="mine")
-    colleague = await joined(desk)
-    leave(desk)
-    assert await inbox(desk, colleague) == [run_id]
-    assert (await decisions.pending_call(desk.database, colleague, run_id)).call_id == call_id
-    await decisions.decide(desk.database, colleague, run_id, Decision(call_id, True))
-    state = desk.state(run_id)
-    assert (state["status"], state["created_by"], state["started_by"]) == (
-        *("queued", colleague.user_id),
-        desk.scope.user_id,
-    )
-    assert state["idempotency_key"] is None
-    assert desk.journal()[-1]["created_by"] == colleague.user_id
-    with pytest.raises(Conflict):
-        await decisions.decide(desk.database, colleague, run_id, Decision(call_id, False))
-    worked = await desk.work(script, run_id=run_id)
-    assert worked.state["status"] == "awaiting_approval"
-    await decisions.decide(desk.database, colleague, run_id, Decision(worked.state["waiting_call"], False))
-    worked = await desk.work(script, run_id=run_id)
-    assert worked.state["status"] == "completed"
-    assert desk.extraction()["extracted_fields"] == {"total": 10}
-
-
-async def test_whoever_stays_rejects_or_cancels(desk):
-    rejected, call_id, _ = await waiting(desk)
-    cancelled, *_ = await waiting(await desk.beside())
-    colleague = await joined(desk)
-    leave(desk)
-    await decisions.decide(desk.database, colleague, rejected, Decision(call_id, False))
-    await decisions.cancel(desk.database, colleague, cancelled)
-    assert (desk.state(rejected)["status"], desk.state(cancelled)["status"]) == ("queued", "cancelled")
-    assert desk.extraction()["extracted_fields"] == {}
-
-
-async def test_a_stranger_and_who_left_decide_nothing(desk, make_user):
-    run_id, call_id, _ = await waiting(desk)
-    await joined(desk)
-    leave(desk)
-    for scope in (await make_user(), desk.scope):
-        with pytest.raises(NotFound):
-            await decisions.decide(desk.database, scope, run_id, Decision(call_id, True))
     assert desk.state(run_id)["status"] == "awaiting_approval"
 
 
-async def test_the_words_of_who_left_are_not_the_decider_s(desk):
-    """A correction has its author's word for what it names. Whoever takes it over has not said it."""
-    await desk.put({"total": 1, "second": 1})
-    then = [call("update_field", SECOND)], [text("Done.")]
-    said = "second is 2, total is 10"
-    run_id, call_id, script = await waiting(desk, *then, task="correct", instructions=said)
-    colleague = await joined(desk)
-    async with desk.database.as_user(colleague) as conn:
-        await conn.execute("select update_extraction_field(%s, '{second}', '7')", (desk.extraction_id,))
-    assert desk.extraction()["locks"]["second"]["by"] == str(colleague.user_id)
-    leave(desk)
-    await decisions.decide(desk.database, colleague, run_id, Decision(call_id, True))
-    desk.sql("update public.runs set approval = 'auto' where id = %s", run_id)
-    worked = await desk.work(script, run_id=run_id)
-    assert worked.state["status"] == "completed"
-    assert desk.extraction()["extracted_fields"] == {"total": 10, "second": 7}
-    assert len(desk.sql("select 1 from public.extraction_proposals")) == 1
+@pytest.mark.parametrize("how", ["removed", "made a viewer"])
+async def test_leaving_cancels_one_s_open_runs_and_those_of_one_s_keys(desk, how):
+    run_id, call_id, _ = await waiting(desk)
+    ended = await (await desk.beside()).work(Script([[text("Done.")]]))
+    other, *_ = await waiting(await desk.beside())
+    colleague, key = await joined(desk), uuid4()
+    desk.sql(
+        "insert into public.api_keys (id, org_id, created_by, name, prefix, hash, scopes) "
+        "values (%s, %s, %s, 'k', 'fm_00000000', sha256('k'), '{runs:write}')",
+        *(key, desk.scope.org_id, desk.scope.user_id),
+    )
+    of_key, *_ = await waiting(await desk.beside())
+    desk.sql("update public.runs set created_by = %s where id = %s", colleague.user_id, other)
+    desk.sql("update public.runs set created_by = %s where id = %s", key, of_key)
+    desk.sql("update public.memberships set role = 'owner' where org_id = %s", desk.scope.org_id)
+    if how == "removed":
+        desk.sql("delete from public.memberships where user_id = %s", desk.scope.user_id)
+    else:
+        desk.sql("update public.memberships set role = 'viewer' where user_id = %s", desk.scope.user_id)
+    states = [desk.state(run)["status"] for run in (run_id, of_key, other, ended.run_id)]
+    assert states == ["cancelled", "cancelled", "awaiting_approval", "completed"]
+    assert await inbox(desk, colleague) == [other]
+    with pytest.raises(Conflict):
+        await decisions.decide(desk.database, colleague, run_id, Decision(call_id, True))
