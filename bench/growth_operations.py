@@ -288,7 +288,6 @@ MESSAGE: dict[str, Any] = {
     "cache_write_1h_tokens": 0,
     "cache_read_tokens": 0,
     "cost_usd": Decimal("0.02"),
-    "wanted_usd": Decimal("0.1"),
 }
 
 
@@ -305,7 +304,7 @@ async def course_of_a_run(side: Side, turn: int) -> AsyncGenerator[str]:
             "a run is inserted",
             lambda c: runs.add(c, scope, id=run_id, agent="extraction", task="extract", task_input={}, subject=subject),
         )
-        yield "a run gets its credit", lambda c: usage.reserve(c, run_id, Decimal("0.1"))
+        yield "a run gets its credit", lambda c: usage.find_room(c, run_id, priced=True)
         yield "a run is claimed", lambda c: runs.claim(c, run_id)
         yield "a conversation is added to", lambda c: sessions.append(c, part, [{"type": "user", "uuid": str(uuid4())}])
         yield "a conversation is loaded", lambda c: sessions.load(c, part)

@@ -1852,8 +1852,6 @@ create table public.runs (
   pages_read int4multirange not null default '{}',
   -- While it is queued: since when it waits for another run of its organisation to end.
   held_at timestamptz,
-  -- While it is running: how much of the organisation's credit is set aside for its next step, or its next few.
-  reserved_usd numeric(18, 10) not null default 0 check (reserved_usd >= 0 and reserved_usd < 1000000),
   started_at timestamptz,
   finished_at timestamptz,
   -- What it ended with: its words, and the same for programs where its task has typed answers.
@@ -1898,7 +1896,7 @@ grant select, insert (
 ) on public.runs to authenticated;
 grant update (
   status, fencing_token, consecutive_failures, session_id, waiting_call, attached,
-  pages_read, held_at, reserved_usd, started_at, finished_at, answer, result, error, error_code, examples
+  pages_read, held_at, started_at, finished_at, answer, result, error, error_code, examples
 ) on public.runs to authenticated;
 
 -- A run in a thread, and all that is part of one, is seen by whoever sees the thread.
@@ -2502,12 +2500,12 @@ begin
   end if;
 end $$;
 
--- How many other runs of an organisation are at work, and how much of its credit is set aside for them.
+-- How many other runs of an organisation are at work.
 -- Security definer: runs in the threads of other members count too.
-create function private.at_work(p_org_id uuid, p_run_id uuid) returns table (runs bigint, reserved_usd numeric)
+create function private.at_work(p_org_id uuid, p_run_id uuid) returns bigint
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
-  select count(*), coalesce(sum(r.reserved_usd), 0) from public.runs as r
+  select count(*) from public.runs as r
   where r.org_id = p_org_id and r.status = 'running' and r.id <> p_run_id
     and p_org_id in (select private.my_org_ids())
 $$;
@@ -2570,88 +2568,64 @@ begin
   return null;
 end $$;
 
--- Asks for a run to be taken up, with `p_wanted` US dollars set aside for its first step (null: nobody knows the model's
--- price). The answer holds until the transaction ends:
---   granted         nothing stands against it, and the credit is set aside
+-- Whether an organisation has spent what it may spend this month.
+create function private.is_credit_spent(p_org_id uuid) returns boolean
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+  select exists (
+    select from public.credit_limits
+    where org_id = p_org_id and max_usd is not null and private.spent_this_month(org_id) >= max_usd)
+$$;
+
+-- Asks for a run to be taken up. `p_priced`: the price of its model is known. The answer holds until the transaction ends:
+--   granted         nothing stands against it
 --   held            other runs are at work instead; it is put into the queue again when one of them ends
 --   out_of_credit, max_cost, model_unpriced   it cannot go on
 -- Null for a run that has ended or is out of sight.
-create function private.reserve(p_run_id uuid, p_wanted numeric) returns text
+create function private.find_room(p_run_id uuid, p_priced boolean) returns text
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_run public.runs;
   v_limits public.credit_limits;
   v_spent boolean;
-  v_at_work bigint;
-  v_set_aside numeric;
-  v_left numeric;
 begin
   select * into v_run from public.runs where id = p_run_id and status in ('queued', 'running') for no key update;
   if not found then
     return null;
   end if;
   v_spent := private.is_budget_spent(v_run);
-  if v_spent is not null and p_wanted is null then
+  perform private.lock_credit(v_run.org_id);
+  select * into v_limits from public.credit_limits where org_id = v_run.org_id;
+  if not p_priced and (v_spent is not null or v_limits.max_usd is not null) then
     return 'model_unpriced';
   elsif v_spent then
     return 'max_cost';
-  end if;
-  perform private.lock_credit(v_run.org_id);
-  select * into v_limits from public.credit_limits where org_id = v_run.org_id;
-  if v_limits.max_usd is not null and p_wanted is null then
-    return 'model_unpriced';
-  end if;
-  select runs, reserved_usd into v_at_work, v_set_aside from private.at_work(v_run.org_id, p_run_id);
-  if v_limits.max_usd is not null then
-    v_left := v_limits.max_usd - private.spent_this_month(v_run.org_id);
-  end if;
-  if v_left < p_wanted then
+  elsif private.is_credit_spent(v_run.org_id) then
     return 'out_of_credit';
-  end if;
   -- One that another worker has left behind has its place already.
-  if v_run.status = 'running' then
+  elsif v_run.status = 'running' then
     return 'granted';
-  end if;
-  if v_at_work >= v_limits.max_concurrent_runs or v_left - v_set_aside < p_wanted or private.is_blocked(v_run) then
+  elsif private.at_work(v_run.org_id, p_run_id) >= v_limits.max_concurrent_runs or private.is_blocked(v_run) then
     update public.runs set held_at = now() where id = p_run_id;
     return 'held';
-  end if;
-  if v_limits.max_usd is not null then
-    update public.runs set reserved_usd = p_wanted where id = p_run_id;
   end if;
   return 'granted';
 end $$;
 
--- Charges one of the model's messages, and sets `p_wanted` US dollars aside for the next. Answers null, or why the run
--- cannot go on: max_cost, out_of_credit. What was used is recorded whatever became of the run.
---
--- Where plenty is left, several steps are set aside at once. As long as that lasts, a message is paid out of it: what is
--- spent and what is set aside stay the same together, so nobody has to be asked, and no lock is held while the disk writes.
+-- Charges one of the model's messages. Answers null, or why the run may not ask for another: max_cost, out_of_credit. What
+-- was used is recorded whatever became of the run. Takes no lock of the organisation's: runs at work at once may pass
+-- its limit by the messages that are under way.
 create function private.charge(
   p_run_id uuid, p_org_id uuid, p_agent text, p_message_id text, p_model text, p_input_tokens bigint,
   p_output_tokens bigint, p_cache_write_5m_tokens bigint, p_cache_write_1h_tokens bigint, p_cache_read_tokens bigint,
-  p_cost_usd numeric, p_wanted numeric
+  p_cost_usd numeric
 ) returns text
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_run public.runs;
-  v_max_usd numeric;
-  v_lasts boolean;
-  v_is_new boolean;
-  v_at_work bigint;
-  v_set_aside numeric;
-  v_left numeric;
 begin
-  select max_usd into v_max_usd from public.credit_limits where org_id = p_org_id;
-  if v_max_usd is not null then
-    select reserved_usd - p_cost_usd >= p_wanted into v_lasts from public.runs
-    where id = p_run_id and status = 'running' for no key update;
-    if v_lasts is not true then
-      perform private.lock_credit(p_org_id);
-    end if;
-  end if;
   insert into public.usage (
     run_id, message_id, org_id, agent, model, input_tokens, output_tokens, cache_write_5m_tokens, cache_write_1h_tokens,
     cache_read_tokens, cost_usd)
@@ -2659,28 +2633,15 @@ begin
     p_run_id, p_message_id, p_org_id, p_agent, p_model, p_input_tokens, p_output_tokens, p_cache_write_5m_tokens,
     p_cache_write_1h_tokens, p_cache_read_tokens, p_cost_usd)
   on conflict (run_id, message_id) do nothing;
-  v_is_new := found;
   select * into v_run from public.runs where id = p_run_id and status = 'running';
   if not found then
     return null;  -- whoever ended it has said so
   elsif private.is_budget_spent(v_run) then
     return 'max_cost';
-  elsif v_max_usd is null then
-    return null;
-  elsif v_lasts then
-    update public.runs set reserved_usd = reserved_usd - p_cost_usd where id = p_run_id and v_is_new;
-    return null;
+  elsif private.is_credit_spent(p_org_id) then
+    return 'out_of_credit';
   end if;
-  -- In this order: a message that is paid meanwhile, out of what was set aside, then counts twice, and never not at all.
-  select runs, reserved_usd into v_at_work, v_set_aside from private.at_work(p_org_id, p_run_id);
-  v_left := v_max_usd - private.spent_this_month(p_org_id) - v_set_aside;
-  -- A price that is not known counts as none to be had.
-  if v_left >= p_wanted then
-    update public.runs set reserved_usd = greatest(p_wanted, least(8 * p_wanted, v_left / 20 / (v_at_work + 1)))
-    where id = p_run_id;
-    return null;
-  end if;
-  return 'out_of_credit';
+  return null;
 end $$;
 
 -- Starting counts too: where there was room for one, there may be for the next.
@@ -2700,8 +2661,8 @@ revoke execute on all functions in schema private from public;
 grant execute on function
   private.lock_credit(uuid), private.at_work(uuid, uuid), private.is_blocked(public.runs),
   private.runs_ahead(public.runs), private.waits_behind(public.runs),
-  private.is_budget_spent(public.runs), private.reserve(uuid, numeric),
-  private.charge(uuid, uuid, text, text, text, bigint, bigint, bigint, bigint, bigint, numeric, numeric)
+  private.is_budget_spent(public.runs), private.is_credit_spent(uuid), private.find_room(uuid, boolean),
+  private.charge(uuid, uuid, text, text, text, bigint, bigint, bigint, bigint, bigint, numeric)
   to authenticated;
 
 -- decisions.sql
@@ -2856,8 +2817,6 @@ as $$
 declare
   v_run public.runs;
   v_limits public.credit_limits;
-  v_at_work bigint;
-  v_set_aside numeric;
   v_status text := 'queued';
 begin
   select * into v_run from public.runs
@@ -2872,11 +2831,8 @@ begin
   if v_run.attached then
     perform private.lock_credit(v_run.org_id);
     select * into v_limits from public.credit_limits where org_id = v_run.org_id;
-    select runs, reserved_usd into v_at_work, v_set_aside from private.at_work(v_run.org_id, p_run_id);
-    if v_at_work < coalesce(v_limits.max_concurrent_runs, 2147483647)
-      and coalesce(
-        v_limits.max_usd - private.spent_this_month(v_run.org_id) - v_set_aside >= v_run.reserved_usd, true)
-      and not private.is_blocked(v_run) then
+    if private.at_work(v_run.org_id, p_run_id) < coalesce(v_limits.max_concurrent_runs, 2147483647)
+      and not private.is_credit_spent(v_run.org_id) and not private.is_blocked(v_run) then
       v_status := 'running';
     end if;
     -- Its worker hears of either.

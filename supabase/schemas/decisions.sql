@@ -148,8 +148,6 @@ as $$
 declare
   v_run public.runs;
   v_limits public.credit_limits;
-  v_at_work bigint;
-  v_set_aside numeric;
   v_status text := 'queued';
 begin
   select * into v_run from public.runs
@@ -164,11 +162,8 @@ begin
   if v_run.attached then
     perform private.lock_credit(v_run.org_id);
     select * into v_limits from public.credit_limits where org_id = v_run.org_id;
-    select runs, reserved_usd into v_at_work, v_set_aside from private.at_work(v_run.org_id, p_run_id);
-    if v_at_work < coalesce(v_limits.max_concurrent_runs, 2147483647)
-      and coalesce(
-        v_limits.max_usd - private.spent_this_month(v_run.org_id) - v_set_aside >= v_run.reserved_usd, true)
-      and not private.is_blocked(v_run) then
+    if private.at_work(v_run.org_id, p_run_id) < coalesce(v_limits.max_concurrent_runs, 2147483647)
+      and not private.is_credit_spent(v_run.org_id) and not private.is_blocked(v_run) then
       v_status := 'running';
     end if;
     -- Its worker hears of either.

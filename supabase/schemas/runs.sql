@@ -55,8 +55,6 @@ create table public.runs (
   pages_read int4multirange not null default '{}',
   -- While it is queued: since when it waits for another run of its organisation to end.
   held_at timestamptz,
-  -- While it is running: how much of the organisation's credit is set aside for its next step, or its next few.
-  reserved_usd numeric(18, 10) not null default 0 check (reserved_usd >= 0 and reserved_usd < 1000000),
   started_at timestamptz,
   finished_at timestamptz,
   -- What it ended with: its words, and the same for programs where its task has typed answers.
@@ -101,7 +99,7 @@ grant select, insert (
 ) on public.runs to authenticated;
 grant update (
   status, fencing_token, consecutive_failures, session_id, waiting_call, attached,
-  pages_read, held_at, reserved_usd, started_at, finished_at, answer, result, error, error_code, examples
+  pages_read, held_at, started_at, finished_at, answer, result, error, error_code, examples
 ) on public.runs to authenticated;
 
 -- A run in a thread, and all that is part of one, is seen by whoever sees the thread.

@@ -107,9 +107,9 @@ async def test_without_credit_nothing_is_started_and_what_was_started_is_answere
         document_id = str(await served.document())
         key = {"Idempotency-Key": "k"}
         first = await served.http.post("/api/agent/extract", json={"document_id": document_id}, headers=key)
-        limit(clone, served.scope.org_id, 0.3)  # 0.224 are spent, and a first step is guessed at 0.12
+        limit(clone, served.scope.org_id, 0.2)  # 0.224 are spent
         answer = await served.http.post("/api/agent/extract", json={"document_id": document_id})
-        assert "0.30" in problem(answer, 402, "out_of_credit")
+        assert "0.20" in problem(answer, 402, "out_of_credit")
         correction = {"extraction_id": first.json()["extraction"]["id"], "message": "set total to 11"}
         problem(await served.http.post("/api/agent/correct", json=correction), 402, "out_of_credit")
         again = await served.http.post("/api/agent/extract", json={"document_id": document_id}, headers=key)

@@ -690,9 +690,8 @@ CASES = [
         "runs",
         "insert",
         "as if it had run",
-        "insert into runs (org_id, agent, task, document_id, extraction_id, status, fencing_token, answer, "
-        "reserved_usd) values (%(org)s, 'extraction', 'extract', %(document)s, %(extraction)s, 'completed', 1, 'Done', "
-        "0)",
+        "insert into runs (org_id, agent, task, document_id, extraction_id, status, fencing_token, answer) "
+        "values (%(org)s, 'extraction', 'extract', %(document)s, %(extraction)s, 'completed', 1, 'Done')",
         NOBODY,
     ),
     Case(
@@ -701,7 +700,7 @@ CASES = [
         "its course",
         "update runs set status = 'failed', fencing_token = 2, consecutive_failures = 1, "
         "attached = false, started_at = now(), finished_at = now(), answer = 'x', result = '{}', "
-        "error = 'No.', error_code = 'no', held_at = now(), reserved_usd = 1, "
+        "error = 'No.', error_code = 'no', held_at = now(), "
         "pages_read = '{[1,2]}' where id = %(run)s",
         SERVED,
     ),

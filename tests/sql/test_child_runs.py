@@ -262,7 +262,7 @@ def test_with_a_run_go_its_parts_and_what_they_used_stays_spent(doors: Doors, ho
 
 def charge(ledger: Ledger, run: Any, cost: float | None, message: str = "m") -> str | None:
     return ledger.ask(
-        "select private.charge(%s, %s, 'talker', %s, 'm', 1, 1, 0, 0, 0, %s, 1)", run, ledger.house.org, message, cost
+        "select private.charge(%s, %s, 'talker', %s, 'm', 1, 1, 0, 0, 0, %s)", run, ledger.house.org, message, cost
     )
 
 
@@ -277,14 +277,14 @@ def test_a_budget_holds_for_the_root_and_all_below_it(ledger: Ledger) -> None:
     root = ledger.run(max_cost_usd=10)
     child = ledger.child(root)
     leaf = ledger.child(child, status="queued")
-    assert ledger.ask("select private.reserve(%s, 1)", leaf) == "granted"
+    assert ledger.ask("select private.find_room(%s, true)", leaf) == "granted"
     assert charge(ledger, child, 9) is None
     assert charge(ledger, root, 1) == "max_cost"
     assert charge(ledger, child, 0, "n") == "max_cost"
-    assert ledger.ask("select private.reserve(%s, 1)", leaf) == "max_cost"
-    assert ledger.ask("select private.reserve(%s, null)", leaf) == "model_unpriced"
+    assert ledger.ask("select private.find_room(%s, true)", leaf) == "max_cost"
+    assert ledger.ask("select private.find_room(%s, false)", leaf) == "model_unpriced"
     other = ledger.run("queued")
-    assert ledger.ask("select private.reserve(%s, 1)", other) == "granted"
+    assert ledger.ask("select private.find_room(%s, true)", other) == "granted"
 
 
 def test_a_part_may_have_a_smaller_budget_of_its_own(ledger: Ledger) -> None:
@@ -302,16 +302,16 @@ def test_with_room_for_one_a_parent_and_its_part_take_turns(doors: Doors, house:
         parent = ledger.run()
         ledger.enter(parent)
         child = ledger.child(parent, status="queued")
-        assert ledger.ask("select private.reserve(%s, 1)", child) == "held"
+        assert ledger.ask("select private.find_room(%s, true)", child) == "held"
         ledger.await_runs(parent)
         ledger.detach(parent)
         connection.execute("set constraints all immediate")  # the end of the transaction
         assert ledger.row(child, "held_at") == (None,)
-        assert ledger.ask("select private.reserve(%s, 1)", child) == "granted"
+        assert ledger.ask("select private.find_room(%s, true)", child) == "granted"
         connection.execute("update runs set status = 'running' where id = %s", [child])
         end(ledger, child)
         assert ledger.status(parent) == "queued"
-        assert ledger.ask("select private.reserve(%s, 1)", parent) == "granted"
+        assert ledger.ask("select private.find_room(%s, true)", parent) == "granted"
 
 
 # Two at once ---------------------------------------------------------------------------------------------------------

@@ -120,7 +120,6 @@ BAD: dict[str, list[str]] = {
         "idempotency_key = ''",
         "request_hash = 'x'",
         f"status = {_ODD}",
-        "reserved_usd = -1",
         "examples = '{}'",
         "document_id = null, extraction_id = gen_random_uuid()",
         "parent_run_id = null, parent_call_id = 'a'",

@@ -52,12 +52,12 @@ class Office:
         self.owner.execute("delete from queue.procrastinate_jobs")
         return run
 
-    def take(self, run: UUID, wanted: str | None = "0.1", worker: int = 0) -> str | None:
+    def take(self, run: UUID, priced: bool = True, worker: int = 0) -> str | None:
         """What a worker does with a run's job."""
         connection = self.workers[worker]
         with connection.transaction():
             become(connection, "authenticated", {"sub": str(self.house.owner), "org_id": str(self.house.org)})
-            row = connection.execute("select private.reserve(%s, %s)", [run, wanted]).fetchone()
+            row = connection.execute("select private.find_room(%s, %s)", [run, priced]).fetchone()
             answer = row and row[0]
             if answer == "granted":
                 connection.execute(
@@ -67,15 +67,13 @@ class Office:
                 )
             return answer
 
-    def charge(
-        self, run: UUID, cost: str, wanted: str | None = "0.1", worker: int = 0, message: str | None = None
-    ) -> Any:
+    def charge(self, run: UUID, cost: str, worker: int = 0, message: str | None = None) -> Any:
         connection = self.workers[worker]
         with connection.transaction():
             become(connection, "authenticated", {"sub": str(self.house.owner), "org_id": str(self.house.org)})
             row = connection.execute(
-                "select private.charge(%s, %s, 'extraction', %s, 'm', 1, 1, 0, 0, 0, %s, %s)",
-                [run, self.house.org, message or str(uuid4()), cost, wanted],
+                "select private.charge(%s, %s, 'extraction', %s, 'm', 1, 1, 0, 0, 0, %s)",
+                [run, self.house.org, message or str(uuid4()), cost],
             ).fetchone()
             return row and row[0]
 
@@ -144,7 +142,7 @@ def test_of_several_at_once_as_many_start_as_there_is_room_for(office: Office, r
 def test_without_limits_all_start(office: Office) -> None:
     office.owner.execute("delete from credit_limits")
     runs = office.launch(4)
-    answers = office.at_once(*[lambda worker, run=run: office.take(run, None, worker=worker) for run in runs])
+    answers = office.at_once(*[lambda worker, run=run: office.take(run, False, worker=worker) for run in runs])
     assert answers == ["granted"] * 4
 
 
@@ -275,25 +273,23 @@ def test_room_is_not_left_to_one_that_another_with_its_lock_key_blocks(office: O
     assert office.jobs() == [blocked] and office.take(blocked) == "granted"
 
 
-def test_runs_in_the_threads_of_other_members_take_room_and_credit_too(office: Office) -> None:
+def test_runs_in_the_threads_of_other_members_take_room_too(office: Office) -> None:
     """Whoever looks for room does not see them."""
     house = office.house
-    office.limit("10", runs=1)
+    office.limit(runs=1)
     (run,) = office.launch(1)
     (thread,) = office.owner.execute(
         "insert into threads (org_id, agent, created_by) values (%s, 'talker', %s) returning id",
         [house.org, house.member],
     ).fetchone() or (None,)
     office.owner.execute(
-        "insert into runs (org_id, agent, task, thread_id, created_by, status, reserved_usd) "
-        "values (%s, 'talker', 'talk', %s, %s, 'running', 9)",
+        "insert into runs (org_id, agent, task, thread_id, created_by, status) "
+        "values (%s, 'talker', 'talk', %s, %s, 'running')",
         [house.org, thread, house.member],
     )
-    assert office.take(run, "2") == "held"
-    office.limit("10", runs=2)
-    assert office.take(run, "2") == "held"
-    assert office.take(run, "1") == "granted"
-    assert office.charge(run, "0.5", "1") == "out_of_credit"
+    assert office.take(run) == "held"
+    office.limit(runs=2)
+    assert office.take(run) == "granted"
 
 
 def test_another_organisation_s_runs_take_no_room(office: Office) -> None:
@@ -309,47 +305,31 @@ def test_another_organisation_s_runs_take_no_room(office: Office) -> None:
 # Credit
 
 
-def test_of_several_at_once_as_many_start_as_the_credit_lasts_for(office: Office) -> None:
-    office.limit("0.25")
-    runs = office.launch(4)
-    answers = office.at_once(*[lambda worker, run=run: office.take(run, "0.1", worker=worker) for run in runs])
-    assert Counter(answers) == {"granted": 2, "held": 2}
-    # Nothing was spent: the others go on when these have ended.
-    for run, answer in zip(runs, answers, strict=True):
-        if answer == "granted":
-            office.end(run)
-    waiting = [run for run, answer in zip(runs, answers, strict=True) if answer == "held"]
-    assert office.jobs() == waiting
-    assert [office.take(run) for run in waiting] == ["granted", "granted"]
-
-
-def test_runs_at_once_never_pass_the_limit(office: Office) -> None:
-    """Each spends what was set aside for it, step after step, until it is told to stop."""
+def test_runs_at_once_pass_the_limit_by_what_they_have_under_way(office: Office) -> None:
+    """Each may have a message that the others do not see yet, and ask for one more."""
     office.limit("1")
     runs = office.launch(4)
     step = Decimal("0.03")
+    assert {office.take(run) for run in runs} == {"granted"}
 
     def go(run: UUID, worker: int) -> int:
-        if office.take(run, str(step), worker) != "granted":
-            return 0
         steps = 1
-        while office.charge(run, str(step), str(step), worker) is None:
+        while office.charge(run, str(step), worker) is None:
             steps += 1
         return steps
 
     taken = office.at_once(*[lambda worker, run=run: go(run, worker) for run in runs])
     spent = office.owner.execute("select sum(cost_usd) from usage where org_id = %s", [office.house.org]).fetchone()
-    assert spent == (sum(taken) * step,) and Decimal("0.9") < spent[0] <= 1
+    assert spent == (sum(taken) * step,) and 1 <= spent[0] <= 1 + 2 * 4 * step
 
 
-def test_who_finds_no_credit_left_is_told_and_does_not_wait(office: Office) -> None:
-    office.limit("0.25")
-    first, second, third = office.launch(3)
+def test_without_credit_no_run_goes_on_and_none_begins(office: Office) -> None:
+    office.limit("0.25", runs=1)
+    first, second = office.launch(2)
     assert office.take(first) == "granted"
-    assert office.charge(first, "0.1") is None
-    assert office.take(second) == "held"  # 0.15 are left, and 0.1 of them set aside
+    assert office.charge(first, "0.2") is None
+    assert office.take(second) == "held"
     assert office.charge(first, "0.1") == "out_of_credit"
-    assert office.take(third) == "out_of_credit"
     office.end(first, "cancelled")
     assert office.jobs() == [second] and office.take(second) == "out_of_credit"
 
@@ -366,7 +346,7 @@ def test_a_run_s_own_limit_holds_at_every_step_and_when_it_is_taken_up_again(off
 def test_without_a_price_no_limit_can_be_kept(office: Office, max_usd: str | None, max_cost_usd: str | None) -> None:
     office.limit(max_usd)
     (run,) = office.launch(1, max_cost_usd=max_cost_usd)
-    assert office.take(run, None) == ("model_unpriced" if max_usd or max_cost_usd else "granted")
+    assert office.take(run, False) == ("model_unpriced" if max_usd or max_cost_usd else "granted")
 
 
 def test_the_same_message_is_charged_once_by_two_at_once(office: Office) -> None:
@@ -389,7 +369,7 @@ def test_what_was_used_is_recorded_of_a_run_that_has_ended_or_is_gone(office: Of
 def test_nobody_charges_another_organisation(office: Office) -> None:
     (run,) = office.launch(1)
     connection = office.workers[0]
-    charge = "select private.charge(%s, %s, 'extraction', 'm', 'm', 1, 1, 0, 0, 0, 1, 1)"
+    charge = "select private.charge(%s, %s, 'extraction', 'm', 'm', 1, 1, 0, 0, 0, 1)"
     for user, org, service in [
         (office.house.stranger, office.house.other_org, True),
         (office.house.owner, office.house.org, False),  # a front end, for its own organisation
@@ -411,7 +391,7 @@ def test_the_price_of_one_unknown_message_is_the_price_of_the_run(office: Office
     with connection.transaction():
         become(connection, "authenticated", {"sub": str(office.house.owner), "org_id": str(office.house.org)})
         connection.execute(
-            "select private.charge(%s, %s, 'extraction', 'x', 'm', 1, 1, 0, 0, 0, null, null)", [run, office.house.org]
+            "select private.charge(%s, %s, 'extraction', 'x', 'm', 1, 1, 0, 0, 0, null)", [run, office.house.org]
         )
     assert office.owner.execute("select private.cost_of_run(%s)", [run]).fetchone() == (None,)
 
@@ -449,60 +429,16 @@ def test_many_at_once_lose_no_message_in_the_sums(office: Office, max_usd: str |
     assert (messages, cost) == (100, 1) and rows > 1  # connections have a row each, and do not wait for each other
 
 
-def test_who_has_enough_set_aside_does_not_wait_for_others_to_charge(office: Office) -> None:
-    """No lock is held while the disk writes: without a limit never, with one as long as what was set aside lasts."""
-    first, second = office.launch(2)
-    for max_usd in (None, "1000"):
-        office.limit(max_usd)
-        for run in (first, second):
-            assert office.take(run) in ("granted", None)
-        assert office.charge(first, "0.1") is None
-        office.workers[0].execute("set lock_timeout = '2s'")
-        with office.owner.transaction():
-            office.owner.execute("select from organisations where id = %s for no key update", [office.house.org])
-            assert office.charge(first, "0.1") is None
-            if max_usd:
-                with pytest.raises(psycopg.errors.LockNotAvailable):  # the control: it has to ask for more
-                    office.charge(first, "0.1", "500")
-
-
-def test_what_is_set_aside_and_what_is_spent_never_pass_the_limit_together(office: Office) -> None:
-    office.limit("20")
-    runs = office.launch(4)
-    assert {office.take(run) for run in runs} == {"granted"}
-    aside = "select sum(reserved_usd) from runs where status = 'running'"
-    together = f"select ({aside}) + (select sum(cost_usd) from usage_by_day)"
-
-    def go(run: UUID, worker: int) -> int:
-        steps = 1
-        while office.charge(run, "0.07", "0.1", worker) is None:
-            steps += 1
-        return steps
-
-    def look(worker: int) -> Decimal:
-        most = Decimal(0)
-        for _ in range(200):
-            most = max(most, (office.owner.execute(together.encode()).fetchone() or (Decimal(0),))[0] or Decimal(0))
-        return most
-
-    *steps, most = office.at_once(*[lambda worker, run=run: go(run, worker) for run in runs], look)
-    spent = office.owner.execute("select sum(cost_usd) from usage_by_day").fetchone()
-    assert spent == (sum(steps) * Decimal("0.07"),) and 19 < spent[0] <= 20 and most <= 20
-
-
-def test_a_message_that_comes_again_is_not_taken_out_of_what_is_set_aside_twice(office: Office) -> None:
-    office.limit("1000")
+@pytest.mark.parametrize("max_usd", [None, "1000"])
+def test_a_charge_waits_for_no_lock_of_the_organisation(office: Office, max_usd: str | None) -> None:
+    """No lock is held while the disk writes."""
     (run,) = office.launch(1)
-    office.take(run)
-    office.charge(run, "0.1")
-    aside = [(office.charge(run, "0.1", message="1.2 m"), _reserved(office, run)) for _ in range(3)]
-    assert len(set(aside)) == 1
-
-
-def _reserved(office: Office, run: UUID) -> Decimal:
-    row = office.owner.execute("select reserved_usd from runs where id = %s", [run]).fetchone()
-    assert row is not None
-    return row[0]
+    office.limit(max_usd)
+    assert office.take(run) == "granted"
+    office.workers[0].execute("set lock_timeout = '2s'")
+    with office.owner.transaction():
+        office.owner.execute("select from organisations where id = %s for no key update", [office.house.org])
+        assert office.charge(run, "0.1") is None
 
 
 def test_the_lock_is_the_organisation_s_own_row_and_for_the_service_alone(office: Office) -> None:

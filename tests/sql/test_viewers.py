@@ -69,12 +69,12 @@ VOLATILE = {
     "private.detach_run": "(%(run)s, 1)",
     "private.disown_run": "(%(run)s)",
     "private.await_runs": "(%(run)s, 'call_1')",
-    "private.reserve": "(%(run)s, 0.1)",
+    "private.find_room": "(%(run)s, true)",
     # Bookkeeping, below.
     "private.watch_run": "(%(run)s, 'mine')",
     "private.tell_watchers": "(%(run)s, 1, '{}')",
     "private.clear_watchers": "()",
-    "private.charge": "(%(run)s, %(org)s, 'extraction', 'm9', 'm', 1, 1, 0, 0, 0, 0.1, 0.1)",
+    "private.charge": "(%(run)s, %(org)s, 'extraction', 'm9', 'm', 1, 1, 0, 0, 0, 0.1)",
     # They change nothing of an organisation that the caller is in.
     "private.lock_credit": "(%(org)s)",
     "private.new_id": "()",

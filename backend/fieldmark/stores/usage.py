@@ -12,11 +12,11 @@ from psycopg import AsyncConnection
 Row = dict[str, Any]
 
 
-async def reserve(conn: AsyncConnection[Row], run_id: UUID, wanted_usd: Decimal | None) -> str | None:
-    """Ask for a run to be taken up in this transaction, with this much set aside for its first step (None: nobody knows
-    the model's price). `granted`, `held`, `out_of_credit`, `max_cost` or `model_unpriced`; None for one that has ended
-    or is out of sight. A run that is held comes back into the queue by itself."""
-    cursor = await conn.execute("select private.reserve(%s, %s) as answer", (run_id, wanted_usd))
+async def find_room(conn: AsyncConnection[Row], run_id: UUID, *, priced: bool) -> str | None:
+    """Ask for a run to be taken up in this transaction. `priced`: the price of its model is known. Return `granted`,
+    `held`, `out_of_credit`, `max_cost` or `model_unpriced`; None for a run that has ended or is out of sight. A run
+    that is held comes back into the queue by itself."""
+    cursor = await conn.execute("select private.find_room(%s, %s) as answer", (run_id, priced))
     row = await cursor.fetchone()
     return row["answer"] if row else None
 
@@ -35,12 +35,10 @@ async def charge(
     cache_write_1h_tokens: int,
     cache_read_tokens: int,
     cost_usd: Decimal | None,
-    wanted_usd: Decimal | None,
 ) -> str | None:
-    """Charge one message, once, and set this much aside for the next. None, or why the run cannot go on: `max_cost`,
-    `out_of_credit`."""
+    """Charge one message, once. Return None, or why the run may not ask for another: `max_cost`, `out_of_credit`."""
     cursor = await conn.execute(
-        "select private.charge(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) as refusal",
+        "select private.charge(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) as refusal",
         (
             run_id,
             org_id,
@@ -53,7 +51,6 @@ async def charge(
             cache_write_1h_tokens,
             cache_read_tokens,
             cost_usd,
-            wanted_usd,
         ),
     )
     row = await cursor.fetchone()

@@ -326,8 +326,7 @@ async def test_a_run_that_is_done_is_done_whatever_its_last_words_cost(desk):
 
 
 async def test_a_run_stops_where_the_credit_does_and_keeps_what_it_wrote(desk):
-    # A step after one of 50,000 tokens is guessed at 66,000 * 2.5 + 8,000 * 10 a million: 0.245.
-    limit(desk, "0.4")
+    limit(desk, "0.2")
     worked = await desk.work(Script([Turn([update("a")], usage=DEAR), endless(Turn([update("b")], usage=DEAR))]))
     assert (worked.state["status"], worked.state["error_code"]) == ("failed", "out_of_credit")
     assert desk.extraction()["extracted_fields"] == {"a": 1}
@@ -344,13 +343,13 @@ async def test_with_enough_credit_it_goes_on(desk):
 
 
 async def test_without_credit_the_model_is_not_asked(desk):
-    limit(desk, "0.1")  # a first step is guessed at 0.12
+    limit(desk, "0")
     worked = await desk.work(Script([[text("Done.")]]))
     assert worked.requests == [] and (worked.state["status"], worked.state["error_code"]) == ("failed", "out_of_credit")
 
 
 async def test_what_was_spent_in_another_month_does_not_count(desk):
-    limit(desk, "0.2")
+    limit(desk, "0.1")
     earlier = await desk.work(Script([Turn([text("Done.")], usage=DEAR)]))
     assert (await desk.work(Script([[text("Done.")]]))).state["error_code"] == "out_of_credit"
     desk.sql("update public.usage_by_day set day = date_trunc('month', now() at time zone 'utc')::date - 1")

@@ -84,15 +84,6 @@ def test_it_costs_what_the_list_says_to_the_last_digit(model, tokens, cost):
     assert price is not None and price.of(tokens) == Decimal(cost)
 
 
-def test_the_next_step_is_guessed_with_caution():
-    price = said_price("1/10")
-    assert price.of_next() == Decimal("0.1")  # 16,000 written to the cache at 1.25, 8,000 said at 10
-    assert price.of_next(Tokens(input=4_000, cache_read=3_000, output=1_000)) == Decimal("0.11")
-    haiku = Prices().of("claude-haiku-5-5")
-    # Where it grows beyond the threshold, it is guessed at the higher price.
-    assert haiku is not None and haiku.of_next(Tokens(input=90_000)) > 5 * haiku.of_next(Tokens(input=80_000))
-
-
 def test_a_price_that_is_said_holds_for_the_settings_model_alone():
     prices = Prices("claude-sonnet-5", said_price("1/2"))
     assert prices.of("claude-sonnet-5") == said_price("1/2")
@@ -129,4 +120,4 @@ def test_a_message_is_priced_by_who_answered_where_that_is_known():
 def test_the_offline_model_costs_nothing_whatever_is_asked_for():
     prices = Prices("claude-opus-5", said_price("1/2"), offline=True)
     assert prices.of("claude-opus-5") == prices.of("x") == prices.of_message("x", "claude-opus-5") == FREE
-    assert FREE.of(TOKENS) == FREE.of_next(TOKENS) == 0
+    assert FREE.of(TOKENS) == 0

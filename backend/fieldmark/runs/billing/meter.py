@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
@@ -44,8 +43,7 @@ _SYNTHETIC = "<synthetic>"  # the CLI's own words, which nobody pays for
 
 REFUSALS: Mapping[str, str] = {
     RunError.MAX_COST: "The run reached its limit of cost (max_cost_usd). What it wrote stays.",
-    RunError.OUT_OF_CREDIT: "The organisation's credit for this month is used up, or set aside for its other runs. "
-    "What the run wrote stays.",
+    RunError.OUT_OF_CREDIT: "The organisation's credit for this month is used up. What the run wrote stays.",
     RunError.MODEL_UNPRICED: "The price of the run's model is not known, so its cost cannot be limited: ask for a "
     "model of the price list, or have FIELDMARK_MODEL_PRICE set.",
 }
@@ -170,7 +168,6 @@ class Meter:
             self._now = None
         tokens = _tokens(message)
         price = self._prices.of_message(self._asked, message.model)
-        last = message.stop_reason in _LAST
         async with self._context.database.as_user(self._context.scope) as conn:
             return await usage.charge(
                 conn,
@@ -185,7 +182,6 @@ class Meter:
                 cache_write_1h_tokens=tokens.cache_write_1h,
                 cache_read_tokens=tokens.cache_read,
                 cost_usd=None if price is None else price.of(tokens),
-                wanted_usd=None if price is None else Decimal(0) if last else price.of_next(tokens),
             )
 
 

@@ -12,10 +12,6 @@ from typing import Any
 
 _MILLION = Decimal(1_000_000)
 
-# Beyond what a step has read before: an answer of a tool (40 KB at the most) and what it says itself. A cautious guess.
-NEXT_INPUT_TOKENS = 16_000
-NEXT_OUTPUT_TOKENS = 8_000
-
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
@@ -55,11 +51,6 @@ class Price:
             + tokens.cache_write_1h * self.cache_write_1h
             + tokens.cache_read * self.cache_read
         ) / _MILLION
-
-    def of_next(self, before: Tokens | None = None) -> Decimal:
-        """US dollars that the step after this message is expected not to pass: nothing of it is found in the cache."""
-        prompt = 0 if before is None else before.prompt + before.output
-        return self.of(Tokens(cache_write_5m=prompt + NEXT_INPUT_TOKENS, output=NEXT_OUTPUT_TOKENS))
 
 
 _NOTHING = Decimal(0)

@@ -195,14 +195,13 @@ class _StartedBefore(Exception):
 
 
 async def _check_credit(conn: Connection, scope: Scope, prices: Prices, options: RunOptions) -> None:
-    """Refuse what could not begin now, or whose cost nobody could limit. What is set aside for runs at work counts as
-    there: it may be by the time this one is claimed, and until then it waits."""
+    """Refuse a run when its cost could not be limited, or the organisation's credit is used up."""
     credit = await usage.credit(conn, scope.org_id)
     most, spent = (credit["max_usd"], credit["spent_usd"]) if credit is not None else (None, None)
     price = prices.of(options.model or prices.model)
     if price is None and (most is not None or options.max_cost_usd is not None):
         raise Invalid(REFUSALS["model_unpriced"])
-    if price is not None and most is not None and most - spent < price.of_next():
+    if price is not None and most is not None and spent >= most:
         raise OutOfCredit(
             f"The organisation may spend {most:.2f} US dollars a month, and has spent {spent:.2f} in this one."
         )

@@ -197,8 +197,8 @@ class Runner:
     async def _find_room(self, conn: Connection, run_id: UUID) -> str | None:
         """What the organisation's limits say to a run that is to be claimed in this transaction."""
         run = await runs.get(conn, run_id)
-        price = self._limits.prices.of(self._limits.model_of(run)) if run is not None else None
-        return await usage.reserve(conn, run_id, None if price is None else price.of_next())
+        priced = run is not None and self._limits.prices.of(self._limits.model_of(run)) is not None
+        return await usage.find_room(conn, run_id, priced=priced)
 
     async def _status_or_abandon(self, context: RunContext[Any]) -> RunStatus | None:
         """The status that somebody else gave the run; one that is out of its user's reach is abandoned."""
