@@ -56,7 +56,7 @@ async def test_exactly_what_was_named_changes(serve, clone, model):
         # What the person says stands on no page, and needs no score.
         scores = after["extraction"]["confidence_scores"]
         assert scores.keys() == {"vendor.vat", "items[0].price", "items[1].price", "total"} and scores["total"] > 0.9
-        assert after["extraction"]["evidence"]["vendor.name"]["state"] == "not_found"
+        assert after["extraction"]["evidence"]["vendor.name"]["state"] == "message"
         assert after["extraction"]["evidence"]["total"]["quote"] == "7.50"
         assert after["extraction"]["version"] == before["extraction"]["version"] + 2
         rows = sql(

@@ -76,7 +76,7 @@ def test_what_is_one_of_a_few_is_told_as_such(openapi):
     for of, name in (("Extraction", "evidence"), ("Proposal", "evidence")):
         assert schemas[of]["properties"][name]["additionalProperties"] == {"$ref": "#/components/schemas/Evidence"}
     assert {"$ref": "#/components/schemas/Evidence"} in schemas["ChangedField"]["properties"]["evidence"]["anyOf"]
-    assert schemas["Evidence"]["properties"]["state"]["enum"] == ["found", "blank", "not_found"]
+    assert schemas["Evidence"]["properties"]["state"]["enum"] == ["found", "blank", "not_found", "message"]
 
 
 def test_the_description_is_an_openapi_s(openapi):

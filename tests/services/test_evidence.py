@@ -137,7 +137,7 @@ async def test_what_a_person_says_needs_no_score_and_what_only_the_agent_says_do
     assert "not_found" not in said.data and unsaid.data["not_found"] == ["buyer.city"]
     row = desk.extraction()
     assert row["confidence_scores"] == {"total": 0.98, "buyer.city": 0}
-    assert row["evidence"]["vendor.name"]["state"] == "not_found"
+    assert row["evidence"]["vendor.name"]["state"] == "message"
 
 
 async def test_the_values_of_another_document_are_looked_for_on_that_one(database, clone, make_user):

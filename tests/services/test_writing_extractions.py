@@ -280,15 +280,6 @@ async def test_a_correction_writes_what_its_message_says_and_proposes_the_rest(d
     assert row["locks"].keys() == {"vendor.name", "vendor.iban", "total"}
 
 
-async def test_a_correction_removes_what_its_message_names_and_nothing_else(desk):
-    await lock(desk, vendor__name="Acme", total=1)
-    context = await desk.context(await desk.run("correct", instructions="remove the total"))
-    assert (await desk.call(context, "remove_field", path="vendor")).code == "not_removed"
-    assert (await desk.call(context, "remove_field", path="vendor.name")).code == "not_removed"
-    assert (await desk.call(context, "remove_field", path="total")).code == "removed"
-    assert desk.extraction()["extracted_fields"].keys() == {"vendor", "items"}
-
-
 async def test_what_a_correction_writes_is_locked_where_its_person_said_it(desk):
     context = await desk.context(await desk.run("correct", instructions="set fax to 5"))
     await desk.call(context, "extract_fields", fields={"fax": "5", "note": "n"}, confidences={})
@@ -304,17 +295,6 @@ async def test_the_type_that_a_person_set_gives_way_to_their_word_alone(desk):
     said = await desk.context(await desk.run("correct", instructions="this document is a receipt"))
     await desk.call(said, "identify_document", document_type="receipt", confidence=1.0)
     assert desk.extraction()["document_type"] == "receipt"
-
-
-async def test_a_correction_is_looked_at_again_where_anything_else_was_changed_meanwhile(desk):
-    """Which field its words mean may hang on all that stands there."""
-    said = Author(is_person=False, message="the total is 963.12")
-    ready = await prepared(desk, write("total", 963.12), said)
-    await change(desk, write("vendor.name", "Bolts Ltd"))
-    with pytest.raises(Stale):
-        await apply(desk, ready)
-    await change(desk, write("total", 963.12), said)
-    assert desk.extraction()["extracted_fields"]["total"] == 963.12
 
 
 @pytest.mark.parametrize(

@@ -46,8 +46,9 @@ class Claim(BaseModel):
 class Evidence(BaseModel):
     """Where a value stands in the document."""
 
-    state: Literal["found", "blank", "not_found"] = Field(
-        description="blank: there is no value, and the field's label is printed."
+    state: Literal["found", "blank", "not_found", "message"] = Field(
+        description="blank: there is no value, and the field's label is printed. message: no page prints the value, "
+        "and the message of the person who asked for it has it."
     )
     match: Match | None = Field(
         description="How the page prints it. quote: only the agent's quote is there, as for a yes or no. "

@@ -202,7 +202,9 @@ def show_extraction(extraction: Mapping[str, Any], filename: str) -> None:
 def _where(leaf: Leaf, shown: str) -> str:
     """Where a value stands, and how it is printed there if not as it is shown."""
     if leaf.state != "found":
-        return {None: "", "blank": "[dim]left blank[/dim]"}.get(leaf.state, "[red]on no page[/red]")
+        return {None: "", "blank": "[dim]left blank[/dim]", "message": "from your message"}.get(
+            leaf.state, "[red]on no page[/red]"
+        )
     quote = leaf.quote or shown
     printed = "" if quote == shown else f" [dim]“{plain(quote if len(quote) <= 60 else quote[:59] + '…')}”[/dim]"
     return f"page {leaf.page}{printed}"

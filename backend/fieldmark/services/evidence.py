@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
@@ -24,6 +24,9 @@ from fieldmark.stores.rows import ExtractionRow
 
 MOST_INDEXES: Final = 8
 """Documents of one run that are kept ready at once: the index of a long one takes tens of megabytes."""
+
+MESSAGE: Final = "message"
+"""The state of a value that the person's message contains and no page prints."""
 
 MOST_PLACES: Final = 200
 """Places of one value that are told."""
@@ -73,17 +76,18 @@ async def find(
     *,
     stands: Mapping[str, JsonValue],
     claims: Mapping[str, Claim] | None,
-    of_a_person: Collection[str] | None = (),
+    from_message: Collection[str] | None = (),
 ) -> Evidence:
     """Look for every leaf of a value that is to be written at a path (of an object at the root: for each field).
 
     `stands` is what stands in the extraction so far: the rest of a row tells its line. `claims` are the model's, by
     path name, for leaves or what they stand in; None if no model says anything. The confidence is the evidence's, and
-    0 for what is on no page. `of_a_person` names the leaves that a person says, None is all of them: those need none,
-    and have none there. Nor has a blank.
+    0 for what is on no page. `from_message` names the leaves whose value is in the person's message: their evidence is
+    `message` where no page prints them, without a confidence. None means that a person writes: they need no evidence.
+    Nor has a blank a confidence.
     """
     # Thousands of values that are on no page take seconds.
-    return await in_turn(org_id, _found, index, at, value, stands, claims, of_a_person)
+    return await in_turn(org_id, _found, index, at, value, stands, claims, from_message)
 
 
 def _found(
@@ -92,7 +96,7 @@ def _found(
     value: JsonValue,
     stands: Mapping[str, JsonValue],
     claims: Mapping[str, Claim] | None,
-    of_a_person: Collection[str] | None,
+    from_message: Collection[str] | None,
 ) -> Evidence:
     written = dict(leaves(value, at))
     claimed = {name: _nearest_claim(claims, name) for name in written} if claims is not None else {}
@@ -101,13 +105,44 @@ def _found(
     result = Evidence()
     for name in written:
         finding: Finding = found[name]
-        result.evidence[name] = finding.as_json(claimed.get(name))
+        proof = finding.as_json(claimed.get(name))
+        result.evidence[name] = proof
         if finding.state == "found":
             result.confidences[name] = finding.confidence
-        elif finding.state == "not_found" and of_a_person is not None and name not in of_a_person:
+        elif finding.state == "not_found" and from_message is not None and name in from_message:
+            proof["state"] = MESSAGE
+        elif finding.state == "not_found" and from_message is not None:
             result.confidences[name] = 0
             result.not_found.append(name)
     return result
+
+
+def in_message(message: str, values: Iterable[tuple[str, JsonValue]]) -> frozenset[str]:
+    """Return the names of the values that occur in a message. Numbers and dates are compared by value; case, accents
+    and spaces do not count. `true`, `false`, null and empty values never occur.
+
+    >>> sorted(in_message("Acme Ltd, 1,500.00, on 3 May 2024", [("a", "acme ltd"), ("b", 1500), ("c", "2024-05-03")]))
+    ['a', 'b', 'c']
+    >>> in_message("the total is 15", [("a", 1), ("b", "to"), ("c", True), ("d", None)])
+    frozenset()
+    """
+    lines: list[list[str | float]] = []
+    for row, line in enumerate(message.splitlines()):
+        at = 0.0
+        for word in line.split():
+            # Set out like a printed line: distances decide which groups of digits are one number.
+            width = len(word) * 0.001
+            lines.append([word, at, row * 0.02, at + width, row * 0.02 + 0.01])
+            at += width + 0.001
+    index = DocumentIndex([PageWords(1, lines)])
+    return frozenset(name for name, value in values if _occurs(index, value))
+
+
+def _occurs(index: DocumentIndex, value: JsonValue) -> bool:
+    if value is None or isinstance(value, bool | dict | list) or value == "":
+        return False
+    place = index.find(value)
+    return place is not None and place.match in ("exact", "normalised", "number", "date")
 
 
 async def places(
@@ -131,7 +166,9 @@ def _unclaimed(
     index: DocumentIndex, fields: JsonValue, proofs: Mapping[str, JsonValue], since_page: int
 ) -> UnclaimedPart:
     proved = ((value, as_object(proofs.get(name))) for name, value in leaves(fields))
-    stand = ((value, _said(proof)) for value, proof in proved if proof.get("state") not in ("not_found", "blank"))
+    stand = (
+        (value, _said(proof)) for value, proof in proved if proof.get("state") not in ("not_found", "blank", MESSAGE)
+    )
     return index.unclaimed(stand, since_page=since_page)
 
 

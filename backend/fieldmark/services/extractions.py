@@ -41,8 +41,15 @@ from fieldmark.errors import (
 )
 from fieldmark.grounding import Claim, DocumentIndex, Place
 from fieldmark.identity.scope import Scope
-from fieldmark.services import spoken_words
-from fieldmark.services.evidence import DocumentIndexes, Evidence, find, first_places, quotes_elsewhere, rest_of_row
+from fieldmark.services.evidence import (
+    DocumentIndexes,
+    Evidence,
+    find,
+    first_places,
+    in_message,
+    quotes_elsewhere,
+    rest_of_row,
+)
 from fieldmark.services.evidence import places as find_places
 from fieldmark.services.paging import Cursor, Page, page_of
 from fieldmark.services.turns import in_turn, in_turn_at_last, without_turn
@@ -75,6 +82,7 @@ class Author:
 
 
 PERSON: Final = Author(is_person=True)
+_TYPE: Final = "document_type"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +114,14 @@ Write: TypeAlias = FieldWrite | FieldsWrite | FieldRemoval
 
 @dataclass(frozen=True, slots=True)
 class PreparedWrite:
-    """A write with its evidence, for an extraction as it stood at `row.version`. `spoken` names the leaves for which
-    the author has a person's word."""
+    """A write with its evidence, for an extraction as it stood at `row.version`. `from_message` names the leaves whose
+    value is in the person's message: those may replace what that person locked."""
 
     row: ExtractionRow
     write: Write
     author: Author
     shown: Evidence
-    spoken: frozenset[str]
+    from_message: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,12 +323,13 @@ async def _prepared(
                 + "\n".join(f"- {fault}" for fault in faults.values()),
                 list(faults),
             )
-    spoken: frozenset[str] = frozenset()
-    if author.message is not None:
-        # Not on the event loop: an extraction may have 100,000 fields.
-        spoken = await in_turn(scope.org_id, _spoken, author.message, row, write)
-    shown = await _evidence(scope, index, row, write, author, spoken)
-    return PreparedWrite(row, write, author, shown, spoken)
+    from_message: frozenset[str] = frozenset()
+    if author.message is not None and not isinstance(write, FieldRemoval):
+        written = leaves(write.value, write.path if isinstance(write, FieldWrite) else ())
+        # In a worker thread: a write may have 100,000 fields.
+        from_message = await in_turn(scope.org_id, in_message, author.message, list(written))
+    shown = await _evidence(scope, index, row, write, author, from_message)
+    return PreparedWrite(row, write, author, shown, from_message)
 
 
 def _check(value: JsonValue) -> None:
@@ -342,7 +351,7 @@ async def apply(conn: Connection, prepared: PreparedWrite) -> WrittenFields:
     await _refuse_outside(row, prepared.write, prepared.author)
     write, shown = prepared.write, await _news(prepared, row)
     if prepared.author.message is not None:
-        await extractions.speak_for(conn, prepared.spoken)
+        await extractions.speak_for(conn, prepared.from_message)
     match write:
         case FieldWrite():
             path = paths.to_sql(write.path)
@@ -426,9 +435,7 @@ async def identify(conn: Connection, extraction_id: UUID, document_type: str, au
     if author.only is not None:
         _refuse_other_type(await get(conn, extraction_id), author)
     if author.message is not None:
-        row = await get(conn, extraction_id)
-        speaks = spoken_words.Speech(author.message, row.extracted_fields).speaks_for_type(document_type)
-        await extractions.speak_for(conn, [spoken_words.DOCUMENT_TYPE] if speaks else [])
+        await extractions.speak_for(conn, in_message(author.message, [(_TYPE, document_type)]))
     return await extractions.identify(conn, extraction_id, document_type)
 
 
@@ -436,7 +443,7 @@ async def preview_type(conn: Connection, extraction_id: UUID, document_type: str
     """What naming the document's type would change. Raises NotFound, and OutsideFields as `identify` does."""
     row = await get_locked(conn, extraction_id)
     _refuse_other_type(row, author)
-    changes = [Change(spoken_words.DOCUMENT_TYPE, row.document_type, document_type, added=row.document_type is None)]
+    changes = [Change(_TYPE, row.document_type, document_type, added=row.document_type is None)]
     return Preview(changes if row.document_type != document_type else [], row.document_type, row.version)
 
 
@@ -528,7 +535,7 @@ async def decide_proposals(conn: Connection, extraction_id: UUID, decisions: Seq
 
 
 async def _evidence(
-    scope: Scope, index: DocumentIndex, row: ExtractionRow, write: Write, author: Author, spoken: frozenset[str]
+    scope: Scope, index: DocumentIndex, row: ExtractionRow, write: Write, author: Author, from_message: frozenset[str]
 ) -> Evidence:
     if isinstance(write, FieldRemoval):
         return Evidence()
@@ -540,7 +547,7 @@ async def _evidence(
         write.value,
         stands=row.extracted_fields,
         claims=None if author.is_person else write.claims,
-        of_a_person=None if author.is_person else spoken,
+        from_message=None if author.is_person else from_message,
     )
 
 
@@ -632,8 +639,6 @@ async def _as_it_stands(conn: Connection, *prepared: PreparedWrite) -> Extractio
 def _hang_on_other(prepared: PreparedWrite, row: ExtractionRow) -> bool:
     """Whether the extraction stands otherwise now in anything that the preparation looked at."""
     write, then = prepared.write, prepared.row
-    if prepared.author.message is not None:
-        return (row.extracted_fields, row.locks) != (then.extracted_fields, then.locks)
     if not isinstance(write, FieldWrite):
         return False  # it has no row of a list, whose rest could tell its line
     written = dict(leaves(write.value, write.path)) if any(isinstance(step, int) for step in write.path) else {}
@@ -756,14 +761,3 @@ def _changes(old: Mapping[Path, JsonValue], new: Mapping[Path, JsonValue]) -> It
     for path, value in old.items():
         if path not in new:
             yield Change(paths.name(path), value, None, removed=True)
-
-
-def _spoken(message: str, row: ExtractionRow, write: Write) -> frozenset[str]:
-    speech = spoken_words.Speech(message, row.extracted_fields)
-    if isinstance(write, FieldRemoval):
-        return speech.speaks_for_removal(write.path, row.locks)
-    old, new = _touched(row.extracted_fields, write)
-    removed = {path: value for path, value in old.items() if path not in new}
-    return speech.speaks_for(new) | frozenset(
-        name for path in removed for name in speech.speaks_for_removal(path, row.locks)
-    )

@@ -64,7 +64,23 @@ async def test_that_persons_correction_writes(by_hand):
     context = await by_hand.context(await by_hand.run("correct", instructions="the vendor is Acme Limited"))
     answer = await by_hand.call(context, "update_field", path="vendor.name", value="Acme Limited", confidence=1.0)
     assert (answer.code, answer.data) == ("stored", {"version": 3})
-    assert by_hand.extraction()["locks"].keys() == {"vendor.name"} and waiting(by_hand) == []
+    stored = by_hand.extraction()
+    assert stored["locks"].keys() == {"vendor.name"} and waiting(by_hand) == []
+    assert stored["evidence"]["vendor.name"]["state"] == "message" and "vendor.name" not in stored["confidence_scores"]
+
+
+@pytest.mark.parametrize("words", ["the vendor is someone else", "the vendor is Acnee", "remove the vendor's name"])
+async def test_value_that_is_not_in_the_message_is_proposed(by_hand, words):
+    context = await by_hand.context(await by_hand.run("correct", instructions=words))
+    answer = await by_hand.call(context, "update_field", path="vendor.name", value="Acne", confidence=1.0)
+    assert (answer.code, answer.data["proposed"], answer.heed) == ("not_stored", ["vendor.name"], True)
+
+
+async def test_removal_of_a_locked_value_is_proposed_to_that_person_too(by_hand):
+    context = await by_hand.context(await by_hand.run("correct", instructions="remove the vendor Acme Ltd"))
+    answer = await by_hand.call(context, "remove_field", path="vendor.name")
+    assert (answer.code, answer.data["proposed"], answer.heed) == ("not_removed", ["vendor.name"], True)
+    assert waiting(by_hand) == [("vendor.name", "Acme Ltd", None, context.run_id)]
 
 
 async def test_what_that_person_did_not_name_stays_in_their_correction_too(by_hand):

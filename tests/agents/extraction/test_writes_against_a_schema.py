@@ -148,7 +148,7 @@ WRITES = (
 
 
 async def test_a_correction_that_writes_after_completing_is_told_to_complete_again(strict):
-    context = await strict.context(await strict.run("correct", instructions="the number is 2"))
+    context = await strict.context(await strict.run("correct", instructions="put it right"))
     await strict.call(context, "get_document_text")
     await strict.call(context, "extract_fields", fields={"number": "1", "total": 10}, confidences={})
     assert not (await strict.call(context, "complete_extraction")).is_error

@@ -264,6 +264,8 @@ def _verdict(leaf: Leaf) -> str:
         return "not on the page"
     if leaf.state == "blank":
         return "blank on the page"
+    if leaf.state == "message":
+        return "from a message"
     return "not looked for" if leaf.confidence is None else f"{leaf.confidence:.0%}"
 
 

@@ -12,7 +12,7 @@ from fieldmark.domain import paths
 from fieldmark.domain.fields import walk
 from fieldmark.domain.numbers import is_number
 
-STATES = ("found", "blank", "not_found")
+STATES = ("found", "blank", "not_found", "message")
 MAX_TABLES = 50  # lists of objects with a table of their own; the leaves of further lists are only listed
 MAX_COLUMNS = 200
 MAX_BOXES = 100  # of one leaf

@@ -32,6 +32,7 @@ export function evidenceSentence({ evidence, confidence, standing }: Leaf): stri
   if (standing === 'preview') return 'The agent is still writing this. Nothing is stored yet.';
   if (evidence === undefined) return 'Nobody has looked for this value on the page.';
   if (evidence.state === 'blank') return 'The document leaves this blank.';
+  if (evidence.state === 'message') return 'From a message: no page prints this value.';
   if (evidence.state === 'not_found') return 'No page prints this value.';
   const how = evidence.match === null ? '' : `, ${MATCHES[evidence.match] ?? evidence.match}`;
   const sure = confidence === undefined ? '' : ` · ${percent(confidence)} sure`;
