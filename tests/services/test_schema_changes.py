@@ -1,13 +1,13 @@
-"""What a change of a schema does to extractions, on a real Postgres: planned, applied, skipped, and who may."""
+"""What a change of a schema does to extractions, on a real Postgres: previewed, applied, skipped, and who may."""
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from decimal import Decimal
 from uuid import UUID, uuid4
 
-import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
@@ -16,7 +16,6 @@ from fieldmark.domain import paths
 from fieldmark.errors import Invalid, InvalidSchema, NotFound, QueueFull
 from fieldmark.identity.scope import Scope
 from fieldmark.services import schema_changes
-from fieldmark.services.schema_changes import ConflictPolicy
 from fieldmark.stores import extractions, runs, schemas
 from fieldmark.stores.schema_changes import follow
 
@@ -55,9 +54,8 @@ class Shelf:
         async with self.desk.database.as_user(self.desk.scope) as conn:
             return await schemas.update(conn, self.schema_id, name=None, schema=schema, revid=None)
 
-    async def plan(self, scope: Scope | None = None, **given):
-        given = {"limit": 50, **given}
-        return await schema_changes.plan(self.desk.database, scope or self.desk.scope, self.schema_id, **given)
+    async def preview(self, scope: Scope | None = None, **given):
+        return await schema_changes.preview(self.desk.database, scope or self.desk.scope, self.schema_id, **given)
 
     async def apply(self, scope: Scope | None = None, **given):
         given = {"limit": 200, **given}
@@ -83,64 +81,51 @@ async def shelf(desk):
     return Shelf(desk, row.id, revid)
 
 
-def told(planned):
-    return {
-        one.extraction.id: (
-            [paths.name(path) for path in one.change.carries],
-            [paths.name(path) for path in one.change.read_again],
-            [f"{paths.name(conflict.path)}:{conflict.why}" for conflict in one.change.conflicts],
-        )
-        for one in planned.items
-    }
-
-
-async def test_what_a_version_would_do_is_told_and_nothing_is_done(shelf):
+async def test_a_preview_counts_by_version_and_changes_nothing(shelf):
     first = await shelf.extraction({"number": "1", "total": 3})
     second = await shelf.extraction({"number": "2"}, locked={"total": 4})
     before = shelf.row(first), shelf.row(second)
     await shelf.version(CLOSED)
-    planned = await shelf.plan()
-    assert told(planned) == {
-        second: ([], [], ["number:no_place", "total:locked"]),
-        first: ([], ["total"], ["number:no_place"]),
-    }
-    assert [one.extraction.filename for one in planned.items] == ["invoice.txt", "invoice.txt"]
-    (difference,) = planned.differences.values()
+    found = await shelf.preview()
+    ((version, difference),) = found.versions
+    assert (version.schema_revid, version.number, version.extractions) == (shelf.revid, 1, 2)
     assert (difference.added, difference.removed, difference.changed) == ([], ["number"], ["total"])
-    assert planned.extractions == 2 and planned.next is None
+    assert (found.extractions, found.read_again, found.estimated_cost) == (2, 2, None)
     assert (shelf.row(first), shelf.row(second)) == before
 
 
-async def test_a_schema_that_is_not_kept_yet_is_held_against_all_versions(shelf):
-    first = await shelf.extraction({"number": "1"})
+async def test_the_cost_of_reading_again_is_that_of_the_runs_before(shelf):
+    one = await shelf.extraction({"number": "1", "total": 3})
+    await shelf.extraction({"number": "2", "total": 3})
+    run_id = await at_work(shelf, one)
+    shelf.desk.sql("update public.runs set status = 'completed' where id = %s", run_id)
+    shelf.desk.sql(
+        """insert into public.usage (org_id, run_id, root_run_id, agent, message_id, model, input_tokens, output_tokens,
+             cache_write_5m_tokens, cache_write_1h_tokens, cache_read_tokens, cost_usd) values (%s, %s, %s, 'extraction', 'm', 'x', 1, 1, 0, 0, 0, 0.25)""",
+        *(shelf.desk.scope.org_id, run_id, run_id),
+    )
     await shelf.version(MORE)
-    planned = await shelf.plan(schema={**MORE, "required": ["due"]})
-    assert told(planned) == {first: (["number"], ["due"], [])}
-    # With what is newest and with what is followed.
-    assert len(planned.differences) == 2
-    with pytest.raises(InvalidSchema):
-        await shelf.plan(schema={"type": "array"})
-    with pytest.raises(InvalidSchema):
-        await shelf.plan(schema={"properties": {"a": {"pattern": "("}}})
-    with pytest.raises(Invalid):
-        await shelf.plan(schema=MORE, revid=shelf.revid)
+    assert (await shelf.preview()).estimated_cost == Decimal("0.5")
+    assert (await shelf.preview(schema={**OLD, "title": "T"})).estimated_cost == 0
 
 
-async def test_it_is_told_in_pages(shelf):
-    made = [await shelf.extraction({"number": str(n)}) for n in range(5)]
+async def test_a_schema_that_is_not_stored_is_compared_with_the_latest_and_the_followed_versions(shelf):
+    await shelf.extraction({"number": "1"})
     await shelf.version(MORE)
-    found, before, pages = [], None, 0
-    while pages == 0 or before is not None:
-        planned = await shelf.plan(limit=2, before=before)
-        assert (planned.differences is None) == (pages > 0)
-        found += [one.extraction.id for one in planned.items]
-        before, pages = planned.next, pages + 1
-    assert found == made[::-1] and pages == 3
+    found = await shelf.preview(schema={**MORE, "required": ["due"]})
+    assert [(row.number, row.extractions, of.added, of.changed) for row, of in found.versions] == [
+        (2, 0, [], ["due"]),
+        (1, 1, ["due"], []),
+    ]
+    with pytest.raises(InvalidSchema):
+        await shelf.preview(schema={"type": "array"})
+    with pytest.raises(InvalidSchema):
+        await shelf.preview(schema={"properties": {"a": {"pattern": "("}}})
     with pytest.raises(Invalid):
-        await shelf.plan(before="nonsense")
+        await shelf.preview(schema=MORE, revid=shelf.revid)
 
 
-async def test_where_all_stays_it_follows_at_once(shelf):
+async def test_where_no_field_changed_it_follows_at_once(shelf):
     one = await shelf.extraction({"number": "1", "total": 3}, completed=True)
     begun = await shelf.extraction({"number": "1", "total": 3})
     revid = await shelf.version({**OLD, "title": "Invoices"})
@@ -158,69 +143,33 @@ async def test_where_all_stays_it_follows_at_once(shelf):
 async def test_what_breaks_a_rule_of_the_version_is_not_complete(shelf):
     one = await shelf.extraction({"number": "1", "total": 3}, completed=True)
     await shelf.version({**OLD, "x-fieldmark": {"rules": [{"equals": ["number", "total"]}]}})
-    assert [found.code for found in (await shelf.plan()).items[0].change.violations] == ["equals"]
     assert (await shelf.apply()).followed == 1
-    assert shelf.row(one)["status"] == "in_progress"
+    assert shelf.row(one)["status"] == "in_progress" and shelf.begun == []
 
 
-async def test_where_fields_are_to_be_read_a_run_begins_that_names_them(shelf):
+async def test_a_run_begins_that_reads_the_changed_fields(shelf):
     one = await shelf.extraction({"number": "1", "total": 3}, completed=True)
-    whole = await shelf.extraction({"number": "1", "total": 3, "due": "May"})
     revid = await shelf.version(MORE)
     done = await shelf.apply()
-    assert done.followed == 2 and len(done.runs) == 1 and shelf.begun == [(one, ["due"])]
-    assert {shelf.row(one)["schema_revid"], shelf.row(whole)["schema_revid"]} == {revid}
-    assert shelf.row(one)["status"] == "in_progress"
+    assert done.followed == 1 and len(done.runs) == 1 and shelf.begun == [(one, ["due"])]
+    assert (shelf.row(one)["schema_revid"], shelf.row(one)["status"]) == (revid, "in_progress")
 
 
-async def test_of_too_many_fields_all_is_read(shelf):
+async def test_of_too_many_changed_fields_all_are_read(shelf):
     await shelf.extraction({})
     await shelf.version({"type": "object", "properties": {f"k{n}": TEXT for n in range(101)}})
     await shelf.apply()
     assert [fields for _, fields in shelf.begun] == [None]
 
 
-async def test_what_is_in_conflict_is_skipped_kept_or_removed(shelf):
-    skipped = await shelf.extraction({"number": "1"}, locked={"total": 4})
+async def test_no_value_is_removed_and_what_a_person_set_stays_locked(shelf):
+    one = await shelf.extraction({"number": "1"}, locked={"total": 4}, completed=True)
     revid = await shelf.version(CLOSED)
-    done = await shelf.apply()
-    assert (done.followed, done.skipped) == (0, [(skipped, "conflicts")])
-    assert shelf.row(skipped)["schema_revid"] == shelf.revid
-    done = await shelf.apply(conflicts=ConflictPolicy.KEEP)
-    row = shelf.row(skipped)
-    assert done.followed == 1 and row["extracted_fields"] == {"number": "1", "total": 4}
-    assert row["schema_revid"] == revid and "total" in row["locks"] and row["status"] == "in_progress"
-
-
-async def test_what_is_removed_is_removed_in_the_persons_name_and_read_again(shelf):
-    one = await shelf.extraction({"number": "1"}, locked={"total": 4})
-    await shelf.version(CLOSED)
-    done = await shelf.apply(conflicts=ConflictPolicy.REMOVE)
+    assert (await shelf.apply()).followed == 1
     row = shelf.row(one)
-    assert done.followed == 1 and shelf.begun == [(one, ["total"])]
-    assert row["extracted_fields"] == {} and row["locks"] == {}
-    journal = shelf.desk.sql(
-        "select path, actor, created_by from public.extraction_journal where extraction_id = %s and new is null", one
-    )
-    assert {(*entry["path"], entry["actor"], entry["created_by"]) for entry in journal} == {
-        ("number", "user", shelf.desk.scope.user_id),
-        ("total", "user", shelf.desk.scope.user_id),
-    }
-
-
-async def test_items_are_removed_from_behind(shelf):
-    tuples = {"type": "object", "properties": {"p": {"prefixItems": [TEXT], "items": False}}}
-    one = await shelf.extraction({"p": ["a", "b", "c", "d"], "number": "1"})
-    await shelf.version(tuples)
-    await shelf.apply(conflicts=ConflictPolicy.REMOVE)
-    assert shelf.row(one)["extracted_fields"] == {"p": ["a"], "number": "1"}
-
-
-async def test_of_too_many_conflicts_none_is_removed(shelf):
-    one = await shelf.extraction({"p": ["x"] * 202})
-    await shelf.version({"type": "object", "properties": {"p": {"prefixItems": [TEXT], "items": False}}})
-    done = await shelf.apply(conflicts=ConflictPolicy.REMOVE)
-    assert done.skipped == [(one, "conflicts")] and len(shelf.row(one)["extracted_fields"]["p"]) == 202
+    assert row["extracted_fields"] == {"number": "1", "total": 4} and "total" in row["locks"]
+    assert (row["schema_revid"], row["status"], row["version"]) == (revid, "in_progress", 2)
+    assert shelf.begun == [(one, ["total"])]
 
 
 @pytest.mark.parametrize("status", ["queued", "running", "awaiting_approval", "awaiting_runs"])
@@ -278,8 +227,7 @@ WAITING = "select count(*) from pg_stat_activity where datname = current_databas
 
 @asynccontextmanager
 async def meanwhile(shelf):
-    """A connection whose changes are committed when versions are being applied, and what comes of that was looked at
-    before they were. Answers the task that applies them."""
+    """A connection whose changes are committed while versions are being applied. Answers the task that applies them."""
     async with shelf.desk.database.as_user(shelf.desk.scope) as conn:
         done: list[asyncio.Task] = []
         yield conn, done
@@ -287,29 +235,11 @@ async def meanwhile(shelf):
         await until(lambda: shelf.desk.sql(WAITING)[0]["count"] == 1)
 
 
-async def test_a_value_that_comes_meanwhile_is_not_read(shelf):
-    one = await shelf.extraction({"number": "1", "total": 3})
-    await shelf.version(MORE)
-    with psycopg.connect(shelf.desk.owner_url) as owner:  # as nobody: no lock tells of it
-        owner.execute("select public.save_extraction_fields(%s, %s)", (one, Jsonb({"due": "May"})))
-        applying = asyncio.create_task(shelf.apply())
-        await until(lambda: shelf.desk.sql(WAITING)[0]["count"] == 1)
-    assert (await applying).followed == 1 and shelf.begun == []
-
-
-async def test_a_lock_that_goes_meanwhile_is_gone(shelf):
-    one = await shelf.extraction({"number": "1"}, locked={"total": 4})
-    grounded = {**NUMBER, "x-fieldmark": {"grounded": True}}  # as long as a person says it, it need not be
-    await shelf.version({"type": "object", "properties": {"number": TEXT, "total": grounded}})
-    async with meanwhile(shelf) as (conn, done):
-        await extractions.unlock(conn, one, ["total"])
-    assert (await done[0]).followed == 1 and shelf.begun == [(one, ["total"])]
-
-
 async def test_what_is_completed_meanwhile_is_complete(shelf):
     one = await shelf.extraction({"number": "1", "total": 3})
     await shelf.version({**OLD, "title": "T"})
     async with meanwhile(shelf) as (conn, done):
+        await extractions.lock(conn, one)
         await extractions.complete(conn, one)
     assert (await done[0]).followed == 1 and shelf.row(one)["status"] == "completed"
 
@@ -376,23 +306,11 @@ async def test_many_are_brought_to_it_in_pages(shelf):
     assert [(one.followed, one.next is None) for one in (first, second, third)] == [(2, False), (2, False), (1, True)]
 
 
-async def test_an_answer_that_takes_long_says_where_to_go_on(shelf):
-    made = [await shelf.extraction({"number": str(n), "total": 3}) for n in range(3)]
-    await shelf.version({**OLD, "title": "T"})
-    planned = await shelf.plan(seconds=0)
-    assert [one.extraction.id for one in planned.items] == [made[2]]
-    planned = await shelf.plan(seconds=0, before=planned.next)
-    assert [one.extraction.id for one in planned.items] == [made[1]]
-    done = await shelf.apply(seconds=0)
-    assert (done.followed, done.stopped) == (1, None) and done.next is not None
-    assert (await shelf.apply(before=done.next)).followed == 2
-
-
 async def test_nobody_of_another_organisation_sees_or_does_it(shelf, make_user):
     one = await shelf.extraction({"number": "1"})
     await shelf.version(MORE)
     stranger = await make_user()
-    for asked in (shelf.plan, shelf.apply):
+    for asked in (shelf.preview, shelf.apply):
         with pytest.raises(NotFound):
             await asked(stranger)
     # Nor are their extractions reached by way of one's own schema.
@@ -403,7 +321,7 @@ async def test_nobody_of_another_organisation_sees_or_does_it(shelf, make_user):
         own = await other_schema(theirs)
         done = await own.apply(extraction_ids=[one])
         assert (done.followed, done.skipped) == (0, [(one, "not_found")])
-        for asked in (own.plan, own.apply):
+        for asked in (own.preview, own.apply):
             with pytest.raises(NotFound):
                 await asked(revid=shelf.revid)
     assert shelf.row(one)["schema_revid"] == shelf.revid
@@ -419,7 +337,7 @@ async def other_schema(desk):
 
 async def test_a_version_of_another_schema_is_none_of_this_one(shelf):
     other = await other_schema(shelf.desk)
-    for asked in (shelf.plan, shelf.apply):
+    for asked in (shelf.preview, shelf.apply):
         with pytest.raises(NotFound):
             await asked(revid=other.revid)
 
@@ -428,7 +346,7 @@ async def test_a_viewer_sees_what_it_would_do_and_does_not_do_it(shelf, make_use
     one = await shelf.extraction({"number": "1", "total": 3})
     await shelf.version({**OLD, "title": "T"})
     viewer = await member_of(shelf, "viewer", make_user)
-    assert len((await shelf.plan(viewer)).items) == 1
+    assert (await shelf.preview(viewer)).extractions == 1
     assert (await shelf.apply(viewer)).skipped == [(one, "not_found")]
     assert shelf.row(one)["schema_revid"] == shelf.revid
 
@@ -438,7 +356,7 @@ async def test_a_deleted_schema_is_for_no_new_use(shelf):
     await shelf.version(MORE)
     async with shelf.desk.database.as_user(shelf.desk.scope) as conn:
         await schemas.remove(conn, shelf.schema_id)
-    for asked in (shelf.plan, shelf.apply):
+    for asked in (shelf.preview, shelf.apply):
         with pytest.raises(NotFound):
             await asked()
 
@@ -447,7 +365,7 @@ async def test_a_version_that_cannot_be_used_does_nothing(shelf):
     """Kept past the service: a front end may, and nothing has looked at it."""
     one = await shelf.extraction({"number": "1"})
     await shelf.version({"type": "object", "properties": {"w": {"$ref": "#/$defs/none"}}})
-    for asked in (shelf.plan, shelf.apply):
+    for asked in (shelf.preview, shelf.apply):
         with pytest.raises(InvalidSchema):
             await asked()
     assert shelf.row(one)["schema_revid"] == shelf.revid

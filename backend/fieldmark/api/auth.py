@@ -10,7 +10,7 @@ import structlog
 from fastapi import Depends, Header, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from fieldmark.api.permissions import SAFE, permission_of
+from fieldmark.api.permissions import ALSO_NEEDED, SAFE, permission_of
 from fieldmark.api.request_log import route_of
 from fieldmark.domain.statuses import MembershipRole
 from fieldmark.errors import Invalid, NotFound, PersonNeeded
@@ -85,9 +85,12 @@ async def _enter(request: Request, caller: Person | Machine, org_id: UUID | None
 
 
 def _check(request: Request, role: MembershipRole, machine: Machine | None) -> None:
-    permission = permission_of(request.method, route_of(request.scope))
+    route = request.method, route_of(request.scope)
+    permission, also = permission_of(*route), ALSO_NEEDED.get(route)
     only_reads = request.method in SAFE or (permission is not None and permission.only_reads)
     check_permission(permission, role, machine, writes=not only_reads)
+    if also is not None:
+        check_permission(also, role, machine, writes=True)
 
 
 def _asked_for(header: str | None) -> UUID | None:

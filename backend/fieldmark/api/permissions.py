@@ -35,8 +35,10 @@ _OTHERWISE = {
     # It changes nothing, and tells of extractions.
     ("POST", "/api/schemas/{schema_id}/changes"): Permission.EXTRACTIONS_READ,
     ("POST", "/api/fields/query"): Permission.EXTRACTIONS_READ,
-    ("POST", "/api/schemas/{schema_id}/apply"): Permission.RUNS_WRITE,  # it starts them
+    ("POST", "/api/schemas/{schema_id}/apply"): Permission.EXTRACTIONS_WRITE,
 }
+ALSO_NEEDED = {("POST", "/api/schemas/{schema_id}/apply"): Permission.RUNS_WRITE}
+"""The second scope that a key needs for a route."""
 
 FOR_PEOPLE = frozenset(
     {
@@ -81,7 +83,9 @@ def describe_permissions(app: FastAPI) -> None:
                 needed = permission_of(method.upper(), path)
                 if needed is None or not operation.get("security"):
                     continue
-                operation["security"] = [{scheme: [needed.value]} for one in operation["security"] for scheme in one]
+                also = ALSO_NEEDED.get((method.upper(), path))
+                scopes = [needed.value, *([also.value] if also else [])]
+                operation["security"] = [{scheme: scopes} for one in operation["security"] for scheme in one]
                 operation["responses"] |= {str(status): about for status, about in responses(403).items()}
         return description
 

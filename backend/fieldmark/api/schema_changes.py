@@ -1,141 +1,58 @@
-"""/api/schemas/{id}/changes and …/apply: what a version of a schema would do to extractions, and doing it."""
+"""/api/schemas/{id}/changes and …/apply: what a version of a schema changes for extractions, and applying it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
 from fieldmark.api.agent import ModelName
 from fieldmark.api.auth import TheRuntime, TheScope
-from fieldmark.api.problems import FieldError, responses
-from fieldmark.api.shapes import json_of
+from fieldmark.api.problems import responses
 from fieldmark.db.pool import Connection
-from fieldmark.domain import paths
-from fieldmark.domain.paths import Path
-from fieldmark.domain.schema_changes import ConflictReason, SchemaDifference
 from fieldmark.runs.lifecycle import launch
 from fieldmark.services import schema_changes
 from fieldmark.services.paging import MAX_CURSOR_CHARACTERS
-from fieldmark.services.schema_changes import ConflictPolicy, PlannedChange, PlannedChanges, SkipReason
+from fieldmark.services.schema_changes import SkipReason
 from fieldmark.stores.rows import ExtractionRow
 
 router = APIRouter(prefix="/api/schemas", tags=["schemas"])
 
-_MOST_PATHS = 500
-"""How many paths of a kind are named of one extraction. All are counted."""
-
-Before = Annotated[
-    str | None, Field(min_length=1, max_length=MAX_CURSOR_CHARACTERS, description="The `next` of the last answer.")
-]
-
 
 class ChangesRequest(BaseModel):
-    """Ask what a version of a schema would do. Left empty: its latest version."""
+    """Ask what a version of a schema changes. Left empty: its latest version."""
 
     model_config = ConfigDict(extra="forbid")
 
-    json_schema: dict[str, Any] | None = Field(None, alias="schema", description="One that is not kept yet.")
+    json_schema: dict[str, Any] | None = Field(None, alias="schema", description="A schema that is not stored yet.")
     schema_revid: UUID | None = Field(None, description="A version of this schema.")
-    limit: Annotated[int, Field(ge=1, le=200)] = 50
-    before: Before = None
-
-
-class ValueConflict(BaseModel):
-    """A value that cannot be brought under the version without a person."""
-
-    path: str
-    why: ConflictReason = Field(
-        description="locked: a person set it, and the version does not admit it. no_place: it has no such field."
-    )
-
-
-class ExtractionChange(BaseModel):
-    """What the version would do to one extraction. At most 500 paths of a kind are named; `counts` has all."""
-
-    extraction_id: UUID
-    document_id: UUID
-    filename: str
-    schema_revid: UUID = Field(description="The version that it follows.")
-    carries: list[str] = Field(description="Values that stay as they are.")
-    read_again: list[str] = Field(description="Places that are read again: of a list or an object, all that is below.")
-    conflicts: list[ValueConflict]
-    violations: list[FieldError] = Field(description="Rules of the version that the values break which stay.")
-    counts: dict[Literal["carries", "read_again", "conflicts"], int]
-
-    @classmethod
-    def of(cls, planned: PlannedChange) -> Self:
-        """It as the service answers it."""
-        change, row = planned.change, planned.extraction
-        return cls(
-            extraction_id=row.id,
-            document_id=row.document_id,
-            filename=row.filename,
-            schema_revid=row.schema_revid,
-            carries=_names(change.carries),
-            read_again=_names(change.read_again),
-            conflicts=[ValueConflict(path=paths.name(one.path), why=one.why) for one in change.conflicts[:_MOST_PATHS]],
-            violations=[
-                FieldError(path=paths.name(one.path), code=one.code, message=one.message) for one in change.violations
-            ],
-            counts={
-                "carries": len(change.carries),
-                "read_again": len(change.read_again),
-                "conflicts": len(change.conflicts),
-            },
-        )
 
 
 class VersionDifference(BaseModel):
-    """How a version and the new one differ, by path: `items[*].price` is said of every item."""
+    """How an older version differs from the new one, by top-level field."""
 
     schema_revid: UUID = Field(description="The older version.")
+    number: int
+    extractions: int = Field(description="Extractions that follow the older version. 10,000 means as many or more.")
     added: list[str]
     removed: list[str]
-    changed: list[str] = Field(description="What is said of them otherwise: their type, say, or their description.")
-    rules: bool = Field(description="Whether the rules are others.")
-    more: bool = Field(description="There are more of them than are named: a thousand.")
-
-    @classmethod
-    def of(cls, revid: UUID, found: SchemaDifference) -> Self:
-        """It as the service answers it."""
-        return cls(
-            schema_revid=revid,
-            added=found.added,
-            removed=found.removed,
-            changed=found.changed,
-            rules=found.rules,
-            more=found.more,
-        )
-
-
-class ChangesSummary(BaseModel):
-    """What changes in the schema itself, and how many extractions follow another version of it."""
-
-    differences: list[VersionDifference] = Field(
-        description="One for each version that an extraction of this page follows."
-    )
-    extractions: int = Field(description="10,000 stands for as many or more.")
+    changed: list[str] = Field(description="Fields whose schema differs in more than a title, a default or examples.")
+    everything: bool = Field(description="A keyword at the root differs that may concern any field.")
+    rules: bool = Field(description="The rules differ.")
 
 
 class SchemaChanges(BaseModel):
-    """A page of extractions that follow another version, newest first."""
+    """What a version changes for the extractions that follow another one."""
 
-    items: list[ExtractionChange]
-    next: str | None
-    summary: ChangesSummary | None = Field(description="On the first page.")
-
-    @classmethod
-    def of(cls, planned: PlannedChanges) -> Self:
-        """It as the service answers it."""
-        summary = None
-        if planned.differences is not None and planned.extractions is not None:
-            told = [VersionDifference.of(revid, found) for revid, found in planned.differences.items()]
-            summary = ChangesSummary(differences=told, extractions=planned.extractions)
-        return cls(items=[ExtractionChange.of(one) for one in planned.items], next=planned.next, summary=summary)
+    versions: list[VersionDifference] = Field(description="The versions that extractions follow, newest first: 50.")
+    extractions: int = Field(description="Extractions that follow another version.")
+    read_again: int = Field(description="Extractions of which fields are read again.")
+    estimated_cost_usd: float | None = Field(
+        description="If each costs as much as a first extraction did on average. null where that is not known."
+    )
 
 
 class ApplyRequest(BaseModel):
@@ -145,17 +62,14 @@ class ApplyRequest(BaseModel):
 
     schema_revid: UUID | None = None
     extraction_ids: Annotated[list[UUID], Field(min_length=1, max_length=200)] | None = Field(
-        None, description="These alone, of all that follow a version of this schema."
-    )
-    conflicts: ConflictPolicy = Field(
-        ConflictPolicy.SKIP,
-        description="skip: an extraction with conflicts stays as it is. keep: it follows, and the values stay. remove: "
-        "they are taken away in your name, and what has a place is read again.",
+        None, description="Only these, of all that follow a version of this schema."
     )
     approval: Literal["auto", "ask"] | None = Field(None, description="As for a run.")
     model: ModelName | None = Field(None, description="As for a run.")
     limit: Annotated[int, Field(ge=1, le=200)] = 200
-    before: Before = None
+    before: str | None = Field(
+        None, min_length=1, max_length=MAX_CURSOR_CHARACTERS, description="The `next` of the last answer."
+    )
 
 
 class SkippedExtraction(BaseModel):
@@ -169,37 +83,50 @@ class AppliedVersion(BaseModel):
     """What was done."""
 
     followed: int = Field(description="How many extractions follow the version now.")
-    runs: list[UUID] = Field(description="The runs that read what is to be read: one an extraction.")
+    runs: list[UUID] = Field(description="The runs that read the changed fields: one for each extraction.")
     skipped: list[SkippedExtraction]
-    next: str | None = Field(description="Where to go on, as `before` of the same request. null where all is done.")
+    next: str | None = Field(description="Pass it as `before` of the same request to continue. null when all is done.")
     stopped: Literal["queue_full", "out_of_credit"] | None = Field(
-        description="Why it did not go on by itself. Go on from `next` a while later."
+        description="Why it ended early. Continue from `next` later."
     )
 
 
-@router.post("/{schema_id}/changes", response_model=SchemaChanges, responses=responses(401, 404, 422))
-async def plan_schema_changes(schema_id: UUID, body: ChangesRequest, scope: TheScope, runtime: TheRuntime) -> Response:
-    """What a version of a schema, or a schema that is not kept yet, would do to each extraction that follows another
-    version: what stays, what is read again, what neither. Nothing is changed."""
-    planned = await schema_changes.plan(
-        runtime.database,
-        scope,
-        schema_id,
-        schema=body.json_schema,
-        revid=body.schema_revid,
-        limit=body.limit,
-        before=body.before,
+@router.post("/{schema_id}/changes", responses=responses(401, 404, 422))
+async def plan_schema_changes(
+    schema_id: UUID, body: ChangesRequest, scope: TheScope, runtime: TheRuntime
+) -> SchemaChanges:
+    """Show what a version of a schema, or a schema that is not stored yet, changes: which top-level fields, for how
+    many extractions, and what reading them again may cost. Nothing is changed."""
+    found = await schema_changes.preview(
+        runtime.database, scope, schema_id, schema=body.json_schema, revid=body.schema_revid
     )
-    return await json_of(SchemaChanges.of, planned)
+    return SchemaChanges(
+        versions=[
+            VersionDifference(
+                schema_revid=row.schema_revid,
+                number=row.number,
+                extractions=row.extractions,
+                added=difference.added,
+                removed=difference.removed,
+                changed=difference.changed,
+                everything=difference.everything,
+                rules=difference.rules,
+            )
+            for row, difference in found.versions
+        ],
+        extractions=found.extractions,
+        read_again=found.read_again,
+        estimated_cost_usd=None if found.estimated_cost is None else float(found.estimated_cost),
+    )
 
 
 @router.post("/{schema_id}/apply", responses=responses(401, 402, 404, 422, 429))
 async def apply_schema_changes(
     schema_id: UUID, body: ApplyRequest, scope: TheScope, runtime: TheRuntime
 ) -> AppliedVersion:
-    """Bring extractions to a version of a schema. One in which all stays follows it at once. Where fields are to be
-    read, a run in the background reads these and can write nowhere else. It does no harm to ask again: what follows
-    the version already is left alone."""
+    """Bring extractions to a version of a schema. A run in the background reads the changed fields and can write
+    nowhere else. No value is removed; what a person set stays. Extractions that follow the version already are left
+    alone, so the request can be repeated. A key needs runs:write besides."""
     options = launch.RunOptions(approval=body.approval, model=body.model, background=True)
 
     async def begin(conn: Connection, row: ExtractionRow, fields: Sequence[str] | None) -> UUID:
@@ -214,7 +141,6 @@ async def apply_schema_changes(
         begin,
         revid=body.schema_revid,
         extraction_ids=body.extraction_ids,
-        conflicts=body.conflicts,
         limit=body.limit,
         before=body.before,
     )
@@ -227,7 +153,3 @@ async def apply_schema_changes(
             "stopped": done.stopped,
         }
     )
-
-
-def _names(found: Sequence[Path]) -> list[str]:
-    return [paths.name(path) for path in found[:_MOST_PATHS]]

@@ -133,15 +133,6 @@ def violations(
     return _first([*found, *broken_rules(schema, fields)], most)
 
 
-def not_admitted(
-    schema: JsonObject, fields: JsonObject, evidence: JsonObject, locks: Collection[str], most: int
-) -> list[Violation]:
-    """Where `fields` do not follow the schema, its rules aside: the first, `most` of either sort. Raises InvalidSchema
-    if it cannot be used."""
-    _check_once(json.dumps(schema))
-    return [*validate(schema, fields, limit=most), *islice(_not_found(schema, fields, evidence, locks), most)]
-
-
 def violations_told(
     schema: JsonObject | None, fields: JsonObject, evidence: JsonObject, locks: Collection[str]
 ) -> list[Violation]:

@@ -1,59 +1,41 @@
-"""What a change of a schema would do to the extractions that follow an older version of it, and doing that.
+"""A new version of a schema: what it changes for the extractions that follow an older one, and bringing them to it.
 
-Nothing is looked through while anything is locked. Each extraction is brought to the new version in one transaction of
-its own, which first sees whether it stands as it was looked at; with it begins the run that reads what is left open.
+Values are never removed. A background run reads the changed top-level fields again; what a person set is locked, so a
+different finding becomes a proposal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from enum import StrEnum
-from time import monotonic
 from typing import Final, TypeAlias
 from uuid import UUID
 
 from fieldmark.db.pool import Connection, Database
-from fieldmark.domain import paths
-from fieldmark.domain.attempts import again_while_stale
 from fieldmark.domain.json_values import JsonObject
-from fieldmark.domain.paths import Path
-from fieldmark.domain.schema_changes import (
-    MOST_PLACES,
-    SchemaChange,
-    SchemaDifference,
-    change_of,
-    difference_of,
-    read_once_removed,
-)
+from fieldmark.domain.schema_changes import SchemaDifference, compare_schemas
 from fieldmark.domain.statuses import ExtractionStatus
-from fieldmark.errors import DocumentFailed, Invalid, NotFound, OutOfCredit, QueueFull, Stale
+from fieldmark.errors import DocumentFailed, Invalid, NotFound, OutOfCredit, QueueFull
 from fieldmark.identity.scope import Scope
 from fieldmark.services import extractions, schemas
 from fieldmark.services.paging import Cursor, page_of
-from fieldmark.services.turns import in_turn
+from fieldmark.services.turns import in_turn, without_turn
 from fieldmark.stores import extractions as stored
 from fieldmark.stores import schema_changes as store
 from fieldmark.stores.rows import ExtractionRow, Position, SchemaRow
-from fieldmark.stores.schema_changes import FollowerRow
+from fieldmark.stores.schema_changes import FollowedVersionRow, FollowerRow
 
-MOST_COUNTED: Final = 10_000
-MOST_REMOVED: Final = 200
-"""ConflictPolicy of one extraction that are taken away at once: each is a change of its own in the journal."""
-MOST_SECONDS: Final = 20
-"""How long one answer looks at extractions, of which each may take long. At least one is looked at."""
+MAX_COUNTED: Final = 10_000
+"""Extractions of one version that are counted."""
+MAX_VERSIONS: Final = 50
+"""Older versions that are compared: the newest that extractions follow."""
+_RUNS_OF_ESTIMATE: Final = 50
 _KIND: Final = "schema changes"
 
 BeginReading: TypeAlias = Callable[[Connection, ExtractionRow, Sequence[str] | None], Awaitable[UUID]]
-"""Starts a run that reads fields of an extraction again, or all of them, in a transaction of the caller's."""
-
-
-class ConflictPolicy(StrEnum):
-    """What becomes of an extraction with values that cannot be brought under the new version."""
-
-    SKIP = "skip"
-    KEEP = "keep"
-    REMOVE = "remove"
+"""Starts a run that reads the named fields of an extraction again, or all of them, in the caller's transaction."""
 
 
 class SkipReason(StrEnum):
@@ -62,33 +44,37 @@ class SkipReason(StrEnum):
     NOT_FOUND = "not_found"
     FOLLOWS_ALREADY = "follows_already"
     AT_WORK = "at_work"
-    CONFLICTS = "conflicts"
-    CHANGED = "changed"
     DOCUMENT_FAILED = "document_failed"
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedChange:
-    """What another version does to one extraction."""
+class SchemaPreview:
+    """How each followed version differs from the new one. `average_cost`: of one extraction, None if not known."""
 
-    extraction: FollowerRow
-    change: SchemaChange
+    versions: list[tuple[FollowedVersionRow, SchemaDifference]]
+    average_cost: Decimal | None
 
+    @property
+    def extractions(self) -> int:
+        """How many extractions follow another version."""
+        return sum(row.extractions for row, _ in self.versions)
 
-@dataclass(frozen=True, slots=True)
-class PlannedChanges:
-    """A page of them. On the first, by the version that an extraction there follows, how that one and the new differ;
-    and how many extractions follow another version, as far as they are counted."""
+    @property
+    def read_again(self) -> int:
+        """How many of them are read again."""
+        return sum(row.extractions for row, difference in self.versions if difference.needs_reading)
 
-    items: Sequence[PlannedChange]
-    next: str | None
-    differences: dict[UUID, SchemaDifference] | None = None
-    extractions: int | None = None
+    @property
+    def estimated_cost(self) -> Decimal | None:
+        """What reading them costs if each costs as much as a first extraction. None if not known."""
+        if not self.read_again:
+            return Decimal()
+        return None if self.average_cost is None else self.average_cost * self.read_again
 
 
 @dataclass(slots=True)
 class AppliedChanges:
-    """What was done. `next`: where to go on. `stopped` is the code of what kept it from going on by itself."""
+    """What was done. `next`: the cursor to continue from. `stopped`: the error code that ended it early."""
 
     followed: int = 0
     runs: list[UUID] = field(default_factory=list[UUID])
@@ -97,61 +83,30 @@ class AppliedChanges:
     stopped: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """The version that extractions are brought to; without a revid one that is not kept yet."""
-
-    schema: JsonObject
-    revid: UUID | None
-
-
-async def plan(
+async def preview(
     database: Database,
     scope: Scope,
     schema_id: UUID,
     *,
     schema: JsonObject | None = None,
     revid: UUID | None = None,
-    limit: int,
-    before: str | None = None,
-    seconds: float = MOST_SECONDS,
-) -> PlannedChanges:
-    """What the latest version of a schema, or another of its versions, or a schema that is not kept yet would do to the
-    extractions that follow another version. Nothing is changed. Raises NotFound, Invalid, InvalidSchema, and
-    TooManyAtOnce."""
-    if schema is not None:
-        if revid is not None:
-            raise Invalid("Give a schema or a version of one, not both.")
-        await schemas.check(schema)
-    behind = None if before is None else Cursor.parse(before, _KIND).position
+) -> SchemaPreview:
+    """Compare the versions that extractions follow with the latest one, with the version `revid`, or with a `schema`
+    that is not stored. Nothing is changed. Raise NotFound, Invalid, InvalidSchema, and TooManyAtOnce."""
+    if schema is not None and revid is not None:
+        raise Invalid("Give a schema or a version of one, not both.")
     async with database.as_user(scope) as conn:
         head = await _schema(conn, schema_id)
-        target = _Target(schema, None) if schema is not None else await _version(conn, head, revid)
-        rows = await store.followers(conn, schema_id, other_than=target.revid, limit=limit + 1, behind=behind)
-        count = None
-        if before is None:
-            count = await store.count_followers(conn, schema_id, target.revid, MOST_COUNTED)
-        # With no extraction at all it can still be seen what changes.
-        olds = {head.schema_revid: head.schema} if before is None and target.revid != head.schema_revid else {}
-    page = page_of(rows, limit, _KIND)
-    items: list[PlannedChange] = []
-    following, until = page.next, monotonic() + seconds
-    for at, follower in enumerate(page.items):
-        if at > 0 and monotonic() > until:
-            following = _behind(page.items[at - 1])
-            break
-        async with database.as_user(scope) as conn:
-            row = await stored.get(conn, follower.id)
-        if row is None or row.schema is None:
-            continue
-        olds.setdefault(follower.schema_revid, row.schema)
-        items.append(PlannedChange(follower, await _change(scope, row, target)))
-    differences = None
-    if before is None:
-        differences = {
-            of: await in_turn(scope.org_id, difference_of, old or {}, target.schema) for of, old in olds.items()
-        }
-    return PlannedChanges(items, following, differences, count)
+        version = await _version(conn, head, revid)
+        other_than = version.schema_revid if schema is None else None
+        rows = await store.followed_versions(conn, schema_id, other_than, limit=MAX_VERSIONS, max_counted=MAX_COUNTED)
+        cost = await store.average_cost(conn, schema_id, _RUNS_OF_ESTIMATE)
+        if schema is not None and head.schema_revid not in {row.schema_revid for row in rows}:
+            rows.insert(0, FollowedVersionRow(head.schema_revid, head.number, head.schema or {}, 0))
+    target = schema if schema is not None else version.schema or {}
+    await schemas.check(target)
+    versions = [(row, await in_turn(scope.org_id, compare_schemas, row.schema, target)) for row in rows]
+    return SchemaPreview(versions, cost)
 
 
 async def apply(
@@ -162,113 +117,72 @@ async def apply(
     *,
     revid: UUID | None = None,
     extraction_ids: Sequence[UUID] | None = None,
-    conflicts: ConflictPolicy = ConflictPolicy.SKIP,
     limit: int,
     before: str | None = None,
-    seconds: float = MOST_SECONDS,
 ) -> AppliedChanges:
-    """Bring extractions to the latest version of a schema, or to another of its versions, the newest first: those that
-    are named, or `limit` of those that follow another one. Where fields are to be read, a run begins that reads these
-    alone. Raises NotFound and InvalidSchema; QueueFull or OutOfCredit where nothing could be done for it."""
+    """Bring extractions to the latest version of a schema, or to `revid`, newest first: the named ones, or `limit` of
+    those that follow another version. A run reads the changed fields. Raise NotFound and InvalidSchema; QueueFull or
+    OutOfCredit if not even the first could be brought to it."""
     behind = None if before is None else Cursor.parse(before, _KIND).position
     async with database.as_user(scope) as conn:
-        head = await _schema(conn, schema_id)
-        target = await _version(conn, head, revid)
+        target = await _version(conn, await _schema(conn, schema_id), revid)
         rows = await store.followers(
             conn,
             schema_id,
-            other_than=None if extraction_ids is not None else target.revid,
+            other_than=None if extraction_ids is not None else target.schema_revid,
             among=extraction_ids,
             limit=limit + 1,
             behind=behind,
         )
+    await schemas.check(target.schema or {})
     page = page_of(rows, limit, _KIND)
     done = AppliedChanges(next=page.next)
     if extraction_ids is not None and before is None and page.next is None:
         found = {row.id for row in rows}
         done.skipped += [(one, SkipReason.NOT_FOUND) for one in dict.fromkeys(extraction_ids) if one not in found]
-    last, until = before, monotonic() + seconds
-    for at, follower in enumerate(page.items):
-        if at > 0 and monotonic() > until:
-            done.next = last
-            return done
+    last = before
+    for follower in page.items:
         try:
-            why = await again_while_stale(
-                lambda of=follower.id: _bring(database, scope, of, target, conflicts, begin_reading, done)
-            )
-        except Stale:
-            why = SkipReason.CHANGED
+            async with database.as_user(scope) as conn:
+                why = await _bring(conn, follower.id, target, begin_reading, done)
         except DocumentFailed:
             why = SkipReason.DOCUMENT_FAILED
         except (QueueFull, OutOfCredit) as full:
-            if at == 0:
+            if last == before:
                 raise
             done.next, done.stopped = last, full.code
             return done
         if why is not None:
             done.skipped.append((follower.id, why))
-        last = _behind(follower)
+        last = _cursor(follower)
     return done
 
 
 async def _bring(
-    database: Database,
-    scope: Scope,
-    extraction_id: UUID,
-    target: _Target,
-    conflicts: ConflictPolicy,
-    begin_reading: BeginReading,
-    done: AppliedChanges,
+    conn: Connection, extraction_id: UUID, target: SchemaRow, begin_reading: BeginReading, done: AppliedChanges
 ) -> SkipReason | None:
-    """Bring one extraction to a version, or say why not. Raises Stale where it changed meanwhile."""
-    assert target.revid is not None
-    async with database.as_user(scope) as conn:
-        row = await stored.get(conn, extraction_id)
-        if row is None or row.schema is None:
-            return SkipReason.NOT_FOUND
-        if row.schema_revid == target.revid:
-            return SkipReason.FOLLOWS_ALREADY
-    change = await _change(scope, row, target)
-    removes = conflicts is ConflictPolicy.REMOVE and bool(change.conflicts)
-    if change.conflicts and (conflicts is ConflictPolicy.SKIP or (removes and len(change.conflicts) > MOST_REMOVED)):
-        return SkipReason.CONFLICTS
-    read = change.read_again
-    if removes:
-        read = await in_turn(scope.org_id, read_once_removed, change, target.schema, row.extracted_fields)
-    async with database.as_user(scope) as conn:
-        standing = await stored.lock(conn, extraction_id)
-        if standing is None:
-            return SkipReason.NOT_FOUND
-        if (standing.version, standing.locks, standing.status) != (row.version, row.locks, row.status) or (
-            await store.revid_of(conn, extraction_id) != row.schema_revid
-        ):
-            raise Stale("The extraction changed while it was looked at.")
-        if await store.is_worked_on(conn, extraction_id):
-            return SkipReason.AT_WORK
-        if removes:
-            for path in _from_behind([one.path for one in change.conflicts]):
-                await stored.remove_field(conn, extraction_id, paths.to_sql(path))
-        await store.follow(conn, extraction_id, target.revid)
-        run_id = None
-        if read:
-            names = [paths.name(path) for path in read]
-            run_id = await begin_reading(conn, row, names if len(names) <= MOST_PLACES else None)
-        elif row.status is ExtractionStatus.COMPLETED and not change.violations and (removes or not change.conflicts):
-            # It was complete, and is so by the new version too.
-            await extractions.complete(conn, extraction_id)
+    """Bring one extraction to a version. Return why not, if it stays."""
+    row = await stored.locked(conn, extraction_id)
+    if row is None or row.schema is None or target.schema is None:
+        return SkipReason.NOT_FOUND
+    if row.schema_revid == target.schema_revid:
+        return SkipReason.FOLLOWS_ALREADY
+    if await store.is_worked_on(conn, extraction_id):
+        return SkipReason.AT_WORK
+    difference = await without_turn(compare_schemas, row.schema, target.schema)
+    await store.follow(conn, extraction_id, target.schema_revid)
+    if difference.needs_reading:
+        done.runs.append(await begin_reading(conn, row, difference.fields))
+    elif row.status is ExtractionStatus.COMPLETED and not await extractions.incomplete(
+        replace(row, schema=target.schema)
+    ):
+        await extractions.complete(conn, extraction_id)
     done.followed += 1
-    done.runs += [] if run_id is None else [run_id]
     return None
 
 
-def _behind(row: FollowerRow) -> str:
+def _cursor(row: FollowerRow) -> str:
     return str(Cursor(_KIND, Position(row.created_at, row.id)))
-
-
-async def _change(scope: Scope, row: ExtractionRow, target: _Target) -> SchemaChange:
-    return await in_turn(
-        scope.org_id, change_of, row.schema or {}, target.schema, row.extracted_fields, row.evidence, row.locks
-    )
 
 
 async def _schema(conn: Connection, schema_id: UUID) -> SchemaRow:
@@ -278,17 +192,8 @@ async def _schema(conn: Connection, schema_id: UUID) -> SchemaRow:
     return head
 
 
-async def _version(conn: Connection, head: SchemaRow, revid: UUID | None) -> _Target:
+async def _version(conn: Connection, head: SchemaRow, revid: UUID | None) -> SchemaRow:
     row = head if revid in (None, head.schema_revid) else await schemas.get_version(conn, revid or head.schema_revid)
     if row.id != head.id or row.schema is None:
         raise NotFound("There is no such version of this schema.")
-    return _Target(row.schema, row.schema_revid)
-
-
-def _from_behind(found: Sequence[Path]) -> list[Path]:
-    """Paths in an order in which none moves when those before it are removed; without what goes with another."""
-    known = set(found)
-    outermost = [path for path in found if not any(path[:steps] in known for steps in range(1, len(path)))]
-    return sorted(
-        outermost, key=lambda path: [(isinstance(step, str), str(step).rjust(9)) for step in path], reverse=True
-    )
+    return row

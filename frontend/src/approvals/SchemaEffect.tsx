@@ -1,12 +1,10 @@
-/** What a changed schema would do to what was extracted by its other versions, before it is approved. */
+/** What a changed schema means for the extractions of its older versions, before it is approved. */
 
 import { useQuery } from '@tanstack/react-query';
 import { answer, api } from '../api/client';
 import { count, plain } from '../shared/format';
 import type { Waiting } from './ApprovalCard';
 import styles from './Approvals.module.css';
-
-const NAMED = 5;
 
 export function SchemaEffect({ runId, call }: { runId: string; call: Waiting }) {
   const { schema, schema_revid: named } = call.input;
@@ -16,23 +14,30 @@ export function SchemaEffect({ runId, call }: { runId: string; call: Waiting }) 
       const revid = typeof named === 'string' ? named : await revidOfConversation(runId, signal);
       if (revid === undefined) return null;
       const version = await answer(api.GET('/api/schema_versions/{schema_revid}', { params: { path: { schema_revid: revid } }, signal }));
-      const body = { schema, limit: NAMED } as never;
+      const body = { schema } as never;
       return answer(api.POST('/api/schemas/{schema_id}/changes', { params: { path: { schema_id: version.id } }, body, signal }));
     },
     // A schema that cannot be used is refused where it is approved.
     enabled: typeof schema === 'object',
     retry: false,
   });
-  if (data?.summary == null || data.summary.extractions === 0) return null;
+  if (data == null || data.extractions === 0) return null;
   return (
     <details className={styles.effect}>
-      <summary>{count(data.summary.extractions, 'extraction')} would follow an older version of it</summary>
+      <summary>{count(data.extractions, 'extraction')} would follow an older version of it</summary>
+      <p>
+        To bring them to this version, {count(data.read_again, 'extraction')} would be read again
+        {data.estimated_cost_usd !== null && data.read_again > 0 && <>, for about ${data.estimated_cost_usd.toFixed(2)}</>}.
+      </p>
       <ul>
-        {data.items.map((one) => (
-          <li key={one.extraction_id}>
-            <b>{plain(one.filename)}</b>: {count(one.counts.carries ?? 0, 'value')} would stay
-            {one.read_again.length > 0 && <>, {plain(one.read_again.slice(0, NAMED).join(', '))} would be read again</>}
-            {one.conflicts.length > 0 && <>, {plain(one.conflicts.slice(0, NAMED).map(({ path }) => path).join(', '))} would need a person</>}
+        {data.versions.filter(({ extractions }) => extractions > 0).map((one) => (
+          <li key={one.schema_revid}>
+            <b>Since version {one.number}</b>
+            {one.added.length > 0 && <>, added: {plain(one.added.join(', '))}</>}
+            {one.changed.length > 0 && <>, changed: {plain(one.changed.join(', '))}</>}
+            {one.removed.length > 0 && <>, removed: {plain(one.removed.join(', '))}</>}
+            {one.everything && <>, concerns all fields</>}
+            {one.rules && <>, other rules</>}
           </li>
         ))}
       </ul>
