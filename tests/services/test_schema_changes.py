@@ -101,7 +101,8 @@ async def test_the_cost_of_reading_again_is_that_of_the_runs_before(shelf):
     shelf.desk.sql("update public.runs set status = 'completed' where id = %s", run_id)
     shelf.desk.sql(
         """insert into public.usage (org_id, run_id, root_run_id, agent, message_id, model, input_tokens, output_tokens,
-             cache_write_5m_tokens, cache_write_1h_tokens, cache_read_tokens, cost_usd) values (%s, %s, %s, 'extraction', 'm', 'x', 1, 1, 0, 0, 0, 0.25)""",
+             cache_write_5m_tokens, cache_write_1h_tokens, cache_read_tokens, cost_usd)
+           values (%s, %s, %s, 'extraction', 'm', 'x', 1, 1, 0, 0, 0, 0.25)""",
         *(shelf.desk.scope.org_id, run_id, run_id),
     )
     await shelf.version(MORE)
