@@ -438,7 +438,7 @@ async def rest_of_the_stores(side: Side, turn: int) -> AsyncGenerator[str]:
             await documents.abandon(conn, document, "It is not being read.")
             await runs.scope_of(conn, run)
             await runs.fail(conn, run, "It has ended.", "failed")
-        await retention.cancel_stale_approvals(conn, timedelta(days=3650))
+        await retention.forget_runs(conn, timedelta(days=3650))
         await conn.rollback()
     async with side.database.as_user_without_org(scope.user_id) as conn:
         await organisations.enter(conn, org)
@@ -500,7 +500,7 @@ async def maintenance(side: Side, turn: int) -> AsyncGenerator[str]:
 
 async def maintenance_in_the_database(side: Side, turn: int) -> AsyncGenerator[str]:
     """Each task a hundred times in one statement, so that what the database takes for one can be told."""
-    for task in ("cancel_stale_approvals", "forget_events", "forget_calls", "forget_conversations"):
+    for task in ("forget_runs",):
         async with side.database.as_service() as conn:
             query = f"select count(private.{task}('3650 days')) from generate_series(1, 100)"
             await conn.execute(query.encode())

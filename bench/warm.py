@@ -189,7 +189,6 @@ async def canaries(home: str, runs: int, seed: int) -> int:
                 "FIELDMARK_MAX_LIVE_AGENTS": str(CUSTOMERS),
                 "FIELDMARK_WARM_PROCESSES": str(CUSTOMERS + 6),
                 "FIELDMARK_WARM_SPARES": "2",
-                "FIELDMARK_WARM_RUNS": "10",
                 "FIELDMARK_MODEL_PRICE": "3/15",
             }
             with child(*SERVE, **settings(home, model.base_url, port, **more)):

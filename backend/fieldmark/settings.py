@@ -133,13 +133,9 @@ class Settings(BaseSettings):
     run_seconds: Annotated[int, Field(ge=5, le=86_400)] = 900
     # How long one call of a tool may work in its transaction.
     tool_seconds: Annotated[float, Field(ge=0.1, le=3600)] = 60
-    # Questions over many documents: how long in all, in how many messages tools may be called, and how long the last
-    # question may take, where the agent came to no answer.
+    # Questions over many documents: how long in all, and how long the last one may take if there is no answer by then.
     ask_seconds: Annotated[int, Field(ge=5, le=86_400)] = 180
-    ask_rounds: Annotated[int, Field(ge=1, le=100)] = 16
     ask_last_seconds: Annotated[int, Field(ge=1, le=3600)] = 30
-    # How much of a document's text stands in a run's first message: tools/documents.first_part.
-    first_part_kb: Annotated[int, Field(ge=0, le=2000)] = 80
     # Two figures or five: see runs/billing/prices.said_price.
     model_price: (
         Annotated[str, Field(pattern=r"^\d{1,6}(\.\d{1,9})?(/\d{1,6}(\.\d{1,9})?){1}((/\d{1,6}(\.\d{1,9})?){3})?$")]
@@ -149,23 +145,16 @@ class Settings(BaseSettings):
     # Agent processes that live on between runs: see runs/engine/pool.PoolSettings.
     warm_processes: Annotated[int, Field(ge=0, le=256)] | None = None
     warm_spares: Annotated[int, Field(ge=0, le=64)] = 1
-    warm_runs: Annotated[int, Field(ge=1, le=1000)] = 50
-    warm_idle_seconds: Annotated[int, Field(ge=1, le=86_400)] = 300
-    warm_max_mb: Annotated[int, Field(ge=50, le=16_384)] = 400
 
     # How long a CLI stays for a person's decision while nobody else wants its place; 0: it is let go at once.
     approval_wait_seconds: Annotated[float, Field(ge=0, le=30)] = 10
-    approval_hours: Annotated[float, Field(gt=0)] | None = None
 
     # How much of one organisation may wait, where `queue_limits` says nothing: `migrate` writes them to the database.
     max_waiting_runs: Annotated[int, Field(ge=0, le=2**31 - 2)] = 2000
     max_waiting_documents: Annotated[int, Field(ge=0, le=2**31 - 2)] = 2000
 
-    # For how many days what has ended is kept (0: for ever): see worker/maintenance.py.
-    keep_events: Annotated[float, Field(ge=0)] = 90
-    keep_calls: Annotated[float, Field(ge=0)] = 365
-    keep_conversations: Annotated[float, Field(ge=0)] = 30
-    keep_jobs: Annotated[float, Field(ge=0)] = 7
+    # For how many days after its end what a run left is kept (0: for ever): see worker/maintenance.py.
+    keep_days: Annotated[float, Field(ge=0)] = 90
 
     # Documents
     max_file_mb: Annotated[int, Field(ge=1, le=1024)] = 50

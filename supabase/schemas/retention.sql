@@ -12,13 +12,10 @@ create table private.maintenance (
   run_id uuid not null default '00000000-0000-0000-0000-000000000000'
 );
 insert into private.maintenance (task) values
-  ('approvals'), ('events'), ('calls'), ('conversations'), ('threads'), ('organisations');
+  ('runs'), ('threads'), ('organisations');
 
 create index runs_finished_at on public.runs (finished_at, id) where finished_at is not null;
 create index threads_idle on public.threads (updated_at) where session_id is not null;
--- The second condition always holds with the first. It keeps the index for what names both: whoever looks for the pending
--- calls of one run would else read those of all tenants.
-create index tool_calls_pending on public.tool_calls (created_at) where status = 'pending' and finished_at is null;
 
 -- Many rows come and go here, or the newest matter most: a fifth of a large table is too much to wait for.
 alter table public.runs set (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.01);
@@ -77,70 +74,19 @@ begin
   return v_runs;
 end $$;
 
--- Ends runs that waited for a person for longer than this.
-create function private.cancel_stale_approvals(p_keep interval) returns integer
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-as $$
-declare
-  v_runs uuid[];
-begin
-  -- First by itself: a plan that begins with the runs would read all that wait.
-  if not exists (
-    select from public.tool_calls
-    where status = 'pending' and finished_at is null and created_at < now() - p_keep)
-  then
-    return 0;
-  end if;
-  select array_agg(due.run_id) into v_runs
-  from (
-    select c.run_id from public.tool_calls as c join public.runs as r on r.id = c.run_id and r.waiting_call = c.id
-    where c.status = 'pending' and c.finished_at is null and c.created_at < now() - p_keep and r.status = 'awaiting_approval'
-    order by c.created_at limit 20
-  ) as due;
-  if v_runs is null or not private.hold_task('approvals') then
-    return 0;
-  end if;
-  perform private.cancel_run(id, 'Nobody decided in time.') from unnest(v_runs) as id;
-  return cardinality(v_runs);
-end $$;
-
--- The events of runs that ended longer ago than this. In a thread they stay: there they are what was said.
-create function private.forget_events(p_keep interval) returns integer
+-- Deletes what runs left that ended longer ago than this: their events, calls and conversations. In a thread events and
+-- calls stay, as what was said there, and the conversation is the thread's: see below.
+create function private.forget_runs(p_keep interval) returns integer
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_runs uuid[] := private.next_ended_runs('events', p_keep);
+  v_runs uuid[] := private.next_ended_runs('runs', p_keep);
 begin
   if v_runs <> '{}' then
     delete from public.run_events where run_id in (
       select id from public.runs where id = any (v_runs) and root_thread_id is null);
-  end if;
-  return cardinality(v_runs);
-end $$;
-
--- The calls of runs that ended longer ago than this, with what was written and decided. In a thread they stay.
-create function private.forget_calls(p_keep interval) returns integer
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
-declare
-  v_runs uuid[] := private.next_ended_runs('calls', p_keep);
-begin
-  if v_runs <> '{}' then
     delete from public.tool_calls where run_id in (
       select id from public.runs where id = any (v_runs) and root_thread_id is null);
-  end if;
-  return cardinality(v_runs);
-end $$;
-
--- The conversations of runs that ended longer ago than this. That of a thread is its own: see below.
-create function private.forget_conversations(p_keep interval) returns integer
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
-declare
-  v_runs uuid[] := private.next_ended_runs('conversations', p_keep);
-begin
-  if v_runs <> '{}' then
     delete from public.agent_sessions as s
     using public.runs as r
     where r.id = any (v_runs) and r.thread_id is null and s.org_id = r.org_id
@@ -290,6 +236,5 @@ revoke execute on all functions in schema private from public;
 revoke execute on function public.delete_organisation(uuid) from public, anon, authenticated;
 grant execute on function public.delete_organisation(uuid) to authenticated;
 grant execute on function
-  private.cancel_stale_approvals(interval), private.forget_events(interval), private.forget_calls(interval),
-  private.forget_conversations(interval), private.forget_idle_threads(interval), private.clear_organisations(integer)
+  private.forget_runs(interval), private.forget_idle_threads(interval), private.clear_organisations(integer)
   to fieldmark_app;

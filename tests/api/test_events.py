@@ -100,8 +100,7 @@ async def test_a_run_whose_events_are_kept_no_longer_says_so(serve, clone):
         at = f"/api/runs/{live[0][1]['run_id']}/events"
         for ended_days_ago, status in ((0.5, 200), (2, 410)):
             await as_owner(clone, "update public.runs set finished_at = now() - %s * interval '1 day'", ended_days_ago)
-            nothing_else = dict.fromkeys(("keep_calls", "keep_conversations", "keep_jobs"), 0)
-            await clear_up(served.service.database, Settings(_env_file=None, **nothing_else, keep_events=1))
+            await clear_up(served.service.database, Settings(_env_file=None, keep_days=1))
             for headers in ({}, {"last-event-id": "1"}, {"last-event-id": str(len(live))}):
                 answer = await served.http.get(at, headers=headers)
                 assert answer.status_code == status

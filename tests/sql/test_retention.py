@@ -10,11 +10,8 @@ import psycopg
 import pytest
 from doors import Doors, House, become, furnish
 
-FORGET = {
-    "events": ("private.forget_events", "run_events"),
-    "calls": ("private.forget_calls", "tool_calls"),
-    "conversations": ("private.forget_conversations", "agent_sessions"),
-}
+LEFT = ("run_events", "tool_calls", "agent_sessions")
+"""What a run leaves, by table."""
 
 
 def ended_run(owner: psycopg.Connection, house: House, ago: str | None, thread: UUID | None = None) -> UUID:
@@ -56,20 +53,18 @@ def call(owner: psycopg.Connection, function: str, *arguments: Any) -> int:
     return row[0]
 
 
-@pytest.mark.parametrize("what", FORGET)
-def test_what_ended_runs_left_goes_when_its_time_has_come(doors: Doors, house: House, what: str) -> None:
-    function, table = FORGET[what]
+def test_what_ended_runs_left_goes_when_its_time_has_come(doors: Doors, house: House) -> None:
     with doors.as_owner() as owner:
         old, young, open_ = (ended_run(owner, house, ago) for ago in ("3 days", "1 day", None))
         in_thread = ended_run(owner, house, "3 days", house.thread)
-        assert call(owner, function, None) == 0 and has(owner, table, old)  # for ever
-        assert call(owner, function, "2 days") == 2
-        assert [has(owner, table, run) for run in (old, young, open_, in_thread)] == [False, True, True, True]
-        # It does not come again, and each kind has its own time.
-        assert call(owner, function, "2 days") == 0
-        for other, (_, others) in FORGET.items():
-            assert has(owner, others, old) == (other != what)
-        assert call(owner, function, "1 hour") == 1 and not has(owner, table, young)
+        assert call(owner, "private.forget_runs", None) == 0  # for ever
+        assert all(has(owner, table, old) for table in LEFT)
+        assert call(owner, "private.forget_runs", "2 days") == 2
+        for table in LEFT:
+            assert [has(owner, table, run) for run in (old, young, open_, in_thread)] == [False, True, True, True]
+        assert call(owner, "private.forget_runs", "2 days") == 0  # it does not come again
+        assert call(owner, "private.forget_runs", "1 hour") == 1
+        assert not any(has(owner, table, young) for table in LEFT)
         assert owner.execute("select from runs where id = %s", [old]).rowcount == 1
 
 
@@ -77,13 +72,13 @@ def test_what_ended_just_now_stays_whatever_is_set(doors: Doors, house: House) -
     """It may be recorded later than the moment that its row names: who is passed over once is passed over for ever."""
     with doors.as_owner() as owner:
         run = ended_run(owner, house, "30 minutes")
-        assert call(owner, "private.forget_events", "1 second") == 0 and has(owner, "run_events", run)
+        assert call(owner, "private.forget_runs", "1 second") == 0 and has(owner, "run_events", run)
 
 
 def test_it_goes_in_batches_in_the_order_in_which_runs_ended(doors: Doors, house: House) -> None:
     with doors.as_owner() as owner:
         found = [ended_run(owner, house, f"{n} days") for n in range(2, 122)]
-        counts = [call(owner, "private.forget_events", "1 day") for _ in range(4)]
+        counts = [call(owner, "private.forget_runs", "1 day") for _ in range(4)]
         assert counts == [50, 50, 20, 0]
         assert not any(has(owner, "run_events", run) for run in found)
 
@@ -106,21 +101,17 @@ def test_one_worker_at_a_time_and_what_is_cut_off_is_done_again(
     run = ended_run(one, house, "3 days")
     other.execute("set lock_timeout = '5s'")
     with one.transaction(force_rollback=True):
-        assert call(one, "private.forget_events", "1 day") == 1
-        assert call(other, "private.forget_events", "1 day") == 0  # and does not wait
+        assert call(one, "private.forget_runs", "1 day") == 1
+        assert call(other, "private.forget_runs", "1 day") == 0  # and does not wait
     assert has(one, "run_events", run)
-    assert call(other, "private.forget_events", "1 day") == 1 and not has(one, "run_events", run)
+    assert call(other, "private.forget_runs", "1 day") == 1 and not has(one, "run_events", run)
 
 
 def test_with_nothing_due_nothing_is_written_or_read_through(doors: Doors, house: House) -> None:
     with doors.as_owner() as owner:
         for ago in ("1 minute", "2 hours"):
             ended_run(owner, house, ago)
-        for function in (
-            *(function for function, _ in FORGET.values()),
-            "private.forget_idle_threads",
-            "private.cancel_stale_approvals",
-        ):
+        for function in ("private.forget_runs", "private.forget_idle_threads"):
             with owner.transaction(force_rollback=True):
                 owner.execute("set local enable_seqscan = off")
                 assert call(owner, function, "1 day") == 0
@@ -129,19 +120,6 @@ def test_with_nothing_due_nothing_is_written_or_read_through(doors: Doors, house
                     "where pid = pg_backend_pid() and relation = 'private.maintenance'::regclass"
                 )
                 assert {mode for (mode,) in owner.execute(locks)} <= {"AccessShareLock"}, function
-
-
-def test_an_approval_that_nobody_gave_ends_its_run(doors: Doors, house: House) -> None:
-    with doors.as_owner() as owner:
-        run = ended_run(owner, house, None)
-        owner.execute("update runs set status = 'awaiting_approval', waiting_call = 'c' where id = %s", [run])
-        owner.execute("update tool_calls set status = 'pending', admitted_by = null where run_id = %s", [run])
-        assert call(owner, "private.cancel_stale_approvals", "1 hour") == 0
-        owner.execute("update tool_calls set created_at = now() - interval '2 hours' where run_id = %s", [run])
-        assert call(owner, "private.cancel_stale_approvals", None) == 0
-        assert call(owner, "private.cancel_stale_approvals", "1 hour") == 1
-        assert owner.execute("select status from runs where id = %s", [run]).fetchone() == ("cancelled",)
-        assert call(owner, "private.cancel_stale_approvals", "1 hour") == 0
 
 
 # Organisations

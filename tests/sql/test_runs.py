@@ -346,7 +346,7 @@ def test_the_sweep_forgets_a_thread_s_conversation_when_nothing_has_happened_in_
             owner.execute(ended + "where id = %s", [session, run])
         owner.execute("update runs set status = 'completed' where id = %s", [house.thread_run])
         owner.execute("update threads set session_id = %s where id = %s", [of_thread, house.thread])
-        forget = "select private.forget_conversations(%(keep)s), private.forget_idle_threads(%(keep)s)"
+        forget = "select private.forget_runs(%(keep)s), private.forget_idle_threads(%(keep)s)"
         owner.execute(forget, {"keep": "1 day"})
         assert kept(owner, of_thread, of_run) == [True, False]
         owner.execute("alter table threads disable trigger check_thread")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import UUID
 
 import psycopg
@@ -39,25 +38,20 @@ def counts(desk: Desk) -> list[int]:
     return [desk.sql(f"select count(*) as n from public.{table}")[0]["n"] for table in KEPT]
 
 
-async def clear(desk: Desk, **settings: Any) -> None:
-    nothing: dict[str, Any] = dict.fromkeys(("keep_events", "keep_calls", "keep_conversations", "keep_jobs"), 0)
-    await clear_up(desk.database, Settings(_env_file=None, **{**nothing, **settings}))  # type: ignore[call-arg]
+async def clear(desk: Desk, keep_days: float) -> None:
+    await clear_up(desk.database, Settings(_env_file=None, keep_days=keep_days))  # type: ignore[call-arg]
 
 
-async def test_each_setting_clears_what_it_names_and_nought_is_for_ever(desk):
+async def test_what_runs_left_goes_after_so_many_days_and_nought_is_for_ever(desk):
     for _ in range(60):  # more than one batch
         await left_by_a_run(desk, "10 days")
     await left_by_a_run(desk, "2 days")
-    await clear(desk)
+    await clear(desk, 0)
     assert counts(desk) == [61, 61, 61]
-    await clear(desk, keep_events=5)
-    assert counts(desk) == [1, 61, 61]
-    await clear(desk, keep_calls=5)
-    assert counts(desk) == [1, 1, 61]
-    await clear(desk, keep_conversations=5)
+    await clear(desk, 5)
     assert counts(desk) == [1, 1, 1]
-    await clear(desk, keep_conversations=1.5)
-    assert counts(desk) == [1, 1, 0]
+    await clear(desk, 1.5)
+    assert counts(desk) == [0, 0, 0]
 
 
 async def test_jobs_that_gave_up_go_and_those_that_wait_stay(desk):
@@ -75,7 +69,7 @@ async def test_jobs_that_gave_up_go_and_those_that_wait_stay(desk):
         # What inserting itself noted of them was long ago too.
         owner.execute("update procrastinate_events set at = now() - interval '9 days' where type = 'deferred'")
     for keep, expected in ((0, ["old", "young", "waits", "works"]), (7, ["young", "waits", "works"])):
-        await clear(desk, keep_jobs=keep)
+        await clear(desk, keep)
         left = desk.sql("select task_name from queue.procrastinate_jobs order by id")
         assert [row["task_name"] for row in left] == expected
 

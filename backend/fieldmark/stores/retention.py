@@ -28,10 +28,7 @@ def _of(function: str) -> Callable[[Connection, timedelta], Awaitable[int]]:
 
 
 # Each answers how many it found; 0: nothing more is due, or another worker has the task.
-cancel_stale_approvals = _of("cancel_stale_approvals")
-forget_events = _of("forget_events")
-forget_calls = _of("forget_calls")
-forget_conversations = _of("forget_conversations")
+forget_runs = _of("forget_runs")
 forget_idle_threads = _of("forget_idle_threads")
 
 

@@ -1,4 +1,4 @@
-"""What the workers clear away for all tenants: old events, calls, conversations and jobs, organisations that go."""
+"""What the workers delete for all tenants: what ended runs and failed jobs left, and deleted organisations."""
 
 from __future__ import annotations
 
@@ -30,17 +30,9 @@ async def clear_up(database: Database, settings: Settings) -> None:
 
 
 def _tasks(settings: Settings) -> list[_Batch]:
-    days = timedelta(days=1)
-    kept = (
-        (retention.cancel_stale_approvals, settings.approval_hours, timedelta(hours=1)),
-        (retention.forget_events, settings.keep_events, days),
-        (retention.forget_calls, settings.keep_calls, days),
-        (retention.forget_conversations, settings.keep_conversations, days),
-        (retention.forget_idle_threads, settings.keep_conversations, days),
-        (retention.forget_jobs, settings.keep_jobs, days),
-    )
-    tasks = [_kept(forget, many * unit) for forget, many, unit in kept if many]
-    return [*tasks, retention.clear_organisations]
+    keep = timedelta(days=settings.keep_days)
+    forget = (retention.forget_runs, retention.forget_idle_threads, retention.forget_jobs) if keep else ()
+    return [*(_kept(one, keep) for one in forget), retention.clear_organisations]
 
 
 def _kept(forget: Callable[[Connection, timedelta], Awaitable[int]], keep: timedelta) -> _Batch:

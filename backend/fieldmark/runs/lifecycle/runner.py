@@ -14,7 +14,7 @@ import structlog
 from pydantic import JsonValue
 
 from fieldmark.agents.registry import AGENTS
-from fieldmark.agents.spec import MORE_TURNS, LastQuestion, Prompt, Task, decided_text
+from fieldmark.agents.spec import LastQuestion, Prompt, Task, decided_text
 from fieldmark.db.pool import Connection, Database
 from fieldmark.domain.events import CompleteEvent, ErrorEvent, EventBase, RunStartedEvent, TextEvent, TokensUsed
 from fieldmark.domain.statuses import Approval, CallStatus, RunError, RunStatus
@@ -65,7 +65,6 @@ class TaskLimits:
     """What the service's settings say of a task, in the place of what the task says."""
 
     seconds: int
-    rounds: int
     last_seconds: int
 
 
@@ -95,8 +94,6 @@ class Limits:
         return replace(
             task,
             seconds=said.seconds,
-            rounds=said.rounds,
-            max_turns=said.rounds + MORE_TURNS,
             last_question=None if last is None else replace(last, seconds=said.last_seconds),
         )
 
