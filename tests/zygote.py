@@ -35,6 +35,19 @@ _NUMBER = struct.Struct("i")
 _LONGEST = 1 << 18
 _LINE_LIMIT = 1 << 16
 
+# What libraries import when they are used.
+_IMPORTED_LATER = (
+    "anyio._backends._asyncio",
+    "procrastinate.builtin_tasks",
+    "rich._emoji_codes",
+    "rich.markdown",
+    "rich.status",
+    "typer.completion",
+    "typer.main",
+    "typer.rich_utils",
+    "uvicorn.lifespan.off",
+)
+
 Environment = Mapping[str, str]
 
 
@@ -196,6 +209,7 @@ def serve() -> None:
         if not content:
             return
         *streams, status = given
+        assert len([*Path("/proc/self/task").iterdir()]) == 1, "of a process with several threads, a fork has one"
         if (pid := os.fork()) == 0:
             signal.set_wakeup_fd(-1)
             for end in (requests, wakes, wake):
@@ -213,7 +227,8 @@ def _import_product() -> None:
     # the command's own.
     for name in ("api.app", "runtime", "worker.jobs", "evaluation.evaluate"):
         import_module(f"fieldmark.{name}")
-    import_module("typer.core")
+    for name in _IMPORTED_LATER:
+        import_module(name)
 
 
 def _wake(*_: object) -> None:

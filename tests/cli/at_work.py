@@ -9,15 +9,19 @@ import re
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import fieldmark
 import zygote
 from desk import sql
+from fieldmark.cli.process import LOCAL_USER
+from fieldmark.domain.permissions import Permission
+from fieldmark.identity.tokens import LocalTokens
 from fieldmark.offline_model.server import OfflineModel
-from standing import PATIENCE, Clone
+from standing import PATIENCE, Clone, Served
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
 
@@ -65,12 +69,13 @@ class Terminal:
 
 @dataclass(frozen=True)
 class Commands:
-    """The commands on a clone of the database, with a model of the test's own."""
+    """Commands in a folder, beside a clone of the database. `served`: the test's own service, if they ask that."""
 
     clone: Clone
     folder: Path
     model: OfflineModel
     settings: dict[str, str] = field(default_factory=dict)
+    served: Served | None = None
 
     def environment(self) -> dict[str, str]:
         return {
@@ -130,6 +135,12 @@ class Commands:
             loop.remove_reader(main)
             os.close(main)
 
+    def by(self, user_id: UUID) -> Commands:
+        """The same commands as another user of the service."""
+        assert self.served is not None
+        token = LocalTokens(self.served.service.settings.home).sign(user_id)
+        return replace(self, settings={**self.settings, "FIELDMARK_KEY": token})
+
     def sql(self, query: str, *parameters: Any) -> list[dict[str, Any]]:
         """Rows as the owner sees them."""
         return sql(self.clone.owner_url, query, *parameters)
@@ -141,3 +152,18 @@ class Commands:
     def fields(self) -> dict[str, Any]:
         (row,) = self.sql("select extracted_fields from public.extractions")
         return row["extracted_fields"]
+
+
+async def key_of(served: Served, *scopes: str, user: UUID = LOCAL_USER) -> str:
+    """A key of the local user, whose commands in the process itself then act in the same organisation."""
+    async with served.client(user) as http:
+        made = await http.post("/api/keys", json={"name": "k", "scopes": list(scopes or Permission)})
+    assert made.status_code == 201, made.text
+    return made.json()["key"]
+
+
+def elsewhere(fieldmark: Commands, served: Served, key: str) -> Commands:
+    """Commands that know nothing but an address and a key."""
+    known = {"FIELDMARK_SERVER": served.base_url, "FIELDMARK_KEY": key}
+    nothing = dict.fromkeys(("DATABASE_URL", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"), "")
+    return replace(fieldmark, served=served, settings=known | nothing)

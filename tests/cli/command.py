@@ -162,9 +162,9 @@ class Serving:
 
 
 @contextmanager
-def serving(home: Home, *arguments: str, **environment: str) -> Iterator[Serving]:
+def serving(home: Home, *arguments: str, is_fresh: bool = False, **environment: str) -> Iterator[Serving]:
     """`fieldmark serve` on a free port, as soon as it says where; ended with the block if nobody did before."""
-    process = home.start("serve", "--port", "0", *arguments, **environment)
+    process = home.start("serve", "--port", "0", *arguments, is_fresh=is_fresh, **environment)
     try:
         said = read_until(process.stderr, "serves at")
         yield Serving(process, said.split("serves at ")[1].split()[0], LocalTokens(home.path).sign(LOCAL_USER))

@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from at_work import Commands
+from at_work import Commands, elsewhere
 from command import Home
 
+from fieldmark.agents.extraction.offline import rules
+from fieldmark.cli.process import LOCAL_USER
+from fieldmark.identity.tokens import LocalTokens
 from fieldmark.offline_model.server import OfflineModel
-from standing import Clone
+from standing import Clone, Serve
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +32,22 @@ def home(_home: Path, postgres_major: int) -> Iterator[Home]:
 
 
 @pytest.fixture
-def commands(clone: Clone, quick_path: Path) -> Callable[..., Any]:
-    """`async with commands(Script([...]), EDITOR="…") as commands`."""
+def commands(serve: Serve, clone: Clone, quick_path: Path) -> Callable[..., Any]:
+    """Commands that ask a service in the test's own process, as the local user: `async with commands(Script([...]),
+    max_live_agents=1) as fieldmark`. What answers for the model is a Script, or the rules of the offline model."""
+
+    @asynccontextmanager
+    async def start(answer: Any = rules.answer, **settings: Any) -> AsyncIterator[Commands]:
+        async with serve(answer, **settings) as served:
+            token = LocalTokens(served.service.settings.home).sign(LOCAL_USER)
+            yield elsewhere(Commands(clone, quick_path, served.model), served, token)
+
+    return start
+
+
+@pytest.fixture
+def local_commands(clone: Clone, quick_path: Path) -> Callable[..., Any]:
+    """Commands that open the service in their own processes: `async with local_commands(Script([...]), EDITOR="…")`."""
 
     @asynccontextmanager
     async def start(answer: Any, **settings: str) -> AsyncIterator[Commands]:

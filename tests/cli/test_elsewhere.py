@@ -11,17 +11,14 @@ from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import pytest
-from at_work import Commands
+from at_work import elsewhere, key_of
 from command import said_at_once
 
 from fieldmark import __version__
 from fieldmark.api.app import create_app
-from fieldmark.cli.process import LOCAL_USER
-from fieldmark.domain.permissions import Permission
 from fieldmark.offline_model.messages import call, text
 from fieldmark.settings import Settings
 from fieldmark.testing.script import Script
@@ -33,22 +30,8 @@ TOTAL = {"path": "total", "value": 10, "confidence": 0.9}
 INVOICE = "Invoice number: 4711\nTotal: 10.00 EUR\n"
 
 
-async def key_of(served: Any, *scopes: str, user: UUID = LOCAL_USER) -> str:
-    """A key of the local user, whose commands in the process itself then act in the same organisation."""
-    async with served.client(user) as http:
-        made = await http.post("/api/keys", json={"name": "k", "scopes": list(scopes or Permission)})
-    assert made.status_code == 201, made.text
-    return made.json()["key"]
-
-
-def elsewhere(fieldmark: Commands, served: Any, key: str) -> Commands:
-    """Commands that know nothing but an address and a key."""
-    nothing = {"DATABASE_URL": "", "ANTHROPIC_API_KEY": "", "ANTHROPIC_BASE_URL": ""}
-    return replace(fieldmark, settings={**nothing, "FIELDMARK_SERVER": served.base_url, "FIELDMARK_KEY": key})
-
-
-async def test_every_command_works_elsewhere_and_says_what_it_says_here(serve, commands):
-    async with serve() as served, commands(Script([])) as here:
+async def test_every_command_works_elsewhere_and_says_what_it_says_here(serve, local_commands):
+    async with serve() as served, local_commands(Script([])) as here:
         there = elsewhere(here, served, await key_of(served))
         made = await there.run("extract", "--json", "--quiet", there.file(INVOICE))
         assert (made.code, made.err) == (0, ""), made.err
@@ -88,9 +71,9 @@ async def test_every_command_works_elsewhere_and_says_what_it_says_here(serve, c
         assert again.code == 1 and "[not_found]" in again.err
 
 
-async def test_a_run_elsewhere_is_decided_and_cancelled_from_here(serve, commands):
+async def test_a_run_elsewhere_is_decided_and_cancelled_from_here(serve, local_commands):
     script = Script([[call("update_field", TOTAL)], [text("Done.")]])
-    async with serve(script) as served, commands(Script([])) as fieldmark:
+    async with serve(script) as served, local_commands(Script([])) as fieldmark:
         there = elsewhere(fieldmark, served, await key_of(served))
         waits = await there.run("extract", "--ask", there.file(INVOICE))
         assert waits.code == 4 and "nothing → 10" in waits.err
@@ -106,8 +89,8 @@ async def test_a_run_elsewhere_is_decided_and_cancelled_from_here(serve, command
         assert ended.code == 0 and json.loads(ended.out)["status"] == "completed"
 
 
-async def test_a_key_does_elsewhere_what_it_was_made_for_and_no_more(serve, commands):
-    async with serve() as served, commands(Script([])) as fieldmark:
+async def test_a_key_does_elsewhere_what_it_was_made_for_and_no_more(serve, local_commands):
+    async with serve() as served, local_commands(Script([])) as fieldmark:
         reader = elsewhere(fieldmark, served, await key_of(served, "documents:read"))
         assert (await reader.run("documents")).code == 0
         for arguments in (("extract", reader.file()), ("usage",), ("key", "list"), ("members", "list")):
@@ -125,8 +108,8 @@ async def test_a_key_does_elsewhere_what_it_was_made_for_and_no_more(serve, comm
         assert well.code == 0 and json.loads(well.out)["ok"]
 
 
-async def test_doctor_says_what_is_wrong_here_and_how_to_mend_it(commands):
-    async with commands(Script([]), ANTHROPIC_API_KEY="") as fieldmark:
+async def test_doctor_says_what_is_wrong_here_and_how_to_mend_it(local_commands):
+    async with local_commands(Script([]), ANTHROPIC_API_KEY="") as fieldmark:
         done = await fieldmark.run("doctor", "--json")
         assert done.code == 0, done.out
         found = {one["name"]: one for one in json.loads(done.out)["checks"]}
@@ -149,8 +132,8 @@ async def test_doctor_says_what_is_wrong_here_and_how_to_mend_it(commands):
             assert "secret" not in done.out + done.err
 
 
-async def test_a_server_that_is_none_is_said(commands):
-    async with commands(Script([])) as fieldmark:
+async def test_a_server_that_is_none_is_said(local_commands):
+    async with local_commands(Script([])) as fieldmark:
         for server, code in (("http://127.0.0.1:1", 3), (fieldmark.model.base_url, 3), ("ftp://a", 2), ("here", 2)):
             done = await fieldmark.run("documents", "--server", server, "--key", "fm_x")
             assert (done.code, done.out) == (code, ""), done.err
@@ -216,32 +199,14 @@ def test_what_answers_and_is_no_fieldmark_is_said():
                 assert "Traceback" not in done.err
 
 
-def test_wrong_usage_is_said():
-    for arguments in (
-        ("documents", "--server", "https://a.example"),
-        ("documents", "--key", "fm_x"),
-        ("documents", "--server", "https://a.example", "--key", "fm_x", "--user", str(uuid4())),
-        ("documents", "--server", "https://a.example", "--key", "a key"),
-        ("documents", "--server", "https://[", "--key", "fm_x"),
-        ("documents", "--server", "https://me:word@a.example", "--key", "fm_x"),
-        ("documents", "--server", "https://a.example/?b", "--key", "fm_x"),
-        ("show", str(uuid4()), "--history", "--version", "1"),
-        ("delete", "organisation", str(uuid4())),
-        ("usage", "--since", "yesterday"),
-        ("eval", "a", "--server", "https://a.example"),
-    ):
-        done = said_at_once(*arguments)
-        assert (done.code, done.out) == (2, ""), arguments
-
-
 async def test_nothing_is_deleted_that_nobody_agrees_to(commands):
-    async with commands(Script([]), ANTHROPIC_API_KEY="") as fieldmark:
+    async with commands() as fieldmark:
         assert (await fieldmark.run("extract", "--quiet", fieldmark.file(INVOICE))).code == 0
         (row,) = fieldmark.sql("select id from public.documents")
         for answer in (None, "n\n"):
             assert (await fieldmark.run("delete", "document", str(row["id"]), stdin=answer)).code == 1
         assert fieldmark.sql("select id from public.documents") == [row]
-        stranger = await fieldmark.run("delete", "document", str(row["id"]), "--yes", "--user", str(uuid4()))
+        stranger = await fieldmark.by(uuid4()).run("delete", "document", str(row["id"]), "--yes")
         assert stranger.code == 1 and "[not_found]" in stranger.err
         assert (await fieldmark.run("delete", "document", str(row["id"]), stdin="y\n")).code == 0
         assert fieldmark.sql("select id from public.documents") == []
@@ -254,8 +219,8 @@ def test_the_version_is_everywhere_the_same():
     assert project["version"] == __version__ == create_app(Settings(_env_file=None)).version
 
 
-async def test_a_shell_completes_commands_and_options(commands):
-    async with commands(
+async def test_a_shell_completes_commands_and_options(local_commands):
+    async with local_commands(
         Script([]), _FIELDMARK_COMPLETE="complete_bash", COMP_WORDS="fieldmark do", COMP_CWORD="1"
     ) as fieldmark:
         assert (await fieldmark.run()).out.split() == ["documents", "doctor"]

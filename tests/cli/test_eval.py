@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 from at_work import Commands
-from command import SAMPLES, said_at_once
+from command import SAMPLES
 from psycopg.types.json import Jsonb
 
 from fieldmark.cli.process import LOCAL_USER
@@ -24,9 +24,9 @@ GOLD = {"invoice_number": "INV/2023/03/0008", "total": 279.84, "vendor": {"name"
 
 
 @pytest.fixture
-async def fieldmark(commands) -> AsyncIterator[Commands]:
+async def fieldmark(local_commands) -> AsyncIterator[Commands]:
     """Without a key: the offline rules answer."""
-    async with commands(Script([]), ANTHROPIC_API_KEY="") as fieldmark:
+    async with local_commands(Script([]), ANTHROPIC_API_KEY="") as fieldmark:
         yield fieldmark
 
 
@@ -60,7 +60,7 @@ async def test_a_folder_is_scored_compared_and_leaves_nothing(fieldmark, folder)
     assert (await fieldmark.run("eval", "cases", "--baseline", "report.json", "--tolerance", "1")).code == 0
 
 
-async def test_examples_that_make_it_worse_are_dropped(commands, quick_path):
+async def test_examples_that_make_it_worse_are_dropped(local_commands, quick_path):
     folder, schema = quick_path / "cases", {"type": "object", "properties": {"number": {"type": "string"}}}
     folder.mkdir()
     (folder / "one.txt").write_text("Number: 1\n")
@@ -72,7 +72,7 @@ async def test_examples_that_make_it_worse_are_dropped(commands, quick_path):
         fields = {"fields": {"number": "7" if shown else "1"}, "confidences": {"number": 0.9}}
         return [call("extract_fields", fields), call("complete_extraction", {"summary": "Done."})]
 
-    async with commands(led_astray) as fieldmark:
+    async with local_commands(led_astray) as fieldmark:
         asked = ("eval", "cases", "--schema", "schema.json", "--examples", "--json")
         done = await fieldmark.run(*asked)
         assert done.code == 0, done.err
@@ -124,20 +124,6 @@ async def test_a_document_that_cannot_be_read_counts_as_nothing_found(fieldmark,
     report = json.loads(done.out)
     assert done.code == 1 and report["total"]["gold"] == 3 and report["total"]["normalised"] == 0
     assert report["failed"][0]["document"] == "azure.pdf" and report["failed"][0]["error"]
-
-
-def test_wrong_usage_is_said_before_anything_starts(folder):
-    (folder / "alone.gold.json").write_text("{}")
-    for arguments, said in (
-        ([], "Name a folder"),
-        ([folder, "--corrections"], "Name a folder"),
-        ([folder.parent], "There is no file"),
-        ([folder], "alone.gold.json has no document"),
-        ([folder, "--save", folder], "Nothing can be written"),
-        ([folder, "--baseline", folder / "alone.gold.json"], "no report"),
-    ):
-        done = said_at_once("eval", *arguments)
-        assert done.code == 2 and said in done.err and "Starting" not in done.err, done.err
 
 
 async def test_corrections_are_scored_against(fieldmark):

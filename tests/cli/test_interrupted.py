@@ -3,49 +3,58 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
-from dataclasses import replace
 
 import pytest
-from at_work import ended
+import typer
 
-from desk import until
+from fieldmark.cli import process
 from fieldmark.offline_model.messages import call, text
-from fieldmark.testing.script import Script, stall
-from standing import PATIENCE
+from fieldmark.testing.script import Script
 
 pytestmark = pytest.mark.anyio
 
 TOTAL = {"path": "total", "value": 10, "confidence": 0.9}
 
 
-async def test_an_interrupted_extract_cancels_its_runs(commands):
-    interrupted = asyncio.Event()
-    silent = Script([[call("update_field", TOTAL)], stall(3600)])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(("endless", "code"), [(False, 130), (True, 0)])
+def test_a_command_told_to_end_closes_what_it_opened(number: signal.Signals, endless: bool, code: int):
+    closed = []
 
-    async def answer(body):
-        return [text("Done.")] if interrupted.is_set() else await silent(body)
+    async def work() -> None:
+        try:
+            os.kill(os.getpid(), number)
+            await asyncio.sleep(3600)
+        finally:
+            await asyncio.sleep(0)
+            closed.append(number)
 
-    async with commands(answer) as fieldmark:
-        process = await fieldmark.start("extract", fieldmark.file(), fieldmark.file(name="b.txt"))
-        await until(lambda: len(fieldmark.model.requests) >= 3, PATIENCE)  # both are at work
-        process.send_signal(signal.SIGINT)
-        _, err = await ended(process)
-        assert process.returncode == 130 and "Interrupted" in err
-        assert [row["status"] for row in fieldmark.sql("select status from public.runs")] == ["cancelled"] * 2
-
-        # Whoever works next takes jobs in their order, and so comes to its own when nothing is left of those.
-        interrupted.set()
-        asked = len(fieldmark.model.requests)
-        one_by_one = replace(fieldmark, settings={"FIELDMARK_MAX_LIVE_AGENTS": "1"})
-        assert (await one_by_one.run("extract", fieldmark.file(name="c.txt"))).code == 4
-        rows = fieldmark.sql("select status from public.runs order by created_at")
-        assert [row["status"] for row in rows] == ["cancelled", "cancelled", "completed"]
-        assert len(fieldmark.model.requests) == asked + 1
+    before = signal.signal(number, signal.SIG_DFL)
+    try:
+        with pytest.raises(typer.Exit) as ended:
+            process.run(work(), endless=endless)
+    finally:
+        signal.signal(number, before)
+    assert (ended.value.exit_code, closed) == (code, [number])
 
 
-async def test_an_interrupt_at_the_question_cancels_too(commands):
-    async with commands(Script([[call("update_field", TOTAL)], [text("Done.")]])) as fieldmark:
+def test_a_command_under_nohup_outlives_its_terminal():
+    async def work() -> str:
+        os.kill(os.getpid(), signal.SIGHUP)
+        await asyncio.sleep(0)
+        return "done"
+
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert process.run(work()) == "done"
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+async def test_an_interrupt_at_the_question_cancels_too(local_commands):
+    async with local_commands(Script([[call("update_field", TOTAL)], [text("Done.")]])) as fieldmark:
         async with fieldmark.at_terminal("extract", "--ask", fieldmark.file()) as terminal:
             await terminal.sees("(a/r/e/l)")
             terminal.process.send_signal(signal.SIGINT)
@@ -53,8 +62,8 @@ async def test_an_interrupt_at_the_question_cancels_too(commands):
         assert fieldmark.only_run()["status"] == "cancelled" and fieldmark.fields() == {}
 
 
-async def test_who_leaves_it_for_later_has_not_interrupted_it(commands):
-    async with commands(Script([[call("update_field", TOTAL)], [text("Done.")]])) as fieldmark:
+async def test_who_leaves_it_for_later_has_not_interrupted_it(local_commands):
+    async with local_commands(Script([[call("update_field", TOTAL)], [text("Done.")]])) as fieldmark:
         async with fieldmark.at_terminal("extract", "--ask", fieldmark.file()) as terminal:
             await terminal.sees("(a/r/e/l)")
             terminal.types("\x04")  # Ctrl-D, the end of input

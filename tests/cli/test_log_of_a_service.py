@@ -49,8 +49,8 @@ async def serving(commands) -> AsyncIterator[tuple[httpx.AsyncClient, list[str]]
             yield http, lines
     finally:
         process.send_signal(signal.SIGTERM)
-        await process.wait()
         await collecting
+        await process.wait()
 
 
 def hostile(*last) -> Script:
@@ -71,8 +71,8 @@ def hostile(*last) -> Script:
     )
 
 
-async def test_nothing_that_went_through_it_stands_in_the_log(commands):
-    async with commands(hostile(), FIELDMARK_LOG_LEVEL="debug") as fieldmark:
+async def test_nothing_that_went_through_it_stands_in_the_log(local_commands):
+    async with local_commands(hostile(), FIELDMARK_LOG_LEVEL="debug") as fieldmark:
         fieldmark.sql("alter table public.extractions add check (document_type <> 'zanzibar')")
         async with serving(fieldmark) as (http, lines):
             file = (f"{CANARY}.txt", f"Vendor: {CANARY} Ltd\n".encode())
@@ -105,8 +105,8 @@ async def test_nothing_that_went_through_it_stands_in_the_log(commands):
         assert "CheckViolation 23514" in told and "Failing row" not in told  # what failed is said all the same
 
 
-async def test_every_line_of_a_run_bears_its_ids(commands):
-    async with commands(hostile()) as fieldmark:
+async def test_every_line_of_a_run_bears_its_ids(local_commands):
+    async with local_commands(hostile()) as fieldmark:
         async with serving(fieldmark) as (http, lines):
             file = ("a.txt", b"Total: 1\n")
             document = (await http.post("/api/documents", files={"file": file})).json()

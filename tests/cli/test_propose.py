@@ -7,7 +7,6 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from command import said_at_once
 
 from fieldmark.offline_model.messages import Body, call, items, text
 from fieldmark.testing.script import Script
@@ -58,8 +57,8 @@ async def test_a_file_is_proposed_rejected_proposed_again_and_accepted(commands,
         assert (await fieldmark.run("accept", str(uuid4()))).code == 1
 
 
-async def test_the_settings_of_the_organisation_are_shown_and_changed(commands):
-    async with commands(Script([])) as fieldmark:
+async def test_the_settings_of_the_organisation_are_shown_and_changed(local_commands):
+    async with local_commands(Script([])) as fieldmark:
         shown = await fieldmark.run("organisation")
         assert shown.code == 0 and "auto_create" in shown.out, shown.err
         changed = await fieldmark.run("organisation", "--auto-create", "--json")
@@ -69,7 +68,3 @@ async def test_the_settings_of_the_organisation_are_shown_and_changed(commands):
         assert fieldmark.sql("select auto_create, examples from public.organisations") == [
             {"auto_create": False, "examples": True}
         ]
-
-
-def test_what_is_neither_a_file_nor_a_document_is_told_at_once():
-    assert said_at_once("propose", "no-such-file.pdf").code == 2

@@ -6,7 +6,6 @@ import json
 from uuid import uuid4
 
 import pytest
-from command import said_at_once
 from psycopg.types.json import Jsonb
 
 from fieldmark.testing.script import Script
@@ -23,7 +22,7 @@ async def kept(fieldmark, schema=OLD):
     (file := fieldmark.folder / "a.txt").write_text("Number: 1\nTotal: x\n")
     read = await fieldmark.run("extract", str(file), "--json")
     (row,) = fieldmark.sql("select id, org_id, created_by from public.extractions")
-    assert read.code in (0, 4), read.err
+    assert read.code == 4, read.err  # the agent completes nothing
     schema_id, revid, org = uuid4(), uuid4(), row["org_id"]
     fieldmark.sql("insert into public.schemas (id, org_id, name) values (%s, %s, 'Invoices')", schema_id, org)
     fieldmark.sql(
@@ -80,9 +79,3 @@ async def test_extractions_are_brought_to_the_latest_version_and_keep_their_valu
         assert json.loads((await fieldmark.run("schema", "apply", "invoices", "--json")).out)["followed"] == 0
         unknown = await fieldmark.run("schema", "apply", "Receipts")
         assert unknown.code == 1 and "Receipts" in unknown.err
-
-
-def test_a_file_that_is_no_schema_is_told_at_once(tmp_path):
-    (file := tmp_path / "a.json").write_text('{"type": "array"}')
-    wrong = said_at_once("schema", "diff", "Invoices", str(file))
-    assert wrong.code == 2 and "cannot be used" in wrong.err

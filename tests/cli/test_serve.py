@@ -32,7 +32,7 @@ def test_what_is_sent_in_parts_waits_for_no_acknowledgement():
 
 
 def test_it_prints_where_it_is_and_answers(home: Home):
-    with serving(home) as server:
+    with serving(home, is_fresh=True) as server:
         with httpx.Client(base_url=server.url, headers=server.headers, timeout=PATIENCE) as http:
             assert http.get("/readyz").json() == {"status": "ready", "model": "offline"}
             assert http.get("/docs").status_code == 200

@@ -55,7 +55,7 @@ def spans_of(received: list[bytes]) -> list[Span]:
     return [s for r in requests for rs in r.resource_spans for ss in rs.scope_spans for s in ss.spans]
 
 
-async def test_a_run_its_model_calls_tool_calls_and_transactions(commands):
+async def test_a_run_its_model_calls_tool_calls_and_transactions(local_commands):
     environments = []
 
     def first(body):
@@ -67,7 +67,7 @@ async def test_a_run_its_model_calls_tool_calls_and_transactions(commands):
     received: list[bytes] = []
     async with collector(received) as url:
         script = Script([first, [update], [refused], [text(f"Done, {CANARY}.")]])
-        async with commands(script, OTEL_EXPORTER_OTLP_ENDPOINT=url) as fieldmark:
+        async with local_commands(script, OTEL_EXPORTER_OTLP_ENDPOINT=url) as fieldmark:
             file = fieldmark.file(f"Vendor: {CANARY}\n", f"{CANARY}.txt")
             ended = await fieldmark.run("extract", file, "--instructions", f"Look for {CANARY}.")
             assert ended.code == 4 and fieldmark.fields() == {CANARY: CANARY}
@@ -102,14 +102,14 @@ async def test_a_run_its_model_calls_tool_calls_and_transactions(commands):
     assert not [name for name in names if "TRACE" in name.upper() or name.startswith("OTEL")]
 
 
-async def test_each_model_call_names_its_model(commands):
+async def test_each_model_call_names_its_model(local_commands):
     async def answer(body):
         return [call("complete_extraction", {"summary": "Done."})]
 
     received: list[bytes] = []
     async with (
         collector(received) as url,
-        commands(answer, OTEL_EXPORTER_OTLP_ENDPOINT=url, FIELDMARK_MODEL="claude-haiku-5-5") as fieldmark,
+        local_commands(answer, OTEL_EXPORTER_OTLP_ENDPOINT=url, FIELDMARK_MODEL="claude-haiku-5-5") as fieldmark,
     ):
         ended = await fieldmark.run("extract", fieldmark.file(f"Vendor: {CANARY}\n"))
         assert ended.code == 0, ended.err
@@ -117,9 +117,9 @@ async def test_each_model_call_names_its_model(commands):
     assert [attributes(span)["gen_ai.request.model"] for span in answers] == ["claude-haiku-5-5"]
 
 
-async def test_a_collector_that_is_away_keeps_nobody(commands):
+async def test_a_collector_that_is_away_keeps_nobody(local_commands):
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))  # bound and not listening: refuses
         url = f"http://127.0.0.1:{nobody.getsockname()[1]}"
-        async with commands(Script([[text("Done.")]]), OTEL_EXPORTER_OTLP_ENDPOINT=url) as fieldmark:
+        async with local_commands(Script([[text("Done.")]]), OTEL_EXPORTER_OTLP_ENDPOINT=url) as fieldmark:
             assert (await fieldmark.run("extract", fieldmark.file())).code == 4

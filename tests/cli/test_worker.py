@@ -6,6 +6,7 @@ import signal
 
 import httpx
 import pytest
+from at_work import ended
 
 from fieldmark.testing.script import Script
 from standing import PATIENCE
@@ -13,8 +14,8 @@ from standing import PATIENCE
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_worker_tells_how_it_is_and_nothing_else(commands):
-    async with commands(Script([])) as fieldmark:
+async def test_a_worker_tells_how_it_is_and_nothing_else(local_commands):
+    async with local_commands(Script([])) as fieldmark:
         process = await fieldmark.start("worker", "--port", "0")
         try:
             async for line in process.stderr:
@@ -29,5 +30,5 @@ async def test_a_worker_tells_how_it_is_and_nothing_else(commands):
                     assert (await http.get(path)).status_code == 404
         finally:
             process.send_signal(signal.SIGTERM)
-            await process.communicate()
+            await ended(process)
         assert process.returncode == 0
