@@ -9,7 +9,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -26,6 +26,7 @@ from hypothesis import settings as drawing
 from psycopg import sql
 
 import hanging
+from cli_stand_in import standing_in
 from desk import desk as desk  # a fixture
 from fieldmark.agents.extraction.offline import rules
 from fieldmark.api.app import create_app
@@ -55,6 +56,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--screenshots", type=Path, help="a folder for pictures of the page, from tests/browser")
     chosen = os.environ.get("FIELDMARK_TEST_POSTGRES", "18")  # noqa: TID251  no settings of the service
     parser.addoption("--home", help="a folder whose Postgres runs on after the tests, with a template of its own")
+    parser.addoption("--cli", choices=("real", "stand-in"), default="real", help="what leads the runs")
     parser.addoption("--postgres-major", type=int, default=int(chosen), help="PostgreSQL to test on: 16 or 18")
 
 
@@ -116,6 +118,14 @@ class _Loop(asyncio.SelectorEventLoop):
 @pytest.fixture(scope="session")
 def anyio_backend() -> tuple[str, dict[str, Any]]:
     return "asyncio", {"loop_factory": _Loop}
+
+
+@pytest.fixture(autouse=True)
+def _cli(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Runs go through a stand-in for Claude's CLI, but for tests marked `real_cli`, and all with `--cli real`."""
+    is_real = request.config.getoption("--cli") == "real" or request.node.get_closest_marker("real_cli") is not None
+    with nullcontext() if is_real else standing_in():
+        yield
 
 
 @pytest.fixture(scope="session")

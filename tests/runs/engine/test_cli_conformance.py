@@ -1,0 +1,295 @@
+"""The stand-in for Claude's CLI tells what the CLI tells: the same events, ledger, transcript, requests and end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from cli_stand_in import standing_in
+from desk import INVOICE, Desk, laid_out, until
+from fieldmark.agents.document.agent import ChatRequest
+from fieldmark.agents.registry import registered
+from fieldmark.offline_model.messages import Body, call, raw_call, text, thinking
+from fieldmark.runs.billing.prices import Prices
+from fieldmark.runs.lifecycle import decisions, launch
+from fieldmark.runs.lifecycle.decisions import Decision
+from fieldmark.runs.lifecycle.launch import RunOptions
+from fieldmark.testing.script import Script, http_error, stall
+from toy_agent.agent import ROWS, TOY, CompareRequest
+
+pytestmark = [pytest.mark.anyio, pytest.mark.real_cli("both are asked")]
+
+PRICES = Prices("claude-sonnet-5", None, offline=False)
+AUTO = RunOptions(approval="auto")
+TOTAL = call("update_field", {"path": "total", "value": 10.0, "confidence": 0.9})
+NUMBER = call("update_field", {"path": "number", "value": "1", "confidence": 0.9})
+DONE = [text("Done.")]
+
+Requests = list[Body]
+
+
+async def _work(desk: Desk, answer: Any, run_id: UUID | None = None, **columns: Any) -> tuple[UUID, Requests]:
+    worked = await desk.work(answer, run_id, **columns)
+    return worked.run_id, worked.requests
+
+
+async def one_call(desk: Desk) -> Requests:
+    _, requests = await _work(desk, Script([[thinking("I read."), call("get_document_text")], DONE]))
+    return requests
+
+
+async def two_calls_in_one_message(desk: Desk) -> Requests:
+    _, requests = await _work(desk, Script([[text("Both."), TOTAL, NUMBER], DONE]))
+    return requests
+
+
+async def calls_that_end_the_run(desk: Desk) -> Requests:
+    end = call("complete_extraction", {"summary": "All is read."})
+    _, requests = await _work(desk, Script([[TOTAL, end, NUMBER]]))
+    return requests
+
+
+async def a_refused_call(desk: Desk) -> Requests:
+    wrong = call("update_field", {"path": "total", "value": 10, "confidence": 7})
+    _, requests = await _work(desk, Script([[wrong, NUMBER], [call("remove_field", {"path": "none"})], DONE]))
+    return requests
+
+
+async def an_unknown_tool(desk: Desk) -> Requests:
+    _, requests = await _work(desk, Script([[call("update"), call("append", {"path": "total"})], DONE]))
+    return requests
+
+
+async def arguments_that_are_no_json(desk: Desk) -> Requests:
+    _, requests = await _work(desk, Script([[raw_call("update_field", '{"path": "total", "val')], DONE]))
+    return requests
+
+
+async def all_turns_used(desk: Desk) -> Requests:
+    _, requests = await _work(desk, lambda body: [call("get_document_text")], max_turns=3)
+    return requests
+
+
+async def a_service_that_fails_and_recovers(desk: Desk) -> Requests:
+    _, requests = await _work(desk, Script([http_error(529), [TOTAL], stall(0.3, text("Al")), http_error(500), DONE]))
+    return requests
+
+
+async def a_service_that_fails_for_good(desk: Desk) -> Requests:
+    await _work(desk, Script([[TOTAL], *[http_error(429)] * 9]))
+    return []
+
+
+async def a_request_that_is_refused(desk: Desk) -> Requests:
+    await _work(desk, Script([http_error(400)] * 9))
+    return []  # the CLI asks once more, without what a service may not know
+
+
+async def a_long_text(desk: Desk) -> Requests:
+    _, requests = await _work(desk, Script([[thinking("Hm. " * 500), text("Ünd so weiter … " * 500)]]))
+    return requests
+
+
+async def a_run_that_is_cancelled(desk: Desk) -> Requests:
+    asked = asyncio.Event()
+
+    async def silent(body: Body) -> Any:
+        if len(body["messages"]) < 4:
+            return [TOTAL]
+        asked.set()
+        await asyncio.sleep(600)
+        return []
+
+    run_id = await desk.run()
+    task = asyncio.create_task(desk.work(silent, run_id))
+    await until(lambda: asked.is_set() or task.done())
+    await decisions.cancel(desk.database, desk.scope, run_id)
+    await asyncio.wait({task})
+    desk.sql("delete from public.agent_sessions where org_id = %s", desk.scope.org_id)  # how far it came is chance
+    return []
+
+
+async def _decided(desk: Desk, decision: Callable[[str], Decision], answer: Any) -> Requests:
+    run_id, before = await _work(desk, Script([[call("get_document_text")], [TOTAL]]), approval="ask")
+    (entry,) = desk.ledger(run_id)
+    await decisions.decide(desk.database, desk.scope, run_id, decision(entry["id"]))
+    _, after = await _work(desk, answer, run_id)
+    return before + after
+
+
+async def an_approved_call(desk: Desk) -> Requests:
+    return await _decided(desk, lambda call_id: Decision(call_id, True), lambda body: DONE)
+
+
+async def a_call_that_a_person_refuses(desk: Desk) -> Requests:
+    return await _decided(desk, lambda call_id: Decision(call_id, False, reason="It is net."), lambda body: DONE)
+
+
+async def a_second_call_that_waits(desk: Desk) -> Requests:
+    return await _decided(desk, lambda call_id: Decision(call_id, True), lambda body: [NUMBER])
+
+
+async def two_calls_that_would_wait(desk: Desk) -> Requests:
+    _, requests = await _work(desk, Script([[TOTAL, NUMBER], DONE]), approval="ask")
+    return requests
+
+
+async def _asked(desk: Desk, message: str, approval: str, thread_id: UUID | None = None) -> UUID:
+    request = CompareRequest(documents=(desk.document_id, desk.document_id), message=message, thread_id=thread_id)
+    options = RunOptions(approval=approval)
+    return await launch.start(desk.database, desk.scope, "compare", request, prices=PRICES, options=options)
+
+
+async def _thread(desk: Desk, first: Any, approval: str) -> Requests:
+    with registered(TOY):
+        run_id, before = await _work(desk, first, await _asked(desk, "One.", approval))
+        second = await _asked(desk, "Two.", "auto", desk.state(run_id)["thread_id"])
+        _, after = await _work(desk, lambda body: DONE, second)
+    return before + after
+
+
+async def a_second_question(desk: Desk) -> Requests:
+    return await _thread(desk, Script([[call("note", {"text": "Once."})], DONE]), "auto")
+
+
+async def a_question_past_a_call_that_waited(desk: Desk) -> Requests:
+    return await _thread(desk, lambda body: [call("note", {"text": "Once."})], "ask")
+
+
+async def a_child_run(desk: Desk) -> Requests:
+    request = ChatRequest(document_id=desk.document_id, message="Extract it.")
+    run_id = await launch.start(desk.database, desk.scope, "chat", request, prices=PRICES, options=AUTO)
+    _, before = await _work(desk, lambda body: [call("run_extraction")], run_id)
+    (child,) = desk.sql("select id from public.runs where parent_run_id = %s", run_id)
+    end = call("complete_extraction", {"summary": "All is read."})
+    _, between = await _work(desk, Script([[TOTAL, end]]), child["id"])
+    _, after = await _work(desk, lambda body: DONE, run_id)
+    return before + between + after
+
+
+STORIES: list[Callable[[Desk], Awaitable[Requests]]] = [
+    one_call,
+    two_calls_in_one_message,
+    calls_that_end_the_run,
+    a_refused_call,
+    an_unknown_tool,
+    arguments_that_are_no_json,
+    all_turns_used,
+    a_service_that_fails_and_recovers,
+    a_service_that_fails_for_good,
+    a_request_that_is_refused,
+    a_long_text,
+    a_run_that_is_cancelled,
+    an_approved_call,
+    a_call_that_a_person_refuses,
+    a_second_call_that_waits,
+    two_calls_that_would_wait,
+    a_second_question,
+    a_question_past_a_call_that_waited,
+    a_child_run,
+]
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
+async def test_it_tells_what_the_cli_tells(database, clone, make_user, story):
+    async with AsyncExitStack() as stack:
+        one, other = [
+            await stack.enter_async_context(laid_out(database, clone.owner_url, await make_user(), [INVOICE]))
+            for _ in range(2)
+        ]
+        for statement in ROWS.strip().splitlines():
+            one.sql(statement)
+        real = _told(one, await story(one))
+        with standing_in():
+            imitated = _told(other, await story(other))
+    assert imitated == real
+
+
+def _told(desk: Desk, requests: Requests) -> str:
+    """All that is stored of the desk's runs and all that the model was sent, without what differs each time."""
+    ours = ("where org_id = %s order by", desk.scope.org_id)
+    runs = [row["id"] for row in desk.sql(f"select id from public.runs {ours[0]} created_at", ours[1])]
+    entries = desk.sql(f"select entry from public.agent_sessions {ours[0]} number", ours[1])
+    used = desk.sql(f"select * from public.usage {ours[0]} created_at", ours[1])
+    told = {
+        "events": [event for run_id in runs for event in desk.events(run_id)],
+        "ledger": [call for run_id in runs for call in desk.ledger(run_id)],
+        "runs": [_only(desk.state(run_id), _OF_A_RUN) for run_id in runs],
+        "usage": [_only(row, _OF_USAGE) for row in used],
+        "transcript": [line for row in entries for line in _transcript(row["entry"])],
+        "messages": [block for request in requests for block in _messages(request)],
+        "tools": [_tools(request) for request in requests],
+    }
+    lines = [[what, one] for what, found in told.items() for one in found]
+    return "\n".join(json.dumps(line, ensure_ascii=False, sort_keys=True) for line in _alike(lines))
+
+
+_OF_A_RUN = ("status", "error", "error_code", "answer", "result", "waiting_call")
+_OF_USAGE = ("model", "output_tokens")
+_NOT_THE_SAME = {
+    *("duration_ms", "wait_s", "cost_usd", "input_tokens", "cache_control", "org_id"),
+    *("at", "created_at", "decided_at", "started_at", "finished_at", "arguments_hash"),
+}
+_IDS = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|toolu_\w+|\b[0-9a-f]{24}\b|/\S*/")
+
+
+def _only(row: dict[str, Any], columns: tuple[str, ...]) -> dict[str, Any]:
+    return {column: row[column] for column in columns}
+
+
+def _transcript(entry: dict[str, Any]) -> list[Any]:
+    """What the model said and heard, and the calls at which it stopped; the CLI's own notes are its own."""
+    if entry["type"] in ("user", "assistant"):
+        content = entry["message"]["content"]
+        listed = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        return [[entry["type"], entry["message"].get("stop_reason"), block] for block in listed]
+    attachment = entry.get("attachment", {})
+    if attachment.get("type") == "hook_deferred_tool":
+        return [["deferred", attachment["toolUseID"], attachment["toolName"], attachment["toolInput"]]]
+    return []
+
+
+def _messages(request: Body) -> list[Any]:
+    """The messages without what the CLI tells of its surroundings."""
+    return [
+        [message["role"], block]
+        for message in request["messages"]
+        if message["role"] != "system"
+        for block in (
+            [{"type": "text", "text": message["content"]}]
+            if isinstance(message["content"], str)
+            else message["content"]
+        )
+    ]
+
+
+def _tools(request: Body) -> Any:
+    tools = [[tool["name"], tool["description"], tool["input_schema"]] for tool in request["tools"]]
+    return [request["model"], [part["text"] for part in request["system"]], request["tool_choice"], tools]
+
+
+def _alike(value: Any) -> Any:
+    """The same with ids numbered in the order in which they come, and without times."""
+    numbers: dict[str, str] = {}
+
+    def clean(given: Any) -> Any:
+        match given:
+            case dict():
+                return {key: clean(one) for key, one in given.items() if key not in _NOT_THE_SAME}
+            case list():
+                return [clean(one) for one in given]
+            case str():
+                # The CLI goes on with what may be wrong with arguments that are no JSON.
+                shown = given.partition("\nYou sent (first")[0]
+                return _IDS.sub(lambda met: numbers.setdefault(met[0], f"#{len(numbers)}"), shown)
+            case _:
+                return given
+
+    return clean(json.loads(json.dumps(value, default=str)))
