@@ -339,7 +339,6 @@ async def course_of_a_run(side: Side, turn: int) -> AsyncGenerator[str]:
             )
 
         yield "a call is carried out", carry_out
-        yield "a run is looked for by its key", lambda c: runs.by_key(c, scope, other)
         yield "a run's conversation is recorded", lambda c: runs.record_conversation(c, run_id, run_id)
         yield "a run is watched", lambda c: runs.watch(c, run_id, "fieldmark_deltas_growth")
         yield "watchers are told", lambda c: runs.tell_watchers(c, run_id, 1, ["{}"])

@@ -252,7 +252,6 @@ begin
       perform private.fail_run(v_run.id, new.error, 'document_failed');
     end if;
   end loop;
-  perform pg_notify('fieldmark_documents', new.id::text);
   return null;
 end $$;
 

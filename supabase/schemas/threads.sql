@@ -12,11 +12,10 @@ create table public.threads (
   title text constraint has_a_name check (private.is_name(title)),
   -- Whether the other members of the organisation may read it.
   shared boolean not null default false,
-  -- The conversation that its runs share, what they keep between turns, and what was said so far in short.
+  -- The conversation that its runs share, and what they keep between turns.
   session_id uuid,
   working_state jsonb not null default '{}'
     check (jsonb_typeof(working_state) = 'object' and pg_column_size(working_state) <= 262144),
-  summary text check (char_length(summary) <= 100000),
   unique (id, org_id),
   foreign key (document_id, org_id) references public.documents (id, org_id) on delete cascade
 );

@@ -622,8 +622,8 @@ CASES = [
         "threads",
         "insert",
         "with a conversation of another's",
-        "insert into threads (org_id, agent, session_id, working_state, summary) "
-        "select org_id, agent, session_id, '{}', 'x' from threads where id = %(thread)s",
+        "insert into threads (org_id, agent, session_id, working_state) "
+        "select org_id, agent, session_id, '{}' from threads where id = %(thread)s",
         NOBODY,
     ),
     Case(
@@ -644,8 +644,7 @@ CASES = [
         "threads",
         "update",
         "what its runs keep",
-        "update threads set session_id = gen_random_uuid(), working_state = '{\"a\": 1}', summary = 'x' "
-        "where id = %(thread)s",
+        "update threads set session_id = gen_random_uuid(), working_state = '{\"a\": 1}' where id = %(thread)s",
         NOBODY,
     ),
     Case("threads", "update", "whose", "update threads set created_by = %(member)s where id = %(thread)s", NOBODY),

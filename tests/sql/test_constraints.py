@@ -128,7 +128,7 @@ BAD: dict[str, list[str]] = {
         "status = 'awaiting_approval', waiting_call = null",
         "status = 'running', attached = true",
     ],
-    "public.threads": ["title = ''", "working_state = '[]'", "summary = repeat('x', 100001)"],
+    "public.threads": ["title = ''", "working_state = '[]'"],
     "public.tool_calls": [
         "id = ''",
         "arguments_hash = 'x'",

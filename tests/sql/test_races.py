@@ -198,24 +198,23 @@ def test_a_reading_ends_once(pair: Pair) -> None:
     assert pair.jobs() == [job_of(pair, pair.house.run)]
 
 
-def test_who_follows_is_told_of_events_and_of_readings_that_end(pair: Pair) -> None:
-    pair.watch.execute("listen fieldmark_run_events; listen fieldmark_documents")
+def test_who_follows_is_told_of_events(pair: Pair) -> None:
+    pair.watch.execute("listen fieldmark_run_events")
     with pair.acting(pair.first) as connection:
         connection.execute("select private.append_event(%s, '{}')", [pair.house.run])
-        end_reading(pair, "ready")(connection)
-    heard = [(note.channel, note.payload) for note in pair.watch.notifies(timeout=60, stop_after=2)]
-    assert heard == [("fieldmark_run_events", str(pair.house.run)), ("fieldmark_documents", str(pair.house.document))]
+    heard = [(note.channel, note.payload) for note in pair.watch.notifies(timeout=60, stop_after=1)]
+    assert heard == [("fieldmark_run_events", str(pair.house.run))]
 
 
 @pytest.mark.parametrize(("status", "hears"), [("queued", True), ("completed", False)])
 def test_who_follows_is_told_that_an_open_run_is_deleted(pair: Pair, status: str, hears: bool) -> None:
     pair.watch.execute("update runs set status = %s where id = %s", [status, pair.house.run])
-    pair.watch.execute("listen fieldmark_run_events; listen fieldmark_work; listen fieldmark_documents")
+    pair.watch.execute("listen fieldmark_run_events; listen fieldmark_work; listen the_end")
     with pair.acting(pair.first) as connection:
         connection.execute("select delete_extraction(%s)", [pair.house.extraction])
-        connection.execute("select pg_notify('fieldmark_documents', 'last')")
+        connection.execute("select pg_notify('the_end', 'last')")
     heard = [note.channel for note in pair.watch.notifies(timeout=60, stop_after=3 if hears else 1)]
-    assert heard == (["fieldmark_run_events", "fieldmark_work"] if hears else []) + ["fieldmark_documents"]
+    assert heard == (["fieldmark_run_events", "fieldmark_work"] if hears else []) + ["the_end"]
 
 
 def test_a_run_that_was_cancelled_while_it_waited_does_not_start(pair: Pair) -> None:

@@ -197,7 +197,6 @@ STATEMENTS: dict[str, Statement] = {
     "auto_creations.decide": lambda c, f: auto_creations.decide(c, f.document, accepted=False),
     "runs.get": lambda c, f: runs.get(c, f.run),
     "runs.add": lambda c, f: add_run(c, f),
-    "runs.by_key": lambda c, f: runs.by_key(c, f.scope, "key"),
     "runs.children": lambda c, f: runs.children(c, f.run, "call"),
     "runs.was_charged": lambda c, f: runs.was_charged(c, f.scope, f.run),
     "runs.list": lambda c, f: runs.list_runs(c, f.scope, status=None, limit=20, after=None),

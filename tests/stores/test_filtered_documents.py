@@ -41,11 +41,11 @@ _SHELF = {
 }
 
 
-async def _left(database, scope, filters: DocumentFilters, *, verified_only: bool = False) -> set[str]:
-    query, parameters = document_filters.matching(filters, scope.org_id, verified_only=verified_only)
+async def _left(database, scope, filters: DocumentFilters) -> set[str]:
+    query, parameters = document_filters.matching(filters, scope.org_id)
     async with database.as_user(scope) as conn:
         found = {row["id"] for row in await (await conn.execute(query, parameters)).fetchall()}
-        assert await document_filters.count(conn, filters, scope.org_id, verified_only=verified_only) == len(found)
+        assert await document_filters.count(conn, filters, scope.org_id) == len(found)
     names = {one.id: name for name, one in _SHELF.items()}
     return {names[one] for one in found}
 
@@ -119,24 +119,6 @@ async def test_fields_narrow_documents(database, scope, conditions, left):
 )
 async def test_names_tags_types_and_dates_narrow_documents(database, scope, filters, left):
     assert await _left(database, scope, filters) == set(left.split())
-
-
-async def test_only_what_is_on_the_page_or_a_person_set_counts_as_verified(database, make_user, clone):
-    scope = await make_user()
-    unfound = replace(
-        _SHELF["acme"], unverified=frozenset(("total", "items[1].total")), locked=frozenset(("items[1].total",))
-    )
-    put(clone.owner_url, scope, [unfound])
-
-    async def left(text: str, verified_only: bool) -> bool:
-        filters = DocumentFilters(fields=(FieldCondition.parse(text),))
-        return bool(await _left(database, scope, filters, verified_only=verified_only))
-
-    assert await left("total > 1000", False)
-    assert not await left("total > 1000", True)
-    assert not await left("total exists", True)
-    assert not await left("total missing", True)  # it has one, whatever it is worth
-    assert await left("items[].total = 500.5", True)
 
 
 async def test_another_organisation_s_documents_are_nobody_s(database, make_user, scope):

@@ -40,27 +40,26 @@ class Parameters:
         return SQL("{}::{}").format(sql.Placeholder(name), SQL(kind))
 
 
-def where(filters: DocumentFilters, org_id: UUID, *, verified_only: bool = False) -> tuple[Composed, dict[str, Any]]:
-    """A condition on the rows of `SOURCE`, and its parameters. With `verified_only` a field counts only where it was
-    found on the page, or a person has set it."""
+def where(filters: DocumentFilters, org_id: UUID) -> tuple[Composed, dict[str, Any]]:
+    """A condition on the rows of `SOURCE`, and its parameters."""
     parameters = Parameters()
     conditions = [
         of_documents(filters, org_id, parameters),
         *of_type(filters, parameters),
-        *(of_field(condition, parameters, verified_only=verified_only) for condition in filters.fields),
+        *(of_field(condition, parameters) for condition in filters.fields),
     ]
     return SQL(" and ").join(conditions), parameters.values
 
 
-def matching(filters: DocumentFilters, org_id: UUID, *, verified_only: bool = False) -> tuple[Composed, dict[str, Any]]:
+def matching(filters: DocumentFilters, org_id: UUID) -> tuple[Composed, dict[str, Any]]:
     """A statement that answers the ids of the documents, to stand behind `document_id in (…)`, and its parameters."""
-    condition, parameters = where(filters, org_id, verified_only=verified_only)
+    condition, parameters = where(filters, org_id)
     return SQL("select d.id from {} where {}").format(SQL(SOURCE), condition), parameters
 
 
-async def count(conn: Connection, filters: DocumentFilters, org_id: UUID, *, verified_only: bool = False) -> int:
+async def count(conn: Connection, filters: DocumentFilters, org_id: UUID) -> int:
     """How many documents of the organisation the filters leave."""
-    query, parameters = matching(filters, org_id, verified_only=verified_only)
+    query, parameters = matching(filters, org_id)
     cursor = await conn.execute(SQL("select count(*) from ({}) as found").format(query), parameters)
     row = await cursor.fetchone()
     assert row is not None
@@ -98,13 +97,13 @@ def of_type(filters: DocumentFilters, parameters: Parameters) -> list[Composed]:
     return [SQL("private.folded(e.document_type) = private.folded({})").format(wanted)]
 
 
-def of_field(condition: FieldCondition, parameters: Parameters, *, verified_only: bool) -> Composed:
+def of_field(condition: FieldCondition, parameters: Parameters) -> Composed:
     """What is asked of a field. Of a document without a current extraction nothing is known, not even what it lacks."""
     test = Test(condition, parameters)
     values = values_at(condition.pattern, parameters)
     if condition.op is FilterOp.MISSING:
         return SQL("(e.id is not null and not exists (select from {} as v))").format(values)
-    counted = SQL("v.is_verified and {}").format(test.is_comparable) if verified_only else test.is_comparable
+    counted = test.is_comparable
     if condition.op is FilterOp.NE:
         return SQL(
             "(exists (select from {values} as v where {counted}) "

@@ -231,16 +231,6 @@ async def started_before(conn: Connection, scope: Scope, idempotency_key: str, r
     return earlier["id"]
 
 
-async def by_key(conn: Connection, scope: Scope, idempotency_key: str) -> RunRow | None:
-    """The run that this user started with an idempotency key."""
-    return await _one(
-        conn,
-        f"""select {_COLUMNS} from public.runs as r {_USED}
-            where r.org_id = %s and r.created_by = %s and r.idempotency_key = %s""",
-        (scope.org_id, scope.user_id, idempotency_key),
-    )
-
-
 async def get(conn: Connection, run_id: UUID) -> RunRow | None:
     """One run of the caller's organisation."""
     return await _one(conn, f"select {_COLUMNS} from public.runs as r {_USED} where r.id = %s", (run_id,))

@@ -36,7 +36,6 @@ class ThreadRow:
     shared: bool
     session_id: UUID | None
     working_state: dict[str, JsonValue]
-    summary: str | None
 
 
 _NO_TITLE: Final = "A title is one line of 1 to 200 characters that are seen, without spaces around them."

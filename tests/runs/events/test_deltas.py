@@ -233,7 +233,7 @@ async def test_words_are_heard_where_a_member_asked_and_by_nobody_who_only_liste
         EventWriter(context, draft) as log,
         await psycopg.AsyncConnection.connect(clone.owner_url, autocommit=True) as eavesdropper,
     ):
-        for channel in (EVENTS_CHANNEL, WORK_CHANNEL, "fieldmark_documents"):
+        for channel in (EVENTS_CHANNEL, WORK_CHANNEL):
             await eavesdropper.execute(f"listen {channel}")
         async with desk.database.as_user(desk.scope) as conn:
             await runs.watch(conn, context.run_id, desk.database.own_channel)
