@@ -56,11 +56,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--screenshots", type=Path, help="a folder for pictures of the page, from tests/browser")
     chosen = os.environ.get("FIELDMARK_TEST_POSTGRES", "18")  # noqa: TID251  no settings of the service
     parser.addoption("--home", help="a folder whose Postgres runs on after the tests, with a template of its own")
-    parser.addoption("--cli", choices=("real", "stand-in"), default="real", help="what leads the runs")
+    parser.addoption("--cli", choices=("real", "stand-in"), default="stand-in", help="what leads the runs")
     parser.addoption("--postgres-major", type=int, default=int(chosen), help="PostgreSQL to test on: 16 or 18")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "acceptance" not in item.path.parts:
+            item.add_marker(pytest.mark.real_cli("not tried with the stand-in"))
     # Tests are handed out in this order: one that takes long and comes last would keep all the others waiting.
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
 

@@ -228,6 +228,7 @@ STEPS = {"create_schema": "schema_revid", "create_prompt": "prompt_revid", "run_
 
 
 @pytest.mark.parametrize("dies_before", [*STEPS, "the end"])
+@pytest.mark.real_cli("it is killed")
 async def test_a_crash_at_each_step_changes_nothing(serve, clone, dies_before):
     killed: list[int] = []
 

@@ -248,6 +248,7 @@ async def test_an_approval_shows_old_and_new_with_nothing_hidden(serve, clone):
         assert told == result["waits_for"]
 
 
+@pytest.mark.real_cli("its process stays")
 async def test_the_cli_stays_a_while_for_a_person_who_decides_at_once(serve, clone):
     script = Script([[update("a", 1)], [update("b", 2)], [text("Done.")]])
     async with serve(script, approval_wait_seconds=20) as served:
@@ -263,6 +264,7 @@ async def test_the_cli_stays_a_while_for_a_person_who_decides_at_once(serve, clo
         assert [one["status"] for one in told] == ["running", "complete", "running", "error"]
 
 
+@pytest.mark.real_cli("its process stays")
 async def test_the_cli_that_stayed_is_let_go_and_the_decision_comes_later(serve):
     async with serve(Script([[update("a", 1)], [text("Done.")]]), approval_wait_seconds=0.5) as served:
         result = await asked(served)
@@ -272,6 +274,7 @@ async def test_the_cli_that_stayed_is_let_go_and_the_decision_comes_later(serve)
         assert (await served.http.get(f"/api/runs/{result['run_id']}")).json()["attempt"] == 2
 
 
+@pytest.mark.real_cli("its process stays")
 async def test_a_worker_that_stops_lets_a_cli_that_stayed_go_and_another_worker_goes_on(serve, clone):
     async with serve(Script([[update("a", 1)]]), approval_wait_seconds=30) as served:
         result, scope = await asked(served), served.scope
@@ -288,6 +291,7 @@ async def test_a_worker_that_stops_lets_a_cli_that_stayed_go_and_another_worker_
     assert calls == [{"id": result["waits_for"]["call_id"], "status": "done"}]
 
 
+@pytest.mark.real_cli("its process stays")
 async def test_a_cli_that_stays_and_is_killed_takes_no_decision_along(serve):
     async with serve(Script([[update("a", 1)], endless([text("Done.")])]), approval_wait_seconds=20) as served:
         result = await asked(served)

@@ -11,7 +11,7 @@ from fieldmark.offline_model.messages import call, text
 from fieldmark.testing.script import Script, stall
 from living import clis
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.real_cli("its processes end, or live on")]
 
 TOTAL = {"path": "total", "value": 10, "confidence": 0.9}
 

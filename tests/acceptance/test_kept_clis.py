@@ -11,7 +11,7 @@ from fieldmark.testing.script import Script
 from living import clis
 from standing import SCRAPER
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.real_cli("its processes end, or live on")]
 
 FIELDS = {"fields": {"vendor": "Acme"}, "confidences": {"vendor": 0.9}}
 USED = {"input_tokens": 100, "output_tokens": 10, "cache_read_input_tokens": 4_000}

@@ -59,6 +59,7 @@ async def test_without_a_summary_the_model_has_the_last_word(desk):
     assert (worked.state["status"], worked.state["answer"]) == ("completed", "Done.")
 
 
+@pytest.mark.real_cli("it is kept")
 async def test_a_cli_that_was_stopped_serves_the_next_run(desk):
     async with kept(Script([whole()])) as warm:
         for _ in range(3):
@@ -215,6 +216,7 @@ async def test_a_long_document_says_how_to_go_on_and_takes_a_call_for_each_part_
         assert worked.state["status"] == "failed" or "unread_pages" in str(worked.results[-1])
 
 
+@pytest.mark.real_cli("it is killed")
 async def test_a_worker_that_dies_between_two_calls_of_a_message(desk):
     """The message's second call waits for a lock when the CLI is killed: the next attempt does what is left."""
     calls = whole()
@@ -252,6 +254,7 @@ def as_cached(worked) -> str:
     return json.dumps([request["tools"], request["system"], request["messages"]], ensure_ascii=False)
 
 
+@pytest.mark.real_cli("what it caches")
 async def test_what_many_runs_share_comes_first(database, clone, make_user):
     """Documents of one schema share all up to the document; those of two schemas all up to the schema."""
     schemas = [{"type": "object", "title": title, "properties": {"number": {}}} for title in ("Bill", "Order")]

@@ -188,6 +188,7 @@ async def test_forty_calls_of_one_message_each_have_theirs(serve):
 
 
 @pytest.mark.parametrize("eager", ["true", ""])
+@pytest.mark.real_cli("its request's details")
 async def test_the_cli_asks_for_the_pieces_of_arguments_where_it_is_told_to(desk, eager):
     def told(options):
         return replace(options, env={**options.env, "FIELDMARK_EAGER_ARGUMENTS": eager})

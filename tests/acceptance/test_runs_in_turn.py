@@ -61,6 +61,7 @@ async def test_a_second_run_on_one_extraction_waits_and_one_on_another_does_not(
         assert results[1]["extraction"]["version"] == 3
 
 
+@pytest.mark.real_cli("its process ends")
 async def test_a_service_that_stops_hands_its_runs_back_and_leaves_no_process(serve, clone):
     async with serve(Script([stall(600)])) as served:
         document_id = await served.document()
