@@ -54,9 +54,8 @@ bench name="" *args:
     grounding    values found where they are printed (needs a folder of samples)          2 min
     growth       every route and store function: a thousand documents and many           10 min; --scale 1: 60 min
     mutants      guards taken away one by one: do the tests notice?                       1 min a mutant
-    ocr          OCR beside rapidocr called directly                                      5 min
+    ocr          OCR beside rapidocr called directly; --values: what it reads right       5 min
     page         the web UI in a browser: clicks, loads, scrolling                       10 min
-    photographs  values read from photographed receipts (needs a folder of samples)       3 min
     readers      200 readers of live streams, cut at random                               3 min
     reading      pages a second of PDFs with text, beside pdfplumber                      1 min
     search       ranking and speed of search (needs questions, or --chunks)               5 min; --chunks 1000000: 20 min

@@ -36,7 +36,7 @@ from fieldmark.stores import documents, extractions, jobs, organisations, retent
 from fieldmark.stores import tool_calls as calls
 from fieldmark.worker.maintenance import clear_up
 
-AT_ONCE = 16
+CONNECTIONS = 32
 METRICS_TOKEN = "0123456789abcdef"
 
 
@@ -64,11 +64,6 @@ class Side:
     def thread(self, n: int) -> UUID:
         return UUID(f"c0000000-0000-7000-8000-{n:012x}")
 
-    @property
-    def at_work(self) -> list[UUID]:
-        """Runs of the organisation that nothing else is measured with."""
-        return [self.run(self.of_ours(turn) + 1) for turn in range(AT_ONCE)]
-
     def of_ours(self, turn: int) -> int:
         """The number of a document of the organisation, another one each turn."""
         tens = max(self.count // 10 - 1, 1)
@@ -76,7 +71,7 @@ class Side:
 
 
 @asynccontextmanager
-async def opened(owner_url: str, app_url: str, count: int, home: Path, *, serving: bool = True) -> AsyncGenerator[Side]:
+async def opened(owner_url: str, app_url: str, count: int, home: Path) -> AsyncGenerator[Side]:
     chosen: dict[str, Any] = {
         "home": home,
         "database_url": app_url,
@@ -86,10 +81,9 @@ async def opened(owner_url: str, app_url: str, count: int, home: Path, *, servin
     }
     settings = Settings(**chosen)
     async with AsyncExitStack() as stack:
-        database = await stack.enter_async_context(Database(app_url, size=2 * AT_ONCE))
+        database = await stack.enter_async_context(Database(app_url, size=CONNECTIONS))
         app = create_app(settings)
-        if serving:
-            await stack.enter_async_context(app.router.lifespan_context(app))
+        await stack.enter_async_context(app.router.lifespan_context(app))
         user = UUID("00000000-0000-7000-8000-000000000001")
         token = LocalTokens(home).sign(user)
         http = await stack.enter_async_context(

@@ -76,17 +76,6 @@ def found(page: int, box: Sequence[float], quote: str) -> dict[str, Any]:
     return {"state": "found", **known}
 
 
-NOT_FOUND: dict[str, Any] = {
-    "state": "not_found",
-    "match": None,
-    "page": None,
-    "boxes": [],
-    "quote": None,
-    "places": 0,
-    "claim": None,
-}
-
-
 @dataclass
 class Site:
     """The service, its database, and a model that answers as it is told."""
