@@ -40,7 +40,7 @@ from fieldmark.stores import documents, extractions, runs, tool_calls
 from fieldmark.stores.rows import NewPage
 from fieldmark.stores.runs import Subject
 from fieldmark.tools.context import RunContext
-from fieldmark.tools.ledger import ToolOutcome, run_call
+from fieldmark.tools.ledger import By, ToolCall, ToolOutcome, execute
 from fieldmark.tools.toolset import hash_of
 from living import clis
 from printed import words_of
@@ -112,7 +112,7 @@ class Desk:
         """A call that was admitted."""
         call_id = f"call-{uuid4()}"
         await self.admit(context, name, arguments, call_id)
-        return await run_call(EXTRACTION.toolset, context, name, call_id, arguments)
+        return await execute(EXTRACTION.toolset, context, ToolCall(name, call_id, arguments), by=By.POLICY)
 
     async def put(self, fields: dict[str, Any]) -> None:
         """Fill the extraction as nobody, so that no lock of a person's keeps an agent from changing it."""

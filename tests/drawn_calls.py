@@ -58,7 +58,7 @@ from fieldmark.services.evidence import DocumentIndexes
 from fieldmark.services.extractions import PERSON, FieldRemoval, FieldWrite
 from fieldmark.services.organisations import enter
 from fieldmark.tools.context import RunContext
-from fieldmark.tools.ledger import ToolOutcome, run_call
+from fieldmark.tools.ledger import By, ToolCall, ToolOutcome, execute
 from furnished import Desk, a_desk
 
 STEPS = 40
@@ -223,14 +223,14 @@ class Play:
         if end == "fenced":
             await self._desk.claimed(context.run_id)  # another worker
         try:
-            outcome = await run_call(EXTRACTION.toolset, context, name, call_id, arguments)
+            outcome = await execute(EXTRACTION.toolset, context, ToolCall(name, call_id, arguments), by=By.POLICY)
         except Died:
             self._report.done["died"] += 1
             self._database.armed = None
             after = await self._row()
             if after["extracted_fields"] != before["extracted_fields"] or after["version"] != before["version"]:
                 self._fault("invented", f"{name} died before its commit and stands")
-            outcome = await run_call(EXTRACTION.toolset, context, name, call_id, arguments)
+            outcome = await execute(EXTRACTION.toolset, context, ToolCall(name, call_id, arguments), by=By.POLICY)
         except FieldmarkError as error:
             if end != "fenced":
                 raise
@@ -246,7 +246,7 @@ class Play:
         self._database.armed = None
         after = await self._row()
         if end == "again":
-            again = await run_call(EXTRACTION.toolset, context, name, call_id, arguments)
+            again = await execute(EXTRACTION.toolset, context, ToolCall(name, call_id, arguments), by=By.POLICY)
             if again != replace(outcome, heed=again.heed):  # which is for those behind it in one message only
                 self._fault("unrecorded", f"{name} was answered {outcome} and then {again}")
             if (await self._row())["version"] != after["version"]:
@@ -383,7 +383,7 @@ class Play:
         call_id = str(uuid4())
         await self._desk.enter(self._context, name, call_id, arguments)
         outcome, written = await asyncio.gather(
-            run_call(EXTRACTION.toolset, self._context, name, call_id, arguments),
+            execute(EXTRACTION.toolset, self._context, ToolCall(name, call_id, arguments), by=By.POLICY),
             self._write(FieldWrite(steps, value)),
             return_exceptions=True,
         )

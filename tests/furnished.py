@@ -18,7 +18,7 @@ from fieldmark.stores import documents, extractions, runs, tool_calls
 from fieldmark.stores.rows import NewPage
 from fieldmark.stores.runs import Subject
 from fieldmark.tools.context import RunContext
-from fieldmark.tools.ledger import ToolOutcome, run_call
+from fieldmark.tools.ledger import By, ToolCall, ToolOutcome, execute
 from fieldmark.tools.toolset import hash_of
 
 TEXT = "Invoice number: 1\nVendor: Acme GmbH\nA 2 x 3.50 7.00\nB 1 x 3.00 3.00\nTotal: 10.00 EUR\n"
@@ -89,7 +89,7 @@ class Desk:
     async def call(self, context: RunContext[Any], name: str, call_id: str, arguments: dict[str, Any]) -> ToolOutcome:
         """A call that was admitted."""
         await self.enter(context, name, call_id, arguments)
-        return await run_call(EXTRACTION.toolset, context, name, call_id, arguments)
+        return await execute(EXTRACTION.toolset, context, ToolCall(name, call_id, arguments), by=By.POLICY)
 
 
 async def a_desk(database: Database, scope: Scope, document_id: UUID | None = None, text: str = TEXT) -> Desk:

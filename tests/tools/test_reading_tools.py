@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from desk import laid_out
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode
-from fieldmark.tools.ledger import run_call
+from fieldmark.tools.ledger import By, ToolCall, execute
 from fieldmark.tools.toolset import MAX_RESULT_BYTES
 
 pytestmark = pytest.mark.anyio
@@ -22,7 +22,7 @@ _HEADER = re.compile(r"--- page (\d+) of \d+ ---\n")
 
 
 async def read(context, **arguments):
-    return await run_call(EXTRACTION.toolset, context, "get_document_text", "call-1", arguments)
+    return await execute(EXTRACTION.toolset, context, ToolCall("get_document_text", "call-1", arguments), by=By.POLICY)
 
 
 async def read_all(context) -> tuple[list[str], int]:
@@ -140,7 +140,9 @@ async def test_pages_that_are_none(lay, pages):
 
 
 async def search(context, query: str):
-    return await run_call(EXTRACTION.toolset, context, "search_document", "call-1", {"query": query})
+    return await execute(
+        EXTRACTION.toolset, context, ToolCall("search_document", "call-1", {"query": query}), by=By.POLICY
+    )
 
 
 async def test_searching_minds_neither_case_nor_spacing_and_tells_the_page(lay):
@@ -190,5 +192,7 @@ async def test_programs_are_told_where_the_pages_for_machines_begin(lay) -> None
 
 async def test_a_line_that_is_found_is_shown_up_to_500_characters(lay):
     context = await lay(["total " + "x" * 600])
-    answer = await run_call(EXTRACTION.toolset, context, "search_document", "call-1", {"query": "total"})
+    answer = await execute(
+        EXTRACTION.toolset, context, ToolCall("search_document", "call-1", {"query": "total"}), by=By.POLICY
+    )
     assert answer.sentence == "page 1: total " + "x" * 494

@@ -15,7 +15,7 @@ from fieldmark.domain.statuses import CallStatus
 from fieldmark.errors import Fenced
 from fieldmark.stores import extractions, tool_calls
 from fieldmark.tools.errors import ModelRetry, ToolFailed
-from fieldmark.tools.ledger import run_call
+from fieldmark.tools.ledger import By, ToolCall, execute
 from fieldmark.tools.toolset import Tool, ToolEffect, ToolInput, ToolResult, Toolset, hash_of
 
 pytestmark = pytest.mark.anyio
@@ -29,7 +29,7 @@ async def context(desk):
 
 
 async def call(context, name="update_field", call_id: str | None = "call-1", arguments=TOTAL):
-    return await run_call(EXTRACTION.toolset, context, name, call_id, arguments)
+    return await execute(EXTRACTION.toolset, context, ToolCall(name, call_id, arguments), by=By.POLICY)
 
 
 async def test_what_the_ledger_has_admitted_is_written_and_recorded(desk, context):
@@ -188,7 +188,7 @@ def toolset(failing: Exception | None) -> Toolset:
 
 async def write_and(desk, context, failing: Exception | None):
     await desk.admit(context, "write_and_fail", {}, "call-1")
-    return await run_call(toolset(failing), context, "write_and_fail", "call-1", {})
+    return await execute(toolset(failing), context, ToolCall("write_and_fail", "call-1", {}), by=By.POLICY)
 
 
 async def test_a_tool_that_ends_well_is_one_transaction(desk, context):
@@ -218,7 +218,9 @@ async def test_a_tool_that_fails_half_way_leaves_nothing_but_its_answer(desk, co
 async def test_losing_the_database_in_the_middle_records_nothing(desk, context):
     await desk.admit(context, "write_and_fail", {}, "call-1")
     with pytest.raises(asyncio.CancelledError):
-        await run_call(toolset(asyncio.CancelledError()), context, "write_and_fail", "call-1", {})
+        await execute(
+            toolset(asyncio.CancelledError()), context, ToolCall("write_and_fail", "call-1", {}), by=By.POLICY
+        )
     assert desk.ledger(context.run_id)[0]["status"] == "admitted" and desk.extraction()["version"] == 0
 
 

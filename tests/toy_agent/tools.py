@@ -101,7 +101,7 @@ WAIT = Tool(
     WaitForOthers,
     waited,
     summary=lambda args: "Waiting for others",
-    effect=ToolEffect.EXTERNAL,
+    effect=ToolEffect.WRITE,
     prepare=wait,
 )
 NOTE = Tool("note", Note, note, summary=lambda args: "Keeping a note", effect=ToolEffect.WRITE)

@@ -20,8 +20,3 @@ async def again_while_stale(attempt: Callable[[], Awaitable[T]]) -> T:
         with suppress(Stale):
             return await attempt()
     return await attempt()
-
-
-async def once(attempt: Callable[[], Awaitable[T]]) -> T:
-    """What the attempt answers, whatever it is."""
-    return await attempt()

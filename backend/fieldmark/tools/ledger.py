@@ -1,25 +1,23 @@
-"""Runs one call of a tool: once, as one user, recorded in the ledger. The same for an agent's call and a person's
-decision.
+"""Runs one call of a tool: once, as one user, recorded in the ledger. `execute` is the only way, whoever admitted it.
 
-READ      begin · fence · run · commit
-NOTE      as WRITE
-WRITE     prepare · begin · fence and claim · run · record · commit
-EXTERNAL  begin · fence and claim · commit · prepare (the work, without a connection) · begin · fence and claim · run ·
-          record · commit
+READ         prepare · begin · fence · run · commit
+NOTE, WRITE  prepare · begin · claim · run · record · commit
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Any
 
 import structlog
 from pydantic import JsonValue
 
-from fieldmark.db.pool import Connection
-from fieldmark.domain.attempts import again_while_stale, once
+from fieldmark.db.pool import Connection, savepoint
+from fieldmark.domain.attempts import again_while_stale
+from fieldmark.domain.events import EventBase
 from fieldmark.domain.statuses import CallStatus
 from fieldmark.errors import (
     AtPaths,
@@ -30,15 +28,16 @@ from fieldmark.errors import (
     NameTaken,
     NotFound,
     QueueFull,
+    Stale,
     TooLarge,
     VersionChanged,
 )
 from fieldmark.stores import runs, tool_calls
 from fieldmark.stores.tool_calls import Claimed
 from fieldmark.tools.context import RunContext
-from fieldmark.tools.errors import ToolFailed, ToolRefusal
+from fieldmark.tools.errors import ModelRetry, ToolFailed, ToolRefusal
 from fieldmark.tools.fields import fitting
-from fieldmark.tools.toolset import RunsStarted, Tool, ToolEffect, ToolInput, ToolResult, Toolset, hash_of, model_text
+from fieldmark.tools.toolset import RunsStarted, Tool, ToolInput, Toolset, hash_of, model_text
 
 log = structlog.get_logger()
 
@@ -68,65 +67,185 @@ class Prepared:
     `refusal` has come of it."""
 
     tool: Tool[Any]
-    args: ToolInput
     value: Any = None
     refusal: ToolOutcome | None = None
 
 
-async def run_call(
+class By(StrEnum):
+    """Who has admitted a call, and so how it begins.
+
+    POLICY   the run's policy: its entry in the ledger is claimed
+    PERSON   a person, just now: the decision is recorded in the call's transaction, and stands whatever comes of it
+    SERVICE  nobody need be asked, since the service itself makes the call: it is entered in its own transaction
+    """
+
+    POLICY = "policy"
+    PERSON = "person"
+    SERVICE = "service"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """What is called: a tool's name, the call's id in the ledger, the arguments."""
+
+    tool: str
+    id: str | None
+    arguments: Mapping[str, JsonValue]
+
+
+async def execute(
     toolset: Toolset,
     context: RunContext[Any],
-    name: str,
-    call_id: str | None,
-    arguments: Mapping[str, JsonValue],
+    call: ToolCall,
+    *,
+    by: By,
     ahead: Awaitable[Prepared] | None = None,
+    decide: Callable[[Connection], Awaitable[None]] | None = None,
+    then: Callable[[Connection, ToolOutcome], Awaitable[None]] | None = None,
 ) -> ToolOutcome:
     """Run a call that was admitted; one that has run already is answered as before. Every expected failure is an
-    outcome. `ahead` is the preparation of this call, where it was begun when the call was admitted. Raises Fenced if
-    this worker lost the run, and whatever the database raises if it does not answer."""
-    tool = toolset.tools.get(name)
-    context = replace(context, call_id=call_id)
+    outcome.
+
+    `ahead` is the preparation of this call, where it was begun when the call was admitted. `decide` records what a
+    person has decided, and `then` what follows from the outcome: both in the transaction of the call. Raises what these
+    raise, Fenced if this worker lost the run, and whatever the database raises if it does not answer.
+    """
+    context = replace(context, call_id=call.id)
     try:
-        args = toolset.check(name, arguments)
-        assert tool is not None
-        if tool.effect is ToolEffect.READ:
-            return await _read(tool, context, args)
-        if call_id is None:
-            raise ToolFailed("The call came without its id, so nobody can have admitted it.", "not_admitted")
-        if tool.effect is ToolEffect.EXTERNAL:
-            async with context.database.as_user(context.scope) as conn:
-                if (recorded := await _claim(conn, context, name, call_id, arguments)) is not None:
-                    return recorded
-        # (An external tool's work is done once.)
-        again = once if tool.effect is ToolEffect.EXTERNAL else again_while_stale
-        begun = iter(() if ahead is None else (ahead,))
-        outcome, is_recorded = await again(
-            lambda: _attempt(context, next(begun, None) or prepare(tool, context, args), tool, call_id, arguments)
-        )
-        if is_recorded:
-            return outcome
-    except Exception as error:  # noqa: BLE001  refusals and faults of the tool; the rest is raised again
-        outcome = refused(error)
-    if tool is not None and tool.is_gated and call_id is not None:
-        await _record_refusal(context, name, call_id, arguments, outcome)
-    return outcome
+        args = toolset.check(call.tool, call.arguments)
+    except ModelRetry as fault:
+        tool, refusal = toolset.tools.get(call.tool), refused(fault)
+        if tool is None or not tool.is_gated or call.id is None:
+            return refusal
+        return await _attempt(context, call, by, Prepared(tool, refusal=refusal), decide, then)
+    tool = toolset.tools[call.tool]
+    if tool.is_gated and call.id is None:
+        return refused(ToolFailed("The call came without its id, so nobody can have admitted it.", "not_admitted"))
+    begun = iter(() if ahead is None else (ahead,))
+
+    async def attempt() -> ToolOutcome:
+        prepared = await (next(begun, None) or prepare(tool, context, args))
+        return await _attempt(context, call, by, prepared, decide, then)
+
+    try:
+        return await again_while_stale(attempt)
+    except Exception as error:
+        if by is By.PERSON:
+            raise
+        return await _attempt(context, call, by, Prepared(tool, refusal=refused(error)), decide, then)
 
 
 async def _attempt(
     context: RunContext[Any],
-    preparing: Awaitable[Prepared],
-    tool: Tool[Any],
-    call_id: str,
-    arguments: Mapping[str, JsonValue],
-) -> tuple[ToolOutcome, bool]:
-    """What a call comes to, and whether that is recorded."""
-    prepared = await preparing
+    call: ToolCall,
+    by: By,
+    prepared: Prepared,
+    decide: Callable[[Connection], Awaitable[None]] | None,
+    then: Callable[[Connection, ToolOutcome], Awaitable[None]] | None,
+) -> ToolOutcome:
+    """The transaction of a call. Raises what is not yet an outcome, and then nothing of it is kept."""
+    if prepared.refusal is not None and not prepared.tool.is_gated and then is None:
+        return prepared.refusal
     async with context.database.as_user(context.scope) as conn:
-        if (recorded := await _claim(conn, context, tool.name, call_id, arguments)) is not None:
-            return recorded, True
-        if prepared.refusal is None:
-            return await perform(conn, context, prepared, call_id), True
-    return prepared.refusal, False
+        if not prepared.tool.is_gated:
+            await runs.fence(conn, context.run_id, context.fencing_token)
+        elif (settled := await _begin(conn, context, call, by, decide)) is not None:
+            return settled
+        outcome = prepared.refusal or await _run(conn, context, prepared, keeps_going=by is By.PERSON)
+        if outcome.is_error and prepared.tool.is_gated:
+            await _record(conn, context, outcome)
+        if then is not None:
+            await then(conn, outcome)
+        return outcome
+
+
+async def _begin(
+    conn: Connection,
+    context: RunContext[Any],
+    call: ToolCall,
+    by: By,
+    decide: Callable[[Connection], Awaitable[None]] | None,
+) -> ToolOutcome | None:
+    """Hold the call's entry for this transaction. An outcome where it has run already, or may not."""
+    assert call.id is not None
+    if by is By.PERSON:
+        assert decide is not None
+        await decide(conn)
+        return None
+    if by is By.SERVICE:
+        await tool_calls.enter(
+            conn,
+            run_id=context.run_id,
+            fencing_token=context.fencing_token,
+            org_id=context.scope.org_id,
+            call_id=call.id,
+            tool=call.tool,
+            arguments=dict(call.arguments),
+            arguments_hash=hash_of(call.arguments),
+            status=CallStatus.ADMITTED,
+        )
+    claimed = await tool_calls.claim(
+        conn,
+        run_id=context.run_id,
+        fencing_token=context.fencing_token,
+        call_id=call.id,
+        tool=call.tool,
+        arguments_hash=hash_of(call.arguments),
+    )
+    if claimed is None:
+        return refused(ToolFailed("This call was not admitted.", "not_admitted"))
+    if (recorded := _recorded(claimed)) is not None:
+        return recorded
+    if claimed.status is not CallStatus.ADMITTED:
+        return refused(ToolFailed("This call was refused.", "refused"))
+    return None
+
+
+async def _run(conn: Connection, context: RunContext[Any], prepared: Prepared, *, keeps_going: bool) -> ToolOutcome:
+    """What the tool does in its transaction, recorded. What it refuses ends the transaction, or with `keeps_going` is
+    undone by itself."""
+    if not keeps_going:
+        return await _perform(conn, context, prepared)
+    try:
+        async with savepoint(conn):
+            return await _perform(conn, context, prepared)
+    except Stale:
+        raise
+    except Exception as error:  # noqa: BLE001  refusals of the tool; the rest is raised again
+        return refused(error)
+
+
+async def _perform(conn: Connection, context: RunContext[Any], prepared: Prepared) -> ToolOutcome:
+    try:
+        async with asyncio.timeout(context.tool_seconds):
+            result = await prepared.tool.run(conn, context, prepared.value)
+    except TimeoutError:
+        log.warning("a tool took too long", tool=prepared.tool.name, seconds=context.tool_seconds)
+        raise ToolFailed(f"This took longer than {context.tool_seconds:g} seconds.", "tool_timeout") from None
+    if isinstance(result, RunsStarted):
+        assert context.call_id is not None
+        await runs.await_runs(conn, context.run_id, context.call_id)
+        return ToolOutcome(result.text, "awaiting_runs")
+    outcome = ToolOutcome(result.text, result.code, result.data, heed=result.heed)
+    if prepared.tool.is_gated:
+        await _record(conn, context, outcome, result.events)
+    return outcome
+
+
+async def _record(
+    conn: Connection, context: RunContext[Any], outcome: ToolOutcome, events: Sequence[EventBase] = ()
+) -> None:
+    assert context.call_id is not None
+    await tool_calls.finish(
+        conn,
+        run_id=context.run_id,
+        call_id=context.call_id,
+        result=outcome.sentence,
+        failed=outcome.is_error,
+        code=outcome.code,
+        data=outcome.data,
+        events=events,
+    )
 
 
 async def prepare(tool: Tool[Any], context: RunContext[Any], args: ToolInput) -> Prepared:
@@ -136,49 +255,54 @@ async def prepare(tool: Tool[Any], context: RunContext[Any], args: ToolInput) ->
         if tool.check is not None:
             await tool.check(context, args)
         if tool.prepare is None:
-            return Prepared(tool, args, args)
-        return Prepared(tool, args, await tool.prepare(context, args))
-    except Exception as error:  # noqa: BLE001  as above
-        return Prepared(tool, args, refusal=refused(error))
+            return Prepared(tool, args)
+        return Prepared(tool, await tool.prepare(context, args))
+    except Exception as error:  # noqa: BLE001  refusals of the tool; the rest is raised again
+        return Prepared(tool, refusal=refused(error))
 
 
-async def perform(conn: Connection, context: RunContext[Any], prepared: Prepared, call_id: str) -> ToolOutcome:
-    """Run a prepared call in this transaction and record its answer. A call that starts child runs becomes
-    `waiting`."""
-    result = await _run(conn, context, prepared)
-    if isinstance(result, RunsStarted):
-        await runs.await_runs(conn, context.run_id, call_id)
-        return ToolOutcome(result.text, "awaiting_runs")
-    return await _record(conn, context, call_id, result)
+async def collect(
+    context: RunContext[Any],
+    toolset: Toolset,
+    row: tool_calls.CallRow,
+    then: Callable[[Connection, ToolOutcome], Awaitable[None]],
+) -> ToolOutcome | None:
+    """The answer of a call whose child runs have all ended, recorded, with what follows from it; None while one of them
+    goes on."""
+    collect_answer = toolset.tools[row.tool].collect
+    assert collect_answer is not None
+    context = replace(context, call_id=row.id)
 
-
-async def collect(context: RunContext[Any], toolset: Toolset, call: tool_calls.CallRow) -> ToolOutcome | None:
-    """The answer of a call whose child runs have all ended, recorded; None while one of them goes on."""
-    tool = toolset.tools[call.tool]
-    assert tool.collect is not None
-    context = replace(context, call_id=call.id)
-    try:
-        args = toolset.check(call.tool, call.arguments)
+    async def attempt(refusal: ToolOutcome | None = None) -> ToolOutcome | None:
         async with context.database.as_user(context.scope) as conn:
             await runs.fence(conn, context.run_id, context.fencing_token)
-            started = await runs.children(conn, context.run_id, call.id)
+            started = await runs.children(conn, context.run_id, row.id)
             if not all(run.status.is_final for run in started):
                 return None
             claimed = await tool_calls.claim(
                 conn,
                 run_id=context.run_id,
                 fencing_token=context.fencing_token,
-                call_id=call.id,
-                tool=call.tool,
-                arguments_hash=call.arguments_hash,
+                call_id=row.id,
+                tool=row.tool,
+                arguments_hash=row.arguments_hash,
             )
             if claimed is not None and (recorded := _recorded(claimed)) is not None:
                 return recorded
-            return await _record(conn, context, call.id, await tool.collect(conn, context, args, started))
-    except Exception as error:  # noqa: BLE001  as above
-        outcome = refused(error)
-    await _record_refusal(context, call.tool, call.id, call.arguments, outcome)
-    return outcome
+            outcome = refusal
+            if outcome is None:
+                result = await collect_answer(conn, context, toolset.check(row.tool, row.arguments), started)
+                outcome = ToolOutcome(result.text, result.code, result.data, heed=result.heed)
+                await _record(conn, context, outcome, result.events)
+            else:
+                await _record(conn, context, outcome)
+            await then(conn, outcome)
+            return outcome
+
+    try:
+        return await attempt()
+    except Exception as error:  # noqa: BLE001  refusals of the tool; the rest is raised again
+        return await attempt(refused(error))
 
 
 def refused(error: Exception) -> ToolOutcome:
@@ -204,87 +328,7 @@ def refused(error: Exception) -> ToolOutcome:
             return ToolOutcome(f"Internal error. {_NOT_AGAIN}", "internal", is_error=True)
 
 
-async def _read(tool: Tool[Any], context: RunContext[Any], args: ToolInput) -> ToolOutcome:
-    prepared = await prepare(tool, context, args)
-    if prepared.refusal is not None:
-        return prepared.refusal
-    async with context.database.as_user(context.scope) as conn:
-        await runs.fence(conn, context.run_id, context.fencing_token)
-        result = await _run(conn, context, prepared)
-        return ToolOutcome(result.text, result.code, result.data)
-
-
-async def _run(conn: Connection, context: RunContext[Any], prepared: Prepared) -> ToolResult:
-    """What the tool does in its transaction. Raises ToolFailed where that takes too long: nothing of it is kept."""
-    try:
-        async with asyncio.timeout(context.tool_seconds):
-            return await prepared.tool.run(conn, context, prepared.value)
-    except TimeoutError:
-        log.warning("a tool took too long", tool=prepared.tool.name, seconds=context.tool_seconds)
-        raise ToolFailed(f"This took longer than {context.tool_seconds:g} seconds.", "tool_timeout") from None
-
-
-async def _claim(
-    conn: Connection, context: RunContext[Any], name: str, call_id: str, arguments: Mapping[str, JsonValue]
-) -> ToolOutcome | None:
-    """Hold the call for this transaction; what it answered where it has run. Raises ToolFailed if it may not run."""
-    claimed = await tool_calls.claim(
-        conn,
-        run_id=context.run_id,
-        fencing_token=context.fencing_token,
-        call_id=call_id,
-        tool=name,
-        arguments_hash=hash_of(arguments),
-    )
-    if claimed is None:
-        raise ToolFailed("This call was not admitted.", "not_admitted")
-    if (recorded := _recorded(claimed)) is not None:
-        return recorded
-    if claimed.status is not CallStatus.ADMITTED:
-        raise ToolFailed("This call was refused.", "refused")
-    return None
-
-
 def _recorded(claimed: Claimed) -> ToolOutcome | None:
     if claimed.status not in (CallStatus.DONE, CallStatus.FAILED):
         return None
     return ToolOutcome(claimed.result or "", claimed.code or "ok", claimed.data, claimed.status is CallStatus.FAILED)
-
-
-async def _record(conn: Connection, context: RunContext[Any], call_id: str, result: ToolResult) -> ToolOutcome:
-    outcome = ToolOutcome(result.text, result.code, result.data, heed=result.heed)
-    await tool_calls.finish(
-        conn,
-        run_id=context.run_id,
-        call_id=call_id,
-        result=outcome.sentence,
-        failed=False,
-        code=outcome.code,
-        data=outcome.data,
-        events=result.events,
-    )
-    return outcome
-
-
-async def _record_refusal(
-    context: RunContext[Any], name: str, call_id: str, arguments: Mapping[str, JsonValue], outcome: ToolOutcome
-) -> None:
-    async with context.database.as_user(context.scope) as conn:
-        claimed = await tool_calls.claim(
-            conn,
-            run_id=context.run_id,
-            fencing_token=context.fencing_token,
-            call_id=call_id,
-            tool=name,
-            arguments_hash=hash_of(arguments),
-        )
-        if claimed is not None and claimed.status in (CallStatus.ADMITTED, CallStatus.WAITING):
-            await tool_calls.finish(
-                conn,
-                run_id=context.run_id,
-                call_id=call_id,
-                result=outcome.sentence,
-                failed=True,
-                code=outcome.code,
-                data=outcome.data,
-            )

@@ -40,16 +40,14 @@ class ToolInput(BaseModel):
 class ToolEffect(StrEnum):
     """What a call does to the world, and so how it is run (see tools/ledger.py).
 
-    READ      nothing: one transaction, not in the ledger, never asks a person
-    NOTE      a record of the run itself, as what it has read: as WRITE, but nobody is asked
-    WRITE     a change in the database: one transaction with its ledger entry
-    EXTERNAL  something outside, or something long: entered and committed, done without a connection, then recorded
+    READ   nothing: one transaction, not in the ledger, never asks a person
+    NOTE   a record of the run itself, as what it has read: as WRITE, but nobody is asked
+    WRITE  a change in the database: one transaction with its ledger entry
     """
 
     READ = "read"
     NOTE = "note"
     WRITE = "write"
-    EXTERNAL = "external"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +143,7 @@ class Tool(Generic[Input]):
     @property
     def asks(self) -> bool:
         """Whether its calls may wait for a person: all that change more than the record of their run."""
-        return self.effect in (ToolEffect.WRITE, ToolEffect.EXTERNAL)
+        return self.effect is ToolEffect.WRITE
 
 
 class Toolset:

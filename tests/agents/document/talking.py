@@ -13,7 +13,7 @@ from fieldmark.runs.lifecycle.context import run_context
 from fieldmark.stores import runs, threads
 from fieldmark.stores.runs import Subject
 from fieldmark.tools.context import RunContext
-from fieldmark.tools.ledger import ToolOutcome, run_call
+from fieldmark.tools.ledger import By, ToolCall, ToolOutcome, execute
 
 SCHEMA = {
     "type": "object",
@@ -54,7 +54,7 @@ class Talk:
         """A call that was admitted."""
         call_id = f"call-{uuid4()}"
         await self.desk.admit(context, name, arguments, call_id)
-        return await run_call(DOCUMENT.toolset, context, name, call_id, arguments)
+        return await execute(DOCUMENT.toolset, context, ToolCall(name, call_id, arguments), by=By.POLICY)
 
     async def preview(self, context: RunContext[Any], name: str, /, **arguments: Any) -> Any:
         """What a call would change, as the person is shown it who is asked."""

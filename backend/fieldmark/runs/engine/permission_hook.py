@@ -28,8 +28,8 @@ from fieldmark.stores import runs, tool_calls
 from fieldmark.stores.tool_calls import CallRow
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.errors import ModelRetry
-from fieldmark.tools.ledger import REFUSALS, Prepared, ToolOutcome, prepare, refused, run_call
-from fieldmark.tools.toolset import Answer, Tool, ToolEffect, Toolset, hash_of
+from fieldmark.tools.ledger import REFUSALS, By, Prepared, ToolCall, ToolOutcome, execute, prepare, refused
+from fieldmark.tools.toolset import Answer, Tool, Toolset, hash_of
 
 log = structlog.get_logger()
 
@@ -201,7 +201,7 @@ class PermissionHook:
             if tool.collect is not None:
                 # A call that starts child runs is done here: from its tool there is no way to let the CLI go.
                 return await self._start_runs(name, call_id, arguments)
-            if tool.effect is not ToolEffect.EXTERNAL and (tool.prepare is not None or tool.check is not None):
+            if tool.prepare is not None or tool.check is not None:
                 # The CLI takes a while from this answer to the call: what the write takes time for is done meanwhile.
                 context = replace(self._context, call_id=call_id)
                 self.ahead[call_id] = asyncio.create_task(prepare(tool, context, args))
@@ -293,7 +293,7 @@ class PermissionHook:
             return await self._refuse(name, call_id, arguments, "Start one at a time.", "one_at_a_time")
         if self._before is not None:
             await self._before(call_id)
-        outcome = await run_call(self._toolset, self._context, name, call_id, arguments)
+        outcome = await execute(self._toolset, self._context, ToolCall(name, call_id, arguments), by=By.POLICY)
         if outcome.code == "awaiting_runs":
             return Verdict("defer")
         return Verdict("allow")  # it was refused, and its answer is recorded

@@ -13,7 +13,7 @@ from fieldmark.runs.engine.cli_attestation import SandboxViolation
 from fieldmark.runs.engine.permission_hook import OnToolOutcome, PermissionHook, ignore_outcome, in_log, known
 from fieldmark.telemetry.traces import failed, span
 from fieldmark.tools.context import RunContext
-from fieldmark.tools.ledger import ToolOutcome, run_call
+from fieldmark.tools.ledger import By, ToolCall, ToolOutcome, execute
 from fieldmark.tools.toolset import Toolset
 
 
@@ -77,7 +77,8 @@ class ToolExecutor:
 
     async def _run(self, name: str, call_id: str, arguments: dict[str, JsonValue]) -> ToolOutcome:
         ahead = self._hook.ahead.pop(call_id, None)
-        task = asyncio.create_task(run_call(self.toolset, self._context, name, call_id, arguments, ahead))
+        call = ToolCall(name, call_id, arguments)
+        task = asyncio.create_task(execute(self.toolset, self._context, call, by=By.POLICY, ahead=ahead))
         self._running.add(task)
         try:
             return await task

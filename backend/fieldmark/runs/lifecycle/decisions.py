@@ -15,8 +15,7 @@ from uuid import UUID
 from pydantic import JsonValue
 
 from fieldmark.agents.registry import AGENTS
-from fieldmark.db.pool import Connection, Database, savepoint
-from fieldmark.domain.attempts import again_while_stale
+from fieldmark.db.pool import Connection, Database
 from fieldmark.domain.changes import Preview
 from fieldmark.domain.events import ShownChange
 from fieldmark.domain.statuses import CallStatus, RunStatus
@@ -28,7 +27,6 @@ from fieldmark.errors import (
     NotFound,
     ReadOnly,
     SecondPersonNeeded,
-    Stale,
     TargetChanged,
 )
 from fieldmark.identity.scope import Scope
@@ -41,8 +39,8 @@ from fieldmark.stores.runs import RunRow
 from fieldmark.stores.tool_calls import CallRow
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.errors import ModelRetry
-from fieldmark.tools.ledger import REFUSALS, Prepared, ToolOutcome, perform, prepare, refused
-from fieldmark.tools.toolset import Tool, ToolEffect, hash_of
+from fieldmark.tools.ledger import REFUSALS, By, ToolCall, ToolOutcome, execute, refused
+from fieldmark.tools.toolset import Tool, hash_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +123,7 @@ async def decide(database: Database, scope: Scope, run_id: UUID, decision: Decis
         raise Invalid("Further calls are admitted together with one that is approved.")
     if not decision.approved:
         return await _reject(database, scope, run, call, decision)
-    return await again_while_stale(lambda: _approve(database, scope, run, call, decision))
+    return await _approve(database, scope, run, call, decision)
 
 
 def _refusal(run: RunRow, why: str, absent_sentence: str) -> FieldmarkError:
@@ -163,28 +161,33 @@ async def _approve(database: Database, scope: Scope, run: RunRow, call: CallRow,
     edited = decision.arguments if decision.arguments != call.arguments else None
     arguments = call.arguments if edited is None else edited
     try:
-        args = toolset.check(call.tool, arguments)
+        toolset.check(call.tool, arguments)
     except ModelRetry as fault:
         raise Invalid(fault.text) from None
     context = replace(run_context(database, scope, run), call_id=call.id)
-    # An external call is too long for this transaction: the worker that goes on runs it before all else.
-    prepared = None if tool.effect is ToolEffect.EXTERNAL else await prepare(tool, context, args)
+    last = 0
+
+    async def decide(conn: Connection) -> None:
+        nonlocal last
+        last = await runs.last_event(conn, run.id)
+        if decision.further is not None:
+            every = [one.name for one in toolset.tools.values() if one.asks]
+            if not await runs.admit_further(conn, run.id, [call.tool] if decision.further == "tool" else every):
+                raise SecondPersonNeeded("In this organisation a second person decides each call by itself.")
+        await _begin(conn, run, call, decision, edited)
+        await _check_target(conn, tool, context, call, edited)
+
+    async def then(conn: Connection, outcome: ToolOutcome) -> None:
+        if outcome.is_error and edited is not None:  # the person can mend what they wrote: nothing is decided yet
+            raise Invalid(outcome.sentence)
+        if outcome.code == "awaiting_runs":
+            return
+        await _tell_end(conn, run, call, arguments, outcome, began)
+        await runs.resume(conn, run.id)
+
     try:
-        async with database.as_user(scope) as conn:
-            last = await runs.last_event(conn, run.id)
-            if decision.further is not None:
-                every = [one.name for one in toolset.tools.values() if one.asks]
-                if not await runs.admit_further(conn, run.id, [call.tool] if decision.further == "tool" else every):
-                    raise SecondPersonNeeded("In this organisation a second person decides each call by itself.")
-            await _begin(conn, run, call, decision, edited)
-            await _check_target(conn, tool, context, call, edited)
-            if prepared is not None:
-                outcome = await _perform(conn, context, prepared, call, is_edited=edited is not None)
-                if outcome.code == "awaiting_runs":
-                    return last
-                await _tell_end(conn, run, call, arguments, outcome, began)
-            await runs.resume(conn, run.id)
-            return last
+        wanted = ToolCall(call.tool, call.id, arguments)
+        await execute(toolset, context, wanted, by=By.PERSON, decide=decide, then=then)
     except _Moved as moved:
         changes = [change.as_json() for change in moved.now.changes]
         event = approval_event(
@@ -193,6 +196,7 @@ async def _approve(database: Database, scope: Scope, run: RunRow, call: CallRow,
         async with database.as_user(scope) as conn:
             await tool_calls.show_again(conn, run.id, call.id, moved.now, event)
         raise _target_changed(call, moved) from None
+    return last
 
 
 class _Moved(Exception):
@@ -245,32 +249,6 @@ async def _check_target(
         chosen = await tool.preview(conn, context, toolset.check(call.tool, edited))
         if not now.covers(chosen):
             raise _Moved(now, chosen)
-
-
-async def _perform(
-    conn: Connection, context: RunContext[Any], prepared: Prepared, call: CallRow, *, is_edited: bool
-) -> ToolOutcome:
-    outcome = prepared.refusal
-    if outcome is None:
-        try:
-            async with savepoint(conn):  # what the tool refuses is undone, the decision stands
-                return await perform(conn, context, prepared, call.id)
-        except Stale:
-            raise
-        except Exception as error:  # noqa: BLE001  refusals of the tool; the rest is raised again
-            outcome = refused(error)
-    if is_edited:  # the person can mend what they wrote: nothing is decided yet
-        raise Invalid(outcome.sentence)
-    await tool_calls.finish(
-        conn,
-        run_id=context.run_id,
-        call_id=call.id,
-        result=outcome.sentence,
-        failed=True,
-        code=outcome.code,
-        data=outcome.data,
-    )
-    return outcome
 
 
 async def _tell_end(

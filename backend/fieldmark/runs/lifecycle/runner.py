@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID, uuid4
@@ -39,8 +39,7 @@ from fieldmark.stores.channels import WORK_CHANNEL
 from fieldmark.stores.runs import RunRow
 from fieldmark.telemetry.metrics import Metrics
 from fieldmark.tools.context import FIRST_PART_BYTES, TOOL_SECONDS, RunContext
-from fieldmark.tools.ledger import ToolOutcome, collect, run_call
-from fieldmark.tools.toolset import hash_of
+from fieldmark.tools.ledger import By, ToolCall, ToolOutcome, collect, execute
 
 log = structlog.get_logger()
 
@@ -412,24 +411,16 @@ class Runner:
             call = await tool_calls.get(conn, run.id, run.waiting_call)
         if call is None or call.status not in (CallStatus.ADMITTED, CallStatus.WAITING):
             return None
-        began = time.monotonic()
-        if call.status is CallStatus.ADMITTED:
-            if call.decided_by is None:
-                return None  # admitted by policy: its CLI repeats it, or the model asks anew
-            outcome = await run_call(toolset, context, call.tool, call.id, call.arguments)
+        then = _telling(context, ToolCall(call.tool, call.id, call.arguments))
+        if call.status is CallStatus.WAITING:
+            outcome = await collect(context, toolset, call, then)
+        elif call.decided_by is not None:
+            admitted = ToolCall(call.tool, call.id, call.arguments)
+            outcome = await execute(toolset, context, admitted, by=By.POLICY, then=then)
         else:
-            collected = await collect(context, toolset, call)
-            if collected is None:
-                return Outcome(RunStatus.AWAITING_RUNS)
-            outcome = collected
-        if outcome.code == "awaiting_runs":
-            return Outcome(RunStatus.AWAITING_RUNS)
-        summary = toolset.summary(call.tool, call.arguments)
-        milliseconds = round((time.monotonic() - began) * 1000)
-        async with self._database.as_user(context.scope) as conn:
-            ended = ended_event(call.tool, call.id, summary, outcome, milliseconds)
-            await runs.append_events(conn, run.id, run.fencing_token, [ended])
-        return None
+            return None  # admitted by policy: its CLI repeats it, or the model asks anew
+        is_waiting = outcome is None or outcome.code == "awaiting_runs"
+        return Outcome(RunStatus.AWAITING_RUNS) if is_waiting else None
 
     async def _ended_by_call(self, context: RunContext[Any]) -> Outcome | None:
         """How the run ended, if a call of an earlier attempt, or one that a person has approved, has ended it."""
@@ -598,30 +589,27 @@ class _Steps:
         self._made = 0
 
     async def __call__(self, tool: str, arguments: dict[str, JsonValue]) -> ToolOutcome:
-        context, toolset = self._context, AGENTS[self._context.run.agent].toolset
+        context = self._context
         self._made += 1
-        call_id = f"fallback_{context.fencing_token}_{self._made}"
-        began = time.monotonic()
-        if toolset.tools[tool].is_gated:
-            async with context.database.as_user(context.scope) as conn:
-                await tool_calls.enter(
-                    conn,
-                    run_id=context.run_id,
-                    fencing_token=context.fencing_token,
-                    org_id=context.scope.org_id,
-                    call_id=call_id,
-                    tool=tool,
-                    arguments=arguments,
-                    arguments_hash=hash_of(arguments),
-                    status=CallStatus.ADMITTED,
-                )
-        outcome = await run_call(toolset, context, tool, call_id, arguments)
-        summary = toolset.summary(tool, arguments)
+        call = ToolCall(tool, f"fallback_{context.fencing_token}_{self._made}", arguments)
+        toolset = AGENTS[context.run.agent].toolset
+        return await execute(toolset, context, call, by=By.SERVICE, then=_telling(context, call))
+
+
+def _telling(context: RunContext[Any], call: ToolCall) -> Callable[[Connection, ToolOutcome], Awaitable[None]]:
+    """Tells whoever watches the run how a call ended that no CLI has made, in the transaction of the call."""
+    began = time.monotonic()
+    summary = AGENTS[context.run.agent].toolset.summary(call.tool, call.arguments)
+
+    async def tell(conn: Connection, outcome: ToolOutcome) -> None:
+        if outcome.code == "awaiting_runs":
+            return
+        assert call.id is not None
         milliseconds = round((time.monotonic() - began) * 1000)
-        async with context.database.as_user(context.scope) as conn:
-            ended = ended_event(tool, call_id, summary, outcome, milliseconds)
-            await runs.append_events(conn, context.run_id, context.fencing_token, [ended])
-        return outcome
+        ended = ended_event(call.tool, call.id, summary, outcome, milliseconds)
+        await runs.append_events(conn, context.run_id, context.fencing_token, [ended])
+
+    return tell
 
 
 def _and(prompt: Prompt, more: str) -> Prompt:
