@@ -344,8 +344,8 @@ class At:
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked, and what is right. `is_offline`: the fixed rules answer it, too. `needs` documents that may not be
-    committed. `committed`: what is right over the committed documents alone, where that is something else."""
+    """What is asked, and what is right. `needs` documents that may not be committed. `committed`: what is
+    right over the committed documents alone, where that is something else."""
 
     kind: str
     message: str
@@ -355,7 +355,6 @@ class Question:
     says: tuple[str, ...] = ()
     at: tuple[At, ...] = ()
     among: frozenset[str] | None = None
-    is_offline: bool = True
     needs_more: bool = False
     nothing: bool = False
     committed: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -404,7 +403,6 @@ QUESTIONS = (
         looked_up("Lieferant Geschäftsführer", ["part.pdf"], ["Geschäftsführer: Hans Muster"], "Hans Muster [1]."),
         says=("Hans Muster",),
         at=(At("part.pdf", 1, "Hans Muster", (0.40, 0.776)),),
-        is_offline=False,
         needs_more=True,
     ),
     # When
@@ -452,7 +450,6 @@ QUESTIONS = (
         result="2.12",
         says=("2.12",),
         at=(At("aldi.jpg", 1, "1.21", (0.65, 0.748)), At("aldi.jpg", 1, "0.91", (0.65, 0.77))),
-        is_offline=False,
     ),
     Question(
         "how much",
@@ -588,7 +585,6 @@ QUESTIONS = (
         result="0.01",
         says=("963.12", "963.11"),
         at=(At("weclapp.pdf", 1, "963.12", (0.90, 0.531)),),
-        is_offline=False,
     ),
     Question(
         "compare",
@@ -783,7 +779,6 @@ class Model:
     counts its answers by message, `last` has the last request."""
 
     scripts: dict[str, Script] = field(default_factory=dict[str, Script])
-    by_rules: bool = False
     answers: Counter[str] = field(default_factory=Counter[str])
     last: dict[str, Body] = field(default_factory=dict[str, Body])
 
@@ -800,7 +795,7 @@ class Model:
         message = sent[-1] if sent else ""
         self.answers[message] += 1
         self.last[message] = body
-        if self.by_rules or message not in self.scripts:
+        if message not in self.scripts:
             return answer_offline(body)
         return await self.scripts[message](body)
 

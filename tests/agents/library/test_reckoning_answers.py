@@ -103,8 +103,7 @@ async def test_a_count_that_nobody_made_is_not_given(serve, clone):
         ("how many invoices are over 1,000?", "2", ["2. "]),
         ("sum of totals by vendor", None, ["Globex: 2900", "Acme: 2000.5"]),
         ("what is the highest total of the invoices?", "2000", ["2000"]),
-        ("what is 12 * 3?", "36", ["36"]),
-        ("how many invoices from acme are there?", "2", ["2. "]),
+        ("how many invoices are there?", "4", ["4."]),
     ],
 )
 async def test_the_rules_reckon(serve, clone, question, result, says):
@@ -122,7 +121,6 @@ async def test_the_rules_reckon(serve, clone, question, result, says):
     ("question", "kind", "says"),
     [
         ("what does survey.txt say about the roof?", "answer", "The roof leaks at the chimney"),
-        ("summarise survey.txt", "summary", "Survey of the house"),
         ("who feeds the dragons?", "answer", "nothing"),
     ],
 )
