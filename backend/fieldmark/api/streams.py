@@ -31,9 +31,8 @@ def event_schemas() -> dict[str, Any]:
     schemas: dict[str, Any] = union.pop("$defs")
     schemas["JsonValue"] = {"description": "Any JSON value."}
     # Passed on as the row has it, and told as what the service writes.
-    for told in ("ChangedField", "PreviewEvent"):
-        of_field = schemas[told]["properties"]["evidence"]
-        of_field["anyOf"] = [{"$ref": "#/components/schemas/Evidence"}, {"type": "null"}]
+    of_field = schemas["ChangedField"]["properties"]["evidence"]
+    of_field["anyOf"] = [{"$ref": "#/components/schemas/Evidence"}, {"type": "null"}]
     schemas["ChildEvent"]["properties"]["event"] = {"$ref": "#/components/schemas/RunEvent"}
     about = "What a run tells: the data of one event of its stream, told apart by `type`."
     return {"RunEvent": {"title": "RunEvent", "description": about, **union}, **schemas}

@@ -149,7 +149,6 @@ class PreviewEvent(EventBase):
     call_id: str
     path: str = Field(examples=["items[0].total"])
     value: JsonValue
-    evidence: dict[str, JsonValue] | None = Field(description="Where the value stands in the document.")
 
 
 class PreviewWithdrawnEvent(EventBase):

@@ -63,8 +63,6 @@ MOST_CHANGES_SHOWN: Final = 2_000
 MOST_READINGS: Final = 20
 """Values that would make a broken rule hold, of those that are told."""
 
-MOST_BESIDE: Final = 25
-"""Leaves of a row that are looked for again, to tell the line of those that are written now."""
 
 MOST_JUDGED: Final = 10_000
 _judged: Final = OrderedDict[tuple[UUID, int, datetime], bool | None]()
@@ -551,36 +549,8 @@ async def _evidence(
     )
 
 
-async def foresee(
-    database: Database,
-    scope: Scope,
-    indexes: DocumentIndexes,
-    document_id: UUID,
-    written: Sequence[tuple[Path, JsonValue]],
-    before: Sequence[tuple[Path, JsonValue]],
-) -> Mapping[str, tuple[JsonValue, dict[str, JsonValue]]]:
-    """(value, evidence) by path name, for leaves of a write that the model has not finished: of what it would be
-    refused for, nothing. `before` are leaves of the same write that were foreseen already. Without any leaf, the
-    document is made ready to be searched. Nothing is stored. Raises TooManyAtOnce."""
-    index = await indexes.get(database, scope, document_id)
-    return await in_turn(scope.org_id, _foreseen, index, written, before) if written else {}
-
-
-def _foreseen(
-    index: DocumentIndex, written: Sequence[tuple[Path, JsonValue]], before: Sequence[tuple[Path, JsonValue]]
-) -> Mapping[str, tuple[JsonValue, dict[str, JsonValue]]]:
-    fit = {path: value for path, value in written if _can_stand(path, value)}
-    rows = {row for path in fit if (row := _row_of(path))}
-    # (Only the last of them, or a row without end would be looked for over and over.)
-    beside = [(path, value) for path, value in before if _row_of(path) in rows and path not in fit][-MOST_BESIDE:]
-    named = {paths.name(path): value for path, value in fit.items()}
-    known = {paths.name(path): value for path, value in beside if _can_stand(path, value)}
-    found = index.ground_leaves([*known.items(), *named.items()], {})
-    return {name: (value, found[name].as_json()) for name, value in named.items()}
-
-
-def _can_stand(path: Path, value: JsonValue) -> bool:
-    """Whether a leaf could be written: by its path, and by what may be stored and seen."""
+def can_be_written(path: Path, value: JsonValue) -> bool:
+    """Return whether a leaf may be stored: its path is valid, and its value has no invisible characters or the like."""
     for step in reversed(path):
         value = [value] if isinstance(step, int) else {step: value}
     try:
@@ -588,11 +558,6 @@ def _can_stand(path: Path, value: JsonValue) -> bool:
         return paths.parse(paths.name(path)) == path
     except Invalid:
         return False
-
-
-def _row_of(path: Path) -> Path:
-    """The row of a list that a path stands in; empty in none."""
-    return path[: max((n for n, step in enumerate(path, 1) if isinstance(step, int)), default=0)]
 
 
 async def _news(prepared: PreparedWrite, row: ExtractionRow) -> Evidence:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from fieldmark.db.pool import Connection
 from fieldmark.domain.answers import FallbackCode
 from fieldmark.domain.changes import Preview
-from fieldmark.domain.events import EventBase, PreviewEvent
+from fieldmark.domain.events import EventBase
 from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.partial_json import WrittenLeaf
 from fieldmark.domain.values import canonical, problem_with
@@ -91,9 +91,7 @@ def model_text(text: str, code: str, data: JsonValue) -> str:
 
 Input = TypeVar("Input", bound=ToolInput)
 
-Foresee: TypeAlias = Callable[
-    [RunContext[Any], Sequence[WrittenLeaf], Sequence[WrittenLeaf]], Awaitable[Sequence[PreviewEvent]]
-]
+PartialWrite: TypeAlias = Callable[[Sequence[WrittenLeaf]], Sequence[tuple[str, JsonValue]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +103,8 @@ class Tool(Generic[Input]):
     returns is handed to `run` in the place of the arguments. `preview` says what a write would change, for the person
     who is asked. A tool with `collect` starts child runs: its `run` answers RunsStarted.
 
-    `foresee(context, new, before)` says what leaves of a call would write that the model is still writing, if somebody
-    watches: those that are new, after those it was asked for before. It is asked once without any, to make ready.
+    `partial_write(leaves)` returns the fields, by path name, that a call will write whose arguments are still being
+    written. It is given the leaves of the arguments that are finished.
     """
 
     name: str
@@ -118,7 +116,7 @@ class Tool(Generic[Input]):
     check: Callable[[RunContext[Any], Input], Awaitable[None]] | None = None
     prepare: Callable[[RunContext[Any], Input], Awaitable[Any]] | None = None
     preview: Callable[[Connection, RunContext[Any], Input], Awaitable[Preview]] | None = None
-    foresee: Foresee | None = None
+    partial_write: PartialWrite | None = None
     collect: Callable[[Connection, RunContext[Any], Input, Sequence[RunRow]], Awaitable[ToolResult]] | None = None
     # A call of a tool with `answer` ends its run when it is done: what this makes of its input, and of the `data` that
     # it answered, is the run's answer. With None the run goes on.

@@ -15,7 +15,7 @@ function at(moment: number, state: RunState, ...told: [number | undefined, objec
 }
 const begun = after(BEGINNING, [1, { type: 'run', run_id: RUN, extraction_id: 'e' }]);
 const running = { type: 'tool', tool: 'extract_fields', call_id: 'c', status: 'running', message: 'Saving', input: { a: 1 } };
-const preview = (path: string, callId = 'c') => ({ type: 'preview', call_id: callId, path, value: 1, evidence: { page: 2, boxes: [[0, 0, 1, 1]] } });
+const preview = (path: string, callId = 'c') => ({ type: 'preview', call_id: callId, path, value: 1 });
 
 describe('what is being said', () => {
   test('is gathered, and replaced by the whole', () => {

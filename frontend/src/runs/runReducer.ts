@@ -1,13 +1,11 @@
 /** What a run has told so far: one pure reducer over its events, live and read again alike. */
 
 import type { Told } from '@fieldmark/following';
-import type { Box, RunEvent } from '../api/types';
+import type { RunEvent } from '../api/types';
 
 export interface Preview {
   callId: string;
   value: unknown;
-  page: number | null;
-  boxes: Box[];
 }
 
 export type Step =
@@ -128,9 +126,8 @@ function told(before: RunState, { id, event }: Told<RunEvent>, at: number): RunS
       return { ...working(state), changed, previews, version: event.version };
     }
     case 'preview': {
-      const { page, boxes } = (event.evidence ?? {}) as { page?: number | null; boxes?: Box[] };
       const previews = new Map(state.previews);
-      previews.set(event.path, { callId: event.call_id, value: event.value, page: page ?? null, boxes: boxes ?? [] });
+      previews.set(event.path, { callId: event.call_id, value: event.value });
       return { ...working(state), previews };
     }
     case 'preview_withdrawn':

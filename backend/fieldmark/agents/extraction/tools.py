@@ -13,7 +13,7 @@ from fieldmark.agents.extraction.deps import ExtractionDeps
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
 from fieldmark.domain.changes import Preview
-from fieldmark.domain.events import ChangedEvent, ChangedField, PreviewEvent
+from fieldmark.domain.events import ChangedEvent, ChangedField
 from fieldmark.domain.fields import Nothing, value_at
 from fieldmark.domain.partial_json import WrittenLeaf
 from fieldmark.domain.sentences import ranges
@@ -194,10 +194,8 @@ def _fields_write(args: ExtractFields) -> FieldsWrite:
     return FieldsWrite(args.fields, claims)
 
 
-async def _foresee_fields(
-    context: Context, new: Sequence[WrittenLeaf], before: Sequence[WrittenLeaf]
-) -> Sequence[PreviewEvent]:
-    return await _foreseen(context, *(_below("fields", (), leaves) for leaves in (new, before)))
+def _partial_fields(leaves: Sequence[WrittenLeaf]) -> list[tuple[str, JsonValue]]:
+    return _partial_write("fields", (), leaves)
 
 
 async def _prepare_fields(context: Context, args: ExtractFields) -> _PreparedFields:
@@ -220,17 +218,12 @@ def _field_write(args: UpdateField) -> FieldWrite:
     return FieldWrite(path, args.value, {paths.name(path): Claim(args.quote, None, args.confidence)})
 
 
-async def _foresee_field(
-    context: Context, new: Sequence[WrittenLeaf], before: Sequence[WrittenLeaf]
-) -> Sequence[PreviewEvent]:
-    if any(path == ("path",) for path, _ in new):  # the value may have come before it
-        new, before = [*before, *new], []
-    said = [value for path, value in (*before, *new) if path == ("path",)]
+def _partial_field(leaves: Sequence[WrittenLeaf]) -> list[tuple[str, JsonValue]]:
+    at = next((value for path, value in leaves if path == ("path",)), None)
     try:
-        at = paths.parse(str(said[-1])) if said else None
+        return _partial_write("value", paths.parse(at), leaves) if isinstance(at, str) else []
     except Invalid:
         return []
-    return await _foreseen(context, *([] if at is None else _below("value", at, leaves) for leaves in (new, before)))
 
 
 async def _prepare_field(context: Context, args: UpdateField) -> PreparedWrite:
@@ -338,23 +331,10 @@ async def _apply(conn: Connection, context: Context, prepared: PreparedWrite) ->
     return await extractions.apply(conn, prepared)
 
 
-def _below(argument: str, at: paths.Path, leaves: Sequence[WrittenLeaf]) -> list[WrittenLeaf]:
-    """The leaves of one argument, as they would stand at a path."""
-    found = (((*at, *path[1:]), value) for path, value in leaves if path[0] == argument)
-    return [(path, value) for path, value in found if path]
-
-
-async def _foreseen(
-    context: Context, new: Sequence[WrittenLeaf], before: Sequence[WrittenLeaf]
-) -> Sequence[PreviewEvent]:
-    assert context.call_id is not None
-    found = await extractions.foresee(
-        context.database, context.scope, context.indexes, context.deps.document_id, new, before
-    )
-    return [
-        PreviewEvent(call_id=context.call_id, path=name, value=value, evidence=evidence)
-        for name, (value, evidence) in found.items()
-    ]
+def _partial_write(argument: str, at: paths.Path, leaves: Sequence[WrittenLeaf]) -> list[tuple[str, JsonValue]]:
+    """Return the leaves of one argument as fields at a path, without those that a write would be refused for."""
+    found = (((*at, *path[1:]), value) for path, value in leaves if path[:1] == (argument,))
+    return [(paths.name(path), value) for path, value in found if path and extractions.can_be_written(path, value)]
 
 
 async def _preview(conn: Connection, context: Context, write: Write) -> Preview:
@@ -415,7 +395,7 @@ EXTRACT_FIELDS = Tool(
     effect=ToolEffect.WRITE,
     prepare=_prepare_fields,
     preview=_preview_fields,
-    foresee=_foresee_fields,
+    partial_write=_partial_fields,
 )
 UPDATE_FIELD = Tool(
     "update_field",
@@ -425,7 +405,7 @@ UPDATE_FIELD = Tool(
     effect=ToolEffect.WRITE,
     prepare=_prepare_field,
     preview=_preview_field,
-    foresee=_foresee_field,
+    partial_write=_partial_field,
 )
 REMOVE_FIELD = Tool(
     "remove_field",

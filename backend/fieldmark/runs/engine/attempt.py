@@ -111,8 +111,8 @@ async def _converse(
     expected = start.call_id if isinstance(start, AfterDecision) else None
     calls = MessageCalls()
     meter = Meter(context, made.agent.name, made.prices, made.model, made.messages, paid=expected)
-    previews = CallPreviews(toolset, context, made.deltas)
-    async with EventWriter(context, made.deltas) as events, meter, previews:
+    previews = CallPreviews(toolset, made.deltas)
+    async with EventWriter(context, made.deltas) as events, meter:
 
         async def before(call_id: str) -> None:
             await meter.charged(call_id)

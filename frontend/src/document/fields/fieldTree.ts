@@ -60,7 +60,7 @@ export function fieldRows({ extraction, errors = [], readings = [], previews = n
       return;
     }
     const preview = previews.get(path);
-    const found = preview === undefined ? evidence[path] : evidenceOf(preview);
+    const found = preview === undefined ? evidence[path] : undefined;
     const confidence = extraction.confidence_scores[path];
     const lock = extraction.locks[path];
     const those = errorsAt.get(path) ?? [];
@@ -70,7 +70,7 @@ export function fieldRows({ extraction, errors = [], readings = [], previews = n
 
   const positions = new Map<string, number>();
   const positionOf = (path: string): number => {
-    const known = evidence[path] ?? (previews.has(path) ? evidenceOf(previews.get(path)!) : undefined);
+    const known = evidence[path];
     const box = known?.boxes?.[0];
     return known?.page != null && box !== undefined ? known.page * 1e6 + Math.round(box[1] * 200) * 1e3 + box[0] * 1e2 : Infinity;
   };
@@ -127,11 +127,6 @@ export function standingOf(
   if (evidence?.state === 'not_found') return 'not_found';
   if (confidence !== undefined && confidence < UNSURE_BELOW) return 'unsure';
   return evidence?.state === 'found' ? 'found' : 'stated';
-}
-
-function evidenceOf({ page, boxes }: Preview): Evidence {
-  const state = page === null ? 'not_found' : 'found';
-  return { state, match: null, page, boxes: boxes as [number, number, number, number][], quote: null, places: boxes.length > 0 ? 1 : 0, claim: null };
 }
 
 /** The fields with what is being written at its place. What cannot be put there is left out. */

@@ -16,7 +16,7 @@ export const Marks = memo(function Marks({ marks, chosen, flash }: Props) {
     <svg className={styles.marks} viewBox="0 0 1 1" preserveAspectRatio="none" aria-hidden="true">
       {marks.map(({ path, box: [x0, y0, x1, y1], standing }, index) => {
         const isChosen = path === chosen;
-        const names = [styles.mark, isChosen && styles.chosen, standing === 'preview' && styles.preview];
+        const names = [styles.mark, isChosen && styles.chosen];
         if (standing === 'unclaimed') names.push(styles.unclaimed);
         return (
           <rect
