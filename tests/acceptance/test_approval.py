@@ -55,6 +55,7 @@ async def answers(http, run_id: str) -> set[tuple[int, str]]:
     return {(answer.status_code, answer.json()["detail"]) for answer in said}
 
 
+@pytest.mark.story
 async def test_nothing_is_written_until_a_person_approves(serve):
     async with serve(proposing(call("update_field", TOTAL), call("update_field", NUMBER))) as served:
         result, approval = await asked(served)
@@ -74,6 +75,7 @@ async def test_nothing_is_written_until_a_person_approves(serve):
         assert last["extraction"]["extracted_fields"] == {"total": 10, "number": "1"} and last["usage"]["turns"] > 3
 
 
+@pytest.mark.story
 async def test_what_a_person_changes_is_what_is_written(serve):
     async with serve(proposing(call("update_field", TOTAL))) as served:
         result, approval = await asked(served)
@@ -85,6 +87,7 @@ async def test_what_a_person_changes_is_what_is_written(serve):
         assert ends == [("update_field", "Updating total")] * 2  # its beginning, and its end in another attempt
 
 
+@pytest.mark.story
 async def test_a_rejection_and_its_reason_reach_the_model(serve):
     async with serve(proposing(call("update_field", TOTAL))) as served:
         result, approval = await asked(served)

@@ -86,6 +86,7 @@ def left(clone: Any) -> dict[str, int]:
 ALL = {"schemas": 1, "prompts": 1, "extractions": 1}
 
 
+@pytest.mark.story
 async def test_a_schema_a_prompt_and_an_extraction_are_proposed_and_accepted(serve, clone):
     async with serve(model(*MADE)) as served:
         before = await upload(served)

@@ -74,6 +74,7 @@ async def ended(served, run_id):
     return (await served.http.get(f"/api/runs/{run_id}")).json()
 
 
+@pytest.mark.story
 async def test_a_field_more_is_read_where_it_lacks_and_nowhere_else(serve, clone):
     script = Script(
         [

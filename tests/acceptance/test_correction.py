@@ -40,6 +40,7 @@ def first_scripted_then_by_rules(body):
     return by_rules(body) if "<correction>" in str(body["messages"][0]) else EXTRACTING(body)
 
 
+@pytest.mark.story
 @pytest.mark.parametrize("model", [scripted, first_scripted_then_by_rules], ids=["script", "rules"])
 async def test_exactly_what_was_named_changes(serve, clone, model):
     async with serve(model) as served:

@@ -66,6 +66,7 @@ def named(desk: Desk, path: str) -> dict[str, str]:
     return {"extraction_id": str(desk.extraction_id), "path": path}
 
 
+@pytest.mark.story
 async def test_a_correction_is_shown_where_the_organisation_wants_it(desk):
     give(desk, SCHEMA)
     async with corrected(desk, {"vendor": "ACME", "total": 10.0}, {"vendor": "Acme Worldwide"}) as other:

@@ -12,6 +12,7 @@ from fieldmark.testing.script import Script
 pytestmark = pytest.mark.anyio
 
 
+@pytest.mark.story
 async def test_a_document_becomes_fields(serve):
     script = Script(
         [

@@ -16,6 +16,7 @@ PAGES = 300
 PAGE = "Terms and conditions of page {n}\n" + "Nothing on this line is of any interest to anybody at all.\n" * 30
 
 
+@pytest.mark.story
 async def test_a_model_that_reads_on_as_told_finds_the_last_page(serve):
     last = "Grand total: 4,711.00 EUR\n"
     seen: list[str] = []

@@ -57,6 +57,7 @@ def inner(events: list) -> list[dict[str, Any]]:
     return [event["event"] for _, event in events if event["type"] == "child"]
 
 
+@pytest.mark.story
 async def test_a_child_s_events_stand_in_its_parent_s_in_one_order_live_and_later(serve):
     async with serve(talking([run()], [text("Done.")])) as served:
         parent = (await begun(served))["run_id"]

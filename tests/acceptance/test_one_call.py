@@ -42,6 +42,7 @@ def statuses(worked) -> dict[str, str]:
     return {entry["tool"]: entry["status"] for entry in worked.ledger}
 
 
+@pytest.mark.story
 async def test_one_message_of_the_model_is_the_whole_run(desk):
     worked = await desk.work(Script([whole()]))
     assert len(worked.requests) == 1 and "Vendor: Acme GmbH" in first(worked)
@@ -149,6 +150,7 @@ async def test_a_correction_does_not_end_over_a_change_that_became_a_proposal(de
 FORTY = [call("update_field", {"path": f"f{number}", "value": number, "confidence": 1.0}) for number in range(40)]
 
 
+@pytest.mark.story
 async def test_forty_calls_in_one_message_are_done_once_each_in_their_order(desk):
     worked = await desk.work(Script([[*FORTY, whole()[2]]]))
     assert worked.state["status"] == "completed" and len(worked.requests) == 1

@@ -93,6 +93,7 @@ async def watching(
             reading.cancel()
 
 
+@pytest.mark.story
 async def test_each_field_is_seen_before_the_next_is_written_and_gives_way_to_what_is_stored(serve):
     pen = Pen('"number": "1"', '"total": 10.0}')
     fields = saved(number="1", total=10.0)

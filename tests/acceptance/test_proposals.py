@@ -18,6 +18,7 @@ def extracting(total):
     ]
 
 
+@pytest.mark.story
 async def test_a_second_run_proposes_what_a_person_set_otherwise_and_writes_the_rest(serve):
     first, second = Script(extracting(10.5)), Script(extracting(10))
     runs: list[Script] = [first]

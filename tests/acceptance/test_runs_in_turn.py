@@ -14,6 +14,7 @@ from living import clis
 pytestmark = pytest.mark.anyio
 
 
+@pytest.mark.story
 async def test_a_second_run_on_one_extraction_waits_and_one_on_another_does_not(serve, clone):
     go_on = asyncio.Event()
     extracting = Script([[update("first")], [text("Done.")]])
