@@ -96,8 +96,9 @@ async def reader(server: Forkserver, folder: Path, text: str, user: int | None) 
     file = os.open(path, os.O_RDONLY)
     try:
         async with server.reader(file, job, MIB) as (process, _):
-            while (line := json.loads(await process.answers.readline())) and "done" not in line:
-                assert "error" not in line, line
+            answer = json.loads(await process.answers.readline())
+            assert answer["failure"] is None, answer
+            await process.answers.readexactly(sum(answer["sizes"]))
             yield await process.pid(), set(json.loads(await process.answers.readline()))
     finally:
         os.close(file)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from fieldmark.documents.reading.jobs import WHOLE_PAGE
 from fieldmark.documents.reading.pages import Limits
-from fieldmark.documents.reading.sandbox import MAX_LINE, draw_pages
+from fieldmark.documents.reading.sandbox import MAX_CONTENT_BYTES, draw_pages
+from fieldmark.errors import OverLimit
 
 # A page image is for eyes, not for print: 100 megapixels of one would only fill the browser's memory.
 LONGEST_SIDE = 4000
@@ -32,8 +33,10 @@ async def render_page(
     Courier. `box` is the part of the page that is drawn, `width` how many pixels wide it is to be, instead of by `dpi`.
     Raises NotFound for a page or a media type that does not exist, Unreadable as `read_file` does.
     """
-    (png,) = await draw_pages(path, media_type, [number], limits, dpi, LONGEST_SIDE, MAX_LINE, box, width)
-    return png
+    drawn = await draw_pages(path, media_type, [number], limits, dpi, LONGEST_SIDE, MAX_CONTENT_BYTES, box, width)
+    if not drawn:
+        raise OverLimit("The page's image is too large.")
+    return drawn[0]
 
 
 def with_margin(box: Sequence[float]) -> tuple[float, float, float, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import zipfile
 from email.message import EmailMessage
 
@@ -10,8 +11,9 @@ import pytest
 from made_files import archive
 
 from fieldmark.documents.reading import sniff
-from fieldmark.documents.reading.pages import MIB, DocumentContent, EnclosedFile, Limits
-from fieldmark.documents.reading.sandbox import _checked_enclosed, _checked_left_out, read_file
+from fieldmark.documents.reading.answers import Reading
+from fieldmark.documents.reading.pages import MIB, DocumentContent, Limits
+from fieldmark.documents.reading.sandbox import read_file
 from fieldmark.domain.reading_warnings import MAX_ENCLOSED, WarningCode
 from fieldmark.errors import FieldmarkError
 
@@ -172,26 +174,30 @@ async def test_a_broken_file_of_an_archive_does_not_take_the_others_with_it(read
     assert taken == {"whole.txt": b"whole"} and told(found) == [(WarningCode.ENCLOSED_DAMAGED, 1, "broken.txt")]
 
 
-NEXT = {"enclosed": "a.txt", "size": 10}
+READING = {"media_type": sniff.ZIP, "page_count": 1}
 WARNING = {"code": "enclosed_damaged", "page": None, "count": 1, "excerpt": "a"}
 
 
-def test_a_reader_that_was_taken_over_hands_over_no_more_than_may(tmp_path) -> None:
-    limits = Limits(max_bytes=100, max_decoded_bytes=150)
-    before = [EnclosedFile("b", tmp_path / "0", 60)]
-    assert _checked_enclosed(NEXT | {"size": 90}, before, limits, tmp_path).path == tmp_path / "1"
-    lies = ({"size": 91}, {"size": 0}, {"size": True}, {"size": "1"}, {"enclosed": 5}, {"enclosed": ""})
-    for lie in (*lies, {"enclosed": "a\u202e"}, {"enclosed": "x" * 256}):
+def parsed(**more: object) -> Reading:
+    return Reading.model_validate_json(json.dumps(READING | more))
+
+
+def test_a_reader_that_was_taken_over_names_no_file_as_it_likes() -> None:
+    assert parsed(file_names=["x" * 255]).file_names == ["x" * 255]
+    for names in ([5], [""], ["a\u202e"], ["x" * 256], ["a"] * (MAX_ENCLOSED + 1)):
         with pytest.raises(ValueError):  # which the parent turns into `damaged`
-            _checked_enclosed(NEXT | lie, before, limits, tmp_path)
-    with pytest.raises(ValueError):
-        _checked_enclosed(NEXT, before, limits, None)
-    with pytest.raises(ValueError):
-        _checked_enclosed(NEXT, [EnclosedFile("b", tmp_path, 1)] * MAX_ENCLOSED, limits, tmp_path)
+            parsed(file_names=names)
+
+
+def test_a_reader_that_was_taken_over_has_no_pages_but_the_file_s() -> None:
+    assert parsed(scans=[1]).scans == [1]
+    for lie in ({"scans": [2]}, {"scans": [0]}, {"scans": [1, 1]}, {"page_count": -1}, {"media_type": "forged"}):
+        with pytest.raises(ValueError):
+            parsed(**lie)
 
 
 def test_a_reader_that_was_taken_over_chooses_no_other_warning() -> None:
-    assert _checked_left_out(WARNING).excerpt == "a"
+    assert parsed(left_out=[WARNING]).warnings[0].excerpt == "a"
     for lie in ({"code": "hidden_text"}, {"page": 1}, {"count": -1}, {"excerpt": "a\u202e"}, {"excerpt": "a" * 201}):
         with pytest.raises(ValueError):
-            _checked_left_out(WARNING | lie)
+            parsed(left_out=[WARNING | lie])

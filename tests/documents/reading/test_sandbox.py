@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import os
 import signal
-from contextlib import ExitStack
 from pathlib import Path
 
 import docx
@@ -18,8 +18,9 @@ from PIL import Image, ImageDraw
 
 from desk import until
 from fieldmark.documents.reading import sandbox, sniff
-from fieldmark.documents.reading.pages import MIB, Limits
-from fieldmark.documents.reading.sandbox import _checked_page, read_file
+from fieldmark.documents.reading.answers import parse_page
+from fieldmark.documents.reading.pages import MIB, Limits, Page
+from fieldmark.documents.reading.sandbox import read_file
 from fieldmark.domain.reading_warnings import WarningCode
 from fieldmark.errors import OverLimit, Unavailable, Unreadable
 from fieldmark.isolation import users
@@ -268,17 +269,17 @@ async def test_too_much_computing_is_ended_however_fast_the_clock_runs(tmp_path:
 
 
 async def test_a_reading_that_waits_is_ended_by_the_clock(tmp_path: Path) -> None:
-    limits = Limits(seconds_per_page=0, seconds_per_scan=0, patience=0.02)
-    with pytest.raises(OverLimit, match=r"longer to read than the [01]\.\d seconds"):
+    limits = Limits(seconds_per_page=0, seconds_per_scan=0, patience=0.002)
+    with pytest.raises(OverLimit, match=r"longer to read than the 0\.06 seconds"):
         await read_file(slow(tmp_path), "slow.tiff", limits)
     assert readers() == []
 
 
 async def test_a_reading_that_the_machine_has_no_time_for_goes_on(tmp_path: Path) -> None:
     """It is stopped for longer than it may compute, and has computed nothing meanwhile."""
-    page = encoded(picture(["Invoice No: 4711", "Total  19.50"]), "PNG")
-    limits = Limits(seconds=3, seconds_per_page=0, seconds_per_scan=0, patience=1000)
-    task = asyncio.create_task(read_file(saved(tmp_path, "a.png", page), "a.png", limits))
+    path = saved(tmp_path, "a.html", b"<p>Invoice 4711</p>" * 40_000)  # so much that it is not done at once
+    limits = Limits(seconds=5, seconds_per_page=0, patience=1000)
+    task = asyncio.create_task(read_file(path, "a.html", limits))
     child = await started()
     child.suspend()
     await asyncio.sleep(limits.seconds)
@@ -303,10 +304,7 @@ async def test_cancelling_ends_the_subprocess(tmp_path: Path) -> None:
     assert not is_alive(child)
 
 
-@pytest.mark.parametrize("cores", [1, 2])
-async def test_what_readers_are_forked_from_is_replaced_when_it_dies_and_nothing_is_lost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: int
-) -> None:
+async def test_what_readers_are_forked_from_is_replaced_when_it_dies_and_nothing_is_lost(tmp_path: Path) -> None:
     page = picture(["Invoice No: 4711", "Total  19.50"])
     # It dies more often than a reader is replaced in vain, and each time takes every reader with it.
     number = sandbox.MOST_LOST + 2
@@ -320,11 +318,10 @@ async def test_what_readers_are_forked_from_is_replaced_when_it_dies_and_nothing
             for process in forkservers():
                 process.kill()
 
-    monkeypatch.setattr(sandbox, "CORES", cores)
     pages = (await read_file(path, "many.tiff", LENIENT, kill)).pages
     assert [("4711" in page.text, page.number) for page in pages] == [(True, n + 1) for n in range(number)]
     # Two readers may be done at the same moment, and then one death is that of both.
-    assert len({process.pid for process in killed}) > sandbox.MOST_LOST / cores
+    assert len({process.pid for process in killed}) > sandbox.MOST_LOST / sandbox.CORES
     await until(lambda: not any(map(is_alive, killed)))
     for process in forkservers():  # while there is nothing to read, too
         process.kill()
@@ -352,38 +349,28 @@ async def test_a_document_whose_readers_always_end_is_given_up(tmp_path: Path) -
     assert (await read_file(tmp_path / "a.txt", "a.txt", LENIENT)).pages[0].text == TEXT
 
 
-async def test_pages_of_one_document_are_shared_by_the_cores_that_nobody_else_needs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sandbox, "CORES", 2)
+async def test_pages_for_ocr_take_turns_between_documents_with_one_reader_per_core(tmp_path: Path) -> None:
     page = picture(["Invoice No: 4711", "Total  19.50"])
-    path = saved(tmp_path, "many.tiff", encoded(page, "TIFF", save_all=True, append_images=[page] * 7))
+    long = saved(tmp_path, "long.tiff", encoded(page, "TIFF", save_all=True, append_images=[page] * 11))
+    short = saved(tmp_path, "short.tiff", encoded(page, "TIFF"))
+    ended: list[str] = []
     most = 0
 
-    def look(done: int, total: int) -> None:
-        nonlocal most
-        most = max(most, len(readers()))
+    async def read(path: Path) -> None:
+        def look(done: int, total: int) -> None:
+            nonlocal most
+            most = max(most, len(readers()))
+            if path is long and done == 1:
+                others.append(asyncio.create_task(read(short)))
 
-    assert len((await read_file(path, "many.tiff", LENIENT, look)).pages) == 8
-    assert most == 2
-    most = 0
-    with sandbox._at_work():  # somebody else's reader: both cores have something to do
-        await read_file(path, "many.tiff", LENIENT, look)
-    assert most == 1
-    # Somebody who comes near the beginning has the second core long before the end.
-    path = saved(tmp_path, "more.tiff", encoded(page, "TIFF", save_all=True, append_images=[page] * 11))
-    at_last = 0
-    with ExitStack() as others:
+        await read_file(path, path.name, LENIENT, look)
+        ended.append(path.name)
 
-        def come(done: int, total: int) -> None:
-            nonlocal at_last
-            if done == 2:
-                others.enter_context(sandbox._at_work())
-            elif done == total - 1:
-                at_last = len(readers())
-
-        await read_file(path, "more.tiff", LENIENT, come)
-    assert at_last == 1
+    others: list[asyncio.Task[None]] = []
+    await read(long)
+    await asyncio.gather(*others)
+    assert ended == ["short.tiff", "long.tiff"]
+    assert most <= sandbox.CORES + 1  # the short document's own text is looked for at once
 
 
 @pytest.mark.parametrize(
@@ -391,9 +378,8 @@ async def test_pages_of_one_document_are_shared_by_the_cores_that_nobody_else_ne
 )
 async def test_a_reader_that_dies_is_an_unreadable_file(tmp_path: Path, number: signal.Signals, reason: str) -> None:
     def die(done: int, total: int) -> None:
-        # With the first page of text found by OCR. A reader that looks for a file's own text may have said all that it
-        # has to say before a signal comes, and then nothing is lost with it.
-        if done == 1:
+        # Only one that reads a page by OCR: it has not answered.
+        if done >= 1:
             for child in readers():
                 child.send_signal(number)
 
@@ -431,12 +417,12 @@ async def test_the_reader_of_root_has_a_user_of_its_own(tmp_path: Path) -> None:
         {"height": 0},
         {"text": "other words"},
         {"engine": "forged"},
-        {"text": "a\0", "words": [["a\0", 0, 0, 1, 1]]},
-        {"text": "\ud800", "words": [["\ud800", 0, 0, 1, 1]]},
-        {"words": [["a", 0, 0, 2, 1]]},
-        {"words": [["a", 0.5, 0, 0.4, 1]]},
-        {"words": [["a", float("nan"), 0, 1, 1]]},
-        {"words": [["a", 0, 0, 1, "1"]]},
+        {"text": "a\0", "words": [["a\0", 0, 0, 1, 1, None]]},
+        {"text": "\ud800", "words": [["\ud800", 0, 0, 1, 1, None]]},
+        {"words": [["a", 0, 0, 2, 1, None]]},
+        {"words": [["a", 0.5, 0, 0.4, 1, None]]},
+        {"words": [["a", float("nan"), 0, 1, 1, None]]},
+        {"words": [["a", 0, 0, 1, "1", None]]},
         {"words": [["a", 0, 0, 1, 1, 7]]},
         {"words": [["a", 0, 0]]},
         {"hidden_words": -1},
@@ -467,11 +453,15 @@ async def test_the_reader_of_root_has_a_user_of_its_own(tmp_path: Path) -> None:
 )
 def test_a_page_that_a_hijacked_reader_could_send_is_refused(packed: dict[str, object]) -> None:
     honest: dict[str, object] = {
-        "number": 1, "width": 10, "height": 10, "text": "a", "words": [["a", 0, 0, 1, 1]], "engine": "pdf"
+        "number": 1, "width": 10, "height": 10, "text": "a", "words": [["a", 0, 0, 1, 1, None]], "engine": "pdf"
     }  # fmt: skip
-    assert _checked_page(honest, 1).text == "a"
-    hiding = _checked_page(honest | {"hidden_words": 3, "hidden_excerpt": "a" * 200}, 1)
+
+    def parsed(page: dict[str, object]) -> Page:
+        return parse_page(json.dumps(page).encode(), 1)
+
+    assert parsed(honest).text == "a"
+    hiding = parsed(honest | {"hidden_words": 3, "hidden_excerpt": "a" * 200})
     assert (hiding.hidden_words, len(hiding.hidden_excerpt)) == (3, 200)
-    assert _checked_page(honest | {"warnings": [WARNING] * 10}, 1).warnings[0].count == 2
-    with pytest.raises((ValueError, TypeError)):
-        _checked_page(honest | packed, 1)
+    assert parsed(honest | {"warnings": [WARNING] * 10}).warnings[0].count == 2
+    with pytest.raises(ValueError):
+        parsed(honest | packed)

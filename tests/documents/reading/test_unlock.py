@@ -7,7 +7,7 @@ from made_files import archive
 
 from fieldmark.documents.reading.jobs import UnlockJob
 from fieldmark.documents.reading.pages import Limits
-from fieldmark.documents.reading.sandbox import _checked_unlocked, read_file, unlock_file
+from fieldmark.documents.reading.sandbox import read_file, unlock_file
 from fieldmark.errors import OverLimit, PasswordProtected, Unsupported
 from locked_files import NEW_PDF, OLD_PDF, PASSWORD, TEXT, workbook
 
@@ -45,14 +45,6 @@ async def test_what_is_larger_without_its_password_than_a_document_may_be_is_ref
     with pytest.raises(OverLimit):
         await unlock_file(path, PASSWORD, Limits(max_bytes=len(OLD_PDF) // 2), copy)
     assert not copy.exists()
-
-
-def test_a_reader_that_was_taken_over_hands_over_no_larger_copy(tmp_path) -> None:
-    limits = Limits(max_bytes=100)
-    assert _checked_unlocked(100, limits, tmp_path / "copy").byte_size == 100
-    for lie in (101, 0, -1, True, "1", None):
-        with pytest.raises(OverLimit):
-            _checked_unlocked(lie, limits, tmp_path / "copy")
 
 
 def test_the_password_is_in_no_text_of_the_job() -> None:

@@ -1,15 +1,6 @@
 """What a reader does: it parses an untrusted file. Standard input is the file, standard output the channel.
 
-The job is the first line of the channel, as JSON. The answers are JSON lines:
-
-- first `{"pages": n, "media_type"}`;
-- for reading, `{"page": {…}}` for each page, `{"enclosed": name, "size"}` and that many bytes for each file inside it,
-  `{"left_out": [warnings of those that are not handed over]}`, then `{"done": true, "scans": [numbers of the pages left
-  to OCR]}`;
-- for OCR, `{"page": {…}}` for each number that comes as a line; an empty line asks for `{"done": true, "scans": []}`;
-- for drawing, `{"png": size}` and that many bytes for each page asked for, then `{"done": true}`;
-- for unlocking, `{"unlocked": size}` and that many bytes if the file has a password, then `{"done": true}`;
-- at any time, as the last, `{"error": sentence, "code", "detail"?: what a developer wants to know}`.
+The job is the first line of the channel, as JSON. The answer (`answers.py`) is written once it is whole.
 
 All that any job needs was loaded before this process was forked. It is locked down before it looks at the file.
 """
@@ -21,25 +12,39 @@ import json
 import math
 import os
 import pkgutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, BinaryIO
+from typing import Any, NamedTuple
 
-from fieldmark.documents.reading import sniff
-from fieldmark.documents.reading.enclosed import Container
-from fieldmark.documents.reading.jobs import DrawJob, Job, ReadJob, UnlockJob, job_from_json
+from PIL import Image
+
+from fieldmark.documents.reading import sniff, text
+from fieldmark.documents.reading.answers import MAX_SENTENCE, Answer, Failure, Reading
+from fieldmark.documents.reading.docx import docx_parts
+from fieldmark.documents.reading.drawing import draw_text_page, image_png, part_of, png
+from fieldmark.documents.reading.einvoice import einvoice_parts
+from fieldmark.documents.reading.enclosed import Container, Unpacking
+from fieldmark.documents.reading.image import Images
+from fieldmark.documents.reading.jobs import DrawJob, Job, OcrJob, ReadJob, UnlockJob, job_from_json
+from fieldmark.documents.reading.mail import read_mail
+from fieldmark.documents.reading.markup import html_parts
+from fieldmark.documents.reading.opendocument import opendocument_parts
+from fieldmark.documents.reading.outlook import read_msg
 from fieldmark.documents.reading.pages import MIB, Limits, Page
+from fieldmark.documents.reading.pagination import Part, paginate
+from fieldmark.documents.reading.pdf import Pdf
+from fieldmark.documents.reading.pdf_attachments import Attachments
 from fieldmark.documents.reading.sandbox_lockdown import limit_cpu, lock_down
+from fieldmark.documents.reading.unlock import unlocked
+from fieldmark.documents.reading.xlsx import xlsx_parts
+from fieldmark.documents.reading.zip_archive import read_zip
 from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode
 from fieldmark.errors import Damaged, FieldmarkError, NotFound, OverLimit
 
 # onnxruntime and the models map 1.4 GiB of address space, of which 600 MiB are used.
 OCR_MEMORY_BYTES = 1536 * MIB
 
-Send = Callable[[dict[str, Any]], None]
-SendBytes = Callable[[dict[str, Any], bytes], None]
-Begin = Callable[[int], None]
-_NAMES = {
+_LABELS = {
     sniff.PDF: "PDF",
     sniff.PNG: "PNG image",
     sniff.JPEG: "JPEG image",
@@ -47,20 +52,38 @@ _NAMES = {
     sniff.WEBP: "WebP image",
     sniff.BMP: "bitmap",
     sniff.GIF: "GIF image",
-    sniff.DOCX: "Word document",
-    sniff.XLSX: "Excel workbook",
-    sniff.HTML: "HTML file",
-    sniff.EML: "email",
-    sniff.CSV: "CSV file",
-    sniff.TXT: "text file",
-    sniff.EINVOICE: "XML invoice",
-    sniff.ZIP: "ZIP archive",
-    sniff.ODT: "OpenDocument text",
-    sniff.ODS: "OpenDocument workbook",
-    sniff.ODP: "OpenDocument presentation",
-    sniff.MSG: "Outlook message",
 }
 
+
+_Content = Container | Sequence[Sequence[str]]
+
+
+class _Format(NamedTuple):
+    """A format without pages of its own: its name, the engine that its pages name, and the function that reads it."""
+
+    label: str
+    engine: str
+    read: Callable[[bytes, Limits], _Content]
+
+
+def _without_limits(read: Callable[[bytes], _Content]) -> Callable[[bytes, Limits], _Content]:
+    return lambda data, limits: read(data)
+
+
+_FORMATS = {
+    sniff.DOCX: _Format("Word document", "docx", docx_parts),
+    sniff.XLSX: _Format("Excel workbook", "xlsx", xlsx_parts),
+    sniff.HTML: _Format("HTML file", "html", _without_limits(html_parts)),
+    sniff.EML: _Format("email", "email", _without_limits(read_mail)),
+    sniff.MSG: _Format("Outlook message", "email", _without_limits(read_msg)),
+    sniff.ZIP: _Format("ZIP archive", "zip", _without_limits(read_zip)),
+    sniff.CSV: _Format("CSV file", "csv", _without_limits(text.csv_parts)),
+    sniff.TXT: _Format("text file", "text", _without_limits(text.plain_parts)),
+    sniff.EINVOICE: _Format("XML invoice", "xml", _without_limits(einvoice_parts)),
+    sniff.ODT: _Format("OpenDocument text", "odf", opendocument_parts),
+    sniff.ODS: _Format("OpenDocument workbook", "odf", opendocument_parts),
+    sniff.ODP: _Format("OpenDocument presentation", "odf", opendocument_parts),
+}
 
 _loaded: list[Any] = []  # the OCR engine, where there is one
 
@@ -69,17 +92,11 @@ def load(*, ocr: bool) -> None:
     """Import and load all that readers need, with `ocr` the models too: nothing can be after lockdown."""
     import encodings
 
-    from PIL import Image
-
     Image.init()
     # A web page or a mail may name any encoding.
     for module in pkgutil.iter_modules(encodings.__path__):
         if module.name not in ("mbcs", "oem"):  # Windows only
             importlib.import_module(f"encodings.{module.name}")
-    folder = importlib.import_module("fieldmark.documents.reading")
-    for module in pkgutil.iter_modules(folder.__path__):
-        if module.name not in ("sandbox", "ocr"):
-            importlib.import_module(f"{folder.__name__}.{module.name}")
     if ocr:
         from fieldmark.documents.reading.ocr import Ocr
 
@@ -87,287 +104,188 @@ def load(*, ocr: bool) -> None:
 
 
 def main(parent: int) -> None:
-    """Do the job, as a process that `parent` has forked. The last line says how it ended."""
-    channel = os.fdopen(1, "rb", closefd=False)
-    out = os.fdopen(1, "wb", closefd=False)
-    given: dict[str, Any] = json.loads(channel.readline())
+    """Do the job and answer, as a process that `parent` has forked."""
+    with os.fdopen(1, "rb", closefd=False) as channel:
+        given: dict[str, Any] = json.loads(channel.readline())
     kind = ""
-
-    def send(message: dict[str, Any]) -> None:
-        out.write(json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n")
-        out.flush()
-
     try:
         limits = Limits(**given["limits"])
         job = job_from_json(given)
-        by_ocr = isinstance(job, ReadJob) and job.scans is not None
+        by_ocr = isinstance(job, OcrJob)
         memory = limits.memory_bytes + (OCR_MEMORY_BYTES if by_ocr else 0)
-        lock_down(memory, math.ceil(limits.cpu_seconds(limits.max_pages, by_ocr=by_ocr)), parent, given["user"])
+        lock_down(memory, math.ceil(limits.job_seconds(by_ocr=by_ocr)), parent, given["user"])
         with os.fdopen(0, "rb") as file:
             data = file.read(limits.max_bytes + 1)
         kind = _kind(job, data)
-
-        def begin(page_count: int) -> None:
-            limit_cpu(math.ceil(limits.cpu_seconds(page_count)))
-            send({"pages": page_count, "media_type": kind})
-
-        def send_bytes(message: dict[str, Any], content: bytes) -> None:
-            send(message)
-            out.write(content)
-            out.flush()
-
-        match job:
-            case DrawJob():
-                _draw(job, data, kind, limits, begin, send, send_bytes)
-            case UnlockJob():
-                _unlock(job.password, data, limits, send, send_bytes)
-            case ReadJob(scans=None):
-                _read(data, kind, job.is_too_deep, limits, begin, send, send_bytes)
-            case ReadJob():
-                _recognise(job.scans or (), data, kind, limits, send, channel)
+        answer, contents = _do(job, data, kind, limits)
     except FieldmarkError as error:
-        send({"error": str(error), "code": error.code})
+        answer, contents = _failed(error.code, str(error))
     except MemoryError:
-        send({"error": "The file needs more memory to be read than a document may.", "code": OverLimit.code})
+        answer, contents = _failed(OverLimit.code, "The file needs more memory to be read than a document may.")
     except RecursionError:
-        name = _NAMES.get(kind, "file")
-        send({"error": f"The {name} is nested too deeply to be read.", "code": OverLimit.code})
+        answer, contents = _failed(OverLimit.code, f"The {_label(kind)} is nested too deeply to be read.")
     except Exception as error:  # noqa: BLE001 — a parser may fail in any way; the file is the reason all the same
-        name = _NAMES.get(kind, "file")
-        detail = f"{type(error).__name__}: {error}"[:500]
-        sentence = f"The {name} is damaged or cut off: its content cannot be read."
-        send({"error": sentence, "code": Damaged.code, "detail": detail})
+        sentence = f"The {_label(kind)} is damaged or cut off: its content cannot be read."
+        answer, contents = _failed(Damaged.code, sentence, f"{type(error).__name__}: {error}")
+    with os.fdopen(1, "wb", closefd=False) as out:
+        out.write(answer.model_dump_json().encode("utf-8", "replace") + b"\n")
+        out.writelines(contents)
+
+
+_Answer = tuple[Answer, Sequence[bytes]]
+
+
+def _failed(code: str, sentence: str, detail: str = "") -> _Answer:
+    said, more = (text.encode("utf-8", "replace").decode()[:MAX_SENTENCE] for text in (sentence, detail))
+    return Answer(failure=Failure(code=code, sentence=said, detail=more)), []
+
+
+def _label(kind: str) -> str:
+    return _FORMATS[kind].label if kind in _FORMATS else _LABELS.get(kind, "file")
 
 
 def _kind(job: Job, data: bytes) -> str:
     """The media type, as far as it is known before the file is unlocked."""
-    if isinstance(job, UnlockJob):
-        return ""
-    if isinstance(job, DrawJob):
-        return job.media_type
-    return job.media_type or sniff.media_type(data, job.filename)
+    match job:
+        case ReadJob():
+            return sniff.media_type(data, job.filename)
+        case OcrJob() | DrawJob():
+            return job.media_type
+        case UnlockJob():
+            return ""
 
 
-def _unlock(password: str, data: bytes, limits: Limits, send: Send, send_bytes: SendBytes) -> None:
-    from fieldmark.documents.reading.unlock import unlocked
+def _do(job: Job, data: bytes, kind: str, limits: Limits) -> _Answer:
+    reading: Reading | None = None
+    match job:
+        case ReadJob():
+            reading, contents = _read(data, kind, job.is_too_deep, limits)
+        case OcrJob():
+            contents = [_page_json(_recognise(data, kind, job.number, limits))]
+        case DrawJob():
+            contents = _draw(job, data, kind, limits)
+        case UnlockJob():
+            copy = unlocked(data, job.password, limits)
+            contents = [] if copy is None else [copy]
+    return Answer(reading=reading, sizes=[len(content) for content in contents]), contents
 
-    copy = unlocked(data, password, limits)
-    if copy is not None:
-        send_bytes({"unlocked": len(copy)}, copy)
-    send({"done": True})
+
+def _page_json(page: Page) -> bytes:
+    return json.dumps(page.to_json(), ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
-def _read(
-    data: bytes, kind: str, is_too_deep: bool, limits: Limits, begin: Begin, send: Send, send_bytes: SendBytes
-) -> None:
-    """The pages with text of their own. The others are left to OCR."""
+def _limit_cpu_to(page_count: int, limits: Limits) -> None:
+    limit_cpu(math.ceil(limits.cpu_seconds(page_count)))
+
+
+def _read(data: bytes, kind: str, is_too_deep: bool, limits: Limits) -> tuple[Reading, list[bytes]]:
+    """The pages with text of their own, then the files inside the file. The other pages are left to OCR."""
     if kind == sniff.PDF:
-        _read_layers(data, limits, begin, send)
-        return
+        return _read_layers(data, limits)
     if kind in sniff.IMAGES:
-        from fieldmark.documents.reading.image import Images
-
         count = Images(data, kind, limits).page_count
-        begin(count)
-        send({"done": True, "scans": list(range(1, count + 1))})
-        return
-    if kind in sniff.CONTAINERS:
-        _read_container(data, kind, is_too_deep, limits, begin, send, send_bytes)
-        return
-    pages = _prepare_pagination(kind, limits)(data)
-    begin(len(pages))
-    for page in pages:
-        send({"page": page.to_json()})
-    send({"done": True, "scans": []})
-
-
-def _read_container(
-    data: bytes, kind: str, is_too_deep: bool, limits: Limits, begin: Begin, send: Send, send_bytes: SendBytes
-) -> None:
-    """The file's own text, then the files inside it."""
-    from fieldmark.documents.reading.enclosed import Unpacking
-    from fieldmark.documents.reading.pagination import paginate
-
-    open_container, engine = _opening(kind)
-    container = open_container(data)
-    pages = paginate(container.parts, engine, limits)
-    begin(len(pages))
-    for page in pages:
-        send({"page": page.to_json()})
+        return Reading(media_type=kind, page_count=count, scans=list(range(1, count + 1))), []
+    container = _open(data, kind, limits)
+    pages = [_page_json(page) for page in _paginate(container, kind, limits)]
     unpacking = Unpacking(limits, is_too_deep)
-    for name, content in unpacking.files(container.enclosed):
-        send_bytes({"enclosed": name, "size": len(content)}, content)
-    send({"left_out": [warning.to_json() for warning in unpacking.warnings]})
-    send({"done": True, "scans": []})
+    files = list(unpacking.files(container.enclosed))
+    reading = {
+        "media_type": kind,
+        "page_count": len(pages),
+        "file_names": [name for name, _ in files],
+        "left_out": [{**warning.to_json(), "code": warning.code} for warning in unpacking.warnings],
+    }
+    return Reading.model_validate(reading), [*pages, *(content for _, content in files)]
 
 
-def _opening(kind: str) -> tuple[Callable[[bytes], Container], str]:
-    """The function that opens a file with files inside, and what its pages are said to be read by."""
-    if kind == sniff.ZIP:
-        from fieldmark.documents.reading.zip_archive import read_zip
-
-        return read_zip, "zip"
-    if kind == sniff.MSG:
-        from fieldmark.documents.reading.outlook import read_msg
-
-        return read_msg, "email"
-    from fieldmark.documents.reading.mail import read_mail
-
-    return read_mail, "email"
+def _open(data: bytes, kind: str, limits: Limits) -> Container:
+    found = _FORMATS[kind].read(data, limits)
+    return found if isinstance(found, Container) else Container([_as_part(part) for part in found])
 
 
-def _read_layers(data: bytes, limits: Limits, begin: Begin, send: Send) -> None:
+def _as_part(part: Sequence[str]) -> Part:
+    return part if isinstance(part, Part) else Part(part)
+
+
+def _paginate(container: Container, kind: str, limits: Limits) -> list[Page]:
+    pages = paginate(container.parts, _FORMATS[kind].engine, limits)
+    _limit_cpu_to(len(pages), limits)
+    return pages
+
+
+def _read_layers(data: bytes, limits: Limits) -> tuple[Reading, list[bytes]]:
     """The text layer of every page of a PDF. An invoice inside the PDF follows as pages of its own."""
-    from fieldmark.documents.reading.pdf import Pdf
-    from fieldmark.documents.reading.pdf_attachments import Attachments
-
     pdf = Pdf(data, limits)
     attachments = Attachments(pdf, limits)
-    begin(pdf.page_count + len(attachments.pages()))
-    left: list[int] = []
+    invoice = attachments.pages()
+    _limit_cpu_to(pdf.page_count + len(invoice), limits)
+    scans: list[int] = []
+    contents: list[bytes] = []
     for number in range(1, pdf.page_count + 1):
         page = pdf.read_page(number)
         if page is None:
-            left.append(number)
+            scans.append(number)
         else:
-            send({"page": attachments.told_on(page).to_json()})
-    for page in attachments.pages():
-        send({"page": page.to_json()})
-    send({"done": True, "scans": left})
+            contents.append(_page_json(attachments.told_on(page)))
+    contents += map(_page_json, invoice)
+    return Reading(media_type=sniff.PDF, page_count=pdf.page_count + len(invoice), scans=scans), contents
 
 
-def _recognise(scans: Sequence[int], data: bytes, kind: str, limits: Limits, send: Send, channel: BinaryIO) -> None:
-    """Pages by OCR, as their numbers come in: so several readers share those of one document."""
+def _recognise(data: bytes, kind: str, number: int, limits: Limits) -> Page:
+    """One page by OCR."""
+    from fieldmark.documents.reading.ocr import DPI, LONGEST_SIDE
+
     (ocr,) = _loaded
     if kind == sniff.PDF:
-        page_count, read_page = _pdf_scans(data, limits, ocr)
-    else:
-        page_count, read_page = _frames(data, kind, limits, ocr)
-    limit_cpu(math.ceil(limits.cpu_seconds(len(scans), by_ocr=True)))
-    send({"pages": page_count, "media_type": kind})
-    for number in _numbers(channel):
-        send({"page": read_page(number).to_json()})
-    send({"done": True, "scans": []})
-
-
-def _numbers(channel: BinaryIO) -> Iterator[int]:
-    while line := channel.readline().strip():
-        yield int(line)
-
-
-def _pdf_scans(data: bytes, limits: Limits, ocr: Any) -> tuple[int, Callable[[int], Page]]:
-    from PIL import Image
-
-    from fieldmark.documents.reading.ocr import DPI, LONGEST_SIDE
-    from fieldmark.documents.reading.pdf import Pdf
-    from fieldmark.documents.reading.pdf_attachments import Attachments
-
-    pdf = Pdf(data, limits)
-    attachments = Attachments(pdf, limits)
-
-    def read_page(number: int) -> Page:
+        pdf = Pdf(data, limits)
         pixels, width, height = pdf.draw_page(number, DPI, LONGEST_SIDE * LONGEST_SIDE)
-        image = Image.frombytes("RGB", (width, height), pixels, "raw", "RGBX")
-        return pdf.told_of_layer(attachments.told_on(ocr.read_page(number, image, *pdf.size(number))))
-
-    return pdf.page_count + len(attachments.pages()), read_page
-
-
-def _frames(data: bytes, kind: str, limits: Limits, ocr: Any) -> tuple[int, Callable[[int], Page]]:
-    from fieldmark.documents.reading.image import Images
-    from fieldmark.documents.reading.ocr import LONGEST_SIDE
-
+        drawn = Image.frombytes("RGB", (width, height), pixels, "raw", "RGBX")
+        page: Page = ocr.read_page(number, drawn, *pdf.size(number))
+        return pdf.told_of_layer(Attachments(pdf, limits).told_on(page) if number == 1 else page)
     images = Images(data, kind, limits)
-
-    def read_page(number: int) -> Page:
-        image, width, height = images.frame(number, LONGEST_SIDE)
-        page: Page = ocr.read_page(number, image, width, height)
-        if images.is_animated:
-            page = replace(page, warnings=(*page.warnings, ReadingWarning(WarningCode.FRAMES_NOT_READ, number)))
-        return page
-
-    return images.page_count, read_page
+    frame, width, height = images.frame(number, LONGEST_SIDE)
+    page = ocr.read_page(number, frame, width, height)
+    if images.is_animated:
+        page = replace(page, warnings=(*page.warnings, ReadingWarning(WarningCode.FRAMES_NOT_READ, number)))
+    return page
 
 
-def _prepare_pagination(kind: str, limits: Limits) -> Callable[[bytes], list[Page]]:
-    """The function that makes the pages of a format without pages of its own."""
-    from fieldmark.documents.reading.pagination import paginate
-
-    if kind == sniff.DOCX:
-        from fieldmark.documents.reading.docx import docx_parts
-
-        return lambda data: paginate(docx_parts(data, limits), "docx", limits)
-    if kind == sniff.XLSX:
-        from fieldmark.documents.reading.xlsx import xlsx_parts
-
-        return lambda data: paginate(xlsx_parts(data, limits), "xlsx", limits)
-    if kind == sniff.HTML:
-        from fieldmark.documents.reading.markup import html_parts
-
-        return lambda data: paginate(html_parts(data), "html", limits)
-    if kind in sniff.OPENDOCUMENTS:
-        from fieldmark.documents.reading.opendocument import opendocument_parts
-
-        return lambda data: paginate(opendocument_parts(data, limits), "odf", limits)
-    if kind in sniff.CONTAINERS:
-        open_container, engine = _opening(kind)
-        return lambda data: paginate(open_container(data).parts, engine, limits)
-    if kind == sniff.EINVOICE:
-        from fieldmark.documents.reading.einvoice import einvoice_parts
-
-        return lambda data: paginate(einvoice_parts(data), "xml", limits)
-
-    from fieldmark.documents.reading import text
-
-    if kind == sniff.CSV:
-        return lambda data: paginate(text.csv_parts(data), "csv", limits)
-    return lambda data: paginate(text.plain_parts(data), "text", limits)
-
-
-def _draw(
-    job: DrawJob,
-    data: bytes,
-    kind: str,
-    limits: Limits,
-    begin: Begin,
-    send: Send,
-    send_bytes: SendBytes,
-) -> None:
-    from fieldmark.documents.reading.drawing import draw_text_page, image_png, part_of, png
-    from fieldmark.documents.reading.image import Images
-    from fieldmark.documents.reading.pdf import Pdf
-    from fieldmark.documents.reading.pdf_attachments import Attachments
-
+def _draw(job: DrawJob, data: bytes, kind: str, limits: Limits) -> list[bytes]:
+    """PNGs of the pages, up to the first that does not fit."""
     dpi, max_pixels = job.dpi, job.longest_side * job.longest_side
-
-    def check(page_count: int) -> None:
-        begin(page_count)
-        for number in job.numbers:
-            if not 1 <= number <= page_count:
-                raise NotFound(f"The document has no page {number}; it has {page_count}.")
-
-    def send_png(image: bytes) -> None:
-        send_bytes({"png": len(image)}, image)
-
+    pages: list[Page] = []
     if kind in sniff.IMAGES:
         images = Images(data, kind, limits)
-        check(images.page_count)
-        for number in job.numbers:
-            frame = images.frame(number, job.longest_side)[0]
-            send_png(image_png(part_of(frame, job.box, job.width)))
-    elif kind == sniff.PDF:
-        pdf = Pdf(data, limits)
-        pages = Attachments(pdf, limits).pages()
-        check(pdf.page_count + len(pages))
-        for number in job.numbers:
-            sheet, at = pdf, number
-            if number > pdf.page_count:
-                sheet, at = Pdf(draw_text_page(pages[number - pdf.page_count - 1]), limits), 1
-            send_png(png(*sheet.draw_page(at, dpi, max_pixels, job.box, job.width)))
+        own = images.page_count
+
+        def draw(number: int) -> bytes:
+            return image_png(part_of(images.frame(number, job.longest_side)[0], job.box, job.width))
     else:
-        pages = _prepare_pagination(kind, limits)(data)
-        check(len(pages))
-        for number in job.numbers:
-            sheet = Pdf(draw_text_page(pages[number - 1]), limits)
-            send_png(png(*sheet.draw_page(1, dpi, max_pixels, job.box, job.width)))
-    send({"done": True})
+        pdf: Pdf | None = None
+        if kind == sniff.PDF:
+            pdf = Pdf(data, limits)
+            pages = Attachments(pdf, limits).pages()
+        else:
+            pages = _paginate(_open(data, kind, limits), kind, limits)
+        own = pdf.page_count if pdf else 0
+
+        def draw(number: int) -> bytes:
+            if pdf is not None and number <= own:
+                return png(*pdf.draw_page(number, dpi, max_pixels, job.box, job.width))
+            sheet = Pdf(draw_text_page(pages[number - own - 1]), limits)
+            return png(*sheet.draw_page(1, dpi, max_pixels, job.box, job.width))
+
+    page_count = own + len(pages)
+    _limit_cpu_to(page_count, limits)
+    for number in job.numbers:
+        if not 1 <= number <= page_count:
+            raise NotFound(f"The document has no page {number}; it has {page_count}.")
+    drawn: list[bytes] = []
+    room = job.max_bytes
+    for number in job.numbers:
+        picture = draw(number)
+        room -= len(picture)
+        if room < 0:
+            break
+        drawn.append(picture)
+    return drawn

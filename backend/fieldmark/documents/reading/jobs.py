@@ -13,20 +13,26 @@ WHOLE_PAGE: Final = (0.0, 0.0, 1.0, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class ReadJob:
-    """Read a document. If `scans` is given, recognise the text of those pages only, one by one as it is told to.
+    """Read the text that a document has itself, and find the pages that need OCR.
 
-    `media_type` is None until the document's content has shown it. `is_too_deep` says that no file inside it is taken.
+    `is_too_deep` says that no file inside the document is unpacked.
     """
 
     filename: str
-    media_type: str | None = None
-    scans: Sequence[int] | None = None
     is_too_deep: bool = True
 
 
 @dataclass(frozen=True, slots=True)
+class OcrJob:
+    """Read one page of a document by OCR."""
+
+    media_type: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class DrawJob:
-    """Draw pages of a document as PNGs. `longest_side` is in pixels.
+    """Draw pages of a document as PNGs: as many as fit into `max_bytes`. `longest_side` is in pixels.
 
     `box` is the part of each page that is drawn (x0, y0, x1, y1 from 0 to 1 of the page). `width` is how many pixels it
     is to have, instead of so many as `dpi` gives.
@@ -36,6 +42,7 @@ class DrawJob:
     numbers: Sequence[int]
     dpi: float
     longest_side: int
+    max_bytes: int
     box: Sequence[float] = WHOLE_PAGE
     width: int | None = None
 
@@ -47,8 +54,8 @@ class UnlockJob:
     password: str = field(repr=False)
 
 
-Job = ReadJob | DrawJob | UnlockJob
-_KINDS: dict[str, type[Job]] = {"read": ReadJob, "draw": DrawJob, "unlock": UnlockJob}
+Job = ReadJob | OcrJob | DrawJob | UnlockJob
+_KINDS: dict[str, type[Job]] = {"read": ReadJob, "ocr": OcrJob, "draw": DrawJob, "unlock": UnlockJob}
 
 
 def job_to_json(job: Job, limits: Limits, user: int | None) -> dict[str, Any]:

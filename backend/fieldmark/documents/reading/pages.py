@@ -72,13 +72,8 @@ class Page:
         return replace(self, hidden_words=self.hidden_words + len(hidden), hidden_excerpt=excerpt)
 
     def to_json(self) -> dict[str, Any]:
-        """The page as compact JSON. A word is `[text, x0, y0, x1, y1]`; for OCR its confidence comes sixth."""
-        words: list[list[Any]] = []
-        for word in self.words:
-            item: list[Any] = [word.text, word.x0, word.y0, word.x1, word.y1]
-            if word.confidence is not None:
-                item.append(word.confidence)
-            words.append(item)
+        """The page as compact JSON. A word is `[text, x0, y0, x1, y1, confidence]`."""
+        words = [[word.text, word.x0, word.y0, word.x1, word.y1, word.confidence] for word in self.words]
         return {
             "number": self.number,
             "width": self.width,
@@ -90,14 +85,6 @@ class Page:
             "hidden_excerpt": self.hidden_excerpt,
             "warnings": [warning.to_json() for warning in self.warnings],
         }
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Page:
-        """The page that `to_json` made this of. Raises TypeError, LookupError or ValueError for another shape."""
-        words = [Word(*item) for item in value["words"]]
-        warnings = tuple(ReadingWarning.from_json(warning) for warning in value.get("warnings", []))
-        parts: dict[str, Any] = {**value, "words": words, "warnings": warnings}
-        return cls(**parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +134,10 @@ class Limits:
     def cpu_seconds(self, page_count: int, *, by_ocr: bool = False) -> float:
         """The processor time that this many pages may take."""
         return max(0, self.seconds + (self.seconds_per_scan if by_ocr else self.seconds_per_page) * page_count)
+
+    def job_seconds(self, *, by_ocr: bool = False) -> float:
+        """The processor time that one reading process may take: for one page by OCR, or for all pages otherwise."""
+        return self.cpu_seconds(1 if by_ocr else self.max_pages, by_ocr=by_ocr)
 
 
 class PlacedWord(NamedTuple):
