@@ -95,8 +95,8 @@ async def test_a_user_who_leaves_the_organisation_changes_nothing_more_and_the_r
     worked = await desk.work(script(desk, "delete from auth.users where id = %s", desk.scope.user_id), run_id=run_id)
     assert desk.extraction()["extracted_fields"] == {"first": 1}
     # Those who stay see it end.
-    assert (worked.state["status"], worked.state["error_code"]) == ("failed", "abandoned")
-    assert worked.events[-1]["code"] == "abandoned"
+    assert (worked.state["status"], worked.state["error_code"]) == ("cancelled", "cancelled")
+    assert worked.events[-1]["code"] == "cancelled"
 
 
 async def test_a_user_who_only_reads_from_now_on_changes_nothing_more_and_the_run_ends(desk):
@@ -107,11 +107,11 @@ async def test_a_user_who_only_reads_from_now_on_changes_nothing_more_and_the_ru
     demotes = "update public.memberships set role = 'viewer' where user_id = %s"
     worked = await desk.work(script(desk, demotes, desk.scope.user_id))
     assert desk.extraction()["extracted_fields"] == {"first": 1}
-    assert (worked.state["status"], worked.state["error_code"]) == ("failed", "abandoned")
+    assert (worked.state["status"], worked.state["error_code"]) == ("cancelled", "cancelled")
     # Nor does one that still waits begin.
     run_id = await demoted_before(desk)
     worked = await desk.work(Script([[text("Done.")]]), run_id=run_id)
-    assert worked.requests == [] and worked.state["error_code"] == "abandoned"
+    assert worked.requests == [] and worked.state["error_code"] == "cancelled"
 
 
 async def demoted_before(desk) -> UUID:
@@ -126,7 +126,7 @@ async def test_a_user_who_has_left_before_gets_no_run_at_all(desk):
     run_id = await desk.run()
     desk.sql("delete from auth.users where id = %s", desk.scope.user_id)
     worked = await desk.work(Script([[text("Done.")]]), run_id=run_id)
-    assert worked.requests == [] and worked.state["error_code"] == "abandoned"
+    assert worked.requests == [] and worked.state["error_code"] == "cancelled"
 
 
 async def test_a_run_that_is_gone_is_nothing_to_do(desk):
