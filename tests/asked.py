@@ -794,7 +794,8 @@ class Model:
         sent = [found for text in texts for found in _SENT.findall(text)]
         message = sent[-1] if sent else ""
         self.answers[message] += 1
-        self.last[message] = body
+        # (The last question is a conversation of its own, and a short one.)
+        self.last[message] = max(self.last.get(message, body), body, key=lambda one: len(items(one, "messages")))
         if message not in self.scripts:
             return answer_offline(body)
         return await self.scripts[message](body)
