@@ -1,17 +1,13 @@
 """Whether questions over receipts and invoices are answered right, and whether each answer's places say what it quotes.
 
-The documents are those of tests/asked.py: PDFs and photographs, read as ever; receipts that are known by their lines
-alone, as texts; and some that are made there: one that cannot be read, one that gives orders, another organisation's.
-Their fields are written by scripted runs, from what a person has read on the pages: what is not on its page does not
-count. Then all questions are asked through the real CLI, of a script that does what a good model does; those that the
-fixed rules know, of the rules; and scripts that cheat are to come to nothing. Every source is opened: the words of the
-page under its boxes must say its quote.
+The documents are those of tests/asked.py: files that are read as ever, receipts known by their lines alone, one that
+cannot be read, one that gives orders, another organisation's. Their fields are written by scripted runs, from what a
+person has read on the pages. Questions are asked through the real CLI, of a script that does what a good model does;
+scripts that cheat must come to nothing. The words under a source's boxes must say its quote.
 
     pip install '.[bench]' && python bench/ask.py [--samples ../shared/samples]
 
-Without the folder of samples only what may be committed is there, and what needs more is not asked.
-
-Ends with 1 if an answer is wrong, a source does not say its quote, or a cheat is not refused.
+Without the samples, what needs them is not asked. Ends with 1 if one of this does not hold.
 """
 
 from __future__ import annotations
