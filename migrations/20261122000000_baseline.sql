@@ -87,8 +87,9 @@ as $$ select case when private.is_agent() then nullif(current_setting('fieldmark
 
 -- Makes a table of tenants safe before anything is granted: row security binds its owner too, and nobody has a right to
 -- it or to its sequences. (Supabase gives every new table and sequence to everybody.) An owner that is neither superuser
--- nor BYPASSRLS gets a policy, because security definer functions act as the owner.
-create function private.protect_table(p_table regclass) returns void
+-- nor BYPASSRLS gets a policy, because security definer functions act as the owner. With `p_members_read` the members of
+-- an organisation, viewers too, read its rows.
+create function private.protect_table(p_table regclass, p_members_read boolean default false) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -108,12 +109,13 @@ begin
       'create policy "definer functions act as the owner" on %s to %I using (true) with check (true)',
       p_table, current_user);
   end if;
+  if p_members_read then
+    execute format('grant select on %s to authenticated', p_table);
+    execute format(
+      'create policy "members read the rows of their organisations" on %s for select to authenticated '
+      'using (org_id in (select private.my_org_ids()))', p_table);
+  end if;
 end $$;
-
-revoke execute on all functions in schema private from public;
-grant execute on function private.is_service() to authenticated, fieldmark_app;
-grant execute on function private.is_agent(), private.this_run(), private.this_call() to authenticated;
-grant execute on function private.new_id() to authenticated;
 
 -- organisations.sql
 
@@ -236,6 +238,14 @@ create function private.person_of(p_user_id uuid) returns uuid
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select coalesce((select created_by from public.api_keys where id = p_user_id), p_user_id) $$;
 
+-- Whether the caller may delete what somebody made in an organisation: members what they or their keys made, owners all.
+create function private.may_delete(p_org_id uuid, p_created_by uuid) returns boolean
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$
+  select p_org_id in (select private.my_owned_org_ids())
+    or (p_org_id in (select private.my_writable_org_ids()) and auth.uid() in (p_created_by, private.person_of(p_created_by)))
+$$;
+
 -- The caller, who must be a person.
 create function private.this_person() returns uuid
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
@@ -320,17 +330,6 @@ begin
   return v_org;
 end $$;
 
-revoke execute on all functions in schema private from public;
-grant execute on function
-  private.my_org_ids(), private.my_writable_org_ids(), private.my_owned_org_ids(), private.enter(uuid),
-  private.role_of(uuid, uuid), private.this_person(), private.check_owner(uuid)
-  to authenticated;
-grant execute on function
-  private.my_org_ids(), private.my_writable_org_ids(), private.my_owned_org_ids(), private.enter(uuid)
-  to fieldmark_app;
-revoke execute on function public.enter(), public.create_organisation(text) from public, anon;
-grant execute on function public.enter(), public.create_organisation(text) to authenticated;
-
 create policy "members see their organisations" on public.organisations
   for select to authenticated using (id in (select private.my_org_ids()));
 create policy "owners change their organisations" on public.organisations
@@ -402,11 +401,6 @@ begin
     raise exception 'There is no such member whom you may remove.' using errcode = 'PT404';
   end if;
 end $$;
-
-revoke execute on all functions in schema private from public;
-grant execute on function private.person_of(uuid) to authenticated;
-revoke execute on function public.remove_member(uuid, uuid) from public, anon;
-grant execute on function public.remove_member(uuid, uuid) to authenticated;
 
 -- api_keys.sql
 
@@ -501,15 +495,6 @@ as $$
   update public.api_keys set last_used_at = now()
   where id = p_key_id and coalesce(last_used_at < now() - interval '1 minute', true)
 $$;
-
-revoke execute on all functions in schema private from public;
-grant execute on function private.use_api_key(bytea), private.note_api_key(uuid) to fieldmark_app;
-revoke execute on function
-  public.create_api_key(uuid, text, text[], timestamptz), public.revoke_api_key(uuid)
-  from public, anon;
-grant execute on function
-  public.create_api_key(uuid, text, text[], timestamptz), public.revoke_api_key(uuid)
-  to authenticated;
 
 -- invitations.sql
 
@@ -650,15 +635,6 @@ as $$
   where m.org_id = p_org_id and m.user_id = p_user_id and p_org_id in (select private.my_org_ids())
 $$;
 
-revoke execute on all functions in schema private from public;
-grant execute on function private.address_of(uuid, uuid) to authenticated;
-revoke execute on function
-  public.invite(uuid, text, text, integer), public.revoke_invitation(uuid), public.accept_invitation(text)
-  from public, anon;
-grant execute on function
-  public.invite(uuid, text, text, integer), public.revoke_invitation(uuid), public.accept_invitation(text)
-  to authenticated;
-
 -- documents.sql
 
 -- Documents: the uploaded file, and its pages with their words.
@@ -721,13 +697,11 @@ create index documents_content_sha256 on public.documents (org_id, content_sha25
   where content_sha256 is not null;
 create unique index documents_parent_document_id on public.documents (parent_document_id, number_in_parent)
   where parent_document_id is not null;
-select private.protect_table('public.documents');
-grant select,
-  insert (
-    id, org_id, filename, storage_path, media_type, byte_size, content_sha256, parent_document_id, number_in_parent,
-    unlocked_path,
-    auto_create)
-  on public.documents to authenticated;
+select private.protect_table('public.documents', p_members_read => true);
+grant insert (
+  id, org_id, filename, storage_path, media_type, byte_size, content_sha256, parent_document_id, number_in_parent,
+  unlocked_path, auto_create
+) on public.documents to authenticated;
 -- Only the service writes what a reading finds. The policies below say so, because column rights cannot.
 grant update (status, error, error_code, warnings, media_type, byte_size, content_sha256, page_count,
   pages_read, pages_to_read)
@@ -750,9 +724,8 @@ create table public.document_pages (
   primary key (document_id, number),
   foreign key (document_id, org_id) references public.documents (id, org_id) on delete cascade
 );
-select private.protect_table('public.document_pages');
-grant select,
-  insert (document_id, org_id, number, width, height, text, words, engine)
+select private.protect_table('public.document_pages', p_members_read => true);
+grant insert (document_id, org_id, number, width, height, text, words, engine)
   on public.document_pages to authenticated;
 
 -- A document's whole text, for front ends. It is derived from the pages, so that the two cannot disagree.
@@ -768,8 +741,6 @@ create view public.ocr_results with (security_invoker = true) as
 revoke all on public.ocr_results from anon, authenticated;
 grant select on public.ocr_results to authenticated;
 
-create policy "members read their documents" on public.documents
-  for select to authenticated using (org_id in (select private.my_org_ids()));
 create policy "members add documents of their own" on public.documents
   for insert to authenticated
   with check (
@@ -781,8 +752,6 @@ create policy "the service records what a reading found" on public.documents
   for update to authenticated
   using (org_id in (select private.my_org_ids()) and (select private.is_service()));
 
-create policy "members read their pages" on public.document_pages
-  for select to authenticated using (org_id in (select private.my_org_ids()));
 create policy "the service writes pages" on public.document_pages
   for insert to authenticated
   with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
@@ -797,9 +766,7 @@ declare
   v_path text;
 begin
   delete from public.documents
-  where id = p_document_id and (
-    org_id in (select private.my_owned_org_ids())
-    or (org_id in (select private.my_writable_org_ids()) and auth.uid() in (created_by, private.person_of(created_by))))
+  where id = p_document_id and private.may_delete(org_id, created_by)
   returning storage_path into v_path;
   if not found then
     raise exception 'There is no such document.' using errcode = 'PT404';
@@ -840,12 +807,6 @@ as $$
   update public.documents set status = 'failed', error = p_error, error_code = 'unreadable'
   where id = p_document_id and status = 'reading'
 $$;
-
-revoke execute on all functions in schema private from public;
-grant execute on function private.scope_of_document(uuid), private.fail_document(uuid, text) to fieldmark_app;
-grant execute on function private.clear_pages(uuid), private.count_enclosed(uuid) to authenticated;
-revoke execute on function public.delete_document(uuid) from public, anon;
-grant execute on function public.delete_document(uuid) to authenticated;
 
 -- files_to_delete.sql
 
@@ -900,10 +861,6 @@ end $$;
 create function private.files_deleted(p_paths text[]) returns void
 language sql security definer set search_path = pg_catalog, pg_temp
 as $$ delete from private.files_to_delete where storage_path = any (p_paths) $$;
-
-revoke execute on all functions in schema private from public;
-grant execute on function
-  private.expect_files(text[]), private.files_to_delete(integer), private.files_deleted(text[]) to fieldmark_app;
 
 -- storage.sql
 
@@ -984,11 +941,7 @@ create table public.schemas (
 create unique index schemas_name on public.schemas (org_id, lower(name)) where deleted_at is null;
 create index schemas_org_id on public.schemas (org_id, created_at desc, id desc);
 create index schemas_run_id on public.schemas (run_id) where run_id is not null;
-select private.protect_table('public.schemas');
-grant select on public.schemas to authenticated;
-
-create policy "members read their schemas" on public.schemas
-  for select to authenticated using (org_id in (select private.my_org_ids()));
+select private.protect_table('public.schemas', p_members_read => true);
 
 create table public.schema_versions (
   -- The `schema_revid`.
@@ -1009,11 +962,7 @@ create table public.schema_versions (
   foreign key (schema_id, org_id) references public.schemas (id, org_id) on delete cascade
 );
 create index schema_versions_org_id on public.schema_versions (org_id);
-select private.protect_table('public.schema_versions');
-grant select on public.schema_versions to authenticated;
-
-create policy "members read the versions of their schemas" on public.schema_versions
-  for select to authenticated using (org_id in (select private.my_org_ids()));
+select private.protect_table('public.schema_versions', p_members_read => true);
 
 -- The latest version of each schema.
 create view public.latest_schemas with (security_invoker = true) as
@@ -1152,23 +1101,6 @@ begin
   return query select * from private.references_to_schema(p_schema_id);
 end $$;
 
--- Whether the caller may delete what somebody has made in an organisation.
-create function private.may_delete(p_org_id uuid, p_created_by uuid) returns boolean
-language sql stable security definer set search_path = pg_catalog, pg_temp
-as $$
-  select p_org_id in (select private.my_owned_org_ids())
-    or (p_org_id in (select private.my_writable_org_ids()) and auth.uid() in (p_created_by, private.person_of(p_created_by)))
-$$;
-
-revoke execute on all functions in schema private from public;
-revoke execute on function
-  public.create_schema(uuid, text, jsonb), public.update_schema(uuid, text, jsonb, uuid), public.delete_schema(uuid)
-  from public, anon;
-grant execute on function
-  public.create_schema(uuid, text, jsonb), public.update_schema(uuid, text, jsonb, uuid), public.delete_schema(uuid)
-  to authenticated;
-grant execute on function private.this_root_run() to authenticated;
-
 -- threads.sql
 
 -- Threads: conversations of a person with an agent, which outlive their runs.
@@ -1249,11 +1181,6 @@ begin
   end if;
 end $$;
 
-revoke execute on all functions in schema private from public;
-revoke execute on function public.delete_thread(uuid) from public, anon;
-grant execute on function
-  public.delete_thread(uuid), private.keep_in_thread(uuid, uuid, jsonb), private.is_name(text) to authenticated;
-
 -- tags.sql
 
 -- Tags: words by which an organisation sorts its documents and prompts.
@@ -1274,11 +1201,7 @@ create table public.tags (
 create unique index tags_name on public.tags (org_id, lower(name)) where deleted_at is null;
 create index tags_org_id on public.tags (org_id, created_at desc, id desc);
 create index tags_run_id on public.tags (run_id) where run_id is not null;
-select private.protect_table('public.tags');
-grant select on public.tags to authenticated;
-
-create policy "members read their tags" on public.tags
-  for select to authenticated using (org_id in (select private.my_org_ids()));
+select private.protect_table('public.tags', p_members_read => true);
 
 create table public.document_tags (
   org_id uuid not null,
@@ -1297,11 +1220,7 @@ create table public.document_tags (
 create index document_tags_tag_id on public.document_tags (tag_id, document_created_at desc, document_id desc);
 create index document_tags_org_id on public.document_tags (org_id);
 create index document_tags_run_id on public.document_tags (run_id) where run_id is not null;
-select private.protect_table('public.document_tags');
-grant select on public.document_tags to authenticated;
-
-create policy "members read the tags of their documents" on public.document_tags
-  for select to authenticated using (org_id in (select private.my_org_ids()));
+select private.protect_table('public.document_tags', p_members_read => true);
 
 -- Adds a tag; answers its id. Its colour is `#` and six digits, 0 to 9 and a to f.
 create function public.create_tag(p_org_id uuid, p_name text, p_colour text default '#808080') returns uuid
@@ -1411,16 +1330,6 @@ begin
   update public.documents set filename = p_filename where id = p_document_id;
 end $$;
 
-revoke execute on all functions in schema private from public;
-revoke execute on function
-  public.create_tag(uuid, text, text), public.update_tag(uuid, text, text), public.delete_tag(uuid),
-  public.tag_document(uuid, uuid[], uuid[]), public.rename_document(uuid, text)
-  from public, anon;
-grant execute on function
-  public.create_tag(uuid, text, text), public.update_tag(uuid, text, text), public.delete_tag(uuid),
-  public.tag_document(uuid, uuid[], uuid[]), public.rename_document(uuid, text)
-  to authenticated;
-
 -- prompts.sql
 
 -- Prompts: what an extraction is asked for, in words, with the schema that it follows. Every version is kept.
@@ -1441,11 +1350,7 @@ create table public.prompts (
 create unique index prompts_name on public.prompts (org_id, lower(name)) where deleted_at is null;
 create index prompts_org_id on public.prompts (org_id, created_at desc, id desc);
 create index prompts_run_id on public.prompts (run_id) where run_id is not null;
-select private.protect_table('public.prompts');
-grant select on public.prompts to authenticated;
-
-create policy "members read their prompts" on public.prompts
-  for select to authenticated using (org_id in (select private.my_org_ids()));
+select private.protect_table('public.prompts', p_members_read => true);
 
 create table public.prompt_versions (
   -- The `prompt_revid`.
@@ -1473,11 +1378,7 @@ create table public.prompt_versions (
 );
 create index prompt_versions_org_id on public.prompt_versions (org_id);
 create index prompt_versions_schema_id on public.prompt_versions (schema_id);
-select private.protect_table('public.prompt_versions');
-grant select on public.prompt_versions to authenticated;
-
-create policy "members read the versions of their prompts" on public.prompt_versions
-  for select to authenticated using (org_id in (select private.my_org_ids()));
+select private.protect_table('public.prompt_versions', p_members_read => true);
 
 -- The latest version of each prompt.
 create view public.latest_prompts with (security_invoker = true) as
@@ -1603,16 +1504,6 @@ begin
   return query select * from private.references_to_prompt(p_prompt_id);
 end $$;
 
-revoke execute on all functions in schema private from public;
-revoke execute on function
-  public.create_prompt(uuid, text, text, uuid, text, uuid[]),
-  public.update_prompt(uuid, text, text, uuid, text, uuid[], uuid), public.delete_prompt(uuid)
-  from public, anon;
-grant execute on function
-  public.create_prompt(uuid, text, text, uuid, text, uuid[]),
-  public.update_prompt(uuid, text, text, uuid, text, uuid[], uuid), public.delete_prompt(uuid)
-  to authenticated;
-
 -- extractions.sql
 
 -- Extractions: the typed fields of a document. What may be written into the table stands in extraction_check.sql.
@@ -1673,12 +1564,10 @@ create index extractions_unsure on public.extractions (org_id, created_at desc, 
 -- What an evaluation reads again.
 create index extractions_corrected on public.extractions (org_id, created_at desc)
   where status = 'completed' and locks <> '{}';
-select private.protect_table('public.extractions');
-grant select, insert (id, org_id, document_id, schema, schema_revid, prompt_revid),
+select private.protect_table('public.extractions', p_members_read => true);
+grant insert (id, org_id, document_id, schema, schema_revid, prompt_revid),
   update (document_type, status, extracted_fields, confidence_scores, evidence, locks) on public.extractions to authenticated;
 
-create policy "members read their extractions" on public.extractions
-  for select to authenticated using (org_id in (select private.my_org_ids()));
 create policy "members begin extractions of their own" on public.extractions
   for insert to authenticated
   with check (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));
@@ -1776,21 +1665,11 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
   delete from public.extractions
-  where id = p_extraction_id and (
-    org_id in (select private.my_owned_org_ids())
-    or (org_id in (select private.my_writable_org_ids()) and auth.uid() in (created_by, private.person_of(created_by))));
+  where id = p_extraction_id and private.may_delete(org_id, created_by);
   if not found then
     raise exception 'There is no such extraction.' using errcode = 'PT404';
   end if;
 end $$;
-
-revoke execute on all functions in schema private from public;
-grant execute on function
-  private.follow_schema(uuid, uuid), private.references_to_schema(uuid), private.references_to_prompt(uuid),
-  private.references_to_tag(uuid)
-  to authenticated;
-revoke execute on function public.delete_extraction(uuid) from public, anon;
-grant execute on function public.delete_extraction(uuid) to authenticated;
 
 -- runs.sql
 
@@ -2012,9 +1891,7 @@ declare
   v_run public.runs;
 begin
   select * into v_run from public.runs as r
-  where id = p_run_id and (
-    org_id in (select private.my_owned_org_ids())
-    or (org_id in (select private.my_writable_org_ids()) and auth.uid() in (created_by, private.person_of(created_by))))
+  where id = p_run_id and private.may_delete(org_id, created_by)
     and (root_thread_id is null or exists (
       select from public.threads as t where t.id = r.root_thread_id and (t.shared or t.created_by = auth.uid())))
   for update;
@@ -2050,12 +1927,6 @@ $$;
 create function private.waiting_runs() returns bigint
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select count(*) from public.runs where status = 'awaiting_approval' $$;
-
-revoke execute on all functions in schema private from public;
-grant execute on function private.fence(uuid, integer), private.is_worked_on(uuid) to authenticated;
-revoke execute on function public.delete_run(uuid) from public, anon;
-grant execute on function public.delete_run(uuid) to authenticated;
-grant execute on function private.scope_of_run(uuid), private.waiting_runs() to fieldmark_app;
 
 -- run_events.sql
 
@@ -2189,10 +2060,6 @@ begin
   end if;
 end $$;
 
-revoke execute on all functions in schema private from public;
-grant execute on function private.append_event(uuid, json, boolean), private.run_and_above(uuid) to authenticated;
-grant execute on function private.fail_run(uuid, text, text), private.tell(text[], text[]) to fieldmark_app;
-
 -- tool_calls.sql
 
 -- Tool calls: the ledger. The permission hook enters a call, the tool's transaction claims it and finishes it.
@@ -2324,13 +2191,6 @@ begin
   end loop;
 end $$;
 
-revoke execute on all functions in schema private from public;
-grant execute on function
-  private.enter_call(uuid, integer, text, uuid, text, jsonb, text, text, text, jsonb, text, bigint),
-  private.claim_call(uuid, integer, text, text, text),
-  private.finish_call(uuid, text, text, boolean, text, jsonb, json)
-  to authenticated;
-
 -- usage.sql
 
 -- Usage: what each of the model's messages cost, and what an organisation may spend.
@@ -2359,14 +2219,12 @@ create table public.usage (
 );
 create index usage_org_id on public.usage (org_id);
 create index usage_root_run_id on public.usage (root_run_id) include (run_id, cost_usd);
-select private.protect_table('public.usage');
-grant select, insert (
+select private.protect_table('public.usage', p_members_read => true);
+grant insert (
   run_id, message_id, org_id, agent, model, input_tokens, output_tokens, cache_write_5m_tokens, cache_write_1h_tokens,
   cache_read_tokens, cost_usd
 ) on public.usage to authenticated;
 
-create policy "members read what their organisations used" on public.usage
-  for select to authenticated using (org_id in (select private.my_org_ids()));
 create policy "the service charges what was used" on public.usage
   for insert to authenticated
   with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
@@ -2406,11 +2264,7 @@ create table public.usage_by_day (
   created_at timestamptz not null default clock_timestamp(),
   primary key (org_id, day, agent, model, slot)
 ) with (fillfactor = 50);
-select private.protect_table('public.usage_by_day');
-grant select on public.usage_by_day to authenticated;
-
-create policy "members read what their organisations used by day" on public.usage_by_day
-  for select to authenticated using (org_id in (select private.my_org_ids()));
+select private.protect_table('public.usage_by_day', p_members_read => true);
 
 -- Security definer: nobody has the right to write the sums, so nobody but this trigger does.
 create function private.add_up_usage() returns trigger
@@ -2445,11 +2299,7 @@ create table public.credit_limits (
   created_by uuid default auth.uid(),
   created_at timestamptz not null default clock_timestamp()
 );
-select private.protect_table('public.credit_limits');
-grant select on public.credit_limits to authenticated;
-
-create policy "members read their organisations' limits" on public.credit_limits
-  for select to authenticated using (org_id in (select private.my_org_ids()));
+select private.protect_table('public.credit_limits', p_members_read => true);
 
 -- What a run has cost together with all runs below it: null where one of their messages has no price. What a part had
 -- used that is deleted counts for the root. (For a root, which most are, the tree is not looked at.)
@@ -2477,10 +2327,6 @@ as $$
   select coalesce(sum(cost_usd), 0) from public.usage_by_day
   where org_id = p_org_id and day >= date_trunc('month', now() at time zone 'utc')::date
 $$;
-
-revoke execute on all functions in schema private from public;
-grant execute on function private.cost_of_run(uuid), private.spent_this_month(uuid)
-  to authenticated;
 
 -- credit.sql
 
@@ -2655,14 +2501,6 @@ create constraint trigger make_room_when_deleted after delete on public.runs
 create constraint trigger make_room_when_limits_change after update or delete on public.credit_limits
   deferrable initially deferred for each row
   execute function private.make_room();
-
-revoke execute on all functions in schema private from public;
-grant execute on function
-  private.lock_credit(uuid), private.at_work(uuid, uuid), private.is_blocked(public.runs),
-  private.runs_ahead(public.runs), private.waits_behind(public.runs),
-  private.is_budget_spent(public.runs), private.is_credit_spent(uuid), private.find_room(uuid, boolean),
-  private.charge(uuid, uuid, text, text, text, bigint, bigint, bigint, bigint, bigint, numeric)
-  to authenticated;
 
 -- decisions.sql
 
@@ -2884,16 +2722,6 @@ begin
   end if;
 end $$;
 
-revoke execute on all functions in schema private from public;
-grant execute on function
-  private.await_approval(uuid, integer, text, boolean, json), private.show_again(uuid, text, jsonb, text, bigint, json),
-  private.is_left_behind(public.runs), private.why_not_decide(public.runs),
-  private.why_not_decide_of(uuid, uuid), private.decided_by_others(uuid),
-  private.begin_decision(uuid, text, text, boolean, text, jsonb, text), private.admit_further(uuid, text[]),
-  private.resume_run(uuid),
-  private.detach_run(uuid, integer), private.disown_run(uuid)
-  to authenticated;
-
 -- child_runs.sql
 
 -- Child runs: a call starts runs and waits for them, without a worker. Cancelling a run cancels what is part of it.
@@ -3039,11 +2867,6 @@ begin
   end loop;
 end $$;
 
-revoke execute on all functions in schema private from public;
-grant execute on function
-  private.has_open_children(uuid, text), private.await_runs(uuid, text), private.tree_of_run(uuid), private.cancel_run(uuid, text)
-  to authenticated;
-
 -- run_watchers.sql
 
 -- Run watchers: which processes want to be told a run's words as the model says them, past the rows that are kept.
@@ -3150,11 +2973,6 @@ begin
   end loop;
 end $$;
 
-revoke execute on all functions in schema private from public;
-grant execute on function
-  private.clear_watchers(), private.watch_run(uuid, text), private.watched_until(uuid),
-  private.tell_watchers(uuid, integer, text[]) to authenticated;
-
 -- agent_sessions.sql
 
 -- Agent sessions: the conversations, so that a run or a thread can be taken up again on any machine.
@@ -3234,9 +3052,6 @@ end $$;
 create trigger forget_thread before delete on public.threads
   for each row execute function private.forget_thread();
 
-revoke execute on all functions in schema private from public;
-grant execute on function private.forget_session(uuid, text, text, text) to authenticated;
-
 -- queue.sql
 
 -- The queue: triggers put jobs there, in the transaction that makes the work.
@@ -3263,11 +3078,7 @@ create table public.queue_limits (
   created_by uuid default auth.uid(),
   created_at timestamptz not null default clock_timestamp()
 );
-select private.protect_table('public.queue_limits');
-grant select on public.queue_limits to authenticated;
-
-create policy "members read their organisations' limits" on public.queue_limits
-  for select to authenticated using (org_id in (select private.my_org_ids()));
+select private.protect_table('public.queue_limits', p_members_read => true);
 
 -- How many runs or documents of an organisation may wait.
 create function private.max_waiting(p_org_id uuid, p_table text) returns integer
@@ -3518,10 +3329,6 @@ create trigger enqueue_released after update of held_at on public.runs
   for each row when (old.held_at is not null and new.held_at is null and old.status = 'queued' and new.status = 'queued')
   execute function private.enqueue_again();
 
-revoke execute on all functions in schema private from public;
-grant execute on function private.claim_job(text, bigint, integer) to fieldmark_app;
-grant execute on function private.read_unlocked(uuid, text), private.record_reading(uuid, integer, integer) to authenticated;
-
 -- json.sql
 
 -- Paths in JSON: their names, what stands at them, and how two documents differ. Pure functions.
@@ -3537,40 +3344,10 @@ return
     else p_parent || '[' || to_jsonb(p_key)::text || ']'
   end;
 
--- Every node below the root of a document. What lies beyond the bounds of private.check_json is not followed further:
--- there a long key would be repeated for each of its children.
-create function private.nodes(p_doc jsonb)
-returns table (path text[], steps text, name text, value jsonb)
-language sql immutable set search_path = pg_catalog, pg_temp
-as $$
-  with recursive node as (
-    select array[]::text[] as path, '' as steps, '' as name, p_doc as value
-    union all
-    select
-      node.path || child.key,
-      node.steps || child.step,
-      case child.step
-        when 'k' then private.child_name(node.name, child.key)
-        else node.name || '[' || child.key || ']'
-      end,
-      child.value
-    from node
-    cross join lateral (
-      select e.key, 'k' as step, e.value
-      from jsonb_each(case jsonb_typeof(node.value) when 'object' then node.value else '{}'::jsonb end) as e
-      union all
-      select (a.position - 1)::text, 'i', a.value
-      from jsonb_array_elements(case jsonb_typeof(node.value) when 'array' then node.value else '[]'::jsonb end)
-        with ordinality as a (value, position)
-    ) as child
-    where length(node.steps) <= 32 and char_length(node.name) <= 1000
-  )
-  select path, steps, name, value from node where steps <> ''
-$$;
-
 -- Every node below the root, containers too, at which two documents differ; null where one has none. Only what differs is
 -- followed, so that a change of one field costs the same in a large document. Compared as text, because to jsonb 12.5 and
--- 12.50 are the same, and to a reader they are not. Bounded as private.nodes is.
+-- 12.50 are the same, and to a reader they are not. What lies beyond the bounds of private.check_json is not followed
+-- further: there a long key would be repeated for each of its children.
 create function private.changes(p_old jsonb, p_new jsonb)
 returns table (path text[], steps text, name text, old jsonb, new jsonb)
 language sql immutable set search_path = pg_catalog, pg_temp
@@ -3604,6 +3381,11 @@ as $$
   )
   select path, steps, name, old, new from node where steps <> ''
 $$;
+
+-- Every node below the root of a document, containers too.
+create function private.nodes(p_doc jsonb) returns table (path text[], steps text, name text, value jsonb)
+language sql immutable set search_path = pg_catalog, pg_temp
+as $$ select path, steps, name, new from private.changes(null, p_doc) $$;
 
 create function private.is_leaf(p_value jsonb) returns boolean
 language sql immutable
@@ -3820,13 +3602,6 @@ begin
     ) as kept);
 end $$;
 
-revoke execute on all functions in schema private from public;
-grant execute on function
-  private.child_name(text, text), private.nodes(jsonb), private.changes(jsonb, jsonb), private.is_leaf(jsonb),
-  private.check_json(jsonb, text), private.checked_path(text[]), private.put(jsonb, text[], jsonb, text),
-  private.name_at(jsonb, text[]), private.merge(jsonb, jsonb), private.at_or_below(jsonb, text, boolean)
-  to authenticated;
-
 -- extraction_authors.sql
 
 -- Authors of a write: an agent's call or a person, and in whose name an agent writes.
@@ -3870,11 +3645,6 @@ as $$
     private.person_behind(), case when p_name = any (private.spoken_for()) then private.speaker() end)
 $$;
 
-revoke execute on all functions in schema private from public;
-grant execute on function
-  private.person_behind(), private.speaker(), private.spoken_for(), private.author_of(text)
-  to authenticated;
-
 -- extraction_journal.sql
 
 -- The journal of extractions: every change of a leaf, which no write escapes.
@@ -3899,11 +3669,7 @@ create table public.extraction_journal (
   foreign key (extraction_id, org_id) references public.extractions (id, org_id) on delete cascade
 );
 create index extraction_journal_extraction_id on public.extraction_journal (extraction_id, version, id);
-select private.protect_table('public.extraction_journal');
-grant select on public.extraction_journal to authenticated;
-
-create policy "members read their journals" on public.extraction_journal
-  for select to authenticated using (org_id in (select private.my_org_ids()));
+select private.protect_table('public.extraction_journal', p_members_read => true);
 
 -- Security definer: nobody has the right to write the journal, so nobody but this trigger does.
 create function private.keep_journal() returns trigger
@@ -3970,9 +3736,6 @@ begin
   end loop;
   return coalesce(v_nodes[1].value, '{}');
 end $$;
-
-revoke execute on all functions in schema private from public;
-grant execute on function private.fields_at(uuid, integer) to authenticated;
 
 -- extraction_locks.sql
 
@@ -4133,11 +3896,6 @@ as $$
   where private.is_leaf(leaf.value) and auth.uid() is not null
 $$;
 
-revoke execute on all functions in schema private from public;
-grant execute on function
-  private.binding(jsonb), private.held(public.extractions, jsonb, text[]), private.shifted(jsonb, jsonb, text[])
-  to authenticated;
-
 -- extraction_proposals.sql
 
 -- Proposals: what an agent would have written where a person's lock kept it. They wait for a person's word.
@@ -4168,11 +3926,7 @@ create table public.extraction_proposals (
 );
 create index extraction_proposals_extraction_id on public.extraction_proposals (extraction_id, name);
 create index extraction_proposals_pending on public.extraction_proposals (org_id, extraction_id) where status = 'pending';
-select private.protect_table('public.extraction_proposals');
-grant select on public.extraction_proposals to authenticated;
-
-create policy "members read the proposals for their extractions" on public.extraction_proposals
-  for select to authenticated using (org_id in (select private.my_org_ids()));
+select private.protect_table('public.extraction_proposals', p_members_read => true);
 
 -- Keeps what an agent would have written; not again what waits already, or was rejected: both are for the value that stands.
 create function private.propose(
@@ -4236,8 +3990,6 @@ begin
     or (p_now.extracted_fields #> path)::text <> old::text);
 end $$;
 
-revoke execute on all functions in schema private from public;
-
 -- extraction_functions.sql
 
 -- Functions of the field: security invoker, so the caller's policies hold. They are also the RPCs of a Supabase front end.
@@ -4257,16 +4009,24 @@ end $$;
 
 -- Writes fields with what scores and proves them, as the values that were meant for the paths `p_set` (a list of lists
 -- of steps), or without what stood at `p_removed`: one update, one event for those who watch the table. The trigger is
--- told what it could not see in the row. Answers the row as it then stands.
-create function private.written(
+-- told what it could not see in the row. Returns the fields as `value`, the version, each leaf that changed, and under
+-- `proposed` the names of what a person's lock kept.
+create function private.write_fields(
   p_was public.extractions, p_fields jsonb, p_confidences jsonb default '{}', p_evidence jsonb default '{}',
   p_removed text[] default null, p_set jsonb default null
-) returns public.extractions
+) returns jsonb
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_row public.extractions;
+  v_now public.extractions;
+  v_changed jsonb;
+  v_proposed jsonb;
 begin
+  p_confidences := coalesce(p_confidences, '{}');
+  p_evidence := coalesce(p_evidence, '{}');
+  if jsonb_typeof(p_confidences) <> 'object' or jsonb_typeof(p_evidence) <> 'object' then
+    raise exception 'Confidences and evidence must be objects keyed by path.' using errcode = 'PT422';
+  end if;
   perform set_config('fieldmark.change', jsonb_strip_nulls(jsonb_build_object(
     'confidence_scores', to_jsonb(array(select jsonb_object_keys(p_confidences))),
     'evidence', to_jsonb(array(select jsonb_object_keys(p_evidence))),
@@ -4275,33 +4035,20 @@ begin
     extracted_fields = p_fields, confidence_scores = confidence_scores || p_confidences,
     evidence = evidence || p_evidence
   where id = p_was.id
-  returning * into v_row;
+  returning * into v_now;
   perform set_config('fieldmark.change', '', true);
-  return v_row;
-end $$;
-
--- What a writer is told: the version, each leaf that changed, and under `proposed` the names of what a person's lock kept.
-create function private.told(
-  p_was public.extractions, p_now public.extractions, p_wanted jsonb, p_removed text[] default null
-) returns jsonb
-language plpgsql stable set search_path = pg_catalog, pg_temp
-as $$
-declare
-  v_changed jsonb;
-  v_proposed jsonb;
-begin
   select coalesce(jsonb_agg(
     case when c.new is null
       then jsonb_build_object('path', c.name, 'value', null, 'confidence', null, 'evidence', null, 'removed', true)
       else jsonb_build_object('path', c.name, 'value', c.new, 'confidence', score.value, 'evidence', proof.value)
     end order by c.path), '[]') into v_changed
-  from private.changes(p_was.extracted_fields, p_now.extracted_fields) as c
-  left join jsonb_each(p_now.confidence_scores) as score on score.key = c.name
-  left join jsonb_each(p_now.evidence) as proof on proof.key = c.name
+  from private.changes(p_was.extracted_fields, v_now.extracted_fields) as c
+  left join jsonb_each(v_now.confidence_scores) as score on score.key = c.name
+  left join jsonb_each(v_now.evidence) as proof on proof.key = c.name
   where private.is_leaf(c.new) or (c.new is null and private.is_leaf(c.old));
-  select jsonb_agg(name) into v_proposed from private.held(p_was, p_wanted, p_removed);
+  select jsonb_agg(name) into v_proposed from private.held(p_was, p_fields, p_removed);
   return jsonb_strip_nulls(jsonb_build_object('proposed', v_proposed))
-    || jsonb_build_object('version', p_now.version, 'changed', v_changed);
+    || jsonb_build_object('value', v_now.extracted_fields, 'version', v_now.version, 'changed', v_changed);
 end $$;
 
 create function public.save_extraction_fields(
@@ -4311,21 +4058,12 @@ language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
-  v_row public.extractions;
-  v_wanted jsonb;
 begin
-  p_confidences := coalesce(p_confidences, '{}');
-  p_evidence := coalesce(p_evidence, '{}');
-  if p_fields is null or jsonb_typeof(p_fields) <> 'object' then
+  if jsonb_typeof(p_fields) is distinct from 'object' then
     raise exception 'Fields must be an object.' using errcode = 'PT422';
   end if;
-  if jsonb_typeof(p_confidences) <> 'object' or jsonb_typeof(p_evidence) <> 'object' then
-    raise exception 'Confidences and evidence must be objects keyed by path.' using errcode = 'PT422';
-  end if;
   perform private.check_json(p_fields, 'Fields');
-  v_wanted := private.merge(v_was.extracted_fields, p_fields);
-  v_row := private.written(v_was, v_wanted, p_confidences, p_evidence);
-  return jsonb_build_object('value', v_row.extracted_fields) || private.told(v_was, v_row, v_wanted);
+  return private.write_fields(v_was, private.merge(v_was.extracted_fields, p_fields), p_confidences, p_evidence);
 end $$;
 
 -- Confidences and evidence by path name, of the value or of what stands in it; p_confidence is short for that of the value.
@@ -4337,10 +4075,10 @@ language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
-  v_row public.extractions;
   v_path text[] := private.checked_path(p_field_path);
   v_wanted jsonb;
   v_name text;
+  v_written jsonb;
 begin
   if p_value is null then
     raise exception 'There is no value for path %. To empty a field send JSON null; to delete it, remove it.',
@@ -4350,20 +4088,15 @@ begin
   if p_confidence not between 0 and 1 then
     raise exception 'Confidence must be 0.0 to 1.0, got %.', left(p_confidence::text, 20) using errcode = 'PT422';
   end if;
-  p_confidences := coalesce(p_confidences, '{}');
-  p_evidence := coalesce(p_evidence, '{}');
-  if jsonb_typeof(p_confidences) <> 'object' or jsonb_typeof(p_evidence) <> 'object' then
-    raise exception 'Confidences and evidence must be objects keyed by path.' using errcode = 'PT422';
-  end if;
   perform private.check_json(p_value, 'A value');
   v_wanted := private.put(v_was.extracted_fields, v_path, p_value);
   v_name := private.name_at(v_wanted, v_path);
-  v_row := private.written(
-    v_was, v_wanted,
-    case when p_confidence is null then p_confidences else p_confidences || jsonb_build_object(v_name, p_confidence) end,
-    p_evidence, p_set => jsonb_build_array(to_jsonb(v_path)));
-  return jsonb_build_object('path', v_name, 'value', v_row.extracted_fields #> v_path)
-    || private.told(v_was, v_row, v_wanted);
+  if p_confidence is not null then
+    p_confidences := coalesce(p_confidences, '{}') || jsonb_build_object(v_name, p_confidence);
+  end if;
+  v_written := private.write_fields(
+    v_was, v_wanted, p_confidences, p_evidence, p_set => jsonb_build_array(to_jsonb(v_path)));
+  return v_written || jsonb_build_object('path', v_name, 'value', v_written -> 'value' #> v_path);
 end $$;
 
 -- Several values, one after the other, as one change: `p_changes` is [{"path": […], "value": …}, …]. All or none.
@@ -4374,17 +4107,11 @@ language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
-  v_row public.extractions;
   v_wanted jsonb := v_was.extracted_fields;
   v_change jsonb;
   v_path text[];
   v_set jsonb := '[]';
 begin
-  p_confidences := coalesce(p_confidences, '{}');
-  p_evidence := coalesce(p_evidence, '{}');
-  if jsonb_typeof(p_confidences) <> 'object' or jsonb_typeof(p_evidence) <> 'object' then
-    raise exception 'Confidences and evidence must be objects keyed by path.' using errcode = 'PT422';
-  end if;
   if jsonb_typeof(p_changes) is distinct from 'array' or jsonb_array_length(p_changes) not between 1 and 1000 then
     raise exception 'Changes must be a list of 1 to 1000.' using errcode = 'PT422';
   end if;
@@ -4397,8 +4124,7 @@ begin
     v_wanted := private.put(v_wanted, v_path, v_change -> 'value');
     v_set := v_set || jsonb_build_array(to_jsonb(v_path));
   end loop;
-  v_row := private.written(v_was, v_wanted, p_confidences, p_evidence, p_set => v_set);
-  return jsonb_build_object('value', v_row.extracted_fields) || private.told(v_was, v_row, v_wanted);
+  return private.write_fields(v_was, v_wanted, p_confidences, p_evidence, p_set => v_set);
 end $$;
 
 create function public.remove_extraction_field(p_extraction_id uuid, p_field_path text[]) returns jsonb
@@ -4406,22 +4132,19 @@ language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
-  v_row public.extractions;
   v_path text[] := private.checked_path(p_field_path);
-  v_wanted jsonb;
   v_name text := private.name_at(v_was.extracted_fields, v_path);
-  v_told jsonb;
+  v_written jsonb;
 begin
   if v_name is null then
     raise exception 'Nothing stands at path %.', left(array_to_string(v_path, '.'), 200) using errcode = 'PT422';
   end if;
-  v_wanted := v_was.extracted_fields #- v_path;
-  v_row := private.written(v_was, v_wanted, p_removed => v_path);
-  v_told := private.told(v_was, v_row, v_wanted, v_path) - 'changed' || jsonb_build_object('path', v_name);
-  if v_told ? 'proposed' then
-    return v_told;
+  v_written := private.write_fields(v_was, v_was.extracted_fields #- v_path, p_removed => v_path)
+    - '{changed,value}'::text[] || jsonb_build_object('path', v_name);
+  if v_written ? 'proposed' then
+    return v_written;
   end if;
-  return v_told || jsonb_build_object('removed', v_was.extracted_fields #> v_path);
+  return v_written || jsonb_build_object('removed', v_was.extracted_fields #> v_path);
 end $$;
 
 create function public.identify_document(p_extraction_id uuid, p_document_type text) returns jsonb
@@ -4455,21 +4178,12 @@ language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
-  v_row public.extractions;
-  v_wanted jsonb;
 begin
   if p_version is null or p_version not between 0 and v_was.version then
     raise exception 'There is no version %: this extraction has versions 0 to %.', p_version, v_was.version
       using errcode = 'PT422';
   end if;
-  p_confidences := coalesce(p_confidences, '{}');
-  p_evidence := coalesce(p_evidence, '{}');
-  if jsonb_typeof(p_confidences) <> 'object' or jsonb_typeof(p_evidence) <> 'object' then
-    raise exception 'Confidences and evidence must be objects keyed by path.' using errcode = 'PT422';
-  end if;
-  v_wanted := private.fields_at(v_was.id, p_version);
-  v_row := private.written(v_was, v_wanted, p_confidences, p_evidence);
-  return jsonb_build_object('value', v_row.extracted_fields) || private.told(v_was, v_row, v_wanted);
+  return private.write_fields(v_was, private.fields_at(v_was.id, p_version), p_confidences, p_evidence);
 end $$;
 
 create function public.unlock_extraction_field(p_extraction_id uuid, p_field_path text[]) returns jsonb
@@ -4501,7 +4215,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_was public.extractions;
-  v_row public.extractions;
+  v_written jsonb;
   v_proposal public.extraction_proposals;
 begin
   select * into v_was from public.extractions
@@ -4524,39 +4238,17 @@ begin
     status = case when p_accepted then 'accepted' else 'rejected' end, decided_by = auth.uid(),
     decided_at = clock_timestamp()
   where id = v_proposal.id;
-  v_row := case
-    when not p_accepted then v_was
+  v_written := case
+    when not p_accepted then jsonb_build_object('value', v_was.extracted_fields, 'version', v_was.version)
     when v_proposal.new is null
-      then private.written(v_was, v_was.extracted_fields #- v_proposal.path, p_removed => v_proposal.path)
-    else private.written(
+      then private.write_fields(v_was, v_was.extracted_fields #- v_proposal.path, p_removed => v_proposal.path)
+    else private.write_fields(
       v_was, jsonb_set(v_was.extracted_fields, v_proposal.path, v_proposal.new), v_proposal.confidence_scores,
       v_proposal.evidence)
   end;
   return jsonb_build_object(
-    'path', v_proposal.name, 'value', v_row.extracted_fields #> v_proposal.path, 'version', v_row.version);
+    'path', v_proposal.name, 'value', v_written -> 'value' #> v_proposal.path, 'version', v_written -> 'version');
 end $$;
-
-revoke execute on all functions in schema private from public;
-grant execute on function
-  private.locked_extraction(uuid), private.written(public.extractions, jsonb, jsonb, jsonb, text[], jsonb),
-  private.told(public.extractions, public.extractions, jsonb, text[])
-  to authenticated;
-revoke execute on function
-  public.save_extraction_fields(uuid, jsonb, jsonb, jsonb),
-  public.update_extraction_field(uuid, text[], jsonb, numeric, jsonb, jsonb),
-  public.update_extraction_fields(uuid, jsonb, jsonb, jsonb), public.remove_extraction_field(uuid, text[]),
-  public.identify_document(uuid, text), public.complete_extraction(uuid),
-  public.restore_extraction(uuid, integer, jsonb, jsonb), public.unlock_extraction_field(uuid, text[]),
-  public.decide_extraction_proposal(uuid, uuid, boolean)
-  from public, anon;
-grant execute on function
-  public.save_extraction_fields(uuid, jsonb, jsonb, jsonb),
-  public.update_extraction_field(uuid, text[], jsonb, numeric, jsonb, jsonb),
-  public.update_extraction_fields(uuid, jsonb, jsonb, jsonb), public.remove_extraction_field(uuid, text[]),
-  public.identify_document(uuid, text), public.complete_extraction(uuid),
-  public.restore_extraction(uuid, integer, jsonb, jsonb), public.unlock_extraction_field(uuid, text[]),
-  public.decide_extraction_proposal(uuid, uuid, boolean)
-  to authenticated;
 
 -- extraction_check.sql
 
@@ -4707,8 +4399,6 @@ end $$;
 create trigger check_extraction before insert or update on public.extractions
   for each row execute function private.check_extraction();
 
-revoke execute on all functions in schema private from public;
-
 -- examples.sql
 
 -- Examples: corrections that people made in documents of the same schema, as the agent is shown them.
@@ -4724,11 +4414,9 @@ create table public.withdrawn_examples (
   foreign key (extraction_id, org_id) references public.extractions (id, org_id) on delete cascade
 );
 create index withdrawn_examples_org_id on public.withdrawn_examples (org_id);
-select private.protect_table('public.withdrawn_examples');
-grant select, insert (org_id, extraction_id, name) on public.withdrawn_examples to authenticated;
+select private.protect_table('public.withdrawn_examples', p_members_read => true);
+grant insert (org_id, extraction_id, name) on public.withdrawn_examples to authenticated;
 
-create policy "members see what their organisations took out" on public.withdrawn_examples
-  for select to authenticated using (org_id in (select private.my_org_ids()));
 create policy "members take examples out" on public.withdrawn_examples
   for insert to authenticated
   with check (org_id in (select private.my_writable_org_ids()) and not (select private.is_agent()));
@@ -4773,12 +4461,10 @@ create index auto_creations_known_again on public.auto_creations (org_id, kind, 
 create index auto_creations_schema_revid on public.auto_creations (schema_revid);
 create index auto_creations_prompt_revid on public.auto_creations (prompt_revid);
 create index auto_creations_extraction_id on public.auto_creations (extraction_id);
-select private.protect_table('public.auto_creations');
-grant select, update (kind, labels, matched, schema_revid, prompt_revid, extraction_id) on public.auto_creations
+select private.protect_table('public.auto_creations', p_members_read => true);
+grant update (kind, labels, matched, schema_revid, prompt_revid, extraction_id) on public.auto_creations
   to authenticated;
 
-create policy "members read what is proposed for their documents" on public.auto_creations
-  for select to authenticated using (org_id in (select private.my_org_ids()));
 create policy "the service records what is proposed" on public.auto_creations
   for update to authenticated
   using (org_id in (select private.my_writable_org_ids()) and (select private.is_service()));
@@ -4999,11 +4685,6 @@ as $$
     select from public.auto_creations where run_id = p_run_id and status in ('running', 'proposed'))
 $$;
 
-revoke execute on all functions in schema private from public;
-grant execute on function private.is_proposed(uuid) to authenticated;
-revoke execute on function public.decide_auto_creation(uuid, boolean) from public, anon;
-grant execute on function public.decide_auto_creation(uuid, boolean) to authenticated;
-
 -- current_extractions.sql
 
 -- What stands in a document, for those who ask many of them: filters, counts, and the words that lead a search.
@@ -5038,10 +4719,6 @@ return lower(btrim(regexp_replace(p_text, '\s+', ' ', 'g')));
 create function private.is_blank(p_value jsonb) returns boolean
 language sql immutable
 return p_value is null or p_value in ('null'::jsonb, '""'::jsonb, '{}'::jsonb, '[]'::jsonb);
-
-revoke execute on all functions in schema private from public;
-grant execute on function private.current_extraction(uuid), private.folded(text), private.is_blank(jsonb)
-  to authenticated;
 
 -- search.sql
 
@@ -5448,13 +5125,6 @@ begin
     where a.number = 0 and a.passages = 0;
 end $$;
 
-revoke execute on all functions in schema private from public;
-grant execute on function private.search_source(uuid), private.search_words(uuid, integer, integer),
-  private.write_search_pieces(uuid, bigint, jsonb),
-  private.give_up_indexing(uuid) to fieldmark_app;
-grant execute on function private.search(uuid, text[], uuid[], integer), private.search_behind(uuid) to authenticated;
-grant execute on function private.search_stems(text, text[]) to authenticated, fieldmark_app;
-
 -- search_vectors.sql
 
 -- Search by meaning, as an extra: a vector for each piece of a page, made by the embedder that the settings name.
@@ -5645,14 +5315,6 @@ begin
   $query$, v_schema) using v_number, p_embedder, p_vector, p_documents, p_most;
 end $$;
 
-revoke execute on all functions in schema private from public;
-grant execute on function private.use_embedder(text), private.take_vectors_due(double precision),
-  private.pieces_without_vectors(uuid, uuid, bigint, text, integer),
-  private.write_search_vectors(uuid, uuid, bigint, text, jsonb) to fieldmark_app;
-grant execute on function private.search_nearest(uuid, text, real[], uuid[], integer), private.vectors_behind(uuid)
-  to authenticated;
-grant execute on function private.has_vectors() to authenticated, fieldmark_app;
-
 -- retention.sql
 
 -- Retention: what the workers clear away for all tenants, a little at a time, and how an organisation goes.
@@ -5816,85 +5478,48 @@ begin
 end $$;
 
 -- Takes away some of what an organisation has that is to go, from below: nothing is left for a foreign key to cascade over.
+-- Runs and documents go by fifties and twenties, with what is theirs.
 create function private.clear_organisations(p_rows integer default 2000) returns integer
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_org uuid;
-  v_ids uuid[];
+  v_org uuid := (select org_id from private.departing_organisations order by asked_at, org_id limit 1);
+  v_runs uuid[];
+  v_documents uuid[];
+  v_table regclass;
+  v_rows text;
   v_gone integer;
 begin
-  if not exists (select from private.departing_organisations) or not private.hold_task('organisations') then
+  if v_org is null or not private.hold_task('organisations') then
     return 0;
   end if;
-  select org_id into v_org from private.departing_organisations order by asked_at, org_id limit 1;
-  if not found then
-    return 0;
-  end if;
-
-  v_ids := array(select id from public.runs where org_id = v_org order by created_at desc, id desc limit 50);
-  if cardinality(v_ids) > 0 then
-    delete from public.run_events where ctid = any (array(
-      select ctid from public.run_events where run_id = any (v_ids) limit p_rows));
+  v_runs := array(select id from public.runs where org_id = v_org order by created_at desc, id desc limit 50);
+  v_documents := array(select id from public.documents where org_id = v_org order by created_at desc, id desc limit 20);
+  for v_table, v_rows in values
+    ('public.run_events'::regclass, 'run_id = any ($3)'),
+    ('public.tool_calls', 'run_id = any ($3)'),
+    ('public.runs', 'id = any ($3)'),
+    ('public.extraction_journal', 'extraction_id in (select id from public.extractions where document_id = any ($4))'),
+    ('public.document_pages', 'document_id = any ($4)'),
+    ('private.search_vectors',
+      'org_number = (select number from private.search_orgs where org_id = $1) and document_id = any ($4)'),
+    ('private.search_pieces', 'document_id = any ($4)'),
+    ('public.extractions', 'document_id = any ($4)'),
+    ('public.documents', 'id = any ($4)'),
+    ('public.agent_sessions', 'org_id = $1'),
+    ('public.usage', 'org_id = $1'),
+    ('public.threads', 'org_id = $1'),
+    ('private.search_terms', 'org_number = (select number from private.search_orgs where org_id = $1)'),
+    ('public.organisations', 'id = $1')
+  loop
+    execute format(
+      'delete from %1$s where ctid = any (array(select ctid from %1$s where %2$s limit $2))', v_table, v_rows)
+    using v_org, p_rows, v_runs, v_documents;
     get diagnostics v_gone = row_count;
-    if v_gone < p_rows then
-      delete from public.tool_calls where run_id = any (v_ids);
-      delete from public.runs where id = any (v_ids);
-    end if;
-    return 1;
-  end if;
-
-  v_ids := array(select id from public.documents where org_id = v_org order by created_at desc, id desc limit 20);
-  if cardinality(v_ids) > 0 then
-    delete from public.extraction_journal where ctid = any (array(
-      select j.ctid from public.extractions as e join public.extraction_journal as j on j.extraction_id = e.id
-      where e.document_id = any (v_ids) limit p_rows));
-    get diagnostics v_gone = row_count;
-    if v_gone < p_rows then
-      delete from public.document_pages where ctid = any (array(
-        select ctid from public.document_pages where document_id = any (v_ids) limit p_rows));
-      get diagnostics v_gone = row_count;
-    end if;
-    if v_gone < p_rows then
-      delete from private.search_vectors where document_id = any (v_ids)
-        and org_number = (select number from private.search_orgs where org_id = v_org);
-      delete from private.search_pieces where document_id = any (v_ids);
-      delete from public.extractions where document_id = any (v_ids);
-      delete from public.documents where id = any (v_ids);
-    end if;
-    return 1;
-  end if;
-
-  delete from public.agent_sessions where ctid = any (array(
-    select ctid from public.agent_sessions where org_id = v_org limit p_rows));
-  get diagnostics v_gone = row_count;
-  if v_gone < p_rows then
-    delete from public.usage where ctid = any (array(select ctid from public.usage where org_id = v_org limit p_rows));
-    get diagnostics v_gone = row_count;
-  end if;
-  if v_gone < p_rows then
-    delete from public.threads where ctid = any (array(
-      select ctid from public.threads where org_id = v_org limit p_rows));
-    get diagnostics v_gone = row_count;
-  end if;
-  if v_gone < p_rows then
-    delete from private.search_terms where ctid = any (array(
-      select t.ctid from private.search_orgs as o join private.search_terms as t on t.org_number = o.number
-      where o.org_id = v_org limit p_rows));
-    get diagnostics v_gone = row_count;
-  end if;
-  if v_gone < p_rows then
-    delete from public.organisations where id = v_org;
-  end if;
+    exit when v_gone > 0;
+  end loop;
   return 1;
 end $$;
-
-revoke execute on all functions in schema private from public;
-revoke execute on function public.delete_organisation(uuid) from public, anon, authenticated;
-grant execute on function public.delete_organisation(uuid) to authenticated;
-grant execute on function
-  private.forget_runs(interval), private.forget_idle_threads(interval), private.clear_organisations(integer)
-  to fieldmark_app;
 
 -- realtime.sql
 
@@ -5915,3 +5540,88 @@ begin
     end if;
   end loop;
 end $$;
+
+-- grants.sql
+
+-- Grants: who may call which function. Nobody may call any other.
+
+revoke execute on all functions in schema private from public;
+
+-- Functions of a front end, which PostgREST exposes. (Supabase grants every new function in `public` to all its roles.)
+do $$
+declare
+  v_function regprocedure;
+begin
+  for v_function in select oid from pg_proc where pronamespace = 'public'::regnamespace and proname in (
+    'enter', 'create_organisation', 'remove_member',
+    'create_api_key', 'revoke_api_key',
+    'invite', 'revoke_invitation', 'accept_invitation',
+    'delete_document',
+    'create_schema', 'update_schema', 'delete_schema',
+    'delete_thread',
+    'create_tag', 'update_tag', 'delete_tag', 'tag_document', 'rename_document',
+    'create_prompt', 'update_prompt', 'delete_prompt',
+    'delete_extraction',
+    'delete_run',
+    'save_extraction_fields', 'update_extraction_field', 'update_extraction_fields',
+    'remove_extraction_field', 'identify_document', 'complete_extraction', 'restore_extraction',
+    'unlock_extraction_field', 'decide_extraction_proposal',
+    'decide_auto_creation',
+    'delete_organisation'
+  ) loop
+    execute format('revoke execute on function %s from public, anon, authenticated', v_function);
+    execute format('grant execute on function %s to authenticated', v_function);
+  end loop;
+end $$;
+
+-- What these functions, policies and the service call in a member's name.
+grant execute on function
+  private.is_service, private.is_agent, private.this_run, private.this_call, private.new_id,
+  private.my_org_ids, private.my_writable_org_ids, private.my_owned_org_ids, private.enter, private.role_of,
+  private.this_person, private.check_owner, private.person_of,
+  private.address_of,
+  private.clear_pages, private.count_enclosed,
+  private.this_root_run,
+  private.keep_in_thread, private.is_name,
+  private.follow_schema, private.references_to_schema, private.references_to_prompt, private.references_to_tag,
+  private.fence, private.is_worked_on,
+  private.append_event, private.run_and_above,
+  private.enter_call, private.claim_call, private.finish_call,
+  private.cost_of_run, private.spent_this_month,
+  private.lock_credit, private.at_work, private.is_blocked, private.runs_ahead, private.waits_behind,
+  private.is_budget_spent, private.is_credit_spent, private.find_room, private.charge,
+  private.await_approval, private.show_again, private.is_left_behind, private.why_not_decide,
+  private.why_not_decide_of, private.decided_by_others, private.begin_decision, private.admit_further,
+  private.resume_run, private.detach_run, private.disown_run,
+  private.has_open_children, private.await_runs, private.tree_of_run, private.cancel_run,
+  private.clear_watchers, private.watch_run, private.watched_until, private.tell_watchers,
+  private.forget_session,
+  private.read_unlocked, private.record_reading,
+  private.child_name, private.nodes, private.changes, private.is_leaf, private.check_json, private.checked_path,
+  private.put, private.name_at, private.merge, private.at_or_below,
+  private.person_behind, private.speaker, private.spoken_for, private.author_of,
+  private.fields_at,
+  private.binding, private.held, private.shifted,
+  private.locked_extraction, private.write_fields,
+  private.is_proposed,
+  private.current_extraction, private.folded, private.is_blank,
+  private.search, private.search_behind, private.search_stems,
+  private.search_nearest, private.vectors_behind, private.has_vectors
+  to authenticated;
+
+-- What the service calls as nobody's user.
+grant execute on function
+  private.is_service,
+  private.my_org_ids, private.my_writable_org_ids, private.my_owned_org_ids, private.enter,
+  private.use_api_key, private.note_api_key,
+  private.scope_of_document, private.fail_document,
+  private.expect_files, private.files_to_delete, private.files_deleted,
+  private.scope_of_run, private.waiting_runs,
+  private.fail_run, private.tell,
+  private.claim_job,
+  private.search_source, private.search_words, private.write_search_pieces, private.give_up_indexing,
+  private.search_stems,
+  private.use_embedder, private.take_vectors_due, private.pieces_without_vectors, private.write_search_vectors,
+  private.has_vectors,
+  private.forget_runs, private.forget_idle_threads, private.clear_organisations
+  to fieldmark_app;

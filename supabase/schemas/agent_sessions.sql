@@ -74,6 +74,3 @@ end $$;
 
 create trigger forget_thread before delete on public.threads
   for each row execute function private.forget_thread();
-
-revoke execute on all functions in schema private from public;
-grant execute on function private.forget_session(uuid, text, text, text) to authenticated;

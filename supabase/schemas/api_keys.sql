@@ -89,12 +89,3 @@ as $$
   update public.api_keys set last_used_at = now()
   where id = p_key_id and coalesce(last_used_at < now() - interval '1 minute', true)
 $$;
-
-revoke execute on all functions in schema private from public;
-grant execute on function private.use_api_key(bytea), private.note_api_key(uuid) to fieldmark_app;
-revoke execute on function
-  public.create_api_key(uuid, text, text[], timestamptz), public.revoke_api_key(uuid)
-  from public, anon;
-grant execute on function
-  public.create_api_key(uuid, text, text[], timestamptz), public.revoke_api_key(uuid)
-  to authenticated;

@@ -33,12 +33,10 @@ create index auto_creations_known_again on public.auto_creations (org_id, kind, 
 create index auto_creations_schema_revid on public.auto_creations (schema_revid);
 create index auto_creations_prompt_revid on public.auto_creations (prompt_revid);
 create index auto_creations_extraction_id on public.auto_creations (extraction_id);
-select private.protect_table('public.auto_creations');
-grant select, update (kind, labels, matched, schema_revid, prompt_revid, extraction_id) on public.auto_creations
+select private.protect_table('public.auto_creations', p_members_read => true);
+grant update (kind, labels, matched, schema_revid, prompt_revid, extraction_id) on public.auto_creations
   to authenticated;
 
-create policy "members read what is proposed for their documents" on public.auto_creations
-  for select to authenticated using (org_id in (select private.my_org_ids()));
 create policy "the service records what is proposed" on public.auto_creations
   for update to authenticated
   using (org_id in (select private.my_writable_org_ids()) and (select private.is_service()));
@@ -258,8 +256,3 @@ as $$
   select p_run_id is not null and exists (
     select from public.auto_creations where run_id = p_run_id and status in ('running', 'proposed'))
 $$;
-
-revoke execute on all functions in schema private from public;
-grant execute on function private.is_proposed(uuid) to authenticated;
-revoke execute on function public.decide_auto_creation(uuid, boolean) from public, anon;
-grant execute on function public.decide_auto_creation(uuid, boolean) to authenticated;

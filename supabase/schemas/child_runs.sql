@@ -140,8 +140,3 @@ begin
     perform private.cancel_run(v_run_id, p_reason);
   end loop;
 end $$;
-
-revoke execute on all functions in schema private from public;
-grant execute on function
-  private.has_open_children(uuid, text), private.await_runs(uuid, text), private.tree_of_run(uuid), private.cancel_run(uuid, text)
-  to authenticated;

@@ -169,11 +169,3 @@ create constraint trigger make_room_when_deleted after delete on public.runs
 create constraint trigger make_room_when_limits_change after update or delete on public.credit_limits
   deferrable initially deferred for each row
   execute function private.make_room();
-
-revoke execute on all functions in schema private from public;
-grant execute on function
-  private.lock_credit(uuid), private.at_work(uuid, uuid), private.is_blocked(public.runs),
-  private.runs_ahead(public.runs), private.waits_behind(public.runs),
-  private.is_budget_spent(public.runs), private.is_credit_spent(uuid), private.find_room(uuid, boolean),
-  private.charge(uuid, uuid, text, text, text, bigint, bigint, bigint, bigint, bigint, numeric)
-  to authenticated;

@@ -30,7 +30,3 @@ return lower(btrim(regexp_replace(p_text, '\s+', ' ', 'g')));
 create function private.is_blank(p_value jsonb) returns boolean
 language sql immutable
 return p_value is null or p_value in ('null'::jsonb, '""'::jsonb, '{}'::jsonb, '[]'::jsonb);
-
-revoke execute on all functions in schema private from public;
-grant execute on function private.current_extraction(uuid), private.folded(text), private.is_blank(jsonb)
-  to authenticated;

@@ -215,13 +215,3 @@ begin
     perform private.detach_run(p_run_id, v_token);
   end if;
 end $$;
-
-revoke execute on all functions in schema private from public;
-grant execute on function
-  private.await_approval(uuid, integer, text, boolean, json), private.show_again(uuid, text, jsonb, text, bigint, json),
-  private.is_left_behind(public.runs), private.why_not_decide(public.runs),
-  private.why_not_decide_of(uuid, uuid), private.decided_by_others(uuid),
-  private.begin_decision(uuid, text, text, boolean, text, jsonb, text), private.admit_further(uuid, text[]),
-  private.resume_run(uuid),
-  private.detach_run(uuid, integer), private.disown_run(uuid)
-  to authenticated;

@@ -58,13 +58,11 @@ create index documents_content_sha256 on public.documents (org_id, content_sha25
   where content_sha256 is not null;
 create unique index documents_parent_document_id on public.documents (parent_document_id, number_in_parent)
   where parent_document_id is not null;
-select private.protect_table('public.documents');
-grant select,
-  insert (
-    id, org_id, filename, storage_path, media_type, byte_size, content_sha256, parent_document_id, number_in_parent,
-    unlocked_path,
-    auto_create)
-  on public.documents to authenticated;
+select private.protect_table('public.documents', p_members_read => true);
+grant insert (
+  id, org_id, filename, storage_path, media_type, byte_size, content_sha256, parent_document_id, number_in_parent,
+  unlocked_path, auto_create
+) on public.documents to authenticated;
 -- Only the service writes what a reading finds. The policies below say so, because column rights cannot.
 grant update (status, error, error_code, warnings, media_type, byte_size, content_sha256, page_count,
   pages_read, pages_to_read)
@@ -87,9 +85,8 @@ create table public.document_pages (
   primary key (document_id, number),
   foreign key (document_id, org_id) references public.documents (id, org_id) on delete cascade
 );
-select private.protect_table('public.document_pages');
-grant select,
-  insert (document_id, org_id, number, width, height, text, words, engine)
+select private.protect_table('public.document_pages', p_members_read => true);
+grant insert (document_id, org_id, number, width, height, text, words, engine)
   on public.document_pages to authenticated;
 
 -- A document's whole text, for front ends. It is derived from the pages, so that the two cannot disagree.
@@ -105,8 +102,6 @@ create view public.ocr_results with (security_invoker = true) as
 revoke all on public.ocr_results from anon, authenticated;
 grant select on public.ocr_results to authenticated;
 
-create policy "members read their documents" on public.documents
-  for select to authenticated using (org_id in (select private.my_org_ids()));
 create policy "members add documents of their own" on public.documents
   for insert to authenticated
   with check (
@@ -118,8 +113,6 @@ create policy "the service records what a reading found" on public.documents
   for update to authenticated
   using (org_id in (select private.my_org_ids()) and (select private.is_service()));
 
-create policy "members read their pages" on public.document_pages
-  for select to authenticated using (org_id in (select private.my_org_ids()));
 create policy "the service writes pages" on public.document_pages
   for insert to authenticated
   with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
@@ -134,9 +127,7 @@ declare
   v_path text;
 begin
   delete from public.documents
-  where id = p_document_id and (
-    org_id in (select private.my_owned_org_ids())
-    or (org_id in (select private.my_writable_org_ids()) and auth.uid() in (created_by, private.person_of(created_by))))
+  where id = p_document_id and private.may_delete(org_id, created_by)
   returning storage_path into v_path;
   if not found then
     raise exception 'There is no such document.' using errcode = 'PT404';
@@ -177,9 +168,3 @@ as $$
   update public.documents set status = 'failed', error = p_error, error_code = 'unreadable'
   where id = p_document_id and status = 'reading'
 $$;
-
-revoke execute on all functions in schema private from public;
-grant execute on function private.scope_of_document(uuid), private.fail_document(uuid, text) to fieldmark_app;
-grant execute on function private.clear_pages(uuid), private.count_enclosed(uuid) to authenticated;
-revoke execute on function public.delete_document(uuid) from public, anon;
-grant execute on function public.delete_document(uuid) to authenticated;

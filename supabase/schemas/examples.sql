@@ -11,11 +11,9 @@ create table public.withdrawn_examples (
   foreign key (extraction_id, org_id) references public.extractions (id, org_id) on delete cascade
 );
 create index withdrawn_examples_org_id on public.withdrawn_examples (org_id);
-select private.protect_table('public.withdrawn_examples');
-grant select, insert (org_id, extraction_id, name) on public.withdrawn_examples to authenticated;
+select private.protect_table('public.withdrawn_examples', p_members_read => true);
+grant insert (org_id, extraction_id, name) on public.withdrawn_examples to authenticated;
 
-create policy "members see what their organisations took out" on public.withdrawn_examples
-  for select to authenticated using (org_id in (select private.my_org_ids()));
 create policy "members take examples out" on public.withdrawn_examples
   for insert to authenticated
   with check (org_id in (select private.my_writable_org_ids()) and not (select private.is_agent()));

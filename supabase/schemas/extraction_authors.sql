@@ -38,8 +38,3 @@ as $$
   select coalesce(
     private.person_behind(), case when p_name = any (private.spoken_for()) then private.speaker() end)
 $$;
-
-revoke execute on all functions in schema private from public;
-grant execute on function
-  private.person_behind(), private.speaker(), private.spoken_for(), private.author_of(text)
-  to authenticated;

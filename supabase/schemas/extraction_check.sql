@@ -144,5 +144,3 @@ end $$;
 
 create trigger check_extraction before insert or update on public.extractions
   for each row execute function private.check_extraction();
-
-revoke execute on all functions in schema private from public;

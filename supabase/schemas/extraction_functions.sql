@@ -15,16 +15,24 @@ end $$;
 
 -- Writes fields with what scores and proves them, as the values that were meant for the paths `p_set` (a list of lists
 -- of steps), or without what stood at `p_removed`: one update, one event for those who watch the table. The trigger is
--- told what it could not see in the row. Answers the row as it then stands.
-create function private.written(
+-- told what it could not see in the row. Returns the fields as `value`, the version, each leaf that changed, and under
+-- `proposed` the names of what a person's lock kept.
+create function private.write_fields(
   p_was public.extractions, p_fields jsonb, p_confidences jsonb default '{}', p_evidence jsonb default '{}',
   p_removed text[] default null, p_set jsonb default null
-) returns public.extractions
+) returns jsonb
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_row public.extractions;
+  v_now public.extractions;
+  v_changed jsonb;
+  v_proposed jsonb;
 begin
+  p_confidences := coalesce(p_confidences, '{}');
+  p_evidence := coalesce(p_evidence, '{}');
+  if jsonb_typeof(p_confidences) <> 'object' or jsonb_typeof(p_evidence) <> 'object' then
+    raise exception 'Confidences and evidence must be objects keyed by path.' using errcode = 'PT422';
+  end if;
   perform set_config('fieldmark.change', jsonb_strip_nulls(jsonb_build_object(
     'confidence_scores', to_jsonb(array(select jsonb_object_keys(p_confidences))),
     'evidence', to_jsonb(array(select jsonb_object_keys(p_evidence))),
@@ -33,33 +41,20 @@ begin
     extracted_fields = p_fields, confidence_scores = confidence_scores || p_confidences,
     evidence = evidence || p_evidence
   where id = p_was.id
-  returning * into v_row;
+  returning * into v_now;
   perform set_config('fieldmark.change', '', true);
-  return v_row;
-end $$;
-
--- What a writer is told: the version, each leaf that changed, and under `proposed` the names of what a person's lock kept.
-create function private.told(
-  p_was public.extractions, p_now public.extractions, p_wanted jsonb, p_removed text[] default null
-) returns jsonb
-language plpgsql stable set search_path = pg_catalog, pg_temp
-as $$
-declare
-  v_changed jsonb;
-  v_proposed jsonb;
-begin
   select coalesce(jsonb_agg(
     case when c.new is null
       then jsonb_build_object('path', c.name, 'value', null, 'confidence', null, 'evidence', null, 'removed', true)
       else jsonb_build_object('path', c.name, 'value', c.new, 'confidence', score.value, 'evidence', proof.value)
     end order by c.path), '[]') into v_changed
-  from private.changes(p_was.extracted_fields, p_now.extracted_fields) as c
-  left join jsonb_each(p_now.confidence_scores) as score on score.key = c.name
-  left join jsonb_each(p_now.evidence) as proof on proof.key = c.name
+  from private.changes(p_was.extracted_fields, v_now.extracted_fields) as c
+  left join jsonb_each(v_now.confidence_scores) as score on score.key = c.name
+  left join jsonb_each(v_now.evidence) as proof on proof.key = c.name
   where private.is_leaf(c.new) or (c.new is null and private.is_leaf(c.old));
-  select jsonb_agg(name) into v_proposed from private.held(p_was, p_wanted, p_removed);
+  select jsonb_agg(name) into v_proposed from private.held(p_was, p_fields, p_removed);
   return jsonb_strip_nulls(jsonb_build_object('proposed', v_proposed))
-    || jsonb_build_object('version', p_now.version, 'changed', v_changed);
+    || jsonb_build_object('value', v_now.extracted_fields, 'version', v_now.version, 'changed', v_changed);
 end $$;
 
 create function public.save_extraction_fields(
@@ -69,21 +64,12 @@ language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
-  v_row public.extractions;
-  v_wanted jsonb;
 begin
-  p_confidences := coalesce(p_confidences, '{}');
-  p_evidence := coalesce(p_evidence, '{}');
-  if p_fields is null or jsonb_typeof(p_fields) <> 'object' then
+  if jsonb_typeof(p_fields) is distinct from 'object' then
     raise exception 'Fields must be an object.' using errcode = 'PT422';
   end if;
-  if jsonb_typeof(p_confidences) <> 'object' or jsonb_typeof(p_evidence) <> 'object' then
-    raise exception 'Confidences and evidence must be objects keyed by path.' using errcode = 'PT422';
-  end if;
   perform private.check_json(p_fields, 'Fields');
-  v_wanted := private.merge(v_was.extracted_fields, p_fields);
-  v_row := private.written(v_was, v_wanted, p_confidences, p_evidence);
-  return jsonb_build_object('value', v_row.extracted_fields) || private.told(v_was, v_row, v_wanted);
+  return private.write_fields(v_was, private.merge(v_was.extracted_fields, p_fields), p_confidences, p_evidence);
 end $$;
 
 -- Confidences and evidence by path name, of the value or of what stands in it; p_confidence is short for that of the value.
@@ -95,10 +81,10 @@ language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
-  v_row public.extractions;
   v_path text[] := private.checked_path(p_field_path);
   v_wanted jsonb;
   v_name text;
+  v_written jsonb;
 begin
   if p_value is null then
     raise exception 'There is no value for path %. To empty a field send JSON null; to delete it, remove it.',
@@ -108,20 +94,15 @@ begin
   if p_confidence not between 0 and 1 then
     raise exception 'Confidence must be 0.0 to 1.0, got %.', left(p_confidence::text, 20) using errcode = 'PT422';
   end if;
-  p_confidences := coalesce(p_confidences, '{}');
-  p_evidence := coalesce(p_evidence, '{}');
-  if jsonb_typeof(p_confidences) <> 'object' or jsonb_typeof(p_evidence) <> 'object' then
-    raise exception 'Confidences and evidence must be objects keyed by path.' using errcode = 'PT422';
-  end if;
   perform private.check_json(p_value, 'A value');
   v_wanted := private.put(v_was.extracted_fields, v_path, p_value);
   v_name := private.name_at(v_wanted, v_path);
-  v_row := private.written(
-    v_was, v_wanted,
-    case when p_confidence is null then p_confidences else p_confidences || jsonb_build_object(v_name, p_confidence) end,
-    p_evidence, p_set => jsonb_build_array(to_jsonb(v_path)));
-  return jsonb_build_object('path', v_name, 'value', v_row.extracted_fields #> v_path)
-    || private.told(v_was, v_row, v_wanted);
+  if p_confidence is not null then
+    p_confidences := coalesce(p_confidences, '{}') || jsonb_build_object(v_name, p_confidence);
+  end if;
+  v_written := private.write_fields(
+    v_was, v_wanted, p_confidences, p_evidence, p_set => jsonb_build_array(to_jsonb(v_path)));
+  return v_written || jsonb_build_object('path', v_name, 'value', v_written -> 'value' #> v_path);
 end $$;
 
 -- Several values, one after the other, as one change: `p_changes` is [{"path": […], "value": …}, …]. All or none.
@@ -132,17 +113,11 @@ language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
-  v_row public.extractions;
   v_wanted jsonb := v_was.extracted_fields;
   v_change jsonb;
   v_path text[];
   v_set jsonb := '[]';
 begin
-  p_confidences := coalesce(p_confidences, '{}');
-  p_evidence := coalesce(p_evidence, '{}');
-  if jsonb_typeof(p_confidences) <> 'object' or jsonb_typeof(p_evidence) <> 'object' then
-    raise exception 'Confidences and evidence must be objects keyed by path.' using errcode = 'PT422';
-  end if;
   if jsonb_typeof(p_changes) is distinct from 'array' or jsonb_array_length(p_changes) not between 1 and 1000 then
     raise exception 'Changes must be a list of 1 to 1000.' using errcode = 'PT422';
   end if;
@@ -155,8 +130,7 @@ begin
     v_wanted := private.put(v_wanted, v_path, v_change -> 'value');
     v_set := v_set || jsonb_build_array(to_jsonb(v_path));
   end loop;
-  v_row := private.written(v_was, v_wanted, p_confidences, p_evidence, p_set => v_set);
-  return jsonb_build_object('value', v_row.extracted_fields) || private.told(v_was, v_row, v_wanted);
+  return private.write_fields(v_was, v_wanted, p_confidences, p_evidence, p_set => v_set);
 end $$;
 
 create function public.remove_extraction_field(p_extraction_id uuid, p_field_path text[]) returns jsonb
@@ -164,22 +138,19 @@ language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
-  v_row public.extractions;
   v_path text[] := private.checked_path(p_field_path);
-  v_wanted jsonb;
   v_name text := private.name_at(v_was.extracted_fields, v_path);
-  v_told jsonb;
+  v_written jsonb;
 begin
   if v_name is null then
     raise exception 'Nothing stands at path %.', left(array_to_string(v_path, '.'), 200) using errcode = 'PT422';
   end if;
-  v_wanted := v_was.extracted_fields #- v_path;
-  v_row := private.written(v_was, v_wanted, p_removed => v_path);
-  v_told := private.told(v_was, v_row, v_wanted, v_path) - 'changed' || jsonb_build_object('path', v_name);
-  if v_told ? 'proposed' then
-    return v_told;
+  v_written := private.write_fields(v_was, v_was.extracted_fields #- v_path, p_removed => v_path)
+    - '{changed,value}'::text[] || jsonb_build_object('path', v_name);
+  if v_written ? 'proposed' then
+    return v_written;
   end if;
-  return v_told || jsonb_build_object('removed', v_was.extracted_fields #> v_path);
+  return v_written || jsonb_build_object('removed', v_was.extracted_fields #> v_path);
 end $$;
 
 create function public.identify_document(p_extraction_id uuid, p_document_type text) returns jsonb
@@ -213,21 +184,12 @@ language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
-  v_row public.extractions;
-  v_wanted jsonb;
 begin
   if p_version is null or p_version not between 0 and v_was.version then
     raise exception 'There is no version %: this extraction has versions 0 to %.', p_version, v_was.version
       using errcode = 'PT422';
   end if;
-  p_confidences := coalesce(p_confidences, '{}');
-  p_evidence := coalesce(p_evidence, '{}');
-  if jsonb_typeof(p_confidences) <> 'object' or jsonb_typeof(p_evidence) <> 'object' then
-    raise exception 'Confidences and evidence must be objects keyed by path.' using errcode = 'PT422';
-  end if;
-  v_wanted := private.fields_at(v_was.id, p_version);
-  v_row := private.written(v_was, v_wanted, p_confidences, p_evidence);
-  return jsonb_build_object('value', v_row.extracted_fields) || private.told(v_was, v_row, v_wanted);
+  return private.write_fields(v_was, private.fields_at(v_was.id, p_version), p_confidences, p_evidence);
 end $$;
 
 create function public.unlock_extraction_field(p_extraction_id uuid, p_field_path text[]) returns jsonb
@@ -259,7 +221,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_was public.extractions;
-  v_row public.extractions;
+  v_written jsonb;
   v_proposal public.extraction_proposals;
 begin
   select * into v_was from public.extractions
@@ -282,36 +244,14 @@ begin
     status = case when p_accepted then 'accepted' else 'rejected' end, decided_by = auth.uid(),
     decided_at = clock_timestamp()
   where id = v_proposal.id;
-  v_row := case
-    when not p_accepted then v_was
+  v_written := case
+    when not p_accepted then jsonb_build_object('value', v_was.extracted_fields, 'version', v_was.version)
     when v_proposal.new is null
-      then private.written(v_was, v_was.extracted_fields #- v_proposal.path, p_removed => v_proposal.path)
-    else private.written(
+      then private.write_fields(v_was, v_was.extracted_fields #- v_proposal.path, p_removed => v_proposal.path)
+    else private.write_fields(
       v_was, jsonb_set(v_was.extracted_fields, v_proposal.path, v_proposal.new), v_proposal.confidence_scores,
       v_proposal.evidence)
   end;
   return jsonb_build_object(
-    'path', v_proposal.name, 'value', v_row.extracted_fields #> v_proposal.path, 'version', v_row.version);
+    'path', v_proposal.name, 'value', v_written -> 'value' #> v_proposal.path, 'version', v_written -> 'version');
 end $$;
-
-revoke execute on all functions in schema private from public;
-grant execute on function
-  private.locked_extraction(uuid), private.written(public.extractions, jsonb, jsonb, jsonb, text[], jsonb),
-  private.told(public.extractions, public.extractions, jsonb, text[])
-  to authenticated;
-revoke execute on function
-  public.save_extraction_fields(uuid, jsonb, jsonb, jsonb),
-  public.update_extraction_field(uuid, text[], jsonb, numeric, jsonb, jsonb),
-  public.update_extraction_fields(uuid, jsonb, jsonb, jsonb), public.remove_extraction_field(uuid, text[]),
-  public.identify_document(uuid, text), public.complete_extraction(uuid),
-  public.restore_extraction(uuid, integer, jsonb, jsonb), public.unlock_extraction_field(uuid, text[]),
-  public.decide_extraction_proposal(uuid, uuid, boolean)
-  from public, anon;
-grant execute on function
-  public.save_extraction_fields(uuid, jsonb, jsonb, jsonb),
-  public.update_extraction_field(uuid, text[], jsonb, numeric, jsonb, jsonb),
-  public.update_extraction_fields(uuid, jsonb, jsonb, jsonb), public.remove_extraction_field(uuid, text[]),
-  public.identify_document(uuid, text), public.complete_extraction(uuid),
-  public.restore_extraction(uuid, integer, jsonb, jsonb), public.unlock_extraction_field(uuid, text[]),
-  public.decide_extraction_proposal(uuid, uuid, boolean)
-  to authenticated;

@@ -20,11 +20,7 @@ create table public.extraction_journal (
   foreign key (extraction_id, org_id) references public.extractions (id, org_id) on delete cascade
 );
 create index extraction_journal_extraction_id on public.extraction_journal (extraction_id, version, id);
-select private.protect_table('public.extraction_journal');
-grant select on public.extraction_journal to authenticated;
-
-create policy "members read their journals" on public.extraction_journal
-  for select to authenticated using (org_id in (select private.my_org_ids()));
+select private.protect_table('public.extraction_journal', p_members_read => true);
 
 -- Security definer: nobody has the right to write the journal, so nobody but this trigger does.
 create function private.keep_journal() returns trigger
@@ -91,6 +87,3 @@ begin
   end loop;
   return coalesce(v_nodes[1].value, '{}');
 end $$;
-
-revoke execute on all functions in schema private from public;
-grant execute on function private.fields_at(uuid, integer) to authenticated;

@@ -154,8 +154,3 @@ as $$
   ) as leaf
   where private.is_leaf(leaf.value) and auth.uid() is not null
 $$;
-
-revoke execute on all functions in schema private from public;
-grant execute on function
-  private.binding(jsonb), private.held(public.extractions, jsonb, text[]), private.shifted(jsonb, jsonb, text[])
-  to authenticated;

@@ -26,11 +26,7 @@ create table public.extraction_proposals (
 );
 create index extraction_proposals_extraction_id on public.extraction_proposals (extraction_id, name);
 create index extraction_proposals_pending on public.extraction_proposals (org_id, extraction_id) where status = 'pending';
-select private.protect_table('public.extraction_proposals');
-grant select on public.extraction_proposals to authenticated;
-
-create policy "members read the proposals for their extractions" on public.extraction_proposals
-  for select to authenticated using (org_id in (select private.my_org_ids()));
+select private.protect_table('public.extraction_proposals', p_members_read => true);
 
 -- Keeps what an agent would have written; not again what waits already, or was rejected: both are for the value that stands.
 create function private.propose(
@@ -93,5 +89,3 @@ begin
     private.name_at(p_now.extracted_fields, path) is distinct from name
     or (p_now.extracted_fields #> path)::text <> old::text);
 end $$;
-
-revoke execute on all functions in schema private from public;

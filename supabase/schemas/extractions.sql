@@ -56,12 +56,10 @@ create index extractions_unsure on public.extractions (org_id, created_at desc, 
 -- What an evaluation reads again.
 create index extractions_corrected on public.extractions (org_id, created_at desc)
   where status = 'completed' and locks <> '{}';
-select private.protect_table('public.extractions');
-grant select, insert (id, org_id, document_id, schema, schema_revid, prompt_revid),
+select private.protect_table('public.extractions', p_members_read => true);
+grant insert (id, org_id, document_id, schema, schema_revid, prompt_revid),
   update (document_type, status, extracted_fields, confidence_scores, evidence, locks) on public.extractions to authenticated;
 
-create policy "members read their extractions" on public.extractions
-  for select to authenticated using (org_id in (select private.my_org_ids()));
 create policy "members begin extractions of their own" on public.extractions
   for insert to authenticated
   with check (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));
@@ -159,18 +157,8 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
   delete from public.extractions
-  where id = p_extraction_id and (
-    org_id in (select private.my_owned_org_ids())
-    or (org_id in (select private.my_writable_org_ids()) and auth.uid() in (created_by, private.person_of(created_by))));
+  where id = p_extraction_id and private.may_delete(org_id, created_by);
   if not found then
     raise exception 'There is no such extraction.' using errcode = 'PT404';
   end if;
 end $$;
-
-revoke execute on all functions in schema private from public;
-grant execute on function
-  private.follow_schema(uuid, uuid), private.references_to_schema(uuid), private.references_to_prompt(uuid),
-  private.references_to_tag(uuid)
-  to authenticated;
-revoke execute on function public.delete_extraction(uuid) from public, anon;
-grant execute on function public.delete_extraction(uuid) to authenticated;

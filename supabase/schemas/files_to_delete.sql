@@ -49,7 +49,3 @@ end $$;
 create function private.files_deleted(p_paths text[]) returns void
 language sql security definer set search_path = pg_catalog, pg_temp
 as $$ delete from private.files_to_delete where storage_path = any (p_paths) $$;
-
-revoke execute on all functions in schema private from public;
-grant execute on function
-  private.expect_files(text[]), private.files_to_delete(integer), private.files_deleted(text[]) to fieldmark_app;

@@ -134,12 +134,3 @@ as $$
   select u.email from public.memberships as m join auth.users as u on u.id = m.user_id
   where m.org_id = p_org_id and m.user_id = p_user_id and p_org_id in (select private.my_org_ids())
 $$;
-
-revoke execute on all functions in schema private from public;
-grant execute on function private.address_of(uuid, uuid) to authenticated;
-revoke execute on function
-  public.invite(uuid, text, text, integer), public.revoke_invitation(uuid), public.accept_invitation(text)
-  from public, anon;
-grant execute on function
-  public.invite(uuid, text, text, integer), public.revoke_invitation(uuid), public.accept_invitation(text)
-  to authenticated;

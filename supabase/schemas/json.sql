@@ -11,40 +11,10 @@ return
     else p_parent || '[' || to_jsonb(p_key)::text || ']'
   end;
 
--- Every node below the root of a document. What lies beyond the bounds of private.check_json is not followed further:
--- there a long key would be repeated for each of its children.
-create function private.nodes(p_doc jsonb)
-returns table (path text[], steps text, name text, value jsonb)
-language sql immutable set search_path = pg_catalog, pg_temp
-as $$
-  with recursive node as (
-    select array[]::text[] as path, '' as steps, '' as name, p_doc as value
-    union all
-    select
-      node.path || child.key,
-      node.steps || child.step,
-      case child.step
-        when 'k' then private.child_name(node.name, child.key)
-        else node.name || '[' || child.key || ']'
-      end,
-      child.value
-    from node
-    cross join lateral (
-      select e.key, 'k' as step, e.value
-      from jsonb_each(case jsonb_typeof(node.value) when 'object' then node.value else '{}'::jsonb end) as e
-      union all
-      select (a.position - 1)::text, 'i', a.value
-      from jsonb_array_elements(case jsonb_typeof(node.value) when 'array' then node.value else '[]'::jsonb end)
-        with ordinality as a (value, position)
-    ) as child
-    where length(node.steps) <= 32 and char_length(node.name) <= 1000
-  )
-  select path, steps, name, value from node where steps <> ''
-$$;
-
 -- Every node below the root, containers too, at which two documents differ; null where one has none. Only what differs is
 -- followed, so that a change of one field costs the same in a large document. Compared as text, because to jsonb 12.5 and
--- 12.50 are the same, and to a reader they are not. Bounded as private.nodes is.
+-- 12.50 are the same, and to a reader they are not. What lies beyond the bounds of private.check_json is not followed
+-- further: there a long key would be repeated for each of its children.
 create function private.changes(p_old jsonb, p_new jsonb)
 returns table (path text[], steps text, name text, old jsonb, new jsonb)
 language sql immutable set search_path = pg_catalog, pg_temp
@@ -78,6 +48,11 @@ as $$
   )
   select path, steps, name, old, new from node where steps <> ''
 $$;
+
+-- Every node below the root of a document, containers too.
+create function private.nodes(p_doc jsonb) returns table (path text[], steps text, name text, value jsonb)
+language sql immutable set search_path = pg_catalog, pg_temp
+as $$ select path, steps, name, new from private.changes(null, p_doc) $$;
 
 create function private.is_leaf(p_value jsonb) returns boolean
 language sql immutable
@@ -293,10 +268,3 @@ begin
       where index <> v_index
     ) as kept);
 end $$;
-
-revoke execute on all functions in schema private from public;
-grant execute on function
-  private.child_name(text, text), private.nodes(jsonb), private.changes(jsonb, jsonb), private.is_leaf(jsonb),
-  private.check_json(jsonb, text), private.checked_path(text[]), private.put(jsonb, text[], jsonb, text),
-  private.name_at(jsonb, text[]), private.merge(jsonb, jsonb), private.at_or_below(jsonb, text, boolean)
-  to authenticated;

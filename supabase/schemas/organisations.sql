@@ -117,6 +117,14 @@ create function private.person_of(p_user_id uuid) returns uuid
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select coalesce((select created_by from public.api_keys where id = p_user_id), p_user_id) $$;
 
+-- Whether the caller may delete what somebody made in an organisation: members what they or their keys made, owners all.
+create function private.may_delete(p_org_id uuid, p_created_by uuid) returns boolean
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$
+  select p_org_id in (select private.my_owned_org_ids())
+    or (p_org_id in (select private.my_writable_org_ids()) and auth.uid() in (p_created_by, private.person_of(p_created_by)))
+$$;
+
 -- The caller, who must be a person.
 create function private.this_person() returns uuid
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
@@ -201,17 +209,6 @@ begin
   return v_org;
 end $$;
 
-revoke execute on all functions in schema private from public;
-grant execute on function
-  private.my_org_ids(), private.my_writable_org_ids(), private.my_owned_org_ids(), private.enter(uuid),
-  private.role_of(uuid, uuid), private.this_person(), private.check_owner(uuid)
-  to authenticated;
-grant execute on function
-  private.my_org_ids(), private.my_writable_org_ids(), private.my_owned_org_ids(), private.enter(uuid)
-  to fieldmark_app;
-revoke execute on function public.enter(), public.create_organisation(text) from public, anon;
-grant execute on function public.enter(), public.create_organisation(text) to authenticated;
-
 create policy "members see their organisations" on public.organisations
   for select to authenticated using (id in (select private.my_org_ids()));
 create policy "owners change their organisations" on public.organisations
@@ -283,8 +280,3 @@ begin
     raise exception 'There is no such member whom you may remove.' using errcode = 'PT404';
   end if;
 end $$;
-
-revoke execute on all functions in schema private from public;
-grant execute on function private.person_of(uuid) to authenticated;
-revoke execute on function public.remove_member(uuid, uuid) from public, anon;
-grant execute on function public.remove_member(uuid, uuid) to authenticated;

@@ -16,11 +16,7 @@ create table public.prompts (
 create unique index prompts_name on public.prompts (org_id, lower(name)) where deleted_at is null;
 create index prompts_org_id on public.prompts (org_id, created_at desc, id desc);
 create index prompts_run_id on public.prompts (run_id) where run_id is not null;
-select private.protect_table('public.prompts');
-grant select on public.prompts to authenticated;
-
-create policy "members read their prompts" on public.prompts
-  for select to authenticated using (org_id in (select private.my_org_ids()));
+select private.protect_table('public.prompts', p_members_read => true);
 
 create table public.prompt_versions (
   -- The `prompt_revid`.
@@ -48,11 +44,7 @@ create table public.prompt_versions (
 );
 create index prompt_versions_org_id on public.prompt_versions (org_id);
 create index prompt_versions_schema_id on public.prompt_versions (schema_id);
-select private.protect_table('public.prompt_versions');
-grant select on public.prompt_versions to authenticated;
-
-create policy "members read the versions of their prompts" on public.prompt_versions
-  for select to authenticated using (org_id in (select private.my_org_ids()));
+select private.protect_table('public.prompt_versions', p_members_read => true);
 
 -- The latest version of each prompt.
 create view public.latest_prompts with (security_invoker = true) as
@@ -177,13 +169,3 @@ begin
   end if;
   return query select * from private.references_to_prompt(p_prompt_id);
 end $$;
-
-revoke execute on all functions in schema private from public;
-revoke execute on function
-  public.create_prompt(uuid, text, text, uuid, text, uuid[]),
-  public.update_prompt(uuid, text, text, uuid, text, uuid[], uuid), public.delete_prompt(uuid)
-  from public, anon;
-grant execute on function
-  public.create_prompt(uuid, text, text, uuid, text, uuid[]),
-  public.update_prompt(uuid, text, text, uuid, text, uuid[], uuid), public.delete_prompt(uuid)
-  to authenticated;

@@ -22,11 +22,7 @@ create table public.queue_limits (
   created_by uuid default auth.uid(),
   created_at timestamptz not null default clock_timestamp()
 );
-select private.protect_table('public.queue_limits');
-grant select on public.queue_limits to authenticated;
-
-create policy "members read their organisations' limits" on public.queue_limits
-  for select to authenticated using (org_id in (select private.my_org_ids()));
+select private.protect_table('public.queue_limits', p_members_read => true);
 
 -- How many runs or documents of an organisation may wait.
 create function private.max_waiting(p_org_id uuid, p_table text) returns integer
@@ -276,7 +272,3 @@ create trigger enqueue_again after update of status on public.runs
 create trigger enqueue_released after update of held_at on public.runs
   for each row when (old.held_at is not null and new.held_at is null and old.status = 'queued' and new.status = 'queued')
   execute function private.enqueue_again();
-
-revoke execute on all functions in schema private from public;
-grant execute on function private.claim_job(text, bigint, integer) to fieldmark_app;
-grant execute on function private.read_unlocked(uuid, text), private.record_reading(uuid, integer, integer) to authenticated;

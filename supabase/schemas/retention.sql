@@ -159,82 +159,45 @@ begin
 end $$;
 
 -- Takes away some of what an organisation has that is to go, from below: nothing is left for a foreign key to cascade over.
+-- Runs and documents go by fifties and twenties, with what is theirs.
 create function private.clear_organisations(p_rows integer default 2000) returns integer
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_org uuid;
-  v_ids uuid[];
+  v_org uuid := (select org_id from private.departing_organisations order by asked_at, org_id limit 1);
+  v_runs uuid[];
+  v_documents uuid[];
+  v_table regclass;
+  v_rows text;
   v_gone integer;
 begin
-  if not exists (select from private.departing_organisations) or not private.hold_task('organisations') then
+  if v_org is null or not private.hold_task('organisations') then
     return 0;
   end if;
-  select org_id into v_org from private.departing_organisations order by asked_at, org_id limit 1;
-  if not found then
-    return 0;
-  end if;
-
-  v_ids := array(select id from public.runs where org_id = v_org order by created_at desc, id desc limit 50);
-  if cardinality(v_ids) > 0 then
-    delete from public.run_events where ctid = any (array(
-      select ctid from public.run_events where run_id = any (v_ids) limit p_rows));
+  v_runs := array(select id from public.runs where org_id = v_org order by created_at desc, id desc limit 50);
+  v_documents := array(select id from public.documents where org_id = v_org order by created_at desc, id desc limit 20);
+  for v_table, v_rows in values
+    ('public.run_events'::regclass, 'run_id = any ($3)'),
+    ('public.tool_calls', 'run_id = any ($3)'),
+    ('public.runs', 'id = any ($3)'),
+    ('public.extraction_journal', 'extraction_id in (select id from public.extractions where document_id = any ($4))'),
+    ('public.document_pages', 'document_id = any ($4)'),
+    ('private.search_vectors',
+      'org_number = (select number from private.search_orgs where org_id = $1) and document_id = any ($4)'),
+    ('private.search_pieces', 'document_id = any ($4)'),
+    ('public.extractions', 'document_id = any ($4)'),
+    ('public.documents', 'id = any ($4)'),
+    ('public.agent_sessions', 'org_id = $1'),
+    ('public.usage', 'org_id = $1'),
+    ('public.threads', 'org_id = $1'),
+    ('private.search_terms', 'org_number = (select number from private.search_orgs where org_id = $1)'),
+    ('public.organisations', 'id = $1')
+  loop
+    execute format(
+      'delete from %1$s where ctid = any (array(select ctid from %1$s where %2$s limit $2))', v_table, v_rows)
+    using v_org, p_rows, v_runs, v_documents;
     get diagnostics v_gone = row_count;
-    if v_gone < p_rows then
-      delete from public.tool_calls where run_id = any (v_ids);
-      delete from public.runs where id = any (v_ids);
-    end if;
-    return 1;
-  end if;
-
-  v_ids := array(select id from public.documents where org_id = v_org order by created_at desc, id desc limit 20);
-  if cardinality(v_ids) > 0 then
-    delete from public.extraction_journal where ctid = any (array(
-      select j.ctid from public.extractions as e join public.extraction_journal as j on j.extraction_id = e.id
-      where e.document_id = any (v_ids) limit p_rows));
-    get diagnostics v_gone = row_count;
-    if v_gone < p_rows then
-      delete from public.document_pages where ctid = any (array(
-        select ctid from public.document_pages where document_id = any (v_ids) limit p_rows));
-      get diagnostics v_gone = row_count;
-    end if;
-    if v_gone < p_rows then
-      delete from private.search_vectors where document_id = any (v_ids)
-        and org_number = (select number from private.search_orgs where org_id = v_org);
-      delete from private.search_pieces where document_id = any (v_ids);
-      delete from public.extractions where document_id = any (v_ids);
-      delete from public.documents where id = any (v_ids);
-    end if;
-    return 1;
-  end if;
-
-  delete from public.agent_sessions where ctid = any (array(
-    select ctid from public.agent_sessions where org_id = v_org limit p_rows));
-  get diagnostics v_gone = row_count;
-  if v_gone < p_rows then
-    delete from public.usage where ctid = any (array(select ctid from public.usage where org_id = v_org limit p_rows));
-    get diagnostics v_gone = row_count;
-  end if;
-  if v_gone < p_rows then
-    delete from public.threads where ctid = any (array(
-      select ctid from public.threads where org_id = v_org limit p_rows));
-    get diagnostics v_gone = row_count;
-  end if;
-  if v_gone < p_rows then
-    delete from private.search_terms where ctid = any (array(
-      select t.ctid from private.search_orgs as o join private.search_terms as t on t.org_number = o.number
-      where o.org_id = v_org limit p_rows));
-    get diagnostics v_gone = row_count;
-  end if;
-  if v_gone < p_rows then
-    delete from public.organisations where id = v_org;
-  end if;
+    exit when v_gone > 0;
+  end loop;
   return 1;
 end $$;
-
-revoke execute on all functions in schema private from public;
-revoke execute on function public.delete_organisation(uuid) from public, anon, authenticated;
-grant execute on function public.delete_organisation(uuid) to authenticated;
-grant execute on function
-  private.forget_runs(interval), private.forget_idle_threads(interval), private.clear_organisations(integer)
-  to fieldmark_app;

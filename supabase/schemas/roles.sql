@@ -79,8 +79,9 @@ as $$ select case when private.is_agent() then nullif(current_setting('fieldmark
 
 -- Makes a table of tenants safe before anything is granted: row security binds its owner too, and nobody has a right to
 -- it or to its sequences. (Supabase gives every new table and sequence to everybody.) An owner that is neither superuser
--- nor BYPASSRLS gets a policy, because security definer functions act as the owner.
-create function private.protect_table(p_table regclass) returns void
+-- nor BYPASSRLS gets a policy, because security definer functions act as the owner. With `p_members_read` the members of
+-- an organisation, viewers too, read its rows.
+create function private.protect_table(p_table regclass, p_members_read boolean default false) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -100,9 +101,10 @@ begin
       'create policy "definer functions act as the owner" on %s to %I using (true) with check (true)',
       p_table, current_user);
   end if;
+  if p_members_read then
+    execute format('grant select on %s to authenticated', p_table);
+    execute format(
+      'create policy "members read the rows of their organisations" on %s for select to authenticated '
+      'using (org_id in (select private.my_org_ids()))', p_table);
+  end if;
 end $$;
-
-revoke execute on all functions in schema private from public;
-grant execute on function private.is_service() to authenticated, fieldmark_app;
-grant execute on function private.is_agent(), private.this_run(), private.this_call() to authenticated;
-grant execute on function private.new_id() to authenticated;

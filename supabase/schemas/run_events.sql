@@ -127,7 +127,3 @@ begin
       p_run_id, json_build_object('type', 'error', 'error', p_error, 'code', p_code, 'run_id', p_run_id));
   end if;
 end $$;
-
-revoke execute on all functions in schema private from public;
-grant execute on function private.append_event(uuid, json, boolean), private.run_and_above(uuid) to authenticated;
-grant execute on function private.fail_run(uuid, text, text), private.tell(text[], text[]) to fieldmark_app;

@@ -101,8 +101,3 @@ begin
     exit when not found;
   end loop;
 end $$;
-
-revoke execute on all functions in schema private from public;
-grant execute on function
-  private.clear_watchers(), private.watch_run(uuid, text), private.watched_until(uuid),
-  private.tell_watchers(uuid, integer, text[]) to authenticated;

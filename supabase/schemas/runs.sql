@@ -216,9 +216,7 @@ declare
   v_run public.runs;
 begin
   select * into v_run from public.runs as r
-  where id = p_run_id and (
-    org_id in (select private.my_owned_org_ids())
-    or (org_id in (select private.my_writable_org_ids()) and auth.uid() in (created_by, private.person_of(created_by))))
+  where id = p_run_id and private.may_delete(org_id, created_by)
     and (root_thread_id is null or exists (
       select from public.threads as t where t.id = r.root_thread_id and (t.shared or t.created_by = auth.uid())))
   for update;
@@ -254,9 +252,3 @@ $$;
 create function private.waiting_runs() returns bigint
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select count(*) from public.runs where status = 'awaiting_approval' $$;
-
-revoke execute on all functions in schema private from public;
-grant execute on function private.fence(uuid, integer), private.is_worked_on(uuid) to authenticated;
-revoke execute on function public.delete_run(uuid) from public, anon;
-grant execute on function public.delete_run(uuid) to authenticated;
-grant execute on function private.scope_of_run(uuid), private.waiting_runs() to fieldmark_app;

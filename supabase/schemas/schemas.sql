@@ -25,11 +25,7 @@ create table public.schemas (
 create unique index schemas_name on public.schemas (org_id, lower(name)) where deleted_at is null;
 create index schemas_org_id on public.schemas (org_id, created_at desc, id desc);
 create index schemas_run_id on public.schemas (run_id) where run_id is not null;
-select private.protect_table('public.schemas');
-grant select on public.schemas to authenticated;
-
-create policy "members read their schemas" on public.schemas
-  for select to authenticated using (org_id in (select private.my_org_ids()));
+select private.protect_table('public.schemas', p_members_read => true);
 
 create table public.schema_versions (
   -- The `schema_revid`.
@@ -50,11 +46,7 @@ create table public.schema_versions (
   foreign key (schema_id, org_id) references public.schemas (id, org_id) on delete cascade
 );
 create index schema_versions_org_id on public.schema_versions (org_id);
-select private.protect_table('public.schema_versions');
-grant select on public.schema_versions to authenticated;
-
-create policy "members read the versions of their schemas" on public.schema_versions
-  for select to authenticated using (org_id in (select private.my_org_ids()));
+select private.protect_table('public.schema_versions', p_members_read => true);
 
 -- The latest version of each schema.
 create view public.latest_schemas with (security_invoker = true) as
@@ -192,20 +184,3 @@ begin
   end if;
   return query select * from private.references_to_schema(p_schema_id);
 end $$;
-
--- Whether the caller may delete what somebody has made in an organisation.
-create function private.may_delete(p_org_id uuid, p_created_by uuid) returns boolean
-language sql stable security definer set search_path = pg_catalog, pg_temp
-as $$
-  select p_org_id in (select private.my_owned_org_ids())
-    or (p_org_id in (select private.my_writable_org_ids()) and auth.uid() in (p_created_by, private.person_of(p_created_by)))
-$$;
-
-revoke execute on all functions in schema private from public;
-revoke execute on function
-  public.create_schema(uuid, text, jsonb), public.update_schema(uuid, text, jsonb, uuid), public.delete_schema(uuid)
-  from public, anon;
-grant execute on function
-  public.create_schema(uuid, text, jsonb), public.update_schema(uuid, text, jsonb, uuid), public.delete_schema(uuid)
-  to authenticated;
-grant execute on function private.this_root_run() to authenticated;

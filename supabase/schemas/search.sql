@@ -400,10 +400,3 @@ begin
     from answer as a join private.search_pieces as p on p.document_id = a.document_id and p.number = 1
     where a.number = 0 and a.passages = 0;
 end $$;
-
-revoke execute on all functions in schema private from public;
-grant execute on function private.search_source(uuid), private.search_words(uuid, integer, integer),
-  private.write_search_pieces(uuid, bigint, jsonb),
-  private.give_up_indexing(uuid) to fieldmark_app;
-grant execute on function private.search(uuid, text[], uuid[], integer), private.search_behind(uuid) to authenticated;
-grant execute on function private.search_stems(text, text[]) to authenticated, fieldmark_app;

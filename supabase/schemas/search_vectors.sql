@@ -185,11 +185,3 @@ begin
       on p.document_id = near.document_id and p.number = near.number and p.org_number = $1
   $query$, v_schema) using v_number, p_embedder, p_vector, p_documents, p_most;
 end $$;
-
-revoke execute on all functions in schema private from public;
-grant execute on function private.use_embedder(text), private.take_vectors_due(double precision),
-  private.pieces_without_vectors(uuid, uuid, bigint, text, integer),
-  private.write_search_vectors(uuid, uuid, bigint, text, jsonb) to fieldmark_app;
-grant execute on function private.search_nearest(uuid, text, real[], uuid[], integer), private.vectors_behind(uuid)
-  to authenticated;
-grant execute on function private.has_vectors() to authenticated, fieldmark_app;

@@ -16,11 +16,7 @@ create table public.tags (
 create unique index tags_name on public.tags (org_id, lower(name)) where deleted_at is null;
 create index tags_org_id on public.tags (org_id, created_at desc, id desc);
 create index tags_run_id on public.tags (run_id) where run_id is not null;
-select private.protect_table('public.tags');
-grant select on public.tags to authenticated;
-
-create policy "members read their tags" on public.tags
-  for select to authenticated using (org_id in (select private.my_org_ids()));
+select private.protect_table('public.tags', p_members_read => true);
 
 create table public.document_tags (
   org_id uuid not null,
@@ -39,11 +35,7 @@ create table public.document_tags (
 create index document_tags_tag_id on public.document_tags (tag_id, document_created_at desc, document_id desc);
 create index document_tags_org_id on public.document_tags (org_id);
 create index document_tags_run_id on public.document_tags (run_id) where run_id is not null;
-select private.protect_table('public.document_tags');
-grant select on public.document_tags to authenticated;
-
-create policy "members read the tags of their documents" on public.document_tags
-  for select to authenticated using (org_id in (select private.my_org_ids()));
+select private.protect_table('public.document_tags', p_members_read => true);
 
 -- Adds a tag; answers its id. Its colour is `#` and six digits, 0 to 9 and a to f.
 create function public.create_tag(p_org_id uuid, p_name text, p_colour text default '#808080') returns uuid
@@ -152,13 +144,3 @@ begin
   perform private.check_writable(v_org, 'document'), private.check_name(p_filename);
   update public.documents set filename = p_filename where id = p_document_id;
 end $$;
-
-revoke execute on all functions in schema private from public;
-revoke execute on function
-  public.create_tag(uuid, text, text), public.update_tag(uuid, text, text), public.delete_tag(uuid),
-  public.tag_document(uuid, uuid[], uuid[]), public.rename_document(uuid, text)
-  from public, anon;
-grant execute on function
-  public.create_tag(uuid, text, text), public.update_tag(uuid, text, text), public.delete_tag(uuid),
-  public.tag_document(uuid, uuid[], uuid[]), public.rename_document(uuid, text)
-  to authenticated;

@@ -75,8 +75,3 @@ begin
     raise exception 'There is no such thread.' using errcode = 'PT404';
   end if;
 end $$;
-
-revoke execute on all functions in schema private from public;
-revoke execute on function public.delete_thread(uuid) from public, anon;
-grant execute on function
-  public.delete_thread(uuid), private.keep_in_thread(uuid, uuid, jsonb), private.is_name(text) to authenticated;

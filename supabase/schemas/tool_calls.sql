@@ -126,10 +126,3 @@ begin
     perform private.append_event(p_run_id, v_event, false);
   end loop;
 end $$;
-
-revoke execute on all functions in schema private from public;
-grant execute on function
-  private.enter_call(uuid, integer, text, uuid, text, jsonb, text, text, text, jsonb, text, bigint),
-  private.claim_call(uuid, integer, text, text, text),
-  private.finish_call(uuid, text, text, boolean, text, jsonb, json)
-  to authenticated;

@@ -24,14 +24,12 @@ create table public.usage (
 );
 create index usage_org_id on public.usage (org_id);
 create index usage_root_run_id on public.usage (root_run_id) include (run_id, cost_usd);
-select private.protect_table('public.usage');
-grant select, insert (
+select private.protect_table('public.usage', p_members_read => true);
+grant insert (
   run_id, message_id, org_id, agent, model, input_tokens, output_tokens, cache_write_5m_tokens, cache_write_1h_tokens,
   cache_read_tokens, cost_usd
 ) on public.usage to authenticated;
 
-create policy "members read what their organisations used" on public.usage
-  for select to authenticated using (org_id in (select private.my_org_ids()));
 create policy "the service charges what was used" on public.usage
   for insert to authenticated
   with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
@@ -71,11 +69,7 @@ create table public.usage_by_day (
   created_at timestamptz not null default clock_timestamp(),
   primary key (org_id, day, agent, model, slot)
 ) with (fillfactor = 50);
-select private.protect_table('public.usage_by_day');
-grant select on public.usage_by_day to authenticated;
-
-create policy "members read what their organisations used by day" on public.usage_by_day
-  for select to authenticated using (org_id in (select private.my_org_ids()));
+select private.protect_table('public.usage_by_day', p_members_read => true);
 
 -- Security definer: nobody has the right to write the sums, so nobody but this trigger does.
 create function private.add_up_usage() returns trigger
@@ -110,11 +104,7 @@ create table public.credit_limits (
   created_by uuid default auth.uid(),
   created_at timestamptz not null default clock_timestamp()
 );
-select private.protect_table('public.credit_limits');
-grant select on public.credit_limits to authenticated;
-
-create policy "members read their organisations' limits" on public.credit_limits
-  for select to authenticated using (org_id in (select private.my_org_ids()));
+select private.protect_table('public.credit_limits', p_members_read => true);
 
 -- What a run has cost together with all runs below it: null where one of their messages has no price. What a part had
 -- used that is deleted counts for the root. (For a root, which most are, the tree is not looked at.)
@@ -142,7 +132,3 @@ as $$
   select coalesce(sum(cost_usd), 0) from public.usage_by_day
   where org_id = p_org_id and day >= date_trunc('month', now() at time zone 'utc')::date
 $$;
-
-revoke execute on all functions in schema private from public;
-grant execute on function private.cost_of_run(uuid), private.spent_this_month(uuid)
-  to authenticated;

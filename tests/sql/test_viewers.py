@@ -55,7 +55,7 @@ VOLATILE = {
     "private.forget_session": "(%(org)s, 'runs', 's', '')",
     "private.cancel_run": "(%(run)s, 'No.')",
     "private.locked_extraction": "(%(extraction)s)",
-    "private.written": "((select e from public.extractions as e where id = %(extraction)s), '{\"total\": 14}')",
+    "private.write_fields": "((select e from public.extractions as e where id = %(extraction)s), '{\"total\": 14}')",
     "private.enter_call": "(%(run)s, 1, 'call_2', %(org)s, 't', '{}', repeat('0', 64), 'admitted', null)",
     "private.claim_call": "(%(run)s, 1, 'call_1', 'update_field', repeat('0', 64))",
     "private.finish_call": "(%(run)s, 'call_1', 'x', false, null, null)",
