@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID, uuid4
 
 import httpx
@@ -52,20 +54,70 @@ class Served:
         return httpx.AsyncClient(base_url=self.base_url, headers=headers, timeout=PATIENCE)
 
     async def document(self, text: str = "Invoice number: 1\nTotal: 10.00 EUR\n", name: str = "a.txt") -> UUID:
-        """Uploads a small text and waits until it is read."""
-        answer = await self.http.post("/api/documents", files={"file": (name, text.encode())})
+        """Upload a small text and wait until it is read."""
+        return await self.upload(name, text.encode())
+
+    async def upload(self, name: str, content: bytes) -> UUID:
+        """Upload a file and wait until it is ready or has failed."""
+        answer = await self.http.post("/api/documents", files={"file": (name, content)})
         assert answer.status_code == 201, answer.text
-        document_id = UUID(answer.json()["id"])
-        return await self.read(document_id)
+        return await self.read(UUID(answer.json()["id"]))
 
     async def read(self, document_id: UUID) -> UUID:
-        """Waits until a document is ready or has failed."""
+        """Wait until a document is ready or has failed."""
 
         async def has_ended() -> bool:
-            return (await self.http.get(f"/api/documents/{document_id}")).json()["status"] != "reading"
+            return (await self.get(f"documents/{document_id}"))["status"] != "reading"
 
         await until(has_ended)
         return document_id
+
+    async def indexed(self) -> None:
+        """Wait until searches find all documents."""
+
+        async def is_indexed() -> bool:
+            return (await self.get("search?q=anything"))["behind"] == 0
+
+        await until(is_indexed)
+
+    async def extract(self, document_id: UUID | str, **request: Any) -> dict[str, Any]:
+        """Extract a document's fields and return the run's result."""
+        return await self._run("extract", document_id=str(document_id), **request)
+
+    async def chat(self, document_id: UUID | str, message: str, **request: Any) -> dict[str, Any]:
+        """Send a message about a document and return the run's result."""
+        return await self._run("chat", document_id=str(document_id), message=message, **request)
+
+    async def ask(self, message: str, **request: Any) -> dict[str, Any]:
+        """Ask a question over all documents and return the run's result."""
+        return await self._run("ask", message=message, **request)
+
+    async def _run(self, task: str, **request: Any) -> dict[str, Any]:
+        answer = await self.http.post(f"/api/agent/{task}", json=request)
+        assert answer.status_code in (200, 202), answer.text
+        return answer.json()
+
+    async def decide(self, result: dict[str, Any], **decision: Any) -> httpx.Response:
+        """Approve the call that a run waits for; `approved=False` and the like say otherwise."""
+        approval = {"call_id": result["waits_for"]["call_id"], "approved": True, **decision}
+        return await self.http.post("/api/agent/approve", json={"run_id": result["run_id"], "approvals": [approval]})
+
+    async def get(self, path: str) -> Any:
+        """What the API has below /api."""
+        answer = await self.http.get(f"/api/{path}")
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    async def thread(self, result: dict[str, Any]) -> dict[str, Any]:
+        """The conversation of a run."""
+        run = await self.get(f"runs/{result['run_id']}")
+        return await self.get(f"threads/{run['thread_id']}")
+
+    async def events(self, run_id: str) -> list[dict[str, Any]]:
+        """A run's events, as they are streamed."""
+        answer = await self.http.get(f"/api/runs/{run_id}/events")
+        assert answer.status_code == 200, answer.text
+        return [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: ")]
 
 
 Serve = Callable[..., AbstractAsyncContextManager[Served]]
