@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from fieldmark.db.embedded import running
-from fieldmark.db.migrate import MostWaiting, migrate, pending
+from fieldmark.db.migrate import migrate, pending
 from fieldmark.db.pool import Database
 from fieldmark.documents.reading.pages import Limits as ReadingLimits
 from fieldmark.embedding import Embedder, embedder_for
@@ -90,7 +90,7 @@ async def open_runtime(settings: Settings) -> AsyncGenerator[Runtime]:
     async with AsyncExitStack() as stack:
         if settings.embedded_database:
             embedded = stack.enter_context(running(settings.home, settings.postgres_major))
-            await migrate(embedded.owner_url, app_password=embedded.app_password, most_waiting=_most_waiting(settings))
+            await migrate(embedded.owner_url, app_password=embedded.app_password)
             url = direct_url = embedded.app_url
         else:
             assert settings.database_url is not None
@@ -140,18 +140,10 @@ async def migrate_as_owner(settings: Settings) -> list[str]:
     users.use(settings.users_of_processes)
     if settings.embedded_database and settings.database_owner_url is None:
         with running(settings.home, settings.postgres_major) as embedded:
-            return await migrate(
-                embedded.owner_url, app_password=embedded.app_password, most_waiting=_most_waiting(settings)
-            )
+            return await migrate(embedded.owner_url, app_password=embedded.app_password)
     named = settings.database_owner_url or settings.database_url
     assert named is not None
-    return await migrate(
-        named.get_secret_value(), app_password=_app_password(settings), most_waiting=_most_waiting(settings)
-    )
-
-
-def _most_waiting(settings: Settings) -> MostWaiting:
-    return MostWaiting(settings.max_waiting_runs, settings.max_waiting_documents)
+    return await migrate(named.get_secret_value(), app_password=_app_password(settings))
 
 
 def _app_password(settings: Settings) -> str | None:

@@ -133,9 +133,8 @@ class Settings(BaseSettings):
     run_seconds: Annotated[int, Field(ge=5, le=86_400)] = 900
     # How long one call of a tool may work in its transaction.
     tool_seconds: Annotated[float, Field(ge=0.1, le=3600)] = 60
-    # Questions over many documents: how long in all, and how long the last one may take if there is no answer by then.
-    ask_seconds: Annotated[int, Field(ge=5, le=86_400)] = 180
-    ask_last_seconds: Annotated[int, Field(ge=1, le=3600)] = 30
+    # Questions over many documents: how long in all. A sixth is kept back for the last question.
+    ask_seconds: Annotated[int, Field(ge=6, le=86_400)] = 180
     # Two figures or five: see runs/billing/prices.said_price.
     model_price: (
         Annotated[str, Field(pattern=r"^\d{1,6}(\.\d{1,9})?(/\d{1,6}(\.\d{1,9})?){1}((/\d{1,6}(\.\d{1,9})?){3})?$")]
@@ -148,10 +147,6 @@ class Settings(BaseSettings):
 
     # How long a CLI stays for a person's decision while nobody else wants its place; 0: it is let go at once.
     approval_wait_seconds: Annotated[float, Field(ge=0, le=30)] = 10
-
-    # How much of one organisation may wait, where `queue_limits` says nothing: `migrate` writes them to the database.
-    max_waiting_runs: Annotated[int, Field(ge=0, le=2**31 - 2)] = 2000
-    max_waiting_documents: Annotated[int, Field(ge=0, le=2**31 - 2)] = 2000
 
     # For how many days after its end what a run left is kept (0: for ever): see worker/maintenance.py.
     keep_days: Annotated[float, Field(ge=0)] = 90
@@ -166,7 +161,6 @@ class Settings(BaseSettings):
     cors_origins: Annotated[list[str], NoDecode, BeforeValidator(_list)] = []
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     min_free_mb: Annotated[int, Field(ge=0)] = 200
-    metrics_port: Annotated[int, Field(ge=0, le=65_535)] | None = None
     metrics_token: Annotated[SecretStr, Field(min_length=16)] | None = None
     otel_endpoint: Annotated[str, Field(pattern=r"^https?://[^/]+")] | None = Field(
         default=None, validation_alias=_env("OTEL_EXPORTER_OTLP_ENDPOINT")

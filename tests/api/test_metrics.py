@@ -115,7 +115,7 @@ async def test_without_a_token_only_this_machine_is_told_and_only_at_a_port_of_i
     async with serve(metrics_token=None) as served:
         # The API's port: behind a proxy on this machine everybody comes from here.
         async with httpx.AsyncClient(base_url=served.base_url) as nobody:
-            assert "METRICS_PORT" in problem(await nobody.get("/metrics"), 401)
+            assert "METRICS_TOKEN" in problem(await nobody.get("/metrics"), 401)
         app = create_watching_app(served.service, None)
         for host, status in (("127.0.0.1", 200), ("::1", 200), ("10.0.0.1", 401)):
             transport = httpx.ASGITransport(app, client=(host, 4711))

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import httpx
 import psutil
 import pytest
-from command import Home, Serving, read_until, serving
+from command import Home, Serving, serving
 
 from standing import PATIENCE
 
@@ -22,10 +22,7 @@ MB = 1024 * 1024
 
 @pytest.fixture(scope="module")
 def server(home: Home) -> Iterator[Serving]:
-    settings = {
-        "FIELDMARK_METRICS_PORT": "0",
-    }
-    with serving(home, "--no-worker", **settings, FIELDMARK_MAX_FILE_MB="20", FIELDMARK_LOG_LEVEL="error") as server:
+    with serving(home, "--no-worker", FIELDMARK_MAX_FILE_MB="20", FIELDMARK_LOG_LEVEL="error") as server:
         yield server
 
 
@@ -58,15 +55,6 @@ def first_line(connection: socket.socket) -> str:
         assert came, "it was ended without an answer"
         said += came
     return said.split(b"\r\n")[0].decode()
-
-
-def test_figures_are_told_at_a_port_of_their_own_alone(server: Serving):
-    said = read_until(server.process.stderr, "/metrics")
-    own = said.split("/readyz at ")[1].split()[0]
-    assert own != server.url
-    told = {url: httpx.get(f"{url}/metrics", timeout=PATIENCE).status_code for url in (server.url, own)}
-    assert told == {server.url: 401, own: 200}
-    assert httpx.get(f"{own}/api/runs", headers=server.headers, timeout=PATIENCE).status_code == 404
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from fieldmark.db.embedded import Embedded
-from fieldmark.db.migrate import MostWaiting, migrate, pending, statements
+from fieldmark.db.migrate import migrate, pending
 from fieldmark.db.pool import Database
 from fieldmark.errors import Misconfigured, Unavailable
 from standing import Clone
@@ -91,14 +91,6 @@ async def test_no_member_keeps_a_start_waiting_and_the_owner_does(clone: Clone) 
         await waiting
 
 
-async def test_the_limits_of_what_waits_are_what_the_last_start_said(clone: Clone) -> None:
-    limits = "select (runs, documents)::text from private.most_waiting"
-    assert _ask(clone.owner_url, limits) == "(2000,2000)"
-    await migrate(clone.owner_url, most_waiting=MostWaiting(7, 8))
-    await migrate(clone.owner_url)  # which says nothing of it
-    assert _ask(clone.owner_url, limits) == "(7,8)"
-
-
 async def test_files_are_applied_in_order_and_once(empty: str, folder: Path) -> None:
     (folder / _SECOND).write_text("create table public.a (id int);\ninsert into public.a values (1); -- the end\n")
     assert await pending(empty, folder) == [_FIRST, _SECOND, "queue"]
@@ -125,7 +117,7 @@ async def test_the_ledger_is_the_supabase_clis(empty: str, folder: Path) -> None
     assert _ask(empty, row) == {
         "version": "20260102000000",
         "name": "things",
-        "statements": ["-- why\ncreate table public.a (id int)", "insert into public.a values (1)"],
+        "statements": ["-- why\ncreate table public.a (id int);\n\ninsert into public.a values (1);\n"],
     }
 
 
@@ -141,7 +133,8 @@ async def test_what_the_supabase_cli_has_applied_is_not_applied_again(empty: str
         )
         cli.execute(
             "insert into supabase_migrations.schema_migrations values ('20260101000000', null, 'roles'),"
-            " ('20260102000000', array['create table public.a (id int)', 'create table public.b (id int)'], 'things')"
+            " ('20260102000000', array['create table public.a (id int)', E'-- one\\ncreate table public.b (id int)'],"
+            " 'things')"
         )
     assert await pending(empty, folder) == ["queue"]
     assert await migrate(empty, folder=folder) == []
@@ -149,25 +142,23 @@ async def test_what_the_supabase_cli_has_applied_is_not_applied_again(empty: str
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "said"),
+    ("text", "line"),
     [
-        ("create table public.a (id int);\n\n\nselect nothing\n  from nowhere;\n", 5, '"nowhere" does not exist'),
-        ("create table public.a (id int);\n-- twice\ncreate table public.a (id int);\n", 3, '"a" already exists'),
-        ("select 'a;b', $x$ ; $x$;\nselect 1 / 0;", 2, "division by zero"),
-        ("select 1;\ndo $$\nbegin\n  raise 'no: %', 7 using hint = 'Ask.';\nend $$;", 2, "no: 7 Ask"),
-        ("select 1;\nselect 'unclosed", 2, "unterminated"),
-        ("create table public.a (id int);\ncommit;\nselect 1;", 2, "one transaction"),
+        ("create table public.a (id int);\n\n\nselect nothing\n  from nowhere;\n", ":5"),
+        ("create table public.a (id int);\nselect 'unclosed", ":2"),
+        ("create table public.a (id int);\nselect 1 / 0;", ""),  # Postgres names no line of what fails as it runs
+        ("create table public.a (id int);\ndo $$\nbegin\n  raise 'no: %', 7;\nend $$;", ""),
+        ("create table public.a (id int);\ncommit;\nselect 1;", ""),
     ],
 )
 async def test_a_failing_file_leaves_nothing_and_is_named_with_its_line(
-    empty: str, folder: Path, text: str, line: int, said: str
+    empty: str, folder: Path, text: str, line: str
 ) -> None:
     bad = "20260103000000_bad.sql"
     (folder / _SECOND).write_text("create table public.good (id int);")
     (folder / bad).write_text(text)
-    with pytest.raises(Misconfigured) as caught:
+    with pytest.raises(Misconfigured, match=rf"^{bad}{line}: "):
         await migrate(empty, folder=folder)
-    assert str(caught.value).startswith(f"{bad}:{line}: ") and said in str(caught.value)
     assert await pending(empty, folder) == [bad, "queue"]  # what came before it stays
     assert _ask(empty, "select to_regclass('public.good')::text") == "good"
     if "commit" not in text:
@@ -313,109 +304,3 @@ async def test_an_owner_that_is_no_superuser_can_migrate_ours(postgres: Embedded
             superuser.execute(
                 f"reassign owned by {owner} to postgres; drop owned by {owner}; drop role {owner}".encode()
             )
-
-
-# --- telling statements apart
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("select 1; select 2", ["select 1", "select 2"]),
-        (" ;; -- nothing\n ; /* ; */ ", []),
-        ("select ';', \";\", E'\\';', $$;$$, $a$ $$;$$ $a$", ["select ';', \";\", E'\\';', $$;$$, $a$ $$;$$ $a$"]),
-        ("select 'it''s;'; select 2", ["select 'it''s;'", "select 2"]),
-        ("select a$1$ from t; select b$1$", ["select a$1$ from t", "select b$1$"]),
-        ("-- it's; fine\nselect 1", ["-- it's; fine\nselect 1"]),
-        (
-            "create function f() returns int begin atomic select case when true then 1 end; select 2; end; select 3",
-            [
-                "create function f() returns int begin atomic select case when true then 1 end; select 2; end",
-                "select 3",
-            ],
-        ),
-        ("begin; select 1; end", ["begin", "select 1", "end"]),
-        (
-            "CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT CASE WHEN true THEN 1 END; END; select 3",
-            ["CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT CASE WHEN true THEN 1 END; END", "select 3"],
-        ),
-        (
-            "do $BODY$ begin; $body$; end $BODY$; select 2",
-            ["do $BODY$ begin; $body$; end $BODY$", "select 2"],
-        ),
-        ("select 1 /* a /* b; */ c; */; select 2", ["select 1 /* a /* b; */ c; */", "select 2"]),
-        ("select '\\'; select E'\\'; 2'; select 3", ["select '\\'", "select E'\\'; 2'", "select 3"]),
-        (
-            "create table t (begin int, declare int); create trigger u before update of begin on t; select 2",
-            ["create table t (begin int, declare int)", "create trigger u before update of begin on t", "select 2"],
-        ),
-    ],
-)
-def test_semicolons_part_statements_only_where_postgres_sees_them(text: str, expected: list[str]) -> None:
-    assert [statement.strip() for _, _, statement in statements(text)] == expected
-
-
-# Indexes that are built while the table is in use
-
-_TABLE = "create table public.a (id int); insert into public.a select n % 5 from generate_series(1, 20) as n;"
-_THIRD = "20260103000000_indexes.sql"
-_BUILD = "-- fieldmark: concurrently\n-- Why.\ncreate index concurrently a_id on public.a (id);\n"
-_VALID = (
-    "select array_agg(indexrelid::regclass || ' ' || indisvalid) from pg_index where indrelid = 'public.a'::regclass"
-)
-
-
-async def test_an_index_is_built_while_others_write(empty: str, folder: Path) -> None:
-    (folder / _SECOND).write_text(_TABLE)
-    await migrate(empty, folder=folder)
-    (folder / _THIRD).write_text(_BUILD)
-    with psycopg.connect(empty) as other:
-        other.execute("insert into public.a values (7)")  # and has not committed
-        building = [asyncio.create_task(migrate(empty, folder=folder)) for _ in range(2)]  # two starts at once
-        begun = "select count(*) from pg_stat_activity where query like 'create index concurrently%'"
-        while not _ask(empty, begun):
-            await asyncio.sleep(0.05)
-        with psycopg.connect(empty, autocommit=True) as third:
-            third.execute("set lock_timeout = '5s'")
-            third.execute("insert into public.a values (8)")  # nobody waits for the index
-        other.commit()
-        assert sorted([await task for task in building]) == [[], [_THIRD]]
-    assert _ask(empty, _VALID) == ["a_id true"]
-    assert await migrate(empty, folder=folder) == [] and await pending(empty, folder) == []
-
-
-async def test_an_index_whose_building_died_is_built_again(empty: str, folder: Path) -> None:
-    (folder / _SECOND).write_text(_TABLE)
-    await migrate(empty, folder=folder)
-    with psycopg.connect(empty, autocommit=True) as dies, pytest.raises(psycopg.errors.UniqueViolation):
-        dies.execute("create unique index concurrently a_id on public.a (id)")  # what is left of it is not valid
-    assert _ask(empty, _VALID) == ["a_id false"]
-    (folder / _THIRD).write_text(_BUILD + "create index concurrently if not exists b on public.a (id);")
-    assert await migrate(empty, folder=folder) == [_THIRD]
-    assert set(_ask(empty, _VALID)) == {"a_id true", "b true"}  # type: ignore[call-overload]
-
-
-async def test_what_was_built_before_a_start_died_is_not_built_again(empty: str, folder: Path) -> None:
-    (folder / _SECOND).write_text(_TABLE)
-    await migrate(empty, folder=folder)
-    with psycopg.connect(empty, autocommit=True) as died:
-        died.execute("create index concurrently a_id on public.a (id)")
-    before = _ask(empty, "select 'public.a_id'::regclass::oid")
-    (folder / _THIRD).write_text(f"{_BUILD}drop index concurrently if exists public.gone;")
-    assert await migrate(empty, folder=folder) == [_THIRD]
-    assert _ask(empty, "select 'public.a_id'::regclass::oid") == before
-
-
-@pytest.mark.parametrize(
-    "statement",
-    ["create table public.b ()", "create index b on public.a (id)", "create index concurrently on public.a (id)",
-     "create index concurrently b on public.nowhere (id)"],
-)  # fmt: skip
-async def test_outside_of_a_transaction_there_is_nothing_but_indexes(empty: str, folder: Path, statement: str) -> None:
-    (folder / _SECOND).write_text(_TABLE)
-    await migrate(empty, folder=folder)
-    (folder / _THIRD).write_text(f"-- fieldmark: concurrently\n{statement};")
-    with pytest.raises(Misconfigured, match=f"{_THIRD}:2"):
-        await migrate(empty, folder=folder)
-    assert await pending(empty, folder) == [_THIRD]
-    assert _ask(empty, "select to_regclass('public.b') is null") is True

@@ -143,8 +143,7 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True) ->
 
 
 def create_watching_app(runtime: Runtime, worker: asyncio.Task[None] | None) -> FastAPI:
-    """What is answered at a port of its own, beside the API's or a worker's: whether it lives and works, and what it
-    has counted."""
+    """Return the app at a worker's own port: /healthz, /readyz and /metrics."""
     app = FastAPI(title="Fieldmark, watched", openapi_url=None, telemetry=_OWN_TELEMETRY)
     app.state.runtime = runtime
     app.state.worker = worker

@@ -38,8 +38,8 @@ _bearer = HTTPBearer(auto_error=False, scheme_name="MetricsToken", description="
     },
 )
 async def get_metrics(request: Request, runtime: TheRuntime) -> Response:
-    """For Prometheus, with FIELDMARK_METRICS_TOKEN as the bearer token. Without that setting only this machine may ask,
-    and only at the port of its own that FIELDMARK_METRICS_PORT names."""
+    """For Prometheus, with FIELDMARK_METRICS_TOKEN as the bearer token. Without that setting only a worker answers, at
+    the port of `fieldmark worker --port`, and only this machine."""
     _check(request, runtime)
     await _look(runtime)
     return Response(runtime.metrics.text(), media_type=_MEDIA_TYPE)
@@ -56,7 +56,7 @@ def _check(request: Request, runtime: Runtime) -> None:
     own_port: bool = request.app.state.own_port
     if not own_port or request.client is None or not _is_loopback(request.client.host):
         raise Unauthenticated(
-            "Set FIELDMARK_METRICS_TOKEN and send it, or ask this machine itself at FIELDMARK_METRICS_PORT."
+            "Set FIELDMARK_METRICS_TOKEN and send it. Without it only a worker's own port answers, to this machine."
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from contextlib import AsyncExitStack
 from datetime import timedelta
@@ -75,22 +74,15 @@ def token(
 
 
 async def _serve(settings: Settings, host: str, port: int, with_worker: bool) -> None:
-    from fieldmark.api.app import create_app, create_watching_app, listen, serve_app
+    from fieldmark.api.app import create_app, listen, serve_app
 
     async with AsyncExitStack() as stack:
         # Before anything is started: a port that is taken is the likeliest thing to be wrong.
         listener = stack.enter_context(listen(host, port))
-        own = settings.metrics_port
-        watched = None if own is None else stack.enter_context(listen(host, own))
         app = create_app(settings, with_worker=with_worker)
         await stack.enter_async_context(app.router.lifespan_context(app))
         _announce(settings, *listener.getsockname()[:2])
-        async with asyncio.TaskGroup() as serving:
-            serving.create_task(serve_app(app, listener))
-            if watched is not None:
-                err.print(f"/metrics, /healthz and /readyz at {_url(*watched.getsockname()[:2])}")
-                watching = create_watching_app(app.state.runtime, app.state.worker)
-                serving.create_task(serve_app(watching, watched))
+        await serve_app(app, listener)
 
 
 def _announce(settings: Settings, host: str, port: int) -> None:

@@ -1,16 +1,15 @@
-"""Brings a database up to date: what Supabase would have, then the plain-SQL migrations, then the job queue."""
+"""Bring a database up to date: what Supabase would have, then the migrations, then the job queue."""
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import importlib.metadata
 import re
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import psycopg
 from procrastinate.schema import SchemaManager
@@ -26,8 +25,7 @@ _HERE: Final = Path(__file__).parent
 _NAME: Final = re.compile(r"(?P<version>\d{14})_(?P<name>\w+)\.sql")
 _SHIM_MARK: Final = "Made by Fieldmark in place of Supabase's, shim "
 _QUEUE_MARK: Final = "procrastinate "
-_CONCURRENTLY: Final = "-- fieldmark: concurrently\n"
-_WAIT_SECONDS: Final = 0.2
+_LEDGER: Final = "supabase_migrations.schema_migrations"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,34 +35,15 @@ class _Migration:
     name: str
     text: str
 
-    @property
-    def is_concurrent(self) -> bool:
-        return self.text.startswith(_CONCURRENTLY)
 
+async def migrate(owner_url: str, *, app_password: str | None = None, folder: Path | None = None) -> list[str]:
+    """Apply the missing migrations of `folder` (ours by default) and return their file names.
 
-class MostWaiting(NamedTuple):
-    """How many runs and documents of each organisation may wait, where `queue_limits` says nothing of it."""
+    One process migrates at a time; others wait. Each file is one transaction, so a file that fails leaves nothing
+    behind. With `app_password`, the role `fieldmark_app` gets that password.
 
-    runs: int
-    documents: int
-
-
-async def migrate(
-    owner_url: str,
-    *,
-    app_password: str | None = None,
-    most_waiting: MostWaiting | None = None,
-    folder: Path | None = None,
-) -> list[str]:
-    """Apply what is missing and return the names of the migration files that were.
-
-    One starter at a time, others wait; one transaction a file, so that a failing one leaves nothing of itself. A file
-    that begins with `-- fieldmark: concurrently` builds or drops indexes outside of any: what a start that died has
-    left of one is taken away, and built again. With `app_password`, the role `fieldmark_app` gets that password; with
-    `most_waiting`, the database those limits. `folder` holds the files, ours by default.
-
-    Raises Misconfigured (naming file and line) where a file fails, was changed after it was applied, or is misnamed;
-    Unavailable where the database does not answer.
+    Raises Misconfigured (naming the file, and the line if Postgres knows it) where a file fails, was changed after it
+    was applied, or is misnamed; Unavailable where the database does not answer.
     """
     migrations = _read(folder or _our_folder())
     url, pooled = plain_url(owner_url)
@@ -74,25 +53,18 @@ async def migrate(
             "database itself (port 5432)."
         )
     try:
-        async with (
-            await AsyncConnection.connect(url, autocommit=True, prepare_threshold=None, **CONNECTING) as connection,
-            _alone(url, connection),
-        ):
+        async with await _connect(url) as connection, _alone(url, connection):
             await _shim(connection)
             done = await _done(connection)
             _refuse_changed(migrations, done)
             missing = [migration for migration in migrations if migration.version not in done]
             for migration in missing:
-                await (_build if migration.is_concurrent else _apply)(connection, migration)
+                await _apply(connection, migration)
             await _make_queue(connection)
             await _make_vectors(connection)
             await _grant(connection)
             if app_password is not None:
                 await _set_app_password(connection, app_password)
-            if most_waiting is not None:
-                await connection.execute(
-                    "update private.most_waiting set (runs, documents) = row(%s, %s)", most_waiting
-                )
     except psycopg.OperationalError as error:
         raise Unavailable(f"The database cannot be migrated: {str(error).strip()}") from error
     except psycopg.errors.InsufficientPrivilege as error:
@@ -104,12 +76,10 @@ async def migrate(
 
 
 async def pending(url: str, folder: Path | None = None) -> list[str]:
-    """The migration files that the database lacks, and "queue" if the job queue is not set up. Any login may ask."""
+    """Return the migration files that the database lacks, and "queue" if it lacks the job queue. For any login."""
     migrations = _read(folder or _our_folder())
     try:
-        async with await AsyncConnection.connect(
-            plain_url(url)[0], autocommit=True, prepare_threshold=None, **CONNECTING
-        ) as connection:
+        async with await _connect(plain_url(url)[0]) as connection:
             done = await _done(connection)
             has_queue = await _value(connection, "select to_regclass('queue.procrastinate_jobs') is not null")
     except psycopg.OperationalError as error:
@@ -118,6 +88,10 @@ async def pending(url: str, folder: Path | None = None) -> list[str]:
         return ["queue"]
     missing = [migration.file for migration in migrations if migration.version not in done]
     return missing if has_queue else [*missing, "queue"]
+
+
+async def _connect(url: str) -> _Connection:
+    return await AsyncConnection.connect(url, autocommit=True, prepare_threshold=None, **CONNECTING)
 
 
 # --- the files
@@ -143,84 +117,42 @@ def _read(folder: Path) -> list[_Migration]:
     return list(migrations.values())
 
 
-# Postgres nests comments; three deep are told here.
-_COMMENT: Final = r"/\* (?: (?!/\*|\*/) . )* \*/"
-_COMMENTS: Final = rf"/\* (?: (?!/\*|\*/) . | /\* (?: (?!/\*|\*/) . | {_COMMENT} )* \*/ )* \*/"
-
-# Our own and no library: sqlparse (0.6) splits our files alike, but takes more than ten times as long, at every start.
-# It takes `begin` and `declare` for the opening of a block where they name a column or an argument, and joins what
-# follows. And it says neither where a statement begins nor what of it is a comment.
-_TOKEN: Final = re.compile(
-    rf"""
-      (?P<comment> --[^\n]* | {_COMMENTS} )
-    | (?P<quoted> \$(?P<tag>(?:[^\W\d]\w*)?)\$ .*? \$(?P=tag)\$
-                | [eE]'(?:[^'\\]|\\.|'')*' | '(?:[^']|'')*' | "(?:[^"]|"")*" )
-    | (?P<atomic> \b(?i:begin\s+atomic)\b )
-    | (?P<word> [^\W\d][\w$]* )
-    | (?P<end> ; )
-    | (?P<space> \s+ )
-    | .
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-
-
-def statements(text: str) -> Generator[tuple[int, int, str]]:
-    """The statements of an SQL file without their semicolons: offset, offset of the first word past comments, text."""
-    start, first, depth = 0, -1, 0
-    for token in _TOKEN.finditer(text):
-        kind, word = token.lastgroup, token[0].lower()
-        if kind == "tag":  # a group within `quoted`
-            kind = "quoted"
-        if kind == "end" and depth == 0:
-            if first >= 0:
-                yield start, first, text[start : token.start()]
-            start, first = token.end(), -1
-            continue
-        if kind not in ("comment", "space") and first < 0:
-            first = token.start()
-        # The body of an SQL-standard function has semicolons of its own.
-        if kind == "atomic" or (depth and kind == "word" and word == "case"):
-            depth += 1
-        elif depth and kind == "word" and word == "end":
-            depth -= 1
-    if first >= 0:
-        yield start, first, text[start:]
-
-
 def _essence(text: str) -> str:
-    """What a file says, without comments, spaces and the semicolons that splitting takes away."""
-    kept = (token[0] for token in _TOKEN.finditer(text) if token.lastgroup not in ("comment", "space", "end"))
-    return re.sub(r"[\s;]+", "", "".join(kept))
+    """Return a file without comments, blanks and semicolons: the Supabase CLI stores its statements without them."""
+    return re.sub(r"--[^\n]*|/\*.*?\*/|[\s;]+", "", text, flags=re.DOTALL)
 
 
 # --- the ledger, the same as the Supabase CLI's
 
 
-async def _make_ledger(connection: _Connection) -> None:
-    if await _value(connection, "select to_regclass('supabase_migrations.schema_migrations') is not null"):
-        return
-    # (Another start may be faster.)
-    with suppress(psycopg.errors.UniqueViolation, psycopg.errors.DuplicateTable, psycopg.errors.DuplicateSchema):
-        async with connection.transaction():
-            await connection.execute("create schema if not exists supabase_migrations")
+@asynccontextmanager
+async def _alone(url: str, connection: _Connection) -> AsyncGenerator[None]:
+    """While this context lasts, no other process migrates the database. A second connection locks the ledger: only the
+    owner can take that lock, whereas any member could take an advisory lock."""
+    if not await _value(connection, f"select to_regclass('{_LEDGER}') is not null"):
+        # (Another process may create it first.)
+        with suppress(psycopg.errors.UniqueViolation, psycopg.errors.DuplicateTable, psycopg.errors.DuplicateSchema):
             await connection.execute(
-                "create table supabase_migrations.schema_migrations "
-                "(version text not null primary key, statements text[], name text)"
+                f"create schema if not exists supabase_migrations; "
+                f"create table {_LEDGER} (version text not null primary key, statements text[], name text)".encode()
             )
+    async with await _connect(url) as holder, holder.transaction():
+        await holder.execute("set local idle_in_transaction_session_timeout = 0")
+        await holder.execute(f"lock table {_LEDGER} in share update exclusive mode".encode())
+        yield
 
 
 async def _done(connection: _Connection) -> dict[str, list[str] | None]:
-    if not await _value(connection, "select to_regclass('supabase_migrations.schema_migrations') is not null"):
+    if not await _value(connection, f"select to_regclass('{_LEDGER}') is not null"):
         return {}
-    cursor = await connection.execute("select version, statements from supabase_migrations.schema_migrations")
+    cursor = await connection.execute(f"select version, statements from {_LEDGER}".encode())
     return dict(await cursor.fetchall())
 
 
 def _refuse_changed(migrations: list[_Migration], done: dict[str, list[str] | None]) -> None:
     for migration in migrations:
         applied = done.get(migration.version)
-        if applied and _essence(";".join(applied)) != _essence(migration.text):
+        if applied and _essence("\n".join(applied)) != _essence(migration.text):
             raise Misconfigured(
                 f"The migration {migration.file} was changed after it was applied to this database. Put it back as it "
                 "was, and make the change in a new file."
@@ -229,109 +161,27 @@ def _refuse_changed(migrations: list[_Migration], done: dict[str, list[str] | No
 
 async def _apply(connection: _Connection, migration: _Migration) -> None:
     async with connection.transaction():
-        applied = await _run(connection, migration.file, migration.text)
+        await _run(connection, migration.file, migration.text)
         await connection.execute(
-            "insert into supabase_migrations.schema_migrations (version, statements, name) values (%s, %s, %s)",
-            [migration.version, applied, migration.name],
+            f"insert into {_LEDGER} (version, statements, name) values (%s, %s, %s)".encode(),
+            [migration.version, [migration.text], migration.name],
         )
 
 
-_INDEX: Final = re.compile(
-    r"""(?P<verb> create \s+ (?:unique \s+)? | drop \s+) index \s+ concurrently \s+ (?:if \s+ (?:not \s+)? exists \s+)?
-        (?P<name> [a-z_][\w$]* (?:\.[a-z_][\w$]*)?) \s*
-        (?: (?<=\s) on \s+ (?:only \s+)? (?:(?P<schema> [a-z_][\w$]*)\.)? [a-z_][\w$]* \b .* )?""",
-    re.VERBOSE | re.DOTALL | re.IGNORECASE,
-)
-
-
-async def _build(connection: _Connection, migration: _Migration) -> None:
-    """Build or drop indexes while their tables are in use. Any of it may have been done by a start that died."""
-    applied: list[str] = []
-    for start, first, statement in statements(migration.text):
-        bare = migration.text[first : start + len(statement)]
-        found = _INDEX.fullmatch(bare.strip())
-        if found is None:
-            raise Misconfigured(
-                f"{migration.file}:{_line(migration.text, first)}: such a migration only has statements like `create "
-                "index concurrently its_name on public.its_table (…)` and `drop index concurrently public.its_name`."
-            )
-        creates = found["verb"].lower().startswith("create")
-        schema = found["schema"] if creates else None
-        name = f"{schema}.{found['name']}" if schema else found["name"]
-        cursor = await connection.execute(
-            "select indisvalid from pg_index where indexrelid = to_regclass(%s)::oid", [name]
-        )
-        row = await cursor.fetchone()
-        if row is not None and creates and not row[0]:
-            await _outside(connection, migration, first, f"drop index concurrently {name}")
-            row = None
-        if (row is None) == creates:
-            await _outside(connection, migration, first, bare)
-        applied.append(statement.strip())
-    await connection.execute(
-        "insert into supabase_migrations.schema_migrations (version, statements, name) values (%s, %s, %s)",
-        [migration.version, applied, migration.name],
-    )
-
-
-async def _outside(connection: _Connection, migration: _Migration, first: int, statement: str) -> None:
+async def _run(connection: _Connection, file: str, text: str) -> None:
+    """Run a whole file. Raise Misconfigured with the file, the line if Postgres knows it, and the reason."""
     try:
-        await connection.execute(statement.encode())
+        await connection.execute(text.encode())
     except psycopg.OperationalError:
         raise
     except psycopg.Error as error:
-        raise Misconfigured(f"{migration.file}:{_line(migration.text, first)}: {_said(error)}") from error
-
-
-@asynccontextmanager
-async def _alone(url: str, connection: _Connection) -> AsyncGenerator[None]:
-    """While this context lasts nobody else migrates the database. It is a lock on the ledger of migrations, held by a
-    connection of its own: nobody but the owner can take it, as any member could an advisory lock. Asked for again and
-    again, since an index that is built concurrently waits for every statement that goes on."""
-    await _make_ledger(connection)
-    async with await AsyncConnection.connect(url, autocommit=True, prepare_threshold=None, **CONNECTING) as holder:
-        await holder.execute("set idle_in_transaction_session_timeout = 0")
-        while not await _has_locked(holder):  # noqa: ASYNC110  another process
-            await asyncio.sleep(_WAIT_SECONDS)
-        yield
-
-
-async def _has_locked(holder: _Connection) -> bool:
-    await holder.execute("begin")
-    try:
-        await holder.execute("lock table supabase_migrations.schema_migrations in share update exclusive mode nowait")
-    except psycopg.errors.LockNotAvailable:
-        await holder.execute("rollback")
-        return False
-    return True
-
-
-async def _run(connection: _Connection, file: str, text: str) -> list[str]:
-    """Run a file's statements one by one, so that a failing one can be named by its line."""
-    applied: list[str] = []
-    for start, first, statement in statements(text):
-        try:
-            await connection.execute(statement.encode())
-        except psycopg.OperationalError:
-            raise
-        except psycopg.Error as error:
-            position = error.diag.statement_position
-            at = start + int(position) - 1 if position else first
-            raise Misconfigured(f"{file}:{_line(text, at)}: {_said(error)}") from error
-        if connection.info.transaction_status != TransactionStatus.INTRANS:
-            raise Misconfigured(f"{file}:{_line(text, first)}: a migration is one transaction and may not end it.")
-        applied.append(statement.strip())
-    return applied
-
-
-def _line(text: str, offset: int) -> int:
-    return text.count("\n", 0, offset) + 1
-
-
-def _said(error: psycopg.Error) -> str:
-    diag = error.diag
-    where = diag.context.splitlines()[0] if diag.context else None
-    return " ".join(part for part in (diag.message_primary, diag.message_detail, diag.message_hint, where) if part)
+        diag = error.diag
+        line = "" if diag.statement_position is None else f":{text.count(chr(10), 0, int(diag.statement_position)) + 1}"
+        where = diag.context.splitlines()[0] if diag.context else None
+        said = " ".join(part for part in (diag.message_primary, diag.message_detail, diag.message_hint, where) if part)
+        raise Misconfigured(f"{file}{line}: {said}") from error
+    if connection.info.transaction_status != TransactionStatus.INTRANS:
+        raise Misconfigured(f"{file}: a migration is one transaction and may not end it.")
 
 
 # --- what lies around the migrations
@@ -373,28 +223,25 @@ async def _make_queue(connection: _Connection) -> None:
             "Apply the SQL migrations of procrastinate between the two with search_path=queue, then run "
             f"comment on schema queue is '{installed}'."
         )
-    async with connection.transaction():
-        for statement in _QUEUE_OF_OURS:
-            await connection.execute(statement.encode())
+    await connection.execute(_QUEUE_OF_OURS)
 
 
-# What private.enqueue and private.claim_job look through. (Rows come and go here: they are cleared away before a fifth
-# of the table is dead.)
-_QUEUE_OF_OURS: Final = (
-    "create index if not exists fieldmark_next on queue.procrastinate_jobs (queue_name, (-priority), id) "
-    "where status = 'todo'",
-    "create index if not exists fieldmark_of_organisation on queue.procrastinate_jobs "
-    "(queue_name, left(lock, 36), (0 - priority)) where status = 'todo'",
-    "create index if not exists fieldmark_at_work on queue.procrastinate_jobs (queue_name, (-priority)) "
-    "where status = 'doing'",
-    "create index if not exists fieldmark_of_lock on queue.procrastinate_jobs (lock, (-priority), id) "
-    "where status = 'todo'",
-    # What the worker's maintenance looks through, past all jobs that wait.
-    "create index if not exists fieldmark_ended on queue.procrastinate_jobs (id) "
-    "where status in ('succeeded', 'failed', 'cancelled', 'aborted')",
-    "alter table queue.procrastinate_jobs set (autovacuum_vacuum_scale_factor = 0.02)",
-    "alter table queue.procrastinate_events set (autovacuum_vacuum_scale_factor = 0.02)",
-)
+# Indexes for private.enqueue, private.claim_job and the worker's maintenance. Rows come and go here, so vacuum starts
+# before a fifth of the table is dead.
+_QUEUE_OF_OURS: Final = b"""
+create index if not exists fieldmark_next on queue.procrastinate_jobs (queue_name, (-priority), id)
+  where status = 'todo';
+create index if not exists fieldmark_of_organisation on queue.procrastinate_jobs
+  (queue_name, left(lock, 36), (0 - priority)) where status = 'todo';
+create index if not exists fieldmark_at_work on queue.procrastinate_jobs (queue_name, (-priority))
+  where status = 'doing';
+create index if not exists fieldmark_of_lock on queue.procrastinate_jobs (lock, (-priority), id)
+  where status = 'todo';
+create index if not exists fieldmark_ended on queue.procrastinate_jobs (id)
+  where status in ('succeeded', 'failed', 'cancelled', 'aborted');
+alter table queue.procrastinate_jobs set (autovacuum_vacuum_scale_factor = 0.02);
+alter table queue.procrastinate_events set (autovacuum_vacuum_scale_factor = 0.02);
+"""
 
 
 async def _make_vectors(connection: _Connection) -> None:
@@ -411,24 +258,24 @@ async def _make_vectors(connection: _Connection) -> None:
 
 
 async def _grant(connection: _Connection) -> None:
-    """What the service's role needs besides what the migrations grant: the queue, and to see what is applied. And what
-    nobody is to have: temporary tables, since the right to them is the database's own, and no copy of it keeps that."""
-    async with connection.transaction():
-        database = await _value(connection, "select current_database()")
-        await connection.execute(
-            sql.SQL("revoke temporary on database {} from public").format(sql.Identifier(database))
-        )
-        for grant in (
-            "grant usage on schema queue, supabase_migrations to fieldmark_app",
-            "grant select, insert, update, delete on all tables in schema queue to fieldmark_app",
-            "grant usage, select on all sequences in schema queue to fieldmark_app",
-            "grant execute on all functions in schema queue to fieldmark_app",
-            "alter default privileges in schema queue grant select, insert, update, delete on tables to fieldmark_app",
-            "alter default privileges in schema queue grant usage, select on sequences to fieldmark_app",
-            "alter default privileges in schema queue grant execute on functions to fieldmark_app",
-            "grant select on supabase_migrations.schema_migrations to fieldmark_app",
-        ):
-            await connection.execute(grant.encode())
+    """Grant the service's role the queue and sight of the ledger. Revoke temporary tables from everyone, each time:
+    that right belongs to the database, so a copy of the database does not keep it."""
+    await connection.execute(
+        sql.SQL("revoke temporary on database {} from public; ").format(sql.Identifier(connection.info.dbname))
+        + sql.SQL(_GRANTS)
+    )
+
+
+_GRANTS: Final = f"""
+grant usage on schema queue, supabase_migrations to fieldmark_app;
+grant select, insert, update, delete on all tables in schema queue to fieldmark_app;
+grant usage, select on all sequences in schema queue to fieldmark_app;
+grant execute on all functions in schema queue to fieldmark_app;
+alter default privileges in schema queue grant select, insert, update, delete on tables to fieldmark_app;
+alter default privileges in schema queue grant usage, select on sequences to fieldmark_app;
+alter default privileges in schema queue grant execute on functions to fieldmark_app;
+grant select on {_LEDGER} to fieldmark_app;
+"""
 
 
 async def _set_app_password(connection: _Connection, password: str) -> None:

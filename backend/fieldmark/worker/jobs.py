@@ -114,7 +114,7 @@ def _register(queue: App, runtime: Runtime, model: ModelService, pool: CliPool) 
             approval_wait_seconds=settings.approval_wait_seconds,
             tool_seconds=settings.tool_seconds,
             embedder=runtime.embedder,
-            tasks={"ask": TaskLimits(settings.ask_seconds, settings.ask_last_seconds)},
+            tasks={"ask": TaskLimits(settings.ask_seconds, settings.ask_seconds // 6)},
         ),
         runtime.metrics,
         pool,

@@ -22,7 +22,7 @@ READ = call("read_document", {"document": "survey.txt"})
 async def test_at_its_deadline_a_run_asks_once_more_in_the_time_that_it_has_kept_back(serve):
     agent = [[INTENT, READ], stall(600), [submit("Too late.")]]
     at_last = last("It leaks [1].", "The roof leaks")
-    async with serve(model(agent, at_last), ask_seconds=45, ask_last_seconds=20, max_live_agents=8) as served:
+    async with serve(model(agent, at_last), ask_seconds=30, max_live_agents=8) as served:
         await served.document(SURVEY, "survey.txt")
         await indexed(served)
         told = (await ask(served.http))["result"]
@@ -32,7 +32,7 @@ async def test_at_its_deadline_a_run_asks_once_more_in_the_time_that_it_has_kept
 
 async def test_at_its_deadline_the_last_question_is_not_waited_for_either(serve):
     agent, at_last = [[INTENT], stall(600), [submit("Too late.")]], stall(600)
-    async with serve(model(agent, at_last), ask_seconds=20, ask_last_seconds=5) as served:
+    async with serve(model(agent, at_last), ask_seconds=18) as served:
         await served.document(SURVEY, "survey.txt")
         await indexed(served)
         told = (await ask(served.http))["result"]
