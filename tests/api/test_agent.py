@@ -230,7 +230,7 @@ async def test_the_agent_is_told_what_the_schema_still_wants(serve):
         stream = await served.http.get(f"/api/runs/{result['run_id']}/events")
         saved, completed = [said for _, said in events(stream.text) if said.get("status") == "error"]
         assert (saved["tool"], completed["tool"]) == ("extract_fields", "complete_extraction")
-        assert 'number: "1" stands there, but a whole number is wanted' in saved["error"]
+        assert 'number: "1" is not of type "integer"' in saved["error"]
         assert "total: is missing, and the schema requires it" in completed["error"]
         # What the people see is what the model was told.
         assert saved["error"] in served.model.requests[1]["messages"][-1]["content"][0]["content"]

@@ -150,7 +150,7 @@ async def test_a_person_may_break_the_schema_and_is_told(serve):
         told = {"path": "number", "code": "required", "message": lacks, "about": []}
         assert (await listed()).json() == {"version": 1, "problems": [lacks], "errors": [told]}
         assert (await one.now())["valid"] is False and await one.listed_as_valid() is False
-        typed = 'total: "10 EUR" stands there, but a number is wanted'
+        typed = 'total: "10 EUR" is not of type "number"'
         answer = await one.set("total", "10 EUR")
         assert answer.status_code == 200 and answer.json()["extracted_fields"]["total"] == "10 EUR"
         assert answer.json()["problems"][0].startswith(typed) and answer.json()["problems"][1:] == [lacks]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from fieldmark.domain.validation import grounded, validate, validate_partial
-from fieldmark.errors import Invalid
+from fieldmark.errors import InvalidSchema
 
 
 def of(**properties) -> dict:
@@ -176,60 +176,56 @@ def test_an_invoice_may_come_in_any_parts(value, data):
 
 
 @pytest.mark.parametrize(
-    ("value", "path", "words"),
+    ("value", "path", "code"),
     [
-        ({"number": 12}, ("number",), "12 stands there, but text is wanted: in quotes"),
-        ({"number": "12"}, ("number",), '"12" does not match the pattern ^RE'),
-        ({"number": None}, ("number",), "leave a field out that the document leaves blank"),
-        ({"currency": "Euro"}, ("currency",), '"Euro" stands there, but allowed is only "EUR", "USD"'),
-        ({"currency": None}, ("currency",), "leave a field out that the document leaves blank"),
-        ({"period": {"from": "2023-01-01"}}, ("period",), "an object of 1 fields stands there"),
-        ({"items": {"0": 1}}, ("items",), "a list is wanted"),
-        ({"items": [{"total": "1.50"}]}, ("items", 0, "total"), "a JSON number, without quotes"),
-        ({"items": [{"total": None}]}, ("items", 0, "total"), "null stands there, but a number is wanted: leave"),
-        ({"items": [{"sum": 1}]}, ("items", 0, "sum"), "no such field here; it has text, total"),
-        ({"party": {"kind": "person", "vat": "1"}}, ("party", "vat"), "no such field here; it has kind, name"),
-        ({"party": {"kind": "club"}}, ("party",), "fits none of the forms allowed here: kind"),
-        ({"party": {"kind": "firm", "vat": 1}}, ("party", "vat"), "text is wanted"),
-        ({"country": "FR", "vat_id": "DE1"}, ("vat_id",), "null is wanted"),
+        ({"number": 12}, ("number",), "type"),
+        ({"number": "12"}, ("number",), "pattern"),
+        ({"currency": "Euro"}, ("currency",), "enum"),
+        ({"currency": None}, ("currency",), "enum"),
+        ({"items": {"0": 1}}, ("items",), "type"),
+        ({"items": [{"total": None}]}, ("items", 0, "total"), "type"),
+        ({"items": [{"sum": 1}]}, ("items", 0, "sum"), "additionalProperties"),
+        ({"party": {"kind": "club"}}, ("party",), "oneOf"),
+        ({"party": {"kind": "firm", "vat": 1}}, ("party", "kind"), "const"),
     ],
 )
-def test_what_no_growth_mends_is_a_fault_at_once(value, path, words):
-    (fault,) = validate_partial(INVOICE, value)
-    assert fault.path == path and words in fault.message
+def test_violation_that_no_growth_removes_is_reported_at_once(value, path, code):
+    (found,) = validate_partial(INVOICE, value)
+    assert (found.path, found.code) == (path, code)
     assert any(one.path == path for one in validate(INVOICE, value))
 
 
 @pytest.mark.parametrize(
-    ("schema", "good", "bad", "words"),
+    ("schema", "good", "bad", "code"),
     [
-        ({"format": "date"}, "2024-02-29", "2023-02-29", "YYYY-MM-DD"),
-        ({"format": "date"}, 5, "12.03.2024", "YYYY-MM-DD"),
-        ({"format": "email"}, "no mail", None, None),
-        ({"multipleOf": 0.01}, 19.99, 19.999, "a multiple of 0.01"),
-        ({"multipleOf": 0.1}, 1e100, 0.05, "a multiple of 0.1"),
-        ({"minimum": 0}, 0, -0.01, "at least 0 is wanted"),
-        ({"maximum": 5}, 5.0, 6, "at most 5 is wanted"),
-        ({"exclusiveMinimum": 0}, 0.1, 0, "more than 0 is wanted"),
-        ({"exclusiveMaximum": 5}, 4, 5, "less than 5 is wanted"),
-        ({"maxLength": 2}, "ab", "abc", "3 characters; at most 2"),
-        ({"minLength": 2}, "ab", "a", "1 characters; at least 2"),
-        ({"maxItems": 1}, [1], [1, 2], "2 items; at most 1"),
-        ({"maxProperties": 1}, {"a": 1}, {"a": 1, "b": 2}, "2 fields; at most 1"),
-        ({"uniqueItems": True}, [1, True, "1", {}, {}], [1, 2, 1.0], "in the list already, at [0]"),
-        ({"not": {"const": "n/a"}}, "x", "n/a", "rules out"),
-        ({"oneOf": [{"minimum": 1}, {"minimum": 2}]}, 1, 2, "several of the forms"),
-        ({"enum": [1, "1"]}, 1.0, True, "allowed is only"),
-        ({"anyOf": [{"type": "string"}, {"type": "number"}]}, 1, [], "text or a number is wanted"),
-        (False, None, 1, "nothing may stand here"),
+        ({"format": "date"}, "2024-02-29", "2023-02-29", "format"),
+        ({"format": "date"}, 5, "12.03.2024", "format"),
+        ({"multipleOf": 0.01}, 19.99, 19.999, "multipleOf"),
+        ({"multipleOf": 0.1}, 1e100, 0.05, "multipleOf"),
+        ({"minimum": 0}, 0, -0.01, "minimum"),
+        ({"maxItems": 1}, [1], [1, 2], "maxItems"),
+        ({"not": {"const": "n/a"}}, "x", "n/a", "not"),
+        ({"oneOf": [{"minimum": 1}, {"minimum": 2}]}, 1, 2, "oneOf"),
+        ({"enum": [1, "1"]}, 1.0, True, "enum"),
+        ({"anyOf": [{"type": "string"}, {"type": "number"}]}, 1, [], "anyOf"),
     ],
 )
-def test_a_value_is_judged_at_once(schema, good, bad, words):
-    if schema is not False:
-        assert validate_partial(of(a=schema), {"a": good}) == []
-    if words is not None:
-        (fault,) = validate_partial(of(a=schema), {"a": bad})
-        assert fault.path[0] == "a" and words in fault.message
+def test_value_is_validated_while_fields_are_written(schema, good, bad, code):
+    assert validate_partial(of(a=schema), {"a": good}) == []
+    (found,) = validate_partial(of(a=schema), {"a": bad})
+    assert (found.path, found.code) == (("a",), code)
+
+
+def test_equal_items_are_reported_when_the_list_is_complete():
+    schema = of(a={"uniqueItems": True})
+    assert validate(schema, {"a": [1, True, "1", {}, [1]]}) == []
+    for equal in ([1, 1.0], [{"x": 1, "y": [2]}, {"y": [2.0], "x": 1}]):
+        assert [(one.path, one.code) for one in validate(schema, {"a": equal})] == [(("a",), "uniqueItems")]
+
+
+def test_false_schema_allows_no_value():
+    assert [one.code for one in validate(of(a=False), {"a": 1})] == ["false"]
+    assert validate(of(a=False), {}) == [] and validate(of(a={"format": "email"}), {"a": "no mail"}) == []
 
 
 @pytest.mark.parametrize(
@@ -298,14 +294,14 @@ BRANCHING = {f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in ra
 )
 def test_a_schema_that_would_take_ages_is_given_up(schema, fields):
     for check in (validate, validate_partial):
-        with pytest.raises(Invalid, match="takes too long"):
+        with pytest.raises(InvalidSchema):
             check(schema, fields)
 
 
 def test_comparing_lists_in_lists_ends_too():
     compared = {"properties": {"a": {"enum": [[[number]] for number in range(1, 1001)]}}}
     assert validate(compared, {"a": [[0] * 10]})
-    with pytest.raises(Invalid, match="takes too long"):
+    with pytest.raises(InvalidSchema):
         validate(compared, {"a": [[0] * 1000]})
 
 
@@ -315,9 +311,9 @@ def test_a_reference_to_the_root_does_not_lead_to_patterns_without_end():
         **of(a={"$ref": "#"}, b={"pattern": "^(a|a)*$"}),
     }
     (fault,) = validate(schema, {"a": {"b": "a" * 60 + "b"}})
-    assert "takes too long" in fault.message
+    assert (fault.path, fault.code) == (("a", "b"), "pattern")
 
 
 def test_nothing_is_fetched():
-    with pytest.raises(Invalid, match="not in it"):
+    with pytest.raises(InvalidSchema):
         validate(of(a={"$ref": "http://127.0.0.1:9/schema"}), {"a": 1})

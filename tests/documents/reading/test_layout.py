@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fieldmark.documents.reading.layout import layout_page
-from fieldmark.documents.reading.pages import Page, PlacedWord, clean
+from fieldmark.documents.reading.pages import PlacedWord, clean
 from fieldmark.errors import Unreadable
 
 
@@ -43,13 +43,6 @@ def test_boxes_are_parts_of_the_page_and_stay_on_it() -> None:
     page = layout_page(1, 200, 100, [(0, [PlacedWord("x", -5, 25, 50, 120, 1.5)])], "rapidocr")
     word = page.words[0]
     assert (word.x0, word.y0, word.x1, word.y1, word.confidence) == (0, 0.25, 0.25, 1, 1)
-
-
-def test_a_page_survives_packing() -> None:
-    pieces = [PlacedWord("a", 0, 0, 10, 10), PlacedWord("b", 20, 0, 30, 10, 0.5)]
-    page = layout_page(3, 100, 50, [(0, pieces)], "rapidocr")
-    assert Page.from_json(page.to_json()) == page
-    assert [len(word) for word in page.to_json()["words"]] == [5, 6]
 
 
 def test_a_page_without_area_is_refused() -> None:
