@@ -85,7 +85,7 @@ class Desk:
                 **columns,
             )
 
-    async def context(self, run_id: UUID | None = None) -> RunContext[Any]:
+    async def context(self, run_id: UUID | None = None) -> RunContext:
         """The context of a run that a worker has just claimed."""
         run_id = run_id or await self.run()
         async with self.database.as_user(self.scope) as conn:
@@ -93,7 +93,7 @@ class Desk:
         assert claimed is not None
         return run_context(self.database, self.scope, claimed)
 
-    async def admit(self, context: RunContext[Any], name: str, arguments: dict[str, Any], call_id: str) -> None:
+    async def admit(self, context: RunContext, name: str, arguments: dict[str, Any], call_id: str) -> None:
         """Enter a call in the ledger as the permission hook does."""
         async with self.database.as_user(self.scope) as conn:
             await tool_calls.enter(
@@ -108,11 +108,13 @@ class Desk:
                 status=CallStatus.ADMITTED,
             )
 
-    async def call(self, context: RunContext[Any], name: str, **arguments: Any) -> ToolOutcome:
+    async def call(self, context: RunContext, name: str, **arguments: Any) -> ToolOutcome:
         """A call that was admitted."""
         call_id = f"call-{uuid4()}"
         await self.admit(context, name, arguments, call_id)
-        return await execute(EXTRACTION.toolset, context, ToolCall(name, call_id, arguments), by=By.POLICY)
+        return await execute(
+            EXTRACTION.create_tools(context), context, ToolCall(name, call_id, arguments), by=By.POLICY
+        )
 
     async def put(self, fields: dict[str, Any]) -> None:
         """Fill the extraction as nobody, so that no lock of a person's keeps an agent from changing it."""
@@ -314,11 +316,11 @@ async def conversation(
 ) -> AsyncIterator[Conversation]:
     """The CLI with the options that a run gives it, `change`d on purpose, in front of a model; without the run."""
     context = await desk.context()
-    hook = PermissionHook(EXTRACTION.toolset, context)
+    hook = PermissionHook(EXTRACTION.create_tools(context), context)
 
     async def nothing_before(call_id: str) -> None: ...
 
-    calls = ToolExecutor(hook, EXTRACTION.toolset, context, before=nothing_before)
+    calls = ToolExecutor(hook, EXTRACTION.create_tools(context), context, before=nothing_before)
     session_id = uuid4()
     work = RunHandlers(hook, calls, Sessions(desk.database, desk.scope))
     async with OfflineModel(answer) as model:

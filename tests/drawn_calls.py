@@ -176,7 +176,7 @@ class Play:
         self._report = report
         self._steps: list[str] = []
         self._versions: dict[int, Any] = {0: {}}
-        self._context: RunContext[Any] | None = None
+        self._context: RunContext | None = None
 
     async def begin(self, *, with_schema: bool) -> None:
         self._extraction = await self._desk.extraction(SCHEMA if with_schema else None)
@@ -208,7 +208,7 @@ class Play:
         context = await self._desk.claimed(await self._desk.run(self._extraction, "correct"))
         await self._call(context, before, call, end)
 
-    async def _call(self, context: RunContext[Any], before: Any, call: tuple[str, dict[str, Any]], end: str) -> None:
+    async def _call(self, context: RunContext, before: Any, call: tuple[str, dict[str, Any]], end: str) -> None:
         name, arguments = call
         call_id = str(uuid4())
         try:
@@ -223,14 +223,18 @@ class Play:
         if end == "fenced":
             await self._desk.claimed(context.run_id)  # another worker
         try:
-            outcome = await execute(EXTRACTION.toolset, context, ToolCall(name, call_id, arguments), by=By.POLICY)
+            outcome = await execute(
+                EXTRACTION.create_tools(context), context, ToolCall(name, call_id, arguments), by=By.POLICY
+            )
         except Died:
             self._report.done["died"] += 1
             self._database.armed = None
             after = await self._row()
             if after["extracted_fields"] != before["extracted_fields"] or after["version"] != before["version"]:
                 self._fault("invented", f"{name} died before its commit and stands")
-            outcome = await execute(EXTRACTION.toolset, context, ToolCall(name, call_id, arguments), by=By.POLICY)
+            outcome = await execute(
+                EXTRACTION.create_tools(context), context, ToolCall(name, call_id, arguments), by=By.POLICY
+            )
         except FieldmarkError as error:
             if end != "fenced":
                 raise
@@ -246,7 +250,9 @@ class Play:
         self._database.armed = None
         after = await self._row()
         if end == "again":
-            again = await execute(EXTRACTION.toolset, context, ToolCall(name, call_id, arguments), by=By.POLICY)
+            again = await execute(
+                EXTRACTION.create_tools(context), context, ToolCall(name, call_id, arguments), by=By.POLICY
+            )
             if again != replace(outcome, heed=again.heed):  # which is for those behind it in one message only
                 self._fault("unrecorded", f"{name} was answered {outcome} and then {again}")
             if (await self._row())["version"] != after["version"]:
@@ -383,7 +389,9 @@ class Play:
         call_id = str(uuid4())
         await self._desk.enter(self._context, name, call_id, arguments)
         outcome, written = await asyncio.gather(
-            execute(EXTRACTION.toolset, self._context, ToolCall(name, call_id, arguments), by=By.POLICY),
+            execute(
+                EXTRACTION.create_tools(self._context), self._context, ToolCall(name, call_id, arguments), by=By.POLICY
+            ),
             self._write(FieldWrite(steps, value)),
             return_exceptions=True,
         )

@@ -51,7 +51,7 @@ class Desk:
                 **columns,
             )
 
-    async def claimed(self, run_id: UUID) -> RunContext[Any]:
+    async def claimed(self, run_id: UUID) -> RunContext:
         """The context of a run that a worker has just taken up."""
         async with self.database.as_user(self.scope) as conn:
             run = await runs.claim(conn, run_id)
@@ -59,14 +59,14 @@ class Desk:
         return run_context(self.database, self.scope, run)
 
     async def enter(
-        self, context: RunContext[Any], name: str, call_id: str, arguments: dict[str, Any], *, ask: bool = False
+        self, context: RunContext, name: str, call_id: str, arguments: dict[str, Any], *, ask: bool = False
     ) -> None:
         """Enter a call in the ledger as the permission hook does: admitted, or waiting for a person."""
-        tool = EXTRACTION.toolset.tools[name]
+        show = EXTRACTION.create_tools(context).actions[name].preview
         async with self.database.as_user(self.scope) as conn:
             preview = Preview()
-            if ask and tool.preview is not None:
-                preview = await tool.preview(conn, context, EXTRACTION.toolset.check(name, arguments))
+            if ask and show is not None:
+                preview = await show(conn, EXTRACTION.toolset.check(name, arguments))
             await tool_calls.enter(
                 conn,
                 run_id=context.run_id,
@@ -86,10 +86,12 @@ class Desk:
                     conn, context.run_id, context.fencing_token, call_id, attached=False, event=event
                 )
 
-    async def call(self, context: RunContext[Any], name: str, call_id: str, arguments: dict[str, Any]) -> ToolOutcome:
+    async def call(self, context: RunContext, name: str, call_id: str, arguments: dict[str, Any]) -> ToolOutcome:
         """A call that was admitted."""
         await self.enter(context, name, call_id, arguments)
-        return await execute(EXTRACTION.toolset, context, ToolCall(name, call_id, arguments), by=By.POLICY)
+        return await execute(
+            EXTRACTION.create_tools(context), context, ToolCall(name, call_id, arguments), by=By.POLICY
+        )
 
 
 async def a_desk(database: Database, scope: Scope, document_id: UUID | None = None, text: str = TEXT) -> Desk:

@@ -63,11 +63,11 @@ class Kept:
         """A CLI as a run has it."""
         desk = await desk.beside()
         context = await desk.context()
-        hook = PermissionHook(spec.toolset, context)
+        hook = PermissionHook(spec.create_tools(context), context)
 
         async def nothing_before(call_id: str) -> None: ...
 
-        calls = ToolExecutor(hook, spec.toolset, context, before=nothing_before)
+        calls = ToolExecutor(hook, spec.create_tools(context), context, before=nothing_before)
         work = RunHandlers(hook, calls, Sessions(desk.database, desk.scope))
         chosen = {"model": MODEL, "max_turns": self.limits.max_turns, "session_id": uuid4(), **options}
         async with self.pool.acquire(spec, desk.scope, work, **chosen) as client:

@@ -22,7 +22,9 @@ _HEADER = re.compile(r"--- page (\d+) of \d+ ---\n")
 
 
 async def read(context, **arguments):
-    return await execute(EXTRACTION.toolset, context, ToolCall("get_document_text", "call-1", arguments), by=By.POLICY)
+    return await execute(
+        EXTRACTION.create_tools(context), context, ToolCall("get_document_text", "call-1", arguments), by=By.POLICY
+    )
 
 
 async def read_all(context) -> tuple[list[str], int]:
@@ -141,7 +143,7 @@ async def test_pages_that_are_none(lay, pages):
 
 async def search(context, query: str):
     return await execute(
-        EXTRACTION.toolset, context, ToolCall("search_document", "call-1", {"query": query}), by=By.POLICY
+        EXTRACTION.create_tools(context), context, ToolCall("search_document", "call-1", {"query": query}), by=By.POLICY
     )
 
 
@@ -193,6 +195,9 @@ async def test_programs_are_told_where_the_pages_for_machines_begin(lay) -> None
 async def test_a_line_that_is_found_is_shown_up_to_500_characters(lay):
     context = await lay(["total " + "x" * 600])
     answer = await execute(
-        EXTRACTION.toolset, context, ToolCall("search_document", "call-1", {"query": "total"}), by=By.POLICY
+        EXTRACTION.create_tools(context),
+        context,
+        ToolCall("search_document", "call-1", {"query": "total"}),
+        by=By.POLICY,
     )
     assert answer.sentence == "page 1: total " + "x" * 494

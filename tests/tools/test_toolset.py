@@ -16,7 +16,7 @@ from fieldmark.errors import Fenced
 from fieldmark.stores import extractions, tool_calls
 from fieldmark.tools.errors import ModelRetry, ToolFailed
 from fieldmark.tools.ledger import By, ToolCall, execute
-from fieldmark.tools.toolset import Tool, ToolEffect, ToolInput, ToolResult, Toolset, hash_of
+from fieldmark.tools.toolset import Action, RunTools, Tool, ToolEffect, ToolInput, ToolResult, Toolset, hash_of
 
 pytestmark = pytest.mark.anyio
 
@@ -29,7 +29,7 @@ async def context(desk):
 
 
 async def call(context, name="update_field", call_id: str | None = "call-1", arguments=TOTAL):
-    return await execute(EXTRACTION.toolset, context, ToolCall(name, call_id, arguments), by=By.POLICY)
+    return await execute(EXTRACTION.create_tools(context), context, ToolCall(name, call_id, arguments), by=By.POLICY)
 
 
 async def test_what_the_ledger_has_admitted_is_written_and_recorded(desk, context):
@@ -173,22 +173,21 @@ class Nothing(ToolInput):
     """Nothing."""
 
 
-def toolset(failing: Exception | None) -> Toolset:
-    async def write_and_fail(conn, context, args) -> ToolResult:
-        stored = await extractions.update_field(conn, context.deps.extraction_id, ["half"], "done", {}, {})
+def tools(context, failing: Exception | None) -> RunTools:
+    async def write_and_fail(conn, args) -> ToolResult:
+        stored = await extractions.update_field(conn, context.extraction_id, ["half"], "done", {}, {})
         if failing is not None:
             raise failing
         changed = ChangedField(path="half", value="done", confidence=None, evidence=None)
         return ToolResult(str(stored.value), events=[ChangedEvent(changed=[changed], version=1)])
 
-    return Toolset(
-        Tool("write_and_fail", Nothing, write_and_fail, summary=lambda args: "Writing", effect=ToolEffect.WRITE)
-    )
+    declared = Tool("write_and_fail", Nothing, summary=lambda args: "Writing", effect=ToolEffect.WRITE)
+    return Toolset(declared).bind(write_and_fail=Action(write_and_fail))
 
 
 async def write_and(desk, context, failing: Exception | None):
     await desk.admit(context, "write_and_fail", {}, "call-1")
-    return await execute(toolset(failing), context, ToolCall("write_and_fail", "call-1", {}), by=By.POLICY)
+    return await execute(tools(context, failing), context, ToolCall("write_and_fail", "call-1", {}), by=By.POLICY)
 
 
 async def test_a_tool_that_ends_well_is_one_transaction(desk, context):
@@ -219,7 +218,7 @@ async def test_losing_the_database_in_the_middle_records_nothing(desk, context):
     await desk.admit(context, "write_and_fail", {}, "call-1")
     with pytest.raises(asyncio.CancelledError):
         await execute(
-            toolset(asyncio.CancelledError()), context, ToolCall("write_and_fail", "call-1", {}), by=By.POLICY
+            tools(context, asyncio.CancelledError()), context, ToolCall("write_and_fail", "call-1", {}), by=By.POLICY
         )
     assert desk.ledger(context.run_id)[0]["status"] == "admitted" and desk.extraction()["version"] == 0
 

@@ -13,15 +13,18 @@ from fieldmark.db.pool import Connection
 from fieldmark.errors import NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.stores import documents, threads
-from fieldmark.stores.runs import RunRow, Subject
+from fieldmark.stores.runs import Subject
 from fieldmark.tools.context import RunContext
-from fieldmark.tools.toolset import Toolset
-from toy_agent.tools import FIND_VALUE, NOTE, READ_FIELDS, WAIT, ToyDeps
+from fieldmark.tools.toolset import Action, RunTools, Toolset
+from toy_agent.tools import FIND_VALUE, NOTE, READ_FIELDS, WAIT, ToyTools
 
 ROWS = """
 insert into private.agents (name, approval) values ('toy', 'auto');
 insert into private.agent_tasks (agent, task, needs) values ('toy', 'compare', '{thread_id}');
 """
+
+
+_TOOLSET = Toolset(FIND_VALUE, WAIT, NOTE, READ_FIELDS)
 
 
 class CompareRequest(BaseModel):
@@ -52,14 +55,21 @@ async def begin(conn: Connection, scope: Scope, request: CompareRequest) -> Begu
     return Begun(Subject(thread_id=thread.id), CompareInput(documents=request.documents, message=request.message))
 
 
-async def brief(conn: Connection, context: RunContext[ToyDeps], given: CompareInput) -> str:
+async def brief(conn: Connection, context: RunContext, given: CompareInput) -> str:
     names: list[Any] = [await documents.get(conn, one) for one in given.documents]
     return TOY.text("compare", first=names[0].filename, second=names[1].filename, message=given.message)
 
 
-def deps_of(run: RunRow) -> ToyDeps:
-    assert run.thread_id is not None
-    return ToyDeps(CompareInput.model_validate(run.input).documents, run.thread_id)
+def create_toy_tools(context: RunContext) -> RunTools:
+    """Return the tools of one run. They close over its two documents and its thread."""
+    assert context.run.thread_id is not None
+    toy = ToyTools(context, CompareInput.model_validate(context.run.input).documents, context.run.thread_id)
+    return _TOOLSET.bind(
+        find_value=Action(toy.find_value, prepare=toy.look),
+        wait_for_others=Action(toy.waited, prepare=toy.wait),
+        note=Action(toy.note),
+        read_fields=Action(toy.read_fields, collect=toy.fields_read),
+    )
 
 
 COMPARE = Task(
@@ -73,7 +83,7 @@ COMPARE = Task(
 TOY = AgentSpec(
     name="toy",
     briefs=Path(__file__).parent / "briefs",
-    toolset=Toolset(FIND_VALUE, WAIT, NOTE, READ_FIELDS),
+    toolset=_TOOLSET,
+    create_tools=create_toy_tools,
     tasks={COMPARE.name: COMPARE},
-    deps=deps_of,
 )

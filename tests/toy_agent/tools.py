@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -16,15 +15,7 @@ from fieldmark.stores import extractions, threads
 from fieldmark.stores.runs import RunRow, Subject
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.errors import ModelRetry
-from fieldmark.tools.toolset import RunsStarted, Tool, ToolEffect, ToolInput, ToolResult
-
-
-@dataclass(frozen=True)
-class ToyDeps:
-    """The two documents that are compared, and the thread."""
-
-    documents: tuple[UUID, UUID]
-    thread_id: UUID
+from fieldmark.tools.toolset import ChildRun, Tool, ToolEffect, ToolInput, ToolResult
 
 
 class FindValue(ToolInput):
@@ -52,64 +43,53 @@ class ReadFields(ToolInput):
     document: Annotated[int, Field(ge=1, le=2)]
 
 
-async def look(context: RunContext[ToyDeps], args: FindValue) -> Place | None:
-    document_id = context.deps.documents[args.document - 1]
-    return (await context.indexes.get(context.database, context.scope, document_id)).find(args.value)
+class ToyTools:
+    """What the tools of one run do. They reach its two documents and its thread, and nothing else."""
+
+    def __init__(self, context: RunContext, documents: tuple[UUID, UUID], thread_id: UUID) -> None:
+        self.context = context
+        self.documents = documents
+        self.thread_id = thread_id
+
+    async def look(self, args: FindValue) -> Place | None:
+        document_id, context = self.documents[args.document - 1], self.context
+        return (await context.indexes.get(context.database, context.scope, document_id)).find(args.value)
+
+    async def find_value(self, conn: Connection, place: Place | None) -> ToolResult:
+        if place is None:
+            raise ModelRetry("The document does not print it.", "not_found")
+        return ToolResult(f"It stands on page {place.page}.", "found", {"page": place.page, "quote": place.quote})
+
+    async def wait(self, args: WaitForOthers) -> float:
+        await asyncio.sleep(args.seconds)
+        return args.seconds
+
+    async def waited(self, conn: Connection, seconds: float) -> ToolResult:
+        return ToolResult(f"Waited {seconds} seconds.", "waited")
+
+    async def note(self, conn: Connection, args: Note) -> ToolResult:
+        await threads.remember(conn, self.thread_id, {"note": args.text})
+        return ToolResult("Noted.", "noted")
+
+    async def read_fields(self, conn: Connection, args: ReadFields) -> ChildRun:
+        document_id, org_id = self.documents[args.document - 1], self.context.scope.org_id
+        extraction_id = await extractions.add(conn, org_id=org_id, document_id=document_id, schema=None)
+        return ChildRun("Reading the fields.", "extract", {}, Subject(document_id, extraction_id))
+
+    async def fields_read(self, conn: Connection, args: ReadFields, runs: Sequence[RunRow]) -> ToolResult:
+        (child,) = runs
+        assert child.extraction_id is not None
+        extraction: Any = await extractions.get(conn, child.extraction_id)
+        fields = extraction.extracted_fields
+        return ToolResult(f"The run {child.status}.", "fields_read", {"status": child.status, "fields": fields})
 
 
-async def find_value(conn: Connection, context: RunContext[ToyDeps], place: Place | None) -> ToolResult:
-    if place is None:
-        raise ModelRetry("The document does not print it.", "not_found")
-    return ToolResult(f"It stands on page {place.page}.", "found", {"page": place.page, "quote": place.quote})
-
-
-async def wait(context: RunContext[ToyDeps], args: WaitForOthers) -> float:
-    await asyncio.sleep(args.seconds)
-    return args.seconds
-
-
-async def waited(conn: Connection, context: RunContext[ToyDeps], seconds: float) -> ToolResult:
-    return ToolResult(f"Waited {seconds} seconds.", "waited")
-
-
-async def note(conn: Connection, context: RunContext[ToyDeps], args: Note) -> ToolResult:
-    await threads.remember(conn, context.deps.thread_id, {"note": args.text})
-    return ToolResult("Noted.", "noted")
-
-
-async def read_fields(conn: Connection, context: RunContext[ToyDeps], args: ReadFields) -> ToolResult:
-    document_id = context.deps.documents[args.document - 1]
-    extraction_id = await extractions.add(conn, org_id=context.scope.org_id, document_id=document_id, schema=None)
-    subject = Subject(document_id, extraction_id)
-    await context.start_run(conn, context, "extract", {}, subject)
-    return RunsStarted("Reading the fields.")
-
-
-async def fields_read(
-    conn: Connection, context: RunContext[ToyDeps], args: ReadFields, runs: Sequence[RunRow]
-) -> ToolResult:
-    (child,) = runs
-    assert child.extraction_id is not None
-    extraction: Any = await extractions.get(conn, child.extraction_id)
-    fields = extraction.extracted_fields
-    return ToolResult(f"The run {child.status}.", "fields_read", {"status": child.status, "fields": fields})
-
-
-FIND_VALUE = Tool("find_value", FindValue, find_value, summary=lambda args: f"Looking for {args.value}", prepare=look)
-WAIT = Tool(
-    "wait_for_others",
-    WaitForOthers,
-    waited,
-    summary=lambda args: "Waiting for others",
-    effect=ToolEffect.WRITE,
-    prepare=wait,
-)
-NOTE = Tool("note", Note, note, summary=lambda args: "Keeping a note", effect=ToolEffect.WRITE)
+FIND_VALUE = Tool("find_value", FindValue, summary=lambda args: f"Looking for {args.value}")
+WAIT = Tool("wait_for_others", WaitForOthers, summary=lambda args: "Waiting for others", effect=ToolEffect.WRITE)
+NOTE = Tool("note", Note, summary=lambda args: "Keeping a note", effect=ToolEffect.WRITE)
 READ_FIELDS = Tool(
     "read_fields",
     ReadFields,
-    read_fields,
     summary=lambda args: f"Reading the fields of document {args.document}",
     effect=ToolEffect.WRITE,
-    collect=fields_read,
 )

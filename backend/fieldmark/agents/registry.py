@@ -13,10 +13,10 @@ from fieldmark.agents.offline_rules import NOTE
 from fieldmark.agents.spec import AgentSpec, Task
 from fieldmark.offline_model.messages import OFFLINE, Body, Turn, text
 
-AGENTS: dict[str, AgentSpec[Any]] = {agent.name: agent for agent in (EXTRACTION, DOCUMENT, LIBRARY)}
+AGENTS: dict[str, AgentSpec] = {agent.name: agent for agent in (EXTRACTION, DOCUMENT, LIBRARY)}
 
 
-def find_task(name: str) -> tuple[AgentSpec[Any], Task[Any, Any, Any]]:
+def find_task(name: str) -> tuple[AgentSpec, Task[Any, Any]]:
     """The task of a name, and the agent that does it. Raises KeyError."""
     for agent in AGENTS.values():
         if name in agent.tasks:
@@ -25,7 +25,7 @@ def find_task(name: str) -> tuple[AgentSpec[Any], Task[Any, Any, Any]]:
 
 
 @contextmanager
-def registered(agent: AgentSpec[Any]) -> Generator[None]:
+def registered(agent: AgentSpec) -> Generator[None]:
     """One agent more while the block lasts, or another in the place of one: for tests, and for whoever brings an agent
     of their own."""
     before = AGENTS.get(agent.name)

@@ -21,11 +21,10 @@ from fieldmark.stores.runs import RunRow, Subject
 from fieldmark.stores.tool_calls import CallRow
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.ledger import ToolOutcome
-from fieldmark.tools.toolset import Answer, Toolset
+from fieldmark.tools.toolset import Answer, RunTools, Toolset
 
 Request = TypeVar("Request", bound=BaseModel)
 TaskInput = TypeVar("TaskInput", bound=BaseModel)
-Deps = TypeVar("Deps")
 
 Prompt: TypeAlias = str | tuple[str, str]
 """A message to the agent. In two parts it begins with what is the same for many runs, which the model's service can
@@ -54,18 +53,18 @@ Call: TypeAlias = Callable[[str, dict[str, JsonValue]], Awaitable[ToolOutcome]]
 
 
 @dataclass(frozen=True, slots=True)
-class LastQuestion(Generic[TaskInput, Deps]):
+class LastQuestion(Generic[TaskInput]):
     """What the model is asked once more where its run came to no answer: one message in a conversation of its own, to
     be answered with one call of `tool`. `prepare` runs what calls it needs and makes the message; None where there is
     nothing to ask. It has `seconds`, which the run keeps back from its own."""
 
     tool: str
     seconds: int
-    prepare: Callable[[RunContext[Deps], TaskInput, Call], Awaitable[Prompt | None]]
+    prepare: Callable[[RunContext, TaskInput, Call], Awaitable[Prompt | None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Task(Generic[Request, TaskInput, Deps]):
+class Task(Generic[Request, TaskInput]):
     """One thing that an agent can be asked for. Its name is unique among all agents: `POST /api/agent/<name>` starts
     it.
 
@@ -82,14 +81,14 @@ class Task(Generic[Request, TaskInput, Deps]):
     request: type[Request]
     input: type[TaskInput]
     begin: Callable[[Connection, Scope, Request], Awaitable[Begun[TaskInput]]]
-    briefing: Callable[[Connection, RunContext[Deps], TaskInput], Awaitable[Prompt]]
+    briefing: Callable[[Connection, RunContext, TaskInput], Awaitable[Prompt]]
     check: Callable[[Request], Awaitable[None]] | None = None
     message: Callable[[TaskInput], str] | None = None
     # Makes the answer of a run whose agent came to none, of the code that says why. No model is asked for it. A task
     # that has it counts as answered only where a call has ended the run. Before it comes the last question, if there
     # is one.
-    fallback: Callable[[RunContext[Deps], TaskInput, FallbackCode], Awaitable[Answer]] | None = None
-    last_question: LastQuestion[TaskInput, Deps] | None = None
+    fallback: Callable[[RunContext, TaskInput, FallbackCode], Awaitable[Answer]] | None = None
+    last_question: LastQuestion[TaskInput] | None = None
     # Whether each turn of a thread begins a transcript of its own: what it must know of earlier ones its briefing says.
     begins_anew: bool = False
     max_turns: int | None = None
@@ -107,18 +106,19 @@ class Task(Generic[Request, TaskInput, Deps]):
 
 
 @dataclass(frozen=True, slots=True)
-class AgentSpec(Generic[Deps]):
+class AgentSpec:
     """One agent. `briefs` is the folder of its texts: prompt.md, and whatever its tasks' briefings read.
 
     The prompt and the tools are the same bytes in every run, so that the provider's cache is hit; all that is
-    particular to one run stands in its messages. `deps` makes what the tools need besides the context. `approval`
-    holds where neither the request nor the row says who admits writes; private.agents has the same."""
+    particular to one run stands in its messages. `create_tools` makes the tools of one run, which close over whose it
+    is and what it is about. `approval` holds where neither the request nor the row says who admits writes;
+    private.agents has the same."""
 
     name: str
     briefs: Path
     toolset: Toolset
-    tasks: Mapping[str, Task[Any, Any, Deps]]
-    deps: Callable[[RunRow], Deps]
+    tasks: Mapping[str, Task[Any, Any]]
+    create_tools: Callable[[RunContext], RunTools]
     approval: Approval = Approval.AUTO
     # Answers for the model where there is none, by fixed rules; None for a request that is not this agent's.
     offline: Callable[[Body], Sequence[Block] | None] | None = field(default=None, compare=False)

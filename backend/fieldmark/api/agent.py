@@ -174,7 +174,7 @@ def make_router() -> APIRouter:
     return router
 
 
-def _add_task(router: APIRouter, agent: AgentSpec[Any], task: Task[Any, Any, Any]) -> None:
+def _add_task(router: APIRouter, agent: AgentSpec, task: Task[Any, Any]) -> None:
     # One flat object: what the task is given, and what every run may be asked for.
     told = Field(max_length=100, json_schema_extra={"enum": list(agent.toolset.tools)})
     body_type = create_model(

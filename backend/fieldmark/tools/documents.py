@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import count
-from typing import Annotated, Any, Protocol, TypeAlias
+from typing import Annotated
 from uuid import UUID
 
 from pydantic import Field, JsonValue
@@ -46,16 +46,6 @@ class SearchDocument(ToolInput):
     not matter."""
 
     query: Annotated[str, Field(min_length=1, max_length=200)]
-
-
-class HasDocument(Protocol):
-    """What these tools need of an agent: which document its run is about."""
-
-    @property
-    def document_id(self) -> UUID: ...
-
-
-Context: TypeAlias = RunContext[HasDocument]
 
 
 class Boundary:
@@ -109,13 +99,38 @@ class _Excerpt:
     more: _More | None = None
 
 
-async def _get_document_text(conn: Connection, context: Context, args: GetDocumentText) -> ToolResult:
-    return await read_pages(conn, context, context.deps.document_id, args.pages, args.offset, _call_again)
+class DocumentTools:
+    """What the tools of one run read of its document."""
+
+    def __init__(self, context: RunContext, document_id: UUID) -> None:
+        self.context = context
+        self.document_id = document_id
+
+    async def get_document_text(self, conn: Connection, args: GetDocumentText) -> ToolResult:
+        return await read_pages(conn, self.context, self.document_id, args.pages, args.offset, _call_again)
+
+    async def search_document(self, conn: Connection, args: SearchDocument) -> ToolResult:
+        wanted = " ".join(args.query.split()).casefold()
+        if not wanted:
+            raise ModelRetry("The query holds nothing but spaces.")
+        hits: list[str] = []
+        first = 1
+        # A few pages at a time, and looked through in a thread: others are to go on meanwhile.
+        while pages := await documents.pages(conn, self.document_id, first, first + _PAGES_AT_ONCE - 1):
+            hits += await asyncio.to_thread(_hits, pages, wanted, _MAX_HITS - len(hits))
+            if len(hits) == _MAX_HITS:
+                return ToolResult("\n".join([*hits, "[there may be more: search for something narrower]"]), "more")
+            first = pages[-1].number + 1
+        return (
+            ToolResult("\n".join(hits))
+            if hits
+            else ToolResult(f"{args.query!r} stands nowhere in the document.", "nothing_found")
+        )
 
 
 async def read_pages(
     conn: Connection,
-    context: RunContext[Any],
+    context: RunContext,
     document_id: UUID,
     pages: str | None,
     offset: int,
@@ -143,9 +158,7 @@ async def read_pages(
     return ToolResult(text, "ok" if found.more is None else "more", data or None)
 
 
-async def first_part(
-    conn: Connection, context: RunContext[Any], document_id: UUID, *foreign: str
-) -> tuple[Boundary, str]:
+async def first_part(conn: Connection, context: RunContext, document_id: UUID, *foreign: str) -> tuple[Boundary, str]:
     """The document's text for the run's first message, as far as that may hold it, and the boundary around it. What is
     shown counts as read. Of `foreign` text nothing can forge the boundary either."""
     document = await documents.get(conn, document_id)
@@ -213,7 +226,7 @@ async def _excerpt(
     return _Excerpt(shown, whole)
 
 
-async def _record(conn: Connection, context: RunContext[Any], found: _Excerpt) -> None:
+async def _record(conn: Connection, context: RunContext, found: _Excerpt) -> None:
     if found.whole:
         await runs.record_pages_read(conn, context.run_id, found.whole[0], found.whole[-1])
 
@@ -230,25 +243,6 @@ def _by_page(warnings: Sequence[ReadingWarning], line: Callable[[str], str]) -> 
         number = warning.page or 1
         told[number] = told.get(number, "") + line(f"warning: {warning.message}") + "\n"
     return told
-
-
-async def _search_document(conn: Connection, context: Context, args: SearchDocument) -> ToolResult:
-    wanted = " ".join(args.query.split()).casefold()
-    if not wanted:
-        raise ModelRetry("The query holds nothing but spaces.")
-    hits: list[str] = []
-    first = 1
-    # A few pages at a time, and looked through in a thread: others are to go on meanwhile.
-    while pages := await documents.pages(conn, context.deps.document_id, first, first + _PAGES_AT_ONCE - 1):
-        hits += await asyncio.to_thread(_hits, pages, wanted, _MAX_HITS - len(hits))
-        if len(hits) == _MAX_HITS:
-            return ToolResult("\n".join([*hits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[-1].number + 1
-    return (
-        ToolResult("\n".join(hits))
-        if hits
-        else ToolResult(f"{args.query!r} stands nowhere in the document.", "nothing_found")
-    )
 
 
 def _hits(pages: Sequence[PageText], wanted: str, most: int) -> list[str]:
@@ -284,12 +278,9 @@ def _reading(pages: str) -> str:
     return f"Reading from page {match[1]} on" if match[3] is None else f"Reading pages {match[1]}–{match[3]}"
 
 
-GET_DOCUMENT_TEXT = Tool(
-    "get_document_text", GetDocumentText, _get_document_text, summary=lambda args: _reading(args.pages or "")
-)
+GET_DOCUMENT_TEXT = Tool("get_document_text", GetDocumentText, summary=lambda args: _reading(args.pages or ""))
 SEARCH_DOCUMENT = Tool(
     "search_document",
     SearchDocument,
-    _search_document,
     summary=lambda args: f"Searching the document for {args.query[:80]!r}",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field, JsonValue
 
@@ -24,7 +24,7 @@ FieldPath = Annotated[
 ]
 
 
-def told(context: RunContext[Any], written: WrittenFields, stands: dict[str, JsonValue]) -> ToolResult:
+def told(context: RunContext, written: WrittenFields, stands: dict[str, JsonValue]) -> ToolResult:
     """What is stored now, since the model's JSON may have lost something on its way (duplicate keys), and a person may
     have set what it would change."""
     stored = written.stored

@@ -37,7 +37,7 @@ from fieldmark.stores.tool_calls import Claimed
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.errors import ModelRetry, ToolFailed, ToolRefusal
 from fieldmark.tools.fields import fitting
-from fieldmark.tools.toolset import RunsStarted, Tool, ToolInput, Toolset, hash_of, model_text
+from fieldmark.tools.toolset import Action, ChildRun, RunTools, Tool, ToolInput, hash_of, model_text
 
 log = structlog.get_logger()
 
@@ -67,6 +67,7 @@ class Prepared:
     `refusal` has come of it."""
 
     tool: Tool[Any]
+    action: Action
     value: Any = None
     refusal: ToolOutcome | None = None
 
@@ -94,8 +95,8 @@ class ToolCall:
 
 
 async def execute(
-    toolset: Toolset,
-    context: RunContext[Any],
+    tools: RunTools,
+    context: RunContext,
     call: ToolCall,
     *,
     by: By,
@@ -112,19 +113,20 @@ async def execute(
     """
     context = replace(context, call_id=call.id)
     try:
-        args = toolset.check(call.tool, call.arguments)
+        args = tools.check(call.tool, call.arguments)
     except ModelRetry as fault:
-        tool, refusal = toolset.tools.get(call.tool), refused(fault)
+        tool, refusal = tools.tools.get(call.tool), refused(fault)
         if tool is None or not tool.is_gated or call.id is None:
             return refusal
-        return await _attempt(context, call, by, Prepared(tool, refusal=refusal), decide, then)
-    tool = toolset.tools[call.tool]
+        wrong = Prepared(tool, tools.actions[call.tool], refusal=refusal)
+        return await _attempt(context, call, by, wrong, decide, then)
+    tool, action = tools.tools[call.tool], tools.actions[call.tool]
     if tool.is_gated and call.id is None:
         return refused(ToolFailed("The call came without its id, so nobody can have admitted it.", "not_admitted"))
     begun = iter(() if ahead is None else (ahead,))
 
     async def attempt() -> ToolOutcome:
-        prepared = await (next(begun, None) or prepare(tool, context, args))
+        prepared = await (next(begun, None) or prepare(tool, action, args))
         return await _attempt(context, call, by, prepared, decide, then)
 
     try:
@@ -132,11 +134,11 @@ async def execute(
     except Exception as error:
         if by is By.PERSON:
             raise
-        return await _attempt(context, call, by, Prepared(tool, refusal=refused(error)), decide, then)
+        return await _attempt(context, call, by, Prepared(tool, action, refusal=refused(error)), decide, then)
 
 
 async def _attempt(
-    context: RunContext[Any],
+    context: RunContext,
     call: ToolCall,
     by: By,
     prepared: Prepared,
@@ -161,7 +163,7 @@ async def _attempt(
 
 async def _begin(
     conn: Connection,
-    context: RunContext[Any],
+    context: RunContext,
     call: ToolCall,
     by: By,
     decide: Callable[[Connection], Awaitable[None]] | None,
@@ -201,7 +203,7 @@ async def _begin(
     return None
 
 
-async def _run(conn: Connection, context: RunContext[Any], prepared: Prepared, *, keeps_going: bool) -> ToolOutcome:
+async def _run(conn: Connection, context: RunContext, prepared: Prepared, *, keeps_going: bool) -> ToolOutcome:
     """What the tool does in its transaction, recorded. What it refuses ends the transaction, or with `keeps_going` is
     undone by itself."""
     if not keeps_going:
@@ -215,15 +217,16 @@ async def _run(conn: Connection, context: RunContext[Any], prepared: Prepared, *
         return refused(error)
 
 
-async def _perform(conn: Connection, context: RunContext[Any], prepared: Prepared) -> ToolOutcome:
+async def _perform(conn: Connection, context: RunContext, prepared: Prepared) -> ToolOutcome:
     try:
         async with asyncio.timeout(context.tool_seconds):
-            result = await prepared.tool.run(conn, context, prepared.value)
+            result = await prepared.action.run(conn, prepared.value)
     except TimeoutError:
         log.warning("a tool took too long", tool=prepared.tool.name, seconds=context.tool_seconds)
         raise ToolFailed(f"This took longer than {context.tool_seconds:g} seconds.", "tool_timeout") from None
-    if isinstance(result, RunsStarted):
+    if isinstance(result, ChildRun):
         assert context.call_id is not None
+        await context.start_run(conn, context, result)
         await runs.await_runs(conn, context.run_id, context.call_id)
         return ToolOutcome(result.text, "awaiting_runs")
     outcome = ToolOutcome(result.text, result.code, result.data, heed=result.heed)
@@ -233,7 +236,7 @@ async def _perform(conn: Connection, context: RunContext[Any], prepared: Prepare
 
 
 async def _record(
-    conn: Connection, context: RunContext[Any], outcome: ToolOutcome, events: Sequence[EventBase] = ()
+    conn: Connection, context: RunContext, outcome: ToolOutcome, events: Sequence[EventBase] = ()
 ) -> None:
     assert context.call_id is not None
     await tool_calls.finish(
@@ -248,28 +251,26 @@ async def _record(
     )
 
 
-async def prepare(tool: Tool[Any], context: RunContext[Any], args: ToolInput) -> Prepared:
+async def prepare(tool: Tool[Any], action: Action, args: ToolInput) -> Prepared:
     """Do what a call takes time for, without a connection. What the tool refuses is remembered and not raised, since
     the ledger may know the call as done already."""
     try:
-        if tool.check is not None:
-            await tool.check(context, args)
-        if tool.prepare is None:
-            return Prepared(tool, args)
-        return Prepared(tool, await tool.prepare(context, args))
+        if action.check is not None:
+            await action.check(args)
+        return Prepared(tool, action, args if action.prepare is None else await action.prepare(args))
     except Exception as error:  # noqa: BLE001  refusals of the tool; the rest is raised again
-        return Prepared(tool, refusal=refused(error))
+        return Prepared(tool, action, refusal=refused(error))
 
 
 async def collect(
-    context: RunContext[Any],
-    toolset: Toolset,
+    context: RunContext,
+    tools: RunTools,
     row: tool_calls.CallRow,
     then: Callable[[Connection, ToolOutcome], Awaitable[None]],
 ) -> ToolOutcome | None:
     """The answer of a call whose child runs have all ended, recorded, with what follows from it; None while one of them
     goes on."""
-    collect_answer = toolset.tools[row.tool].collect
+    collect_answer = tools.actions[row.tool].collect
     assert collect_answer is not None
     context = replace(context, call_id=row.id)
 
@@ -291,7 +292,7 @@ async def collect(
                 return recorded
             outcome = refusal
             if outcome is None:
-                result = await collect_answer(conn, context, toolset.check(row.tool, row.arguments), started)
+                result = await collect_answer(conn, tools.check(row.tool, row.arguments), started)
                 outcome = ToolOutcome(result.text, result.code, result.data, heed=result.heed)
                 await _record(conn, context, outcome, result.events)
             else:

@@ -1,4 +1,4 @@
-"""What a tool is: a value with a name, an input, an effect and a function. An agent's toolset is a list of them."""
+"""A tool as the model sees it, which is the same in every run, and what it does in one run."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from fieldmark.domain.changes import Preview
 from fieldmark.domain.events import EventBase
 from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.partial_json import WrittenLeaf
+from fieldmark.domain.statuses import Approval
 from fieldmark.domain.values import canonical, problem_with
-from fieldmark.stores.runs import RunRow
-from fieldmark.tools.context import RunContext
+from fieldmark.stores.runs import RunRow, Subject
 from fieldmark.tools.errors import ModelRetry
 
 MAX_RESULT_BYTES = 40_000
@@ -73,8 +73,18 @@ class Answer:
     gave_up: FallbackCode | None = None
 
 
-class RunsStarted(ToolResult):
-    """The call has started child runs and waits for them; its tool's `collect` makes the answer when all have ended."""
+@dataclass(frozen=True, slots=True)
+class ChildRun:
+    """What a tool answers that needs another agent: the run to be started. The call waits for it; then its tool's
+    `collect` makes the answer. Who admits the child's writes and which model is asked is as in the parent, unless given
+    here."""
+
+    text: str
+    task: str
+    input: Mapping[str, JsonValue]
+    subject: Subject
+    approval: Approval | None = None
+    model: str | None = None
 
 
 def model_text(text: str, code: str, data: JsonValue) -> str:
@@ -96,12 +106,7 @@ PartialWrite: TypeAlias = Callable[[Sequence[WrittenLeaf]], Sequence[tuple[str, 
 
 @dataclass(frozen=True, slots=True)
 class Tool(Generic[Input]):
-    """One thing an agent may do. The docstring of its input is its description for the model.
-
-    `check(context, args)` refuses what the arguments alone tell, without a connection: before a person is asked, and
-    before the call runs. `prepare(context, args)` works without a connection too, before any row is locked; what it
-    returns is handed to `run` in the place of the arguments. `preview` says what a write would change, for the person
-    who is asked. A tool with `collect` starts child runs: its `run` answers RunsStarted.
+    """One thing an agent may do, as it is declared. The docstring of its input is its description for the model.
 
     `partial_write(leaves)` returns the fields, by path name, that a call will write whose arguments are still being
     written. It is given the leaves of the arguments that are finished.
@@ -109,15 +114,9 @@ class Tool(Generic[Input]):
 
     name: str
     input: type[Input]
-    # (connection, context, what prepare returned or else the arguments)
-    run: Callable[[Connection, RunContext[Any], Any], Awaitable[ToolResult]]
     summary: Callable[[Input], str]
     effect: ToolEffect = ToolEffect.READ
-    check: Callable[[RunContext[Any], Input], Awaitable[None]] | None = None
-    prepare: Callable[[RunContext[Any], Input], Awaitable[Any]] | None = None
-    preview: Callable[[Connection, RunContext[Any], Input], Awaitable[Preview]] | None = None
     partial_write: PartialWrite | None = None
-    collect: Callable[[Connection, RunContext[Any], Input, Sequence[RunRow]], Awaitable[ToolResult]] | None = None
     # A call of a tool with `answer` ends its run when it is done: what this makes of its input, and of the `data` that
     # it answered, is the run's answer. With None the run goes on.
     answer: Callable[[Input, JsonValue], Answer | None] | None = None
@@ -144,11 +143,34 @@ class Tool(Generic[Input]):
         return self.effect is ToolEffect.WRITE
 
 
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What a tool does in one run. Its functions close over the run's organisation, documents and conversation.
+
+    `run(connection, value)` does the work in the call's transaction: `value` is what `prepare` returned, else the
+    arguments. `check(args)` refuses what the arguments alone tell, without a connection: before a person is asked, and
+    before the call runs. `prepare(args)` works without a connection too, before any row is locked. `preview` returns
+    what a write would change, for the person who is asked. A tool with `collect` starts a child run: its `run` returns
+    a ChildRun.
+    """
+
+    run: Callable[[Connection, Any], Awaitable[ToolResult | ChildRun]]
+    check: Callable[[Any], Awaitable[None]] | None = None
+    prepare: Callable[[Any], Awaitable[Any]] | None = None
+    preview: Callable[[Connection, Any], Awaitable[Preview]] | None = None
+    collect: Callable[[Connection, Any, Sequence[RunRow]], Awaitable[ToolResult]] | None = None
+
+
 class Toolset:
-    """The tools of one agent."""
+    """The tools of an agent as they are declared: the same names, descriptions and schemas in every run."""
 
     def __init__(self, *tools: Tool[Any]) -> None:
         self.tools: Mapping[str, Tool[Any]] = {tool.name: tool for tool in tools}
+
+    def bind(self, **actions: Action) -> RunTools:
+        """The tools of one run: what each of them does there, by its name."""
+        assert actions.keys() == self.tools.keys(), actions.keys() ^ self.tools.keys()
+        return RunTools(self, actions)
 
     def check(self, name: str, arguments: Mapping[str, JsonValue]) -> ToolInput:
         """The arguments as the tool's input. Raises ModelRetry with every fault, for the model to mend."""
@@ -180,6 +202,14 @@ class Toolset:
             return self.tools[name].summary(self.check(name, arguments))
         except (ModelRetry, KeyError):
             return f"Calling {name[:80]}"
+
+
+class RunTools(Toolset):
+    """An agent's tools with their actions in one run."""
+
+    def __init__(self, declared: Toolset, actions: Mapping[str, Action]) -> None:
+        super().__init__(*declared.tools.values())
+        self.actions = actions
 
 
 def _lean(value: Any) -> Any:

@@ -33,7 +33,7 @@ class Talk:
     def scope(self) -> Scope:
         return self.desk.scope
 
-    async def turn(self, message: str = "Go on.", **given: Any) -> RunContext[Any]:
+    async def turn(self, message: str = "Go on.", **given: Any) -> RunContext:
         """The context of a turn that a worker has just claimed."""
         async with self.desk.database.as_user(self.scope) as conn:
             run_id = await runs.add(
@@ -50,22 +50,22 @@ class Talk:
         assert claimed is not None
         return run_context(self.desk.database, self.scope, claimed)
 
-    async def call(self, context: RunContext[Any], name: str, /, **arguments: Any) -> ToolOutcome:
+    async def call(self, context: RunContext, name: str, /, **arguments: Any) -> ToolOutcome:
         """A call that was admitted."""
         call_id = f"call-{uuid4()}"
         await self.desk.admit(context, name, arguments, call_id)
-        return await execute(DOCUMENT.toolset, context, ToolCall(name, call_id, arguments), by=By.POLICY)
+        return await execute(DOCUMENT.create_tools(context), context, ToolCall(name, call_id, arguments), by=By.POLICY)
 
-    async def preview(self, context: RunContext[Any], name: str, /, **arguments: Any) -> Any:
+    async def preview(self, context: RunContext, name: str, /, **arguments: Any) -> Any:
         """What a call would change, as the person is shown it who is asked."""
-        tool, args = DOCUMENT.toolset.tools[name], DOCUMENT.toolset.check(name, arguments)
-        if tool.check is not None:
-            await tool.check(context, args)
-        assert tool.preview is not None
+        action, args = DOCUMENT.create_tools(context).actions[name], DOCUMENT.toolset.check(name, arguments)
+        if action.check is not None:
+            await action.check(args)
+        assert action.preview is not None
         async with self.desk.database.as_user(self.scope) as conn:
-            return await tool.preview(conn, context, args)
+            return await action.preview(conn, args)
 
-    async def end(self, context: RunContext[Any]) -> None:
+    async def end(self, context: RunContext) -> None:
         """The turn is over, and the thread free for the next."""
         self.desk.sql("update public.runs set status = 'completed', finished_at = now() where id = %s", context.run_id)
 

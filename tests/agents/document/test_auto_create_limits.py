@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def alone(desk: Desk) -> RunContext[Any]:
+async def alone(desk: Desk) -> RunContext:
     """The context of such a run."""
     async with desk.database.as_user(desk.scope) as conn:
         run_id = await runs.add(
@@ -39,7 +39,7 @@ async def alone(desk: Desk) -> RunContext[Any]:
     return run_context(desk.database, desk.scope, claimed)
 
 
-async def code(talk: Talk, context: RunContext[Any], name: str, /, **arguments: Any) -> str:
+async def code(talk: Talk, context: RunContext, name: str, /, **arguments: Any) -> str:
     return (await talk.call(context, name, **arguments)).code
 
 
@@ -51,7 +51,7 @@ def another(number: int) -> dict[str, Any]:
     return {**SCHEMA, "description": f"Number {number}"}
 
 
-async def test_a_schema_and_a_prompt_and_two_refinements_of_each(talk: Talk, alone: RunContext[Any]) -> None:
+async def test_a_schema_and_a_prompt_and_two_refinements_of_each(talk: Talk, alone: RunContext) -> None:
     assert await code(talk, alone, "create_schema", name="One", schema=SCHEMA) == "schema_created"
     assert await code(talk, alone, "create_schema", name="Two", schema=SCHEMA) == "too_many_refinements"
     assert await code(talk, alone, "create_prompt", name="One", content="Read.") == "prompt_created"
@@ -70,7 +70,7 @@ async def test_a_schema_and_a_prompt_and_two_refinements_of_each(talk: Talk, alo
     ]
 
 
-async def test_what_was_refused_does_not_count(talk: Talk, alone: RunContext[Any]) -> None:
+async def test_what_was_refused_does_not_count(talk: Talk, alone: RunContext) -> None:
     assert await code(talk, alone, "create_schema", name="One", schema={"type": "nothing"}) == "invalid_schema"
     assert await code(talk, alone, "create_schema", name="One", schema=SCHEMA) == "schema_created"
 
@@ -89,7 +89,7 @@ async def mine(desk: Desk) -> tuple[UUID, UUID]:
         return schema, await prompts.add(conn, desk.scope.org_id, PromptText("Mine", "Read."))
 
 
-async def test_what_it_has_not_made_it_does_not_change(talk: Talk, alone: RunContext[Any]) -> None:
+async def test_what_it_has_not_made_it_does_not_change(talk: Talk, alone: RunContext) -> None:
     schema, prompt = map(str, await mine(talk.desk))
     refused = "not_in_this_run"
     assert await code(talk, alone, "update_schema", schema_revid=schema, schema=SCHEMA) == refused
@@ -106,7 +106,7 @@ async def test_what_it_has_not_made_it_does_not_change(talk: Talk, alone: RunCon
     )
 
 
-async def test_its_prompt_follows_its_own_schema_or_none(talk: Talk, alone: RunContext[Any]) -> None:
+async def test_its_prompt_follows_its_own_schema_or_none(talk: Talk, alone: RunContext) -> None:
     schema, _ = map(str, await mine(talk.desk))
     refused = "not_in_this_run"
     assert await code(talk, alone, "create_prompt", name="One", content="Read.", schema_revid=schema) == refused
@@ -120,7 +120,7 @@ async def test_its_prompt_follows_its_own_schema_or_none(talk: Talk, alone: RunC
     assert await code(talk, alone, "update_prompt", schema_revid=own) == "prompt_updated"
 
 
-async def test_a_prompt_follows_a_schema_that_was_lent(talk: Talk, alone: RunContext[Any]) -> None:
+async def test_a_prompt_follows_a_schema_that_was_lent(talk: Talk, alone: RunContext) -> None:
     schema, _ = await mine(talk.desk)
     lent = talk.desk.sql("select schema_id as id from schema_versions where id = %s", schema)[0]["id"]
     matched = f'{{"schema_id": "{lent}", "schema_revid": "{schema}", "prompt_revid": null}}'
@@ -133,7 +133,7 @@ async def test_a_prompt_follows_a_schema_that_was_lent(talk: Talk, alone: RunCon
     assert await code(talk, alone, "update_prompt", schema_revid=other.data["schema_revid"]) == "not_in_this_run"
 
 
-async def test_which_model_reads_is_not_its_to_say(talk: Talk, alone: RunContext[Any]) -> None:
+async def test_which_model_reads_is_not_its_to_say(talk: Talk, alone: RunContext) -> None:
     refused = "not_in_this_run"
     assert await code(talk, alone, "create_prompt", name="One", content="Read.", model="dearest") == refused
     assert await code(talk, alone, "create_prompt", name="One", content="Read.", model=None) == "prompt_created"
@@ -142,7 +142,7 @@ async def test_which_model_reads_is_not_its_to_say(talk: Talk, alone: RunContext
     assert await code(talk, turn, "create_prompt", name="Two", content="Read.", model="dearest") == "prompt_created"
 
 
-async def test_it_deletes_nothing_and_makes_no_tags_and_sets_no_values(talk: Talk, alone: RunContext[Any]) -> None:
+async def test_it_deletes_nothing_and_makes_no_tags_and_sets_no_values(talk: Talk, alone: RunContext) -> None:
     schema, prompt = map(str, await mine(talk.desk))
     calls: dict[str, dict[str, Any]] = {
         "delete_schema": {"schema_revid": schema},
@@ -161,7 +161,7 @@ async def test_it_deletes_nothing_and_makes_no_tags_and_sets_no_values(talk: Tal
     assert talk.desk.sql("select count(*) as n from tags") == [{"n": 0}]
 
 
-async def test_it_tags_its_own_document_and_does_not_rename_it(talk: Talk, alone: RunContext[Any]) -> None:
+async def test_it_tags_its_own_document_and_does_not_rename_it(talk: Talk, alone: RunContext) -> None:
     async with talk.desk.database.as_user(talk.scope) as conn:
         await tags.add(conn, talk.scope.org_id, "invoices", "#000000")
     own = str(talk.desk.document_id)
@@ -172,7 +172,7 @@ async def test_it_tags_its_own_document_and_does_not_rename_it(talk: Talk, alone
     assert talk.desk.sql("select run_id from document_tags") == [{"run_id": alone.run_id}]
 
 
-async def test_no_schema_is_made_where_one_was_lent(talk: Talk, alone: RunContext[Any]) -> None:
+async def test_no_schema_is_made_where_one_was_lent(talk: Talk, alone: RunContext) -> None:
     schema, prompt = await mine(talk.desk)
     matched = f'{{"schema_id": "{uuid4()}", "schema_revid": "{schema}", "prompt_revid": "{prompt}"}}'
     talk.desk.sql(
@@ -188,6 +188,6 @@ async def test_no_schema_is_made_where_one_was_lent(talk: Talk, alone: RunContex
     ]
 
 
-async def test_what_asks_a_person_shows_what_it_would_change(talk: Talk, alone: RunContext[Any]) -> None:
+async def test_what_asks_a_person_shows_what_it_would_change(talk: Talk, alone: RunContext) -> None:
     shown = await talk.preview(alone, "create_schema", name="One", schema=SCHEMA)
     assert isinstance(shown, Preview) and shown.changes

@@ -38,7 +38,7 @@ async def ended(talk, context, child: dict, fields: dict, status="completed", **
     async with talk.desk.database.as_user(talk.scope) as conn:
         call = await tool_calls.get(conn, context.run_id, child["parent_call_id"])
     assert call is not None
-    return await collect(context, DOCUMENT.toolset, call, told)
+    return await collect(context, DOCUMENT.create_tools(context), call, told)
 
 
 async def told(*_) -> None:

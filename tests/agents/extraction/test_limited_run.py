@@ -85,12 +85,12 @@ async def test_fields_that_break_the_schema_may_be_written(desk: Desk):
 
 async def test_write_elsewhere_is_not_shown_to_a_person(desk: Desk):
     context = await limited(desk, "vendor")
-    tool = EXTRACTION.toolset.tools["update_field"]
-    assert tool.preview is not None
+    preview = EXTRACTION.create_tools(context).actions["update_field"].preview
+    assert preview is not None
     args = EXTRACTION.toolset.check("update_field", {"path": "number", "value": "2", "confidence": 0.9})
     async with desk.database.as_user(desk.scope) as conn:
         with pytest.raises(Exception, match="may not write number"):
-            await tool.preview(conn, context, args)
+            await preview(conn, args)
 
 
 async def test_first_message_fences_the_stored_values(desk: Desk):

@@ -39,14 +39,14 @@ async def context(desk) -> RunContext:
 
 @pytest.fixture
 def hook(context) -> PermissionHook:
-    return PermissionHook(EXTRACTION.toolset, context)
+    return PermissionHook(EXTRACTION.create_tools(context), context)
 
 
 @pytest.fixture
 def calls(hook, context) -> ToolExecutor:
     async def nothing(call_id: str) -> None: ...
 
-    return ToolExecutor(hook, EXTRACTION.toolset, context, before=nothing)
+    return ToolExecutor(hook, EXTRACTION.create_tools(context), context, before=nothing)
 
 
 async def test_a_read_passes_and_stands_in_no_ledger(desk, hook, context):
@@ -94,7 +94,7 @@ async def test_what_is_no_tool_of_ours_is_denied(desk, hook, context, name):
 
 @pytest.mark.parametrize("beside", [[], ["call-2"]], ids=["alone", "beside another"])
 async def test_a_call_that_a_person_is_asked_about_stands_alone_in_its_message(desk, context, beside):
-    hook = PermissionHook(EXTRACTION.toolset, context, Policy("ask"))
+    hook = PermissionHook(EXTRACTION.create_tools(context), context, Policy("ask"))
     blocks = [BlockStarted(call_id) for call_id in ("call-1", *beside)]
     for part in (MessageStarted("m", None), *blocks, MessageStopped()):
         hook.calls.on_part(part)
@@ -109,7 +109,7 @@ async def test_a_call_that_a_person_is_asked_about_stands_alone_in_its_message(d
 
 
 async def test_a_call_at_which_an_earlier_run_of_the_thread_stopped_is_denied(desk, context):
-    hook = PermissionHook(EXTRACTION.toolset, context, stale_call="call-1")
+    hook = PermissionHook(EXTRACTION.create_tools(context), context, stale_call="call-1")
     assert (await ask(hook, UPDATE, TOTAL))[0] == "deny"
     assert hook.passed == set() and desk.ledger(context.run_id) == []
 
@@ -128,7 +128,8 @@ async def test_whatever_goes_wrong_in_it_the_call_is_denied(desk, clone):
     context = await desk.context()
     async with Database(clone.app_url, size=2) as closed:
         pass
-    hook = PermissionHook(EXTRACTION.toolset, replace(context, database=closed))
+    context = replace(context, database=closed)
+    hook = PermissionHook(EXTRACTION.create_tools(context), context)
     assert await ask(hook, UPDATE, TOTAL) == ("deny", "The call could not be checked. Do not repeat it.")
     assert hook.passed == set()
 
@@ -177,7 +178,7 @@ async def test_what_was_said_before_a_call_is_written_before_it(hook, context):
         await asyncio.sleep(0.02)
         order.append("said")
 
-    calls = ToolExecutor(hook, EXTRACTION.toolset, context, before=flush)
+    calls = ToolExecutor(hook, EXTRACTION.create_tools(context), context, before=flush)
     await ask(hook, "mcp__fieldmark__get_document_text", {}, call_id := str(uuid4()))
     await calls("get_document_text", call_id, {})
     assert order == ["said"]
@@ -210,12 +211,12 @@ async def test_a_call_that_never_comes_leaves_nothing_prepared(desk, hook, calls
 
 @pytest.mark.parametrize("edited", [None, TOTAL | {"value": 2}], ids=["as it was asked", "edited"])
 async def test_a_decided_call_goes_on_with_what_the_person_decided(desk, context, edited):
-    asking = PermissionHook(EXTRACTION.toolset, context, Policy("ask"))
+    asking = PermissionHook(EXTRACTION.create_tools(context), context, Policy("ask"))
     for part in (MessageStarted("m", None), BlockStarted("call-1"), MessageStopped()):
         asking.calls.on_part(part)
     assert (await ask(asking, UPDATE, TOTAL))[0] == "defer"
     await decide(desk.database, desk.scope, context.run_id, Decision("call-1", True, edited))
-    hook = PermissionHook(EXTRACTION.toolset, context, Policy("ask"), "call-1")
+    hook = PermissionHook(EXTRACTION.create_tools(context), context, Policy("ask"), "call-1")
     given = {"hook_event_name": "PreToolUse", "tool_name": UPDATE, "tool_input": TOTAL}
     said = (await hook(given, "call-1", {}))["hookSpecificOutput"]
     assert (said["permissionDecision"], said.get("updatedInput")) == ("allow", edited)

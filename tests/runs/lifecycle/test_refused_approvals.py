@@ -21,7 +21,7 @@ async def asked(desk, name: str, arguments: dict):
     context = await desk.context(await desk.run(approval="ask"))
     async with desk.database.as_user(desk.scope) as conn:
         args = EXTRACTION.toolset.check(name, arguments)
-        preview = await EXTRACTION.toolset.tools[name].preview(conn, context, args)
+        preview = await EXTRACTION.create_tools(context).actions[name].preview(conn, args)
         assert isinstance(preview, Preview)
         await tool_calls.enter(
             conn,

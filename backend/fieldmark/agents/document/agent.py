@@ -9,24 +9,32 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field
 
 from fieldmark.agents.document import mentions
-from fieldmark.agents.document.deps import DocumentDeps
+from fieldmark.agents.document.conversation import Conversation
 from fieldmark.agents.document.limits import REFINEMENTS, limited
 from fieldmark.agents.document.mentions import Mention
 from fieldmark.agents.document.message import message_context
 from fieldmark.agents.document.offline import answer
-from fieldmark.agents.document.tools.documents import DELETE_DOCUMENT, GET_OCR_TEXT, LIST_DOCUMENTS, UPDATE_DOCUMENT
+from fieldmark.agents.document.tools.documents import (
+    DELETE_DOCUMENT,
+    GET_OCR_TEXT,
+    LIST_DOCUMENTS,
+    UPDATE_DOCUMENT,
+    DocumentTools,
+)
 from fieldmark.agents.document.tools.extraction import (
     GET_EXTRACTION_RESULT,
     RUN_EXTRACTION,
     UPDATE_EXTRACTION_FIELD,
+    ExtractionTools,
 )
-from fieldmark.agents.document.tools.help import HELP_PROMPTS, HELP_SCHEMAS
+from fieldmark.agents.document.tools.help import HELP_PROMPTS, HELP_SCHEMAS, help_prompts, help_schemas
 from fieldmark.agents.document.tools.prompts import (
     CREATE_PROMPT,
     DELETE_PROMPT,
     GET_PROMPT,
     LIST_PROMPTS,
     UPDATE_PROMPT,
+    PromptTools,
 )
 from fieldmark.agents.document.tools.schemas import (
     CREATE_SCHEMA,
@@ -36,8 +44,9 @@ from fieldmark.agents.document.tools.schemas import (
     UPDATE_SCHEMA,
     VALIDATE_AGAINST_SCHEMA,
     VALIDATE_SCHEMA,
+    SchemaTools,
 )
-from fieldmark.agents.document.tools.tags import CREATE_TAG, DELETE_TAG, GET_TAG, LIST_TAGS, UPDATE_TAG
+from fieldmark.agents.document.tools.tags import CREATE_TAG, DELETE_TAG, GET_TAG, LIST_TAGS, UPDATE_TAG, TagTools
 from fieldmark.agents.spec import AgentSpec, Begun, Prompt, Task
 from fieldmark.db.pool import Connection
 from fieldmark.domain.statuses import Approval, DocumentStatus
@@ -50,7 +59,7 @@ from fieldmark.stores import documents, threads
 from fieldmark.stores.rows import DocumentRow
 from fieldmark.stores.runs import Subject
 from fieldmark.tools.context import RunContext
-from fieldmark.tools.toolset import Toolset
+from fieldmark.tools.toolset import Action, RunTools, Toolset
 
 _MAX_WORDS = 20_000
 MAX_ROUNDS = 10
@@ -138,15 +147,15 @@ async def _document_of(conn: Connection, document_id: UUID) -> DocumentRow:
     return document
 
 
-async def _brief_chat(conn: Connection, context: RunContext[DocumentDeps], given: ChatInput) -> Prompt:
-    told = await message_context(conn, context, given.mentions, given.message)
+async def _brief_chat(conn: Connection, context: RunContext, given: ChatInput) -> Prompt:
+    told = await message_context(conn, Conversation.of(context), given.mentions, given.message)
     return DOCUMENT.text("chat", boundary=told.boundary, context=told.text, message=given.message.strip())
 
 
-async def _brief_auto_create(conn: Connection, context: RunContext[DocumentDeps], given: AutoCreateInput) -> Prompt:
-    begun = await auto_creations.recognise(conn, context.scope, context.run_id, context.deps.document_id)
+async def _brief_auto_create(conn: Connection, context: RunContext, given: AutoCreateInput) -> Prompt:
+    begun = await auto_creations.recognise(conn, context.scope, context.run_id, context.document_id)
     # (Read after that: the working state begins with what an earlier document has lent.)
-    told = await message_context(conn, context)
+    told = await message_context(conn, Conversation.of(context))
     asked = DOCUMENT.text("propose", kind=begun.kind, refinements=REFINEMENTS)
     if begun.matched is not None:
         asked = DOCUMENT.text("propose_again", why=str(begun.matched["why"]))
@@ -177,44 +186,83 @@ AUTO_CREATE = Task(
     approval=Approval.AUTO,
 )
 
+_TOOLSET = Toolset(
+    CREATE_SCHEMA,
+    GET_SCHEMA,
+    LIST_SCHEMAS,
+    UPDATE_SCHEMA,
+    DELETE_SCHEMA,
+    VALIDATE_SCHEMA,
+    VALIDATE_AGAINST_SCHEMA,
+    CREATE_PROMPT,
+    GET_PROMPT,
+    LIST_PROMPTS,
+    UPDATE_PROMPT,
+    DELETE_PROMPT,
+    CREATE_TAG,
+    GET_TAG,
+    LIST_TAGS,
+    UPDATE_TAG,
+    DELETE_TAG,
+    LIST_DOCUMENTS,
+    UPDATE_DOCUMENT,
+    DELETE_DOCUMENT,
+    GET_OCR_TEXT,
+    RUN_EXTRACTION,
+    GET_EXTRACTION_RESULT,
+    UPDATE_EXTRACTION_FIELD,
+    HELP_SCHEMAS,
+    HELP_PROMPTS,
+)
+
+
+def create_document_tools(about: Conversation) -> RunTools:
+    """Return the tools of one run. They close over its organisation, its document and its conversation: an argument may
+    name another document, and changes it only where the person has mentioned it in this conversation."""
+    schemas, prompts, tags = SchemaTools(about), PromptTools(about), TagTools(about)
+    documents, extraction = DocumentTools(about), ExtractionTools(about)
+    actions = {
+        "create_schema": Action(schemas.create, check=schemas.check_new, preview=schemas.preview_new),
+        "get_schema": Action(schemas.get),
+        "list_schemas": Action(schemas.list_page),
+        "update_schema": Action(schemas.update, check=schemas.check_change, preview=schemas.preview_change),
+        "delete_schema": Action(schemas.delete, preview=schemas.preview_deletion),
+        "validate_schema": Action(schemas.validate, prepare=schemas.validated),
+        "validate_against_schema": Action(schemas.validate, prepare=schemas.judge),
+        "create_prompt": Action(prompts.create, preview=prompts.preview_new),
+        "get_prompt": Action(prompts.get),
+        "list_prompts": Action(prompts.list_page),
+        "update_prompt": Action(prompts.update, preview=prompts.preview_change),
+        "delete_prompt": Action(prompts.delete, preview=prompts.preview_deletion),
+        "create_tag": Action(tags.create, preview=tags.preview_new),
+        "get_tag": Action(tags.get),
+        "list_tags": Action(tags.list_page),
+        "update_tag": Action(tags.update, preview=tags.preview_change),
+        "delete_tag": Action(tags.delete, preview=tags.preview_deletion),
+        "list_documents": Action(documents.list_page),
+        "update_document": Action(documents.update, preview=documents.preview_change),
+        "delete_document": Action(documents.delete, preview=documents.preview_deletion),
+        "get_ocr_text": Action(documents.read),
+        "run_extraction": Action(extraction.run, preview=extraction.preview_run, collect=extraction.collect),
+        "get_extraction_result": Action(extraction.get_result),
+        "update_extraction_field": Action(
+            extraction.update_field, prepare=extraction.prepare_field, preview=extraction.preview_field
+        ),
+        "help_schemas": Action(help_schemas),
+        "help_prompts": Action(help_prompts),
+    }
+    if about.thread_id is None:
+        gated = [name for name, tool in _TOOLSET.tools.items() if tool.is_gated]
+        actions |= {name: limited(about, name, actions[name]) for name in gated}
+    return _TOOLSET.bind(**actions)
+
+
 DOCUMENT = AgentSpec(
     name="document",
     briefs=Path(__file__).parent / "briefs",
-    toolset=Toolset(
-        *map(
-            limited,
-            (
-                CREATE_SCHEMA,
-                GET_SCHEMA,
-                LIST_SCHEMAS,
-                UPDATE_SCHEMA,
-                DELETE_SCHEMA,
-                VALIDATE_SCHEMA,
-                VALIDATE_AGAINST_SCHEMA,
-                CREATE_PROMPT,
-                GET_PROMPT,
-                LIST_PROMPTS,
-                UPDATE_PROMPT,
-                DELETE_PROMPT,
-                CREATE_TAG,
-                GET_TAG,
-                LIST_TAGS,
-                UPDATE_TAG,
-                DELETE_TAG,
-                LIST_DOCUMENTS,
-                UPDATE_DOCUMENT,
-                DELETE_DOCUMENT,
-                GET_OCR_TEXT,
-                RUN_EXTRACTION,
-                GET_EXTRACTION_RESULT,
-                UPDATE_EXTRACTION_FIELD,
-                HELP_SCHEMAS,
-                HELP_PROMPTS,
-            ),
-        )
-    ),
+    toolset=_TOOLSET,
+    create_tools=lambda context: create_document_tools(Conversation.of(context)),
     tasks={task.name: task for task in (CHAT, AUTO_CREATE)},
-    deps=DocumentDeps.of,
     approval=Approval.ASK,
     offline=answer,
 )

@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from fieldmark.agents.document.deps import DocumentDeps
+from fieldmark.agents.document.conversation import Conversation
 from fieldmark.agents.document.mentions import Mention, texts
-from fieldmark.agents.document.state import recall
 from fieldmark.db.pool import Connection
 from fieldmark.errors import Fenced
 from fieldmark.stores import documents
-from fieldmark.tools.context import RunContext
 from fieldmark.tools.documents import Boundary
 
 EXCERPT_CHARACTERS: Final = 8_000
@@ -29,14 +27,14 @@ class MessageContext:
 
 
 async def message_context(
-    conn: Connection, context: RunContext[DocumentDeps], mentions: Sequence[Mention] = (), *foreign: str
+    conn: Connection, about: Conversation, mentions: Sequence[Mention] = (), *foreign: str
 ) -> MessageContext:
     """The document with the beginning of its text, the working state and what is mentioned. Of `foreign` text nothing
     can forge the boundary either."""
-    document = await documents.get(conn, context.deps.document_id)
+    document = await documents.get(conn, about.document_id)
     if document is None:
         raise Fenced("The document is gone.")
-    about = json.dumps(
+    described = json.dumps(
         {
             "document_id": str(document.id),
             "name": document.filename,
@@ -45,11 +43,11 @@ async def message_context(
         },
         ensure_ascii=False,
     )
-    state = {name: str(one) for name, one in asdict(await recall(conn, context)).items() if one is not None}
-    excerpt, is_whole = await _excerpt(conn, context)
+    state = {name: str(one) for name, one in asdict(await about.recall(conn)).items() if one is not None}
+    excerpt, is_whole = await _excerpt(conn, about)
     mentioned = await texts(conn, mentions)
-    boundary = Boundary(context.run_id, about, excerpt, *mentioned, *foreign)
-    parts = [boundary.around("document", about), boundary.around("working state", json.dumps(state))]
+    boundary = Boundary(about.context.run_id, described, excerpt, *mentioned, *foreign)
+    parts = [boundary.around("document", described), boundary.around("working state", json.dumps(state))]
     parts.append(boundary.around("excerpt", excerpt))
     if not is_whole:
         parts[-1] += "\n" + boundary.line("the document goes on: get_ocr_text shows all of it")
@@ -57,10 +55,10 @@ async def message_context(
     return MessageContext(boundary.word, "\n".join(parts))
 
 
-async def _excerpt(conn: Connection, context: RunContext[DocumentDeps]) -> tuple[str, bool]:
+async def _excerpt(conn: Connection, about: Conversation) -> tuple[str, bool]:
     """How the document's text begins, and whether that is all of it."""
     text, first, is_whole = "", 1, True
-    while pages := await documents.pages(conn, context.deps.document_id, first, first + _PAGES_AT_ONCE - 1):
+    while pages := await documents.pages(conn, about.document_id, first, first + _PAGES_AT_ONCE - 1):
         # What nobody sees printed is there to be read, and not what the document begins with.
         text += "".join(f"{page.text.rstrip()}\n" for page in pages if not page.is_for_machines)
         is_whole = is_whole and not any(page.is_for_machines for page in pages)

@@ -9,7 +9,6 @@ from uuid import UUID
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
-from fieldmark.agents.extraction.deps import ExtractionDeps
 from fieldmark.agents.extraction.offline.rules import answer
 from fieldmark.agents.extraction.tools import (
     COMPLETE_EXTRACTION,
@@ -18,6 +17,7 @@ from fieldmark.agents.extraction.tools import (
     IDENTIFY_DOCUMENT,
     REMOVE_FIELD,
     UPDATE_FIELD,
+    ExtractionTools,
     current_extraction,
 )
 from fieldmark.agents.spec import AgentSpec, Begun, Prompt, Task
@@ -35,8 +35,8 @@ from fieldmark.stores import documents, extractions
 from fieldmark.stores.rows import ExtractionRow
 from fieldmark.stores.runs import Subject
 from fieldmark.tools.context import RunContext
-from fieldmark.tools.documents import GET_DOCUMENT_TEXT, SEARCH_DOCUMENT, Boundary, first_part
-from fieldmark.tools.toolset import Toolset
+from fieldmark.tools.documents import GET_DOCUMENT_TEXT, SEARCH_DOCUMENT, Boundary, DocumentTools, first_part
+from fieldmark.tools.toolset import Action, RunTools, Toolset
 
 _MAX_WORDS = 20_000
 _MOST_SHOWN = 500
@@ -184,26 +184,26 @@ async def _begin_correct(conn: Connection, scope: Scope, request: CorrectRequest
     return Begun(Subject(extraction.document_id, request.extraction_id), CorrectInput(message=request.message))
 
 
-async def _brief_extract(conn: Connection, context: RunContext[ExtractionDeps], given: ExtractInput) -> Prompt:
+async def _brief_extract(conn: Connection, context: RunContext, given: ExtractInput) -> Prompt:
     if given.fields is not None:
         return await _brief_fields(conn, context, given)
-    schema = await extractions.schema_of(conn, context.deps.extraction_id)
+    schema = await extractions.schema_of(conn, context.extraction_id)
     # What many runs have in common comes first, and the document last.
     common = EXTRACTION.text("extract", schema=_schema_text(schema))
-    shown = await examples.choose(conn, context.scope, context.run, context.deps.document_id, schema)
+    shown = await examples.choose(conn, context.scope, context.run, context.document_id, schema)
     corrected = examples.as_text(shown)
-    boundary, text = await first_part(conn, context, context.deps.document_id, corrected)
+    boundary, text = await first_part(conn, context, context.document_id, corrected)
     told = EXTRACTION.text("examples", examples=boundary.around("examples", corrected)) if shown else ""
     return common.strip(), _instructions_text(given) + told + await _document(conn, context, boundary, text)
 
 
-async def _brief_fields(conn: Connection, context: RunContext[ExtractionDeps], given: ExtractInput) -> Prompt:
+async def _brief_fields(conn: Connection, context: RunContext, given: ExtractInput) -> Prompt:
     """The first message of a run that is limited to some fields."""
-    row = await extractions.get(conn, context.deps.extraction_id)
+    row = await extractions.get(conn, context.extraction_id)
     if row is None:
         raise Fenced("The extraction is gone.")
     listed = json.dumps([_stored(row, name) for name in given.fields or ()], ensure_ascii=False, indent=1)
-    boundary, text = await first_part(conn, context, context.deps.document_id, listed)
+    boundary, text = await first_part(conn, context, context.document_id, listed)
     return EXTRACTION.text("extract_fields", schema=_schema_text(row.schema)).strip(), EXTRACTION.text(
         "fields_document",
         instructions=_instructions_text(given),
@@ -230,12 +230,12 @@ def _instructions_text(given: ExtractInput) -> str:
     return f"<instructions>\n{instructions}\n</instructions>\n\n" if instructions else ""
 
 
-async def _brief_correct(conn: Connection, context: RunContext[ExtractionDeps], given: CorrectInput) -> Prompt:
-    row = await extractions.get(conn, context.deps.extraction_id)
+async def _brief_correct(conn: Connection, context: RunContext, given: CorrectInput) -> Prompt:
+    row = await extractions.get(conn, context.extraction_id)
     if row is None:
         raise Fenced("The extraction is gone.")
     current = current_extraction(row).text
-    boundary, text = await first_part(conn, context, context.deps.document_id, current, given.message)
+    boundary, text = await first_part(conn, context, context.document_id, current, given.message)
     # One that was complete is complete again when it is corrected; of another nobody has said so.
     ending = "complete" if row.status is ExtractionStatus.COMPLETED else "in_progress"
     return EXTRACTION.text("correct", ending=EXTRACTION.text(ending).strip()).strip(), EXTRACTION.text(
@@ -246,8 +246,8 @@ async def _brief_correct(conn: Connection, context: RunContext[ExtractionDeps], 
     ).strip()
 
 
-async def _document(conn: Connection, context: RunContext[ExtractionDeps], boundary: Boundary, text: str) -> str:
-    document = await documents.get(conn, context.deps.document_id)
+async def _document(conn: Connection, context: RunContext, boundary: Boundary, text: str) -> str:
+    document = await documents.get(conn, context.document_id)
     if document is None:
         raise Fenced("The document is gone.")
     return EXTRACTION.text(
@@ -286,20 +286,40 @@ CORRECT = Task(
     message=lambda given: given.message,
 )
 
+_TOOLSET = Toolset(
+    GET_DOCUMENT_TEXT,
+    SEARCH_DOCUMENT,
+    GET_CURRENT_EXTRACTION,
+    IDENTIFY_DOCUMENT,
+    EXTRACT_FIELDS,
+    UPDATE_FIELD,
+    REMOVE_FIELD,
+    COMPLETE_EXTRACTION,
+)
+
+
+def create_extraction_tools(context: RunContext, document_id: UUID, extraction_id: UUID) -> RunTools:
+    """Return the tools of one run. They close over its organisation, its document and its extraction: no argument of
+    theirs names any of these."""
+    document = DocumentTools(context, document_id)
+    fields = ExtractionTools(context, extraction_id)
+    return _TOOLSET.bind(
+        get_document_text=Action(document.get_document_text),
+        search_document=Action(document.search_document),
+        get_current_extraction=Action(fields.get_current_extraction),
+        identify_document=Action(fields.identify_document, preview=fields.preview_type),
+        extract_fields=Action(fields.extract_fields, prepare=fields.prepare_fields, preview=fields.preview_fields),
+        update_field=Action(fields.update_field, prepare=fields.prepare_field, preview=fields.preview_field),
+        remove_field=Action(fields.remove_field, prepare=fields.prepare_removal, preview=fields.preview_removal),
+        complete_extraction=Action(fields.complete_extraction, preview=fields.preview_completion),
+    )
+
+
 EXTRACTION = AgentSpec(
     name="extraction",
     briefs=Path(__file__).parent / "briefs",
-    toolset=Toolset(
-        GET_DOCUMENT_TEXT,
-        SEARCH_DOCUMENT,
-        GET_CURRENT_EXTRACTION,
-        IDENTIFY_DOCUMENT,
-        EXTRACT_FIELDS,
-        UPDATE_FIELD,
-        REMOVE_FIELD,
-        COMPLETE_EXTRACTION,
-    ),
+    toolset=_TOOLSET,
+    create_tools=lambda context: create_extraction_tools(context, context.document_id, context.extraction_id),
     tasks={task.name: task for task in (EXTRACT, CORRECT)},
-    deps=ExtractionDeps.of,
     offline=answer,
 )

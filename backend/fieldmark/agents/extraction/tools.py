@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, TypeAlias
+from typing import Annotated
+from uuid import UUID
 
 from pydantic import Field, JsonValue
 
-from fieldmark.agents.extraction.deps import ExtractionDeps
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
 from fieldmark.domain.changes import Preview
@@ -53,7 +53,6 @@ from fieldmark.tools.toolset import (
     ToolResult,
 )
 
-Context: TypeAlias = RunContext[ExtractionDeps]
 _MAX_WARNINGS = 20
 
 Quote = Annotated[
@@ -137,19 +136,152 @@ class _PreparedFields:
 # Reading --------------------------------------------------------------------------------------------------------------
 
 
-async def _get_current_extraction(conn: Connection, context: Context, args: GetCurrentExtraction) -> ToolResult:
-    row = await extractions.get(conn, context.deps.extraction_id)
-    if args.path is None:
-        return current_extraction(row)
-    found = value_at(row.extracted_fields, paths.parse(args.path))
-    if isinstance(found, Nothing):
-        raise ModelRetry(f"Nothing stands at path {args.path}.", "nothing_there")
-    text = json.dumps(found, ensure_ascii=False)
-    if len(text.encode()) > MAX_RESULT_BYTES:
-        raise ModelRetry(
-            f"What stands at {args.path} is too long to show at once: read it by longer paths.", "too_long"
+class ExtractionTools:
+    """What the tools of one run do to its extraction."""
+
+    def __init__(self, context: RunContext, extraction_id: UUID) -> None:
+        self.context = context
+        self.extraction_id = extraction_id
+
+    async def get_current_extraction(self, conn: Connection, args: GetCurrentExtraction) -> ToolResult:
+        row = await extractions.get(conn, self.extraction_id)
+        if args.path is None:
+            return current_extraction(row)
+        found = value_at(row.extracted_fields, paths.parse(args.path))
+        if isinstance(found, Nothing):
+            raise ModelRetry(f"Nothing stands at path {args.path}.", "nothing_there")
+        text = json.dumps(found, ensure_ascii=False)
+        if len(text.encode()) > MAX_RESULT_BYTES:
+            raise ModelRetry(
+                f"What stands at {args.path} is too long to show at once: read it by longer paths.", "too_long"
+            )
+        return ToolResult(text)
+
+    async def identify_document(self, conn: Connection, args: IdentifyDocument) -> ToolResult:
+        await self._refuse_once_completed(conn)
+        author = self._author()
+        stored = await extractions.identify(conn, self.extraction_id, args.document_type, author)
+        return ToolResult(f"The document type is now {stored.value!r}.", "identified", {"document_type": stored.value})
+
+    async def preview_type(self, conn: Connection, args: IdentifyDocument) -> Preview:
+        author = self._author()
+        return await extractions.preview_type(conn, self.extraction_id, args.document_type, author)
+
+    async def prepare_fields(self, args: ExtractFields) -> _PreparedFields:
+        return _PreparedFields(await self._prepare(_fields_write(args)), list(args.fields))
+
+    async def extract_fields(self, conn: Connection, prepared: _PreparedFields) -> ToolResult:
+        written = await self._apply(conn, prepared.write)
+        value = written.stored.value
+        stands = {key: value.get(key) for key in prepared.keys} if isinstance(value, dict) else {}
+        return told(self.context, written, stands)
+
+    async def preview_fields(self, conn: Connection, args: ExtractFields) -> Preview:
+        return await self._preview(conn, _fields_write(args))
+
+    async def prepare_field(self, args: UpdateField) -> PreparedWrite:
+        return await self._prepare(_field_write(args))
+
+    async def update_field(self, conn: Connection, prepared: PreparedWrite) -> ToolResult:
+        written = await self._apply(conn, prepared)
+        return told(self.context, written, {str(written.stored.path): written.stored.value})
+
+    async def preview_field(self, conn: Connection, args: UpdateField) -> Preview:
+        return await self._preview(conn, _field_write(args))
+
+    async def prepare_removal(self, args: RemoveField) -> PreparedWrite:
+        return await self._prepare(FieldRemoval(paths.parse(args.path)))
+
+    async def remove_field(self, conn: Connection, prepared: PreparedWrite) -> ToolResult:
+        written = await self._apply(conn, prepared)
+        stored = written.stored
+        if stored.proposed:
+            return ToolResult(
+                f"Not removed, version {stored.version}: {stays(stored.proposed)}",
+                "not_removed",
+                {"version": stored.version, "proposed": list(stored.proposed)},
+                heed=self.context.message is not None,
+            )
+        assert isinstance(prepared.write, FieldRemoval)  # what `_prepare_removal` prepares
+        gone = ChangedField(path=str(stored.path), value=None, confidence=None, evidence=None, removed=True)
+        event = ChangedEvent(changed=[gone], version=stored.version)
+        data: dict[str, JsonValue] = {"version": stored.version}
+        data |= {"reopened": True} if written.reopened else {}
+        return ToolResult(
+            f"Removed {stored.path}, which was {short(stored.removed)}. Version {stored.version}.{reopened(written)}",
+            "removed",
+            data,
+            [event],
         )
-    return ToolResult(text)
+
+    async def preview_removal(self, conn: Connection, args: RemoveField) -> Preview:
+        return await self._preview(conn, FieldRemoval(paths.parse(args.path)))
+
+    async def complete_extraction(self, conn: Connection, args: CompleteExtraction) -> ToolResult:
+        row = await extractions.get_locked(conn, self.extraction_id)
+        found = await extractions.incomplete(row)
+        if unread := await self._asks_for_pages(conn):
+            data: dict[str, JsonValue] = {"pages": list(unread)}
+            data |= {"paths": list(extractions.names_of(found))} if found else {}
+            raise ModelRetry(
+                f"Not read in this run: {'page' if len(unread) == 1 else 'pages'} {ranges(unread)}. "
+                "Read what can hold a field; if it holds none, complete again: this is asked once."
+                + (f"\n{extractions.not_yet(found)}" if found else ""),
+                "unread_pages",
+                fitting(data),
+            )
+        stored = await extractions.complete(conn, row.id, self._author(), found)
+        text, data = f"The extraction is {stored.value}. Version {stored.version}.", dict[str, JsonValue]()
+        warnings = [one for one in await documents.warnings(conn, row.document_id) if one.is_about_reading]
+        if warnings:
+            data = {"warnings": [{"code": one.code.value, "page": one.page} for one in warnings[:_MAX_WARNINGS]]}
+            text += "".join(f"\n[warning: {one.message}]" for one in warnings[:_MAX_WARNINGS])
+            if len(warnings) > _MAX_WARNINGS:
+                text += f"\n[{len(warnings) - _MAX_WARNINGS} more warnings]"
+        return ToolResult(text, "completed", {"version": stored.version, **data})
+
+    async def _asks_for_pages(self, conn: Connection) -> list[int]:
+        """The pages never read, for which a completion is refused once. A correction changes what the person names, and
+        is not asked to read."""
+        unread = await documents.unread_pages(conn, self.context.run_id) if self.context.message is None else []
+        asked = unread and await tool_calls.has_code(
+            conn, self.context.run_id, COMPLETE_EXTRACTION.name, "unread_pages"
+        )
+        return [] if asked else unread
+
+    async def preview_completion(self, conn: Connection, args: CompleteExtraction) -> Preview:
+        return await extractions.preview_completion(conn, self.extraction_id)
+
+    def _author(self) -> Author:
+        fields = self.context.run.input.get("fields")
+        only = tuple(paths.parse(str(name)) for name in fields) if isinstance(fields, list) else None
+        return Author(is_person=False, message=self.context.message, only=only)
+
+    async def _prepare(self, write: Write) -> PreparedWrite:
+        return await extractions.prepare_write(
+            self.context.database,
+            self.context.scope,
+            self.context.indexes,
+            self.extraction_id,
+            write,
+            self._author(),
+        )
+
+    async def _apply(self, conn: Connection, prepared: PreparedWrite) -> WrittenFields:
+        await self._refuse_once_completed(conn)
+        return await extractions.apply(conn, prepared)
+
+    async def _preview(self, conn: Connection, write: Write) -> Preview:
+        return await extractions.preview(conn, self.extraction_id, write, self._author())
+
+    async def _refuse_once_completed(self, conn: Connection) -> None:
+        """A run that has declared the extraction complete writes no more, unless it speaks for a person."""
+        if self.context.message is None and await tool_calls.has_code(
+            conn, self.context.run_id, COMPLETE_EXTRACTION.name, "completed"
+        ):
+            raise ToolFailed(
+                "This run has declared the extraction complete, so it writes no more.", "already_completed"
+            )
 
 
 def current_extraction(row: ExtractionRow) -> ToolResult:
@@ -173,18 +305,6 @@ def current_extraction(row: ExtractionRow) -> ToolResult:
 # Writing --------------------------------------------------------------------------------------------------------------
 
 
-async def _identify_document(conn: Connection, context: Context, args: IdentifyDocument) -> ToolResult:
-    await _refuse_once_completed(conn, context)
-    author = _author(context)
-    stored = await extractions.identify(conn, context.deps.extraction_id, args.document_type, author)
-    return ToolResult(f"The document type is now {stored.value!r}.", "identified", {"document_type": stored.value})
-
-
-async def _preview_type(conn: Connection, context: Context, args: IdentifyDocument) -> Preview:
-    author = _author(context)
-    return await extractions.preview_type(conn, context.deps.extraction_id, args.document_type, author)
-
-
 def _fields_write(args: ExtractFields) -> FieldsWrite:
     claims = _claims(
         args.fields,
@@ -196,21 +316,6 @@ def _fields_write(args: ExtractFields) -> FieldsWrite:
 
 def _partial_fields(leaves: Sequence[WrittenLeaf]) -> list[tuple[str, JsonValue]]:
     return _partial_write("fields", (), leaves)
-
-
-async def _prepare_fields(context: Context, args: ExtractFields) -> _PreparedFields:
-    return _PreparedFields(await _prepared(context, _fields_write(args)), list(args.fields))
-
-
-async def _extract_fields(conn: Connection, context: Context, prepared: _PreparedFields) -> ToolResult:
-    written = await _apply(conn, context, prepared.write)
-    value = written.stored.value
-    stands = {key: value.get(key) for key in prepared.keys} if isinstance(value, dict) else {}
-    return told(context, written, stands)
-
-
-async def _preview_fields(conn: Connection, context: Context, args: ExtractFields) -> Preview:
-    return await _preview(conn, context, _fields_write(args))
 
 
 def _field_write(args: UpdateField) -> FieldWrite:
@@ -226,127 +331,13 @@ def _partial_field(leaves: Sequence[WrittenLeaf]) -> list[tuple[str, JsonValue]]
         return []
 
 
-async def _prepare_field(context: Context, args: UpdateField) -> PreparedWrite:
-    return await _prepared(context, _field_write(args))
-
-
-async def _update_field(conn: Connection, context: Context, prepared: PreparedWrite) -> ToolResult:
-    written = await _apply(conn, context, prepared)
-    return told(context, written, {str(written.stored.path): written.stored.value})
-
-
-async def _preview_field(conn: Connection, context: Context, args: UpdateField) -> Preview:
-    return await _preview(conn, context, _field_write(args))
-
-
-async def _prepare_removal(context: Context, args: RemoveField) -> PreparedWrite:
-    return await _prepared(context, FieldRemoval(paths.parse(args.path)))
-
-
-async def _remove_field(conn: Connection, context: Context, prepared: PreparedWrite) -> ToolResult:
-    written = await _apply(conn, context, prepared)
-    stored = written.stored
-    if stored.proposed:
-        return ToolResult(
-            f"Not removed, version {stored.version}: {stays(stored.proposed)}",
-            "not_removed",
-            {"version": stored.version, "proposed": list(stored.proposed)},
-            heed=context.message is not None,
-        )
-    assert isinstance(prepared.write, FieldRemoval)  # what `_prepare_removal` prepares
-    gone = ChangedField(path=str(stored.path), value=None, confidence=None, evidence=None, removed=True)
-    event = ChangedEvent(changed=[gone], version=stored.version)
-    data: dict[str, JsonValue] = {"version": stored.version}
-    data |= {"reopened": True} if written.reopened else {}
-    return ToolResult(
-        f"Removed {stored.path}, which was {short(stored.removed)}. Version {stored.version}.{reopened(written)}",
-        "removed",
-        data,
-        [event],
-    )
-
-
-async def _preview_removal(conn: Connection, context: Context, args: RemoveField) -> Preview:
-    return await _preview(conn, context, FieldRemoval(paths.parse(args.path)))
-
-
-async def _complete_extraction(conn: Connection, context: Context, args: CompleteExtraction) -> ToolResult:
-    row = await extractions.get_locked(conn, context.deps.extraction_id)
-    found = await extractions.incomplete(row)
-    if unread := await _asks_for_pages(conn, context):
-        data: dict[str, JsonValue] = {"pages": list(unread)}
-        data |= {"paths": list(extractions.names_of(found))} if found else {}
-        raise ModelRetry(
-            f"Not read in this run: {'page' if len(unread) == 1 else 'pages'} {ranges(unread)}. "
-            "Read what can hold a field; if it holds none, complete again: this is asked once."
-            + (f"\n{extractions.not_yet(found)}" if found else ""),
-            "unread_pages",
-            fitting(data),
-        )
-    stored = await extractions.complete(conn, row.id, _author(context), found)
-    text, data = f"The extraction is {stored.value}. Version {stored.version}.", dict[str, JsonValue]()
-    warnings = [one for one in await documents.warnings(conn, row.document_id) if one.is_about_reading]
-    if warnings:
-        data = {"warnings": [{"code": one.code.value, "page": one.page} for one in warnings[:_MAX_WARNINGS]]}
-        text += "".join(f"\n[warning: {one.message}]" for one in warnings[:_MAX_WARNINGS])
-        if len(warnings) > _MAX_WARNINGS:
-            text += f"\n[{len(warnings) - _MAX_WARNINGS} more warnings]"
-    return ToolResult(text, "completed", {"version": stored.version, **data})
-
-
-async def _asks_for_pages(conn: Connection, context: Context) -> list[int]:
-    """The pages for whose sake a completion is refused, once: those never read. A correction changes what the person
-    names, and is not asked to read."""
-    unread = await documents.unread_pages(conn, context.run_id) if context.message is None else []
-    asked = unread and await tool_calls.has_code(conn, context.run_id, COMPLETE_EXTRACTION.name, "unread_pages")
-    return [] if asked else unread
-
-
-async def _preview_completion(conn: Connection, context: Context, args: CompleteExtraction) -> Preview:
-    return await extractions.preview_completion(conn, context.deps.extraction_id)
-
-
 # What they share ------------------------------------------------------------------------------------------------------
-
-
-def _author(context: Context) -> Author:
-    fields = context.run.input.get("fields")
-    only = tuple(paths.parse(str(name)) for name in fields) if isinstance(fields, list) else None
-    return Author(is_person=False, message=context.message, only=only)
-
-
-async def _prepared(context: Context, write: Write) -> PreparedWrite:
-    return await extractions.prepare_write(
-        context.database,
-        context.scope,
-        context.indexes,
-        context.deps.extraction_id,
-        write,
-        _author(context),
-    )
-
-
-async def _apply(conn: Connection, context: Context, prepared: PreparedWrite) -> WrittenFields:
-    await _refuse_once_completed(conn, context)
-    return await extractions.apply(conn, prepared)
 
 
 def _partial_write(argument: str, at: paths.Path, leaves: Sequence[WrittenLeaf]) -> list[tuple[str, JsonValue]]:
     """Return the leaves of one argument as fields at a path, without those that a write would be refused for."""
     found = (((*at, *path[1:]), value) for path, value in leaves if path[:1] == (argument,))
     return [(paths.name(path), value) for path, value in found if path and extractions.can_be_written(path, value)]
-
-
-async def _preview(conn: Connection, context: Context, write: Write) -> Preview:
-    return await extractions.preview(conn, context.deps.extraction_id, write, _author(context))
-
-
-async def _refuse_once_completed(conn: Connection, context: Context) -> None:
-    """A run that has declared the extraction complete writes no more, unless it speaks for a person."""
-    if context.message is None and await tool_calls.has_code(
-        conn, context.run_id, COMPLETE_EXTRACTION.name, "completed"
-    ):
-        raise ToolFailed("This run has declared the extraction complete, so it writes no more.", "already_completed")
 
 
 def _claims(fields: dict[str, JsonValue], *given: dict[str, Claim]) -> dict[str, Claim]:
@@ -373,55 +364,39 @@ def _saving(keys: list[str]) -> str:
 
 
 GET_CURRENT_EXTRACTION = Tool(
-    "get_current_extraction",
-    GetCurrentExtraction,
-    _get_current_extraction,
-    summary=lambda args: "Looking at what has been extracted",
+    "get_current_extraction", GetCurrentExtraction, summary=lambda args: "Looking at what has been extracted"
 )
 IDENTIFY_DOCUMENT = Tool(
     "identify_document",
     IdentifyDocument,
-    _identify_document,
     summary=lambda args: f"It is a document of type {args.document_type}",
     effect=ToolEffect.WRITE,
-    preview=_preview_type,
     stands_alone=True,
 )
 EXTRACT_FIELDS = Tool(
     "extract_fields",
     ExtractFields,
-    _extract_fields,
     summary=lambda args: _saving(list(args.fields)),
     effect=ToolEffect.WRITE,
-    prepare=_prepare_fields,
-    preview=_preview_fields,
     partial_write=_partial_fields,
 )
 UPDATE_FIELD = Tool(
     "update_field",
     UpdateField,
-    _update_field,
     summary=lambda args: f"Updating {args.path[:80]}",
     effect=ToolEffect.WRITE,
-    prepare=_prepare_field,
-    preview=_preview_field,
     partial_write=_partial_field,
 )
 REMOVE_FIELD = Tool(
     "remove_field",
     RemoveField,
-    _remove_field,
     summary=lambda args: f"Removing {args.path[:80]}",
     effect=ToolEffect.WRITE,
-    prepare=_prepare_removal,
-    preview=_preview_removal,
 )
 COMPLETE_EXTRACTION = Tool(
     "complete_extraction",
     CompleteExtraction,
-    _complete_extraction,
     summary=lambda args: "Completing the extraction",
     effect=ToolEffect.WRITE,
-    preview=_preview_completion,
     answer=lambda args, _: Answer(args.summary or ""),
 )

@@ -10,18 +10,24 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from fieldmark.agents.library import fallback, memory
-from fieldmark.agents.library.deps import LibraryDeps
 from fieldmark.agents.library.offline import answer as answer_offline
+from fieldmark.agents.library.question import Question
 from fieldmark.agents.library.record import Record
-from fieldmark.agents.library.tools.citing import CITE_SOURCE, OPEN_DOCUMENT
-from fieldmark.agents.library.tools.figures import CALCULATOR, QUERY_FIELDS
-from fieldmark.agents.library.tools.reading import READ_DOCUMENT, READ_MULTIPLE_DOCUMENTS
-from fieldmark.agents.library.tools.searching import GET_DOCUMENT_SUMMARY, RERANK_DOCUMENTS, SEARCH_DOCUMENTS
+from fieldmark.agents.library.tools.citing import CITE_SOURCE, OPEN_DOCUMENT, CitingTools
+from fieldmark.agents.library.tools.figures import CALCULATOR, QUERY_FIELDS, FigureTools
+from fieldmark.agents.library.tools.reading import READ_DOCUMENT, READ_MULTIPLE_DOCUMENTS, ReadingTools
+from fieldmark.agents.library.tools.searching import (
+    GET_DOCUMENT_SUMMARY,
+    RERANK_DOCUMENTS,
+    SEARCH_DOCUMENTS,
+    SearchTools,
+)
 from fieldmark.agents.library.tools.submitting import (
     RECORD_INTENT,
     SUBMIT_ANSWER,
     SUBMIT_CALCULATION,
     SUBMIT_SUMMARY,
+    SubmittingTools,
     in_words,
 )
 from fieldmark.agents.spec import MORE_TURNS, AgentSpec, Begun, Call, LastQuestion, Prompt, Task
@@ -37,7 +43,7 @@ from fieldmark.stores import runs, threads
 from fieldmark.stores.runs import Subject
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.documents import Boundary
-from fieldmark.tools.toolset import Answer, Toolset
+from fieldmark.tools.toolset import Action, Answer, RunTools, Toolset
 
 MAX_ROUNDS: Final = 16
 ASK_SECONDS: Final = 180
@@ -83,8 +89,8 @@ async def _begin(conn: Connection, scope: Scope, request: AskRequest) -> Begun[A
     return Begun(Subject(thread_id=thread.id), AskInput(message=request.message, filters=request.filters))
 
 
-async def _brief(conn: Connection, context: RunContext[LibraryDeps], given: AskInput) -> Prompt:
-    state = await memory.recall(conn, context)
+async def _brief(conn: Connection, context: RunContext, given: AskInput) -> Prompt:
+    state = await memory.recall(conn, Question.of(context))
     told: dict[str, JsonValue] = {
         name: state[name] for name in ("active_documents", "conversation", "turns_left_out") if name in state
     }
@@ -100,9 +106,9 @@ async def _brief(conn: Connection, context: RunContext[LibraryDeps], given: AskI
     )
 
 
-async def _prepare_last(context: RunContext[LibraryDeps], given: AskInput, call: Call) -> Prompt | None:
+async def _prepare_last(context: RunContext, given: AskInput, call: Call) -> Prompt | None:
     """The best passages, found and read as the agent would have done it; the model is to answer from them alone."""
-    shown = await fallback.read_the_best(context, given.message, call)
+    shown = await fallback.read_the_best(given.message, call)
     if shown is None:
         return None
     boundary = Boundary(context.run_id, shown, given.message)
@@ -114,12 +120,13 @@ async def _prepare_last(context: RunContext[LibraryDeps], given: AskInput, call:
     )
 
 
-async def _fall_back(context: RunContext[LibraryDeps], given: AskInput, why: FallbackCode) -> Answer:
+async def _fall_back(context: RunContext, given: AskInput, why: FallbackCode) -> Answer:
+    question = Question.of(context)
     async with context.database.as_user(context.scope) as conn:
         await runs.fence(conn, context.run_id, context.fencing_token)
         record = await Record.of(conn, context.run_id)
-        answer = await fallback.passages(conn, context, why, record)
-        await memory.remember(conn, context, record, answer)
+        answer = await fallback.passages(conn, question, why, record)
+        await memory.remember(conn, question, record, answer)
     result = answer.model_dump(mode="json")
     return Answer(in_words(result), result)
 
@@ -140,26 +147,51 @@ ASK = Task(
     rounds=MAX_ROUNDS,
 )
 
+_TOOLSET = Toolset(
+    RECORD_INTENT,
+    SEARCH_DOCUMENTS,
+    READ_DOCUMENT,
+    READ_MULTIPLE_DOCUMENTS,
+    RERANK_DOCUMENTS,
+    GET_DOCUMENT_SUMMARY,
+    QUERY_FIELDS,
+    CALCULATOR,
+    CITE_SOURCE,
+    OPEN_DOCUMENT,
+    SUBMIT_ANSWER,
+    SUBMIT_SUMMARY,
+    SUBMIT_CALCULATION,
+)
+
+
+def create_library_tools(question: Question) -> RunTools:
+    """Return the tools of one run. They close over its organisation, its conversation and the filters of its question:
+    an argument may name a document, and finds it only among those of the organisation that the filters leave."""
+    searching, reading, figures = SearchTools(question), ReadingTools(question), FigureTools(question)
+    citing, submitting = CitingTools(question), SubmittingTools(question)
+    return _TOOLSET.bind(
+        record_intent=Action(submitting.record_intent),
+        search_documents=Action(searching.search_documents),
+        read_document=Action(reading.read_document),
+        read_multiple_documents=Action(reading.read_multiple_documents),
+        rerank_documents=Action(searching.rerank_documents),
+        get_document_summary=Action(searching.get_document_summary),
+        query_fields=Action(figures.query_fields),
+        calculator=Action(figures.calculator),
+        cite_source=Action(citing.cite_source),
+        open_document=Action(citing.open_document),
+        submit_answer=Action(submitting.submit_answer),
+        submit_summary=Action(submitting.submit_summary),
+        submit_calculation=Action(submitting.submit_calculation),
+    )
+
+
 LIBRARY = AgentSpec(
     name="library",
     briefs=Path(__file__).parent / "briefs",
-    toolset=Toolset(
-        RECORD_INTENT,
-        SEARCH_DOCUMENTS,
-        READ_DOCUMENT,
-        READ_MULTIPLE_DOCUMENTS,
-        RERANK_DOCUMENTS,
-        GET_DOCUMENT_SUMMARY,
-        QUERY_FIELDS,
-        CALCULATOR,
-        CITE_SOURCE,
-        OPEN_DOCUMENT,
-        SUBMIT_ANSWER,
-        SUBMIT_SUMMARY,
-        SUBMIT_CALCULATION,
-    ),
+    toolset=_TOOLSET,
+    create_tools=lambda context: create_library_tools(Question.of(context)),
     tasks={ASK.name: ASK},
-    deps=LibraryDeps.of,
     approval=Approval.AUTO,
     offline=answer_offline,
 )

@@ -12,8 +12,7 @@ from typing import Final
 import structlog
 from pydantic import JsonValue
 
-from fieldmark.agents.library import memory
-from fieldmark.agents.library.deps import Context
+from fieldmark.agents.library.question import Question
 from fieldmark.agents.library.record import Record
 from fieldmark.agents.spec import Call
 from fieldmark.db.pool import Connection
@@ -43,7 +42,7 @@ _WHY: Final = {
 }
 
 
-async def read_the_best(context: Context, question: str, call: Call) -> str | None:
+async def read_the_best(question: str, call: Call) -> str | None:
     """What the documents say that fit a question best, in blocks that can be cited; None where nothing fits."""
     found = await call("search_documents", {"query": question[:MAX_QUERY], "max_results": MOST_FOUND})
     hits = as_list(as_object(found.data).get("hits"))
@@ -61,22 +60,21 @@ def worded(code: FallbackCode) -> Fallback:
     return Fallback(code=code, text=text, by_model=True)
 
 
-async def effort_of(conn: Connection, context: Context, record: Record) -> Effort:
+async def effort_of(conn: Connection, question: Question, record: Record) -> Effort:
     """What the run has taken so far."""
-    run = await runs.get(conn, context.run_id)
+    run = await runs.get(conn, question.context.run_id)
     return Effort(
         searches=record.count("search_documents", "query_fields"),
         reads=record.count("read_document", "read_multiple_documents"),
         citations=record.count("cite_source"),
         model_calls=0 if run is None else run.turns,
-        seconds=round(await runs.seconds_since_start(conn, context.run_id), 1),
+        seconds=round(await runs.seconds_since_start(conn, question.context.run_id), 1),
     )
 
 
-async def passages(conn: Connection, context: Context, code: FallbackCode, record: Record) -> AnswerResponse:
+async def passages(conn: Connection, question: Question, code: FallbackCode, record: Record) -> AnswerResponse:
     """The best passages, cited."""
-    question = memory.message_of(context)
-    found = await _found(conn, context, question)
+    found = await _found(conn, question)
     sources: list[Source] = []
     for hit in found.hits:
         source = await _source(conn, len(sources) + 1, hit)
@@ -99,30 +97,30 @@ async def passages(conn: Connection, context: Context, code: FallbackCode, recor
         lines.append(f"({found.behind} documents are not searched yet.)")
     return AnswerResponse(
         kind="answer",
-        question=question,
+        question=question.message,
         answer="\n\n".join(lines),
-        searched=[] if sources else [question[:200]],
+        searched=[] if sources else [question.message[:200]],
         sources=sources,
         coverage=record.coverage,
         confidence=_CONFIDENCE,
         timestamp=datetime.now(UTC),
-        effort=await effort_of(conn, context, record),
+        effort=await effort_of(conn, question, record),
         fallback=told,
     )
 
 
-async def _found(conn: Connection, context: Context, question: str) -> Found:
+async def _found(conn: Connection, question: Question) -> Found:
     """What search finds. Nothing where it fails or takes too long: this is the last resort, and a run that fails here
     would be taken up again, and ask its model from the beginning."""
     try:
-        async with asyncio.timeout(context.tool_seconds), conn.transaction():
+        async with asyncio.timeout(question.context.tool_seconds), conn.transaction():
             return await search(
                 conn,
-                context.scope,
-                question[:MAX_QUERY],
-                filters=context.deps.filters,
+                question.context.scope,
+                question.message[:MAX_QUERY],
+                filters=question.filters,
                 limit=MOST_PASSAGES,
-                meaning=await meaning_of(context.embedder, question),
+                meaning=await meaning_of(question.context.embedder, question.message),
             )
     except FieldmarkError:
         raise

@@ -8,7 +8,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from fieldmark.agents.library.deps import Context
+from fieldmark.agents.library.question import Question
 from fieldmark.agents.library.record import Record
 from fieldmark.db.pool import Connection
 from fieldmark.domain.answers import AnyAnswer
@@ -22,32 +22,27 @@ _ASKED_CHARACTERS: Final = 300
 _ANSWERED_CHARACTERS: Final = 600
 
 
-def message_of(context: Context) -> str:
-    """What the person asks in this turn."""
-    return str(context.run.input.get("message", ""))
-
-
-async def recall(conn: Connection, context: Context) -> JsonObject:
+async def recall(conn: Connection, question: Question) -> JsonObject:
     """What the thread remembers."""
-    thread = await threads.get(conn, context.deps.thread_id)
+    thread = await threads.get(conn, question.thread_id)
     return {} if thread is None else dict(thread.working_state)
 
 
-async def remember(conn: Connection, context: Context, record: Record, answer: AnyAnswer) -> None:
+async def remember(conn: Connection, question: Question, record: Record, answer: AnyAnswer) -> None:
     """Keep what a turn has come to, once for a run. Of what is left out for want of room the number is kept."""
-    before = await recall(conn, context)
-    is_again = before.get("last_run") == str(context.run_id)
+    before = await recall(conn, question)
+    is_again = before.get("last_run") == str(question.context.run_id)
     turn = _count(before, "turns") + (not is_again)
     said = answer.summary if answer.kind == "summary" else answer.answer
     told: JsonValue = {
         "turn": turn,
-        "asked": _cut(message_of(context), _ASKED_CHARACTERS),
+        "asked": _cut(question.message, _ASKED_CHARACTERS),
         "answered": _cut(said, _ANSWERED_CHARACTERS),
     }
     conversation = as_list(before.get("conversation"))
     if is_again:
         # What a run falls back on is no call, so the ledger does not know it: a worker died before the run had ended.
-        await threads.remember(conn, context.deps.thread_id, {**before, "conversation": [*conversation[:-1], told]})
+        await threads.remember(conn, question.thread_id, {**before, "conversation": [*conversation[:-1], told]})
         return
     read: dict[str, JsonValue] = {str(one): name for one, name in record.documents.items()}
     known = map(as_object, as_list(before.get("active_documents")))
@@ -59,7 +54,7 @@ async def remember(conn: Connection, context: Context, record: Record, answer: A
     turns: list[JsonValue] = [*conversation, told]
     state: dict[str, JsonValue] = {
         "turns": turn,
-        "last_run": str(context.run_id),
+        "last_run": str(question.context.run_id),
         "active_documents": active[-MOST_DOCUMENTS:],
         "tools_used": dict[str, JsonValue](used),
         "actions": actions[-MOST_ACTIONS:],
@@ -67,7 +62,7 @@ async def remember(conn: Connection, context: Context, record: Record, answer: A
         "conversation": turns[-MOST_TURNS:],
         "turns_left_out": _count(before, "turns_left_out") + max(0, len(turns) - MOST_TURNS),
     }
-    await threads.remember(conn, context.deps.thread_id, state)
+    await threads.remember(conn, question.thread_id, state)
 
 
 def _actions(turn: int, record: Record) -> list[JsonValue]:

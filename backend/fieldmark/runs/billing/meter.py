@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 from uuid import uuid4
 
 import structlog
@@ -76,7 +76,7 @@ class Meter:
     """
 
     def __init__(
-        self, context: RunContext[Any], agent: str, prices: Prices, asked: str, turns: int, paid: str | None = None
+        self, context: RunContext, agent: str, prices: Prices, asked: str, turns: int, paid: str | None = None
     ) -> None:
         self._context = context
         self._agent = agent

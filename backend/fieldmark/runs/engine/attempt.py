@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 from collections.abc import Container
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 import structlog
@@ -49,8 +48,8 @@ class Attempt:
     `messages`: how many the model may say, where that is fewer than the turns that are left. `rounds`: in how many
     messages it may call tools. `only`: the tools that it may call, if not all."""
 
-    context: RunContext[Any]
-    agent: AgentSpec[Any]
+    context: RunContext
+    agent: AgentSpec
     policy: Policy
     model: str
     turns: int
@@ -107,7 +106,8 @@ async def attempt(
 async def _converse(
     pool: CliPool, made: Attempt, start: RunStart, session_id: UUID, told: frozenset[str], stale_call: str | None
 ) -> Outcome:
-    context, toolset, telemetry = made.context, made.agent.toolset, made.telemetry
+    context, telemetry = made.context, made.telemetry
+    toolset = made.agent.create_tools(context)
     expected = start.call_id if isinstance(start, AfterDecision) else None
     calls = MessageCalls()
     meter = Meter(context, made.agent.name, made.prices, made.model, made.messages, paid=expected)
@@ -183,7 +183,7 @@ async def _converse(
     return outcome
 
 
-async def _record_conversation(context: RunContext[Any], session_id: UUID) -> None:
+async def _record_conversation(context: RunContext, session_id: UUID) -> None:
     """From where the run, and its thread, are gone on with: a CLI may be in a conversation that was begun before."""
     run = context.run
     if session_id == run.session_id and run.thread_id is None:

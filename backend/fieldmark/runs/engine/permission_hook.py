@@ -29,7 +29,7 @@ from fieldmark.stores.tool_calls import CallRow
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.errors import ModelRetry
 from fieldmark.tools.ledger import REFUSALS, By, Prepared, ToolCall, ToolOutcome, execute, prepare, refused
-from fieldmark.tools.toolset import Answer, Tool, Toolset, hash_of
+from fieldmark.tools.toolset import Answer, RunTools, Tool, Toolset, hash_of
 
 log = structlog.get_logger()
 
@@ -118,8 +118,8 @@ class PermissionHook:
 
     def __init__(
         self,
-        toolset: Toolset,
-        context: RunContext[Any],
+        toolset: RunTools,
+        context: RunContext,
         policy: Policy = AUTO,
         waiting_call: str | None = None,
         on_tool_outcome: OnToolOutcome = ignore_outcome,
@@ -198,20 +198,21 @@ class PermissionHook:
             return await self._refuse(name, call_id, arguments, *refusal)
         if not tool.asks or self._policy.admits(name) or await self._is_admitted_since(name):
             await self._enter(name, call_id, arguments, CallStatus.ADMITTED)
-            if tool.collect is not None:
+            action = self._toolset.actions[name]
+            if action.collect is not None:
                 # A call that starts child runs is done here: from its tool there is no way to let the CLI go.
                 return await self._start_runs(name, call_id, arguments)
-            if tool.prepare is not None or tool.check is not None:
+            if action.prepare is not None or action.check is not None:
                 # The CLI takes a while from this answer to the call: what the write takes time for is done meanwhile.
-                context = replace(self._context, call_id=call_id)
-                self.ahead[call_id] = asyncio.create_task(prepare(tool, context, args))
+                self.ahead[call_id] = asyncio.create_task(prepare(tool, action, args))
             return Verdict("allow")
         # Of several deferred calls only the last would survive, and one beside a denied one would spoil the transcript.
         if await self.calls.calls_beside(call_id) != 1:
             return await self._refuse(name, call_id, arguments, "Propose one change at a time.", "one_at_a_time")
         try:
-            if tool.check is not None:
-                await tool.check(self._context, args)
+            check = self._toolset.actions[name].check
+            if check is not None:
+                await check(args)
             await self._ask(tool, call_id, arguments, args)
         except REFUSALS as error:  # nothing that could be shown: the person need not be asked
             refusal = refused(error)
@@ -252,9 +253,9 @@ class PermissionHook:
         """Enter the call as pending, with what it would change, and have the run wait for a person."""
         if self._before is not None:
             await self._before(call_id)
-        context = self._context
+        context, show = self._context, self._toolset.actions[tool.name].preview
         async with context.database.as_user(context.scope) as conn:
-            preview = Preview() if tool.preview is None else await tool.preview(conn, context, args)
+            preview = Preview() if show is None else await show(conn, args)
             await tool_calls.enter(
                 conn,
                 run_id=context.run_id,
@@ -265,7 +266,7 @@ class PermissionHook:
                 arguments=arguments,
                 arguments_hash=hash_of(arguments),
                 status=CallStatus.PENDING,
-                preview=None if tool.preview is None else preview,
+                preview=None if show is None else preview,
             )
             await runs.await_approval(
                 conn,
@@ -354,7 +355,7 @@ def known(toolset: Toolset, name: str) -> str:
     return name if name in toolset.tools else "unknown"
 
 
-def in_log(context: RunContext[Any], call_id: str | None) -> AbstractContextManager[None]:
+def in_log(context: RunContext, call_id: str | None) -> AbstractContextManager[None]:
     """Every line of this call bears its ids. All three: the SDK's tasks need not have been started by the run's own."""
     return structlog.contextvars.bound_contextvars(
         run_id=str(context.run_id), org_id=str(context.scope.org_id), call_id=call_id

@@ -95,7 +95,7 @@ class _Kind:
 class _Demand:
     """How much an agent's CLI was wanted lately where no used one was there."""
 
-    spec: AgentSpec[Any]
+    spec: AgentSpec
     model: str
     one_at_a_time: bool
     max_turns: int
@@ -134,7 +134,7 @@ class CliPool:
         most_turns: int,
         seconds: int,
         settings: PoolSettings | None = None,
-        first: tuple[AgentSpec[Any], str] | None = None,
+        first: tuple[AgentSpec, str] | None = None,
         metrics: Metrics | None = None,
         most_at_work: int = 1,
     ) -> None:
@@ -190,7 +190,7 @@ class CliPool:
     @asynccontextmanager
     async def acquire(
         self,
-        spec: AgentSpec[Any],
+        spec: AgentSpec,
         scope: Scope,
         work: RunHandlers,
         *,
@@ -284,7 +284,7 @@ class CliPool:
 
     # Finding one
 
-    def _usual_turns(self, spec: AgentSpec[Any]) -> set[int]:
+    def _usual_turns(self, spec: AgentSpec) -> set[int]:
         """How many turns an agent's runs may have that say nothing of them."""
         return {min(self._most_turns, task.max_turns or self._most_turns) for task in spec.tasks.values()}
 
@@ -301,7 +301,7 @@ class CliPool:
         )
 
     async def _find(
-        self, spec: AgentSpec[Any], model: str, one_at_a_time: bool, max_turns: int, org_id: UUID | None
+        self, spec: AgentSpec, model: str, one_at_a_time: bool, max_turns: int, org_id: UUID | None
     ) -> _Shared:
         """One that this organisation used before, else one that nobody has used."""
         kind = _kind(spec, model, one_at_a_time, max_turns)
@@ -511,7 +511,7 @@ class CliPool:
         self._spares.append(shared)
         return True
 
-    def _count(self, spec: AgentSpec[Any], model: str, one_at_a_time: bool, max_turns: int) -> None:
+    def _count(self, spec: AgentSpec, model: str, one_at_a_time: bool, max_turns: int) -> None:
         """Remember that a CLI was wanted, and what was wanted before a little less."""
         for known, demand in list(self._demand.items()):
             demand.weight *= REMEMBERED
@@ -554,7 +554,7 @@ async def of_its_own(
         await process.end(in_order)
 
 
-def _kind(spec: AgentSpec[Any], model: str, one_at_a_time: bool, max_turns: int) -> _Kind:
+def _kind(spec: AgentSpec, model: str, one_at_a_time: bool, max_turns: int) -> _Kind:
     return _Kind(spec.name, spec.prompt, spec.toolset, model, one_at_a_time, max_turns)
 
 

@@ -14,7 +14,7 @@ from fieldmark.runs.engine.permission_hook import OnToolOutcome, PermissionHook,
 from fieldmark.telemetry.traces import failed, span
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.ledger import By, ToolCall, ToolOutcome, execute
-from fieldmark.tools.toolset import Toolset
+from fieldmark.tools.toolset import RunTools
 
 
 class ToolExecutor:
@@ -23,8 +23,8 @@ class ToolExecutor:
     def __init__(
         self,
         hook: PermissionHook,
-        toolset: Toolset,
-        context: RunContext[Any],
+        toolset: RunTools,
+        context: RunContext,
         before: Callable[[str], Awaitable[None]],
         on_tool_outcome: OnToolOutcome = ignore_outcome,
     ) -> None:

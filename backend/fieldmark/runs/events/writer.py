@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from fieldmark.domain.events import Event
 from fieldmark.errors import FieldmarkError
@@ -25,7 +25,7 @@ class EventWriter:
     the block ends.
     """
 
-    def __init__(self, context: RunContext[Any], draft: DeltaBuffer | None = None) -> None:
+    def __init__(self, context: RunContext, draft: DeltaBuffer | None = None) -> None:
         self._context = context
         self._draft = draft or DeltaBuffer(context.fencing_token)
         self._draft.has_words = self._gather

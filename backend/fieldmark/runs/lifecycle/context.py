@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fieldmark.agents.registry import AGENTS
 from fieldmark.db.pool import Database
 from fieldmark.errors import Invalid
@@ -13,7 +11,7 @@ from fieldmark.stores.runs import RunRow
 from fieldmark.tools.context import RunContext
 
 
-def run_context(database: Database, scope: Scope, run: RunRow) -> RunContext[Any]:
+def run_context(database: Database, scope: Scope, run: RunRow) -> RunContext:
     """The context of a run. Raises Invalid where its input is none of its task's, or nobody here knows its task: the
     database may be another version's."""
     agent = AGENTS.get(run.agent)
@@ -22,4 +20,4 @@ def run_context(database: Database, scope: Scope, run: RunRow) -> RunContext[Any
         raise Invalid(f"There is no task {run.task!r} of an agent {run.agent!r}.")
     given = task.parse(run)
     message = None if task.message is None else task.message(given)
-    return RunContext(database, scope, run, agent.deps(run), message, start_run=start_child)
+    return RunContext(database, scope, run, message, start_run=start_child)

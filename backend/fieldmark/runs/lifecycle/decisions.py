@@ -9,7 +9,7 @@ import contextlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 from uuid import UUID
 
 from pydantic import JsonValue
@@ -37,10 +37,9 @@ from fieldmark.runs.lifecycle.context import run_context
 from fieldmark.stores import runs, tool_calls
 from fieldmark.stores.runs import RunRow
 from fieldmark.stores.tool_calls import CallRow
-from fieldmark.tools.context import RunContext
 from fieldmark.tools.errors import ModelRetry
 from fieldmark.tools.ledger import REFUSALS, By, ToolCall, ToolOutcome, execute, refused
-from fieldmark.tools.toolset import Tool, hash_of
+from fieldmark.tools.toolset import RunTools, hash_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,26 +155,25 @@ async def _approve(database: Database, scope: Scope, run: RunRow, call: CallRow,
     began = time.monotonic()
     if run.agent not in AGENTS:
         raise Conflict(f"This service does not have the agent {run.agent!r}: decide its calls where it is.")
-    toolset = AGENTS[run.agent].toolset
-    tool = toolset.tools[call.tool]
     edited = decision.arguments if decision.arguments != call.arguments else None
     arguments = call.arguments if edited is None else edited
+    context = run_context(database, scope, run)
+    tools = AGENTS[run.agent].create_tools(context)
     try:
-        toolset.check(call.tool, arguments)
+        tools.check(call.tool, arguments)
     except ModelRetry as fault:
         raise Invalid(fault.text) from None
-    context = replace(run_context(database, scope, run), call_id=call.id)
     last = 0
 
     async def decide(conn: Connection) -> None:
         nonlocal last
         last = await runs.last_event(conn, run.id)
         if decision.further is not None:
-            every = [one.name for one in toolset.tools.values() if one.asks]
+            every = [one.name for one in tools.tools.values() if one.asks]
             if not await runs.admit_further(conn, run.id, [call.tool] if decision.further == "tool" else every):
                 raise SecondPersonNeeded("In this organisation a second person decides each call by itself.")
         await _begin(conn, run, call, decision, edited)
-        await _check_target(conn, tool, context, call, edited)
+        await _check_target(conn, tools, call, edited)
 
     async def then(conn: Connection, outcome: ToolOutcome) -> None:
         if outcome.is_error and edited is not None:  # the person can mend what they wrote: nothing is decided yet
@@ -187,11 +185,11 @@ async def _approve(database: Database, scope: Scope, run: RunRow, call: CallRow,
 
     try:
         wanted = ToolCall(call.tool, call.id, arguments)
-        await execute(toolset, context, wanted, by=By.PERSON, decide=decide, then=then)
+        await execute(tools, context, wanted, by=By.PERSON, decide=decide, then=then)
     except _Moved as moved:
         changes = [change.as_json() for change in moved.now.changes]
         event = approval_event(
-            run.id, call.id, call.tool, call.arguments, toolset.summary(call.tool, call.arguments), changes
+            run.id, call.id, call.tool, call.arguments, tools.summary(call.tool, call.arguments), changes
         )
         async with database.as_user(scope) as conn:
             await tool_calls.show_again(conn, run.id, call.id, moved.now, event)
@@ -227,18 +225,17 @@ async def _begin(
 
 async def _check_target(
     conn: Connection,
-    tool: Tool[Any],
-    context: RunContext[Any],
+    tools: RunTools,
     call: CallRow,
     edited: dict[str, JsonValue] | None,
 ) -> None:
     """Raise _Moved where what the person was shown stands no more. The agent's own arguments are what was shown.
     Whoever edits them may choose places that were not: only while nothing at all has changed since."""
-    if tool.preview is None or call.target_hash is None:
+    preview = tools.actions[call.tool].preview
+    if preview is None or call.target_hash is None:
         return
-    toolset = AGENTS[context.run.agent].toolset
     try:
-        now = await tool.preview(conn, context, toolset.check(call.tool, call.arguments))
+        now = await preview(conn, tools.check(call.tool, call.arguments))
     except REFUSALS as error:  # nothing stands there any more
         now = Preview((), refused(error).sentence)
     if now.target_hash != call.target_hash:
@@ -246,7 +243,7 @@ async def _check_target(
     if edited is None or now.version == call.target_version:
         return
     with contextlib.suppress(*REFUSALS):  # what cannot be done is refused when it is tried
-        chosen = await tool.preview(conn, context, toolset.check(call.tool, edited))
+        chosen = await preview(conn, tools.check(call.tool, edited))
         if not now.covers(chosen):
             raise _Moved(now, chosen)
 

@@ -15,7 +15,6 @@ from fieldmark.agents.registry import find_task
 from fieldmark.db.pool import Connection, Database
 from fieldmark.domain.events import RunStartedEvent
 from fieldmark.domain.ids import new_id
-from fieldmark.domain.statuses import Approval
 from fieldmark.domain.values import canonical
 from fieldmark.errors import Invalid, OutOfCredit
 from fieldmark.identity.scope import Scope
@@ -24,6 +23,7 @@ from fieldmark.runs.billing.prices import Prices
 from fieldmark.stores import runs, usage
 from fieldmark.stores.runs import Subject
 from fieldmark.tools.context import RunContext
+from fieldmark.tools.toolset import ChildRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,33 +143,27 @@ def request_of(task_name: str, given: Mapping[str, Any]) -> BaseModel:
 
 async def start_child(
     conn: Connection,
-    context: RunContext[Any],
-    task: str,
-    task_input: Mapping[str, JsonValue],
-    subject: Subject,
-    *,
-    approval: Approval | None = None,
-    model: str | None = None,
+    context: RunContext,
+    child: ChildRun,
 ) -> UUID:
-    """Start a run for a tool of another run, in the tool's transaction; answers its id. It spends from the budget of
-    the run at the root, and ends with its parent. It asks the same person and the same model where nothing else is
-    said. Raises Invalid where there is no such task."""
+    """Start a run for a call of another run, in the call's transaction, and return its id. It spends from the budget of
+    the run at the root, and ends with its parent. Raises Invalid if there is no such task."""
     try:
-        agent, found = find_task(task)
-        given = found.input.model_validate(dict(task_input))
+        agent, found = find_task(child.task)
+        given = found.input.model_validate(dict(child.input))
     except (KeyError, ValidationError):
-        raise Invalid(f"There is no task {task!r}, or its input is none.") from None
+        raise Invalid(f"There is no task {child.task!r}, or its input is none.") from None
     assert context.call_id is not None
     return await runs.add(
         conn,
         context.scope,
         id=new_id(),
         agent=agent.name,
-        task=task,
+        task=child.task,
         task_input=given.model_dump(mode="json", exclude_none=True),
-        subject=subject,
-        approval=approval or context.run.approval,
-        model=model or context.run.model,
+        subject=child.subject,
+        approval=child.approval or context.run.approval,
+        model=child.model or context.run.model,
         background=context.run.background,
         with_examples=context.run.with_examples,
         parent=(context.run_id, context.call_id),

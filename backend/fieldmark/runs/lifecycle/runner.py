@@ -83,7 +83,7 @@ class Limits:
     embedder: Embedder | None = None
     tasks: Mapping[str, TaskLimits] = field(default_factory=dict[str, "TaskLimits"])
 
-    def task(self, run: RunRow) -> Task[Any, Any, Any]:
+    def task(self, run: RunRow) -> Task[Any, Any]:
         """The task of a run, with what the service's settings say of it."""
         task = AGENTS[run.agent].tasks[run.task]
         said = self.tasks.get(run.task)
@@ -196,7 +196,7 @@ class Runner:
         priced = run is not None and self._limits.prices.of(self._limits.model_of(run)) is not None
         return await usage.find_room(conn, run_id, priced=priced)
 
-    async def _status_or_abandon(self, context: RunContext[Any]) -> RunStatus | None:
+    async def _status_or_abandon(self, context: RunContext) -> RunStatus | None:
         """The status that somebody else gave the run; one that is out of its user's reach is abandoned."""
         async with self._database.as_user(context.scope) as conn:
             run = await runs.get_in_reach(conn, context.run_id)
@@ -215,7 +215,7 @@ class Runner:
         async with self._database.as_service() as conn:
             await runs.fail(conn, run_id, error, code)
 
-    async def _release(self, context: RunContext[Any]) -> None:
+    async def _release(self, context: RunContext) -> None:
         """The worker stops: another one shall go on, now or when a person has decided."""
         try:
             async with self._database.as_user(context.scope) as conn:
@@ -227,7 +227,7 @@ class Runner:
 
     # At work
 
-    async def _until_taken_away(self, context: RunContext[Any], telemetry: RunTelemetry) -> Outcome:
+    async def _until_taken_away(self, context: RunContext, telemetry: RunTelemetry) -> Outcome:
         """The attempt, broken off as soon as the run is no longer this worker's: raises Fenced then."""
         deltas = DeltaBuffer(context.fencing_token)
         if context.fencing_token > 1:
@@ -254,7 +254,7 @@ class Runner:
                 await _settled(working)
 
     async def _answered(
-        self, context: RunContext[Any], telemetry: RunTelemetry, deltas: DeltaBuffer, watch: _Watch
+        self, context: RunContext, telemetry: RunTelemetry, deltas: DeltaBuffer, watch: _Watch
     ) -> Outcome:
         """What an attempt comes to; in the place of one that came to no answer, what its task falls back on."""
         outcome = await self._attempt(context, telemetry, deltas, watch)
@@ -276,8 +276,8 @@ class Runner:
 
     async def _ask_once_more(
         self,
-        context: RunContext[Any],
-        question: LastQuestion[Any, Any],
+        context: RunContext,
+        question: LastQuestion[Any],
         telemetry: RunTelemetry,
         deltas: DeltaBuffer,
         watch: _Watch,
@@ -312,7 +312,7 @@ class Runner:
             return None
 
     async def _attempt(
-        self, context: RunContext[Any], telemetry: RunTelemetry, deltas: DeltaBuffer, watch: _Watch
+        self, context: RunContext, telemetry: RunTelemetry, deltas: DeltaBuffer, watch: _Watch
     ) -> Outcome:
         if self._turns_left(context.run) < 1:
             return NO_TURNS_LEFT
@@ -330,7 +330,7 @@ class Runner:
         except TimeoutError:
             return Outcome("failed", error=f"The run took longer than {seconds} seconds.", code=RunError.DEADLINE)
 
-    async def _seconds(self, context: RunContext[Any]) -> tuple[int, float]:
+    async def _seconds(self, context: RunContext) -> tuple[int, float]:
         """How long the run may take, and how much of that is left. The seconds of the task at the root are those of the
         whole tree, unless its calls wait for people."""
         root, most = context.run, self._limits.seconds
@@ -353,9 +353,7 @@ class Runner:
         most = self._limits.max_turns
         return min(self._limits.task(run).max_turns or most, most)
 
-    async def _lead(
-        self, context: RunContext[Any], telemetry: RunTelemetry, deltas: DeltaBuffer, watch: _Watch
-    ) -> Outcome:
+    async def _lead(self, context: RunContext, telemetry: RunTelemetry, deltas: DeltaBuffer, watch: _Watch) -> Outcome:
         """The conversation with the model, to its end."""
         run = context.run
         sessions = Sessions(self._database, context.scope, run=(run.id, run.fencing_token))
@@ -373,7 +371,7 @@ class Runner:
 
     def _wanted(
         self,
-        context: RunContext[Any],
+        context: RunContext,
         sessions: Sessions,
         telemetry: RunTelemetry,
         deltas: DeltaBuffer,
@@ -401,10 +399,10 @@ class Runner:
             rounds=task.rounds,
         )
 
-    async def _settle_waiting_call(self, context: RunContext[Any]) -> Outcome | None:
+    async def _settle_waiting_call(self, context: RunContext) -> Outcome | None:
         """See to it that the call which the run waited for is done, whatever the CLI will make of it: one that a person
         has admitted runs, one whose child runs have ended gets its answer. An outcome where the run still waits."""
-        run, toolset = context.run, AGENTS[context.run.agent].toolset
+        run = context.run
         if run.waiting_call is None:
             return None
         async with self._database.as_user(context.scope) as conn:
@@ -412,17 +410,18 @@ class Runner:
         if call is None or call.status not in (CallStatus.ADMITTED, CallStatus.WAITING):
             return None
         then = _telling(context, ToolCall(call.tool, call.id, call.arguments))
+        tools = AGENTS[run.agent].create_tools(context)
         if call.status is CallStatus.WAITING:
-            outcome = await collect(context, toolset, call, then)
+            outcome = await collect(context, tools, call, then)
         elif call.decided_by is not None:
             admitted = ToolCall(call.tool, call.id, call.arguments)
-            outcome = await execute(toolset, context, admitted, by=By.POLICY, then=then)
+            outcome = await execute(tools, context, admitted, by=By.POLICY, then=then)
         else:
             return None  # admitted by policy: its CLI repeats it, or the model asks anew
         is_waiting = outcome is None or outcome.code == "awaiting_runs"
         return Outcome(RunStatus.AWAITING_RUNS) if is_waiting else None
 
-    async def _ended_by_call(self, context: RunContext[Any]) -> Outcome | None:
+    async def _ended_by_call(self, context: RunContext) -> Outcome | None:
         """How the run ended, if a call of an earlier attempt, or one that a person has approved, has ended it."""
         toolset = AGENTS[context.run.agent].toolset
         if context.run.fencing_token == 1 or not toolset.ending:
@@ -432,7 +431,7 @@ class Runner:
         answer = None if call is None else toolset.answer(call.tool, call.arguments, call.data)
         return None if answer is None else ended_by_call(answer)
 
-    async def _start(self, context: RunContext[Any], sessions: Sessions) -> tuple[RunStart, frozenset[str], str | None]:
+    async def _start(self, context: RunContext, sessions: Sessions) -> tuple[RunStart, frozenset[str], str | None]:
         """How the conversation begins, the calls whose end was told to whoever watches the run already, and the call at
         which an earlier run of the thread has stopped: it was never decided, and never will be."""
         run = context.run
@@ -457,17 +456,17 @@ class Runner:
             prompt = await self._with_what_became_of(stale, prompt, context)
         return (NextMessage(prompt) if is_first else AfterCrash(prompt)), told, stale
 
-    async def _briefing(self, context: RunContext[Any]) -> Prompt:
+    async def _briefing(self, context: RunContext) -> Prompt:
         task = AGENTS[context.run.agent].tasks[context.run.task]
         async with self._database.as_user(context.scope) as conn:
             return await task.briefing(conn, context, task.parse(context.run))
 
-    async def _anew(self, context: RunContext[Any]) -> Prompt:
+    async def _anew(self, context: RunContext) -> Prompt:
         """The first message of a conversation that begins again: an attempt that left none may have written all the
         same."""
         return _and(await self._briefing(context), await self._resumed(context))
 
-    async def _with_what_became_of(self, call_id: str, prompt: Prompt, context: RunContext[Any]) -> Prompt:
+    async def _with_what_became_of(self, call_id: str, prompt: Prompt, context: RunContext) -> Prompt:
         """A message, and how the call ended at which an earlier turn of the thread has stopped. Of itself the CLI says
         that nobody knows whether it was done."""
         assert context.run.thread_id is not None
@@ -475,11 +474,11 @@ class Runner:
             call = await tool_calls.of_thread(conn, context.run.thread_id, call_id)
         return prompt if call is None else _and(prompt, decided_text([call]))
 
-    async def _goes_on(self, context: RunContext[Any]) -> Prompt:
+    async def _goes_on(self, context: RunContext) -> Prompt:
         """The message to a conversation that was broken off. In a thread its own message may not be in it yet."""
         return await (self._resumed(context) if context.run.thread_id is None else self._anew(context))
 
-    async def _resumed(self, context: RunContext[Any]) -> str:
+    async def _resumed(self, context: RunContext) -> str:
         async with self._database.as_user(context.scope) as conn:
             calls = await tool_calls.decided(conn, context.run_id)
         resumed = AGENTS[context.run.agent].resumed
@@ -487,7 +486,7 @@ class Runner:
 
     # Ending
 
-    async def _finish(self, context: RunContext[Any], outcome: Outcome) -> tuple[str, str | None]:
+    async def _finish(self, context: RunContext, outcome: Outcome) -> tuple[str, str | None]:
         """Record how the attempt ended; answers that as the telemetry has it."""
         run = context.run
         async with self._database.as_user(context.scope) as conn:
@@ -529,7 +528,7 @@ class Runner:
 class _Watch:
     """What the run's row says, for the attempt that works on it: whether it is still its, and what was decided."""
 
-    def __init__(self, context: RunContext[Any], wait_seconds: float, pool: CliPool) -> None:
+    def __init__(self, context: RunContext, wait_seconds: float, pool: CliPool) -> None:
         self._context = context
         self._wait_seconds = wait_seconds
         self._pool = pool
@@ -584,7 +583,7 @@ class _Watch:
 class _Steps:
     """Calls that the service itself makes for a run: in the ledger, and told, like the model's."""
 
-    def __init__(self, context: RunContext[Any]) -> None:
+    def __init__(self, context: RunContext) -> None:
         self._context = context
         self._made = 0
 
@@ -592,11 +591,11 @@ class _Steps:
         context = self._context
         self._made += 1
         call = ToolCall(tool, f"fallback_{context.fencing_token}_{self._made}", arguments)
-        toolset = AGENTS[context.run.agent].toolset
-        return await execute(toolset, context, call, by=By.SERVICE, then=_telling(context, call))
+        tools = AGENTS[context.run.agent].create_tools(context)
+        return await execute(tools, context, call, by=By.SERVICE, then=_telling(context, call))
 
 
-def _telling(context: RunContext[Any], call: ToolCall) -> Callable[[Connection, ToolOutcome], Awaitable[None]]:
+def _telling(context: RunContext, call: ToolCall) -> Callable[[Connection, ToolOutcome], Awaitable[None]]:
     """Tells whoever watches the run how a call ended that no CLI has made, in the transaction of the call."""
     began = time.monotonic()
     summary = AGENTS[context.run.agent].toolset.summary(call.tool, call.arguments)

@@ -8,11 +8,11 @@ from uuid import UUID
 
 from pydantic import Field, JsonValue
 
+from fieldmark.agents.document.conversation import Conversation
 from fieldmark.agents.document.mentions import MentionType
 from fieldmark.agents.document.tools.shared import (
     A_PAGE,
     Before,
-    Context,
     Name,
     PartOfName,
     listed,
@@ -67,132 +67,127 @@ class GetOcrText(ToolInput):
     offset: Annotated[int, Field(ge=0, le=100_000_000, description="Characters of the page to skip, when told so.")] = 0
 
 
-async def _given(conn: Connection, context: Context, document_id: UUID | None) -> DocumentRow:
-    """A document that the conversation was given. Raises ToolFailed for any other."""
-    own, thread_id = context.deps.document_id, context.deps.thread_id
-    wanted = document_id or own
-    if wanted != own and (
-        thread_id is None or not await threads.was_mentioned(conn, thread_id, MentionType.DOCUMENT, wanted)
-    ):
-        raise ToolFailed(
-            "This conversation is not about that document: only its own can be changed, and those that the person "
-            "mentions.",
-            "not_given",
-        )
-    return await documents.get(conn, wanted)
+class DocumentTools:
+    """What the tools of one run do to documents."""
 
+    def __init__(self, about: Conversation) -> None:
+        self.about = about
+        self.context = about.context
 
-async def _list(conn: Connection, context: Context, args: ListDocuments) -> ToolResult:
-    tag = None if args.tag is None else await tag_named(conn, context, args.tag)
-    wanted = DocumentFilter(name=args.name, tag_id=None if tag is None else tag.id)
-    page = await documents.list_page(conn, context.scope, limit=A_PAGE, before=args.before, wanted=wanted)
-    on = await tags.of_documents(conn, [row.id for row in page.items])
-    items: list[JsonValue] = []
-    for row in page.items:
-        told: dict[str, JsonValue] = {
+    async def _given(self, conn: Connection, document_id: UUID | None) -> DocumentRow:
+        """A document that the conversation was given. Raises ToolFailed for any other."""
+        own, thread_id = self.about.document_id, self.about.thread_id
+        wanted = document_id or own
+        if wanted != own and (
+            thread_id is None or not await threads.was_mentioned(conn, thread_id, MentionType.DOCUMENT, wanted)
+        ):
+            raise ToolFailed(
+                "This conversation is not about that document: only its own can be changed, and those that the person "
+                "mentions.",
+                "not_given",
+            )
+        return await documents.get(conn, wanted)
+
+    async def list_page(self, conn: Connection, args: ListDocuments) -> ToolResult:
+        tag = None if args.tag is None else await tag_named(conn, self.context.scope, args.tag)
+        wanted = DocumentFilter(name=args.name, tag_id=None if tag is None else tag.id)
+        page = await documents.list_page(conn, self.context.scope, limit=A_PAGE, before=args.before, wanted=wanted)
+        on = await tags.of_documents(conn, [row.id for row in page.items])
+        items: list[JsonValue] = []
+        for row in page.items:
+            told: dict[str, JsonValue] = {
+                "document_id": str(row.id),
+                "name": row.filename,
+                "type": row.media_type,
+                "pages": row.page_count,
+                "status": row.status.value,
+                "tags": [one.name for one in on.get(row.id, [])],
+            }
+            items.append(told | ({"of_this_conversation": True} if row.id == self.about.document_id else {}))
+        return listed("documents", items, page.next)
+
+    async def update(self, conn: Connection, args: UpdateDocument) -> ToolResult:
+        row = await self._given(conn, args.document_id)
+        add = await tags_named(conn, self.context.scope, args.add_tags or [])
+        remove = await tags_named(conn, self.context.scope, args.remove_tags or [])
+        if args.name is not None:
+            await documents.rename(conn, row.id, args.name)
+        if add or remove:
+            await tags.set_of_document(conn, row.id, add=add, remove=remove)
+        data: dict[str, JsonValue] = {
             "document_id": str(row.id),
-            "name": row.filename,
-            "type": row.media_type,
-            "pages": row.page_count,
-            "status": row.status.value,
-            "tags": [one.name for one in on.get(row.id, [])],
+            "name": (await documents.get(conn, row.id)).filename,
+            "tags": [*await _tags_of(conn, row.id)],
         }
-        items.append(told | ({"of_this_conversation": True} if row.id == context.deps.document_id else {}))
-    return listed("documents", items, page.next)
+        return ToolResult("The document is changed.", "document_updated", data)
 
+    async def preview_change(self, conn: Connection, args: UpdateDocument) -> Preview:
+        row = await self._given(conn, args.document_id)
+        add = [await tag_named(conn, self.context.scope, name) for name in args.add_tags or []]
+        remove = [await tag_named(conn, self.context.scope, name) for name in args.remove_tags or []]
+        before = await _tags_of(conn, row.id)
+        gone = {tag.name for tag in remove}
+        after = sorted({*(name for name in before if name not in gone), *(tag.name for tag in add)}, key=str.lower)
+        changes = [Change("name", row.filename, args.name)] if args.name not in (None, row.filename) else []
+        if after != before:
+            changes.append(Change("tags", [*before], [*after]))
+        # By their names one may have become another.
+        named: list[JsonValue] = [str(tag.id) for tag in (*add, *remove)]
+        return Preview(changes, {"document": str(row.id), "name": row.filename, "tags": [*before], "named": named})
 
-async def _update(conn: Connection, context: Context, args: UpdateDocument) -> ToolResult:
-    row = await _given(conn, context, args.document_id)
-    add = await tags_named(conn, context, args.add_tags or [])
-    remove = await tags_named(conn, context, args.remove_tags or [])
-    if args.name is not None:
-        await documents.rename(conn, row.id, args.name)
-    if add or remove:
-        await tags.set_of_document(conn, row.id, add=add, remove=remove)
-    data: dict[str, JsonValue] = {
-        "document_id": str(row.id),
-        "name": (await documents.get(conn, row.id)).filename,
-        "tags": [*await _tags_of(conn, row.id)],
-    }
-    return ToolResult("The document is changed.", "document_updated", data)
+    async def delete(self, conn: Connection, args: DeleteDocument) -> ToolResult:
+        row = await self._deletable(conn, args)
+        await document_rows.remove(conn, row.id)  # its file goes by the trigger's queue
+        data: dict[str, JsonValue] = {"document_id": str(row.id), "name": row.filename}
+        return ToolResult("The document is deleted.", "document_deleted", data)
+
+    async def preview_deletion(self, conn: Connection, args: DeleteDocument) -> Preview:
+        row = await self._deletable(conn, args)
+        changes = [Change("name", row.filename, None, removed=True)]
+        enclosed, _ = await document_rows.count_enclosed(conn, row.id)
+        if found := referred(enclosed, "document inside it"):
+            changes.append(Change("with it", found[0], None, removed=True))
+        return Preview(changes, {"document": str(row.id), "name": row.filename, "enclosed": enclosed})
+
+    async def _deletable(self, conn: Connection, args: DeleteDocument) -> DocumentRow:
+        row = await self._given(conn, args.document_id)
+        if row.id == self.about.document_id or await document_rows.is_inside(conn, self.about.document_id, row.id):
+            raise ToolFailed(
+                "This conversation goes with its document, and with whatever that is inside of: a person deletes it in "
+                "the list of documents.",
+                "own_document",
+            )
+        return row
+
+    async def read(self, conn: Connection, args: GetOcrText) -> ToolResult:
+        pages = None if args.page_num is None else str(args.page_num)
+        return await read_pages(conn, self.context, self.about.document_id, pages, args.offset, _how_to_go_on)
 
 
 async def _tags_of(conn: Connection, document_id: UUID) -> list[str]:
     return [tag.name for tag in (await tags.of_documents(conn, [document_id])).get(document_id, [])]
 
 
-async def _preview_change(conn: Connection, context: Context, args: UpdateDocument) -> Preview:
-    row = await _given(conn, context, args.document_id)
-    add = [await tag_named(conn, context, name) for name in args.add_tags or []]
-    remove = [await tag_named(conn, context, name) for name in args.remove_tags or []]
-    before = await _tags_of(conn, row.id)
-    gone = {tag.name for tag in remove}
-    after = sorted({*(name for name in before if name not in gone), *(tag.name for tag in add)}, key=str.lower)
-    changes = [Change("name", row.filename, args.name)] if args.name not in (None, row.filename) else []
-    if after != before:
-        changes.append(Change("tags", [*before], [*after]))
-    # By their names one may have become another.
-    named: list[JsonValue] = [str(tag.id) for tag in (*add, *remove)]
-    return Preview(changes, {"document": str(row.id), "name": row.filename, "tags": [*before], "named": named})
-
-
-async def _delete(conn: Connection, context: Context, args: DeleteDocument) -> ToolResult:
-    row = await _deletable(conn, context, args)
-    await document_rows.remove(conn, row.id)  # its file goes by the trigger's queue
-    data: dict[str, JsonValue] = {"document_id": str(row.id), "name": row.filename}
-    return ToolResult("The document is deleted.", "document_deleted", data)
-
-
-async def _preview_deletion(conn: Connection, context: Context, args: DeleteDocument) -> Preview:
-    row = await _deletable(conn, context, args)
-    changes = [Change("name", row.filename, None, removed=True)]
-    enclosed, _ = await document_rows.count_enclosed(conn, row.id)
-    if found := referred(enclosed, "document inside it"):
-        changes.append(Change("with it", found[0], None, removed=True))
-    return Preview(changes, {"document": str(row.id), "name": row.filename, "enclosed": enclosed})
-
-
-async def _deletable(conn: Connection, context: Context, args: DeleteDocument) -> DocumentRow:
-    row = await _given(conn, context, args.document_id)
-    if row.id == context.deps.document_id or await document_rows.is_inside(conn, context.deps.document_id, row.id):
-        raise ToolFailed(
-            "This conversation goes with its document, and with whatever that is inside of: a person deletes it in the "
-            "list of documents.",
-            "own_document",
-        )
-    return row
-
-
-async def _read(conn: Connection, context: Context, args: GetOcrText) -> ToolResult:
-    pages = None if args.page_num is None else str(args.page_num)
-    return await read_pages(conn, context, context.deps.document_id, pages, args.offset, _how_to_go_on)
-
-
 def _how_to_go_on(page: int, offset: int | None) -> str:
     return f"call get_ocr_text with page_num {page}" + ("" if offset is None else f" and offset {offset}")
 
 
-LIST_DOCUMENTS = Tool("list_documents", ListDocuments, _list, summary=lambda args: "Looking through the documents")
+LIST_DOCUMENTS = Tool("list_documents", ListDocuments, summary=lambda args: "Looking through the documents")
 UPDATE_DOCUMENT = Tool(
     "update_document",
     UpdateDocument,
-    _update,
     summary=lambda args: _changing(args),
     effect=ToolEffect.WRITE,
-    preview=_preview_change,
 )
 DELETE_DOCUMENT = Tool(
     "delete_document",
     DeleteDocument,
-    _delete,
     summary=lambda args: "Deleting a document",
     effect=ToolEffect.WRITE,
-    preview=_preview_deletion,
 )
 GET_OCR_TEXT = Tool(
     "get_ocr_text",
     GetOcrText,
-    _read,
     summary=lambda args: "Reading the document" if args.page_num is None else f"Reading page {args.page_num}",
 )
 

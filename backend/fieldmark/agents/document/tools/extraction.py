@@ -8,9 +8,9 @@ from uuid import UUID
 
 from pydantic import JsonValue
 
-from fieldmark.agents.document.state import recall, remember
-from fieldmark.agents.document.tools import prompts as prompt_tools
-from fieldmark.agents.document.tools.shared import ROOM, Context, size
+from fieldmark.agents.document.conversation import Conversation
+from fieldmark.agents.document.tools.prompts import PromptTools
+from fieldmark.agents.document.tools.shared import ROOM, size
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
 from fieldmark.domain.changes import Change, Preview
@@ -24,7 +24,7 @@ from fieldmark.stores.rows import ExtractionRow, PromptRow, SchemaRow
 from fieldmark.stores.runs import RunRow, Subject
 from fieldmark.tools.errors import ModelRetry, ToolFailed
 from fieldmark.tools.fields import FieldPath, cut, outline, told
-from fieldmark.tools.toolset import RunsStarted, Tool, ToolEffect, ToolInput, ToolResult
+from fieldmark.tools.toolset import ChildRun, Tool, ToolEffect, ToolInput, ToolResult
 
 _EXTRACT = "extract"
 
@@ -60,76 +60,134 @@ class _Means:
     schema: SchemaRow | None
 
 
-async def _means(conn: Connection, context: Context, revid: UUID | None) -> _Means:
-    """By the prompt that is named, else by the conversation's prompt, or its schema, if they are there still."""
-    state = await recall(conn, context)
-    prompt = None
-    if revid is not None:
-        prompt = await prompt_tools.version_of(conn, context, revid)
-        if prompt.is_deleted:
-            raise ModelRetry("The prompt is deleted.", "deleted")
-    elif state.prompt_revid is not None:
-        prompt = await prompts.get_version(conn, state.prompt_revid)
-        prompt = None if prompt.is_deleted else prompt
-    if prompt is not None:
-        return _Means(prompt, None if prompt.schema_id is None else await schemas.get(conn, prompt.schema_id))
-    schema = None if state.schema_revid is None else await schemas.get_version(conn, state.schema_revid)
-    return _Means(None, None if schema is None or schema.is_deleted else schema)
+class ExtractionTools:
+    """What the tools of one run do to what is extracted from its document."""
 
+    def __init__(self, about: Conversation) -> None:
+        self.about = about
+        self.context = about.context
 
-async def _run_extraction(conn: Connection, context: Context, args: RunExtraction) -> ToolResult:
-    means = await _means(conn, context, args.prompt_revid)
-    extraction_id = await extraction_rows.add(
-        conn,
-        org_id=context.scope.org_id,
-        document_id=context.deps.document_id,
-        schema_revid=None if means.schema is None else means.schema.schema_revid,
-        prompt_revid=None if means.prompt is None else means.prompt.prompt_revid,
-    )
-    await context.start_run(
-        conn,
-        context,
-        _EXTRACT,
-        {} if means.prompt is None else {"instructions": means.prompt.content},
-        Subject(context.deps.document_id, extraction_id),
-        # Whoever has admitted this call has admitted what it is for.
-        approval=Approval.AUTO,
-        model=None if means.prompt is None else means.prompt.model,
-    )
-    return RunsStarted("Extracting the fields.")
+    async def _means(self, conn: Connection, revid: UUID | None) -> _Means:
+        """By the prompt that is named, else by the conversation's prompt, or its schema, if they are there still."""
+        state = await self.about.recall(conn)
+        prompt = None
+        if revid is not None:
+            prompt = await PromptTools(self.about).version_of(conn, revid)
+            if prompt.is_deleted:
+                raise ModelRetry("The prompt is deleted.", "deleted")
+        elif state.prompt_revid is not None:
+            prompt = await prompts.get_version(conn, state.prompt_revid)
+            prompt = None if prompt.is_deleted else prompt
+        if prompt is not None:
+            return _Means(prompt, None if prompt.schema_id is None else await schemas.get(conn, prompt.schema_id))
+        schema = None if state.schema_revid is None else await schemas.get_version(conn, state.schema_revid)
+        return _Means(None, None if schema is None or schema.is_deleted else schema)
 
-
-async def _preview_run(conn: Connection, context: Context, args: RunExtraction) -> Preview:
-    means = await _means(conn, context, args.prompt_revid)
-    by = [
-        Change(what, None, f"{row.name} (version {row.number})", added=True)
-        for what, row in (("prompt", means.prompt), ("schema", means.schema))
-        if row is not None
-    ]
-    if means.prompt is not None and means.prompt.model is not None:
-        by.append(Change("model", None, means.prompt.model, added=True))
-    target: dict[str, JsonValue] = {
-        "prompt_revid": None if means.prompt is None else str(means.prompt.prompt_revid),
-        "schema_revid": None if means.schema is None else str(means.schema.schema_revid),
-    }
-    return Preview(by, target)
-
-
-async def _extracted(conn: Connection, context: Context, args: RunExtraction, runs: Sequence[RunRow]) -> ToolResult:
-    if not runs:
-        raise ToolFailed("The extraction is gone.", "not_found")
-    (child,) = runs
-    if child.status is not RunStatus.COMPLETED:
-        data: dict[str, JsonValue] = {"extraction_id": str(child.extraction_id), "run_id": str(child.id)}
-        raise ToolFailed(
-            f"The document was not extracted. {child.error or 'The run was cancelled.'}",
-            child.error_code or "extraction_failed",
-            data,
+    async def run(self, conn: Connection, args: RunExtraction) -> ChildRun:
+        means = await self._means(conn, args.prompt_revid)
+        extraction_id = await extraction_rows.add(
+            conn,
+            org_id=self.context.scope.org_id,
+            document_id=self.about.document_id,
+            schema_revid=None if means.schema is None else means.schema.schema_revid,
+            prompt_revid=None if means.prompt is None else means.prompt.prompt_revid,
         )
-    assert child.extraction_id is not None
-    row = await extractions.get(conn, child.extraction_id)
-    await remember(conn, context, extraction_id=row.id, **_versions(row))
-    return _shown(f"The document is extracted. {child.answer or ''}".strip()[:4000], "extracted", row)
+        return ChildRun(
+            "Extracting the fields.",
+            _EXTRACT,
+            {} if means.prompt is None else {"instructions": means.prompt.content},
+            Subject(self.about.document_id, extraction_id),
+            # Whoever has admitted this call has admitted what it is for.
+            approval=Approval.AUTO,
+            model=None if means.prompt is None else means.prompt.model,
+        )
+
+    async def preview_run(self, conn: Connection, args: RunExtraction) -> Preview:
+        means = await self._means(conn, args.prompt_revid)
+        by = [
+            Change(what, None, f"{row.name} (version {row.number})", added=True)
+            for what, row in (("prompt", means.prompt), ("schema", means.schema))
+            if row is not None
+        ]
+        if means.prompt is not None and means.prompt.model is not None:
+            by.append(Change("model", None, means.prompt.model, added=True))
+        target: dict[str, JsonValue] = {
+            "prompt_revid": None if means.prompt is None else str(means.prompt.prompt_revid),
+            "schema_revid": None if means.schema is None else str(means.schema.schema_revid),
+        }
+        return Preview(by, target)
+
+    async def collect(self, conn: Connection, args: RunExtraction, runs: Sequence[RunRow]) -> ToolResult:
+        if not runs:
+            raise ToolFailed("The extraction is gone.", "not_found")
+        (child,) = runs
+        if child.status is not RunStatus.COMPLETED:
+            data: dict[str, JsonValue] = {"extraction_id": str(child.extraction_id), "run_id": str(child.id)}
+            raise ToolFailed(
+                f"The document was not extracted. {child.error or 'The run was cancelled.'}",
+                child.error_code or "extraction_failed",
+                data,
+            )
+        assert child.extraction_id is not None
+        row = await extractions.get(conn, child.extraction_id)
+        await self.about.remember(conn, extraction_id=row.id, **_versions(row))
+        return _shown(f"The document is extracted. {child.answer or ''}".strip()[:4000], "extracted", row)
+
+    async def _extraction_of(self, conn: Connection) -> UUID:
+        """The conversation's extraction; where it has none, the newest of the document. Raises ModelRetry."""
+        state = await self.about.recall(conn)
+        if state.extraction_id is not None and await extraction_rows.exists(conn, state.extraction_id):
+            return state.extraction_id
+        newest = await extraction_rows.newest(conn, self.about.document_id)
+        if newest is None:
+            raise ModelRetry("Nothing was extracted from this document yet: run_extraction does it.", "no_extraction")
+        return newest
+
+    async def get_result(self, conn: Connection, args: GetExtractionResult) -> ToolResult:
+        if args.prompt_revid is None:
+            extraction_id = await self._extraction_of(conn)
+        else:
+            found = await extraction_rows.newest(conn, self.about.document_id, args.prompt_revid)
+            if found is None:
+                raise ModelRetry("Nothing was extracted from this document with that version.", "no_extraction")
+            extraction_id = found
+        row = await extractions.get(conn, extraction_id)
+        if args.path is None:
+            return _shown("What is extracted.", "ok", row)
+        stands = value_at(row.extracted_fields, paths.parse(args.path))
+        if isinstance(stands, Nothing):
+            raise ModelRetry(f"Nothing stands at path {args.path}.", "nothing_there")
+        if size(stands) > ROOM:
+            raise ModelRetry(f"What stands at {args.path} is too long to show: read it by longer paths.", "too_long")
+        return ToolResult("What stands there.", "ok", {**_of_extraction(row), "value": stands})
+
+    def _author(self) -> Author:
+        return Author(is_person=False, message=self.context.message)
+
+    async def prepare_field(self, args: UpdateExtractionField) -> PreparedWrite:
+        write = _write(args)
+        async with self.context.database.as_user(self.context.scope) as conn:
+            extraction_id = await self._extraction_of(conn)
+        return await extractions.prepare_write(
+            self.context.database, self.context.scope, self.context.indexes, extraction_id, write, self._author()
+        )
+
+    async def update_field(self, conn: Connection, prepared: PreparedWrite) -> ToolResult:
+        written = await extractions.apply(conn, prepared)
+        written = await _closed_again(conn, prepared, written)
+        await self.about.remember(conn, extraction_id=prepared.row.id)
+        result = told(self.context, replace(written, reopened=False), {str(written.stored.path): written.stored.value})
+        if not written.reopened:
+            return result
+        data = result.data if isinstance(result.data, dict) else {}
+        text = f"{result.text}\nThe extraction was complete, and is not any more: it lacks something."
+        return replace(result, text=text, data={**data, "reopened": True})
+
+    async def preview_field(self, conn: Connection, args: UpdateExtractionField) -> Preview:
+        extraction_id = await self._extraction_of(conn)
+        preview = await extractions.preview(conn, extraction_id, _write(args), self._author())
+        target = preview.target if isinstance(preview.target, dict) else {}
+        return replace(preview, target={**target, "extraction": str(extraction_id)})
 
 
 def _versions(row: ExtractionRow) -> dict[str, UUID | None]:
@@ -167,66 +225,11 @@ def _shown(text: str, code: str, row: ExtractionRow) -> ToolResult:
     return ToolResult(text, code, {**data, "fields": row.extracted_fields, "pages": pages})
 
 
-async def _extraction_of(conn: Connection, context: Context) -> UUID:
-    """The conversation's extraction; where it has none, the newest of the document. Raises ModelRetry."""
-    state = await recall(conn, context)
-    if state.extraction_id is not None and await extraction_rows.exists(conn, state.extraction_id):
-        return state.extraction_id
-    newest = await extraction_rows.newest(conn, context.deps.document_id)
-    if newest is None:
-        raise ModelRetry("Nothing was extracted from this document yet: run_extraction does it.", "no_extraction")
-    return newest
-
-
-async def _get_result(conn: Connection, context: Context, args: GetExtractionResult) -> ToolResult:
-    if args.prompt_revid is None:
-        extraction_id = await _extraction_of(conn, context)
-    else:
-        found = await extraction_rows.newest(conn, context.deps.document_id, args.prompt_revid)
-        if found is None:
-            raise ModelRetry("Nothing was extracted from this document with that version.", "no_extraction")
-        extraction_id = found
-    row = await extractions.get(conn, extraction_id)
-    if args.path is None:
-        return _shown("What is extracted.", "ok", row)
-    stands = value_at(row.extracted_fields, paths.parse(args.path))
-    if isinstance(stands, Nothing):
-        raise ModelRetry(f"Nothing stands at path {args.path}.", "nothing_there")
-    if size(stands) > ROOM:
-        raise ModelRetry(f"What stands at {args.path} is too long to show: read it by longer paths.", "too_long")
-    return ToolResult("What stands there.", "ok", {**_of_extraction(row), "value": stands})
-
-
 # Setting a field ------------------------------------------------------------------------------------------------------
-
-
-def _author(context: Context) -> Author:
-    return Author(is_person=False, message=context.message)
 
 
 def _write(args: UpdateExtractionField) -> FieldWrite:
     return FieldWrite(paths.parse(args.path), args.value)
-
-
-async def _prepare_field(context: Context, args: UpdateExtractionField) -> PreparedWrite:
-    write = _write(args)
-    async with context.database.as_user(context.scope) as conn:
-        extraction_id = await _extraction_of(conn, context)
-    return await extractions.prepare_write(
-        context.database, context.scope, context.indexes, extraction_id, write, _author(context)
-    )
-
-
-async def _update_field(conn: Connection, context: Context, prepared: PreparedWrite) -> ToolResult:
-    written = await extractions.apply(conn, prepared)
-    written = await _closed_again(conn, prepared, written)
-    await remember(conn, context, extraction_id=prepared.row.id)
-    result = told(context, replace(written, reopened=False), {str(written.stored.path): written.stored.value})
-    if not written.reopened:
-        return result
-    data = result.data if isinstance(result.data, dict) else {}
-    text = f"{result.text}\nThe extraction was complete, and is not any more: it lacks something."
-    return replace(result, text=text, data={**data, "reopened": True})
 
 
 async def _closed_again(conn: Connection, prepared: PreparedWrite, written: WrittenFields) -> WrittenFields:
@@ -240,34 +243,18 @@ async def _closed_again(conn: Connection, prepared: PreparedWrite, written: Writ
     return replace(written, stored=replace(written.stored, version=stored.version), reopened=False)
 
 
-async def _preview_field(conn: Connection, context: Context, args: UpdateExtractionField) -> Preview:
-    extraction_id = await _extraction_of(conn, context)
-    preview = await extractions.preview(conn, extraction_id, _write(args), _author(context))
-    target = preview.target if isinstance(preview.target, dict) else {}
-    return replace(preview, target={**target, "extraction": str(extraction_id)})
-
-
 RUN_EXTRACTION = Tool(
     "run_extraction",
     RunExtraction,
-    _run_extraction,
     summary=lambda args: "Extracting the fields",
     effect=ToolEffect.WRITE,
-    preview=_preview_run,
-    collect=_extracted,
 )
 GET_EXTRACTION_RESULT = Tool(
-    "get_extraction_result",
-    GetExtractionResult,
-    _get_result,
-    summary=lambda args: "Looking at what was extracted",
+    "get_extraction_result", GetExtractionResult, summary=lambda args: "Looking at what was extracted"
 )
 UPDATE_EXTRACTION_FIELD = Tool(
     "update_extraction_field",
     UpdateExtractionField,
-    _update_field,
     summary=lambda args: f"Setting {args.path[:80]}",
     effect=ToolEffect.WRITE,
-    prepare=_prepare_field,
-    preview=_preview_field,
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from fieldmark.agents.document.tools.shared import Context
 from fieldmark.db.pool import Connection
 from fieldmark.tools.toolset import Tool, ToolInput, ToolResult
 
@@ -25,13 +24,13 @@ def _text(name: str) -> str:
     return (_BRIEFS / f"{name}.md").read_text(encoding="utf-8").strip()
 
 
-async def _schemas(conn: Connection, context: Context, args: HelpSchemas) -> ToolResult:
+async def help_schemas(conn: Connection, args: HelpSchemas) -> ToolResult:
     return ToolResult(_text("help_schemas"))
 
 
-async def _prompts(conn: Connection, context: Context, args: HelpPrompts) -> ToolResult:
+async def help_prompts(conn: Connection, args: HelpPrompts) -> ToolResult:
     return ToolResult(_text("help_prompts"))
 
 
-HELP_SCHEMAS = Tool("help_schemas", HelpSchemas, _schemas, summary=lambda args: "Reading how schemas are written")
-HELP_PROMPTS = Tool("help_prompts", HelpPrompts, _prompts, summary=lambda args: "Reading how prompts are written")
+HELP_SCHEMAS = Tool("help_schemas", HelpSchemas, summary=lambda args: "Reading how schemas are written")
+HELP_PROMPTS = Tool("help_prompts", HelpPrompts, summary=lambda args: "Reading how prompts are written")

@@ -7,12 +7,11 @@ from uuid import UUID
 
 from pydantic import Field, JsonValue
 
-from fieldmark.agents.document.state import recall, remember
+from fieldmark.agents.document.conversation import Conversation
 from fieldmark.agents.document.tools.shared import (
     A_PAGE,
     ROOM,
     Before,
-    Context,
     Name,
     PartOfName,
     listed,
@@ -86,24 +85,156 @@ class DeletePrompt(ToolInput):
 # Reading --------------------------------------------------------------------------------------------------------------
 
 
-async def version_of(conn: Connection, context: Context, revid: UUID | None) -> PromptRow:
-    """The version that is named, or the conversation's. Raises ToolFailed for none, ModelRetry if nothing is named."""
-    revid = revid or (await recall(conn, context)).prompt_revid
-    if revid is None:
-        raise ModelRetry("This conversation has no prompt yet: name one of list_prompts, or make one.", "no_prompt")
-    return await prompts.get_version(conn, revid)
+class PromptTools:
+    """What the tools of one run do to prompts."""
 
+    def __init__(self, about: Conversation) -> None:
+        self.about = about
+        self.context = about.context
 
-async def _get(conn: Connection, context: Context, args: GetPrompt) -> ToolResult:
-    row = await version_of(conn, context, args.prompt_revid)
-    data: dict[str, JsonValue] = {**of_prompt(row), "tags": [*await _names_of(conn, row.tag_ids)]}
-    content = row.content
-    room = ROOM - size(data)
-    if is_long := size(content) > room:
-        content = content.encode()[: room // 2].decode(errors="ignore")
-    text = f"Version {row.number} of the prompt."
-    text += " Its words are shown in part: they are too long." if is_long else ""
-    return ToolResult(text, "too_long" if is_long else "ok", {**data, "content": content})
+    async def version_of(self, conn: Connection, revid: UUID | None) -> PromptRow:
+        """Return the version that is named, or the conversation's. Raises ModelRetry if there is neither."""
+        revid = revid or (await self.about.recall(conn)).prompt_revid
+        if revid is None:
+            raise ModelRetry("This conversation has no prompt yet: name one of list_prompts, or make one.", "no_prompt")
+        return await prompts.get_version(conn, revid)
+
+    async def get(self, conn: Connection, args: GetPrompt) -> ToolResult:
+        row = await self.version_of(conn, args.prompt_revid)
+        data: dict[str, JsonValue] = {**of_prompt(row), "tags": [*await _names_of(conn, row.tag_ids)]}
+        content = row.content
+        room = ROOM - size(data)
+        if is_long := size(content) > room:
+            content = content.encode()[: room // 2].decode(errors="ignore")
+        text = f"Version {row.number} of the prompt."
+        text += " Its words are shown in part: they are too long." if is_long else ""
+        return ToolResult(text, "too_long" if is_long else "ok", {**data, "content": content})
+
+    async def list_page(self, conn: Connection, args: ListPrompts) -> ToolResult:
+        page = await prompts.list_page(conn, self.context.scope, name=args.name, limit=A_PAGE, before=args.before)
+        return listed("prompts", [of_prompt(row) for row in page.items], page.next)
+
+    async def _text_of_new(self, conn: Connection, args: CreatePrompt) -> PromptText:
+        revid = args.schema_revid
+        if "schema_revid" not in args.model_fields_set:
+            revid = (await self.about.recall(conn)).schema_revid
+            if revid is not None and (await schemas.get_version(conn, revid)).is_deleted:
+                revid = None
+        schema_id = await _schema_of(conn, revid)
+        tag_ids = await tags_named(conn, self.context.scope, args.tags or [])
+        return PromptText(args.name, args.content, schema_id, args.model, tag_ids)
+
+    async def create(self, conn: Connection, args: CreatePrompt) -> ToolResult:
+        text = await self._text_of_new(conn, args)
+        row = await prompts.create(conn, self.context.scope, text)
+        await self._work_with(conn, row)
+        return ToolResult("The prompt is made, version 1.", "prompt_created", of_prompt(row))
+
+    async def _work_with(self, conn: Connection, row: PromptRow) -> None:
+        await self.about.remember(conn, prompt_revid=row.prompt_revid)
+        if row.schema_id is not None:
+            await self.about.remember(conn, schema_revid=(await schemas.get(conn, row.schema_id)).schema_revid)
+
+    async def preview_new(self, conn: Connection, args: CreatePrompt) -> Preview:
+        await self._refuse_taken(conn, args.name)
+        text = await self._text_of_new(conn, args)
+        schema = None if text.schema_id is None else (await schemas.get(conn, text.schema_id)).name
+        shown = {"name": text.name, "content": text.content, "schema": schema, "model": text.model, "tags": args.tags}
+        target: dict[str, JsonValue] = {
+            "name": args.name,
+            "schema_id": None if text.schema_id is None else str(text.schema_id),
+            "tags": [str(one) for one in text.tag_ids],
+        }
+        return Preview([Change(name, None, new, added=True) for name, new in _as_json(shown) if new], target)
+
+    async def _refuse_taken(self, conn: Connection, name: str, but: UUID | None = None) -> None:
+        taken = await prompt_rows.by_name(conn, self.context.scope.org_id, name)
+        if taken is not None and taken.id != but:
+            raise ModelRetry(
+                f"There is a prompt {name!r} already: change that one, or take another name.", "name_taken"
+            )
+
+    async def _latest(self, conn: Connection, revid: UUID | None) -> PromptRow:
+        """The version to be changed: nobody has changed it since the model has read it. Raises ModelRetry."""
+        row = await self.version_of(conn, revid)
+        if row.is_deleted:
+            raise ModelRetry("The prompt is deleted.", "deleted")
+        if not row.is_latest:
+            raise ModelRetry(
+                "The prompt has a newer version: read that with get_prompt, and change it.",
+                "version_changed",
+                {"prompt_revid": str((await prompts.get(conn, row.id)).prompt_revid)},
+            )
+        return row
+
+    async def _text_after(self, conn: Connection, row: PromptRow, args: UpdatePrompt) -> PromptText:
+        given = args.model_fields_set
+        return PromptText(
+            args.name or row.name,
+            args.content or row.content,
+            await _schema_of(conn, args.schema_revid) if "schema_revid" in given else row.schema_id,
+            args.model if "model" in given else row.model,
+            row.tag_ids if args.tags is None else await tags_named(conn, self.context.scope, args.tags),
+        )
+
+    async def update(self, conn: Connection, args: UpdatePrompt) -> ToolResult:
+        row = await self._latest(conn, args.prompt_revid)
+        text = await self._text_after(conn, row, args)
+        changed = await prompts.update(conn, row.id, text, revid=row.prompt_revid)
+        await self._work_with(conn, changed)
+        if changed.prompt_revid == row.prompt_revid:
+            return ToolResult("Nothing changes: it stands so already.", "unchanged", of_prompt(changed))
+        return ToolResult(
+            f"The prompt is changed: this is version {changed.number}.", "prompt_updated", of_prompt(changed)
+        )
+
+    async def preview_change(self, conn: Connection, args: UpdatePrompt) -> Preview:
+        row = await self._latest(conn, args.prompt_revid)
+        text = await self._text_after(conn, row, args)
+        if text.name != row.name:
+            await self._refuse_taken(conn, text.name, but=row.id)
+        before, after = [
+            _as_json(
+                {
+                    "name": one.name,
+                    "content": one.content,
+                    "schema": None if one.schema_id is None else (await schemas.get(conn, one.schema_id)).name,
+                    "model": one.model,
+                    "tags": await _names_of(conn, [*one.tag_ids]),
+                }
+            )
+            for one in (row, text)
+        ]
+        changes = [
+            Change(name, old, new, added=not old, removed=not new)
+            for (name, old), (_, new) in zip(before, after, strict=True)
+            if old != new
+        ]
+        target: dict[str, JsonValue] = {
+            "prompt_revid": str(row.prompt_revid),
+            "schema_id": None if text.schema_id is None else str(text.schema_id),
+            "tags": [str(one) for one in text.tag_ids],
+        }
+        return Preview(changes, target)
+
+    async def delete(self, conn: Connection, args: DeletePrompt) -> ToolResult:
+        row = await self.version_of(conn, args.prompt_revid)
+        extractions = await prompts.remove(conn, row.id)
+        revid = (await self.about.recall(conn)).prompt_revid
+        if revid is not None and (await prompts.get_version(conn, revid)).id == row.id:
+            await self.about.remember(conn, prompt_revid=None)
+        data: dict[str, JsonValue] = {**of_prompt(row), "extractions": extractions}
+        return ToolResult("The prompt is deleted. What was made with it keeps it.", "prompt_deleted", data)
+
+    async def preview_deletion(self, conn: Connection, args: DeletePrompt) -> Preview:
+        row = await self.version_of(conn, args.prompt_revid)
+        if row.is_deleted:
+            raise ModelRetry("The prompt is deleted already.", "deleted")
+        latest = await prompts.get(conn, row.id)
+        changes = [Change("name", latest.name, None, removed=True)]
+        if found := referred(await prompts.references(conn, row.id), "extraction"):
+            changes.append(Change("kept by", None, found[0], added=True))
+        return Preview(changes, {"prompt_revid": str(latest.prompt_revid)})
 
 
 async def _names_of(conn: Connection, tag_ids: list[UUID]) -> list[str]:
@@ -111,23 +242,7 @@ async def _names_of(conn: Connection, tag_ids: list[UUID]) -> list[str]:
     return [row.name for row in rows if row is not None and not row.is_deleted]
 
 
-async def _list(conn: Connection, context: Context, args: ListPrompts) -> ToolResult:
-    page = await prompts.list_page(conn, context.scope, name=args.name, limit=A_PAGE, before=args.before)
-    return listed("prompts", [of_prompt(row) for row in page.items], page.next)
-
-
 # Writing --------------------------------------------------------------------------------------------------------------
-
-
-async def _text_of_new(conn: Connection, context: Context, args: CreatePrompt) -> PromptText:
-    revid = args.schema_revid
-    if "schema_revid" not in args.model_fields_set:
-        revid = (await recall(conn, context)).schema_revid
-        if revid is not None and (await schemas.get_version(conn, revid)).is_deleted:
-            revid = None
-    schema_id = await _schema_of(conn, revid)
-    tag_ids = await tags_named(conn, context, args.tags or [])
-    return PromptText(args.name, args.content, schema_id, args.model, tag_ids)
 
 
 async def _schema_of(conn: Connection, revid: UUID | None) -> UUID | None:
@@ -140,151 +255,27 @@ async def _schema_of(conn: Connection, revid: UUID | None) -> UUID | None:
     return row.id
 
 
-async def _create(conn: Connection, context: Context, args: CreatePrompt) -> ToolResult:
-    text = await _text_of_new(conn, context, args)
-    row = await prompts.create(conn, context.scope, text)
-    await _work_with(conn, context, row)
-    return ToolResult("The prompt is made, version 1.", "prompt_created", of_prompt(row))
-
-
-async def _work_with(conn: Connection, context: Context, row: PromptRow) -> None:
-    await remember(conn, context, prompt_revid=row.prompt_revid)
-    if row.schema_id is not None:
-        await remember(conn, context, schema_revid=(await schemas.get(conn, row.schema_id)).schema_revid)
-
-
-async def _preview_new(conn: Connection, context: Context, args: CreatePrompt) -> Preview:
-    await _refuse_taken(conn, context, args.name)
-    text = await _text_of_new(conn, context, args)
-    schema = None if text.schema_id is None else (await schemas.get(conn, text.schema_id)).name
-    shown = {"name": text.name, "content": text.content, "schema": schema, "model": text.model, "tags": args.tags}
-    target: dict[str, JsonValue] = {
-        "name": args.name,
-        "schema_id": None if text.schema_id is None else str(text.schema_id),
-        "tags": [str(one) for one in text.tag_ids],
-    }
-    return Preview([Change(name, None, new, added=True) for name, new in _as_json(shown) if new], target)
-
-
 def _as_json(shown: dict[str, str | list[str] | None]) -> list[tuple[str, JsonValue]]:
     return [(name, [*value] if isinstance(value, list) else value) for name, value in shown.items()]
-
-
-async def _refuse_taken(conn: Connection, context: Context, name: str, but: UUID | None = None) -> None:
-    taken = await prompt_rows.by_name(conn, context.scope.org_id, name)
-    if taken is not None and taken.id != but:
-        raise ModelRetry(f"There is a prompt {name!r} already: change that one, or take another name.", "name_taken")
-
-
-async def _latest(conn: Connection, context: Context, revid: UUID | None) -> PromptRow:
-    """The version to be changed: nobody has changed it since the model has read it. Raises ModelRetry."""
-    row = await version_of(conn, context, revid)
-    if row.is_deleted:
-        raise ModelRetry("The prompt is deleted.", "deleted")
-    if not row.is_latest:
-        raise ModelRetry(
-            "The prompt has a newer version: read that with get_prompt, and change it.",
-            "version_changed",
-            {"prompt_revid": str((await prompts.get(conn, row.id)).prompt_revid)},
-        )
-    return row
-
-
-async def _text_after(conn: Connection, context: Context, row: PromptRow, args: UpdatePrompt) -> PromptText:
-    given = args.model_fields_set
-    return PromptText(
-        args.name or row.name,
-        args.content or row.content,
-        await _schema_of(conn, args.schema_revid) if "schema_revid" in given else row.schema_id,
-        args.model if "model" in given else row.model,
-        row.tag_ids if args.tags is None else await tags_named(conn, context, args.tags),
-    )
-
-
-async def _update(conn: Connection, context: Context, args: UpdatePrompt) -> ToolResult:
-    row = await _latest(conn, context, args.prompt_revid)
-    text = await _text_after(conn, context, row, args)
-    changed = await prompts.update(conn, row.id, text, revid=row.prompt_revid)
-    await _work_with(conn, context, changed)
-    if changed.prompt_revid == row.prompt_revid:
-        return ToolResult("Nothing changes: it stands so already.", "unchanged", of_prompt(changed))
-    return ToolResult(f"The prompt is changed: this is version {changed.number}.", "prompt_updated", of_prompt(changed))
-
-
-async def _preview_change(conn: Connection, context: Context, args: UpdatePrompt) -> Preview:
-    row = await _latest(conn, context, args.prompt_revid)
-    text = await _text_after(conn, context, row, args)
-    if text.name != row.name:
-        await _refuse_taken(conn, context, text.name, but=row.id)
-    before, after = [
-        _as_json(
-            {
-                "name": one.name,
-                "content": one.content,
-                "schema": None if one.schema_id is None else (await schemas.get(conn, one.schema_id)).name,
-                "model": one.model,
-                "tags": await _names_of(conn, [*one.tag_ids]),
-            }
-        )
-        for one in (row, text)
-    ]
-    changes = [
-        Change(name, old, new, added=not old, removed=not new)
-        for (name, old), (_, new) in zip(before, after, strict=True)
-        if old != new
-    ]
-    target: dict[str, JsonValue] = {
-        "prompt_revid": str(row.prompt_revid),
-        "schema_id": None if text.schema_id is None else str(text.schema_id),
-        "tags": [str(one) for one in text.tag_ids],
-    }
-    return Preview(changes, target)
-
-
-async def _delete(conn: Connection, context: Context, args: DeletePrompt) -> ToolResult:
-    row = await version_of(conn, context, args.prompt_revid)
-    extractions = await prompts.remove(conn, row.id)
-    revid = (await recall(conn, context)).prompt_revid
-    if revid is not None and (await prompts.get_version(conn, revid)).id == row.id:
-        await remember(conn, context, prompt_revid=None)
-    data: dict[str, JsonValue] = {**of_prompt(row), "extractions": extractions}
-    return ToolResult("The prompt is deleted. What was made with it keeps it.", "prompt_deleted", data)
-
-
-async def _preview_deletion(conn: Connection, context: Context, args: DeletePrompt) -> Preview:
-    row = await version_of(conn, context, args.prompt_revid)
-    if row.is_deleted:
-        raise ModelRetry("The prompt is deleted already.", "deleted")
-    latest = await prompts.get(conn, row.id)
-    changes = [Change("name", latest.name, None, removed=True)]
-    if found := referred(await prompts.references(conn, row.id), "extraction"):
-        changes.append(Change("kept by", None, found[0], added=True))
-    return Preview(changes, {"prompt_revid": str(latest.prompt_revid)})
 
 
 CREATE_PROMPT = Tool(
     "create_prompt",
     CreatePrompt,
-    _create,
     summary=lambda args: f"Making the prompt {args.name!r}",
     effect=ToolEffect.WRITE,
-    preview=_preview_new,
 )
-GET_PROMPT = Tool("get_prompt", GetPrompt, _get, summary=lambda args: "Reading a prompt")
-LIST_PROMPTS = Tool("list_prompts", ListPrompts, _list, summary=lambda args: "Looking through the prompts")
+GET_PROMPT = Tool("get_prompt", GetPrompt, summary=lambda args: "Reading a prompt")
+LIST_PROMPTS = Tool("list_prompts", ListPrompts, summary=lambda args: "Looking through the prompts")
 UPDATE_PROMPT = Tool(
     "update_prompt",
     UpdatePrompt,
-    _update,
     summary=lambda args: "Changing the prompt" if args.name is None else f"Changing the prompt {args.name!r}",
     effect=ToolEffect.WRITE,
-    preview=_preview_change,
 )
 DELETE_PROMPT = Tool(
     "delete_prompt",
     DeletePrompt,
-    _delete,
     summary=lambda args: "Deleting a prompt",
     effect=ToolEffect.WRITE,
-    preview=_preview_deletion,
 )

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final
 from uuid import UUID
 
 from pydantic import AfterValidator, Field, JsonValue
 
-from fieldmark.agents.document.deps import DocumentDeps
 from fieldmark.db.pool import Connection
 from fieldmark.domain.names import problem_with_name
+from fieldmark.identity.scope import Scope
 from fieldmark.services.paging import MAX_CURSOR_CHARACTERS
 from fieldmark.stores import tags
 from fieldmark.stores.rows import PromptRow, SchemaRow, TagRow
-from fieldmark.tools.context import RunContext
 from fieldmark.tools.errors import ModelRetry
 from fieldmark.tools.fields import cut
 from fieldmark.tools.toolset import ToolResult
-
-Context: TypeAlias = RunContext[DocumentDeps]
 
 ROOM: Final = 36_000
 """Bytes of JSON that an answer has room for, beside its sentence."""
@@ -91,17 +88,17 @@ def _marks(*, is_latest: bool, is_deleted: bool, is_proposed: bool) -> dict[str,
     return marks | ({"proposed": True} if is_proposed else {})
 
 
-async def tag_named(conn: Connection, context: Context, name: str) -> TagRow:
+async def tag_named(conn: Connection, scope: Scope, name: str) -> TagRow:
     """The tag of a name. Raises ModelRetry."""
-    row = await tags.by_name(conn, context.scope.org_id, name)
+    row = await tags.by_name(conn, scope.org_id, name)
     if row is None:
         raise ModelRetry(f"There is no tag {name!r}: list_tags shows them, create_tag makes one.", "no_such_tag")
     return row
 
 
-async def tags_named(conn: Connection, context: Context, names: Sequence[str]) -> list[UUID]:
+async def tags_named(conn: Connection, scope: Scope, names: Sequence[str]) -> list[UUID]:
     """The ids of tags by their names, each once. Raises ModelRetry."""
-    rows = [await tag_named(conn, context, name) for name in names]
+    rows = [await tag_named(conn, scope, name) for name in names]
     return list(dict.fromkeys(row.id for row in rows))
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, JsonValue
 
-from fieldmark.agents.library.deps import Context
+from fieldmark.agents.library.question import Question
 from fieldmark.agents.library.record import ReadBlock, Record
 from fieldmark.db.pool import Connection
 from fieldmark.domain.answers import Source
@@ -43,14 +43,14 @@ class OpenDocument(ToolInput):
     reason: Annotated[str, Field(min_length=1, max_length=300)]
 
 
-async def source_of(conn: Connection, context: Context, record: Record, args: CiteSource) -> Source:
+async def source_of(conn: Connection, question: Question, record: Record, args: CiteSource) -> Source:
     """What a citation points at. Raises ModelRetry where the block was not read in this run, or does not say it."""
     block = record.block(args.block_id)
     if block is None:
         raise _not_read(args.block_id)
     if sum(character.isalnum() for character in args.quote) < _FEWEST_CHARACTERS:
         raise ModelRetry("The quote is too short to point at anything.", "quote_too_short")
-    place, name = await _place(conn, context, block, args)
+    place, name = await _place(conn, question, block, args)
     return Source(
         number=args.number,
         document_id=block.document_id,
@@ -68,18 +68,35 @@ def _not_read(block_id: str) -> ModelRetry:
     )
 
 
-async def _cite(conn: Connection, context: Context, args: CiteSource) -> ToolResult:
-    source = await source_of(conn, context, await Record.of(conn, context.run_id), args)
-    told: dict[str, JsonValue] = source.model_dump(mode="json")
-    return ToolResult(
-        f"[{args.number}] is page {source.page} of the document: write [{args.number}] behind what you say from it.",
-        "cited",
-        {"source": told},
-        [CitationEvent(citation=citation_of(source))],
-    )
+class CitingTools:
+    """Tools that point at a place in a document for a question."""
+
+    def __init__(self, question: Question) -> None:
+        self.question = question
+        self.context = question.context
+
+    async def cite_source(self, conn: Connection, args: CiteSource) -> ToolResult:
+        source = await source_of(conn, self.question, await Record.of(conn, self.context.run_id), args)
+        told: dict[str, JsonValue] = source.model_dump(mode="json")
+        return ToolResult(
+            f"[{args.number}] is page {source.page} of the document: write [{args.number}] behind what you say from "
+            "it.",
+            "cited",
+            {"source": told},
+            [CitationEvent(citation=citation_of(source))],
+        )
+
+    async def open_document(self, conn: Connection, args: OpenDocument) -> ToolResult:
+        source = (await Record.of(conn, self.context.run_id)).citations.get(args.citation)
+        if source is None:
+            raise ModelRetry(
+                f"There is no citation {args.citation} in this run: cite_source makes one.", "no_such_citation"
+            )
+        event = OpenEvent(open=citation_of(source), reason=args.reason)
+        return ToolResult(f"The person is shown page {source.page}.", "opened", None, [event])
 
 
-async def _place(conn: Connection, context: Context, block: ReadBlock, args: CiteSource) -> tuple[Place, str]:
+async def _place(conn: Connection, question: Question, block: ReadBlock, args: CiteSource) -> tuple[Place, str]:
     """Where a quote stands in a block, and the document's name. Only what is printed so, and nothing like it: the model
     was given these very words."""
     document = await documents.get(conn, block.document_id)
@@ -90,7 +107,7 @@ async def _place(conn: Connection, context: Context, block: ReadBlock, args: Cit
     if shown is None:  # the document was read anew since, and has fewer of them
         raise _not_read(args.block_id)
     words = PageWords(block.page, page.words[shown.first : shown.end], page.engine == "xml")
-    index = await in_turn_at_last(context.scope.org_id, DocumentIndex, [words])
+    index = await in_turn_at_last(question.context.scope.org_id, DocumentIndex, [words])
     place = index.find_quote(args.quote, block.page)
     if place is None or place.match not in ("exact", "normalised"):
         raise ModelRetry(
@@ -98,16 +115,6 @@ async def _place(conn: Connection, context: Context, block: ReadBlock, args: Cit
             "quote_not_found",
         )
     return place, document.filename
-
-
-async def _open(conn: Connection, context: Context, args: OpenDocument) -> ToolResult:
-    source = (await Record.of(conn, context.run_id)).citations.get(args.citation)
-    if source is None:
-        raise ModelRetry(
-            f"There is no citation {args.citation} in this run: cite_source makes one.", "no_such_citation"
-        )
-    event = OpenEvent(open=citation_of(source), reason=args.reason)
-    return ToolResult(f"The person is shown page {source.page}.", "opened", None, [event])
 
 
 def citation_of(source: Source) -> Citation:
@@ -118,7 +125,6 @@ def citation_of(source: Source) -> Citation:
 CITE_SOURCE = Tool(
     "cite_source",
     CiteSource,
-    _cite,
     summary=lambda args: f"Citing [{args.number}]: {args.quote[:80]}",
     effect=ToolEffect.NOTE,
     stands_alone=True,
@@ -126,7 +132,6 @@ CITE_SOURCE = Tool(
 OPEN_DOCUMENT = Tool(
     "open_document",
     OpenDocument,
-    _open,
     summary=lambda args: f"Opening the document at [{args.citation}]",
     effect=ToolEffect.NOTE,
     stands_alone=True,

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 from pydantic import Field, JsonValue
 
-from fieldmark.agents.library.deps import Context
+from fieldmark.agents.library.question import Question
 from fieldmark.db.pool import Connection
 from fieldmark.domain.answers import AnswerCoverage, Source
 from fieldmark.domain.calculator import MAX_CHARACTERS, calculate
@@ -41,17 +41,67 @@ class Calculator(ToolInput):
     expression: Annotated[str, Field(min_length=1, max_length=MAX_CHARACTERS)]
 
 
-async def _calculate(conn: Connection, context: Context, args: Calculator) -> ToolResult:
-    try:
-        found = calculate(args.expression)
-    except InvalidExpression as error:
-        raise ModelRetry(str(error), error.code) from None
-    about = " (rounded)" if found.is_rounded else ""
-    return ToolResult(
-        f"{found.expression} = {found.text}{about}",
-        "calculated",
-        {"expression": found.expression, "results": [found.text], "is_rounded": found.is_rounded},
-    )
+class FigureTools:
+    """Tools that compute figures for a question."""
+
+    def __init__(self, question: Question) -> None:
+        self.question = question
+        self.context = question.context
+
+    async def calculator(self, conn: Connection, args: Calculator) -> ToolResult:
+        try:
+            found = calculate(args.expression)
+        except InvalidExpression as error:
+            raise ModelRetry(str(error), error.code) from None
+        about = " (rounded)" if found.is_rounded else ""
+        return ToolResult(
+            f"{found.expression} = {found.text}{about}",
+            "calculated",
+            {"expression": found.expression, "results": [found.text], "is_rounded": found.is_rounded},
+        )
+
+    async def query_fields(self, conn: Connection, args: QueryFields) -> ToolResult:
+        said = described(args)
+        try:
+            where = both(self.question.filters, args.where)
+            if where is None:
+                raise ModelRetry(
+                    "The person asks about other documents: these filters leave none of them.", "none_left"
+                )
+            asked = FieldQuery(where=where, aggregates=args.aggregates, group_by=args.group_by, limit=MOST_GROUPS)
+            found = await query(conn, self.context.scope, asked)
+        except Invalid as error:
+            raise ModelRetry(str(error), error.code) from None
+        covers = coverage_of(found.coverage, where.document_type)
+        sources = [source.model_dump(mode="json") for source in _sources(found)]
+        results = [str(found.coverage.matched)]
+        groups: list[JsonValue] = []
+        for group in found.groups:
+            figures: list[JsonValue] = []
+            for one in group.results:
+                figures.append({"op": one.op.value, "path": one.path, "value": one.value, "currency": one.currency})
+                results += [one.value] if one.kind is ValueKind.NUMBER else []
+            results.append(str(group.documents))
+            groups.append({"key": group.key, "documents": group.documents, "results": figures})
+        data: dict[str, JsonValue] = {
+            "searched": said,
+            "expression": said,
+            "matched": found.coverage.matched,
+            "groups": cut(groups, _ROOM),
+            "groups_total": found.groups_total,
+            "results": list[JsonValue](dict.fromkeys(results)),
+            "coverage": covers.model_dump(mode="json"),
+            "is_complete": found.coverage.is_complete,
+            "sources": cut(sources, _ROOM),
+            "rows_total": found.rows_total,
+        }
+        text = f"{found.coverage.matched} documents match. Covers {covers.text}."
+        if unknown := not_known(found.coverage, args.where):
+            there, data["fields"] = await what_there_is(conn, self.question)
+            text += f" No document that was looked at has {', '.join(unknown)}. {there}"
+        if found.in_several_groups:
+            text += f" {found.in_several_groups} documents are in several groups: the groups do not add up."
+        return ToolResult(text, "reckoned", data)
 
 
 class QueryFields(ToolInput):
@@ -65,48 +115,6 @@ class QueryFields(ToolInput):
     group_by: GroupBy | None = None
 
 
-async def _query(conn: Connection, context: Context, args: QueryFields) -> ToolResult:
-    said = described(args)
-    try:
-        where = both(context.deps.filters, args.where)
-        if where is None:
-            raise ModelRetry("The person asks about other documents: these filters leave none of them.", "none_left")
-        asked = FieldQuery(where=where, aggregates=args.aggregates, group_by=args.group_by, limit=MOST_GROUPS)
-        found = await query(conn, context.scope, asked)
-    except Invalid as error:
-        raise ModelRetry(str(error), error.code) from None
-    covers = coverage_of(found.coverage, where.document_type)
-    sources = [source.model_dump(mode="json") for source in _sources(found)]
-    results = [str(found.coverage.matched)]
-    groups: list[JsonValue] = []
-    for group in found.groups:
-        figures: list[JsonValue] = []
-        for one in group.results:
-            figures.append({"op": one.op.value, "path": one.path, "value": one.value, "currency": one.currency})
-            results += [one.value] if one.kind is ValueKind.NUMBER else []
-        results.append(str(group.documents))
-        groups.append({"key": group.key, "documents": group.documents, "results": figures})
-    data: dict[str, JsonValue] = {
-        "searched": said,
-        "expression": said,
-        "matched": found.coverage.matched,
-        "groups": cut(groups, _ROOM),
-        "groups_total": found.groups_total,
-        "results": list[JsonValue](dict.fromkeys(results)),
-        "coverage": covers.model_dump(mode="json"),
-        "is_complete": found.coverage.is_complete,
-        "sources": cut(sources, _ROOM),
-        "rows_total": found.rows_total,
-    }
-    text = f"{found.coverage.matched} documents match. Covers {covers.text}."
-    if unknown := not_known(found.coverage, args.where):
-        there, data["fields"] = await what_there_is(conn, context)
-        text += f" No document that was looked at has {', '.join(unknown)}. {there}"
-    if found.in_several_groups:
-        text += f" {found.in_several_groups} documents are in several groups: the groups do not add up."
-    return ToolResult(text, "reckoned", data)
-
-
 def not_known(found: Coverage, where: DocumentFilters) -> list[str]:
     """What was asked for by a name that nothing has: paths, or the type."""
     if found.of_kind == 0:
@@ -114,9 +122,9 @@ def not_known(found: Coverage, where: DocumentFilters) -> list[str]:
     return list(dict.fromkeys(path.path for path in found.paths if path.documents and path.lack == path.documents))
 
 
-async def what_there_is(conn: Connection, context: Context) -> tuple[str, JsonValue]:
+async def what_there_is(conn: Connection, question: Question) -> tuple[str, JsonValue]:
     """The fields that can be asked for, the commonest of each type first, and a sentence that says so."""
-    known = await known_fields(conn, context.scope, context.deps.filters)
+    known = await known_fields(conn, question.context.scope, question.filters)
     told: list[JsonValue] = [
         {
             "document_type": one.document_type,
@@ -179,7 +187,6 @@ def _sources(found: FieldAnswer) -> list[Source]:
 QUERY_FIELDS = Tool(
     "query_fields",
     QueryFields,
-    _query,
     summary=lambda args: f"Reckoning {described(args)[:200]}",
     effect=ToolEffect.NOTE,
     stands_alone=True,
@@ -187,7 +194,6 @@ QUERY_FIELDS = Tool(
 CALCULATOR = Tool(
     "calculator",
     Calculator,
-    _calculate,
     summary=lambda args: f"Reckoning {args.expression[:100]}",
     effect=ToolEffect.NOTE,
     stands_alone=True,

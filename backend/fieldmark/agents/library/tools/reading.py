@@ -10,7 +10,7 @@ from uuid import UUID
 
 from pydantic import Field, JsonValue
 
-from fieldmark.agents.library.deps import Context
+from fieldmark.agents.library.question import Question
 from fieldmark.agents.library.record import block_id
 from fieldmark.db.pool import Connection
 from fieldmark.domain.folding import fold
@@ -68,25 +68,29 @@ class _Shown:
         return {"document_id": str(self.row.id), "name": self.row.filename, "shown": shown}
 
 
-async def find(conn: Connection, context: Context, named: str) -> DocumentRow:
+async def find(conn: Connection, question: Question, named: str) -> DocumentRow:
     """The document of an id or a name, among those that the person asks about. Raises ToolFailed for one that is not
     there: another organisation's is not."""
-    row = await _named(conn, context, named)
-    if row is not None and context.deps.filters != type(context.deps.filters)():
-        among = narrowed(context.deps.filters, [row.id])
-        row = row if among is not None and await document_filters.count(conn, among, context.scope.org_id) else None
+    row = await _named(conn, question, named)
+    if row is not None and question.filters != type(question.filters)():
+        among = narrowed(question.filters, [row.id])
+        row = (
+            row
+            if among is not None and await document_filters.count(conn, among, question.context.scope.org_id)
+            else None
+        )
     if row is None:
         raise ToolFailed(f"There is no document {named[:80]!r} among those that you may read.", "not_found")
     return row
 
 
-async def _named(conn: Connection, context: Context, named: str) -> DocumentRow | None:
+async def _named(conn: Connection, question: Question, named: str) -> DocumentRow | None:
     try:
         return await documents.get(conn, UUID(named))
     except ValueError:
         pass
     wanted = DocumentFilter(name=named)
-    rows = await documents.list_documents(conn, context.scope.org_id, limit=_MOST_ALIKE, wanted=wanted)
+    rows = await documents.list_documents(conn, question.context.scope.org_id, limit=_MOST_ALIKE, wanted=wanted)
     found = [row for row in rows if row.filename.casefold() == named.casefold()]
     if len(found) > 1:
         ids: list[JsonValue] = [str(row.id) for row in found]
@@ -96,39 +100,45 @@ async def _named(conn: Connection, context: Context, named: str) -> DocumentRow 
     return found[0] if found else None
 
 
-async def readable(conn: Connection, context: Context, named: str) -> DocumentRow:
+async def readable(conn: Connection, question: Question, named: str) -> DocumentRow:
     """A document whose text is there. Raises ToolFailed."""
-    row = await find(conn, context, named)
+    row = await find(conn, question, named)
     if row.status is not DocumentStatus.READY:
         why = row.error or "It is being read: its text is not there yet."
         raise ToolFailed(f"{json.dumps(row.filename, ensure_ascii=False)} cannot be read. {why}", "not_read")
     return row
 
 
-async def _read(conn: Connection, context: Context, args: ReadDocument) -> ToolResult:
-    row = await readable(conn, context, args.document)
-    shown = await _shown(conn, row, args.focus, args.page, args.block, ROOM)
-    pages = [page for page, *_ in shown.blocks]
-    data: dict[str, JsonValue] = {"read": [shown.as_json()], "pages": list[JsonValue](pages)}
-    return ToolResult("\n".join(shown.lines), "ok" if shown.more is None else "more", data)
+class ReadingTools:
+    """Tools that read the documents of a question."""
 
+    def __init__(self, question: Question) -> None:
+        self.question = question
+        self.context = question.context
 
-async def _read_multiple(conn: Connection, context: Context, args: ReadMultipleDocuments) -> ToolResult:
-    lines: list[str] = []
-    read: list[JsonValue] = []
-    wanted = list(dict.fromkeys(args.documents))
-    for named in wanted:
-        try:
-            row = await readable(conn, context, named)
-        except ToolRefusal as refusal:
-            lines.append(f"[not read: {refusal.text}]")
-            continue
-        shown = await _shown(conn, row, args.focus, None, None, ROOM // len(wanted))
-        lines += shown.lines
-        read.append(shown.as_json())
-    if not read:
-        raise ToolFailed("None of these documents could be read. " + " ".join(lines), "not_found")
-    return ToolResult("\n".join(lines), "ok", {"read": read})
+    async def read_document(self, conn: Connection, args: ReadDocument) -> ToolResult:
+        row = await readable(conn, self.question, args.document)
+        shown = await _shown(conn, row, args.focus, args.page, args.block, ROOM)
+        pages = [page for page, *_ in shown.blocks]
+        data: dict[str, JsonValue] = {"read": [shown.as_json()], "pages": list[JsonValue](pages)}
+        return ToolResult("\n".join(shown.lines), "ok" if shown.more is None else "more", data)
+
+    async def read_multiple_documents(self, conn: Connection, args: ReadMultipleDocuments) -> ToolResult:
+        lines: list[str] = []
+        read: list[JsonValue] = []
+        wanted = list(dict.fromkeys(args.documents))
+        for named in wanted:
+            try:
+                row = await readable(conn, self.question, named)
+            except ToolRefusal as refusal:
+                lines.append(f"[not read: {refusal.text}]")
+                continue
+            shown = await _shown(conn, row, args.focus, None, None, ROOM // len(wanted))
+            lines += shown.lines
+            read.append(shown.as_json())
+        if not read:
+            raise ToolFailed("None of these documents could be read. " + " ".join(lines), "not_found")
+        return ToolResult("\n".join(lines), "ok", {"read": read})
 
 
 async def _shown(
@@ -209,11 +219,16 @@ def _about(args: ReadDocument) -> str:
     return f"Reading {args.document[:80]}{where}" + ("" if args.focus is None else f" about: {args.focus[:80]}")
 
 
-READ_DOCUMENT = Tool("read_document", ReadDocument, _read, summary=_about, effect=ToolEffect.NOTE, stands_alone=True)
+READ_DOCUMENT = Tool(
+    "read_document",
+    ReadDocument,
+    summary=_about,
+    effect=ToolEffect.NOTE,
+    stands_alone=True,
+)
 READ_MULTIPLE_DOCUMENTS = Tool(
     "read_multiple_documents",
     ReadMultipleDocuments,
-    _read_multiple,
     summary=lambda args: f"Reading {len(args.documents)} documents",
     effect=ToolEffect.NOTE,
     stands_alone=True,

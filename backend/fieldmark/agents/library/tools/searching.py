@@ -9,7 +9,7 @@ from uuid import UUID
 
 from pydantic import Field, JsonValue
 
-from fieldmark.agents.library.deps import Context
+from fieldmark.agents.library.question import Question
 from fieldmark.agents.library.tools.figures import what_there_is
 from fieldmark.agents.library.tools.reading import Document, find, readable
 from fieldmark.db.pool import Connection
@@ -57,20 +57,68 @@ class GetDocumentSummary(ToolInput):
     document: Document
 
 
-async def _search(conn: Connection, context: Context, args: SearchDocuments) -> ToolResult:
-    try:
-        filters = both(context.deps.filters, args.filters)
-        if filters is None:
-            return _found([], 0, args.query)
-        meaning = await meaning_of(context.embedder, args.query)
-        found = await search(conn, context.scope, args.query, filters=filters, limit=args.max_results, meaning=meaning)
-    except Invalid as error:
-        raise ModelRetry(str(error), error.code) from None
-    result = _found(found.hits, found.behind, args.query)
-    if found.hits or args.filters is None or not (args.filters.fields or args.filters.document_type):
-        return result
-    there, fields = await what_there_is(conn, context)
-    return replace(result, text=f"{result.text} {there}", data={**as_object(result.data), "fields": fields})
+class SearchTools:
+    """Tools that look through all documents of a question."""
+
+    def __init__(self, question: Question) -> None:
+        self.question = question
+        self.context = question.context
+
+    async def search_documents(self, conn: Connection, args: SearchDocuments) -> ToolResult:
+        try:
+            filters = both(self.question.filters, args.filters)
+            if filters is None:
+                return _found([], 0, args.query)
+            meaning = await meaning_of(self.context.embedder, args.query)
+            found = await search(
+                conn, self.context.scope, args.query, filters=filters, limit=args.max_results, meaning=meaning
+            )
+        except Invalid as error:
+            raise ModelRetry(str(error), error.code) from None
+        result = _found(found.hits, found.behind, args.query)
+        if found.hits or args.filters is None or not (args.filters.fields or args.filters.document_type):
+            return result
+        there, fields = await what_there_is(conn, self.question)
+        return replace(result, text=f"{result.text} {there}", data={**as_object(result.data), "fields": fields})
+
+    async def rerank_documents(self, conn: Connection, args: RerankDocuments) -> ToolResult:
+        filters = narrowed(self.question.filters, args.document_ids)
+        hits: list[Hit] = []
+        if filters is not None:
+            meaning = await meaning_of(self.context.embedder, args.query)
+            hits = (
+                await search(conn, self.context.scope, args.query, filters=filters, limit=100, meaning=meaning)
+            ).hits
+        best: dict[UUID, Hit] = {}
+        for hit in hits:
+            best.setdefault(hit.document_id, hit)
+        ranked: list[JsonValue] = [_hit(hit) for hit in best.values()]
+        rest: list[JsonValue] = [str(one) for one in dict.fromkeys(args.document_ids) if one not in best]
+        return ToolResult(
+            f"{len(ranked)} of {len(ranked) + len(rest)} documents say something of it.",
+            "ranked",
+            {"documents": cut(ranked, _ROOM), "without_a_match": rest},
+        )
+
+    async def get_document_summary(self, conn: Connection, args: GetDocumentSummary) -> ToolResult:
+        row = await find(conn, self.question, args.document)
+        told: dict[str, JsonValue] = {
+            "document_id": str(row.id),
+            "name": row.filename,
+            "type": row.media_type,
+            "pages": row.page_count,
+            "status": row.status.value,
+            "tags": [str(tag["name"]) for tag in row.tags],
+        }
+        row = await readable(conn, self.question, args.document)
+        if (current := await extractions.current_of(conn, row.id)) is not None:
+            fields = json.dumps(current.extracted_fields, ensure_ascii=False, default=str)
+            told["document_type"] = current.document_type
+            told["fields"] = fields if len(fields) <= _FIELDS_ROOM else f"{fields[:_FIELDS_ROOM]}…"
+        page = await documents.page(conn, row.id, 1)
+        beginning = "" if page is None else " / ".join(block.text for block in blocks_of(page.words))
+        told["begins"] = beginning if len(beginning) <= _BEGINNING else f"{beginning[:_BEGINNING]}…"
+        return ToolResult("Made of its fields and its first lines, without a model.", "summary", told)
 
 
 def _found(hits: list[Hit], behind: int, query: str) -> ToolResult:
@@ -93,49 +141,9 @@ def _hit(hit: Hit) -> JsonValue:
     }
 
 
-async def _rerank(conn: Connection, context: Context, args: RerankDocuments) -> ToolResult:
-    filters = narrowed(context.deps.filters, args.document_ids)
-    hits: list[Hit] = []
-    if filters is not None:
-        meaning = await meaning_of(context.embedder, args.query)
-        hits = (await search(conn, context.scope, args.query, filters=filters, limit=100, meaning=meaning)).hits
-    best: dict[UUID, Hit] = {}
-    for hit in hits:
-        best.setdefault(hit.document_id, hit)
-    ranked: list[JsonValue] = [_hit(hit) for hit in best.values()]
-    rest: list[JsonValue] = [str(one) for one in dict.fromkeys(args.document_ids) if one not in best]
-    return ToolResult(
-        f"{len(ranked)} of {len(ranked) + len(rest)} documents say something of it.",
-        "ranked",
-        {"documents": cut(ranked, _ROOM), "without_a_match": rest},
-    )
-
-
-async def _summary(conn: Connection, context: Context, args: GetDocumentSummary) -> ToolResult:
-    row = await find(conn, context, args.document)
-    told: dict[str, JsonValue] = {
-        "document_id": str(row.id),
-        "name": row.filename,
-        "type": row.media_type,
-        "pages": row.page_count,
-        "status": row.status.value,
-        "tags": [str(tag["name"]) for tag in row.tags],
-    }
-    row = await readable(conn, context, args.document)
-    if (current := await extractions.current_of(conn, row.id)) is not None:
-        fields = json.dumps(current.extracted_fields, ensure_ascii=False, default=str)
-        told["document_type"] = current.document_type
-        told["fields"] = fields if len(fields) <= _FIELDS_ROOM else f"{fields[:_FIELDS_ROOM]}…"
-    page = await documents.page(conn, row.id, 1)
-    beginning = "" if page is None else " / ".join(block.text for block in blocks_of(page.words))
-    told["begins"] = beginning if len(beginning) <= _BEGINNING else f"{beginning[:_BEGINNING]}…"
-    return ToolResult("Made of its fields and its first lines, without a model.", "summary", told)
-
-
 SEARCH_DOCUMENTS = Tool(
     "search_documents",
     SearchDocuments,
-    _search,
     summary=lambda args: f"Searching for: {args.query[:100]}",
     effect=ToolEffect.NOTE,
     stands_alone=True,
@@ -143,12 +151,8 @@ SEARCH_DOCUMENTS = Tool(
 RERANK_DOCUMENTS = Tool(
     "rerank_documents",
     RerankDocuments,
-    _rerank,
     summary=lambda args: f"Ordering {len(args.document_ids)} documents by: {args.query[:80]}",
 )
 GET_DOCUMENT_SUMMARY = Tool(
-    "get_document_summary",
-    GetDocumentSummary,
-    _summary,
-    summary=lambda args: f"Looking at {args.document[:80]}",
+    "get_document_summary", GetDocumentSummary, summary=lambda args: f"Looking at {args.document[:80]}"
 )

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, NamedTuple
 from pydantic import Field, JsonValue
 
 from fieldmark.agents.library import fallback, memory
-from fieldmark.agents.library.deps import Context
+from fieldmark.agents.library.question import Question
 from fieldmark.agents.library.record import GAVE_UP, INVALID, Record, decimal
 from fieldmark.agents.library.tools.citing import CiteSource, citation_of, source_of
 from fieldmark.agents.library.tools.figures import MOST_SOURCES
@@ -120,8 +120,185 @@ def cited(*texts: str) -> set[int]:
     return {int(one) for text in texts for found in _CITED.findall(text) for one in found.split(",")}
 
 
-async def _record_intent(conn: Connection, context: Context, args: RecordIntent) -> ToolResult:
-    return ToolResult("Noted.", "noted", {"intent": args.intent.value, "confidence": args.confidence})
+class SubmittingTools:
+    """Tools that end a question with an answer."""
+
+    def __init__(self, question: Question) -> None:
+        self.question = question
+        self.context = question.context
+
+    async def record_intent(self, conn: Connection, args: RecordIntent) -> ToolResult:
+        return ToolResult("Noted.", "noted", {"intent": args.intent.value, "confidence": args.confidence})
+
+    def _intent_faults(self, record: Record, tool: str, *, nothing_found: bool = False) -> Iterator[_Fault]:
+        if self.context.falls_back is not None:
+            return  # it was not asked what the person wants
+        if record.intent is None:
+            yield _Fault("no_intent", "Say with record_intent first what the person wants.")
+        elif not nothing_found and (wanted := _ENDS.get(Intent(record.intent))) not in (None, tool):
+            yield _Fault(
+                "other_intent", f"You said that it is {record.intent}: end with {wanted}, or record another intent."
+            )
+
+    def _answer_faults(self, record: Record, args: SubmitAnswer) -> Iterator[_Fault]:
+        yield from self._intent_faults(record, SUBMIT_ANSWER.name, nothing_found=args.nothing_found)
+        yield from _citation_faults(record, cited(args.answer))
+        yield from self._number_faults(record, args.answer)
+        if args.nothing_found and not record.searched:
+            yield _Fault("not_searched", "You have searched for nothing yet: nothing_found needs a search.")
+        if not args.nothing_found and not record.citations:
+            yield _Fault("not_cited", "An answer needs a citation: read, cite_source, and write [n] in the text.")
+
+    def _summary_faults(self, record: Record, args: SubmitSummary) -> Iterator[_Fault]:
+        yield from self._intent_faults(record, SUBMIT_SUMMARY.name)
+        yield from _citation_faults(record, cited(args.summary, *args.key_points))
+        yield from self._number_faults(record, args.summary, *args.key_points)
+        if bare := [number for number, point in enumerate(args.key_points, 1) if not cited(point)]:
+            yield _Fault("not_cited", f"Key points without a citation: {', '.join(map(str, bare))}.")
+
+    def _calculation_faults(self, record: Record, args: SubmitCalculation) -> Iterator[_Fault]:
+        yield from self._intent_faults(record, SUBMIT_CALCULATION.name)
+        yield from _citation_faults(record, cited(args.answer, args.formula))
+        result = decimal(args.result)
+        if result is None or all(value != result for value, _ in record.results()):
+            yield _Fault("not_reckoned", "The result is none that calculator or query_fields gave you in this run.")
+        elif not _stands(args.result, args.answer):
+            yield _Fault(
+                "result_not_said", "The answer does not say the result. Write it there as it stands in result."
+            )
+        else:
+            yield from self._number_faults(record, args.answer)
+        message = self.question.message
+        if not record.citations and not any(record.done("query_fields")) and not _is_given(record, args, message):
+            yield _Fault("not_cited", "Cite what the numbers come from, or ask query_fields for them.")
+
+    def _number_faults(self, record: Record, *texts: str) -> Iterator[_Fault]:
+        """Faults for numbers and days of a text that are in no quote, no result and not in the question. A day may be
+        written otherwise than in its source."""
+        given = [self.question.message, *record.searched, *(one.text for one in record.coverage)]
+        given += [*record.keys, *record.documents.values()]
+        for source in [*record.citations.values(), *record.values]:
+            given += [source.quote, source.filename]
+        numbers = {abs(value) for value, _ in record.results()}
+        numbers |= {Decimal(source.page) for source in record.citations.values()}
+        days: set[Day] = set()
+        for text in given:
+            numbers |= {reading for one in _SAID.findall(text) for reading in _readings(one)}
+            days |= {day for found in find_dates(fold(text)) for day in found.days}
+        numbers |= {Decimal(year) for year, _, _ in days}
+        unknown: list[str] = []
+        for text in texts:
+            left = fold(_LISTED.sub("", _CITED.sub("", text)))
+            for found in find_dates(left):
+                if days & set(found.days):
+                    left = left[: found.start] + " " * (found.end - found.start) + left[found.end :]
+            left = _DAY_OF_MONTH.sub(lambda found: "" if _is_one_of(found, days) else found[0], left)
+            unknown += [one for one in _SAID.findall(left) if not numbers & _readings(one)]
+        if unknown := list(dict.fromkeys(unknown)):
+            yield _Fault(
+                "number_not_proven",
+                "These numbers stand in no quote that you cite, and no tool has reckoned them: "
+                f"{', '.join(unknown[:10])}. Cite where they stand, or reckon them.",
+            )
+
+    async def _submit(
+        self,
+        conn: Connection,
+        faults: Callable[[Record], Iterator[_Fault]],
+        answer: Callable[[Record], dict[str, Any]],
+        make: Callable[..., AnyAnswer],
+        *,
+        confidence: float,
+        citations: Sequence[CiteSource] = (),
+    ) -> ToolResult:
+        """End the run with an answer that has no faults. The first answer with faults is refused with them; after the
+        second the task falls back."""
+        record = await Record.of(conn, self.context.run_id)
+        if record.has_answered:
+            raise ToolFailed("This run has answered already.", "answered")
+        record, found = await self._with_citations(conn, record, citations)
+        found += faults(record)
+        told: list[JsonValue] = [fault.code for fault in found]
+        if found and (self.context.falls_back is not None or not record.was_refused):
+            raise ModelRetry(
+                " ".join(fault.text for fault in found) + " Mend this and submit once more: there is no third time.",
+                INVALID,
+                {"faults": told},
+            )
+        if found:
+            return ToolResult("The answer cannot be given.", "fallback", {GAVE_UP: INVALID, "faults": told})
+        given = make(
+            **answer(record),
+            coverage=record.coverage,
+            confidence=confidence,
+            timestamp=datetime.now(UTC),
+            effort=await fallback.effort_of(conn, self.question, record),
+            fallback=None if self.context.falls_back is None else fallback.worded(self.context.falls_back),
+        )
+        await memory.remember(conn, self.question, record, given)
+        new = [source for number, source in record.citations.items() if number in {one.number for one in citations}]
+        events = [CitationEvent(citation=citation_of(source)) for source in new]
+        return ToolResult("The answer is given.", "answered", given.model_dump(mode="json"), events)
+
+    async def _with_citations(
+        self, conn: Connection, record: Record, citations: Sequence[CiteSource]
+    ) -> tuple[Record, list[_Fault]]:
+        """The record with the citations that come with an answer, and what is wrong with these."""
+        given: dict[int, Source] = {}
+        found: list[_Fault] = []
+        for one in citations:
+            try:
+                given[one.number] = await source_of(conn, self.question, record, one)
+            except ToolRefusal as refusal:
+                found.append(_Fault(refusal.code, f"[{one.number}]: {refusal.text}"))
+        return replace(record, given=given), found
+
+    async def submit_answer(self, conn: Connection, args: SubmitAnswer) -> ToolResult:
+        def answer(record: Record) -> dict[str, Any]:
+            return {
+                "kind": "answer",
+                "question": self.question.message,
+                "answer": args.answer,
+                "searched": record.searched if args.nothing_found else [],
+                "sources": record.sources,
+            }
+
+        def faults(record: Record) -> Iterator[_Fault]:
+            return self._answer_faults(record, args)
+
+        return await self._submit(
+            conn, faults, answer, AnswerResponse, confidence=args.confidence, citations=args.citations
+        )
+
+    async def submit_summary(self, conn: Connection, args: SubmitSummary) -> ToolResult:
+        def answer(record: Record) -> dict[str, Any]:
+            told = {"kind": "summary", "summary": args.summary, "key_points": args.key_points}
+            return {**told, "sources": record.sources}
+
+        def faults(record: Record) -> Iterator[_Fault]:
+            return self._summary_faults(record, args)
+
+        return await self._submit(conn, faults, answer, SummarizationResponse, confidence=args.confidence)
+
+    async def submit_calculation(self, conn: Connection, args: SubmitCalculation) -> ToolResult:
+        def answer(record: Record) -> dict[str, Any]:
+            result = decimal(args.result)
+            by = [call for value, call in record.results() if value == result][-1]
+            expression = str(as_object(by.data).get("expression", ""))
+            behind = _sources_of(as_object(by.data).get("sources")) or _sources_behind(record, expression)
+            return {
+                "kind": "calculation",
+                "answer": args.answer,
+                "formula": args.formula,
+                "expression": expression,
+                "result": args.result.strip(),
+                "sources": record.sources or behind,
+            }
+
+        def faults(record: Record) -> Iterator[_Fault]:
+            return self._calculation_faults(record, args)
+
+        return await self._submit(conn, faults, answer, CalculationResponse, confidence=args.confidence)
 
 
 def _citation_faults(record: Record, said: set[int]) -> Iterator[_Fault]:
@@ -131,80 +308,6 @@ def _citation_faults(record: Record, said: set[int]) -> Iterator[_Fault]:
     if unused := sorted(there - said):
         yield _Fault(
             "citation_unused", f"You have cited {_numbers(unused)}, and the text does not say where it is used."
-        )
-
-
-def _intent_faults(context: Context, record: Record, tool: str, *, nothing_found: bool = False) -> Iterator[_Fault]:
-    if context.falls_back is not None:
-        return  # it was not asked what the person wants
-    if record.intent is None:
-        yield _Fault("no_intent", "Say with record_intent first what the person wants.")
-    elif not nothing_found and (wanted := _ENDS.get(Intent(record.intent))) not in (None, tool):
-        yield _Fault(
-            "other_intent", f"You said that it is {record.intent}: end with {wanted}, or record another intent."
-        )
-
-
-def _answer_faults(context: Context, record: Record, args: SubmitAnswer) -> Iterator[_Fault]:
-    yield from _intent_faults(context, record, SUBMIT_ANSWER.name, nothing_found=args.nothing_found)
-    yield from _citation_faults(record, cited(args.answer))
-    yield from _number_faults(context, record, args.answer)
-    if args.nothing_found and not record.searched:
-        yield _Fault("not_searched", "You have searched for nothing yet: nothing_found needs a search.")
-    if not args.nothing_found and not record.citations:
-        yield _Fault("not_cited", "An answer needs a citation: read, cite_source, and write [n] in the text.")
-
-
-def _summary_faults(context: Context, record: Record, args: SubmitSummary) -> Iterator[_Fault]:
-    yield from _intent_faults(context, record, SUBMIT_SUMMARY.name)
-    yield from _citation_faults(record, cited(args.summary, *args.key_points))
-    yield from _number_faults(context, record, args.summary, *args.key_points)
-    if bare := [number for number, point in enumerate(args.key_points, 1) if not cited(point)]:
-        yield _Fault("not_cited", f"Key points without a citation: {', '.join(map(str, bare))}.")
-
-
-def _calculation_faults(context: Context, record: Record, args: SubmitCalculation) -> Iterator[_Fault]:
-    yield from _intent_faults(context, record, SUBMIT_CALCULATION.name)
-    yield from _citation_faults(record, cited(args.answer, args.formula))
-    result = decimal(args.result)
-    if result is None or all(value != result for value, _ in record.results()):
-        yield _Fault("not_reckoned", "The result is none that calculator or query_fields gave you in this run.")
-    elif not _stands(args.result, args.answer):
-        yield _Fault("result_not_said", "The answer does not say the result. Write it there as it stands in result.")
-    else:
-        yield from _number_faults(context, record, args.answer)
-    message = memory.message_of(context)
-    if not record.citations and not any(record.done("query_fields")) and not _is_given(record, args, message):
-        yield _Fault("not_cited", "Cite what the numbers come from, or ask query_fields for them.")
-
-
-def _number_faults(context: Context, record: Record, *texts: str) -> Iterator[_Fault]:
-    """Numbers and days that a text says, and that stand nowhere: in no quote, in no result, and not in what the person
-    asks. A day may be written otherwise than where it stands."""
-    given = [memory.message_of(context), *record.searched, *(one.text for one in record.coverage)]
-    given += [*record.keys, *record.documents.values()]
-    for source in [*record.citations.values(), *record.values]:
-        given += [source.quote, source.filename]
-    numbers = {abs(value) for value, _ in record.results()}
-    numbers |= {Decimal(source.page) for source in record.citations.values()}
-    days: set[Day] = set()
-    for text in given:
-        numbers |= {reading for one in _SAID.findall(text) for reading in _readings(one)}
-        days |= {day for found in find_dates(fold(text)) for day in found.days}
-    numbers |= {Decimal(year) for year, _, _ in days}
-    unknown: list[str] = []
-    for text in texts:
-        left = fold(_LISTED.sub("", _CITED.sub("", text)))
-        for found in find_dates(left):
-            if days & set(found.days):
-                left = left[: found.start] + " " * (found.end - found.start) + left[found.end :]
-        left = _DAY_OF_MONTH.sub(lambda found: "" if _is_one_of(found, days) else found[0], left)
-        unknown += [one for one in _SAID.findall(left) if not numbers & _readings(one)]
-    if unknown := list(dict.fromkeys(unknown)):
-        yield _Fault(
-            "number_not_proven",
-            f"These numbers stand in no quote that you cite, and no tool has reckoned them: {', '.join(unknown[:10])}. "
-            "Cite where they stand, or reckon them.",
         )
 
 
@@ -245,110 +348,6 @@ def _numbers(found: Sequence[int]) -> str:
     return ", ".join(f"[{number}]" for number in found[:10])
 
 
-async def _submit(
-    conn: Connection,
-    context: Context,
-    faults: Callable[[Record], Iterator[_Fault]],
-    answer: Callable[[Record], dict[str, Any]],
-    make: Callable[..., AnyAnswer],
-    *,
-    confidence: float,
-    citations: Sequence[CiteSource] = (),
-) -> ToolResult:
-    """End the run with an answer that nothing is wrong with. Of one with faults the model is told them; the second time
-    it has given up, and the task falls back."""
-    record = await Record.of(conn, context.run_id)
-    if record.has_answered:
-        raise ToolFailed("This run has answered already.", "answered")
-    record, found = await _with_citations(conn, context, record, citations)
-    found += faults(record)
-    told: list[JsonValue] = [fault.code for fault in found]
-    if found and (context.falls_back is not None or not record.was_refused):
-        raise ModelRetry(
-            " ".join(fault.text for fault in found) + " Mend this and submit once more: there is no third time.",
-            INVALID,
-            {"faults": told},
-        )
-    if found:
-        return ToolResult("The answer cannot be given.", "fallback", {GAVE_UP: INVALID, "faults": told})
-    given = make(
-        **answer(record),
-        coverage=record.coverage,
-        confidence=confidence,
-        timestamp=datetime.now(UTC),
-        effort=await fallback.effort_of(conn, context, record),
-        fallback=None if context.falls_back is None else fallback.worded(context.falls_back),
-    )
-    await memory.remember(conn, context, record, given)
-    new = [source for number, source in record.citations.items() if number in {one.number for one in citations}]
-    events = [CitationEvent(citation=citation_of(source)) for source in new]
-    return ToolResult("The answer is given.", "answered", given.model_dump(mode="json"), events)
-
-
-async def _with_citations(
-    conn: Connection, context: Context, record: Record, citations: Sequence[CiteSource]
-) -> tuple[Record, list[_Fault]]:
-    """The record with the citations that come with an answer, and what is wrong with these."""
-    given: dict[int, Source] = {}
-    found: list[_Fault] = []
-    for one in citations:
-        try:
-            given[one.number] = await source_of(conn, context, record, one)
-        except ToolRefusal as refusal:
-            found.append(_Fault(refusal.code, f"[{one.number}]: {refusal.text}"))
-    return replace(record, given=given), found
-
-
-async def _submit_answer(conn: Connection, context: Context, args: SubmitAnswer) -> ToolResult:
-    def answer(record: Record) -> dict[str, Any]:
-        return {
-            "kind": "answer",
-            "question": memory.message_of(context),
-            "answer": args.answer,
-            "searched": record.searched if args.nothing_found else [],
-            "sources": record.sources,
-        }
-
-    def faults(record: Record) -> Iterator[_Fault]:
-        return _answer_faults(context, record, args)
-
-    return await _submit(
-        conn, context, faults, answer, AnswerResponse, confidence=args.confidence, citations=args.citations
-    )
-
-
-async def _submit_summary(conn: Connection, context: Context, args: SubmitSummary) -> ToolResult:
-    def answer(record: Record) -> dict[str, Any]:
-        told = {"kind": "summary", "summary": args.summary, "key_points": args.key_points}
-        return {**told, "sources": record.sources}
-
-    def faults(record: Record) -> Iterator[_Fault]:
-        return _summary_faults(context, record, args)
-
-    return await _submit(conn, context, faults, answer, SummarizationResponse, confidence=args.confidence)
-
-
-async def _submit_calculation(conn: Connection, context: Context, args: SubmitCalculation) -> ToolResult:
-    def answer(record: Record) -> dict[str, Any]:
-        result = decimal(args.result)
-        by = [call for value, call in record.results() if value == result][-1]
-        expression = str(as_object(by.data).get("expression", ""))
-        behind = _sources_of(as_object(by.data).get("sources")) or _sources_behind(record, expression)
-        return {
-            "kind": "calculation",
-            "answer": args.answer,
-            "formula": args.formula,
-            "expression": expression,
-            "result": args.result.strip(),
-            "sources": record.sources or behind,
-        }
-
-    def faults(record: Record) -> Iterator[_Fault]:
-        return _calculation_faults(context, record, args)
-
-    return await _submit(conn, context, faults, answer, CalculationResponse, confidence=args.confidence)
-
-
 def _sources_of(told: JsonValue) -> list[Source]:
     return [Source.model_validate(one) for one in told] if isinstance(told, list) else []
 
@@ -384,7 +383,6 @@ def in_words(result: dict[str, Any]) -> str:
 RECORD_INTENT = Tool(
     "record_intent",
     RecordIntent,
-    _record_intent,
     summary=lambda args: f"Understood as {args.intent}",
     effect=ToolEffect.NOTE,
     stands_alone=True,
@@ -392,7 +390,6 @@ RECORD_INTENT = Tool(
 SUBMIT_ANSWER = Tool(
     "submit_answer",
     SubmitAnswer,
-    _submit_answer,
     summary=lambda args: "Answering",
     effect=ToolEffect.NOTE,
     answer=ending,
@@ -400,7 +397,6 @@ SUBMIT_ANSWER = Tool(
 SUBMIT_SUMMARY = Tool(
     "submit_summary",
     SubmitSummary,
-    _submit_summary,
     summary=lambda args: "Giving the summary",
     effect=ToolEffect.NOTE,
     answer=ending,
@@ -408,7 +404,6 @@ SUBMIT_SUMMARY = Tool(
 SUBMIT_CALCULATION = Tool(
     "submit_calculation",
     SubmitCalculation,
-    _submit_calculation,
     summary=lambda args: "Giving the result",
     effect=ToolEffect.NOTE,
     answer=ending,

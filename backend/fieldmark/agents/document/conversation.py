@@ -1,0 +1,58 @@
+"""The conversation that a run belongs to: its document, and the versions that arguments mean which are left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from pydantic import JsonValue
+
+from fieldmark.db.pool import Connection
+from fieldmark.stores import auto_creations, threads
+from fieldmark.tools.context import RunContext
+
+
+@dataclass(frozen=True, slots=True)
+class WorkingState:
+    """The versions that the conversation has last made or used, and its last extraction."""
+
+    schema_revid: UUID | None = None
+    prompt_revid: UUID | None = None
+    extraction_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """One run of the document agent. `thread_id` is None for a run that nobody talks with."""
+
+    context: RunContext
+    document_id: UUID
+    thread_id: UUID | None
+
+    @classmethod
+    def of(cls, context: RunContext) -> Conversation:
+        """The conversation of a run."""
+        return cls(context, context.document_id, context.run.thread_id)
+
+    async def recall(self, conn: Connection) -> WorkingState:
+        """Return the thread's working state, or what a run without a thread proposes so far."""
+        if self.thread_id is None:
+            row = await auto_creations.of_run(conn, self.context.run_id)
+            return (
+                WorkingState() if row is None else WorkingState(row.schema_revid, row.prompt_revid, row.extraction_id)
+            )
+        thread = await threads.get(conn, self.thread_id)
+        kept = {} if thread is None else thread.working_state
+        return WorkingState(*(_id(kept.get(name)) for name in ("schema_revid", "prompt_revid", "extraction_id")))
+
+    async def remember(self, conn: Connection, **ids: UUID | None) -> None:
+        """Keep what a tool has made or used; None for what is gone."""
+        if self.thread_id is None:
+            await auto_creations.remember(conn, self.context.run_id, **ids)
+        else:
+            kept: dict[str, JsonValue] = {name: None if one is None else str(one) for name, one in ids.items()}
+            await threads.remember(conn, self.thread_id, kept)
+
+
+def _id(kept: JsonValue) -> UUID | None:
+    return UUID(kept) if isinstance(kept, str) else None
