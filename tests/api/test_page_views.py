@@ -172,7 +172,7 @@ async def test_no_more_places_are_told_than_a_person_steps_through(serve):
 
 async def test_what_no_field_claims_is_told_until_a_field_has_it(serve):
     async with serve() as served:
-        document_id = await read(served, LINES + b"signed Karl Weber on 12 March 2024\n", "a.txt")
+        document_id = await read(served, LINES + b"signed by Karl Weber on 12 March 2024\n", "a.txt")
         async with served.service.database.as_user(served.scope) as conn:
             made = await extractions.add(conn, org_id=served.scope.org_id, document_id=document_id, schema=None)
         at = f"/api/extractions/{made}"
@@ -189,10 +189,9 @@ async def test_what_no_field_claims_is_told_until_a_field_has_it(serve):
             ("number", "113,00", 113),
             ("number", "113.00", 113),
             ("number", "7", 7),
-            ("name", "Karl Weber", "Karl Weber"),
             ("date", "12 March 2024", "2024-03-12"),
         ]
-        assert (first["version"], first["pages"], first["next"]) == (0, [{"page": 1, "count": 6}], None)
+        assert (first["version"], first["pages"], first["next"]) == (0, [{"page": 1, "count": 5}], None)
         words = (await served.http.get(f"/api/documents/{document_id}/pages/1")).json()["words"]
         for one in first["items"]:
             assert " ".join(word["text"] for word in words[one["first"] : one["last"] + 1]) == one["text"]

@@ -195,13 +195,10 @@ class UnclaimedItem(BaseModel):
     """What a page prints and no field has."""
 
     page: int
-    kind: Literal["number", "date", "name"] = Field(
-        description="number: what has digits and is no date, identifiers too. name: two capitalised words or more."
-    )
+    kind: Literal["number", "date"] = Field(description="number: has digits and is not a date; identifiers too.")
     text: str = Field(description="As the page prints it.")
     value: str | int | float | None = Field(
-        description="What it means, where it can mean one thing only: of a number the number, of a date YYYY-MM-DD, of "
-        "a name its text. null: it can be read in several ways, or is an identifier."
+        description="The number, or the date as YYYY-MM-DD. null: it can be read in several ways, or is an identifier."
     )
     boxes: list[tuple[float, float, float, float]] = Field(
         description="x0, y0, x1, y1 in parts of the page from its upper left corner, one box a line."
@@ -509,8 +506,8 @@ async def list_unclaimed(
     runtime: TheRuntime,
     page: Annotated[int, Query(ge=1, le=2**31 - 1, description="From this page on.")] = 1,
 ) -> Unclaimed:
-    """Every number, date and name of the document on which no field's value stands, so that a person sees what was
-    missed. A value claims all places where it could stand."""
+    """Return every number and date of the document that no field has, so that a person sees what was missed. A value
+    covers all places where it could be."""
     async with runtime.database.as_user(scope) as conn:
         row = await extractions.get(conn, extraction_id)
     part = await unclaimed(runtime.database, scope, row, page)

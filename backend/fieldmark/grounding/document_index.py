@@ -86,8 +86,10 @@ class DocumentIndex:
     def unclaimed(
         self, values: Iterable[tuple[JsonValue, Claim]], *, since_page: int = 1, most: int = MOST_UNCLAIMED
     ) -> UnclaimedPart:
-        """The numbers, dates and names of the printed pages that are in no place of any of these values, as they are
-        read, at most so many. Where no page is printed, those of the pages for machines."""
+        """Return the numbers and dates of the printed pages that none of these values covers, in reading order.
+
+        Where no page is printed, those of the pages for machines.
+        """
         return self._indexes[0].unclaimed(values, since_page, most)
 
     def nearest(self, quote: str, page: int | None = None) -> Place | None:

@@ -1,7 +1,6 @@
-"""Unclaimed: the numbers, dates and names of pages on which no value of an extraction stands.
+"""Unmapped text: the numbers and dates of pages that no value of an extraction covers.
 
-A *number* is what has digits and is no date: an amount, a count, an identifier. A *name* is a run of two or more
-capitalised words that are no label. Scripts without capitals have no names here, and a name of one word is not seen.
+A *number* has digits and is not a date: an amount, a count, an identifier.
 """
 
 from __future__ import annotations
@@ -16,23 +15,18 @@ from typing import Final, Literal, TypeAlias
 import regex
 
 from fieldmark.domain.folding import UNSPACED
-from fieldmark.grounding import layout
 from fieldmark.grounding.dates import find_dates
-from fieldmark.grounding.labelled_fields import PHRASES, plain
 from fieldmark.grounding.layout import Box
 from fieldmark.grounding.numbers import BODY
 from fieldmark.grounding.places import Candidates, Piece, boxes_of_pieces, pieces_of
 from fieldmark.grounding.word_index import WordIndex
 
-Kind: TypeAlias = Literal["number", "date", "name"]
+Kind: TypeAlias = Literal["number", "date"]
 Value: TypeAlias = str | int | float | None
 
 MOST_UNCLAIMED: Final = 1000  # told at once
 MOST_SPANS: Final = 200_000  # places of values; what further ones would claim is told as unclaimed
-_MOST_WORDS: Final = 12  # of a name
 _MOST_DIGITS: Final = 15  # of a JSON number that every reader keeps
-
-_WIDEST_SPACE_IN_A_NAME: Final = 1.2  # in heights of a line: a wider one ends a cell
 _DIGIT = re.compile(r"\d")
 # What is written as one: `INV/2023/03`, `20:13`, `a.b@c1`. Not across scripts without spaces, where a line is one word.
 _TOKEN = regex.compile(
@@ -48,41 +42,14 @@ _GROUPED = re.compile(
     r"|(?<![^\n(])\(?0\d{2,5}\)?(?:\n[\d/-][\d()/-]*)+(?![^\n.,;])(?![.,]\d)"
 )
 
-# The words of known labels, of types of documents and of currencies make no name by themselves, nor those of the heads
-# of tables. They are spelt as `plain` spells them.
-_HEADS = """
-unit units price prices qty quantity description amount amounts taxes disc discount page item items product service code
-reference details terms rate
-einzelpreis gesamtpreis preis menge anzahl einheit beschreibung bezeichnung artikel position pos betrag seite rabatt
-quantite designation description prix unitaire montant remise reference taux
-cantidad descripcion precio unitario importe articulo quantita descrizione prezzo unitario importo articolo sconto
-aantal omschrijving prijs bedrag eenheid korting
-"""
-_OF_LABELS = frozenset(word for phrase in PHRASES for word in phrase.split()) | frozenset(_HEADS.split())
-# They stand with a capital where a sentence begins, or in a heading: `The Buyer`, `Für Rechnung`.
-_SMALL = """
-a an the and or of in on at to for from by with without per this that these those please we you he she they it your our
-their his her its my is are was were be been has have if when where what who how all any no not yes as
-der die das den dem des ein eine einen einem einer eines und oder von vom zu zum zur im an am auf aus für fur bei mit
-ohne nach über uber bis pro bitte wir sie ihr ihre ihren ihrer ihrem unser unsere ist sind wird werden wenn nicht
-le la les l un une et ou du de d des à au aux en dans pour par avec sans sur vous nous votre vos notre nos ce cette ces
-est sont si ne pas
-el los las y o u del al por para con sin su sus se es son que no lo
-il gli i e ed di da dal della dei delle per nel nella con che non è si
-het een van voor met zonder op uit bij naar door uw u wij ons onze zijn wordt niet als
-os as um uma do da dos das ao na em com sem seu sua não
-"""
-# They stand within a name with a small letter: `Bank of America`, `Ludwig van Beethoven`.
-_BETWEEN = "of the and und et e y & + de du des di da do dos del della la le van von der den ten ter zu"
-_FUNCTION_WORDS = frozenset(_SMALL.split())
-_WITHIN = frozenset(_BETWEEN.split())
-
 
 @dataclass(frozen=True, slots=True)
 class Unclaimed:
-    """What stands on a page and in no value. `text` is as printed; `first` and `last` are its words, counted on the
-    page from 0. `value` is what it means where it can mean one thing only: of a number the number, of a date the day
-    (YYYY-MM-DD), of a name its text."""
+    """A number or date on a page that no value covers.
+
+    `text` is as printed; `first` and `last` are its words, counted on the page from 0. `value` is the number, or the
+    day (YYYY-MM-DD), where only one is possible.
+    """
 
     page: int
     kind: Kind
@@ -148,13 +115,10 @@ def _of_page(index: WordIndex, claimed: ClaimedWords, page: int) -> list[tuple[K
     if not own:
         return []
     found: list[tuple[Kind, list[Piece], Value]] = []
-    taken: set[int] = set()  # words of numbers and dates, which are none of a name
     for kind, start, end, value in _numbers_and_dates(index, claimed, own):
         under = _pieces_of(index, start, end)
-        taken.update(word for word, _, _ in under)
         if under and not claimed.has(under):
             found.append((kind, under, value))
-    found.extend(("name", under, None) for under in _names(index, claimed, own, taken))
     found.sort(key=lambda one: one[1][0])
     return found
 
@@ -164,8 +128,7 @@ def _told(index: WordIndex, kind: Kind, own: list[Piece], value: Value) -> Uncla
     first = index.words_of_page(page).start
     text = " ".join(index.words[word][0][start:end] for word, start, end in own)
     boxes = boxes_of_pieces(index, own)
-    meant = text if kind == "name" else value
-    return Unclaimed(index.pages[page], kind, text, meant, boxes, own[0][0] - first, own[-1][0] - first)
+    return Unclaimed(index.pages[page], kind, text, value, boxes, own[0][0] - first, own[-1][0] - first)
 
 
 def _pieces_of(index: WordIndex, start: int, end: int) -> list[Piece]:
@@ -173,11 +136,11 @@ def _pieces_of(index: WordIndex, start: int, end: int) -> list[Piece]:
     return pieces_of(index, index.folded_stream.span(start, end), "")
 
 
-# Numbers and dates, by their offsets in the folded text. What is longer comes first, and nothing is told twice.
-
-
 def _numbers_and_dates(index: WordIndex, claimed: ClaimedWords, own: range) -> Iterator[tuple[Kind, int, int, Value]]:
-    """Those of some words that follow each other."""
+    """Yield the numbers and dates of consecutive words, by their offsets in the folded text.
+
+    Longer ones come first, and none overlaps another.
+    """
     text, starts = index.folded_stream.text, index.folded_stream.starts
     first, last = starts[own[0]], starts[own[-1]] + len(index.folded[own[-1]])
     over: list[tuple[int, int]] = []
@@ -241,68 +204,3 @@ def _number(values: tuple[str, ...], shifted: tuple[str, ...]) -> int | float | 
     if len(readings) != 1 or sum(map(str.isdigit, readings[0])) > _MOST_DIGITS:
         return None
     return float(readings[0]) if "." in readings[0] else int(readings[0])
-
-
-# Names.
-
-
-def _names(index: WordIndex, claimed: ClaimedWords, own: range, taken: set[int]) -> Iterator[list[Piece]]:
-    run: list[Piece] = []
-    for at in own:
-        word = index.words[at]
-        piece = _core(at, word[0]) if index.folded[at] and at not in taken else None
-        if piece is not None and claimed.has((piece,)):
-            piece = None
-        follows = bool(run) and _follows(index, run[-1], at)
-        if run and (piece is None or not follows or len(run) == _MOST_WORDS):
-            yield from _name(index, run)
-            run = []
-        if piece is not None and (run or word[0][piece[1]].isupper() or word[0][piece[1]].istitle()):
-            run.append(piece)
-    yield from _name(index, run)
-
-
-def _core(at: int, text: str) -> Piece | None:
-    """What of a word may be part of a name: a capitalised word, or a small one that stands within names."""
-    start, end = 0, len(text)
-    while start < end and not text[start].isalnum():
-        start += 1
-    while end > start and not text[end - 1].isalnum():
-        end -= 1
-    if start == end:
-        return (at, 0, len(text)) if text in _WITHIN else None
-    if text[start].isupper() or text[start].istitle():
-        return at, start, end + (text[end : end + 1] == "." and end - start < 5)
-    return (at, start, end) if text in _WITHIN else None
-
-
-def _follows(index: WordIndex, before: Piece, at: int) -> bool:
-    """Whether a word goes on with what stands before it: on its line, close, and without a sign between that parts."""
-    word, _, end = before
-    behind = index.words[word][0][end:]
-    return (
-        word + 1 == at
-        and index.page_of[word] == index.page_of[at]
-        and not (behind and behind[0] in ",;:!?|.)]}/")
-        and layout.are_adjacent(index.words[word], index.words[at], _WIDEST_SPACE_IN_A_NAME)
-    )
-
-
-def _name(index: WordIndex, run: list[Piece]) -> Iterator[list[Piece]]:
-    """The run without function words at its ends, if it is a name."""
-    words = [index.words[at][0][start:end] for at, start, end in run]
-    first, last = 0, len(run)
-    while first < last and (words[first].casefold() in _FUNCTION_WORDS or words[first] in _WITHIN):
-        first += 1
-    while first < last and (words[last - 1].casefold() in _FUNCTION_WORDS or words[last - 1] in _WITHIN):
-        last -= 1
-    run, words = run[first:last], words[first:last]
-    long = [word for word in words if len(word.rstrip(".")) > 1 and word not in _WITHIN]
-    if len(run) < 2 or not long:
-        return
-    at, _, end = run[-1]
-    if index.words[at][0][end : end + 1] == ":":
-        return  # a label
-    if all(part in _OF_LABELS for part in plain(" ".join(words)).split()):
-        return
-    yield run

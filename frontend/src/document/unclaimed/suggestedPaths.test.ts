@@ -10,10 +10,9 @@ const item = (first: number, page = 1) =>
 test('what is empty is suggested, what fits first, of these the schema’s', () => {
   const schema = [of('total', 'number'), of('note', 'string'), of('due', 'date'), of('vendor', 'object'), of('net', 'number')];
   const known = [{ path: 'tax', kinds: ['number'] }, { path: 'net', kinds: ['number'] }, { path: 'city', kinds: ['text', 'number'] }];
-  const paths = (kind: 'number' | 'date' | 'name') => suggestedPaths(FIELDS, schema, known, kind).map((one) => one.path);
+  const paths = (kind: 'number' | 'date') => suggestedPaths(FIELDS, schema, known, kind).map((one) => one.path);
   expect(paths('number')).toEqual(['net', 'tax', 'note', 'city', 'due']);
   expect(paths('date')).toEqual(['due', 'city', 'note', 'net', 'tax']);
-  expect(paths('name')[0]).toBe('note');
 });
 
 test.each([

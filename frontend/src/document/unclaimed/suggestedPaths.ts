@@ -17,7 +17,7 @@ interface Known {
   kinds: readonly string[];
 }
 
-const FITTING: Record<Unclaimed['kind'], readonly Wants[]> = { number: ['number', 'text'], date: ['day'], name: ['text'] };
+const FITTING: Record<Unclaimed['kind'], readonly Wants[]> = { number: ['number', 'text'], date: ['day'] };
 
 /** Those that fit come first, of these the schema's. */
 export function suggestedPaths(fields: unknown, schema: readonly SchemaField[], known: readonly Known[], kind: Unclaimed['kind']): Suggestion[] {

@@ -13,7 +13,6 @@ export interface Unclaimed extends UnclaimedItem {
 export const KINDS: readonly { kind: Kind; words: string; one: string }[] = [
   { kind: 'number', words: 'Numbers', one: 'number' },
   { kind: 'date', words: 'Dates', one: 'date' },
-  { kind: 'name', words: 'Names', one: 'name' },
 ];
 
 export function named(item: UnclaimedItem): Unclaimed {
