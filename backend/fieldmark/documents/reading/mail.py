@@ -1,14 +1,15 @@
-"""EML: the headers a reader is shown, the body, and the files attached to it."""
+"""EML: the headers that a mail program shows, the body, and the attached files."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from email.message import EmailMessage
 from email.parser import BytesParser
 from email.policy import default
 from functools import partial
+from typing import NamedTuple
 
 from fieldmark.documents.reading.enclosed import Container, Enclosed, shown_name
 from fieldmark.documents.reading.markup import html_lines
@@ -25,27 +26,37 @@ _AS_IT_CAME = default.clone(refold_source="none")
 _SHOWN = ("From", "To", "Cc", "Reply-To", "Date", "Subject")
 
 
+class MailFile(NamedTuple):
+    """A file in a mail. `content_id` is the name by which the mail's HTML shows a picture."""
+
+    name: str
+    media_type: str
+    content: bytes
+    content_id: str
+
+
 def read_mail(data: bytes) -> Container:
-    """The mail: its plain text, and its HTML where that says more; the names of its attachments; and these."""
+    """Read an email: its plain text, its HTML where that has more, and its files."""
     message = BytesParser(policy=default).parsebytes(data)
-    lines = [f"{name}: {' '.join(str(message[name]).split())}" for name in _SHOWN if message[name]]
-    lines.append("")
     found = _found(message)
-    body = _body(found.texts)
-    lines.extend(body)
     shown = "".join(_content(part) for part in message.walk() if part.get_content_type() == "text/html")
-    attached: list[EmailMessage] = []
-    pictures: list[EmailMessage] = []
-    for part in found.files:
-        (pictures if _is_small_picture(part, shown) else attached).append(part)
-    named = [*(_named("Attachment", part) for part in attached), *(_named("Picture", part) for part in pictures)]
-    lines += ["", *named] if named else []
-    return Container([Part(lines, body.hidden)], _enclosed(attached))
+    headers = {name: message[name] for name in _SHOWN}
+    return mail_container(headers, _body(found.texts), shown, [_file(part) for part in found.files])
+
+
+def mail_container(headers: Mapping[str, object], body: Part, html: str, files: Sequence[MailFile]) -> Container:
+    """Return the text of an email with the names of its files, and those files but the small pictures in its HTML."""
+    lines = [f"{name}: {' '.join(str(value).split())}" for name, value in headers.items() if value]
+    pictures = [file for file in files if _is_small_picture(file, html)]
+    attached = [file for file in files if not _is_small_picture(file, html)]
+    named = [_named("Attachment", file) for file in attached] + [_named("Picture", file) for file in pictures]
+    lines += ["", *body, *(["", *named] if named else [])]
+    return Container([Part(lines, body.hidden)], [Enclosed(file.name, partial(_unpack, file)) for file in attached])
 
 
 @dataclass(slots=True)
 class _Found:
-    """What of a mail is its text, and what is attached."""
+    """The text parts and the file parts of an email."""
 
     texts: list[EmailMessage] = field(default_factory=list[EmailMessage])
     files: list[EmailMessage] = field(default_factory=list[EmailMessage])
@@ -92,23 +103,25 @@ def _content(part: EmailMessage) -> str:
     return decode(payload, part.get_content_charset()) if isinstance(payload, bytes) else ""
 
 
-def _is_small_picture(part: EmailMessage, shown: str) -> bool:
-    """Whether it is a picture that stands in the mail's HTML, and no larger than a logo."""
-    content_id = str(part["Content-ID"] or "").strip().strip("<>")
-    is_shown = bool(content_id) and f"cid:{content_id}" in shown
-    return is_shown and part.get_content_maintype() == "image" and len(_bytes(part)) <= SMALL_PICTURE
+def _is_small_picture(file: MailFile, html: str) -> bool:
+    is_shown = bool(file.content_id) and f"cid:{file.content_id}" in html
+    may_be_picture = file.media_type.startswith(("image/", "application/octet-stream"))  # Outlook names few types
+    return is_shown and may_be_picture and len(file.content) <= SMALL_PICTURE
 
 
-def _enclosed(attached: list[EmailMessage]) -> Iterator[Enclosed]:
-    for part in attached:
-        yield Enclosed(_name(part), partial(_unpack, part))
-
-
-def _unpack(part: EmailMessage, most: int) -> bytes:
-    content = _bytes(part)
-    if len(content) > most:
+def _unpack(file: MailFile, most: int) -> bytes:
+    if len(file.content) > most:
         raise OverLimit
-    return content
+    return file.content
+
+
+def _named(what: str, file: MailFile) -> str:
+    return f"{what}: {shown_name(file.name)} ({file.media_type}, {len(file.content):,} bytes)"
+
+
+def _file(part: EmailMessage) -> MailFile:
+    content_id = str(part["Content-ID"] or "").strip().strip("<>")
+    return MailFile(_name(part), part.get_content_type(), _bytes(part), content_id)
 
 
 def _bytes(part: EmailMessage) -> bytes:
@@ -128,7 +141,3 @@ def _name(part: EmailMessage) -> str:
         inner = next(part.iter_parts(), None) if part.is_multipart() else None
         return f"{(inner['Subject'] if inner is not None else None) or 'mail'}.eml".replace("/", "_")
     return f"attachment.{part.get_content_subtype()}"
-
-
-def _named(what: str, part: EmailMessage) -> str:
-    return f"{what}: {shown_name(_name(part))} ({part.get_content_type()}, {len(_bytes(part)):,} bytes)"
