@@ -46,7 +46,7 @@ def read(data: bytes) -> list[Page]:
     attachments = Attachments(document, Limits())
     page = document.read_page(1)
     assert page is not None
-    return [attachments.told_on(page), *attachments.pages()]
+    return [attachments.with_warnings(page), *attachments.pages]
 
 
 def test_an_invoice_is_read_as_paths_and_values() -> None:
@@ -77,7 +77,7 @@ def test_a_nest_that_grows_is_refused_and_one_inside_a_pdf_is_left_out() -> None
     assert [warning.code for warning in page.warnings] == [WarningCode.ATTACHMENTS_NOT_READ]
 
 
-def test_it_follows_the_pages_of_its_pdf_and_is_told_once() -> None:
+def test_it_follows_the_pages_of_its_pdf_and_is_with_warningsce() -> None:
     long = UBL.replace(b"<c:Line>", b"".join(b"<c:Note>%d</c:Note>" % n for n in range(200)) + b"<c:Line>", 1)
     first, second, third = read(with_attachments(show("No RE-1", 50, 700), ("factur-x.xml", long)))
     assert first.warnings == third.warnings == () and (second.number, second.engine, third.engine) == (2, "xml", "xml")

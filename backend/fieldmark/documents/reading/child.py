@@ -217,7 +217,7 @@ def _read_layers(data: bytes, limits: Limits) -> tuple[Reading, list[bytes]]:
     """The text layer of every page of a PDF. An invoice inside the PDF follows as pages of its own."""
     pdf = Pdf(data, limits)
     attachments = Attachments(pdf, limits)
-    invoice = attachments.pages()
+    invoice = attachments.pages
     _limit_cpu_to(pdf.page_count + len(invoice), limits)
     scans: list[int] = []
     contents: list[bytes] = []
@@ -226,7 +226,7 @@ def _read_layers(data: bytes, limits: Limits) -> tuple[Reading, list[bytes]]:
         if page is None:
             scans.append(number)
         else:
-            contents.append(_page_json(attachments.told_on(page)))
+            contents.append(_page_json(attachments.with_warnings(page)))
     contents += map(_page_json, invoice)
     return Reading(media_type=sniff.PDF, page_count=pdf.page_count + len(invoice), scans=scans), contents
 
@@ -241,7 +241,7 @@ def _recognise(data: bytes, kind: str, number: int, limits: Limits) -> Page:
         pixels, width, height = pdf.draw_page(number, DPI, LONGEST_SIDE * LONGEST_SIDE)
         drawn = Image.frombytes("RGB", (width, height), pixels, "raw", "RGBX")
         page: Page = ocr.read_page(number, drawn, *pdf.size(number))
-        return pdf.told_of_layer(Attachments(pdf, limits).told_on(page) if number == 1 else page)
+        return pdf.told_of_layer(Attachments(pdf, limits).with_warnings(page) if number == 1 else page)
     images = Images(data, kind, limits)
     frame, width, height = images.frame(number, LONGEST_SIDE)
     page = ocr.read_page(number, frame, width, height)
@@ -264,7 +264,7 @@ def _draw(job: DrawJob, data: bytes, kind: str, limits: Limits) -> list[bytes]:
         pdf: Pdf | None = None
         if kind == sniff.PDF:
             pdf = Pdf(data, limits)
-            pages = Attachments(pdf, limits).pages()
+            pages = Attachments(pdf, limits).pages
         else:
             pages = _paginate(_open(data, kind, limits), kind, limits)
         own = pdf.page_count if pdf else 0

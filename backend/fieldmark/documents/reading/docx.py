@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import re
-import zipfile
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import lxml.etree  # pyright: ignore[reportMissingTypeStubs]
-
-from fieldmark.documents.reading.archive import open_archive
+from fieldmark.documents.reading.archive import open_archive, parse_xml
 from fieldmark.documents.reading.docx_style import DocxStyles, TextStyle
 from fieldmark.documents.reading.pages import Limits, clean
 from fieldmark.documents.reading.pagination import Part, align, expand_tabs, superscript
 from fieldmark.errors import Damaged
-
-etree: Any = lxml.etree  # pyright: ignore
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _FORMULA_TEXT = "{http://schemas.openxmlformats.org/officeDocument/2006/math}t"
@@ -33,7 +28,7 @@ def docx_parts(data: bytes, limits: Limits) -> list[Sequence[str]]:
     """
     archive = open_archive(data, limits)
     names = set(archive.namelist())
-    styles = DocxStyles(_xml(archive, "word/styles.xml") if "word/styles.xml" in names else None)
+    styles = DocxStyles(parse_xml(archive.read("word/styles.xml")) if "word/styles.xml" in names else None)
     hidden: list[str] = []
     if "word/document.xml" not in names:
         raise Damaged("The file is not a Word document: its main part is missing.")
@@ -43,19 +38,14 @@ def docx_parts(data: bytes, limits: Limits) -> list[Sequence[str]]:
         lines: dict[str, None] = {}
         for name in sorted(names):
             if re.fullmatch(rf"word/{kind}\d*\.xml", name):
-                parts = _Body(_xml(archive, name), styles, hidden).parts
+                parts = _Body(parse_xml(archive.read(name)), styles, hidden).parts
                 lines.update(dict.fromkeys(line for part in parts for line in part if line))
         return list(lines)
 
-    parts = _Body(_xml(archive, "word/document.xml"), styles, hidden).parts
+    parts = _Body(parse_xml(archive.read("word/document.xml")), styles, hidden).parts
     parts[0] = [*lines_of("header"), *parts[0]]
     parts[-1] = [*parts[-1], *lines_of("footnotes"), *lines_of("endnotes"), *lines_of("footer")]
     return [Part(parts[0], hidden), *parts[1:]]
-
-
-def _xml(archive: zipfile.ZipFile, name: str) -> Any:
-    parser: Any = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
-    return etree.fromstring(archive.read(name), parser)
 
 
 class _Body:

@@ -13,7 +13,7 @@ from PIL import Image
 from fieldmark.documents.reading.jobs import WHOLE_PAGE
 from fieldmark.documents.reading.pages import Page
 from fieldmark.documents.reading.pagination import CHARACTER, FONT_SIZE, LINE
-from fieldmark.documents.reading.pdfium import pdfium
+from fieldmark.documents.reading.pdfium import pdfium, saved
 
 _BASELINE = 9.5  # points below the top of a line
 
@@ -38,7 +38,10 @@ def draw_text_page(page: Page) -> bytes:
                 _put(document, sheet, font, text, left, page.height - (top + row * LINE + _BASELINE))
         pdfium.FPDFPage_GenerateContent(sheet)
         pdfium.FPDF_ClosePage(sheet)
-        return _saved(document)
+        drawn = saved(document, pdfium.FPDF_NO_INCREMENTAL)
+        if drawn is None:
+            raise MemoryError
+        return drawn
     finally:
         pdfium.FPDF_CloseDocument(document)
 
@@ -75,16 +78,3 @@ def _put(document: Any, sheet: Any, font: Any, text: str, x: float, y: float) ->
     pdfium.FPDFText_SetText(label, (ctypes.c_ushort * (len(units) // 2)).from_buffer_copy(units))
     pdfium.FPDFPageObj_Transform(label, 1, 0, 0, 1, x, y)
     pdfium.FPDFPage_InsertObject(sheet, label)
-
-
-def _saved(document: Any) -> bytes:
-    chunks: list[bytes] = []
-
-    def write(_: Any, data: Any, size: int) -> int:
-        chunks.append(ctypes.string_at(data, size))
-        return 1
-
-    sink: Any = pdfium.FPDF_FILEWRITE(version=1)
-    sink.WriteBlock = type(sink.WriteBlock)(write)
-    pdfium.FPDF_SaveAsCopy(document, ctypes.byref(sink), pdfium.FPDF_NO_INCREMENTAL)
-    return b"".join(chunks)

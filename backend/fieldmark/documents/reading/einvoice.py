@@ -7,14 +7,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import lxml.etree  # pyright: ignore[reportMissingTypeStubs]
-
+from fieldmark.documents.reading.archive import etree, parse_xml
 from fieldmark.documents.reading.pages import Limits, Page, clean
 from fieldmark.documents.reading.pagination import Part, paginate
 from fieldmark.domain.reading_warnings import MAX_EXCERPT, ReadingWarning, WarningCode
 from fieldmark.errors import OverLimit, Unreadable, Unsupported
-
-etree: Any = lxml.etree  # pyright: ignore
 
 # Elements that hold a file, as base64.
 _FILES = frozenset({"EmbeddedDocumentBinaryObject", "AttachmentBinaryObject", "IncludedBinaryObject"})
@@ -60,9 +57,8 @@ def _part(data: bytes) -> Part:
 def _leaves(data: bytes, files: list[str]) -> Iterator[tuple[str, str]]:
     if b"<!DOCTYPE" in data or b"<!ENTITY" in data:
         raise Unsupported("The XML declares entities, which invoices never do.")
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
     characters = 0
-    for path, value in _below(etree.fromstring(data, parser), "", files):
+    for path, value in _below(parse_xml(data), "", files):
         characters += len(path) + len(value)
         if characters > MAX_CHARACTERS:  # paths grow with the depth, and each leaf repeats its own
             raise OverLimit(f"The XML invoice fills more than {MAX_CHARACTERS:,} characters.")

@@ -6,17 +6,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import lxml.etree  # pyright: ignore[reportMissingTypeStubs]
 from openpyxl.utils import get_column_letter
 
-from fieldmark.documents.reading.archive import open_archive
+from fieldmark.documents.reading.archive import open_archive, parse_xml
 from fieldmark.documents.reading.docx_style import MAX_STYLE_DEPTH, TextStyle
 from fieldmark.documents.reading.pages import Limits, clean
-from fieldmark.documents.reading.pagination import Part, align, expand_tabs, superscript
-from fieldmark.documents.reading.xlsx import MAX_ROW_CHARACTERS
+from fieldmark.documents.reading.pagination import Part, align, expand_tabs, row_lines, superscript
 from fieldmark.errors import Damaged, OverLimit, PasswordProtected
-
-etree: Any = lxml.etree  # pyright: ignore
 
 MAX_REPEATS = 10_000  # cells that a file writes once and means so many times
 
@@ -40,8 +36,7 @@ def opendocument_parts(data: bytes, limits: Limits) -> list[Part]:
         raise PasswordProtected("The OpenDocument file is protected with a password; save it without one.")
     if "content.xml" not in names:
         raise Damaged("The file is not an OpenDocument: its content is missing.")
-    parser: Any = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
-    roots = [etree.fromstring(archive.read(name), parser) for name in ("styles.xml", "content.xml") if name in names]
+    roots = [parse_xml(archive.read(name)) for name in ("styles.xml", "content.xml") if name in names]
     body = roots[-1].find(f"{_OFFICE}body")
     if body is None or not len(body):
         raise Damaged("The file is not an OpenDocument: its content is missing.")
@@ -111,17 +106,9 @@ class _Reader:
             is_hidden = shown.get(f"{_TABLE}display") == "false"
             part = Part([f"Sheet: {table.get(f'{_TABLE}name')}"])
             for number, row in enumerate(self._rows(table, TextStyle(hidden=is_hidden)), 1):
-                line = ""
-                for column, cell in enumerate(row, 1):
-                    if not (value := " ".join(" ".join(cell).split())):
-                        continue
-                    item = f"{get_column_letter(column)}{number}: {value}"
-                    if line and len(line) + len(item) > MAX_ROW_CHARACTERS:
-                        part.append(line)
-                        line = ""
-                    line += f"   {item}" if line else item
-                if line:
-                    part.append(line)
+                values = [" ".join(" ".join(cell).split()) for cell in row]
+                cells = [(f"{get_column_letter(n)}{number}", value) for n, value in enumerate(values, 1) if value]
+                part += row_lines(cells)
             if not is_hidden:
                 part.hidden, self._hidden = self._hidden, []
                 parts.append(part)

@@ -19,6 +19,7 @@ COLUMNS = int((WIDTH - 2 * MARGIN) / CHARACTER)
 MAX_COLUMNS = 200
 PAGE_CHARACTERS = 4000
 PAGE_ROWS = 150
+MAX_ROW_CHARACTERS = 160  # a wider row of a sheet goes on in the next line
 MAX_CELL = 40  # characters; a longer cell does not move the columns after it on the other lines
 
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -83,6 +84,18 @@ def align(rows: Sequence[Sequence[str]]) -> list[str]:
                 line += " " * max(column - _width(line), 2 if line.strip() else 0) + cell
             column += width + 3 if width else 0
         lines.append(line)
+    return lines
+
+
+def row_lines(cells: Iterable[tuple[str, str]]) -> list[str]:
+    """Return a row of a sheet as lines of `A1: value`, from the addresses and values of its cells."""
+    lines: list[str] = []
+    for address, value in cells:
+        item = f"{address}: {value}"
+        if lines and len(lines[-1]) + len(item) <= MAX_ROW_CHARACTERS:
+            lines[-1] += f"   {item}"
+        else:
+            lines.append(item)
     return lines
 
 

@@ -12,7 +12,7 @@ from fieldmark.documents.reading.garbled import is_garbled
 from fieldmark.documents.reading.jobs import WHOLE_PAGE
 from fieldmark.documents.reading.layout import check_size, layout_page
 from fieldmark.documents.reading.pages import MAX_PAGE_CHARACTERS, Limits, Page, PlacedWord, clean, is_right_to_left
-from fieldmark.documents.reading.pdfium import address, get_loose_box, get_unicode, pdfium
+from fieldmark.documents.reading.pdfium import address, get_loose_box, get_unicode, pdfium, saved
 from fieldmark.documents.reading.visibility import LayerWord, VisibilityDetector
 from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode
 from fieldmark.errors import Damaged, NoText, OverLimit, PasswordProtected
@@ -108,18 +108,10 @@ class Pdf:
 
     def saved_without_password(self) -> bytes:
         """The PDF as a file that opens without a password."""
-        out = bytearray()
-
-        def write(_: Any, block: int, size: int) -> int:
-            out.extend(ctypes.string_at(block, size))
-            return 1
-
-        writer: Any = pdfium.FPDF_FILEWRITE()
-        writer.version = 1
-        writer.WriteBlock = type(writer.WriteBlock)(write)
-        if not pdfium.FPDF_SaveAsCopy(self._document, ctypes.byref(writer), pdfium.FPDF_REMOVE_SECURITY):
+        copy = saved(self._document, pdfium.FPDF_REMOVE_SECURITY)
+        if copy is None:
             raise Damaged("The PDF is damaged: it cannot be saved without its password.")
-        return bytes(out)
+        return copy
 
     def size(self, number: int) -> tuple[float, float]:
         """Width and height of a page in points."""

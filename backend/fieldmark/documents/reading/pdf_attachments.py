@@ -1,4 +1,4 @@
-"""What is attached to a PDF: an electronic invoice becomes pages, and of the rest it is told that it was not read."""
+"""The files attached to a PDF: an electronic invoice becomes pages, the others are reported as not read."""
 
 from __future__ import annotations
 
@@ -16,38 +16,31 @@ MAX_INVOICE_BYTES = 5 * MIB
 
 
 class Attachments:
-    """The files attached to a PDF."""
+    """The files attached to a PDF. `pages` are those of the invoice, after the PDF's own; empty if there is none."""
 
     def __init__(self, pdf: Pdf, limits: Limits) -> None:
-        self._limits = limits
-        self._page_count = pdf.page_count
-        self._is_dynamic_form = pdf.is_dynamic_form
-        self._invoice = b""
-        self._unread: list[str] = []
+        self.pages: list[Page] = []
+        self._warnings: list[ReadingWarning] = []
+        unread: list[str] = []
         for name, content in pdf.attachments(MAX_ATTACHMENTS, MAX_INVOICE_BYTES):
-            if not self._invoice and is_einvoice(content) and self._is_readable(content):
-                self._invoice = content
-            else:
-                self._unread.append(name)
+            if not self.pages and is_einvoice(content):
+                self.pages = _readable_pages(content, pdf.page_count, limits)
+                if self.pages:
+                    continue
+            unread.append(name)
+        if pdf.is_dynamic_form:
+            self._warnings.append(ReadingWarning(WarningCode.FORM_NOT_READ, 1))
+        if unread:
+            excerpt = " ".join(unread)[:MAX_EXCERPT]
+            self._warnings.append(ReadingWarning(WarningCode.ATTACHMENTS_NOT_READ, 1, len(unread), excerpt))
 
-    def _is_readable(self, content: bytes) -> bool:
-        try:
-            return bool(embedded_pages(content, self._page_count, self._limits))
-        except Unreadable:
-            return False
+    def with_warnings(self, page: Page) -> Page:
+        """Return the page; the first page of a PDF with a warning of what was not read."""
+        return replace(page, warnings=(*page.warnings, *self._warnings)) if page.number == 1 else page
 
-    def pages(self) -> list[Page]:
-        """The pages of the invoice, behind the PDF's own; none if there is no invoice."""
-        return embedded_pages(self._invoice, self._page_count, self._limits) if self._invoice else []
 
-    def told_on(self, page: Page) -> Page:
-        """The page; the first one with a warning of what was not read."""
-        if page.number != 1:
-            return page
-        told: list[ReadingWarning] = []
-        if self._is_dynamic_form:
-            told.append(ReadingWarning(WarningCode.FORM_NOT_READ, 1))
-        if self._unread:
-            excerpt = " ".join(self._unread)[:MAX_EXCERPT]
-            told.append(ReadingWarning(WarningCode.ATTACHMENTS_NOT_READ, 1, len(self._unread), excerpt))
-        return replace(page, warnings=(*page.warnings, *told))
+def _readable_pages(invoice: bytes, page_count: int, limits: Limits) -> list[Page]:
+    try:
+        return embedded_pages(invoice, page_count, limits)
+    except Unreadable:
+        return []

@@ -23,6 +23,19 @@ def address(handle: Any) -> int:
     return number
 
 
+def saved(document: Any, flags: int) -> bytes | None:
+    """Return the document as a file, or None if PDFium cannot save it."""
+    out = bytearray()
+
+    def write(_: Any, block: int, size: int) -> int:
+        out.extend(ctypes.string_at(block, size))
+        return 1
+
+    writer: Any = pdfium.FPDF_FILEWRITE(version=1)
+    writer.WriteBlock = type(writer.WriteBlock)(write)
+    return bytes(out) if pdfium.FPDF_SaveAsCopy(document, ctypes.byref(writer), flags) else None
+
+
 def _bind(name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
     return ctypes.CFUNCTYPE(result, *arguments)(address(getattr(pdfium, name)))
 

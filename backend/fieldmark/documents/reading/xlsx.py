@@ -11,11 +11,9 @@ from openpyxl import load_workbook
 
 from fieldmark.documents.reading.archive import open_archive
 from fieldmark.documents.reading.pages import Limits, clean
-from fieldmark.documents.reading.pagination import Part
+from fieldmark.documents.reading.pagination import Part, row_lines
 from fieldmark.documents.reading.xlsx_visibility import SheetVisibility
 from fieldmark.domain.reading_warnings import MAX_EXCERPT, ReadingWarning, WarningCode
-
-MAX_ROW_CHARACTERS = 160  # a wider row of a sheet goes on in the next line
 
 
 def xlsx_parts(data: bytes, limits: Limits) -> Sequence[Part]:
@@ -35,7 +33,7 @@ def xlsx_parts(data: bytes, limits: Limits) -> Sequence[Part]:
         visibility = SheetVisibility(archive, sheet)
         lines = [f"Sheet: {sheet.title}"]
         for row in sheet.iter_rows():
-            line = ""
+            cells: list[tuple[str, str]] = []
             for cell in row:
                 value = _shown(cell.value)
                 if not value:
@@ -43,13 +41,8 @@ def xlsx_parts(data: bytes, limits: Limits) -> Sequence[Part]:
                 if not is_visible or not visibility.shows(cell):
                     hidden.extend(clean(value).split())
                     continue
-                item = f"{cell.coordinate}: {value}"
-                if line and len(line) + len(item) > MAX_ROW_CHARACTERS:
-                    lines.append(line)
-                    line = ""
-                line += f"   {item}" if line else item
-            if line:
-                lines.append(line)
+                cells.append((cell.coordinate, value))
+            lines += row_lines(cells)
         if is_visible:
             parts.append(Part(lines, hidden, _without_values(visibility.formulas_without_values)))
             hidden = []  # the words of a hidden sheet are reported with the next visible one
