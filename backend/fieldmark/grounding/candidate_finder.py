@@ -12,11 +12,11 @@ from fieldmark.domain import folding
 from fieldmark.domain.numbers import canonical_decimal
 from fieldmark.grounding import answers, dates, numbers, units
 from fieldmark.grounding.evidence import Claim, Match
-from fieldmark.grounding.numbers import Amount
+from fieldmark.grounding.numbers import Number
 from fieldmark.grounding.places import Candidates, covered
 from fieldmark.grounding.text_search import MAX_VALUE_CHARACTERS, TextSearch
 from fieldmark.grounding.text_stream import Span, TextStream
-from fieldmark.grounding.units import Agreement, Mark
+from fieldmark.grounding.units import Agreement
 from fieldmark.grounding.word_index import MAX_PLACES, WordIndex
 
 _MOST_QUOTES: Final = 100  # printings of a quote that are asked what they answer
@@ -66,21 +66,25 @@ class CandidateFinder:
 
     def _number(self, value: int | float) -> Candidates | None:
         name = canonical_decimal(value)
-        spans = [self._index.folded_stream.span(*hit) for hit in self._number_hits([name])] if name else []
+        spans = [self._span(number) for number in self._numbers([name])] if name else []
         return Candidates("number", spans, str(value)) if spans else None
 
-    def _number_hits(self, names: Sequence[str], as_printed: bool = False) -> list[tuple[int, int]]:
-        found = sorted({hit for name in names for hit in self._index.numbers.find(name, MAX_PLACES, as_printed)})
-        return [hit for hit in found if not self._may_be_millions(hit[1])]
+    def _numbers(self, names: Sequence[str], as_printed: bool = False) -> list[Number]:
+        found = {number for name in names for number in self._index.numbers.find(name, MAX_PLACES, as_printed)}
+        return sorted((number for number in found if not self._may_be_millions(number)), key=lambda number: number[:2])
 
-    def _may_be_millions(self, end: int) -> bool:
-        """Whether a number that ends here has an upper case M behind it: metres have a small one."""
-        index, text = self._index, self._index.folded_stream.text
-        at = end + 1 if text[end : end + 1] in ("\n", " ") else end
-        if text[at : at + 1] != "m" or text[at + 1 : at + 2].isalnum():
-            return False
-        word = index.words[index.folded_stream.span(at, at + 1).word][0]
-        return "M" in word and "m" not in word and index.numbers.around(end, end)[1].lstrip().startswith("m")
+    def _span(self, number: Number) -> Span:
+        return self._index.folded_stream.span(number.start, number.end)
+
+    def _may_be_millions(self, number: Number) -> bool:
+        """Whether the letter behind a number is an upper-case M: metres have a small one."""
+        printed = self._words_at_the_end(number) if number.unit == "m" else ""
+        return "M" in printed and "m" not in printed
+
+    def _words_at_the_end(self, number: Number) -> str:
+        """Return the word that a number ends in and the next, as printed."""
+        last = self._span(number).indexes()[-1]
+        return " ".join(word[0] for word in self._index.words[last : last + 2])
 
     def _string(self, value: str) -> Candidates | None:
         text = " ".join(value.split())
@@ -99,22 +103,22 @@ class CandidateFinder:
         # A number is never searched for as misread: a wrong digit is another value.
         return self._text_search.find_in_reading_order(text) if amount else self._text_search.find(text)
 
-    def _amount(self, text: str, amount: Amount) -> Candidates | None:
+    def _amount(self, text: str, value: Number) -> Candidates | None:
         """The candidates for a text that is a number: where it is printed as it is written, else in any spelling. What
         it is a number of must be printed with it; the likeliest is where nothing else could be meant."""
         printed, folded = self._index.folded_stream, folding.fold(text)
-        as_printed = amount.mark.unit in ("%", "‰")  # "5 %" is not 0.05 %
-        hits = self._number_hits(amount.values, as_printed)
+        found = self._numbers(value.values, as_printed=value.unit in ("%", "‰"))  # "5 %" is not 0.05 %
         match: Match = "number"
-        if amount.mark != Mark():
-            said = {hit: self._agreement(text, amount.mark, hit) for hit in hits}
-            hits = [hit for hit in hits if said[hit] is Agreement.SAME]
-            if not hits:
-                hits, match = [hit for hit in said if said[hit] is Agreement.SHARED], "symbol"
+        if value.currency is not None or value.unit is not None:
+            agreements = {number: self._agreement(text, value, number) for number in found}
+            found = [number for number in found if agreements[number] is Agreement.SAME]
+            if not found:
+                match = "symbol"
+                found = [number for number, agreement in agreements.items() if agreement is Agreement.SHARED]
         if text.isdigit():  # digits alone may be an identifier, in which leading zeros count: 123 is not 0123
-            hits = [hit for hit in hits if printed.text[hit[0]] != "0"]
-        same = [hit for hit in hits if printed.text[hit[0] : hit[1]] == folded]
-        spans = [printed.span(*hit) for hit in same or hits]
+            found = [number for number in found if printed.text[number.start] != "0"]
+        same = [number for number in found if printed.text[number.start : number.end] == folded]
+        spans = list(map(self._span, same or found))
         written = self._text_search.find_in_reading_order(text) if not same and match == "number" else None
         if written and text.isdigit():
             spans = [span for span in written.spans if not self._is_another_number(span, text)]
@@ -132,24 +136,24 @@ class CandidateFinder:
                 return Candidates("normalised", exactly, text)
         return Candidates(match, spans, text) if spans else None
 
-    def _agreement(self, text: str, mark: Mark, hit: tuple[int, int]) -> Agreement:
-        """How well what stands beside a printed number says what a value is a number of. A number without a mark has
-        that of its page: the one currency there, or a unit that heads a column."""
+    def _agreement(self, text: str, value: Number, printed: Number) -> Agreement:
+        """Compare the currency or unit of a value with that of a printed number.
+
+        A number without either has that of its page: the one currency there, or a unit that heads a column.
+        """
         index = self._index
-        before, after = index.numbers.around(*hit)
-        how = units.agreement(mark, units.read(before, after))
-        words = index.folded_stream.span(*hit).indexes()
-        if how is not None:
-            cased = how is Agreement.SAME and mark.unit in units.CASED
-            behind = [index.words[at][0] for at in range(words[-1], min(words[-1] + 2, len(index.words)))]
-            if cased and text.rstrip("0123456789 .,")[-len(str(mark.unit)) :] not in "".join(behind):
-                return Agreement.NONE  # mW and MW
-            return how
-        page = index.page_of[words[0]]
-        if mark.unit is not None:
-            return Agreement.SAME if units.heads_a_column(mark.unit, index.page_text(page)) else Agreement.NONE
-        currency = mark.currency or frozenset()
-        named = {units.compare(currency, printed) for printed in index.currencies_on(page)}
+        page = index.page_of[self._span(printed).word]
+        if value.unit is not None:
+            if printed.unit is None and printed.currency is None:
+                is_in_head = units.heads_a_column(value.unit, index.page_text(page))
+                return Agreement.SAME if is_in_head else Agreement.NONE
+            own = text.rstrip("0123456789 .,")[-len(value.unit) :]
+            is_cased = value.unit in units.CASED and own not in self._words_at_the_end(printed)  # mW and MW
+            return Agreement.SAME if printed.unit == value.unit and not is_cased else Agreement.NONE
+        currency = value.currency or frozenset()
+        if printed.unit is not None or printed.currency is not None:
+            return units.compare(currency, printed.currency or frozenset())
+        named = {units.compare(currency, other) for other in index.currencies_on(page)}
         if units.names(currency, index.page_text(page)):
             named.add(Agreement.SAME)
         return Agreement.NONE if Agreement.NONE in named else min(named, default=Agreement.NONE)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fieldmark.domain.folding import HARD_SPACE, fold
-from fieldmark.grounding.numbers import magnitudes
+from fieldmark.grounding.numbers import possible_values
 
 Keys = tuple[str, ...]
 Schema = dict[str, Any]
@@ -86,7 +86,7 @@ def amount(printed: str) -> float | None:
     if len(printed) > 100 or not (found := _AMOUNT.fullmatch(printed)):
         return None
     digits = re.sub(r"\s?([.,'])\s?", r"\1", fold(found[1]))
-    readings = magnitudes(re.sub(r"\s+", HARD_SPACE, digits))
+    readings = possible_values(re.sub(r"\s+", HARD_SPACE, digits))
     if not readings:
         return None
     value = float(readings[-1])  # 1.250 is 1250: money has no three decimals
