@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Final, NamedTuple
 
 from fieldmark.domain.folding import HARD_SPACE, UNSPACED, fold
 from fieldmark.domain.numbers import MAX_DIGITS, decimal, signed
 from fieldmark.grounding import units
-from fieldmark.grounding.units import SYMBOLS, Codes
+from fieldmark.grounding.units import SYMBOLS, Codes, any_of
 
 BODY = re.compile(rf"\d+(?:[.,'·{HARD_SPACE}]\d+)*")
 _SPACED = re.compile(r"\d(?<![\d.,'\x1f]\d)\d{0,2}(?:[ \n]\d{3})+(?:[.,]\d+)?(?!\d)")
@@ -29,16 +29,10 @@ _AROUND: Final = 24  # characters on either side of a number that are read with 
 _LONGEST_TOKEN: Final = 12  # characters of a token before a number
 _AROUND_A_VALUE: Final = " +-()<>=:;,.*#~|!?^'\"[]{}"
 _DENOMINATORS: Final = frozenset({2, 3, 4, 5, 6, 8, 10, 16, 32, 64})
-
-
-def _any_of(words: Iterable[str]) -> str:
-    return f"(?:{'|'.join(map(re.escape, sorted(words, key=lambda word: (-len(word), word))))})"
-
-
-_CURRENCY = rf"(?:[^\W\d_]{{0,3}}[{SYMBOLS}]|{_any_of(units.CURRENCY_LETTERS)}(?![^\W\d_]))"
-_SCALED = _any_of(units.SCALED_CURRENCIES)
-_UNIT = _any_of(units.UNIT_OF)
-_PART_OF_UNIT = _any_of(("oz", "in", "inch", "inches", "min", "mins", "sec", "s"))
+_CURRENCY = rf"(?:[^\W\d_]{{0,3}}[{SYMBOLS}]|{any_of(units.CURRENCY_LETTERS)}(?![^\W\d_]))"
+_SCALED = any_of(units.SCALED_CURRENCIES)
+_UNIT = any_of(units.UNIT_OF)
+_PART_OF_UNIT = any_of(("oz", "in", "inch", "inches", "min", "mins", "sec", "s"))
 
 # The token directly before a number, or before the tokens that were taken already. The last group tells its kind.
 _BEFORE = re.compile(
@@ -68,16 +62,16 @@ _AFTER = re.compile(
     |(?P<sign>-(?!\w))
     |(?P<percent>[%‰])
     |(?P<scaled>{_SCALED}(?![^\W_]))
-    |(?P<unspaced>(?P<scale_word>{_any_of(units.UNSPACED_SCALES)})(?P<more>[ ]?\d)?)
+    |(?P<unspaced>(?P<scale_word>{any_of(units.UNSPACED_SCALES)})(?P<more>[ ]?\d)?)
     |(?P<unit>(?P<unit_name>{_UNIT})(?P<per>/[^\W\d_]{{1,5}}(?:\^?[23])?)?(?!\^|[^\W_]|[ ]?/[ ]?{_UNIT}(?![^\W_]))
         (?P<second>[ ]?\d{{1,2}}(?:[.,]\d+)?[ ]?{_PART_OF_UNIT}(?![^\W_]))?)
-    |(?P<scale>{_any_of(units.SCALES)}(?![^\W\d_]))\.?
+    |(?P<scale>{any_of(units.SCALES)}(?![^\W\d_]))\.?
     |(?P<money>{_CURRENCY})
     |(?P<close>[)>])
     )""",
     re.VERBOSE,
 )
-_UNSPACED_BEFORE = re.compile(rf"\d ?{_any_of(units.UNSPACED_SCALES)}\Z")
+_UNSPACED_BEFORE = re.compile(rf"\d ?{any_of(units.UNSPACED_SCALES)}\Z")
 _DIGIT_BEFORE = re.compile(r"\d[)\-%]?(?P<gap> ?)\Z")
 _DIGIT_AFTER = re.compile(r"\.?(?P<gap> ?)[-(]?\d")
 _RANGE_BEFORE = re.compile(r"[\d%)] ?\Z")

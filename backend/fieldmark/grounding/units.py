@@ -13,97 +13,71 @@ from fieldmark.domain.folding import fold
 Codes: TypeAlias = frozenset[str]
 
 _DOLLARS: Final = "USD CAD AUD NZD SGD HKD TWD MXN ARS CLP COP JMD TTD BBD BSD BZD FJD GYD NAD XCD"
-# How currencies are printed, folded, beside their codes: the codes that a printing may mean.
-_PRINTINGS: Final = {
-    "$": _DOLLARS,
-    "dollar": _DOLLARS,
-    "dollars": _DOLLARS,
-    "us$": "USD",
-    "u$s": "USD",
-    "a$": "AUD",
-    "au$": "AUD",
-    "c$": "CAD",
-    "ca$": "CAD",
-    "can$": "CAD",
-    "nz$": "NZD",
-    "s$": "SGD",
-    "sg$": "SGD",
-    "hk$": "HKD",
-    "nt$": "TWD",
-    "r$": "BRL",
-    "mx$": "MXN",
-    "mex$": "MXN",
-    "€": "EUR",
-    "euro": "EUR",
-    "euros": "EUR",
-    "£": "GBP EGP LBP SYP SDG SSP GIP FKP SHP",
-    "stg": "GBP",
-    "¥": "JPY CNY",
-    "円": "JPY",
-    "元": "CNY TWD HKD",
-    "rmb": "CNY",
-    "원": "KRW",
-    "₩": "KRW KPW",
-    "₹": "INR",
-    "rs": "INR PKR LKR NPR MUR SCR",
-    "₪": "ILS",
-    "nis": "ILS",
-    "₽": "RUB",
-    "руб": "RUB",
-    "р": "RUB",
-    "₺": "TRY",
-    "tl": "TRY",
-    "₴": "UAH",
-    "грн": "UAH",
-    "₫": "VND",
-    "฿": "THB",
-    "₱": "PHP",
-    "₦": "NGN",
-    "₵": "GHS",
-    "₸": "KZT",
-    "₮": "MNT",
-    "₡": "CRC",
-    "₲": "PYG",
-    "kr": "SEK NOK DKK ISK",
-    "skr": "SEK",
-    "nkr": "NOK",
-    "dkr": "DKK",
-    "zl": "PLN",
-    "kc": "CZK",
-    "ft": "HUF",
-    "lei": "RON MDL",
-    "lv": "BGN",
-    "kn": "HRK",
-    "rm": "MYR",
-    "rp": "IDR",
-    "fr": "CHF XAF XOF XPF",
-    "sfr": "CHF",
-    "fcfa": "XAF XOF",
-    "dhs": "AED MAD",
-    "ksh": "KES",
-    "₾": "GEL",
-    "৳": "BDT",
-    "₼": "AZN",
-    "֏": "AMD",
-    "៛": "KHR",
-    "₭": "LAK",
-    "₿": "BTC",
-    "ден": "MKD",
-    "дин": "RSD",
-    "din": "RSD",
-    "dm": "DEM",
-    # A hundredth is another amount.
-    "¢": "cent",
-    "ct": "cent",
-    "cts": "cent",
-    "cent": "cent",
-    "cents": "cent",
-    "pence": "cent",
-    "rappen": "cent",
-    "centimes": "cent",
-    "groszy": "cent",
-    "коп": "cent",
-}
+# The codes that folded printings of currencies may mean. A hundredth is another amount.
+_PRINTINGS: Final = (
+    (_DOLLARS, "$ dollar dollars"),
+    ("USD", "us$ u$s"),
+    ("AUD", "a$ au$"),
+    ("CAD", "c$ ca$ can$"),
+    ("NZD", "nz$"),
+    ("SGD", "s$ sg$"),
+    ("HKD", "hk$"),
+    ("TWD", "nt$"),
+    ("BRL", "r$"),
+    ("MXN", "mx$ mex$"),
+    ("EUR", "€ euro euros"),
+    ("GBP EGP LBP SYP SDG SSP GIP FKP SHP", "£"),
+    ("GBP", "stg"),
+    ("JPY CNY", "¥"),
+    ("JPY", "円"),
+    ("CNY TWD HKD", "元"),
+    ("CNY", "rmb"),
+    ("KRW", "원"),
+    ("KRW KPW", "₩"),
+    ("INR", "₹"),
+    ("INR PKR LKR NPR MUR SCR", "rs"),
+    ("ILS", "₪ nis"),
+    ("RUB", "₽ руб р"),
+    ("TRY", "₺ tl"),
+    ("UAH", "₴ грн"),
+    ("VND", "₫"),
+    ("THB", "฿"),
+    ("PHP", "₱"),
+    ("NGN", "₦"),
+    ("GHS", "₵"),
+    ("KZT", "₸"),
+    ("MNT", "₮"),
+    ("CRC", "₡"),
+    ("PYG", "₲"),
+    ("SEK NOK DKK ISK", "kr"),
+    ("SEK", "skr"),
+    ("NOK", "nkr"),
+    ("DKK", "dkr"),
+    ("PLN", "zl"),
+    ("CZK", "kc"),
+    ("HUF", "ft"),
+    ("RON MDL", "lei"),
+    ("BGN", "lv"),
+    ("HRK", "kn"),
+    ("MYR", "rm"),
+    ("IDR", "rp"),
+    ("CHF XAF XOF XPF", "fr"),
+    ("CHF", "sfr"),
+    ("XAF XOF", "fcfa"),
+    ("AED MAD", "dhs"),
+    ("KES", "ksh"),
+    ("GEL", "₾"),
+    ("BDT", "৳"),
+    ("AZN", "₼"),
+    ("AMD", "֏"),
+    ("KHR", "៛"),
+    ("LAK", "₭"),
+    ("BTC", "₿"),
+    ("MKD", "ден"),
+    ("RSD", "дин din"),
+    ("DEM", "dm"),
+    ("cent", "¢ ct cts cent cents pence rappen centimes groszy коп"),
+)
 _ISO: Final = """
 EUR USD GBP CHF JPY CNY INR MYR SGD HKD TWD KRW AUD NZD CAD MXN BRL ARS CLP COP PEN SEK NOK DKK ISK PLN CZK HUF RON BGN
 RSD RUB UAH TRY ILS AED SAR QAR KWD BHD OMR EGP MAD TND ZAR NGN KES GHS THB VND IDR PHP PKR BDT LKR NPR
@@ -116,69 +90,17 @@ _ISO_CODES: Final = frozenset(_ISO.split())
 _MOST_PLACES: Final = 10_000
 _CODES: Final[Mapping[str, Codes]] = {
     **{code.lower(): frozenset({code}) for code in _ISO_CODES},
-    **{printing: frozenset(codes.split()) for printing, codes in _PRINTINGS.items()},
+    **{printing: frozenset(codes.split()) for codes, printings in _PRINTINGS for printing in printings.split()},
 }
 
 # The spellings of one unit, folded, the first as it is called here. Two units are never converted.
 _UNITS: Final = """
-g gr gm gram grams gramm
-kg kgs kilo kilos
-mg
-t tonne tonnes
-lb lbs
-oz
-l ltr liter liters litre litres lt
-ml
-cl
-dl
-hl
-gal
-m mtr meter metre
-cm
-mm
-km
-m2 m^2 qm sqm mq
-m3 m^3 cbm
-cm2 cm^2
-cm3 cm^3 ccm
-ft
-in inch inches zoll
-yd
-mi
-h hr hrs std
-min mins
-s sec secs
-ms
-d day days tag tage
-kw
-kwh
-wh
-w
-mw
-mwh
-mah
-v
-a
-hz
-ghz
-mhz
-kb
-mb
-gb
-tb
-pc pcs pce ea st stk stck stuck uds pz
-ctn
-pkt
-px
-pt
-bar
-°
-°c
-°f
-%
-‰
+g gr gm gram grams gramm, kg kgs kilo kilos, mg, t tonne tonnes, lb lbs, oz, l ltr liter liters litre litres lt, ml,
+cl, dl, hl, gal, m mtr meter metre, cm, mm, km, m2 m^2 qm sqm mq, m3 m^3 cbm, cm2 cm^2, cm3 cm^3 ccm, ft, in inch
+inches zoll, yd, mi, h hr hrs std, min mins, s sec secs, ms, d day days tag tage, kw, kwh, wh, w, mw, mwh, mah, v, a,
+hz, ghz, mhz, kb, mb, gb, tb, pc pcs pce ea st stk stck stuck uds pz, ctn, pkt, px, pt, bar, °, °c, °f, %, ‰
 """
-UNIT_OF: Final = {spelling: line.split()[0] for line in _UNITS.split("\n") if line for spelling in line.split()}
+UNIT_OF: Final = {spelling: unit.split()[0] for unit in _UNITS.split(",") for spelling in unit.split()}
 # Units that are as often words: as the heading of a column they count only in brackets.
 _ORDINARY: Final = "a d g h in l m min s st t v w d day days tag tage pt bar ft mi"
 _ORDINARY_WORDS: Final = frozenset(_ORDINARY.split())
@@ -233,8 +155,9 @@ GLUED_UNITS: Final = frozenset(
 SYMBOLS: Final = "$€£¥₹₩₪₽₺₫₴฿₱₦¢₡₲₵₸₮₾৳₼֏៛₭₿"
 
 
-def _any_of(words: Iterable[str]) -> str:
-    return "|".join(map(re.escape, sorted(words, key=lambda word: (-len(word), word))))
+def any_of(words: Iterable[str]) -> str:
+    """Return a regular expression for any of the words, the longest first."""
+    return f"(?:{'|'.join(map(re.escape, sorted(words, key=lambda word: (-len(word), word))))})"
 
 
 # Letters that mean a currency only where a number stands at them, and not even there for sure.
@@ -242,8 +165,8 @@ _OTHER: Final = "try mad cop pen ron sek ft fr kn lv lei р ct cts tl"
 _OTHER_WORDS: Final = frozenset(_OTHER.split())
 _ANY_SYMBOL = re.compile(rf"(?:(?<![^\W\d_])[^\W\d_]{{1,3}})?[{SYMBOLS}]")
 _LETTERS_AT_A_NUMBER = re.compile(
-    rf"(?:(?<=\d)|(?<=\d[ ])|(?<=[(\[]))(?P<behind>{_any_of(CURRENCY_LETTERS - _OTHER_WORDS)})(?![^\W_])"
-    rf"|(?<![^\W_])(?P<before>{_any_of(CURRENCY_LETTERS - _OTHER_WORDS)})[.:]?[ ]?(?=[-(]?\d|[)\]])"
+    rf"(?:(?<=\d)|(?<=\d[ ])|(?<=[(\[]))(?P<behind>{any_of(CURRENCY_LETTERS - _OTHER_WORDS)})(?![^\W_])"
+    rf"|(?<![^\W_])(?P<before>{any_of(CURRENCY_LETTERS - _OTHER_WORDS)})[.:]?[ ]?(?=[-(]?\d|[)\]])"
 )
 
 
@@ -309,7 +232,7 @@ def currencies_in(text: str) -> set[Codes]:
 def names(currency: Codes, text: str) -> bool:
     """Whether a folded text has the code of a currency as a word of its own."""
     words = [code.lower() for code in currency if code.lower() not in _OTHER_WORDS]
-    return bool(words) and re.search(rf"(?<![^\W_])(?:{_any_of(words)})(?![^\W_])", text) is not None
+    return bool(words) and re.search(rf"(?<![^\W_]){any_of(words)}(?![^\W_])", text) is not None
 
 
 def heads_a_column(unit: str, text: str) -> bool:
