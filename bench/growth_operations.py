@@ -334,8 +334,8 @@ async def course_of_a_run(side: Side, turn: int) -> AsyncGenerator[str]:
 
         yield "a call is carried out", carry_out
         yield "a run's conversation is recorded", lambda c: runs.record_conversation(c, run_id, run_id)
-        yield "a run is watched", lambda c: runs.watch(c, run_id, "fieldmark_deltas_growth")
-        yield "watchers are told", lambda c: runs.tell_watchers(c, run_id, 1, ["{}"])
+        yield "the channel of deltas is looked up", runs.delta_channel
+        yield "deltas are told", lambda c: runs.tell_deltas(c, run_id, 1, ["{}"])
         preview = Preview(version=1)
         yield (
             "a call is entered that a person decides",

@@ -61,6 +61,53 @@ begin
   return v_number;
 end $$;
 
+-- The channel on which the service hears what models say before it is stored. Whoever can log in to the database can listen
+-- to a channel whose name they know: this one is random, and nobody but the service is told it.
+create table private.delta_channel (
+  name text not null default 'fieldmark_' || encode(uuid_send(gen_random_uuid()), 'hex')
+);
+insert into private.delta_channel default values;
+select private.protect_table('private.delta_channel');
+
+create function private.delta_channel() returns text
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$ select name from private.delta_channel where private.is_service() $$;
+
+-- Sends pieces of what the model says, in their order, each behind the number of the event that it comes after. The fence's
+-- lock makes that number exact, and silences a worker that has lost the run. Readers of a run above get them as `child`,
+-- with the run they are of before their place (`<run>/<place>`).
+create function private.tell_deltas(p_run_id uuid, p_fencing_token integer, p_pieces text[]) returns void
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_channel text := private.delta_channel();
+  v_pieces text[] := p_pieces;
+  v_run public.runs;
+  v_after integer;
+begin
+  perform private.fence(p_run_id, p_fencing_token);
+  -- Nothing of this is kept, so there is no disk to wait for.
+  perform set_config('synchronous_commit', 'off', true);
+  select * into v_run from public.runs where id = p_run_id;
+  loop
+    select coalesce(max(number), 0) into v_after from public.run_events where run_id = v_run.id;
+    perform pg_notify(v_channel, concat_ws(' ', v_run.id, v_after, piece)) from unnest(v_pieces) as piece;
+    exit when v_run.parent_call_id is null;
+    -- A piece is "<place> <from> <to> <body>". One that is too long for a notification is left out.
+    v_pieces := array(
+      select told from (
+        select n, format(
+            '%s%s {"type": "child", "parent_call_id": %s, "run_id": "%s", "event": %s}',
+            case when v_run.id = p_run_id then p_run_id || '/' end,
+            array_to_string((string_to_array(piece, ' '))[1:3], ' '), to_json(v_run.parent_call_id), v_run.id,
+            array_to_string((string_to_array(piece, ' '))[4:], ' ')) as told
+        from unnest(v_pieces) with ordinality as given (piece, n)) as wrapped
+      where octet_length(told) < 7900 order by n);
+    select * into v_run from public.runs where id = v_run.parent_run_id;
+    exit when not found;
+  end loop;
+end $$;
+
 -- A run, the run that it is part of, and so on up to the first.
 create function private.run_and_above(p_run_id uuid) returns uuid[]
 language sql stable set search_path = pg_catalog, pg_temp

@@ -84,7 +84,7 @@ async def test_a_child_s_events_stand_in_its_parent_s_in_one_order_live_and_late
 
 
 async def test_words_and_previews_of_a_child_pass_while_it_says_them(serve):
-    goes_on = {"herons": asyncio.Event(), "number": asyncio.Event()}
+    goes_on = {words: asyncio.Event() for words in ("", "herons", "number")}
 
     async def writes(written: str) -> None:
         for words, event in goes_on.items():
@@ -96,17 +96,19 @@ async def test_words_and_previews_of_a_child_pass_while_it_says_them(serve):
     async with serve(talking([run()], [text("Done.")], extracts=Script([said, *EXTRACTS[1:]]))) as served:
         parent = (await begun(served))["run_id"]
 
-        async def heard(kind: str) -> dict[str, Any]:
-            """The first such event of the child's: of those that have no number."""
-            reading = read(served.http, parent, deltas=True, until=lambda event: nested_type(event) == kind)
-            number, event = (await asyncio.wait_for(reading, PATIENCE))[-1]
-            assert number is None and event["parent_call_id"]
-            return event["event"]
+        def is_preview(event: dict[str, Any]) -> bool:
+            """Lets the child go on when it has begun, and when it is heard."""
+            kind = nested_type(event)
+            for words, seen in (("", "run"), ("herons", "text_delta")):
+                if kind == seen:
+                    goes_on[words].set()
+            return kind == "preview"
 
-        assert "I look for herons.".startswith((await heard("text_delta"))["text_delta"])
-        goes_on["herons"].set()
-        foreseen = await heard("preview")
-        assert (foreseen["path"], foreseen["value"]) == ("total", 10)
+        reading = read(served.http, parent, deltas=True, until=is_preview)
+        told = [event for number, event in await asyncio.wait_for(reading, PATIENCE) if number is None]
+        assert all(event["parent_call_id"] for event in told)
+        assert "I look for herons.".startswith(told[0]["event"]["text_delta"])
+        assert (told[-1]["event"]["path"], told[-1]["event"]["value"]) == ("total", 10)
         goes_on["number"].set()
         kept = {nested_type(event) for _, event in await read(served.http, parent) if event["type"] == "child"}
         assert kept == {"run", "text", "tool", "changed", "complete"}

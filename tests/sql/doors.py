@@ -181,8 +181,6 @@ insert into withdrawn_examples (org_id, extraction_id, name, created_by) values
 insert into runs (id, org_id, created_by, agent, task, document_id, extraction_id) values
   (%(run)s, %(org)s, %(user)s, 'extraction', 'extract', %(document)s, %(extraction)s);
 insert into run_events (run_id, number, org_id, body, created_by) values (%(run)s, 1, %(org)s, '{}', %(user)s);
-insert into run_watchers (run_id, channel, org_id, until, created_by) values
-  (%(run)s, 'fieldmark_secret', %(org)s, now() + interval '1 hour', %(user)s);
 insert into tool_calls (run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by, created_by) values
   (%(run)s, 'call_1', %(org)s, 'update_field', '{}', repeat('0', 64), 'admitted', 'policy', %(user)s);
 insert into agent_sessions (org_id, project, session_id, entry, created_by) values

@@ -61,6 +61,7 @@ SERVED = frozenset({"service: owner", "service: member"})
 MEMBER = frozenset({"member", "service: member"})
 READERS = MEMBERS | {"viewer", "service: viewer"}
 READING = SERVED | {"service: viewer"}
+SERVICE = frozenset(name for name in ACTORS if name.startswith("service: "))
 NOBODY = frozenset[str]()
 
 
@@ -789,40 +790,6 @@ CASES = [
         OWNERS,
     ),
     Case("tool_calls", "delete", "theirs", "delete from tool_calls where run_id = %(run)s", NOBODY),
-    # run_watchers: the channels carry the words of other organisations too
-    Case("run_watchers", "select", "theirs", "select from run_watchers where run_id = %(run)s", READING),
-    Case(
-        "run_watchers",
-        "insert",
-        "of theirs",
-        "insert into run_watchers (run_id, channel, org_id, until) values (%(run)s, 'mine', %(org)s, now())",
-        READING,
-    ),
-    # Without a condition no policy for reading has a say. (The stranger's organisation has one, too.)
-    Case(
-        "run_watchers",
-        "update",
-        "all that there are",
-        "update run_watchers set until = now()",
-        READING | {"service: stranger"},
-    ),
-    Case(
-        "run_watchers",
-        "insert",
-        "in another's name",
-        "insert into run_watchers (run_id, channel, org_id, until, created_by) "
-        "values (%(run)s, 'mine', %(org)s, now(), %(owner)s)",
-        NOBODY,
-    ),
-    Case(
-        "run_watchers",
-        "update",
-        "for how long",
-        "update run_watchers set until = now() where run_id = %(run)s",
-        READING,
-    ),
-    Case("run_watchers", "update", "where", "update run_watchers set channel = 'mine' where run_id = %(run)s", NOBODY),
-    Case("run_watchers", "delete", "theirs", "delete from run_watchers where run_id = %(run)s", NOBODY),
     # agent_sessions
     Case("agent_sessions", "select", "theirs", "select from agent_sessions where org_id = %(org)s", READING),
     Case(
@@ -1095,7 +1062,7 @@ CALLS = [
         "select from private.cancel_run(%(thread_run)s, 'No.') as n where n",
         frozenset({"service: owner"}),
     ),
-    Case("watch_run", "call", "theirs", "select from private.watch_run(%(run)s, 'mine')", READING),
+    Case("delta_channel", "call", "its name", "select from private.delta_channel() as n where n is not null", SERVICE),
     Case(
         "fail_run", "call", "of anybody", "select private.fail_run(%(run)s, 'No.', 'no')", frozenset({"service login"})
     ),

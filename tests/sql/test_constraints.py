@@ -107,7 +107,6 @@ BAD: dict[str, list[str]] = {
     "public.invitations": ["email = ''", f"role = {_ODD}", "hash = ''"],
     "public.memberships": [f"role = {_ODD}"],
     "public.run_events": ["number = 0", "body = '[]'"],
-    "public.run_watchers": ["channel = ''"],
     "public.runs": [
         "result = '[]'",
         "input = '[]'",
@@ -185,7 +184,6 @@ KEYS: dict[str, list[tuple[str, ...]]] = {
     "public.api_keys": [("org_id",)],
     "public.invitations": [("org_id",)],
     "public.run_events": [("run_id", "org_id")],
-    "public.run_watchers": [("run_id", "org_id")],
     "public.runs": [
         ("org_id",),
         ("agent", "task"),
@@ -235,7 +233,6 @@ UNIQUE: dict[str, list[tuple[str, ...]]] = {
     "private.most_waiting": [("is_only",)],
     "private.departing_organisations": [("org_id",)],
     "public.run_events": [("run_id", "number")],
-    "public.run_watchers": [("run_id", "channel")],
     "public.runs": [("id",), ("id", "org_id"), ("org_id", "created_by", "idempotency_key")],
     "public.threads": [("id",), ("id", "org_id")],
     "public.tool_calls": [("run_id", "id")],

@@ -83,9 +83,8 @@ CALLERS = {
     [
         ("select private.forget_session(%(org)s, 'runs', 's', '')", "from agent_sessions where org_id = %(org)s"),
         ("select private.clear_pages(%(document)s)", "from document_pages where document_id = %(document)s"),
-        ("select private.clear_watchers()", "from run_watchers where run_id = %(run)s"),
     ],
-    ids=["forget_session", "clear_pages", "clear_watchers"],
+    ids=["forget_session", "clear_pages"],
 )
 def test_what_the_service_clears_away_is_its_own_user_s(
     doors: Doors, house: House, statement: str, left: str, caller: str
@@ -93,7 +92,6 @@ def test_what_the_service_clears_away_is_its_own_user_s(
     """These act as the owner, whom no policy of another organisation would hold back."""
     user, org, past_the_service, can = CALLERS[caller]
     with doors.as_owner() as connection:
-        connection.execute("update run_watchers set until = now() - interval '2 hours'")
         if past_the_service:
             connection.execute("set local session authorization authenticator")
         claims = {"sub": str(getattr(house, user)), "org_id": str(getattr(house, org))}
@@ -214,7 +212,7 @@ def test_row_security_is_on_and_forced_for_every_table(doors: Doors) -> None:
         "and (relrowsecurity or relforcerowsecurity)"
     ).fetchall()
     tables = {"search_due", "search_orgs", "search_pieces", "search_terms", "search_vectors", "search_vectors_due"}
-    tables |= {"files_to_delete", "search_embedder"}
+    tables |= {"files_to_delete", "search_embedder", "delta_channel"}
     assert sorted(kept) == [(name, True, True) for name in sorted(tables)]
 
 
@@ -317,7 +315,6 @@ RIGHTS = {
         "update": "title shared",
     },
     "run_events": {"select": True, "insert": "run_id number org_id body"},
-    "run_watchers": {"select": True, "insert": "run_id channel org_id until", "update": "until"},
     "tool_calls": {
         "select": True,
         "insert": "run_id id org_id tool arguments arguments_hash status admitted_by reason changes target_hash "
@@ -464,19 +461,16 @@ CALLABLE = {
         "private.new_id",
         "private.enter",
         "private.append_event",
-        "private.watch_run",
-        "private.clear_watchers",
+        "private.delta_channel",
         "private.clear_pages",
         "private.count_enclosed",
         "private.read_unlocked",
         "private.record_reading",
         "private.forget_session",
-        "private.tell_watchers",
+        "private.tell_deltas",
         "private.fence",
         "private.keep_in_thread",
         "private.is_name",
-        "private.run_and_above",
-        "private.watched_until",
         "private.enter_call",
         "private.claim_call",
         "private.finish_call",
@@ -681,7 +675,7 @@ def test_only_these_functions_act_as_the_owner(doors: Doors) -> None:
         "delete_thread",
         "remove_member",
         "clear_pages",
-        "clear_watchers",
+        "delta_channel",
         "forget_session",
         "check_waiting",
         "check_waiting_of",

@@ -119,11 +119,6 @@ class NotificationListener:
         self._is_polling = url is None
         self._tasks: list[asyncio.Task[None]] = []
 
-    @property
-    def is_listening(self) -> bool:
-        """Whether notifications can be received just now."""
-        return not self._is_polling
-
     async def add(self, subscription: Subscription) -> None:
         """Return once notifications are received for the subscription, or once it is known that it must poll."""
         for channel in subscription.channels:

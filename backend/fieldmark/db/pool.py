@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import secrets
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -132,8 +131,6 @@ class Database:
         self._shares: dict[UUID, _Share] = {}
         self._notifications = NotificationListener(None if direct_pooled else direct, CONNECTING)
         self._teller = NewsTeller(self._tell)
-        self.own_channel = f"fieldmark_{secrets.token_hex(16)}"
-        """A channel of this process: whoever is not told its name cannot listen to it."""
 
     async def __aenter__(self) -> Self:
         # A first connection by hand, because the pool would keep to itself why it cannot connect.
@@ -246,11 +243,6 @@ class Database:
             yield subscription
         finally:
             self._notifications.remove(subscription)
-
-    @property
-    def is_listening(self) -> bool:
-        """Whether the database can be listened to, as far as is known."""
-        return self._notifications.is_listening
 
     def connections(self) -> Load:
         """How busy the pool is just now."""

@@ -417,33 +417,25 @@ async def fence(conn: Connection, run_id: UUID, fencing_token: int) -> None:
     await conn.execute("select private.fence(%s, %s)", (run_id, fencing_token))
 
 
-class Seen(NamedTuple):
-    """How a run stands, and for how many seconds more somebody wants its words as they come."""
-
-    status: RunStatus
-    watched_seconds: float
-
-
-async def look(conn: Connection, run_id: UUID, fencing_token: int) -> Seen | None:
-    """How the run stands, for the worker that has it; None if that is another, or nobody."""
+async def look(conn: Connection, run_id: UUID, fencing_token: int) -> RunStatus | None:
+    """Return the status of a run for the worker that has it; None if another worker has it, or none."""
     cursor = await conn.execute(
-        """select r.status,
-             coalesce(extract(epoch from (private.watched_until(r.id) - clock_timestamp())), 0)::float8 as seconds
-           from public.runs as r where r.id = %s and r.fencing_token = %s""",
-        (run_id, fencing_token),
+        "select status from public.runs where id = %s and fencing_token = %s", (run_id, fencing_token)
     )
     row = await cursor.fetchone()
-    return Seen(RunStatus(row["status"]), row["seconds"]) if row else None
+    return RunStatus(row["status"]) if row else None
 
 
-async def watch(conn: Connection, run_id: UUID, channel: str) -> None:
-    """Have the run's words told on a channel as they come, for half a minute. Raises NotFound."""
-    await conn.execute("select private.watch_run(%s, %s)", (run_id, channel))
+async def delta_channel(conn: Connection) -> str:
+    """Return the channel that carries deltas."""
+    row = await (await conn.execute("select private.delta_channel() as channel")).fetchone()
+    assert row is not None
+    return row["channel"]
 
 
-async def tell_watchers(conn: Connection, run_id: UUID, fencing_token: int, pieces: list[str]) -> None:
-    """Tell pieces of the run's words, each less than 7,900 bytes, to whoever watches it. Raises Fenced."""
-    await conn.execute("select private.tell_watchers(%s, %s, %s)", (run_id, fencing_token, pieces))
+async def tell_deltas(conn: Connection, run_id: UUID, fencing_token: int, pieces: list[str]) -> None:
+    """Send pieces of what the model says, each less than 7,900 bytes, to the run's readers. Raise Fenced."""
+    await conn.execute("select private.tell_deltas(%s, %s, %s)", (run_id, fencing_token, pieces))
 
 
 async def record_conversation(conn: Connection, run_id: UUID, session_id: UUID) -> None:

@@ -11,8 +11,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as some
 
-from desk import until
-from fieldmark.db.pool import Database
 from fieldmark.domain.events import TextEvent
 from fieldmark.errors import NotFound
 from fieldmark.runs.events.deltas import DeltaAssembler, DeltaBuffer
@@ -35,12 +33,6 @@ def say(draft: DeltaBuffer, *words: str, kind: str = "text") -> None:
         draft.on_part(BlockDelta(kind, word))
 
 
-def watched(attempt: int = 1) -> DeltaBuffer:
-    draft = DeltaBuffer(attempt)
-    draft.watched_for(60)
-    return draft
-
-
 def read(reading: DeltaAssembler, pieces: list[str], after: int = 0) -> str:
     """What a reader gathers of pieces that were told behind event `after`."""
     passed = [reading.passes(f"run {after} {piece}", after) for piece in pieces]
@@ -48,7 +40,7 @@ def read(reading: DeltaAssembler, pieces: list[str], after: int = 0) -> str:
 
 
 def test_what_is_said_is_told_once_in_pieces_that_name_their_kind():
-    draft, reading = watched(), DeltaAssembler()
+    draft, reading = DeltaBuffer(1), DeltaAssembler()
     begin(draft, "Hm", "m.", kind="thinking")
     (piece,) = draft.take()
     assert reading.passes(f"run 0 {piece}", 0) == '{"type": "thinking_delta", "thinking_delta": "Hmm."}'
@@ -60,13 +52,11 @@ def test_what_is_said_is_told_once_in_pieces_that_name_their_kind():
     assert draft.take() == []
 
 
-def test_nothing_is_told_where_nobody_watches_nor_of_what_is_blank_or_no_words():
-    unwatched = DeltaBuffer(1)
-    begin(unwatched, "Words.")
-    assert unwatched.take() == []
-    unwatched.watched_for(0)
-    assert unwatched.take() == []
-    draft = watched()
+def test_a_run_of_a_batch_tells_nothing_nor_does_what_is_blank_or_no_words():
+    silent = DeltaBuffer(1, is_told=False)
+    begin(silent, "Words.")
+    assert silent.take() == []
+    draft = DeltaBuffer(1)
     begin(draft, "\n", " ")
     assert draft.take() == []
     begin(draft)
@@ -77,45 +67,43 @@ def test_nothing_is_told_where_nobody_watches_nor_of_what_is_blank_or_no_words()
 
 
 def test_of_a_block_that_became_an_event_nothing_more_is_told():
-    draft = watched()
+    draft = DeltaBuffer(1)
     begin(draft, "The whole.")
     draft.pass_over()
     say(draft, " More.")
-    draft.watched_for(60)
     assert draft.take() == []
 
 
 @pytest.mark.parametrize("character", ["a", "ü", "\u2028", "\0", "\ud800", "\U0001f600", '"', "\\"])
 def test_a_piece_fits_into_a_notification_and_comes_back_as_it_was(character):
-    draft, reading = watched(9_999), DeltaAssembler()
+    draft, reading = DeltaBuffer(9_999), DeltaAssembler()
     begin(draft, character * 2000, "!")
     pieces = draft.take()
     assert all(len(f"{'0' * 36} {2**31 - 1} {piece}".encode()) < 7900 and "\0" not in piece for piece in pieces)
     assert read(reading, pieces) == character * 2000 + "!"
 
 
-def test_who_comes_in_the_middle_is_told_the_block_from_its_beginning_and_who_was_there_goes_on():
-    draft, first, second = watched(), DeltaAssembler(), DeltaAssembler()
+def test_who_comes_in_the_middle_of_a_block_hears_the_next_one():
+    draft, first, second = DeltaBuffer(1), DeltaAssembler(), DeltaAssembler()
     begin(draft, "x" * 700)
-    early = read(first, draft.take())
-    say(draft, "y" * 700)
-    draft.watched_for(60)  # somebody says that they watch
+    assert read(first, draft.take()) == "x" * 700
+    say(draft, "y")
     pieces = draft.take()
-    assert early + read(first, pieces) == read(second, pieces) == "x" * 700 + "y" * 700
-    say(draft, "z")
+    assert (read(first, pieces), read(second, pieces)) == ("y", "")
+    begin(draft, "z")
     pieces = draft.take()
-    assert (read(first, pieces), read(second, pieces)) == ("z", "z")
+    assert read(first, pieces, after=1) == read(second, pieces, after=1) == "z"
 
 
 def test_of_an_answer_that_is_begun_again_nothing_is_appended_to_the_first_one():
-    reading, draft = DeltaAssembler(), watched()
+    reading, draft = DeltaAssembler(), DeltaBuffer(1)
     begin(draft, "Hello, w")
     assert read(reading, draft.take()) == "Hello, w"
     begin(draft, "Hello, y")  # the stream broke off, and no event has said so yet
     assert read(reading, draft.take()) == ""
     say(draft, "ou")
     assert read(reading, draft.take()) == ""
-    resumed = watched(attempt=2)  # nor does another worker, which takes the run up
+    resumed = DeltaBuffer(2)  # nor does another worker, which takes the run up
     begin(resumed, "Hello, w")
     resumed.take()
     say(resumed, "et")
@@ -125,7 +113,7 @@ def test_of_an_answer_that_is_begun_again_nothing_is_appended_to_the_first_one()
 
 
 def test_what_two_parts_of_a_run_say_at_once_is_put_together_each_by_itself():
-    first, second, reading = watched(), watched(), DeltaAssembler()
+    first, second, reading = DeltaBuffer(1), DeltaBuffer(1), DeltaAssembler()
     heard = {"a": "", "b": ""}
     for n in range(3):
         for part, draft in (("a", first), ("b", second)):
@@ -136,14 +124,14 @@ def test_what_two_parts_of_a_run_say_at_once_is_put_together_each_by_itself():
     assert heard == {"a": "a0a1a2", "b": "b0b1b2"}
 
 
-_STEPS = ["told", "lost", "heard", "watched", "event", "another block", "another worker"]
+_STEPS = ["told", "lost", "heard", "event", "another block", "another worker"]
 
 
 @given(some.lists(some.one_of(some.text("ab \ud800", max_size=700), some.sampled_from(_STEPS)), max_size=40))
 @example(["a", "lost", "b", "told", "heard"])
 @example(["a", "told", "event", "heard"])
 def test_whatever_is_lost_or_late_what_is_gathered_is_the_beginning_of_the_block(course):
-    draft, reading = watched(), DeltaAssembler()
+    draft, reading = DeltaBuffer(1), DeltaAssembler()
     attempts, after, under_way, gathered, blocks = count(2), 0, [], "", [""]
     begin(draft)
     for step in course:
@@ -156,13 +144,11 @@ def test_whatever_is_lost_or_late_what_is_gathered_is_the_beginning_of_the_block
                 passed = [body for piece in under_way if (body := reading.passes(piece, after))]
                 gathered += "".join(json.loads(body)["text_delta"] for body in passed)
                 under_way = []
-            case "watched":
-                draft.watched_for(60)
             case "event":
                 draft.pass_over()  # what is still said of its block is told no more
                 after, gathered, blocks = after + 1, "", [""]
             case "another block" | "another worker":
-                draft = draft if step == "another block" else watched(next(attempts))
+                draft = draft if step == "another block" else DeltaBuffer(next(attempts))
                 begin(draft)
                 blocks.append("")
             case words:
@@ -174,12 +160,8 @@ def test_whatever_is_lost_or_late_what_is_gathered_is_the_beginning_of_the_block
 @anyio
 async def test_words_are_told_between_the_events_and_never_behind_their_own(desk):
     context = await desk.context()
-    draft = watched()
-    async with desk.database.as_user(desk.scope) as conn:
-        await runs.watch(conn, context.run_id, desk.database.own_channel)
-        seen = await runs.look(conn, context.run_id, context.fencing_token)
-        assert seen is not None and seen.watched_seconds > 20
-    channels = (EVENTS_CHANNEL, desk.database.own_channel)
+    draft = DeltaBuffer(1)
+    channels = (EVENTS_CHANNEL, await delta_channel(desk))
     async with desk.database.listen(*channels, about=str(context.run_id)) as heard, EventWriter(context, draft) as log:
         begin(draft, "I re", "ad")
         assert await told(heard) == '0 1.1 0 6 {"type": "text_delta", "text_delta": "I read"}'
@@ -201,6 +183,11 @@ async def test_words_are_told_between_the_events_and_never_behind_their_own(desk
     ]
 
 
+async def delta_channel(desk) -> str:
+    async with desk.database.as_user(desk.scope) as conn:
+        return await runs.delta_channel(conn)
+
+
 async def told(heard) -> str:
     """The next piece that is heard, without its run."""
     return (await asyncio.wait_for(anext(heard), 30)).partition(" ")[2]
@@ -210,11 +197,9 @@ async def told(heard) -> str:
 async def test_a_worker_that_lost_the_run_tells_nobody_and_the_one_that_has_it_does(desk):
     lost = await desk.context()
     context = await desk.context(lost.run_id)
-    async with desk.database.as_user(desk.scope) as conn:
-        await runs.watch(conn, context.run_id, desk.database.own_channel)
-    async with desk.database.listen(desk.database.own_channel, about=str(context.run_id)) as heard:
+    async with desk.database.listen(await delta_channel(desk), about=str(context.run_id)) as heard:
         for attempt in (lost, context):
-            draft = watched(attempt.fencing_token)
+            draft = DeltaBuffer(attempt.fencing_token)
             async with EventWriter(attempt, draft) as log:
                 begin(draft, "Words.")
                 await log.pass_on()
@@ -222,31 +207,22 @@ async def test_a_worker_that_lost_the_run_tells_nobody_and_the_one_that_has_it_d
 
 
 @anyio
-async def test_words_are_heard_where_a_member_asked_and_by_nobody_who_only_listens(desk, clone, make_user):
-    """Whoever can log in to the database may listen to any channel; those whose names are no secret carry ids alone."""
-    context, stranger = await desk.context(), await make_user()
-    draft = watched()
+async def test_who_can_listen_to_the_database_overhears_no_words(desk, clone):
+    """Postgres asks no right for LISTEN: the channel of deltas has a secret name, and the others carry ids alone."""
+    context = await desk.context()
     async with (
-        Database(clone.app_url) as other,
-        other.listen(other.own_channel) as elsewhere,
-        desk.database.listen(desk.database.own_channel) as here,
-        EventWriter(context, draft) as log,
+        desk.database.listen(EVENTS_CHANNEL, await delta_channel(desk)) as here,
+        EventWriter(context) as log,
         await psycopg.AsyncConnection.connect(clone.owner_url, autocommit=True) as eavesdropper,
     ):
-        for channel in (EVENTS_CHANNEL, WORK_CHANNEL):
+        for channel in (EVENTS_CHANNEL, WORK_CHANNEL, "delta_channel"):
             await eavesdropper.execute(f"listen {channel}")
-        async with desk.database.as_user(desk.scope) as conn:
-            await runs.watch(conn, context.run_id, desk.database.own_channel)
-        with pytest.raises(NotFound):
-            async with other.as_user(stranger) as conn:
-                await runs.watch(conn, context.run_id, other.own_channel)
-        begin(draft, "Secret words.")
+        begin(log._draft, "Secret words.")
         await log.pass_on()
-        assert "Secret words." in await told(here)
+        assert "Secret words." in await told(here)  # the control
         log.say(TextEvent(text="Secret words."))
         await log.flush()
-        desk.sql("select pg_notify(%s, 'end') from public.runs", other.own_channel)
-        assert await told(elsewhere) == ""  # the end, and nothing before it
+        assert await told(here) == ""  # of the event
         desk.sql("select pg_notify(%s, 'end') from public.runs", WORK_CHANNEL)
         overheard = []
         async for heard in eavesdropper.notifies(timeout=30):
@@ -254,47 +230,23 @@ async def test_words_are_heard_where_a_member_asked_and_by_nobody_who_only_liste
                 break
             overheard.append(heard.payload)
         assert set(overheard) == {str(context.run_id)}
-        # The control: one who knows the name hears; and nobody any more once those who watch have stopped saying so.
-        async with other.listen(desk.database.own_channel) as knowing:
-            begin(draft, "More of them.")
-            await log.pass_on()
-            assert "More of them." in await told(knowing)
-            desk.sql("update public.run_watchers set until = now()")
-            begin(draft, "The rest.")
-            await log.pass_on()
-            desk.sql("select pg_notify(%s, 'end') from public.runs", desk.database.own_channel)
-            assert await told(knowing) == ""
-
-
-@anyio
-async def test_who_watched_long_ago_is_forgotten_when_somebody_else_watches(desk):
-    ended, context, untouched = await desk.run(), await desk.context(), await desk.run()
-    for run_id, till in ((ended, "now() - interval '2 hours'"), (untouched, "now()")):
-        desk.sql(
-            "insert into public.run_watchers (run_id, org_id, channel, until) "
-            f"select id, org_id, 'c', {till} from public.runs where id = %s",
-            run_id,
-        )
-    async with desk.database.as_user(desk.scope) as conn:
-        for _ in range(2):
-            await runs.watch(conn, context.run_id, "c")
-    left = desk.sql("select run_id from public.run_watchers where channel = 'c'")
-    assert {row["run_id"] for row in left} == {context.run_id, untouched} and len(left) == 2
 
 
 @anyio
 async def test_who_may_no_longer_see_the_run_hears_no_more_of_it_however_fast_the_words_come(desk):
     context = await desk.context()
     following = follow(desk.database, desk.scope, context.run_id, deltas=True, poll_seconds=0.5)
-    async with EventWriter(context, watched()) as log:
+    async with EventWriter(context, DeltaBuffer(1)) as log:
         log.say(TextEvent(text="Now."))
     assert (await anext(following))[0] == 1
+
+    channel = await delta_channel(desk)
 
     async def words() -> None:
         async with await psycopg.AsyncConnection.connect(desk.owner_url, autocommit=True) as conn:
             for n in count():
                 piece = f"{context.run_id} 1 1.1 {n} {n + 1} {{}}"
-                await conn.execute("select pg_notify(%s, %s)", [desk.database.own_channel, piece])
+                await conn.execute("select pg_notify(%s, %s)", [channel, piece])
                 await asyncio.sleep(0.02)
 
     talking = asyncio.create_task(words())
@@ -314,11 +266,11 @@ async def test_who_may_no_longer_see_the_run_hears_no_more_of_it_however_fast_th
 async def test_who_reads_slowly_is_told_nothing_that_came_after_the_right_to_hear_it_was_lost(desk):
     context = await desk.context()
     following = follow(desk.database, desk.scope, context.run_id, deltas=True, poll_seconds=0.2)
-    async with EventWriter(context, watched()) as log:
+    async with EventWriter(context, DeltaBuffer(1)) as log:
         log.say(TextEvent(text="Now."))
     assert (await anext(following))[0] == 1
     desk.sql("delete from auth.users where id = %s", desk.scope.user_id)
-    desk.sql("select pg_notify(%s, %s)", desk.database.own_channel, f"{context.run_id} 1 1.1 0 1 {{}}")
+    desk.sql("select pg_notify(%s, %s)", await delta_channel(desk), f"{context.run_id} 1 1.1 0 1 {{}}")
     await asyncio.sleep(0.5)
     with pytest.raises(NotFound):
         await anext(following)
@@ -328,13 +280,13 @@ async def test_who_reads_slowly_is_told_nothing_that_came_after_the_right_to_hea
 async def test_words_that_overtake_the_news_of_an_event_come_behind_it_all_the_same(desk):
     context = await desk.context()
     following = follow(desk.database, desk.scope, context.run_id, deltas=True, poll_seconds=60)
-    reading = asyncio.ensure_future(anext(following))
-    watches = "select 1 from public.run_watchers where run_id = %s"
-    await until(lambda: desk.sql(watches, context.run_id))
-    # The event is there, and nobody is told of it.
+    # The events are there, and nobody is told of them.
     desk.sql("select private.append_event(%s, '{}', false)", context.run_id)
-    piece = f'{context.run_id} 1 1.1 0 1 {{"a": 1}}'
-    desk.sql("select pg_notify(%s, %s)", desk.database.own_channel, piece)
-    assert (await asyncio.wait_for(reading, 30))[0] == 1
+    assert (await asyncio.wait_for(anext(following), 30))[0] == 1
+    desk.sql("select private.append_event(%s, '{}', false)", context.run_id)
+    reading = asyncio.ensure_future(anext(following))
+    piece = f'{context.run_id} 2 1.1 0 1 {{"a": 1}}'
+    desk.sql("select pg_notify(%s, %s)", await delta_channel(desk), piece)
+    assert (await asyncio.wait_for(reading, 30))[0] == 2
     assert await asyncio.wait_for(anext(following), 30) == (DELTA, '{"a": 1}')
     await following.aclose()

@@ -31,12 +31,6 @@ anyio = pytest.mark.anyio
 MESSAGE = MessageStarted("m", "model")
 
 
-def watched(attempt: int = 1) -> DeltaBuffer:
-    draft = DeltaBuffer(attempt)
-    draft.watched_for(60)
-    return draft
-
-
 def field(call_id: str = "c", path: str = "total", value: Any = 1) -> PreviewEvent:
     return PreviewEvent(call_id=call_id, path=path, value=value)
 
@@ -68,48 +62,41 @@ def test_a_preview_is_an_event_of_the_union(event):
     assert EVENT.validate_python(json.loads(json.dumps(event.flat()))) == event
 
 
-def test_a_preview_is_told_once_and_to_who_comes_later_too():
-    draft, first, second = watched(), DeltaAssembler(), DeltaAssembler()
+def test_a_preview_is_told_once():
+    draft, reading = DeltaBuffer(1), DeltaAssembler()
     begin(draft)
     draft.preview(field())
-    assert heard(draft.take(), first) == [field().flat()] and draft.take() == []
+    assert heard(draft.take(), reading) == [field().flat()] and draft.take() == []
     draft.preview(field(path="net"))
-    draft.watched_for(60)  # somebody says that they watch
-    pieces = draft.take()
-    assert heard(pieces, first) == [field(path="net").flat()]
-    assert heard(pieces, second) == [field().flat(), field(path="net").flat()]
+    assert heard(draft.take(), reading) == [field(path="net").flat()]
 
 
-def test_nothing_is_told_where_nobody_watches():
-    draft = DeltaBuffer(1)
+def test_a_run_of_a_batch_tells_no_previews():
+    draft = DeltaBuffer(1, is_told=False)
     begin(draft)
     draft.preview(field())
     draft.on_part(MESSAGE)
-    assert draft.take() == []
-    draft.watched_for(60)
     assert draft.take() == []
 
 
 @pytest.mark.parametrize("status", ["running", "complete", "error"])
 def test_once_the_event_of_its_call_is_said_no_preview_is_told_any_more(status):
-    draft = watched()
+    draft = DeltaBuffer(1)
     begin(draft)
     draft.preview(field())
     draft.pass_over(ended(status))
     draft.preview(field(path="late"))
     assert draft.take() == []  # it was shown to nobody, so there is nothing to take back
-    draft.watched_for(60)
-    assert draft.take() == []
 
 
 def test_of_a_call_that_there_is_not_nothing_is_told():
-    draft = watched()
+    draft = DeltaBuffer(1)
     draft.preview(field())
     assert draft.take() == []
 
 
 def test_a_refused_call_takes_its_previews_back_and_another_s_stay():
-    draft = watched()
+    draft = DeltaBuffer(1)
     begin(draft, "c", "d")
     for call_id in "cd":
         draft.preview(field(call_id))
@@ -127,7 +114,7 @@ def test_a_refused_call_takes_its_previews_back_and_another_s_stay():
 
 
 def test_an_answer_that_broke_off_takes_back_what_its_calls_foresaw_whole_ones_too():
-    draft = watched()
+    draft = DeltaBuffer(1)
     begin(draft, "whole", "half", "unseen")
     draft.preview(field("whole"))
     draft.preview(field("half"))
@@ -138,7 +125,7 @@ def test_an_answer_that_broke_off_takes_back_what_its_calls_foresaw_whole_ones_t
 
 
 def test_a_call_that_a_person_refused_was_told_by_them():
-    draft = watched()
+    draft = DeltaBuffer(1)
     begin(draft)
     draft.preview(field())
     draft.take()
@@ -148,24 +135,21 @@ def test_a_call_that_a_person_refused_was_told_by_them():
 
 
 def test_another_worker_takes_back_what_the_one_before_may_have_foreseen():
-    reading, lost, draft = DeltaAssembler(), watched(), DeltaBuffer(2)
+    reading, lost, draft = DeltaAssembler(), DeltaBuffer(1), DeltaBuffer(2)
     begin(lost)
     lost.preview(field())
     assert heard(lost.take(), reading) == [field().flat()]
     draft.withdraw_all()
-    draft.watched_for(60)
     begin(draft, "d")
     draft.preview(field("d"))
     assert heard(draft.take(), reading) == [{"type": "preview_withdrawn"}, field("d").flat()]
-    unwatched = DeltaBuffer(2)
-    unwatched.withdraw_all()
-    assert unwatched.take() == []
-    unwatched.watched_for(60)
-    assert unwatched.take() == []
+    silent = DeltaBuffer(2, is_told=False)
+    silent.withdraw_all()
+    assert silent.take() == []
 
 
 def test_a_reader_that_is_behind_another_event_is_told_no_preview_but_what_is_void():
-    draft, reading = watched(), DeltaAssembler()
+    draft, reading = DeltaBuffer(1), DeltaAssembler()
     begin(draft)
     draft.preview(field())
     assert heard(draft.take(), reading, at=3, after=4) == []
@@ -174,7 +158,7 @@ def test_a_reader_that_is_behind_another_event_is_told_no_preview_but_what_is_vo
 
 
 def test_previews_and_words_do_not_disturb_each_other():
-    draft, reading = watched(), DeltaAssembler()
+    draft, reading = DeltaBuffer(1), DeltaAssembler()
     begin(draft)
     draft.preview(field())
     draft.on_part(BlockStarted())
@@ -187,7 +171,7 @@ def test_previews_and_words_do_not_disturb_each_other():
 
 @pytest.mark.parametrize("value", ["x", "ü", "\U0001f600"])
 def test_a_preview_fits_into_a_notification_or_there_is_none(value):
-    draft = watched(9_999)
+    draft = DeltaBuffer(9_999)
     begin(draft)
     for length in range(0, 8_000, 50):
         draft.preview(field(value=value * length))
@@ -197,7 +181,7 @@ def test_a_preview_fits_into_a_notification_or_there_is_none(value):
 
 
 def test_a_call_has_so_many_previews_and_no_more():
-    draft = watched()
+    draft = DeltaBuffer(1)
     begin(draft)
     for number in range(MOST_PREVIEWS * 2):
         draft.preview(field(path=f"f{number}"))
@@ -210,10 +194,9 @@ def test_a_call_has_so_many_previews_and_no_more():
 class Recorded(DeltaBuffer):
     """A draft that tells a test what it was given."""
 
-    def __init__(self, watched_for: float = 60) -> None:
-        super().__init__(1)
+    def __init__(self, *, is_told: bool = True) -> None:
+        super().__init__(1, is_told=is_told)
         self.given: list[PreviewEvent] = []
-        self.watched_for(watched_for)
 
     def preview(self, event: PreviewEvent) -> None:
         self.given.append(event)
@@ -266,15 +249,12 @@ async def test_one_field_and_its_path():
 
 
 @anyio
-async def test_where_nobody_watches_nothing_is_parsed_until_somebody_comes():
-    draft = Recorded(watched_for=0)
+async def test_of_a_run_of_a_batch_nothing_is_parsed():
+    draft = Recorded(is_told=False)
     finder = CallPreviews(EXTRACTION.toolset, draft)
     write(finder, "extract_fields", '{"fields": {"vendor": "Acme GmbH", "total": 10.0, ')
     await asyncio.sleep(0.2)
     assert not draft.given
-    draft.watched_for(60)
-    go_on(finder, '"number": "1", ')
-    await until(lambda: len(draft.given) == 3)
 
 
 HOSTILE = {
@@ -335,7 +315,7 @@ async def test_what_fails_costs_previews_and_nothing_else():
 
 @anyio
 async def test_arguments_without_end_are_kept_no_longer_than_a_call_may_be():
-    finder = CallPreviews(EXTRACTION.toolset, Recorded(watched_for=0))
+    finder = CallPreviews(EXTRACTION.toolset, Recorded(is_told=False))
     write(finder, "extract_fields", '{"fields": {"a": "')
     for _ in range(40):
         go_on(finder, "x" * 10_000)
@@ -351,34 +331,38 @@ async def test_previews_go_to_who_asked_behind_the_events_before_them_and_to_no_
     context, stranger = await desk.context(), await make_user()
     draft = DeltaBuffer(context.fencing_token)
 
-    async def told(scope: Any, **asked: Any) -> list[tuple[int, Any]]:
-        found = follow(desk.database, scope, context.run_id, **asked)
-        return [(event[0], json.loads(event[1])) async for event in found if event is not None]
+    async def read(scope: Any, into: list[tuple[int, Any]], **asked: Any) -> None:
+        async for event in follow(desk.database, scope, context.run_id, **asked):
+            into += [] if event is None else [(event[0], json.loads(event[1]))]
 
     with pytest.raises(NotFound):
-        await told(stranger, deltas=True)
-    asked, not_asked = (asyncio.create_task(told(desk.scope, deltas=deltas)) for deltas in (True, False))
-    await until(lambda: desk.sql("select 1 from public.run_watchers where run_id = %s", context.run_id))
-    draft.watched_for(60)
+        await read(stranger, [], deltas=True)
+    whole: list[tuple[int, Any]] = []
+    kept: list[tuple[int, Any]] = []
+    readers = [
+        asyncio.create_task(read(desk.scope, into, deltas=deltas)) for into, deltas in ((whole, True), (kept, False))
+    ]
     finder = CallPreviews(EXTRACTION.toolset, draft)
     async with EventWriter(context, draft) as log:
+        log.say(TextEvent(text="I begin."))
+        await until(lambda: whole and kept)
         for observer in (draft, finder):
             observer.on_part(MESSAGE)
             observer.on_part(BlockStarted("c", "update_field"))
         go_on(finder, '{"path": "total", "value": 10.0, ')
-        await until(lambda: draft._calls["c"].was_shown)
+        await until(lambda: draft._calls["c"].told)
         log.say(ended("running"))
         log.say(ended("error"))
         log.say(TextEvent(text="I stop."))
         await until(lambda: not draft._withdrawn)
     async with desk.database.as_service() as conn:
         await runs.fail(conn, context.run_id, "It stops.", RunError.INTERNAL)
-    whole, kept = await asyncio.wait_for(asked, 60), await asyncio.wait_for(not_asked, 60)
+    await asyncio.wait_for(asyncio.gather(*readers), 60)
     assert [event for event in whole if event[0] != DELTA] == kept
-    assert [event["type"] for _, event in kept] == ["tool", "tool", "text", "error"]
+    assert [event["type"] for _, event in kept] == ["text", "tool", "tool", "text", "error"]
     (first, preview), (last, taken_back) = [(at, event) for at, (n, event) in enumerate(whole) if n == DELTA]
-    assert (first, preview["type"], preview["call_id"], preview["path"]) == (0, "preview", "c", "total")
-    assert (preview["value"], taken_back) == (10.0, withdrawn()) and last >= 3
+    assert (first, preview["type"], preview["call_id"], preview["path"]) == (1, "preview", "c", "total")
+    assert (preview["value"], taken_back) == (10.0, withdrawn()) and last >= 4
     assert [event for event in desk.events(context.run_id) if "preview" in event["type"]] == []
 
 
@@ -386,9 +370,9 @@ async def test_previews_go_to_who_asked_behind_the_events_before_them_and_to_no_
 async def test_a_run_that_is_taken_over_takes_back_what_was_foreseen_before(desk):
     context = await desk.context()
     async with desk.database.as_user(desk.scope) as conn:
-        await runs.watch(conn, context.run_id, desk.database.own_channel)
+        channel = await runs.delta_channel(conn)
         await runs.release(conn, context.run_id)
-    async with desk.database.listen(desk.database.own_channel, about=str(context.run_id)) as news:
+    async with desk.database.listen(channel, about=str(context.run_id)) as news:
         await desk.work(Script([[text("Done.")]]), context.run_id)
         piece = await asyncio.wait_for(anext(news), 60)
     assert DeltaAssembler().passes(str(piece), 10) == json.dumps(withdrawn(None))

@@ -11,7 +11,6 @@ above hears it too: that run is the first word, and the run that says it stands 
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -48,49 +47,38 @@ class _Heard:
 
 @dataclass(slots=True)
 class _Block:
-    """One that the model is saying. `told` of its characters were told; `again`: to be told from the first."""
+    """One that the model is saying. `told` of its characters were told."""
 
     number: int
     kind: str = ""
     parts: list[str] = field(default_factory=list[str])
     told: int = 0
-    again: bool = False
 
 
 @dataclass(slots=True)
 class _Call:
-    """One that the model is writing, or that has not ended yet. `told` of its previews were told to all who watch."""
+    """One that the model is writing, or that has not ended yet. `told`: number of previews that were told; `previews`
+    are told next."""
 
     previews: list[str] = field(default_factory=list[str])
     is_whole: bool = False
     told: int = 0
-    was_shown: bool = False
 
 
 class DeltaBuffer:
-    """An observer that keeps what the model is saying, for whoever wants to be told it meanwhile: the words of a block,
-    the fields of a call."""
+    """An observer that keeps what the model is saying until readers are told it: the words of a block, the fields of a
+    call. With `is_told` false nobody is told."""
 
-    def __init__(self, attempt: int) -> None:
+    def __init__(self, attempt: int, *, is_told: bool = True) -> None:
         self._attempt = attempt
+        self.is_told = is_told
         self._blocks = 0
         self._block: _Block | None = None
         self._previews = 0
         self._calls: dict[str, _Call] = {}
         self._withdrawn: list[str] = []
-        self._watched_until = 0.0
         self.has_words: Callable[[], object] = lambda: None
         """Called whenever there may be something to take."""
-
-    def watched_for(self, seconds: float) -> None:
-        """Somebody watches for so long from now. Who is new among them is to be told the block from its beginning."""
-        self._watched_until = time.monotonic() + seconds
-        if self._block is not None:
-            self._block.again = True
-        for call in self._calls.values():
-            call.told = 0
-        if self._block is not None or self._calls or self._withdrawn:
-            self._say_so()
 
     def on_part(self, part: Part) -> None:
         """Take note of a part."""
@@ -115,7 +103,7 @@ class DeltaBuffer:
     def preview(self, event: PreviewEvent) -> None:
         """Take note of a field, unless its call is whole: then its event has all of them, and its end may be told."""
         call = self._calls.get(event.call_id)
-        if call is None or call.is_whole or len(call.previews) == MOST_PREVIEWS:
+        if call is None or call.is_whole or call.told + len(call.previews) == MOST_PREVIEWS:
             return
         body = json.dumps(event.flat())
         if len(body) <= PREVIEW_BYTES:
@@ -133,19 +121,19 @@ class DeltaBuffer:
         self._block = None
         if isinstance(event, ToolEvent) and (call := self._calls.get(event.call_id)) is not None:
             call.is_whole = True
-            call.previews, call.told = [], 0
+            call.previews = []
             if event.status == "error":
                 self._withdraw(event.call_id, call)
 
     def take(self) -> list[str]:
         """What is to be told now, in pieces."""
         pieces, self._withdrawn = self._withdrawn, []
-        if not self.is_watched:
+        if not self.is_told:
             return []
         for call in self._calls.values():
-            pieces += call.previews[call.told :]
-            call.told = len(call.previews)
-            call.was_shown = call.was_shown or call.told > 0
+            pieces += call.previews
+            call.told += len(call.previews)
+            call.previews = []
         return pieces + self._words()
 
     def _words(self) -> list[str]:
@@ -155,23 +143,16 @@ class DeltaBuffer:
         words = "".join(block.parts)
         if not words or words.isspace():  # a block that stays blank becomes no event
             return []
-        # Where those who heard the rest have come to, there a piece begins for them too.
-        begin = 0 if block.again else block.told
-        cuts = [*range(begin, block.told, PIECE_CHARACTERS), *range(block.told, len(words), PIECE_CHARACTERS)]
-        block.told, block.again = len(words), False
+        cuts = range(block.told, len(words), PIECE_CHARACTERS)
+        block.told = len(words)
         return [
             # In ASCII: NUL and half a surrogate pass too, and a character is a byte.
             f"{self._attempt}.{block.number} {at} {to} {json.dumps(_delta(block.kind, words[at:to]).flat())}"
             for at, to in pairwise([*cuts, len(words)])
         ]
 
-    @property
-    def is_watched(self) -> bool:
-        """Whether there is anybody to tell."""
-        return time.monotonic() < self._watched_until
-
     def _withdraw(self, call_id: str, call: _Call) -> None:
-        if call.was_shown:
+        if call.told:
             self._withdrawn.append(self._withdrawal(call_id))
             self._say_so()
 
@@ -180,7 +161,7 @@ class DeltaBuffer:
         return f"{self._attempt}.{_WITHDRAWN} 0 0 {body}"
 
     def _say_so(self) -> None:
-        if self.is_watched:
+        if self.is_told:
             self.has_words()
 
 

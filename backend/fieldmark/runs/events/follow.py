@@ -25,8 +25,6 @@ ENDED = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED, R
 BATCH = 500
 POLL_SECONDS = 5
 """How long a reader trusts silence. Notifications carry the news; this mends the loss of one."""
-WATCH_SECONDS = 10
-"""How often a reader that wants deltas says so. It is believed for three times as long."""
 DELTA = 0
 """Stands where an event has its number: a delta is no event, and is not kept."""
 
@@ -49,11 +47,14 @@ async def follow(
     which run it comes behind.
 
     No connection is held while the reader is slow or waits."""
-    channels = [EVENTS_CHANNEL, database.own_channel] if deltas else [EVENTS_CHANNEL]
+    channels = [EVENTS_CHANNEL]
+    if deltas:
+        async with database.as_user(scope) as conn:
+            channels.append(await runs.delta_channel(conn))
     async with database.listen(*channels, about=str(run_id)) as news:
         waiting: asyncio.Task[str | None] | None = None
         said = time.monotonic()
-        looked = asked = -math.inf
+        looked = -math.inf
         heard: list[str | None] = [None]
         reading = DeltaAssembler()
         told: list[EventBase] = []
@@ -71,11 +72,7 @@ async def follow(
                 # have been lost. So is a piece that has overtaken the news of the events that it comes behind.
                 if len(pieces) < len(heard) or late or not is_fresh:
                     looked = time.monotonic()
-                    asks = deltas and database.is_listening and looked - asked >= WATCH_SECONDS
-                    asked = looked if asks else asked
-                    looking = asyncio.ensure_future(
-                        _look(database, scope, run_id, after, database.own_channel if asks else None, progress=progress)
-                    )
+                    looking = asyncio.ensure_future(_look(database, scope, run_id, after, progress=progress))
                     _looks.add(looking)
                     looking.add_done_callback(_looks.discard)
                     # A reader that is cut off in the middle of a statement would cost the connection: it is let finish.
@@ -120,14 +117,12 @@ _looks: set[asyncio.Future[Any]] = set()
 
 
 async def _look(
-    database: Database, scope: Scope, run_id: UUID, after: int, channel: str | None, *, progress: bool
+    database: Database, scope: Scope, run_id: UUID, after: int, *, progress: bool
 ) -> tuple[RunStatus, list[StoredEvent], list[EventBase]] | None:
     async with database.as_user(scope) as conn:
         found = await runs.news(conn, run_id, after, BATCH)
         if found is None:
             return None
-        if channel is not None and found[0] not in ENDED:
-            await runs.watch(conn, run_id, channel)
         waits = progress and found[0] is RunStatus.QUEUED
         return *found, await runs.progress_of(conn, run_id) if waits else []
 

@@ -1,4 +1,4 @@
-"""The fields that a call will write, while the model is still writing the call: for whoever watches, never stored."""
+"""The fields that a call will write, while the model is still writing the call: for readers of deltas, never stored."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Writing:
 
 class CallPreviews:
     """An observer that parses the arguments of a call as they come, and gives the fields that are finished to the
-    `draft`. While no one watches, it only keeps the arguments.
+    `draft`.
 
     A failure in here costs previews and nothing else."""
 
@@ -58,7 +58,7 @@ class CallPreviews:
                 self._call.pieces.append(part.text)
                 if self._call.characters > MAX_CHARACTERS or len(self._call.shown) >= MOST_PREVIEWS:
                     self._call = None
-                elif self._draft.is_watched and self._next_look is None:
+                elif self._draft.is_told and self._next_look is None:
                     self._next_look = asyncio.get_running_loop().call_later(SECONDS_BETWEEN, self._look)
             case _:
                 pass

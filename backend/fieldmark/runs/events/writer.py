@@ -13,13 +13,12 @@ from fieldmark.stores import runs
 from fieldmark.tools.context import RunContext
 
 GATHER_SECONDS = 0.08
-"""How long words are gathered at least between telling those who watch and telling them again: each time costs a
-transaction."""
+"""How long words are gathered at least before readers are told again: each time costs a transaction."""
 
 
 class EventWriter:
     """Writes a run's events in the order they are said, several to a transaction when they come faster than it takes.
-    In between it tells the words of the `draft` to whoever watches, in the same order, and keeps none of them.
+    In between it sends the words of the `draft` to readers, in the same order, and keeps none of them.
 
     Raises Fenced from `flush` and on leaving if another worker has taken the run. What was said is written however
     the block ends.
@@ -88,7 +87,7 @@ class EventWriter:
             await asyncio.shield(self.pass_on())
 
     async def pass_on(self) -> None:
-        """Write what waits, and tell those who watch what is in the draft: behind all that was said before it."""
+        """Write what waits, then send readers what is in the draft."""
         await self.flush()
         async with self._writing:
             if self._waiting or not (pieces := self._draft.take()):
@@ -96,6 +95,6 @@ class EventWriter:
             self._told_at = asyncio.get_running_loop().time()
             try:
                 async with self._context.database.as_user(self._context.scope) as conn:
-                    await runs.tell_watchers(conn, self._context.run_id, self._context.fencing_token, pieces)
+                    await runs.tell_deltas(conn, self._context.run_id, self._context.fencing_token, pieces)
             except FieldmarkError:
                 pass  # lost words cost nothing: the whole block follows, and finds out what the matter is

@@ -229,7 +229,7 @@ class Runner:
 
     async def _until_taken_away(self, context: RunContext, telemetry: RunTelemetry) -> Outcome:
         """The attempt, broken off as soon as the run is no longer this worker's: raises Fenced then."""
-        deltas = DeltaBuffer(context.fencing_token)
+        deltas = DeltaBuffer(context.fencing_token, is_told=not context.run.background)
         if context.fencing_token > 1:
             deltas.withdraw_all()
         watch = _Watch(context, self._limits.approval_wait_seconds, self._pool)
@@ -240,7 +240,7 @@ class Runner:
             try:
                 while not working.done():
                     # Asked before each silence: the news may have come before anybody listened.
-                    deltas.watched_for(await watch.look())
+                    await watch.look()
                     next_news = next_news or asyncio.ensure_future(anext(news))
                     await asyncio.wait({working, next_news}, return_when=asyncio.FIRST_COMPLETED)
                     if next_news.done():
@@ -537,15 +537,14 @@ class _Watch:
         self._stops = False
         self.deadline: asyncio.Timeout | None = None
 
-    async def look(self) -> float:
-        """For how many seconds more somebody wants the run's words. Raises Fenced where the run is another's now."""
+    async def look(self) -> None:
+        """Read the run's status. Raise Fenced if the run has ended or another worker has it."""
         async with self._context.database.as_user(self._context.scope) as conn:
-            seen = await runs.look(conn, self._context.run_id, self._context.fencing_token)
-        if seen is None or seen.status.is_final:
+            status = await runs.look(conn, self._context.run_id, self._context.fencing_token)
+        if status is None or status.is_final:
             raise Fenced("The run has ended or was taken up by another worker.")
-        self._status = seen.status
+        self._status = status
         self._looked.set()
-        return seen.watched_seconds
 
     def stop_waiting(self) -> None:
         """Wait for no decision any longer."""
