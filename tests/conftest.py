@@ -28,7 +28,7 @@ from psycopg import sql
 import hanging
 from cli_stand_in import standing_in
 from desk import desk as desk  # a fixture
-from fieldmark.agents.extraction.offline import rules
+from fieldmark.agents.extraction.offline import answer as answer_by_rules
 from fieldmark.api.app import create_app
 from fieldmark.db.embedded import Embedded, running
 from fieldmark.db.migrate import migrate
@@ -242,7 +242,9 @@ def serve(clone: Clone) -> Serve:
     for the model is a Script, or the rules of the offline model if left out. Other keywords are settings."""
 
     @asynccontextmanager
-    async def start(answer: Any = rules.answer, *, with_worker: bool = True, **settings: Any) -> AsyncIterator[Served]:
+    async def start(
+        answer: Any = answer_by_rules, *, with_worker: bool = True, **settings: Any
+    ) -> AsyncIterator[Served]:
         async with AsyncExitStack() as stack:
             model = await stack.enter_async_context(OfflineModel(answer))
             home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fieldmark-home-")))

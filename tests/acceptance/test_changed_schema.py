@@ -11,7 +11,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from desk import sql, tool_results, until
-from fieldmark.agents.extraction.offline import rules
+from fieldmark.agents.extraction.offline import answer as answer_by_rules
 from fieldmark.offline_model.messages import call
 from fieldmark.services import prompts
 from fieldmark.stores import schemas
@@ -122,7 +122,7 @@ def fields_in(request) -> list[str]:
 
 
 async def test_the_offline_model_reads_what_is_asked_for(serve, clone):
-    async with kept(serve, rules.answer) as (served, schema_id, revid):
+    async with kept(serve, answer_by_rules) as (served, schema_id, revid):
         _, one = await extraction(served, clone, revid, {"invoice_number": "7", "vendor": "Other"})
         await version(served, schema_id)
         done = (await served.http.post(f"/api/schemas/{schema_id}/apply", json={})).json()

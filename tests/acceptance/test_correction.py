@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from desk import sql
-from fieldmark.agents.extraction.offline.rules import answer as by_rules
+from fieldmark.agents.extraction.offline import answer as by_rules
 from fieldmark.offline_model.messages import call, text
 from fieldmark.testing.script import Script
 

@@ -10,7 +10,8 @@ import psycopg
 import pytest
 
 from desk import laid_out, until
-from fieldmark.agents.extraction.offline import rules
+from fieldmark.agents.extraction.offline import answer as answer_by_rules
+from fieldmark.agents.offline_rules import NOTE
 from fieldmark.errors import Unavailable
 from fieldmark.offline_model.messages import Call, call, raw_call, text
 from fieldmark.runs.lifecycle.decisions import Decision, decide
@@ -165,15 +166,15 @@ async def test_forty_calls_behind_a_refused_one_change_nothing(desk):
 
 
 async def test_the_offline_model_takes_one_call_too(desk):
-    worked = await desk.work(rules.answer)
+    worked = await desk.work(answer_by_rules)
     assert len(worked.requests) == 1 and worked.state["status"] == "completed", worked.events
-    assert rules.NOTE in worked.state["answer"]
+    assert NOTE in worked.state["answer"]
     assert desk.extraction()["extracted_fields"]["total"] == 10.0
 
 
 async def test_a_correction_takes_one_call(desk):
-    await desk.work(rules.answer)
-    worked = await desk.work(rules.answer, task="correct", instructions="the total is 12.50")
+    await desk.work(answer_by_rules)
+    worked = await desk.work(answer_by_rules, task="correct", instructions="the total is 12.50")
     assert len(worked.requests) == 1 and worked.state["answer"].startswith("Set total to 12.5.")
     stored = desk.extraction()
     assert (stored["status"], stored["extracted_fields"]["total"]) == ("completed", 12.5)
@@ -181,13 +182,13 @@ async def test_a_correction_takes_one_call(desk):
 
 async def test_a_correction_of_what_is_in_progress_does_not_complete_it(desk):
     await desk.put({"total": 10.0})
-    worked = await desk.work(rules.answer, task="correct", instructions="the total is 12.50")
+    worked = await desk.work(answer_by_rules, task="correct", instructions="the total is 12.50")
     assert len(worked.requests) == 2 and worked.state["answer"].startswith("Set total to 12.5.")
     assert desk.extraction()["status"] == "in_progress"
 
 
 async def test_a_person_is_asked_for_one_call_at_a_time(desk):
-    worked = await desk.work(rules.answer, approval="ask")
+    worked = await desk.work(answer_by_rules, approval="ask")
     assert worked.state["status"] == "awaiting_approval"
     assert [entry["tool"] for entry in worked.ledger] == ["identify_document"]
     assert worked.requests[0]["tool_choice"]["disable_parallel_tool_use"] is True

@@ -12,7 +12,7 @@ import pytest
 from at_work import Commands, elsewhere
 from command import Home
 
-from fieldmark.agents.extraction.offline import rules
+from fieldmark.agents.extraction.offline import answer as answer_by_rules
 from fieldmark.cli.process import LOCAL_USER
 from fieldmark.identity.tokens import LocalTokens
 from fieldmark.offline_model.server import OfflineModel
@@ -37,7 +37,7 @@ def commands(serve: Serve, clone: Clone, quick_path: Path) -> Callable[..., Any]
     max_live_agents=1) as fieldmark`. What answers for the model is a Script, or the rules of the offline model."""
 
     @asynccontextmanager
-    async def start(answer: Any = rules.answer, **settings: Any) -> AsyncIterator[Commands]:
+    async def start(answer: Any = answer_by_rules, **settings: Any) -> AsyncIterator[Commands]:
         async with serve(answer, **settings) as served:
             token = LocalTokens(served.service.settings.home).sign(LOCAL_USER)
             yield elsewhere(Commands(clone, quick_path, served.model), served, token)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from conversation import Desk, converse
 
-from fieldmark.agents.extraction.offline import rules
+from fieldmark.agents.extraction.offline import answer as answer_by_rules
+from fieldmark.agents.offline_rules import NOTE
 from fieldmark.offline_model.messages import Turn, call, raw_call, text, thinking
 from fieldmark.offline_model.server import OfflineModel
 from fieldmark.testing.script import Script, drop, endless, http_error
@@ -16,7 +17,7 @@ INVOICE = "--- page 1 of 1 ---\nInvoice number: A-77\nTotal: 12.50 EUR\n"
 
 
 async def test_a_whole_extraction_by_rules(tmp_path):
-    async with OfflineModel(rules.answer) as model:
+    async with OfflineModel(answer_by_rules) as model:
         desk = await converse(Desk(document=INVOICE), model.base_url, "Extract the fields of a.pdf.", tmp_path)
     assert [name for name, _ in desk.calls] == [
         "get_document_text",
@@ -25,7 +26,7 @@ async def test_a_whole_extraction_by_rules(tmp_path):
         "complete_extraction",
     ]
     assert desk.calls[2][1]["fields"] == {"invoice_number": "A-77", "total": 12.5, "currency": "EUR"}
-    assert rules.NOTE in desk.answer
+    assert NOTE in desk.answer
     assert desk.result
     assert not desk.result.is_error
     assert desk.thoughts
@@ -35,7 +36,7 @@ async def test_a_whole_extraction_by_rules(tmp_path):
 async def test_a_correction_by_rules(tmp_path):
     desk = Desk(extraction={"vendor": {"name": "Old"}, "discount": 5.0, "total": 10.0})
     task = "Correct it.\n<correction>\nthe vendor is Acme Ltd, and remove the discount\n</correction>"
-    async with OfflineModel(rules.answer) as model:
+    async with OfflineModel(answer_by_rules) as model:
         await converse(desk, model.base_url, task, tmp_path)
     assert [(name, arguments.get("path")) for name, arguments in desk.calls] == [
         ("get_current_extraction", None),

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from pydantic import JsonValue
@@ -13,24 +14,24 @@ from pydantic import JsonValue
 from fieldmark.domain import paths
 from fieldmark.domain.json_values import JsonObject, as_object
 from fieldmark.grounding.labelled_fields import YES_NO, amount, day, meant, plain
-from fieldmark.offline_model.messages import Body, bare, items
+from fieldmark.offline_model.messages import Block, Body, bare, call, items, text
 
 NOTE = "This is Fieldmark's offline model: fixed rules, no language model."
-CHANGES_HELP = 'I understand "set vendor.name to Acme", "the total is 12.50", "change the total to 9" and "remove X".'
+CHANGES_HELP = 'I understand "set vendor.name to Acme", "the total is 12.50" and "remove X".'
 # What a tool says for programs: the last line of its answer.
 _OUTCOME = re.compile(r'(?:^|\n)(\{"code":.*\})(?:</\w+>)?\s*$')
 # A line of ours around foreign text (tools/documents.Boundary): the first such word is the run's.
 _BOUNDARY = re.compile(r"^\[([0-9a-f]{24}) [\w ]+ begins\]$", re.MULTILINE)
-_SET, _REMOVE = (
-    r"(?:please |also )*(?:set|add|change|update|correct|fix) ",
-    r"(?:please |also )*(?:remove|delete|drop) ",
+_DECIDED = re.compile(r"^- (\w+) (\{.*\}) \((\w+)\): (.*)$", re.MULTILINE)
+_SET, _REMOVE = r"(?:please )?(?:set|change|update|correct) ", r"(?:please )?(?:remove|delete) "
+_IS = r"(?: (?:is (?!wrong|incorrect|missing|not )|should be |to )|: | ?= )"
+_CLAUSE = re.compile(
+    rf"{_REMOVE}(?:the )?(.+)|(?:{_SET})?(?:the )?(.{{1,80}}?)(?: from .{{1,80}}?)?{_IS}(.+)", re.IGNORECASE
 )
-_IS = r"(?: (?:is (?!wrong|incorrect|missing|not )|should be |must be |to )|: | ?= )"
-_THE, _FROM = "(?:the |our |its )?", "(?: from .{1,80}?)?"
-_CLAUSE = re.compile(rf"{_REMOVE}{_THE}(.+)|(?:{_SET})?{_THE}(.{{1,80}}?){_FROM}{_IS}(.+)", re.IGNORECASE)
-_NEXT = rf"{_SET}|{_REMOVE}|the [\w.\[\] ]{{1,40}}?{_IS}"  # how another clause begins; and not within quotes
-_BREAK = re.compile(rf'(?:[.;!]|,? and|,? then|,) (?={_NEXT})(?=(?:[^"]*"[^"]*")*[^"]*$)', re.IGNORECASE)
-
+# How another clause begins, outside of quotes.
+_BREAK = re.compile(
+    rf'(?:[.;!]|,? and|,) (?={_SET}|{_REMOVE}|the [\w.\[\] ]{{1,40}}?{_IS})(?=(?:[^"]*"[^"]*")*[^"]*$)', re.IGNORECASE
+)
 
 Calls: TypeAlias = list[tuple[str, JsonObject]]
 """Tools and their arguments."""
@@ -45,6 +46,66 @@ class Done(NamedTuple):
     failed: bool
     code: str
     data: JsonObject
+
+
+class NeedsCall(Exception):
+    """The call that a rule goes on with."""
+
+    def __init__(self, tool: str, arguments: JsonObject, why: str) -> None:
+        self.tool = tool
+        self.arguments = arguments
+        self.why = why
+
+
+@dataclass(slots=True)
+class Turn:
+    """What a person has said, and the calls made since. A rule is followed from its beginning each time: `call` returns
+    what was called already, and raises NeedsCall for what was not."""
+
+    message: str | None
+    texts: dict[str, str]
+    is_cut: bool
+    done: list[Done]
+
+    def call(self, tool: str, arguments: JsonObject | None = None, why: str = "") -> Done:
+        """Return what the rule's next call has answered."""
+        for at, one in enumerate(self.done):
+            if one.tool == tool:
+                self.done = self.done[at + 1 :]
+                return one
+        raise NeedsCall(tool, arguments or {}, why)
+
+
+def follow(body: Body, tools: set[str], rules: Callable[[Turn], str]) -> list[Block] | None:
+    """Return the next turn of an agent that a person talks with: a call, or the words that its rules end with. None for
+    a request that does not offer the agent's tools."""
+    if not tools <= {bare(str(tool.get("name"))) for tool in items(body, "tools")}:
+        return None
+    task, done = conversation(body, _begins_turn)
+    texts, own = foreign(task)
+    decided = [
+        Done(tool, json_object(arguments), said, status != "done", "ok", {})
+        for tool, arguments, status, said in _DECIDED.findall(own.rpartition("</message>")[2])
+    ]
+    message = tagged(own, "message")
+    try:
+        return [text(f"{rules(Turn(message, texts, 'the document goes on' in own, [*decided, *done]))} {NOTE}")]
+    except NeedsCall as step:
+        return [*([text(step.why)] if step.why else []), call(step.tool, step.arguments)]
+
+
+def _begins_turn(words: str, task: str) -> bool:
+    """Whether words of ours begin a turn. What is said behind a message goes on with a turn that was broken off."""
+    said = tagged(words, "message")
+    return said is not None and (words.rstrip().endswith("</message>") or said != tagged(task, "message"))
+
+
+def json_object(written: JsonValue) -> JsonObject:
+    """Return the object that a text is the JSON of; an empty one if the text was shortened."""
+    try:
+        return as_object(json.loads(str(written)))
+    except ValueError:
+        return {}
 
 
 def conversation(body: Body, begins: Callable[[str, str], bool]) -> tuple[str, list[Done]]:
@@ -68,12 +129,13 @@ def conversation(body: Body, begins: Callable[[str, str], bool]) -> tuple[str, l
 def _outcome(said: str, failed: bool) -> tuple[str, bool, str, JsonObject]:
     """An answer taken apart: its words, whether it failed, its code and its data."""
     found = _OUTCOME.search(said)
-    try:
-        told: JsonObject = json.loads(found[1]) if found else {}
-    except ValueError:
-        found, told = None, {}
-    words = said[: found.start()] if found else said
-    return words, failed, str(told.get("code", "ok")), as_object(told.get("data"))
+    told = json_object(found[1]) if found else {}
+    return (
+        said[: found.start()] if found and told else said,
+        failed,
+        str(told.get("code", "ok")),
+        as_object(told.get("data")),
+    )
 
 
 def _words(blocks: list[JsonObject]) -> str:

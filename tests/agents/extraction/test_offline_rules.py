@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fieldmark.agents.extraction.agent import EXTRACTION
-from fieldmark.agents.extraction.offline.rules import answer
+from fieldmark.agents.extraction.offline import answer
 from fieldmark.agents.offline_rules import NOTE
 from fieldmark.offline_model.messages import Call, Text, Thinking
 from fieldmark.tools.toolset import model_text

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
-from fieldmark.agents.extraction.offline.rules import answer
+from fieldmark.agents.extraction.offline import answer
 from fieldmark.agents.extraction.tools import (
     COMPLETE_EXTRACTION,
     EXTRACT_FIELDS,

@@ -1,4 +1,4 @@
-"""The offline model by rules: from the conversation so far to its next turn. It is no language model, and says so."""
+"""The offline model's rules for an extraction: labelled values, and corrections that name a field."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _PAGES = re.compile(r"\d{1,6}-\d{0,6}")
 
 
 def answer(body: Body) -> list[Block] | None:
-    """The next turn: thinking, calls, or the closing words; None for a request of another agent's. It makes one call at
-    most where the task's message holds no document, or where it is asked to."""
+    """Return the next turn, or None for a request of another agent's. It makes one call at most if the task's message
+    holds no document, or if it is asked to."""
     offered = {bare(str(tool.get("name"))) for tool in items(body, "tools")}
     if offered and not offered & _OWN:
         return None
@@ -55,8 +55,8 @@ def _extract(task: str, done: list[Done], offered: set[str], given: dict[str, st
     if not reads:
         return [text(f"{NOTE} The document's text could not be read: {' '.join(refused.values())}")]
     steps: list[Block] = []
-    left = [paths.parse(str(one.get("path"))) for one in items({"left": json.loads(given.get("left", "[]"))}, "left")]
-    if "identify_document" in offered and not left and is_open(done, "identify_document"):
+    only = [paths.parse(str(as_object(one).get("path"))) for one in json.loads(given.get("fields", "[]"))]
+    if "identify_document" in offered and not only and is_open(done, "identify_document"):
         name, sure = document_type("\n".join(seen) or "\n".join(reads))
         steps.append(
             call("identify_document", {"document_type": name, "confidence": sure, "reason": "by its key words"})
@@ -67,8 +67,8 @@ def _extract(task: str, done: list[Done], offered: set[str], given: dict[str, st
     refusals = [one.data.get("paths") for one in done if one.tool == "extract_fields" and one.failed]
     named = {path for listed in refusals for path in as_list(listed) if isinstance(path, str)}
     found = {path: field for field in fields if (path := paths.name(field.keys)) not in named}
-    if left:  # the rest is settled
-        found = {path: field for path, field in found.items() if any(field.keys[: len(one)] == one for one in left)}
+    if only:
+        found = {path: field for path, field in found.items() if any(field.keys[: len(one)] == one for one in only)}
     if found and is_open(done, "extract_fields"):
         nested: JsonObject = {}
         for field in found.values():
@@ -121,10 +121,8 @@ def _correct(words: str, done: list[Done], given: str | None, offered: set[str],
             steps.append(call(tool, arguments))
             said.append(changed)
             continue
-        kept = made[-1].failed or made[-1].code in (
-            "not_stored",
-            "not_removed",
-        )  # a value that another person set stays
+        # A value that another person set stays.
+        kept = made[-1].failed or made[-1].code in ("not_stored", "not_removed")
         said.append(f"{path} could not be changed: {made[-1].answer[:300]}" if kept else changed)
     if steps and not several:
         return steps[:1]

@@ -1,1 +1,0 @@
-"""The extraction agent without a language model: fixed rules."""
