@@ -72,13 +72,13 @@ class Caller:
             [self.extraction, version],
         ).fetchall()
 
-    def refused(self, says: str, function: str, *arguments: Any, code: str = "PT422") -> None:
-        """The call fails with exactly this sentence, and nothing has changed."""
+    def refused(self, function: str, *arguments: Any, code: str = "PT422") -> str:
+        """The call fails with this code, and nothing has changed. Answers what the sentence says."""
         before = self.row()
         with pytest.raises(psycopg.DatabaseError) as error, self.connection.transaction():
             self.call(function, *arguments)
-        assert (error.value.sqlstate, error.value.diag.message_primary) == (code, says)
-        assert self.row() == before
+        assert error.value.sqlstate == code and self.row() == before
+        return str(error.value.diag.message_primary)
 
 
 @pytest.fixture
@@ -151,56 +151,32 @@ def test_updates_one_field_and_answers_what_now_stands(filled: Caller, path: lis
 
 
 @pytest.mark.parametrize(
-    ("path", "says"),
+    ("path", "named"),
     [
-        (["total", "net"], "Path total.net: total already holds the value 12.5, so nothing can stand below it."),
-        (
-            ["vendor", "name", "first", "x"],
-            'Path vendor.name.first: vendor.name already holds the value "Acme", so nothing can stand below it.',
-        ),
-        (["none", "x"], "Path none.x: none already holds the value null, so nothing can stand below it."),
-        (["total", "0"], "Path total.0: total already holds the value 12.5, so nothing can stand below it."),
-        (["items", "999999999"], "Path items[999999999] is past the end of items: the next item is [3]."),
-        (["items", "4", "price"], "Path items[4] is past the end of items: the next item is [3]."),
-        (["empty_list", "1"], "Path empty_list[1] is past the end of empty_list: the next item is [0]."),
-        (["items", "-999"], "Path items[-999]: items is a list, its items are counted 0 to 3."),
-        (["items", "-1"], "Path items[-1]: items is a list, its items are counted 0 to 3."),
-        (["items", "01"], "Path items[01]: items is a list, its items are counted 0 to 3."),
-        (["items", "1 "], "Path items[1 ]: items is a list, its items are counted 0 to 3."),
-        (["items", ""], "Path items[]: items is a list, its items are counted 0 to 3."),
-        (["items", "price"], "Path items[price]: items is a list, its items are counted 0 to 3."),
-        (["items", "9" * 40], f"Path items[{'9' * 40}]: items is a list, its items are counted 0 to 3."),
-        (
-            ["fresh", "5"],
-            "Path fresh[5]: nothing stands at fresh yet. A list begins with [0]; for an object with the key 5 write "
-            "fresh as a whole.",
-        ),
-        (
-            ["fresh", "0", "5"],  # else an object with the key "5", which nobody asked for
-            "Path fresh[0][5]: nothing stands at fresh[0] yet. A list begins with [0]; for an object with the key 5 "
-            "write fresh[0] as a whole.",
-        ),
-        (
-            ["items", "3", "5"],
-            "Path items[3][5]: nothing stands at items[3] yet. A list begins with [0]; for an object with the key 5 "
-            "write items[3] as a whole.",
-        ),
-        ([], "The path is empty."),
-        (["a"] * 33, "A path may have at most 32 steps."),
-        ([["a", "b"], ["c", "d"]], "A path is a list of texts; a step of this one is not a text."),
-        (["a", None], "A path is a list of texts; a step of this one is not a text."),
-        (["k" * 1001], "The path of a field may have at most 1,000 characters."),
-        (["total", "k" * 500, "k" * 500], "The path of a field may have at most 1,000 characters."),
-        (["k" * 990, '"' * 10], "The path of a field may have at most 1,000 characters."),  # quoted, it is longer
+        # Through a value.
+        (["total", "net"], "total.net"),
+        (["vendor", "name", "first", "x"], "vendor.name.first"),
+        (["none", "x"], "none.x"),
+        (["total", "0"], "total.0"),
+        # Past the end of a list.
+        (["items", "999999999"], "items[999999999]"),
+        (["items", "4", "price"], "items[4]"),
+        (["empty_list", "1"], "empty_list[1]"),
+        # No index of a list.
+        *((["items", step], f"items[{step}]") for step in ("-999", "-1", "01", "1 ", "", "price", "9" * 40)),
+        # A list that is not there begins with 0; else it would be an object with the key "5", which nobody asked for.
+        (["fresh", "5"], "fresh[5]"),
+        (["fresh", "0", "5"], "fresh[0][5]"),
+        (["items", "3", "5"], "items[3][5]"),
+        # No path.
+        *((path, "path") for path in ([], None, ["a"] * 33, [["a", "b"], ["c", "d"]], ["a", None], ["k" * 1001])),
+        (["total", "k" * 500, "k" * 500], "path"),
+        (["k" * 990, '"' * 10], "path"),  # quoted, it is longer
     ],
     ids=lambda value: str(value)[:60],
 )
-def test_refuses_a_path_where_nothing_can_stand(filled: Caller, path: list[str], says: str) -> None:
-    filled.refused(says, "update_extraction_field", path, Jsonb(1), 0.5)
-
-
-def test_takes_no_path_that_is_null(filled: Caller) -> None:
-    filled.refused("The path is empty.", "update_extraction_field", None, Jsonb(1))
+def test_refuses_a_path_where_nothing_can_stand(filled: Caller, path: list[str], named: str) -> None:
+    assert named in filled.refused("update_extraction_field", path, Jsonb(1), 0.5)
 
 
 def test_a_path_may_count_from_any_index(filled: Caller) -> None:
@@ -212,29 +188,14 @@ def test_a_path_may_count_from_any_index(filled: Caller) -> None:
 
 
 def test_refuses_a_value_of_sql_null(filled: Caller) -> None:
-    filled.refused(
-        "There is no value for path vendor.name. To empty a field send JSON null; to delete it, remove it.",
-        "update_extraction_field",
-        ["vendor", "name"],
-        None,
-        0.5,
-    )
+    filled.refused("update_extraction_field", ["vendor", "name"], None, 0.5)
 
 
 @pytest.mark.parametrize(
     "confidence", ["NaN", "-0.01", "1.01", "7", "Infinity", "-Infinity", "1e-400", "0." + "3" * 101]
 )
 def test_refuses_a_confidence_that_is_none(filled: Caller, confidence: str) -> None:
-    too_long = confidence.startswith(("1e-4", "0.3"))
-    filled.refused(
-        "The confidences of an extraction: a number may have at most 100 digits before and after its point."
-        if too_long
-        else f"Confidence must be 0.0 to 1.0, got {confidence}.",
-        "update_extraction_field",
-        ["total"],
-        Jsonb(1),
-        confidence,
-    )
+    filled.refused("update_extraction_field", ["total"], Jsonb(1), confidence)
 
 
 @pytest.mark.parametrize("confidence", ["0", "1", "0.0", "1.0", "0.123456789"])
@@ -292,41 +253,25 @@ def test_what_is_written_anew_loses_the_score_and_proof_of_the_value_before(call
 
 
 @pytest.mark.parametrize(
-    ("confidences", "says"),
+    "confidences",
     [
-        ({"totall": 0.5}, "There is no field at path totall to score or to prove."),
-        ({"items.0": 0.5}, "There is no field at path items.0 to score or to prove."),
-        ({"items[3]": 0.5}, "There is no field at path items[3] to score or to prove."),
-        ({"": 0.5}, "There is no field at path  to score or to prove."),
-        ({"total": 1.01}, "Confidence must be a number from 0.0 to 1.0."),
-        ({"total": -0.1}, "Confidence must be a number from 0.0 to 1.0."),
-        ({"total": "high"}, "Confidence must be a number from 0.0 to 1.0."),
-        ({"total": None}, "Confidence must be a number from 0.0 to 1.0."),
-        ({"total": True}, "Confidence must be a number from 0.0 to 1.0."),
-        ({"total": {"score": 1}}, "Confidence must be a number from 0.0 to 1.0."),
-        (None, None),
+        *({name: 0.5} for name in ("totall", "items.0", "items[3]", "")),
+        *({"total": score} for score in (1.01, -0.1, "high", None, True, {"score": 1})),
     ],
     ids=str,
 )
-def test_refuses_scores_of_nothing_and_scores_that_are_none(filled: Caller, confidences: Any, says: str | None) -> None:
-    if says is None:
-        assert filled.save({"total": 1}, None, None)["version"] == 2
-        return
-    filled.refused(says, "save_extraction_fields", Jsonb({"total": 1}), Jsonb(confidences))
+def test_refuses_scores_of_nothing_and_scores_that_are_none(filled: Caller, confidences: Any) -> None:
+    filled.refused("save_extraction_fields", Jsonb({"total": 1}), Jsonb(confidences))
 
 
-def test_refuses_evidence_of_nothing(filled: Caller) -> None:
-    arguments = [Jsonb({"total": 1}), Jsonb({}), Jsonb({"other": {}})]
-    filled.refused("There is no field at path other to score or to prove.", "save_extraction_fields", *arguments)
+def test_needs_no_scores_and_refuses_evidence_of_nothing(filled: Caller) -> None:
+    assert filled.save({"total": 1}, None, None)["version"] == 2
+    filled.refused("save_extraction_fields", Jsonb({"total": 1}), Jsonb({}), Jsonb({"other": {}}))
 
 
-@pytest.mark.parametrize("fields", [[1], "x", 1, None, True], ids=str)
+@pytest.mark.parametrize("fields", [*map(Jsonb, ([1], "x", 1, None, True)), None], ids=str)
 def test_fields_are_an_object(filled: Caller, fields: Any) -> None:
-    filled.refused("Fields must be an object.", "save_extraction_fields", Jsonb(fields))
-
-
-def test_fields_are_not_sql_null(filled: Caller) -> None:
-    filled.refused("Fields must be an object.", "save_extraction_fields", None)
+    filled.refused("save_extraction_fields", fields)
 
 
 # Bounds --------------------------------------------------------------------------------------------------------------
@@ -341,79 +286,63 @@ def nested(depth: int) -> Any:
 
 def test_nests_32_deep_and_not_33(caller: Caller) -> None:
     assert caller.save(nested(32))["version"] == 1
-    caller.refused("Fields may be nested at most 32 deep.", "save_extraction_fields", Jsonb({"b": nested(32)}))
-    caller.refused(
-        "The fields of an extraction may be nested at most 32 deep.",
-        "update_extraction_field",
-        ["b", "c"],
-        Jsonb(nested(31)),
-    )
+    caller.refused("save_extraction_fields", Jsonb({"b": nested(32)}))
+    caller.refused("update_extraction_field", ["b", "c"], Jsonb(nested(31)))
     lists: Any = 1
     for _ in range(33):
         lists = [lists]
-    caller.refused("A value may be nested at most 32 deep.", "update_extraction_field", ["b"], Jsonb(lists))
+    caller.refused("update_extraction_field", ["b"], Jsonb(lists))
     path = ["p"] * 32
     assert caller.update(path, 1)["path"] == ".".join(path)
 
 
 @pytest.mark.parametrize(
-    ("fields", "says"),
+    "fields",
     [
-        ('{{"a": "{long}"}}', "Fields may not exceed 4 MB."),
-        ('{{"{long}": 1}}', "Fields may not exceed 4 MB."),
-        ('{{"a": [{many}]}}', "Fields may hold at most 100,000 values."),
-        ('{{"a": 1e100}}', "Fields: a number may have at most 100 digits before and after its point."),
-        ('{{"a": [-1e131071]}}', "Fields: a number may have at most 100 digits before and after its point."),
-        ('{{"a": {{"b": 1e-101}}}}', "Fields: a number may have at most 100 digits before and after its point."),
+        '{{"a": "{long}"}}',
+        '{{"{long}": 1}}',
+        '{{"a": [{many}]}}',
+        '{{"a": 1e100}}',
+        '{{"a": [-1e131071]}}',
+        '{{"a": {{"b": 1e-101}}}}',
     ],
 )
-def test_refuses_what_is_ruinous_to_keep(filled: Caller, fields: str, says: str) -> None:
+def test_refuses_what_is_ruinous_to_keep(filled: Caller, fields: str) -> None:
     text = fields.format(long="x" * 4_194_304, many="1," * 100_000 + "1")
     before = filled.row()
-    with pytest.raises(psycopg.DatabaseError, match=says.split(":")[0]), filled.connection.transaction():
+    with pytest.raises(psycopg.DatabaseError) as error, filled.connection.transaction():
         filled.connection.execute("select save_extraction_fields(%s, %s::text::jsonb)", [filled.extraction, text])
-    assert filled.row() == before
+    assert error.value.sqlstate == "PT422" and filled.row() == before
 
 
 def test_keeps_what_is_large_and_within_bounds(caller: Caller) -> None:
     fields = {"text": "x" * 2_000_000, "number": 10**99, "small": 1e-99, "list": list(range(500))}
     assert caller.save(fields)["version"] == 1
     # Two that fit alone do not fit together.
-    caller.refused(
-        "The fields of an extraction may not exceed 4 MB.", "update_extraction_field", ["more"], Jsonb("x" * 2_300_000)
-    )
+    caller.refused("update_extraction_field", ["more"], Jsonb("x" * 2_300_000))
 
 
 def test_a_long_key_is_not_repeated_for_each_of_its_children(caller: Caller) -> None:
     """90,000 names of 1 MB each would be 90 GB."""
-    caller.refused(
-        "The path of a field may have at most 1,000 characters.",
-        "save_extraction_fields",
-        Jsonb({"k" * 1_000_000: [True] * 90_000}),
-    )
+    caller.refused("save_extraction_fields", Jsonb({"k" * 1_000_000: [True] * 90_000}))
 
 
-@pytest.mark.parametrize(
-    ("column", "says"),
-    [
-        ("confidence_scores", "The confidences of an extraction may not exceed 4 MB"),
-        ("evidence", "too many fields for one extraction, more than about 6,000: their evidence may not exceed 4 MB"),
-    ],
-    ids=["scores", "evidence"],
-)
-def test_bounds_scores_and_evidence_too(filled: Caller, column: str, says: str) -> None:
-    with pytest.raises(psycopg.DatabaseError, match=says):
+@pytest.mark.parametrize("column", ["confidence_scores", "evidence"])
+def test_bounds_scores_and_evidence_too(filled: Caller, column: str) -> None:
+    with pytest.raises(psycopg.DatabaseError) as error:
         filled.connection.execute(
             f"update extractions set {column} = %s where id = %s", [Jsonb({"x" * 4_200_000: 1}), filled.extraction]
         )
+    assert error.value.sqlstate == "PT422"
 
 
 def test_bounds_a_schema(caller: Caller, house: House) -> None:
-    with pytest.raises(psycopg.DatabaseError, match=r"A schema may be nested at most 32 deep\."):
+    with pytest.raises(psycopg.DatabaseError) as error:
         caller.connection.execute(
             "insert into extractions (org_id, document_id, schema) values (%s, %s, %s)",
             [house.org, house.document, Jsonb(nested(33))],
         )
+    assert error.value.sqlstate == "PT422"
 
 
 @pytest.mark.parametrize("text", ['{"a": "\\u0000"}', '{"\\u0000": 1}', '{"a": "\\ud800"}', '{"a": NaN}', '{"a": 1'])
@@ -455,26 +384,16 @@ def test_removes_one_field_and_answers_what_stood_there(
 
 
 @pytest.mark.parametrize(
-    ("path", "says"),
+    "path",
     [
-        (["nothing"], "Nothing stands at path nothing."),
-        (["vendor", "nothing"], "Nothing stands at path vendor.nothing."),
-        (["total", "net"], "Nothing stands at path total.net."),
-        (["none", "x"], "Nothing stands at path none.x."),
-        (["items", "3"], "Nothing stands at path items.3."),
-        (["items", "-1"], "Nothing stands at path items.-1."),
-        (["items", "00"], "Nothing stands at path items.00."),
-        (["items", "price"], "Nothing stands at path items.price."),
-        (["items", "999999999"], "Nothing stands at path items.999999999."),
-        ([], "The path is empty."),
-        (None, "The path is empty."),
-        (["a", None], "A path is a list of texts; a step of this one is not a text."),
-        (["a"] * 33, "A path may have at most 32 steps."),
+        *(["nothing"], ["vendor", "nothing"], ["total", "net"], ["none", "x"]),
+        *(["items", step] for step in ("3", "-1", "00", "price", "999999999")),
+        *([], None, ["a", None], ["a"] * 33),
     ],
     ids=str,
 )
-def test_removes_nothing_where_nothing_stands(filled: Caller, path: list[str], says: str) -> None:
-    filled.refused(says, "remove_extraction_field", path)
+def test_removes_nothing_where_nothing_stands(filled: Caller, path: list[str]) -> None:
+    filled.refused("remove_extraction_field", path)
 
 
 def test_scores_move_up_with_the_items_behind_a_removed_one(caller: Caller) -> None:
@@ -516,7 +435,7 @@ def test_identifies_and_completes_without_a_new_version(filled: Caller) -> None:
 
 @pytest.mark.parametrize("kind", [None, "", "x" * 201], ids=["null", "empty", "long"])
 def test_a_document_type_has_1_to_200_characters(filled: Caller, kind: str | None) -> None:
-    filled.refused("The document type must have 1 to 200 characters.", "identify_document", kind)
+    filled.refused("identify_document", kind)
 
 
 def test_restores_a_version_as_a_new_one(filled: Caller) -> None:
@@ -554,14 +473,12 @@ def test_restores_a_long_list_in_its_order(caller: Caller) -> None:
 def test_scores_and_evidence_are_objects(
     filled: Caller, function: str, arguments: list[Any], wrong: tuple[Any, Any]
 ) -> None:
-    says = "Confidences and evidence must be objects keyed by path."
-    filled.refused(says, function, *arguments, *map(Jsonb, wrong))
+    filled.refused(function, *arguments, *map(Jsonb, wrong))
 
 
 @pytest.mark.parametrize("version", [-1, 2, 2_147_483_647, None])
 def test_restores_no_version_that_never_was(filled: Caller, version: int | None) -> None:
-    shown = "<NULL>" if version is None else version
-    filled.refused(f"There is no version {shown}: this extraction has versions 0 to 1.", "restore_extraction", version)
+    filled.refused("restore_extraction", version)
 
 
 # Whose ---------------------------------------------------------------------------------------------------------------
@@ -591,7 +508,7 @@ def test_anothers_extraction_does_not_exist(
             caller.call(function, *arguments)
         diag = error.value.diag
         said.add((diag.sqlstate, diag.message_primary, diag.message_detail, diag.message_hint))
-    assert said == {("PT404", "There is no such extraction.", None, None)}
+    assert len(said) == 1 and {code for code, *_ in said} == {"PT404"}
 
 
 # The journal ---------------------------------------------------------------------------------------------------------
@@ -689,8 +606,9 @@ def test_no_plain_update_escapes_the_bounds(filled: Caller, fields: Any, error: 
 
 
 def test_the_version_cannot_be_set_even_by_the_owner(doors: Doors, house: House) -> None:
-    with doors.as_owner() as connection, pytest.raises(psycopg.DatabaseError, match="counts by itself"):
+    with doors.as_owner() as connection, pytest.raises(psycopg.DatabaseError) as error:
         connection.execute("update extractions set version = 7 where id = %s", [house.extraction])
+    assert error.value.sqlstate == "PT422"
 
 
 def test_what_is_inserted_with_fields_is_journalled_at_version_0(doors: Doors, house: House) -> None:
@@ -726,24 +644,16 @@ def announce(connection: psycopg.Connection, run: UUID, call: str) -> None:
     )
 
 
-def test_the_service_at_a_call_of_an_agent_is_the_agent(doors: Doors, house: House) -> None:
+def test_only_the_service_at_a_call_is_the_agent(doors: Doors, house: House) -> None:
+    user = ("user", None, None, house.owner)
     with doors.as_service(house.owner, house.org) as connection:
         announce(connection, house.run, "call_1")
         assert written(connection, house.extraction) == ("agent", house.run, "call_1", house.owner)
-
-
-def test_the_service_without_a_call_is_the_user(doors: Doors, house: House) -> None:
-    with doors.as_service(house.owner, house.org) as connection:
-        connection.execute("select set_config('fieldmark.run_id', %s, true)", [str(house.run)])
-        assert written(connection, house.extraction) == ("user", None, None, house.owner)
         announce(connection, house.run, "")
-        assert written(connection, house.extraction) == ("user", None, None, house.owner)
-
-
-def test_a_front_end_is_never_the_agent(doors: Doors, house: House) -> None:
+        assert written(connection, house.extraction) == user
     with doors.as_front_end(house.owner) as connection:
         announce(connection, house.run, "call_1")
-        assert written(connection, house.extraction) == ("user", None, None, house.owner)
+        assert written(connection, house.extraction) == user
 
 
 # Other rows ----------------------------------------------------------------------------------------------------------
@@ -752,30 +662,10 @@ def test_a_front_end_is_never_the_agent(doors: Doors, house: House) -> None:
 @pytest.mark.parametrize(
     ("name", "fits"),
     [
-        ("a.pdf", True),
-        ("…häßlich 名前.pdf", True),
-        (".hidden", True),
-        ("..pdf", True),
-        ("", False),
-        (".", False),
-        ("..", False),
-        ("../x", False),
-        ("a/b", False),
-        ("../../etc/passwd", False),
-        ("a\\b", False),
-        ("a\nb", False),
-        ("a\n", False),
-        ("x" * 255, True),
-        ("x" * 256, False),
-        ("ü" * 127, True),
-        ("ü" * 128, False),
-        ("...", False),
-        ("a%2Fb", False),
-        ("a\x7fb", False),
-        ("a\u0085b", False),
-        ("a\u2028b", False),
-        ("a\u202eb", False),
-        ("a\u2066b", False),
+        *((name, True) for name in ("a.pdf", "…häßlich 名前.pdf", ".hidden", "..pdf", "x" * 255, "ü" * 127)),
+        *((name, False) for name in ("", ".", "..", "...", "../x", "a/b", "../../etc/passwd", "a\\b", "a%2Fb")),
+        *((f"a{char}b", False) for char in "\n\x7f\u0085\u2028\u202e\u2066"),
+        *((name, False) for name in ("a\n", "x" * 256, "ü" * 128)),
     ],
     ids=lambda value: repr(value)[:20],
 )
@@ -958,8 +848,9 @@ def test_entering_makes_a_personal_organisation_once(doors: Doors) -> None:
         become(connection, "authenticated", {"sub": str(other)})
         assert connection.execute("select private.enter(%s)", [first[0]]).fetchone() == (None,)
         become(connection, "authenticated", {})
-        with pytest.raises(psycopg.DatabaseError, match="Nobody is signed in"):
+        with pytest.raises(psycopg.DatabaseError) as error:
             connection.execute("select private.enter()")
+        assert error.value.sqlstate == "PT401"
 
 
 def test_whoever_has_left_their_personal_organisation_is_not_let_in_by_entering(doors: Doors, house: House) -> None:
