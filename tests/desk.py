@@ -35,7 +35,7 @@ from fieldmark.runs.engine.session_store import Sessions
 from fieldmark.runs.engine.tool_executor import ToolExecutor
 from fieldmark.runs.engine.tool_server import tool_server
 from fieldmark.runs.lifecycle.context import run_context
-from fieldmark.runs.lifecycle.runner import Limits, Runner
+from fieldmark.runs.run import Runner
 from fieldmark.stores import documents, extractions, runs, tool_calls
 from fieldmark.stores.rows import NewPage
 from fieldmark.stores.runs import Subject
@@ -164,10 +164,9 @@ class Desk:
         max_turns: int = 50,
     ) -> Runner:
         service = ModelService(model.base_url, "test-key", None)
-        limits = Limits(model="claude-sonnet-5", max_turns=max_turns, seconds=seconds)
         # Processor time is another limit: a CLI needs a second of it to start, and more on a slow machine.
         of_the_cli = CliPool(service, most_turns=max_turns, seconds=max(seconds, 60))
-        return Runner(self.database, service, limits, pool=of_the_cli)
+        return Runner(self.database, of_the_cli, model="claude-sonnet-5", max_turns=max_turns, seconds=seconds)
 
 
 def sql(url: str, query: str, *parameters: Any) -> list[dict[str, Any]]:

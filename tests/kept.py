@@ -25,7 +25,7 @@ from fieldmark.runs.engine.permission_hook import PermissionHook
 from fieldmark.runs.engine.pool import CliLease, CliPool, PoolSettings
 from fieldmark.runs.engine.session_store import Sessions
 from fieldmark.runs.engine.tool_executor import ToolExecutor
-from fieldmark.runs.lifecycle.runner import Limits, Runner
+from fieldmark.runs.run import Runner
 from fieldmark.telemetry.metrics import Metrics
 from living import clis
 
@@ -39,14 +39,15 @@ class Kept:
     model: OfflineModel
     pool: CliPool
     metrics: Metrics
-    service: ModelService
-    limits: Limits
+    max_turns: int
+    seconds: int
 
     async def work(self, desk: Desk, run_id: UUID | None = None, **columns: Any) -> Worked:
         """A run from its queueing to its end, and what the model was sent meanwhile."""
         run_id = run_id or await desk.run(**columns)
         before = len(self.model.requests)
-        await Runner(desk.database, self.service, self.limits, self.metrics, self.pool).execute(run_id)
+        limits = {"max_turns": self.max_turns, "seconds": self.seconds}
+        await Runner(desk.database, self.pool, model=MODEL, metrics=self.metrics, **limits).execute(run_id)
         await self.settled()
         return Worked(desk, run_id, self.model.requests[before:])
 
@@ -69,7 +70,7 @@ class Kept:
 
         calls = ToolExecutor(hook, spec.create_tools(context), context, before=nothing_before)
         work = RunHandlers(hook, calls, Sessions(desk.database, desk.scope))
-        chosen = {"model": MODEL, "max_turns": self.limits.max_turns, "session_id": uuid4(), **options}
+        chosen = {"model": MODEL, "max_turns": self.max_turns, "session_id": uuid4(), **options}
         async with self.pool.acquire(spec, desk.scope, work, **chosen) as client:
             yield client
 
@@ -109,8 +110,7 @@ async def kept(answer: Any, *, seconds: int = 300, max_turns: int = 50, **chosen
             metrics=metrics,
         )
         async with pool:
-            limits = Limits(model=MODEL, max_turns=max_turns, seconds=seconds)
-            yield Kept(model, pool, metrics, service, limits)
+            yield Kept(model, pool, metrics, max_turns, seconds)
 
 
 def the_cli() -> psutil.Process:

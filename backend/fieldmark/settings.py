@@ -133,8 +133,6 @@ class Settings(BaseSettings):
     run_seconds: Annotated[int, Field(ge=5, le=86_400)] = 900
     # How long one call of a tool may work in its transaction.
     tool_seconds: Annotated[float, Field(ge=0.1, le=3600)] = 60
-    # Questions over many documents: how long in all. A sixth is kept back for the last question.
-    ask_seconds: Annotated[int, Field(ge=6, le=86_400)] = 180
     # Two figures or five: see runs/billing/prices.said_price.
     model_price: (
         Annotated[str, Field(pattern=r"^\d{1,6}(\.\d{1,9})?(/\d{1,6}(\.\d{1,9})?){1}((/\d{1,6}(\.\d{1,9})?){3})?$")]

@@ -15,7 +15,7 @@ from fieldmark.offline_model.messages import call, raw_call, text
 from fieldmark.offline_model.server import OfflineModel
 from fieldmark.runs.engine.options import ModelService
 from fieldmark.runs.engine.pool import CliPool
-from fieldmark.runs.lifecycle.runner import Limits, Runner
+from fieldmark.runs.run import Runner
 from fieldmark.testing.script import Script, endless, http_error, stall
 from living import children, clis, command_line
 
@@ -107,12 +107,8 @@ async def test_a_cli_that_could_not_start_is_tried_again_and_one_that_is_not_the
 
     run_id = await desk.run()
     service = ModelService("http://127.0.0.1:9", "test-key", None)
-    runner = Runner(
-        desk.database,
-        service,
-        Limits(model="claude-sonnet-5", max_turns=5, seconds=60),
-        pool=Broken(service, most_turns=5, seconds=60),
-    )
+    pool = Broken(service, most_turns=5, seconds=60)
+    runner = Runner(desk.database, pool, model="claude-sonnet-5", max_turns=5, seconds=60)
     with pytest.raises(Unavailable) if status == "running" else nullcontext():
         await runner.execute(run_id)
     state = desk.state(run_id)

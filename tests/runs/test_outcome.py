@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fieldmark.runs.outcome import KEY_REFUSED, KeyRefused, OutcomeObserver, outcome_of
+from fieldmark.runs.outcome import KEY_REFUSED, OutcomeObserver, RunEnded, outcome_of
 from fieldmark.runs.parts import AssistantSaid, ResultReached, Said, ServiceRetry
 
 
@@ -78,9 +78,9 @@ def test_a_refused_key_is_seen_at_the_first_answer():
     watching = OutcomeObserver()
     for status in (429, None):
         watching.on_part(ServiceRetry(0.5, status))
-    with pytest.raises(KeyRefused):
+    with pytest.raises(RunEnded) as ended:
         watching.on_part(ServiceRetry(0.5, 401))
-    assert KEY_REFUSED.code == "model_refused_key" and KEY_REFUSED.error
+    assert ended.value.outcome == KEY_REFUSED and KEY_REFUSED.code == "model_refused_key"
 
 
 def test_the_last_answer_s_fault_says_why_and_one_that_was_overcome_does_not():

@@ -10,7 +10,7 @@ import pytest
 from desk import at_work, sql, until, update
 from fieldmark.errors import Unavailable
 from fieldmark.offline_model.messages import call, text
-from fieldmark.runs.lifecycle.runner import MAX_CLAIMS, MAX_CONSECUTIVE_FAILURES
+from fieldmark.runs.claim import MAX_CLAIMS, MAX_CONSECUTIVE_FAILURES
 from fieldmark.testing.script import Script, endless
 from living import clis
 

@@ -29,7 +29,29 @@ class Outcome:
     # Why the agent gave up, where it did so by a call.
     gave_up: FallbackCode | None = None
 
+    @property
+    def is_answer(self) -> bool:
+        """Whether the agent has answered by a call, as a task with a fallback asks for."""
+        return self.by_call and self.gave_up is None
 
+    @property
+    def may_fall_back(self) -> bool:
+        """Whether a fallback may stand in for the missing answer. Faults of the service itself are reported instead."""
+        is_own_fault = self.code in (RunError.UNSEALED, RunError.INTERNAL, RunError.SESSION)
+        return self.status in ("completed", "failed") and not self.is_answer and not is_own_fault
+
+    @property
+    def model_can_be_asked(self) -> bool:
+        """Whether the model is reachable and there is money to ask it once more."""
+        return self.code is None or self.code in _MODEL_CAN_BE_ASKED
+
+
+_MODEL_CAN_BE_ASKED = frozenset(
+    {
+        *(RunError.DEADLINE, RunError.MAX_TURNS, RunError.AGENT_STOPPED, RunError.AGENT_PROCESS),
+        *(RunError.DOCUMENT_TOO_LONG, RunError.ANSWER_TOO_LONG),
+    }
+)
 _BY_HTTP_STATUS = {
     400: (RunError.MODEL_REFUSED_REQUEST, "The model's service refused the request."),
     401: (RunError.MODEL_REFUSED_KEY, "The model's service refused the key: check ANTHROPIC_API_KEY."),
@@ -63,8 +85,11 @@ _ENDED_BY_HOOK = "hook_stopped"
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
-class KeyRefused(Exception):
-    """The model's service refused the key."""
+class RunEnded(Exception):
+    """Ends a conversation in the middle: there is no money or no turn left, or the model's service refuses the key."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        self.outcome = outcome
 
 
 _NO_TURNS = (RunError.MAX_TURNS, "The agent used all the turns it may take (max_turns, FIELDMARK_MAX_TURNS).")
@@ -78,7 +103,7 @@ NO_RESULT = Outcome("failed", error="The agent's process ended without a result.
 class OutcomeObserver:
     """Sees a conversation through to its result: `outcome` is how it ended.
 
-    `answer` gives the run's answer, once a call has ended it. Raises KeyRefused at the first 401: the CLI would ask
+    `answer` gives the run's answer, once a call has ended it. Raises RunEnded at the first 401: the CLI would ask
     three times more, each time with the same key."""
 
     def __init__(self, answer: Callable[[], Answer | None] = lambda: None) -> None:
@@ -98,7 +123,7 @@ class OutcomeObserver:
         """Take note of a part."""
         match part:
             case ServiceRetry(status=401):
-                raise KeyRefused
+                raise RunEnded(KEY_REFUSED)
             case AssistantSaid():
                 self._api_error = part.error
             case ResultReached():

@@ -28,7 +28,7 @@ from fieldmark.runs.lifecycle.queue import (
     STALLED_SECONDS,
     open_queue,
 )
-from fieldmark.runs.lifecycle.runner import Limits, Runner, TaskLimits
+from fieldmark.runs.run import Runner
 from fieldmark.runtime import Runtime
 from fieldmark.services import search
 from fieldmark.services.search_vectors import VectorMaker
@@ -59,7 +59,7 @@ async def working(runtime: Runtime) -> AsyncGenerator[asyncio.Task[None]]:
         pool = await stack.enter_async_context(_cli_pool(runtime, model))
         places = _places(runtime.settings)
         queue = await stack.enter_async_context(open_queue(runtime.database, runtime.direct_url, places))
-        runner = _register(queue, runtime, model, pool)
+        runner = _register(queue, runtime, pool)
         task = asyncio.create_task(_work(queue, runtime), name="worker")
         try:
             yield task
@@ -101,23 +101,19 @@ def _cli_pool(runtime: Runtime, model: ModelService) -> CliPool:
     )
 
 
-def _register(queue: App, runtime: Runtime, model: ModelService, pool: CliPool) -> Runner:
+def _register(queue: App, runtime: Runtime, pool: CliPool) -> Runner:
     settings = runtime.settings
     runner = Runner(
         runtime.database,
-        model,
-        Limits(
-            model=settings.model,
-            max_turns=settings.max_turns,
-            seconds=settings.run_seconds,
-            prices=runtime.prices,
-            approval_wait_seconds=settings.approval_wait_seconds,
-            tool_seconds=settings.tool_seconds,
-            embedder=runtime.embedder,
-            tasks={"ask": TaskLimits(settings.ask_seconds, settings.ask_seconds // 6)},
-        ),
-        runtime.metrics,
         pool,
+        model=settings.model,
+        max_turns=settings.max_turns,
+        seconds=settings.run_seconds,
+        prices=runtime.prices,
+        approval_wait_seconds=settings.approval_wait_seconds,
+        tool_seconds=settings.tool_seconds,
+        embedder=runtime.embedder,
+        metrics=runtime.metrics,
     )
 
     # A run counts its own tries: one whose job gave up before it would wait for ever.

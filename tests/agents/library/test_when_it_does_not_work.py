@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 
 import httpx
 import psycopg
@@ -10,6 +13,8 @@ import pytest
 
 from agents.library.test_asking import INTENT, SURVEY, ask, blocks, cite, codes, indexed, of_the_agent, submit
 from agents.library.test_last_question import STOPS, last, model
+from fieldmark.agents.library.agent import ASK, LIBRARY
+from fieldmark.agents.registry import registered
 from fieldmark.offline_model.messages import call
 from fieldmark.testing.script import Script, http_error, stall
 from standing import METRICS_TOKEN
@@ -19,25 +24,36 @@ pytestmark = pytest.mark.anyio
 READ = call("read_document", {"document": "survey.txt"})
 
 
+@contextmanager
+def time_for_a_question(seconds: int, last_seconds: int) -> Iterator[None]:
+    """Less time than a question has; `last_seconds` of it are for the last question."""
+    last_question = replace(ASK.last_question, seconds=last_seconds)
+    task = replace(ASK, seconds=seconds, last_question=last_question)
+    with registered(replace(LIBRARY, tasks={ASK.name: task})):
+        yield
+
+
 async def test_at_its_deadline_a_run_asks_once_more_in_the_time_that_it_has_kept_back(serve):
     agent = [[INTENT, READ], stall(600), [submit("Too late.")]]
     at_last = last("It leaks [1].", "The roof leaks")
-    async with serve(model(agent, at_last), ask_seconds=30, max_live_agents=8) as served:
-        await served.document(SURVEY, "survey.txt")
-        await indexed(served)
-        told = (await ask(served.http))["result"]
-        assert (told["fallback"]["code"], told["fallback"]["by_model"]) == ("deadline", True)
-        assert told["effort"]["seconds"] > 15
+    with time_for_a_question(16, 6):
+        async with serve(model(agent, at_last), max_live_agents=8) as served:
+            await served.document(SURVEY, "survey.txt")
+            await indexed(served)
+            told = (await ask(served.http))["result"]
+    assert (told["fallback"]["code"], told["fallback"]["by_model"]) == ("deadline", True)
+    assert told["effort"]["seconds"] > 9
 
 
 async def test_at_its_deadline_the_last_question_is_not_waited_for_either(serve):
     agent, at_last = [[INTENT], stall(600), [submit("Too late.")]], stall(600)
-    async with serve(model(agent, at_last), ask_seconds=18) as served:
-        await served.document(SURVEY, "survey.txt")
-        await indexed(served)
-        told = (await ask(served.http))["result"]
-        assert (told["fallback"]["code"], told["fallback"]["by_model"]) == ("deadline", False)
-        assert "roof leaks" in told["sources"][0]["quote"]
+    with time_for_a_question(8, 3):
+        async with serve(model(agent, at_last)) as served:
+            await served.document(SURVEY, "survey.txt")
+            await indexed(served)
+            told = (await ask(served.http))["result"]
+    assert (told["fallback"]["code"], told["fallback"]["by_model"]) == ("deadline", False)
+    assert "roof leaks" in told["sources"][0]["quote"]
 
 
 async def test_a_service_that_is_busy_for_a_while_is_waited_for(serve):

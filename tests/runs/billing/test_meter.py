@@ -11,9 +11,10 @@ import pytest
 from desk import at_work, until, update
 from fieldmark.offline_model.messages import Turn, call, text
 from fieldmark.offline_model.server import OfflineModel
-from fieldmark.runs.billing.meter import BudgetExceeded, Meter
+from fieldmark.runs.billing.meter import Meter
 from fieldmark.runs.billing.prices import Prices
 from fieldmark.runs.lifecycle.decisions import Decision, cancel, decide
+from fieldmark.runs.outcome import RunEnded
 from fieldmark.runs.parts import (
     AssistantSaid,
     BlockDelta,
@@ -143,7 +144,7 @@ async def test_a_message_is_charged_once_however_often_its_blocks_are_told(desk,
 async def test_every_message_is_charged_though_the_service_repeats_its_ids(desk):
     streamed = [begun("a", input=5), changed("tool_use", output=7), STOPPED, ToolReturned("c", "", False)]
     assert await metered(desk, *streamed, *streamed, *streamed) == [("a", 5, 7)] * 3
-    with pytest.raises(BudgetExceeded) as spent:
+    with pytest.raises(RunEnded) as spent:
         await metered(desk, *streamed, *streamed, begun("a"), turns=2)
     assert spent.value.outcome.code == "max_turns"
     # The same without pieces: several blocks of one answer, then another answer.
@@ -196,7 +197,7 @@ async def test_turns_are_counted_here_and_not_by_a_cli_that_may_have_had_other_r
     # A message that breaks off is asked for again, which is no new turn.
     told = [*turn("a"), *turn("b", None), *turn("c")]
     assert [name for name, _, _ in await metered(desk, *told, turns=2)] == ["a", "b", "c"]
-    with pytest.raises(BudgetExceeded) as spent:
+    with pytest.raises(RunEnded) as spent:
         await metered(await desk.beside(), *told, begun("d", input=6), turns=2)
     assert spent.value.outcome.code == "max_turns"
     charged = desk.sql("select count(*) as n from public.usage where message_id like '%% d' and input_tokens = 6")
@@ -229,7 +230,7 @@ async def test_a_call_of_a_message_that_cannot_be_paid_for_goes_on_waiting(desk)
     context = await desk.context(await desk.run(max_cost_usd=Decimal("0.000001")))
     meter = Meter(context, "extraction", Prices(), "claude-sonnet-5", 50)
     waiting = asyncio.create_task(meter.charged("call-a"))
-    with pytest.raises(BudgetExceeded) as spent:
+    with pytest.raises(RunEnded) as spent:
         await meter.on_part(whole("a", input=5))
     assert spent.value.outcome.code == "max_cost"
     await asyncio.sleep(0.05)

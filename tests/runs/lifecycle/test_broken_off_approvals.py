@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 
+import psycopg
 import pytest
 
 from desk import until
+from fieldmark.domain.statuses import RunStatus
 from fieldmark.errors import Conflict, Unavailable
 from fieldmark.offline_model.messages import call, text
 from fieldmark.offline_model.server import OfflineModel
@@ -16,7 +19,8 @@ from fieldmark.runs.engine.options import ModelService
 from fieldmark.runs.engine.pool import CliPool
 from fieldmark.runs.lifecycle import decisions
 from fieldmark.runs.lifecycle.decisions import Decision
-from fieldmark.runs.lifecycle.runner import Limits, Runner
+from fieldmark.runs.monitor import RunMonitor
+from fieldmark.runs.run import Runner
 from fieldmark.testing.script import Script
 from living import clis
 
@@ -38,12 +42,13 @@ async def decide(desk, run_id, approved: bool) -> None:
     await decisions.decide(desk.database, desk.scope, run_id, Decision(entry["id"], approved))
 
 
-def patient(desk, model) -> Runner:
+def patient(desk, model, *, most_at_work: int = 1, seconds: int = 300) -> Runner:
     """A worker whose CLIs stay for a decision: nobody else waits for their places."""
     desk.sql("set search_path = queue; update procrastinate_jobs set status = 'doing'")
     service = ModelService(model.base_url, "test-key", None)
-    limits = Limits(model="claude-sonnet-5", max_turns=50, seconds=300, approval_wait_seconds=300)
-    return Runner(desk.database, service, limits, pool=CliPool(service, most_turns=50, seconds=300))
+    pool = CliPool(service, most_turns=50, seconds=300, most_at_work=most_at_work)
+    limits = {"max_turns": 50, "seconds": seconds, "approval_wait_seconds": 300}
+    return Runner(desk.database, pool, model="claude-sonnet-5", **limits)
 
 
 def once(desk, run_id, approved: bool) -> bool:
@@ -102,6 +107,36 @@ async def test_whose_worker_died_beside_its_cli_waits_on_and_the_agent_is_told_w
     assert (worked.state["status"], worked.state["answer"]) == ("completed", "Done.")
     assert f"({'done' if approved else 'refused'}): " in json.dumps(worked.requests[0]["messages"])
     assert once(desk, run_id, approved)
+
+
+async def test_time_in_which_a_person_decides_does_not_count_as_the_run_s(desk):
+    context = await desk.context(await desk.run(approval="ask"))
+    service = ModelService("http://127.0.0.1:9", "test-key", None)
+    monitor = RunMonitor(context, 1, CliPool(service, most_turns=1, seconds=60))
+    desk.sql("update public.runs set status = 'awaiting_approval', attached = true, waiting_call = 'call'")
+    with pytest.raises(TimeoutError):
+        async with monitor.deadline(0.5):
+            assert await monitor.until_decided() is RunStatus.AWAITING_APPROVAL
+            before = time.monotonic()
+            await asyncio.sleep(60)
+    assert 0.2 < time.monotonic() - before < 30  # what was left of its time it has
+
+
+async def test_a_deadline_does_not_end_a_run_that_has_just_asked_a_person(desk):
+    run_id = await desk.run(approval="ask")
+    async with OfflineModel(Script([[call("update_field", TOTAL)]])) as model:
+        # No room for it to wait, so the worker asks whether others wait, which it is kept from.
+        runner = patient(desk, model, most_at_work=0, seconds=4)
+        with psycopg.connect(desk.owner_url) as held:
+            held.execute("lock table queue.procrastinate_jobs in access exclusive mode")
+            task = asyncio.create_task(runner.execute(run_id))
+            await until(lambda: desk.state(run_id)["attached"] or task.done())
+            await until(lambda: not clis())
+        await asyncio.wait_for(task, 60)
+    assert (desk.state(run_id)["status"], desk.state(run_id)["attached"]) == ("awaiting_approval", False)
+    await decide(desk, run_id, approved=True)
+    worked = await desk.work(lambda body: [text("Done.")], run_id=run_id)
+    assert worked.state["status"] == "completed" and once(desk, run_id, approved=True)
 
 
 @pytest.mark.parametrize("approved", [True, False])

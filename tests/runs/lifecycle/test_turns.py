@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from uuid import uuid4
 
 import pytest
@@ -14,6 +15,7 @@ from desk import until
 from fieldmark.agents.registry import registered
 from fieldmark.offline_model.messages import call, text
 from fieldmark.runs.billing.prices import Prices
+from fieldmark.runs.claim import claim
 from fieldmark.runs.lifecycle import launch
 from fieldmark.runs.lifecycle.decisions import Decision, decide
 from fieldmark.runs.lifecycle.launch import RunOptions
@@ -62,6 +64,17 @@ async def test_what_a_turn_stopped_at_is_not_made_by_the_next(desk, approval, is
     assert thread["working_state"] == {} and worked.ledger == []
     assert [entry["status"] for entry in first.ledger] == ["refused"]
     assert not [event for event in worked.events if event["type"] == "tool"]
+
+
+async def test_a_turn_that_begins_anew_does_not_continue_the_last_one_after_a_crash(desk):
+    tasks = {name: replace(task, begins_anew=True) for name, task in TOY.tasks.items()}
+    with registered(replace(TOY, tasks=tasks)):
+        first = await desk.work(lambda body: [text("Done.")], run_id=await ask(desk, "One.", "auto"))
+        second = await ask(desk, "Two.", "auto", first.state["thread_id"])
+        assert await claim(desk.database, desk.scope, second, PRICES, "claude-sonnet-5")  # its worker dies at once
+        worked = await desk.work(lambda body: [text("Done.")], run_id=second)
+    assert (worked.state["status"], worked.state["fencing_token"]) == ("completed", 2)
+    assert "Two." in worked.sent and "One." not in worked.sent
 
 
 @asynccontextmanager

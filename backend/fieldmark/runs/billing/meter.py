@@ -15,7 +15,7 @@ import structlog
 from fieldmark.domain.statuses import RunError
 from fieldmark.errors import FieldmarkError
 from fieldmark.runs.billing.prices import Prices, Tokens
-from fieldmark.runs.outcome import NO_TURNS_LEFT, Outcome
+from fieldmark.runs.outcome import NO_TURNS_LEFT, Outcome, RunEnded
 from fieldmark.runs.parts import (
     AssistantSaid,
     BlockDelta,
@@ -47,13 +47,6 @@ REFUSALS: Mapping[str, str] = {
     RunError.MODEL_UNPRICED: "The price of the run's model is not known, so its cost cannot be limited: ask for a "
     "model of the price list, or have FIELDMARK_MODEL_PRICE set.",
 }
-
-
-class BudgetExceeded(Exception):
-    """The run may not spend more: max_cost, out_of_credit or max_turns."""
-
-    def __init__(self, outcome: Outcome) -> None:
-        self.outcome = outcome
 
 
 @dataclass(slots=True)
@@ -106,7 +99,7 @@ class Meter:
             log.warning("a message that broke off was not charged", reason=str(fault))
 
     async def on_part(self, part: Part) -> None:
-        """Take note of a part, and charge the message that it ends. Raises BudgetExceeded."""
+        """Take note of a part, and charge the message that it ends. Raises RunEnded."""
         now = self._now
         match part:
             case MessageStarted():
@@ -115,7 +108,7 @@ class Meter:
                 self._in_pieces, self._at_once = {part.id}, set()
                 self._now = self._new(part.id, part.model, part.counts)
                 if self._turns <= 0:  # the CLI counts too, and ends before it asks again; this does not rely on it
-                    raise BudgetExceeded(NO_TURNS_LEFT)
+                    raise RunEnded(NO_TURNS_LEFT)
             case BlockStarted(call_id=str(call_id)) if now is not None:
                 now.calls.append(call_id)
             case BlockDelta() if now is not None:
@@ -159,7 +152,7 @@ class Meter:
         refusal = await self._charge(message)
         # The last message's work is done already: it is not undone for what it cost.
         if refusal is not None and message.stop_reason not in _LAST:
-            raise BudgetExceeded(Outcome("failed", error=REFUSALS[refusal], code=RunError(refusal)))
+            raise RunEnded(Outcome("failed", error=REFUSALS[refusal], code=RunError(refusal)))
         self._paid_calls.update(message.calls)
         self._news.set()
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Awaitable, Callable, Container, Iterator
+from uuid import UUID
 
+from fieldmark.db.pool import Connection
 from fieldmark.domain.events import Event, RetryEvent, TextEvent, ThinkingEvent, ToolEvent
 from fieldmark.domain.values import problem_with
 from fieldmark.runs.parts import (
@@ -20,6 +22,7 @@ from fieldmark.runs.parts import (
     ToolCall,
     ToolReturned,
 )
+from fieldmark.stores import runs
 from fieldmark.tools.ledger import ToolOutcome
 from fieldmark.tools.toolset import Toolset
 
@@ -114,10 +117,25 @@ class EventMapper:
     def _ended(self, part: ToolReturned) -> ToolEvent:
         tool, says, begun = self._begun.pop(part.call_id, ("unknown", "Calling", time.monotonic()))
         outcome = self._outcome_of(part.call_id) or ToolOutcome(_unwrapped(part.text), "ok", is_error=part.is_error)
-        return ended_event(tool, part.call_id, says, outcome, round((time.monotonic() - begun) * 1000))
+        return _ended_event(tool, part.call_id, says, outcome, round((time.monotonic() - begun) * 1000))
 
 
-def ended_event(tool: str, call_id: str, message: str, outcome: ToolOutcome, duration_ms: int) -> ToolEvent:
+def end_reporter(
+    run_id: UUID, tool: str, call_id: str, summary: str
+) -> Callable[[Connection, ToolOutcome], Awaitable[None]]:
+    """Returns what adds the event of a call's end, in the call's own transaction: for calls that no CLI makes. A call
+    that waits for child runs has not ended."""
+    began = time.monotonic()
+
+    async def report(conn: Connection, outcome: ToolOutcome) -> None:
+        if outcome.code != "awaiting_runs":
+            milliseconds = round((time.monotonic() - began) * 1000)
+            await runs.append_event(conn, run_id, _ended_event(tool, call_id, summary, outcome, milliseconds))
+
+    return report
+
+
+def _ended_event(tool: str, call_id: str, message: str, outcome: ToolOutcome, duration_ms: int) -> ToolEvent:
     """The event of a call's end. `message` says what the call does, in words."""
     text = outcome.sentence
     shown = text if len(text) <= MAX_SHOWN_CHARACTERS else text[:MAX_SHOWN_CHARACTERS] + " […]"

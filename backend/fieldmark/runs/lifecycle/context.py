@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import count
+
+from pydantic import JsonValue
+
 from fieldmark.agents.registry import AGENTS
+from fieldmark.agents.spec import Call
 from fieldmark.db.pool import Database
 from fieldmark.errors import Invalid
 from fieldmark.identity.scope import Scope
+from fieldmark.runs.events.mapper import end_reporter
 from fieldmark.runs.lifecycle.launch import start_child
 from fieldmark.stores.runs import RunRow
 from fieldmark.tools.context import RunContext
+from fieldmark.tools.ledger import By, ToolCall, ToolOutcome, execute
 
 
 def run_context(database: Database, scope: Scope, run: RunRow) -> RunContext:
@@ -21,3 +28,15 @@ def run_context(database: Database, scope: Scope, run: RunRow) -> RunContext:
     given = task.parse(run)
     message = None if task.message is None else task.message(given)
     return RunContext(database, scope, run, message, start_run=start_child)
+
+
+def service_calls(context: RunContext) -> Call:
+    """Calls that the service makes for a run: in the ledger, and reported, like the model's."""
+    tools, numbers = AGENTS[context.run.agent].create_tools(context), count(1)
+
+    async def make(tool: str, arguments: dict[str, JsonValue]) -> ToolOutcome:
+        call_id = f"fallback_{context.fencing_token}_{next(numbers)}"
+        then = end_reporter(context.run_id, tool, call_id, tools.summary(tool, arguments))
+        return await execute(tools, context, ToolCall(tool, call_id, arguments), by=By.SERVICE, then=then)
+
+    return make

@@ -6,8 +6,7 @@ done."""
 from __future__ import annotations
 
 import contextlib
-import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 from uuid import UUID
@@ -32,7 +31,7 @@ from fieldmark.errors import (
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.absent import absent
 from fieldmark.runs.events.approvals import approval_event, shown_changes
-from fieldmark.runs.events.mapper import ended_event
+from fieldmark.runs.events.mapper import end_reporter
 from fieldmark.runs.lifecycle.context import run_context
 from fieldmark.stores import runs, tool_calls
 from fieldmark.stores.runs import RunRow
@@ -139,20 +138,23 @@ def _refusal(run: RunRow, why: str, absent_sentence: str) -> FieldmarkError:
             return NotFound(absent_sentence)
 
 
+def _end_reporter(run: RunRow, call: CallRow) -> Callable[[Connection, ToolOutcome], Awaitable[None]]:
+    return end_reporter(run.id, call.tool, call.id, as_pending(run.agent, call).message)
+
+
 async def _reject(database: Database, scope: Scope, run: RunRow, call: CallRow, decision: Decision) -> int:
-    began = time.monotonic()
+    report_end = _end_reporter(run, call)
     async with database.as_user(scope) as conn:
         last = await runs.last_event(conn, run.id)
         await _begin(conn, run, call, decision, None)
         said = f"A person refused this change. {decision.reason or ''}".strip()
         outcome = ToolOutcome(said, "refused", is_error=True)
-        await _tell_end(conn, run, call, call.arguments, outcome, began)
+        await report_end(conn, outcome)
         await runs.resume(conn, run.id)
     return last
 
 
 async def _approve(database: Database, scope: Scope, run: RunRow, call: CallRow, decision: Decision) -> int:
-    began = time.monotonic()
     if run.agent not in AGENTS:
         raise Conflict(f"This service does not have the agent {run.agent!r}: decide its calls where it is.")
     edited = decision.arguments if decision.arguments != call.arguments else None
@@ -163,6 +165,7 @@ async def _approve(database: Database, scope: Scope, run: RunRow, call: CallRow,
         tools.check(call.tool, arguments)
     except ModelRetry as fault:
         raise Invalid(fault.text) from None
+    report_end = _end_reporter(run, replace(call, arguments=arguments))
     last = 0
 
     async def decide(conn: Connection) -> None:
@@ -180,7 +183,7 @@ async def _approve(database: Database, scope: Scope, run: RunRow, call: CallRow,
             raise Invalid(outcome.sentence)
         if outcome.code == "awaiting_runs":
             return
-        await _tell_end(conn, run, call, arguments, outcome, began)
+        await report_end(conn, outcome)
         await runs.resume(conn, run.id)
 
     try:
@@ -246,19 +249,6 @@ async def _check_target(
         chosen = await preview(conn, tools.check(call.tool, edited))
         if not now.covers(chosen):
             raise _Moved(now, chosen)
-
-
-async def _tell_end(
-    conn: Connection,
-    run: RunRow,
-    call: CallRow,
-    arguments: dict[str, JsonValue],
-    outcome: ToolOutcome,
-    began: float,
-) -> None:
-    summary = as_pending(run.agent, replace(call, arguments=arguments)).message
-    milliseconds = round((time.monotonic() - began) * 1000)
-    await runs.append_event(conn, run.id, ended_event(call.tool, call.id, summary, outcome, milliseconds))
 
 
 def _target_changed(call: CallRow, moved: _Moved) -> TargetChanged:

@@ -1,0 +1,95 @@
+"""A worker claims a run, or finds that it may not, and hands it over."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import UUID, uuid4
+
+import structlog
+
+from fieldmark.agents.registry import AGENTS
+from fieldmark.db.pool import Connection, Database
+from fieldmark.domain.events import RunStartedEvent
+from fieldmark.domain.statuses import RunError, RunStatus
+from fieldmark.errors import FieldmarkError
+from fieldmark.identity.scope import Scope
+from fieldmark.runs.billing.meter import REFUSALS
+from fieldmark.runs.billing.prices import Prices
+from fieldmark.stores import runs, usage
+from fieldmark.stores.runs import RunRow
+
+log = structlog.get_logger()
+
+MAX_CONSECUTIVE_FAILURES = 10
+"""How often in a row a run may break off, for any reason, without one completed call. Workers die for reasons of their
+own, several runs at a time; a run that is the reason never completes a call."""
+MAX_CLAIMS = 1000
+"""Ends a run that completes a call each time before it takes its worker down."""
+
+
+async def claim(database: Database, scope: Scope, run_id: UUID, prices: Prices, default_model: str) -> RunRow | None:
+    """Claim a run for this worker. None for one that has ended, is held or may not go on: that one is failed."""
+    async with database.as_user(scope) as conn:
+        run = await runs.get(conn, run_id)
+        priced = run is not None and prices.of(run.model or default_model) is not None
+        room = await usage.find_room(conn, run_id, priced=priced)
+        run = await runs.claim(conn, run_id) if room == "granted" else None
+        if run is not None and run.consecutive_failures <= MAX_CONSECUTIVE_FAILURES and run.fencing_token <= MAX_CLAIMS:
+            return await _begin_first_attempt(conn, run) if run.fencing_token == 1 else run
+        if room is None and await runs.get_in_reach(conn, run_id) is not None:
+            await runs.disown(conn, run_id)
+            return None
+    if room == "held":
+        log.info("the run waits for another of its organisation to end")
+    elif room is not None and room in REFUSALS:
+        async with database.as_service() as conn:
+            await runs.fail(conn, run_id, REFUSALS[room], RunError(room))
+    else:
+        # Its user left or only reads now, or it was claimed again and again.
+        await _abandon(database, run_id)
+    return None
+
+
+async def status_or_abandon(database: Database, scope: Scope, run_id: UUID) -> RunStatus | None:
+    """The status that someone else gave the run; a run that is out of its user's reach is abandoned."""
+    async with database.as_user(scope) as conn:
+        run = await runs.get_in_reach(conn, run_id)
+    if run is None:
+        await _abandon(database, run_id)
+    return None if run is None else run.status
+
+
+async def release(database: Database, scope: Scope, run: RunRow) -> None:
+    """Hand the run over: another worker goes on with it, now or when a person has decided."""
+    try:
+        async with database.as_user(scope) as conn:
+            await runs.fence(conn, run.id, run.fencing_token)
+            await runs.release(conn, run.id)
+            await runs.detach(conn, run.id, run.fencing_token)
+    except FieldmarkError as error:
+        log.warning("the run could not be released; the sweep will find it", reason=str(error))
+
+
+async def _begin_first_attempt(conn: Connection, run: RunRow) -> RunRow:
+    if await runs.last_event(conn, run.id) == 0:  # inserted by a front end, or by another run's call
+        started = RunStartedEvent(
+            run_id=run.id,
+            extraction_id=run.extraction_id,
+            thread_id=run.thread_id,
+            parent_run_id=run.parent_run_id,
+            parent_call_id=run.parent_call_id,
+        )
+        await runs.append_event(conn, run.id, started)
+    agent = AGENTS.get(run.agent)
+    task = None if agent is None else agent.tasks.get(run.task)
+    if task is None or not task.begins_anew:
+        return run
+    # Stored at once: a worker that takes the run up must not go on with the thread's previous turn.
+    session_id = uuid4()
+    await runs.record_conversation(conn, run.id, session_id)
+    return replace(run, session_id=session_id)
+
+
+async def _abandon(database: Database, run_id: UUID) -> None:
+    async with database.as_service() as conn:
+        await runs.fail(conn, run_id, "The run could not be brought to its end.", RunError.ABANDONED)
