@@ -56,11 +56,10 @@ from fieldmark.errors import NotFound
 from fieldmark.identity.tokens import LocalTokens
 from fieldmark.runs.lifecycle import decisions
 from fieldmark.runtime import Runtime
-from fieldmark.services import prompts, schemas, tags
 from fieldmark.services.organisations import enter
 from fieldmark.settings import Settings
 from fieldmark.stores import runs
-from fieldmark.stores.prompts import PromptText
+from fieldmark.stores.library import PromptText, prompts, schemas, tags
 from furnished import TEXT, a_desk
 
 AT_ONCE = 10
@@ -266,9 +265,9 @@ class House:
         known.ended_runs.append(str(context.run_id))
         number = uuid4().hex
         async with database.as_user(self._scope) as conn:
-            schema = await schemas.create(conn, self._scope, f"Schema {number}", {"type": "object"})
-            prompt = await prompts.create(conn, self._scope, PromptText(f"Prompt {number}", "Read.", schema.id))
-            tag = await tags.create(conn, self._scope, f"Tag {number}")
+            schema = await schemas.create(conn, self._scope.org_id, f"Schema {number}", {"type": "object"})
+            prompt = await prompts.create(conn, self._scope.org_id, PromptText(f"Prompt {number}", "Read.", schema.id))
+            tag = await tags.create(conn, self._scope.org_id, f"Tag {number}")
         for name, one in (
             ("schema_id", schema.id),
             ("schema_revid", schema.schema_revid),

@@ -127,7 +127,7 @@ class NameTaken(Conflict):
     code, title = "name_taken", "The name is taken"
 
 
-class VersionChanged(Conflict):
+class VersionChanged(Stale):
     code, title = "version_changed", "It has a newer version"
 
 

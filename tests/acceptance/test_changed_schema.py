@@ -13,9 +13,7 @@ from psycopg.types.json import Jsonb
 from desk import sql, tool_results, until
 from fieldmark.agents.extraction.offline import answer as answer_by_rules
 from fieldmark.offline_model.messages import call
-from fieldmark.services import prompts
-from fieldmark.stores import schemas
-from fieldmark.stores.prompts import PromptText
+from fieldmark.stores.library import PromptText, prompts, schemas
 from fieldmark.testing.script import Script
 
 pytestmark = pytest.mark.anyio
@@ -39,15 +37,13 @@ async def kept(serve, answer, schema=OLD, **settings):
     """A service with a schema, and the version of it that is kept now."""
     async with serve(answer, **settings) as served:
         async with served.service.database.as_user(served.scope) as conn:
-            revid = await schemas.add(conn, served.scope.org_id, "Invoices", schema)
-            row = await schemas.get_version(conn, revid)
-        assert row is not None
-        yield served, row.id, revid
+            row = await schemas.create(conn, served.scope.org_id, "Invoices", schema)
+        yield served, row.id, row.schema_revid
 
 
 async def version(served, schema_id, schema=NEW):
     async with served.service.database.as_user(served.scope) as conn:
-        return await schemas.update(conn, schema_id, name=None, schema=schema, revid=None)
+        return (await schemas.update(conn, schema_id, schema=schema)).schema_revid
 
 
 async def extraction(served, clone, revid, fields, text=PAGE, name="a.txt") -> tuple[UUID, UUID]:
@@ -160,7 +156,7 @@ async def test_the_words_of_the_prompt_hold_again(serve, clone):
     async with kept(serve, Script([[save({"due_date": "2024-05-01"}), complete()]])) as (served, schema_id, revid):
         _, one = await extraction(served, clone, revid, {"invoice_number": "1", "vendor": "Acme GmbH"})
         async with served.service.database.as_user(served.scope) as conn:
-            prompt = await prompts.create(conn, served.scope, PromptText("American", "Dates are American."))
+            prompt = await prompts.create(conn, served.scope.org_id, PromptText("American", "Dates are American."))
         change = "update public.extractions set prompt_revid = %s where id = %s"
         sql(clone.owner_url, change, prompt.prompt_revid, one)
         await version(served, schema_id)

@@ -18,7 +18,7 @@ from people import invited, joined, org_of
 from fieldmark.api.edge import OPEN
 from fieldmark.api.permissions import ALSO_NEEDED, FOR_ANYBODY, FOR_PEOPLE, SAFE, permission_of
 from fieldmark.domain.permissions import Permission
-from fieldmark.services.paging import Cursor
+from fieldmark.stores.paging import Cursor
 from fieldmark.stores.rows import Position
 from standing import Clone
 

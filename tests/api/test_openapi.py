@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 import httpx
-import lxml.html
 import pytest
 from answers import problem
 from openapi_spec_validator import validate
@@ -16,7 +14,6 @@ from fieldmark.api.app import create_app
 from fieldmark.settings import Settings
 
 VERBS = {"get", "post", "put", "patch", "delete"}
-CSP = "content-security-policy"
 PROBLEM = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
 
 
@@ -97,9 +94,9 @@ def test_the_organisation_s_header_is_described_as_an_id(openapi):
 def test_every_error_is_described_as_a_problem(openapi):
     for name, operation in operations(openapi):
         errors = {status: told for status, told in operation["responses"].items() if status[0] != "2"}
-        assert "default" in errors, name
+        assert set(errors) == {"4XX", "default"}, name
         if "/api/" in name and name != "get /api/config":  # it asks for no token
-            assert "401" in errors and operation["security"], name
+            assert operation["security"], name
         for status, told in errors.items():
             assert told["content"] == PROBLEM and told["description"], (name, status)
     assert set(openapi["components"]["schemas"]["Problem"]["properties"]) == {
@@ -154,7 +151,6 @@ def test_streams_and_files_are_described_as_what_they_are(openapi):
     (form,) = upload["requestBody"]["content"].values()
     assert form["schema"]["properties"]["file"] == {"type": "string", "format": "binary"}
     assert list(openapi["paths"]["/api/documents/adopt"]["post"]["requestBody"]["content"]) == ["application/json"]
-    assert set(upload["responses"]) == {"201", "401", "403", "404", "409", "413", "422", "default"}
     extract = openapi["components"]["schemas"]["ExtractRequest"]
     assert set(extract["properties"]) == {
         "document_id",
@@ -200,27 +196,13 @@ def test_events_are_described_as_a_union_told_apart_by_their_type(openapi):
 
 
 @pytest.mark.anyio
-async def test_the_page_loads_without_a_token_and_without_a_network(openapi):
+async def test_the_description_asks_for_no_token_and_there_is_no_page_that_loads_scripts():
     app = create_app(Settings(_env_file=None))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://here") as http:
-        page = await http.get("/docs")
-        assert page.status_code == 200 and "/openapi.json" in page.text
-        root = lxml.html.document_fromstring(page.text)
-        assert not root.xpath("//script|//link|//iframe|//img|//@src") and "default-src 'none'" in page.headers[CSP]
-        assert not re.search(r"url\(|@import|https?:", page.text)
-        told = root.xpath("//main//section/@id")
-        assert {operation["operationId"] for _, operation in operations(openapi)} <= set(told)
-        assert {f"shape-{name}" for name in openapi["components"]["schemas"]} <= set(told)
-        assert len(set(told)) == len(told)
-        assert {link[1:] for link in root.xpath("//a/@href") if link.startswith("#")} <= set(told)
-        union = root.xpath("//section[@id='shape-RunEvent']")[0]
-        assert {row.text for row in union.xpath(".//th")} == TYPES
-        assert {"#shape-TextEvent", "#shape-ErrorEvent"} <= set(union.xpath(".//td//a/@href"))
-        sent = root.xpath("//section[@id='shape-ExtractRequest']")[0].text_content()
-        assert "document_id" in sent and "required" in sent and "Draft 2020-12" in sent
         described = await http.get("/openapi.json")
         assert described.json() == json.loads(json.dumps(app.openapi()))
-        problem(await http.get("/redoc"), 401)  # of no address but the open ones it is said whether it is there
+        for page in ("/docs", "/redoc"):
+            problem(await http.get(page), 401)  # an address that is not open does not say whether it exists
 
 
 @pytest.mark.anyio

@@ -35,7 +35,7 @@ def test_it_prints_where_it_is_and_answers(home: Home):
     with serving(home, is_fresh=True) as server:
         with httpx.Client(base_url=server.url, headers=server.headers, timeout=PATIENCE) as http:
             assert http.get("/readyz").json() == {"status": "ready", "model": "offline"}
-            assert http.get("/docs").status_code == 200
+            assert http.get("/openapi.json").status_code == 200
             with INVOICE.open("rb") as file:
                 document = http.post("/api/documents", files={"file": file}).json()
             # Whichever model is asked for: what answers bears its own name.

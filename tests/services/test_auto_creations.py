@@ -20,8 +20,8 @@ from fieldmark.errors import Conflict, NotApprover, NotFound, ProposedAlready, S
 from fieldmark.identity.scope import Scope
 from fieldmark.services import auto_creations, organisations
 from fieldmark.stores import auto_creations as rows
-from fieldmark.stores import documents, extractions, prompts, runs, schemas, tags, tool_calls
-from fieldmark.stores.prompts import PromptText
+from fieldmark.stores import documents, extractions, runs, tool_calls
+from fieldmark.stores.library import PromptText, prompts, schemas, tags
 from fieldmark.stores.rows import DocumentRow, NewChild, NewPage
 from fieldmark.stores.runs import Subject
 
@@ -76,11 +76,11 @@ class Proposal:
     async def make(self, name: str = "Invoices") -> None:
         """A schema and a prompt."""
         async with self.call() as conn:
-            self.schema_revid = await schemas.add(conn, self.house.scope.org_id, name, SCHEMA)
+            self.schema_revid = (await schemas.create(conn, self.house.scope.org_id, name, SCHEMA)).schema_revid
             head = await schemas.get_version(conn, self.schema_revid)
             assert head is not None
             text = PromptText(name, "Read it.", head.id)
-            self.prompt_revid = await prompts.add(conn, self.house.scope.org_id, text)
+            self.prompt_revid = (await prompts.create(conn, self.house.scope.org_id, text)).prompt_revid
             await rows.remember(conn, self.run_id, schema_revid=self.schema_revid, prompt_revid=self.prompt_revid)
 
     async def extract(self, ends: RunStatus = RunStatus.COMPLETED) -> UUID:
@@ -345,7 +345,7 @@ async def test_a_run_that_comes_to_nothing_leaves_nothing(house: House, how: str
     it = await (await house.document()).begin()
     await it.make()
     async with it.call() as conn:
-        tag = await tags.add(conn, house.scope.org_id, "new", "#000000")
+        tag = (await tags.create(conn, house.scope.org_id, "new", "#000000")).id
         await tags.set_of_document(conn, it.document_id, add=[tag], remove=[])
     if how != "nothing extracted":
         await it.extract(RunStatus.FAILED if how == "a part failed" else RunStatus.COMPLETED)
@@ -386,8 +386,8 @@ async def test_a_document_that_goes_afterwards_leaves_what_was_accepted(house: H
 
 async def test_rejecting_removes_what_the_run_made_and_nothing_else(house: House) -> None:
     async with house.acting() as conn:
-        await schemas.add(conn, house.scope.org_id, "Mine", SCHEMA)
-        old = await tags.add(conn, house.scope.org_id, "old", "#000000")
+        await schemas.create(conn, house.scope.org_id, "Mine", SCHEMA)
+        old = (await tags.create(conn, house.scope.org_id, "old", "#000000")).id
     it = await (await house.document()).proposed()
     other = await (await house.document(RECEIPT.format(1))).proposed("Receipts")
     async with house.acting() as conn:
@@ -407,13 +407,13 @@ async def test_rejecting_removes_what_the_run_made_and_nothing_else(house: House
 
 async def test_a_tag_of_somebody_else_stays_and_goes_from_the_document(house: House) -> None:
     async with house.acting() as conn:
-        old = await tags.add(conn, house.scope.org_id, "old", "#000000")
-        both = await tags.add(conn, house.scope.org_id, "both", "#000000")
+        old = (await tags.create(conn, house.scope.org_id, "old", "#000000")).id
+        both = (await tags.create(conn, house.scope.org_id, "both", "#000000")).id
     it = await (await house.document()).begin()
     await it.make()
     async with it.call() as conn:
-        new = await tags.add(conn, house.scope.org_id, "new", "#000000")
-        kept = await tags.add(conn, house.scope.org_id, "kept", "#000000")
+        new = (await tags.create(conn, house.scope.org_id, "new", "#000000")).id
+        kept = (await tags.create(conn, house.scope.org_id, "kept", "#000000")).id
         await tags.set_of_document(conn, it.document_id, add=[old, both, new, kept], remove=[])
     await it.extract()
     await it.end()
@@ -432,7 +432,7 @@ async def test_a_tag_that_a_person_has_changed_is_theirs(house: House) -> None:
     it = await (await house.document()).begin()
     await it.make()
     async with it.call() as conn:
-        tag = await tags.add(conn, house.scope.org_id, "new", "#000000")
+        tag = (await tags.create(conn, house.scope.org_id, "new", "#000000")).id
         await tags.update(conn, tag, name="newer", colour=None)
     await it.extract()
     await it.end()
@@ -466,7 +466,7 @@ async def test_what_a_person_made_with_it_can_be_used_as_before(house: House) ->
     async with house.acting() as conn:
         schema = await schemas.get_version(conn, it.schema_revid)
         assert schema
-        mine = await prompts.add(conn, house.scope.org_id, PromptText("Mine", "Look.", schema.id))
+        mine = (await prompts.create(conn, house.scope.org_id, PromptText("Mine", "Look.", schema.id))).prompt_revid
         other = await house.upload(auto_create=False)
         made = await extractions.add(conn, org_id=house.scope.org_id, document_id=other, schema_revid=it.schema_revid)
     await it.decide(False)
@@ -656,7 +656,7 @@ async def test_by_the_latest_versions_of_what_it_has(house: House) -> None:
     async with house.acting() as conn:
         schema = await schemas.get_version(conn, earlier.schema_revid)
         assert schema
-        newer = await schemas.update(conn, schema.id, name="Better", schema=None, revid=None)
+        newer = (await schemas.update(conn, schema.id, name="Better")).schema_revid
     row = await recognised(await house.document(INVOICE.format(2)))
     assert row.schema_revid == newer != earlier.schema_revid
 

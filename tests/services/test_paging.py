@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmark.errors import Invalid
-from fieldmark.services.paging import Cursor, page_of
 from fieldmark.stores import documents
+from fieldmark.stores.paging import Cursor, page_of
 from fieldmark.stores.rows import Position
 
 SOME = str(UUID(int=7))

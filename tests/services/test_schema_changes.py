@@ -16,7 +16,8 @@ from fieldmark.domain import paths
 from fieldmark.errors import Invalid, InvalidSchema, NotFound, QueueFull
 from fieldmark.identity.scope import Scope
 from fieldmark.services import schema_changes
-from fieldmark.stores import extractions, runs, schemas
+from fieldmark.stores import extractions, runs
+from fieldmark.stores.library import schemas
 from fieldmark.stores.schema_changes import follow
 
 pytestmark = pytest.mark.anyio
@@ -52,7 +53,7 @@ class Shelf:
 
     async def version(self, schema: dict) -> UUID:
         async with self.desk.database.as_user(self.desk.scope) as conn:
-            return await schemas.update(conn, self.schema_id, name=None, schema=schema, revid=None)
+            return (await schemas.update(conn, self.schema_id, schema=schema)).schema_revid
 
     async def preview(self, scope: Scope | None = None, **given):
         return await schema_changes.preview(self.desk.database, scope or self.desk.scope, self.schema_id, **given)
@@ -75,10 +76,8 @@ class Shelf:
 @pytest.fixture
 async def shelf(desk):
     async with desk.database.as_user(desk.scope) as conn:
-        revid = await schemas.add(conn, desk.scope.org_id, "Invoices", OLD)
-        row = await schemas.get_version(conn, revid)
-    assert row is not None
-    return Shelf(desk, row.id, revid)
+        row = await schemas.create(conn, desk.scope.org_id, "Invoices", OLD)
+    return Shelf(desk, row.id, row.schema_revid)
 
 
 async def test_a_preview_counts_by_version_and_changes_nothing(shelf):
@@ -330,7 +329,7 @@ async def test_nobody_of_another_organisation_sees_or_does_it(shelf, make_user):
 
 async def other_schema(desk):
     async with desk.database.as_user(desk.scope) as conn:
-        revid = await schemas.add(conn, desk.scope.org_id, "Others", OLD)
+        revid = (await schemas.create(conn, desk.scope.org_id, "Others", OLD)).schema_revid
         row = await schemas.get_version(conn, revid)
     assert row is not None
     return Shelf(desk, row.id, revid)

@@ -10,8 +10,8 @@ import pytest
 from desk import sql, until
 from fieldmark.domain.ids import new_id
 from fieldmark.files import stored_path
-from fieldmark.services import tags
 from fieldmark.stores import documents
+from fieldmark.stores.library import tags
 
 pytestmark = pytest.mark.anyio
 
@@ -24,7 +24,7 @@ async def test_of_two_who_set_a_document_s_tags_the_last_has_set_them(database, 
         await documents.add(
             conn, document_id=document, org_id=scope.org_id, filename="a.txt", storage_path=path, byte_size=1
         )
-        one, other = [(await tags.create(conn, scope, name)).id for name in ("one", "other")]
+        one, other = [(await tags.create(conn, scope.org_id, name)).id for name in ("one", "other")]
 
     async def sets(tag: UUID) -> None:
         async with database.as_user(scope) as conn:
@@ -39,4 +39,4 @@ async def test_of_two_who_set_a_document_s_tags_the_last_has_set_them(database, 
         await until(waits)
     await second
     async with database.as_user(scope) as conn:
-        assert [tag.name for tag in await tags.of_document(conn, document)] == ["other"]
+        assert [tag.name for tag in (await tags.of_documents(conn, [document]))[document]] == ["other"]

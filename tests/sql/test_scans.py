@@ -13,10 +13,11 @@ import pytest
 from fieldmark.db.pool import Connection, Database
 from fieldmark.domain import paths
 from fieldmark.identity.scope import Scope
-from fieldmark.stores import auto_creations, documents, extractions, prompts, runs, schemas, tags, threads, tool_calls
+from fieldmark.stores import auto_creations, documents, extractions, runs, threads, tool_calls
 from fieldmark.stores.documents import DocumentFilter
 from fieldmark.stores.extractions import ExtractionFilter
-from fieldmark.stores.prompts import PromptText
+from fieldmark.stores.library import PromptText, prompts, schemas, tags
+from fieldmark.stores.paging import Cursor, Page
 from fieldmark.stores.rows import Position
 from fieldmark.stores.runs import RunPage, Subject
 
@@ -160,30 +161,28 @@ STATEMENTS: dict[str, Statement] = {
     "schemas.get_version": lambda c, f: schemas.get_version(c, f.revid),
     "schemas.by_name": lambda c, f: schemas.by_name(c, f.scope.org_id, "SCHEMA 40"),
     "schemas.versions": lambda c, f: schemas.versions(c, f.schema, limit=20),
-    "schemas.list": lambda c, f: schemas.list_schemas(c, f.scope.org_id, name=None, limit=20, behind=None),
-    "schemas.list of a name": lambda c, f: schemas.list_schemas(c, f.scope.org_id, name="40", limit=20, behind=None),
-    "schemas.add": lambda c, f: schemas.add(c, f.scope.org_id, "New", {}),
+    "schemas.list": lambda c, f: schemas.list_page(c, f.scope, limit=20),
+    "schemas.list of a name": lambda c, f: schemas.list_page(c, f.scope, name="40", limit=20),
+    "schemas.add": lambda c, f: schemas.create(c, f.scope.org_id, "New", {}),
     "schemas.update": lambda c, f: schemas.update(c, f.schema, name="New", schema=None, revid=None),
     "schemas.remove": lambda c, f: schemas.remove(c, f.schema),
     "prompts.get": lambda c, f: prompts.get(c, f.prompt),
     "prompts.get_version": lambda c, f: prompts.get_version(c, f.revid),
     "prompts.by_name": lambda c, f: prompts.by_name(c, f.scope.org_id, "PROMPT 40"),
     "prompts.versions": lambda c, f: prompts.versions(c, f.prompt, limit=20),
-    "prompts.list": lambda c, f: prompts.list_prompts(
-        c, f.scope.org_id, name=None, schema_id=None, tag_id=None, limit=20, behind=None
-    ),
-    "prompts.list of a schema and a tag": lambda c, f: prompts.list_prompts(
-        c, f.scope.org_id, name="40", schema_id=f.schema, tag_id=f.tag, limit=20, behind=None
+    "prompts.list": lambda c, f: prompts.list_page(c, f.scope, limit=20),
+    "prompts.list of a schema and a tag": lambda c, f: prompts.list_page(
+        c, f.scope, name="40", schema_id=f.schema, tag_id=f.tag, limit=20
     ),
     "prompts.update": lambda c, f: prompts.update(c, f.prompt, PromptText("New", "Read.", f.schema), revid=None),
     "prompts.remove": lambda c, f: prompts.remove(c, f.prompt),
     "tags.get": lambda c, f: tags.get(c, f.tag),
     "tags.by_name": lambda c, f: tags.by_name(c, f.scope.org_id, "TAG 40"),
-    "tags.list": lambda c, f: tags.list_tags(c, f.scope.org_id, name=None, limit=20, behind=None),
+    "tags.list": lambda c, f: tags.list_page(c, f.scope, limit=20),
     "tags.update": lambda c, f: tags.update(c, f.tag, name="New", colour=None),
     "tags.remove": lambda c, f: tags.remove(c, f.tag),
     "tags.of_documents": lambda c, f: tags.of_documents(c, [f.document]),
-    "tags.set_of_document": lambda c, f: tags.set_of_document(c, f.document, remove=[f.tag]),
+    "tags.set_of_document": lambda c, f: tags.change_of_document(c, f.document, remove=[f.tag]),
     "extractions.as_of": lambda c, f: extractions.as_of(c, f.extraction, 0),
     "extractions.history": lambda c, f: extractions.history(c, f.extraction, path=None, limit=20, before=None),
     "extractions.history of a path": lambda c, f: extractions.history(
@@ -255,7 +254,8 @@ async def test_a_later_page_costs_what_the_first_does(filled: Filled) -> None:
         async def rows_read(act: Awaitable[Any]) -> int:
             count = "select coalesce(sum(idx_tup_fetch + seq_tup_read), 0) as n from pg_stat_xact_user_tables"
             before = (await (await conn.execute(count)).fetchone() or {})["n"]
-            assert len(await act) == 5
+            found = await act
+            assert len(found.items if isinstance(found, Page) else found) == 5
             return (await (await conn.execute(count)).fetchone() or {})["n"] - before
 
         org = filled.scope.org_id
@@ -272,8 +272,8 @@ async def test_a_later_page_costs_what_the_first_does(filled: Filled) -> None:
             ),
             (
                 "schemas",
-                schemas.list_schemas(conn, org, name=None, limit=5, behind=None),
-                schemas.list_schemas(conn, org, name=None, limit=5, behind=place),
+                schemas.list_page(conn, filled.scope, limit=5),
+                schemas.list_page(conn, filled.scope, limit=5, before=str(Cursor("schemas", place))),
             ),
             (
                 "extractions",

@@ -14,8 +14,7 @@ from fieldmark.agents.registry import AGENTS
 from fieldmark.agents.spec import AgentSpec, Task
 from fieldmark.api.auth import TheCaller, TheRuntime, TheScope
 from fieldmark.api.extractions import Extraction
-from fieldmark.api.problems import responses
-from fieldmark.api.shapes import json_of
+from fieldmark.api.shapes import Body, json_of
 from fieldmark.api.streams import STREAM, Deltas, event_stream
 from fieldmark.domain.answers import AnyAnswer, typed_answer
 from fieldmark.domain.events import TokensUsed
@@ -53,10 +52,8 @@ ModelName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-
 _WAIT = "false: answer at once, with 202 and the run's id. `GET /api/runs/{id}/events` tells what follows."
 
 
-class RunRequest(BaseModel):
+class RunRequest(Body):
     """What every run may be asked for."""
-
-    model_config = ConfigDict(extra="forbid")
 
     approval: Literal["auto", "ask"] | None = Field(
         None,
@@ -105,10 +102,8 @@ class RunAccepted(BaseModel):
     )
 
 
-class Approval(BaseModel):
+class Approval(Body):
     """What you say of one call."""
-
-    model_config = ConfigDict(extra="forbid")
 
     call_id: Annotated[str, Field(min_length=1, max_length=200)]
     approved: bool
@@ -155,7 +150,6 @@ class ToolNames(BaseModel):
 ANSWERS: dict[int | str, dict[str, Any]] = {
     200: {"model": RunResult, "description": "How the run ended, or its events", "content": STREAM},
     202: {"model": RunAccepted, "description": "The run goes on; nobody waits for it"},
-    **responses(401, 402, 404, 409, 410, 422),
 }
 
 IdempotencyKey = Annotated[
@@ -170,7 +164,7 @@ def make_router() -> APIRouter:
         for task in agent.tasks.values():
             _add_task(router, agent, task)
     router.add_api_route("/approve", decide_call, methods=["POST"], responses=ANSWERS, response_model=None)
-    router.add_api_route("/tools", list_tools, methods=["GET"], responses=responses(401, 404, 422))
+    router.add_api_route("/tools", list_tools, methods=["GET"])
     return router
 
 

@@ -20,26 +20,21 @@ from fieldmark.api import (
     extractions,
     fields,
     health,
+    library,
     metrics,
     organisations,
     page,
-    prompts,
-    reference,
     runs,
     schema_changes,
-    schemas,
     search,
-    tags,
     threads,
     usage,
 )
+from fieldmark.api.description import complete_description
 from fieldmark.api.edge import FORM_BYTES, Edge
 from fieldmark.api.known_query import KnownQuery
-from fieldmark.api.permissions import describe_permissions
-from fieldmark.api.problems import add_handlers, describe
+from fieldmark.api.problems import ERRORS, add_handlers
 from fieldmark.api.request_log import RequestLog
-from fieldmark.api.shapes import schemas_of
-from fieldmark.api.streams import event_schemas
 from fieldmark.errors import Misconfigured
 from fieldmark.identity.tokens import tokens_for
 from fieldmark.runtime import Runtime, open_runtime
@@ -108,15 +103,14 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True) ->
         servers=[{"url": "/", "description": "The service that this was read from."}],
         openapi_tags=[{"name": name, "description": about} for name, about in _TAGS.items()],
         lifespan=lifespan,
-        docs_url=None,  # a page of ours: FastAPI's is a script from elsewhere, and blank without a network
+        docs_url=None,  # FastAPI's pages load scripts from elsewhere, and are blank without a network
         redoc_url=None,
         telemetry=_OWN_TELEMETRY,
         generate_unique_id_function=lambda route: route.name,
     )
     app.state.own_port = False
     add_handlers(app)
-    describe(app, event_schemas() | schemas_of(extractions.Evidence))
-    describe_permissions(app)
+    complete_description(app)
     forms = {("POST", "/api/documents"): settings.max_file_mb * 1024 * 1024 + FORM_BYTES}
     app.add_middleware(Edge, forms=forms)
     if settings.cors_origins:
@@ -132,12 +126,12 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True) ->
         )
     app.add_middleware(RequestLog)
     # Made here and not when it is imported: an agent may have been registered since.
-    things = (documents, search, extractions, exports, schemas, schema_changes, prompts, tags)
+    things = (documents, search, extractions, exports, library, schema_changes)
     modules = (runs, threads, *things, fields, usage, organisations, api_keys)
     for router in (agent.make_router(), *(module.router for module in modules)):
-        app.include_router(router, dependencies=[KnownQuery])
-    for router in (page.router, health.router, metrics.router, reference.router):
-        app.include_router(router)
+        app.include_router(router, dependencies=[KnownQuery], responses=ERRORS)
+    for router in (page.router, health.router, metrics.router):
+        app.include_router(router, responses=ERRORS)
     page.add_page(app, settings)
     return app
 

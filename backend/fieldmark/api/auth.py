@@ -3,6 +3,7 @@ is checked on the way: see `permissions`."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from typing import Annotated
 from uuid import UUID
 
@@ -12,6 +13,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from fieldmark.api.permissions import ALSO_NEEDED, SAFE, permission_of
 from fieldmark.api.request_log import route_of
+from fieldmark.db.pool import Connection
 from fieldmark.domain.statuses import MembershipRole
 from fieldmark.errors import Invalid, NotFound, PersonNeeded
 from fieldmark.identity.scope import Scope
@@ -20,7 +22,7 @@ from fieldmark.runtime import Runtime
 from fieldmark.services import organisations
 from fieldmark.services.api_keys import Machine, check_permission
 
-_bearer = HTTPBearer(
+BEARER = HTTPBearer(
     auto_error=False,
     description="A Supabase Auth token, or locally one of `fieldmark token`; or a key (`fm_…`) with the scope that the "
     "operation names.",
@@ -34,7 +36,7 @@ def runtime_of(request: Request) -> Runtime:
 
 async def caller_of(
     request: Request,
-    _: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],  # for the description: `edge` has checked it
+    _: Annotated[HTTPAuthorizationCredentials | None, Depends(BEARER)],  # for the description: `edge` has checked it
 ) -> Person | Machine:
     """Who asks, in whatever organisation."""
     return request.state.caller
@@ -100,8 +102,25 @@ def _asked_for(header: str | None) -> UUID | None:
         raise Invalid("X-Org-Id must be a UUID.") from None
 
 
+TheRuntime = Annotated[Runtime, Depends(runtime_of)]
 TheCaller = Annotated[Person | Machine, Depends(caller_of)]
 ThePerson = Annotated[Person, Depends(person_of)]
 TheScope = Annotated[Scope, Depends(scope_of)]
 TheOrganisation = Annotated[Scope, Depends(organisation_scope_of)]
-TheRuntime = Annotated[Runtime, Depends(runtime_of)]
+
+
+async def connection_of(scope: TheScope, runtime: TheRuntime) -> AsyncGenerator[Connection]:
+    """Open the request's transaction. It is committed before the response is sent, and undone if the route raises."""
+    async with runtime.database.as_user(scope) as conn:
+        yield conn
+
+
+async def organisation_connection_of(scope: TheOrganisation, runtime: TheRuntime) -> AsyncGenerator[Connection]:
+    """Open the request's transaction in the organisation that the path names."""
+    async with runtime.database.as_user(scope) as conn:
+        yield conn
+
+
+# `function`: closed when the route returns. FastAPI's default would commit after the response.
+Conn = Annotated[Connection, Depends(connection_of, scope="function")]
+OrganisationConn = Annotated[Connection, Depends(organisation_connection_of, scope="function")]

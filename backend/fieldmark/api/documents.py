@@ -7,6 +7,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import AsyncGenerator
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -14,13 +15,13 @@ from uuid import UUID
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, Field, SecretStr
 from starlette.datastructures import UploadFile
 
-from fieldmark.api.auth import TheCaller, TheRuntime, TheScope
+from fieldmark.api.auth import Conn, TheCaller, TheRuntime, TheScope
 from fieldmark.api.downloads import StoredFile
-from fieldmark.api.problems import log, responses
-from fieldmark.api.shapes import STORABLE, Filename, Name, Since, Until, json_of
+from fieldmark.api.problems import log
+from fieldmark.api.shapes import STORABLE, Before, Body, Filename, Limit, ListPage, Name, Shown, Since, Until, json_of
 from fieldmark.documents.reading.jobs import WHOLE_PAGE
 from fieldmark.documents.render import LONGEST_SIDE, render_page, with_margin
 from fieldmark.domain.permissions import Permission
@@ -30,11 +31,12 @@ from fieldmark.errors import FieldmarkError, Invalid, NotFound, ScopeMissing
 from fieldmark.identity.scope import Scope
 from fieldmark.identity.tokens import Person
 from fieldmark.runtime import Runtime
-from fieldmark.services import auto_creations, documents, tags
+from fieldmark.services import auto_creations, documents
 from fieldmark.services.api_keys import Machine
 from fieldmark.services.turns import DRAWING
 from fieldmark.stores.documents import DocumentFilter
-from fieldmark.stores.rows import DocumentRow, PageRow
+from fieldmark.stores.library import tags
+from fieldmark.stores.rows import PageRow
 from fieldmark.stores.rows import PageText as PageTextRow
 
 router = APIRouter(prefix="/api/documents", tags=["documents"])
@@ -77,7 +79,7 @@ class DocumentTag(BaseModel):
     colour: str = Field(examples=["#1e90ff"])
 
 
-class Document(BaseModel):
+class Document(Shown):
     """An uploaded file."""
 
     id: UUID
@@ -102,13 +104,8 @@ class Document(BaseModel):
         "document is read.",
     )
 
-    @classmethod
-    def of(cls, row: DocumentRow) -> Document:
-        """A document as the service answers it."""
-        return cls.model_validate(row, from_attributes=True)
 
-
-class ReadingWarning(BaseModel):
+class ReadingWarning(Shown):
     """What of a document was not read, or not read well."""
 
     code: WarningCode
@@ -128,13 +125,6 @@ class DocumentInFull(Document):
     children: list[Document] = Field(description="In their order there. They are deleted with it.")
 
 
-class DocumentList(BaseModel):
-    """Documents, newest first."""
-
-    items: list[Document]
-    next: str | None = Field(description="Give it as `before` to get those that follow. null at the end.")
-
-
 AutoCreate = Annotated[
     bool | None,
     Query(
@@ -147,10 +137,8 @@ AutoCreate = Annotated[
 _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
 
-class StoredObject(BaseModel):
+class StoredObject(Body):
     """An object that a front end has put into the bucket `documents` already."""
-
-    model_config = ConfigDict(extra="forbid")
 
     storage_path: Annotated[
         str,
@@ -162,19 +150,15 @@ class StoredObject(BaseModel):
     ]
 
 
-class DocumentChange(BaseModel):
+class DocumentChange(Body):
     """Another name, other tags, or both. What is left out stays."""
-
-    model_config = ConfigDict(extra="forbid")
 
     filename: Name | None = Field(None, description="One line without what nobody sees. The original keeps its own.")
     tags: Annotated[list[UUID], Field(max_length=100)] | None = Field(None, description="These and no others.")
 
 
-class Password(BaseModel):
+class Password(Body):
     """The password of a protected file."""
-
-    model_config = ConfigDict(extra="forbid")
 
     password: Annotated[SecretStr, Field(min_length=1, max_length=MAX_PASSWORD)]
 
@@ -211,7 +195,6 @@ class Page(BaseModel):
 @router.post(
     "",
     status_code=201,
-    responses=responses(401, 404, 409, 413, 422),
     openapi_extra={
         "requestBody": {
             "required": True,
@@ -258,7 +241,7 @@ async def upload_document(
             )
 
 
-@router.post("/adopt", status_code=201, responses=responses(401, 404, 409, 413, 422))
+@router.post("/adopt", status_code=201)
 async def adopt_document(
     body: StoredObject, caller: TheCaller, scope: TheScope, runtime: TheRuntime, auto_create: AutoCreate = None
 ) -> Document:
@@ -274,12 +257,12 @@ def _check_auto_create(caller: Person | Machine, wanted: bool | None) -> None:
         raise ScopeMissing(f"The key lacks the scope {Permission.RUNS_WRITE}, which auto_create needs.")
 
 
-@router.get("", responses=responses(401, 404, 422))
+@router.get("")
 async def list_documents(
     scope: TheScope,
-    runtime: TheRuntime,
-    limit: Annotated[int, Query(ge=1, le=200, description="How many at most.")] = 50,
-    before: Annotated[str | None, Query(description="The `next` of the last answer: those that follow.")] = None,
+    conn: Conn,
+    limit: Limit = 50,
+    before: Before = None,
     parent_document_id: Annotated[UUID | None, Query(description="Only those that were inside this document.")] = None,
     status: Annotated[DocumentStatus | None, Query(description="Only documents of this status.")] = None,
     media_type: Annotated[
@@ -289,62 +272,53 @@ async def list_documents(
     filename: Filename = None,
     since: Since = None,
     until: Until = None,
-) -> DocumentList:
+) -> ListPage[Document]:
     """The organisation's documents, newest first."""
     wanted = DocumentFilter(parent_document_id, status, media_type, filename, since, until, tag_id)
-    async with runtime.database.as_user(scope) as conn:
-        page = await documents.list_page(conn, scope, limit=limit, before=before, wanted=wanted)
-    return DocumentList(items=[Document.of(row) for row in page.items], next=page.next)
+    page = await documents.list_page(conn, scope, limit=limit, before=before, wanted=wanted)
+    return ListPage[Document].of(page)
 
 
-@router.get("/{document_id}", responses=responses(401, 404, 422))
-async def get_document(document_id: UUID, scope: TheScope, runtime: TheRuntime) -> DocumentInFull:
+@router.get("/{document_id}")
+async def get_document(document_id: UUID, conn: Conn) -> DocumentInFull:
     """One document, with warnings of what was not read, or not read well."""
-    async with runtime.database.as_user(scope) as conn:
-        row = await documents.get(conn, document_id)
-        warnings = await documents.warnings(conn, document_id)
-        inside = await documents.children(conn, document_id)
-    said = [ReadingWarning.model_validate(one, from_attributes=True) for one in warnings]
-    return DocumentInFull(**dict(Document.of(row)), warnings=said, children=[Document.of(child) for child in inside])
+    row = await documents.get(conn, document_id)
+    warnings = await documents.warnings(conn, document_id)
+    inside = await documents.children(conn, document_id)
+    return DocumentInFull.of({**asdict(row), "warnings": warnings, "children": inside})
 
 
-@router.patch("/{document_id}", responses=responses(401, 404, 413, 422))
-async def update_document(document_id: UUID, body: DocumentChange, scope: TheScope, runtime: TheRuntime) -> Document:
+@router.patch("/{document_id}")
+async def update_document(document_id: UUID, body: DocumentChange, conn: Conn) -> Document:
     """Give a document another name, other tags, or both."""
-    async with runtime.database.as_user(scope) as conn:
-        if body.filename is not None:
-            await documents.rename(conn, document_id, body.filename)
-        if body.tags is not None:
-            await tags.set_of_document(conn, document_id, body.tags)
-        return Document.of(await documents.get(conn, document_id))
+    if body.filename is not None:
+        await documents.rename(conn, document_id, body.filename)
+    if body.tags is not None:
+        await tags.set_of_document(conn, document_id, body.tags)
+    return Document.of(await documents.get(conn, document_id))
 
 
-@router.post("/{document_id}/read", status_code=202, responses=responses(401, 404, 409, 422, 429))
+@router.post("/{document_id}/read", status_code=202)
 async def read_document(document_id: UUID, given: Password, scope: TheScope, runtime: TheRuntime) -> Document:
     """Read a document once more that failed for want of its password (`error_code` is `password`). The password is used
     at once and kept nowhere; if it is wrong, the answer is 422 with the code `password`."""
     return Document.of(await runtime.documents.read_with(scope, document_id, given.password.get_secret_value()))
 
 
-@router.post("/{document_id}/auto_create/accept", responses=responses(401, 404, 409, 422))
-async def accept_auto_creation(document_id: UUID, scope: TheScope, runtime: TheRuntime) -> Document:
-    """Accept what an agent has proposed for a document. Answers the document."""
-    return await _decide(runtime, scope, document_id, accepted=True)
+@router.post("/{document_id}/auto_create/accept")
+async def accept_auto_creation(document_id: UUID, conn: Conn) -> Document:
+    """Accept what an agent has proposed for a document. Return the document."""
+    return Document.of(await auto_creations.decide(conn, document_id, accepted=True))
 
 
-@router.post("/{document_id}/auto_create/reject", responses=responses(401, 404, 409, 422))
-async def reject_auto_creation(document_id: UUID, scope: TheScope, runtime: TheRuntime) -> Document:
+@router.post("/{document_id}/auto_create/reject")
+async def reject_auto_creation(document_id: UUID, conn: Conn) -> Document:
     """Reject what an agent has proposed for a document: what its run made is gone, and nothing else. What somebody has
     changed of it stays. Answers the document."""
-    return await _decide(runtime, scope, document_id, accepted=False)
+    return Document.of(await auto_creations.decide(conn, document_id, accepted=False))
 
 
-async def _decide(runtime: Runtime, scope: Scope, document_id: UUID, *, accepted: bool) -> Document:
-    async with runtime.database.as_user(scope) as conn:
-        return Document.of(await auto_creations.decide(conn, document_id, accepted=accepted))
-
-
-@router.delete("/{document_id}", status_code=204, responses=responses(401, 404, 422))
+@router.delete("/{document_id}", status_code=204)
 async def delete_document(document_id: UUID, scope: TheScope, runtime: TheRuntime) -> None:
     """Delete a document with its pages, extractions, runs, original, and the documents that were inside it."""
     await runtime.documents.remove(scope, document_id)
@@ -359,18 +333,16 @@ _BYTES = {"application/octet-stream": {"schema": {"type": "string", "format": "b
     responses={
         200: {"description": "The original", "content": _BYTES},
         206: {"description": "The part of it that `Range` asks for", "content": _BYTES},
-        **responses(400, 401, 404, 413, 416, 422, 503),
     },
 )
-async def download_document(document_id: UUID, scope: TheScope, runtime: TheRuntime) -> Response:
+async def download_document(document_id: UUID, conn: Conn, runtime: TheRuntime) -> Response:
     """The file as it was uploaded, with its password if it has one. It is to be stored: whatever it is, no browser
     shows it as a page. `Range` asks for a part of it."""
-    async with runtime.database.as_user(scope) as conn:
-        row = await documents.get(conn, document_id)
+    row = await documents.get(conn, document_id)
     return StoredFile(runtime.files, row.storage_path, row.filename, row.content_sha256 or str(row.id))
 
 
-@router.get("/{document_id}/text", response_model=list[PageText], responses=responses(401, 404, 409, 422))
+@router.get("/{document_id}/text", response_model=list[PageText])
 async def get_document_text(
     document_id: UUID,
     scope: TheScope,
@@ -417,7 +389,7 @@ async def _as_list(rows: list[PageTextRow], others: AsyncGenerator[list[PageText
 @router.get(
     "/{document_id}/pages/{number}.png",
     response_class=Response,
-    responses={200: {"description": "The page", "content": {"image/png": {}}}, **responses(401, 404, 409, 422)},
+    responses={200: {"description": "The page", "content": {"image/png": {}}}},
 )
 async def get_page_image(
     document_id: UUID,
@@ -467,7 +439,7 @@ def _box_in(given: str) -> tuple[float, float, float, float]:
     raise Invalid("box is x0,y0,x1,y1 from 0 to 1 of the page, such as 0.1,0.2,0.3,0.25: left, top, right, bottom.")
 
 
-@router.get("/{document_id}/pages/{number}", response_model=Page, responses=responses(401, 404, 409, 422))
+@router.get("/{document_id}/pages/{number}", response_model=Page)
 async def get_page(document_id: UUID, number: int, scope: TheScope, runtime: TheRuntime) -> Response:
     """One page: its text, size, and words with boxes."""
     async with runtime.database.as_user(scope) as conn:

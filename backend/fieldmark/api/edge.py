@@ -20,7 +20,7 @@ from fieldmark.errors import FieldmarkError, TooLarge, TooSlow, Unauthenticated
 from fieldmark.identity.tokens import Person, Tokens
 from fieldmark.services.api_keys import BEGINNING, ApiKeys, Machine
 
-OPEN = frozenset({"/healthz", "/readyz", "/metrics", "/docs", "/openapi.json", "/api/config"})
+OPEN = frozenset({"/healthz", "/readyz", "/metrics", "/openapi.json", "/api/config"})
 
 PAGE_ADDRESSES = (
     "documents",

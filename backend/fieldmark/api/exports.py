@@ -9,7 +9,6 @@ from fastapi import APIRouter, Query, Response
 
 from fieldmark.api.auth import TheRuntime, TheScope
 from fieldmark.api.downloads import as_attachment
-from fieldmark.api.problems import responses
 from fieldmark.services.exports.export import MEDIA_TYPES, Format, export
 
 router = APIRouter(prefix="/api/extractions", tags=["extractions"])
@@ -23,7 +22,7 @@ _CONTENT: dict[str, dict[str, dict[str, str]]] = {
 @router.get(
     "/{extraction_id}/export",
     response_class=Response,
-    responses={200: {"description": "The file", "content": _CONTENT}, **responses(401, 404, 422)},
+    responses={200: {"description": "The file", "content": _CONTENT}},
 )
 async def export_extraction(
     extraction_id: UUID,

@@ -10,11 +10,23 @@ from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
 from fastapi import APIRouter, Header, Query, Response
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, JsonValue, Tag
+from pydantic import BaseModel, BeforeValidator, Discriminator, Field, JsonValue, Tag
 
-from fieldmark.api.auth import TheRuntime, TheScope
-from fieldmark.api.problems import FieldError, responses
-from fieldmark.api.shapes import STORABLE, Filename, ShownAs, Since, Until, json_of
+from fieldmark.api.auth import Conn, TheRuntime, TheScope
+from fieldmark.api.problems import FieldError
+from fieldmark.api.shapes import (
+    STORABLE,
+    Before,
+    Body,
+    Filename,
+    Limit,
+    ListPage,
+    NumberedListPage,
+    Shown,
+    Since,
+    Until,
+    json_of,
+)
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
 from fieldmark.domain.attempts import again_while_stale
@@ -27,7 +39,7 @@ from fieldmark.services import examples, extractions
 from fieldmark.services.evidence import DocumentIndexes, unclaimed
 from fieldmark.services.extractions import PERSON, FieldRemoval, FieldWrite, Write
 from fieldmark.stores.extractions import ExtractionFilter
-from fieldmark.stores.rows import ExtractionRow, PastExtractionRow
+from fieldmark.stores.rows import ExtractionRow
 
 router = APIRouter(prefix="/api/extractions", tags=["extractions"])
 
@@ -63,10 +75,6 @@ class Evidence(BaseModel):
     claim: Claim | None
 
 
-AnyEvidence = Annotated[Any, ShownAs(Evidence)]
-"""Evidence as the service writes it. A front end that writes to the table may put anything there, and gets it back."""
-
-
 class Lock(BaseModel):
     """A value that a person set: agents cannot change it."""
 
@@ -83,7 +91,7 @@ class Proposal(BaseModel):
     new: Any
     removed: bool = Field(description="The agent would remove it: `new` is null then and stands for nothing.")
     confidence_scores: dict[str, float] = Field(description="By path, of `new` and what stands below it.")
-    evidence: dict[str, AnyEvidence] = Field(description="By path, of `new` and what stands below it.")
+    evidence: dict[str, Evidence] = Field(description="By path, of `new` and what stands below it.")
     run_id: UUID | None
     created_at: datetime
 
@@ -110,7 +118,7 @@ class Extraction(BaseModel):
         description='0..1 by path: {"vendor.name": 0.95}. How surely the value stands where its evidence says; 0 if an '
         "agent wrote what is on no page. A blank has none, nor what a person set and is on no page."
     )
-    evidence: dict[str, AnyEvidence] = Field(
+    evidence: dict[str, Evidence] = Field(
         description="Where each value stands, by path. (A front end that writes to the table may put anything here.)"
     )
     locks: dict[str, Lock] = Field(description="Values that a person set, by path.")
@@ -122,7 +130,8 @@ class Extraction(BaseModel):
     @classmethod
     def of(cls, row: ExtractionRow, valid: bool | None) -> Self:
         """An extraction as the service answers it."""
-        return cls.model_validate({**row.shown(), "valid": valid})
+        # Not validated: thousands of values, of which a front end may have written some to the table itself.
+        return cls.model_construct(**row.shown(), valid=valid)
 
 
 class FieldViolation(FieldError):
@@ -145,7 +154,7 @@ class ChangedExtraction(Extraction):
     def with_problems(cls, row: ExtractionRow, found: Sequence[Violation]) -> Self:
         """An extraction and what the schema says against it."""
         valid = None if row.schema is None else not found
-        return cls.model_validate({**row.shown(), "valid": valid, **_told(found)})
+        return cls.model_construct(**row.shown(), valid=valid, **_told(found))
 
 
 class Problems(BaseModel):
@@ -156,7 +165,7 @@ class Problems(BaseModel):
     errors: list[FieldViolation] = Field(description="As in the answer to a change.")
 
 
-class FieldPlace(BaseModel):
+class FieldPlace(Shown):
     """One place where a value could stand."""
 
     page: int
@@ -191,7 +200,7 @@ class RuleReadings(BaseModel):
     items: list[RuleReading] = Field(description="In the order of the rules; at most 20.")
 
 
-class UnclaimedItem(BaseModel):
+class UnclaimedItem(Shown):
     """What a page prints and no field has."""
 
     page: int
@@ -234,7 +243,7 @@ class ExtractionSchema(BaseModel):
     json_schema: dict[str, Any] | None = Field(alias="schema", description="null: it follows none.")
 
 
-class PastExtraction(BaseModel):
+class PastExtraction(Shown):
     """The fields as they stood at a version. Scores, evidence, locks and proposals are kept for the present only."""
 
     id: UUID
@@ -243,11 +252,6 @@ class PastExtraction(BaseModel):
     latest_version: int
     extracted_fields: dict[str, Any]
     changed_at: datetime = Field(description="When this version came about.")
-
-    @classmethod
-    def of(cls, row: PastExtractionRow) -> Self:
-        """The fields of a version as the service answers them."""
-        return cls.model_validate(row, from_attributes=True)
 
 
 class ExtractionSummary(BaseModel):
@@ -267,14 +271,7 @@ class ExtractionSummary(BaseModel):
     updated_at: datetime
 
 
-class ExtractionList(BaseModel):
-    """Extractions, newest first."""
-
-    items: list[ExtractionSummary]
-    next: str | None = Field(description="Give it as `before` to get those that follow. null at the end.")
-
-
-class Change(BaseModel):
+class Change(Shown):
     """One value that changed: a scalar, or an empty object or list."""
 
     id: int
@@ -291,21 +288,12 @@ class Change(BaseModel):
     created_at: datetime
 
 
-class History(BaseModel):
-    """What changed, newest first."""
-
-    items: list[Change]
-    next: int | None = Field(description="Give it as `before` to get those that came before. null at the end.")
-
-
 # Told and not checked here: `paths.parse` says what is wrong, and where.
 _AS_PATH: dict[str, Any] = {"pattern": paths.PATTERN}
 
 
-class FieldValue(BaseModel):
+class FieldValue(Body):
     """A value for a field."""
-
-    model_config = ConfigDict(extra="forbid")
 
     path: Annotated[
         str,
@@ -326,10 +314,8 @@ FieldValues = Annotated[
 ]
 
 
-class DocumentType(BaseModel):
+class DocumentType(Body):
     """What kind of document it is, such as invoice or contract."""
-
-    model_config = ConfigDict(extra="forbid")
 
     document_type: Annotated[str, Field(min_length=1, max_length=200)]
 
@@ -339,27 +325,21 @@ def _whole(number: Any) -> Any:
     return int(number) if isinstance(number, float) and number.is_integer() else number
 
 
-class RestoreRequest(BaseModel):
+class RestoreRequest(Body):
     """The version to go back to."""
-
-    model_config = ConfigDict(extra="forbid")
 
     version: Annotated[int, Field(ge=0, le=2**31 - 1, strict=True), BeforeValidator(_whole)]
 
 
-class Decision(BaseModel):
+class Decision(Body):
     """What you say of one proposal."""
-
-    model_config = ConfigDict(extra="forbid")
 
     id: UUID
     accepted: bool
 
 
-class DecisionsRequest(BaseModel):
+class DecisionsRequest(Body):
     """Decide proposals: all of these or, if one cannot be decided, none."""
-
-    model_config = ConfigDict(extra="forbid")
 
     decisions: Annotated[list[Decision], Field(min_length=1, max_length=1000)]
 
@@ -381,10 +361,9 @@ IfMatch = Annotated[
         json_schema_extra={"pattern": r'^(\*|"?[0-9]{1,10}"?)$'},
     ),
 ]
-_CHANGES = responses(401, 404, 409, 422)
 
 
-@router.get("", responses=responses(401, 404, 422))
+@router.get("")
 async def list_extractions(
     scope: TheScope,
     runtime: TheRuntime,
@@ -408,9 +387,9 @@ async def list_extractions(
     filename: Filename = None,
     since: Since = None,
     until: Until = None,
-    limit: Annotated[int, Query(ge=1, le=200, description="How many at most.")] = 50,
-    before: Annotated[str | None, Query(description="The `next` of the last answer: those that follow.")] = None,
-) -> ExtractionList:
+    limit: Limit = 50,
+    before: Before = None,
+) -> ListPage[ExtractionSummary]:
     """The organisation's extractions, or those of one document."""
     wanted = ExtractionFilter(status, document_type, to_check, filename, since, until, schema_id, prompt_id)
     async with runtime.database.as_user(scope) as conn:
@@ -422,10 +401,10 @@ async def list_extractions(
         ExtractionSummary.model_validate({**asdict(row), "valid": valid})
         for row, valid in zip(page.items, judged, strict=True)
     ]
-    return ExtractionList(items=items, next=page.next)
+    return ListPage[ExtractionSummary](items=items, next=page.next)
 
 
-@router.get("/{extraction_id}", response_model=Extraction | PastExtraction, responses=responses(401, 404, 422))
+@router.get("/{extraction_id}", response_model=Extraction | PastExtraction)
 async def get_extraction(
     extraction_id: UUID,
     scope: TheScope,
@@ -440,14 +419,13 @@ async def get_extraction(
     return await json_of(Extraction.of, row, await extractions.is_valid(scope.org_id, row))
 
 
-@router.delete("/{extraction_id}", status_code=204, responses=responses(401, 404, 422))
-async def delete_extraction(extraction_id: UUID, scope: TheScope, runtime: TheRuntime) -> None:
+@router.delete("/{extraction_id}", status_code=204)
+async def delete_extraction(extraction_id: UUID, conn: Conn) -> None:
     """Delete an extraction with its history and its runs, which end. A member may delete their own, an owner any."""
-    async with runtime.database.as_user(scope) as conn:
-        await extractions.remove(conn, extraction_id)
+    await extractions.remove(conn, extraction_id)
 
 
-@router.patch("/{extraction_id}", response_model=ChangedExtraction, responses=_CHANGES)
+@router.patch("/{extraction_id}", response_model=ChangedExtraction)
 async def set_document_type(
     extraction_id: UUID, body: DocumentType, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None
 ) -> Response:
@@ -461,7 +439,7 @@ async def set_document_type(
     )
 
 
-@router.get("/{extraction_id}/problems", responses=responses(401, 404, 422))
+@router.get("/{extraction_id}/problems")
 async def get_problems(extraction_id: UUID, scope: TheScope, runtime: TheRuntime) -> Problems:
     """What keeps the fields from following the extraction's schema and its rules, whoever wrote them and wherever."""
     async with runtime.database.as_user(scope) as conn:
@@ -469,18 +447,18 @@ async def get_problems(extraction_id: UUID, scope: TheScope, runtime: TheRuntime
     return Problems(version=row.version, **_told(await extractions.problems(scope.org_id, row)))
 
 
-@router.get("/{extraction_id}/places", responses=responses(401, 404, 422))
+@router.get("/{extraction_id}/places")
 async def list_places(extraction_id: UUID, path: FieldPath, scope: TheScope, runtime: TheRuntime) -> Places:
     """Every place in the document where a field's value could stand, so that a person can step through them. `evidence`
     has the one that was taken for the field's, and counts them all. A blank has none."""
     async with runtime.database.as_user(scope) as conn:
         row = await extractions.get(conn, extraction_id)
     found, count = await extractions.places(runtime.database, scope, row, paths.parse(path))
-    items = [FieldPlace.model_validate(place, from_attributes=True) for place in found]
+    items = [FieldPlace.of(place) for place in found]
     return Places(version=row.version, items=items, count=count)
 
 
-@router.get("/{extraction_id}/readings", responses=responses(401, 404, 422))
+@router.get("/{extraction_id}/readings")
 async def list_readings(extraction_id: UUID, scope: TheScope, runtime: TheRuntime) -> RuleReadings:
     """Where a rule of the schema is broken: which one value, in place of another, would make it hold, of those that the
     document prints somewhere. None that breaks another rule instead. Nothing is changed."""
@@ -492,14 +470,14 @@ async def list_readings(extraction_id: UUID, scope: TheScope, runtime: TheRuntim
             path=paths.name(one.reading.path),
             value=one.reading.value,
             rule=one.reading.kind,
-            place=FieldPlace.model_validate(one.place, from_attributes=True),
+            place=FieldPlace.of(one.place),
         )
         for one in found
     ]
     return RuleReadings(version=row.version, items=items)
 
 
-@router.get("/{extraction_id}/unclaimed", responses=responses(401, 404, 422))
+@router.get("/{extraction_id}/unclaimed")
 async def list_unclaimed(
     extraction_id: UUID,
     scope: TheScope,
@@ -513,25 +491,23 @@ async def list_unclaimed(
     part = await unclaimed(runtime.database, scope, row, page)
     return Unclaimed(
         version=row.version,
-        items=[UnclaimedItem.model_validate(one, from_attributes=True) for one in part.items],
+        items=[UnclaimedItem.of(one) for one in part.items],
         pages=[UnclaimedCount(page=page, count=count) for page, count in part.counts],
         next=part.next,
     )
 
 
-@router.get("/{extraction_id}/schema", responses=responses(401, 404, 422))
-async def get_extraction_schema(extraction_id: UUID, scope: TheScope, runtime: TheRuntime) -> ExtractionSchema:
+@router.get("/{extraction_id}/schema")
+async def get_extraction_schema(extraction_id: UUID, conn: Conn) -> ExtractionSchema:
     """The JSON Schema that an extraction follows, and the version of a kept one that this is."""
-    async with runtime.database.as_user(scope) as conn:
-        row = await extractions.get(conn, extraction_id)
+    row = await extractions.get(conn, extraction_id)
     return ExtractionSchema(schema_revid=row.schema_revid, schema=row.schema)
 
 
-@router.get("/{extraction_id}/history", responses=responses(401, 404, 422))
+@router.get("/{extraction_id}/history")
 async def get_history(
     extraction_id: UUID,
-    scope: TheScope,
-    runtime: TheRuntime,
+    conn: Conn,
     path: Annotated[
         str | None,
         Query(
@@ -543,15 +519,14 @@ async def get_history(
     ] = None,
     limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 100,
     before: Annotated[int | None, Query(ge=0, le=2**63 - 1, description="The `next` of the last answer.")] = None,
-) -> History:
+) -> NumberedListPage[Change]:
     """Who changed what, when, from what to what, in which run and call: an entry for each single value."""
     under = None if path is None else paths.parse(path)
-    async with runtime.database.as_user(scope) as conn:
-        rows, following = await extractions.history(conn, extraction_id, path=under, limit=limit, before=before)
-    return History(items=[Change.model_validate(row, from_attributes=True) for row in rows], next=following)
+    rows, following = await extractions.history(conn, extraction_id, path=under, limit=limit, before=before)
+    return NumberedListPage[Change](items=[Change.of(row) for row in rows], next=following)
 
 
-@router.patch("/{extraction_id}/fields", response_model=ChangedExtraction, responses=_CHANGES)
+@router.patch("/{extraction_id}/fields", response_model=ChangedExtraction)
 async def set_fields(
     extraction_id: UUID, body: FieldValues, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None
 ) -> Response:
@@ -574,7 +549,7 @@ async def set_fields(
     return await again_while_stale(attempt)
 
 
-@router.delete("/{extraction_id}/fields", response_model=ChangedExtraction, responses=_CHANGES)
+@router.delete("/{extraction_id}/fields", response_model=ChangedExtraction)
 async def remove_field(
     extraction_id: UUID, path: FieldPath, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None
 ) -> Response:
@@ -583,7 +558,7 @@ async def remove_field(
     return await _write(runtime, scope, extraction_id, if_match, FieldRemoval(paths.parse(path)))
 
 
-@router.post("/{extraction_id}/complete", response_model=ChangedExtraction, responses=_CHANGES)
+@router.post("/{extraction_id}/complete", response_model=ChangedExtraction)
 async def complete_extraction(
     extraction_id: UUID, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None
 ) -> Response:
@@ -594,7 +569,7 @@ async def complete_extraction(
     )
 
 
-@router.post("/{extraction_id}/restore", response_model=ChangedExtraction, responses=_CHANGES)
+@router.post("/{extraction_id}/restore", response_model=ChangedExtraction)
 async def restore_version(
     extraction_id: UUID, body: RestoreRequest, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None
 ) -> Response:
@@ -609,7 +584,7 @@ async def restore_version(
     return await again_while_stale(attempt)
 
 
-@router.post("/{extraction_id}/locks", response_model=ChangedExtraction, responses=_CHANGES)
+@router.post("/{extraction_id}/locks", response_model=ChangedExtraction)
 async def confirm_field(
     extraction_id: UUID, path: FieldPath, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None
 ) -> Response:
@@ -620,7 +595,7 @@ async def confirm_field(
     )
 
 
-@router.delete("/{extraction_id}/locks", response_model=ChangedExtraction, responses=_CHANGES)
+@router.delete("/{extraction_id}/locks", response_model=ChangedExtraction)
 async def unlock_field(
     extraction_id: UUID, path: FieldPath, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None
 ) -> Response:
@@ -631,15 +606,14 @@ async def unlock_field(
     )
 
 
-@router.delete("/{extraction_id}/examples", status_code=204, responses=responses(401, 404, 422))
-async def remove_example(extraction_id: UUID, path: FieldPath, scope: TheScope, runtime: TheRuntime) -> None:
+@router.delete("/{extraction_id}/examples", status_code=204)
+async def remove_example(extraction_id: UUID, path: FieldPath, scope: TheScope, conn: Conn) -> None:
     """Take the correction at a path out of the examples that the agent is shown (`examples` of a run has them). It is
     not shown again; the field stays as it is."""
-    async with runtime.database.as_user(scope) as conn:
-        await examples.withdraw(conn, scope, extraction_id, paths.parse(path))
+    await examples.withdraw(conn, scope, extraction_id, paths.parse(path))
 
 
-@router.post("/{extraction_id}/proposals", response_model=ChangedExtraction, responses=_CHANGES)
+@router.post("/{extraction_id}/proposals", response_model=ChangedExtraction)
 async def decide_proposals(
     extraction_id: UUID, body: DecisionsRequest, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None
 ) -> Response:

@@ -9,7 +9,6 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel
 
 from fieldmark.api.auth import TheRuntime
-from fieldmark.api.problems import responses
 from fieldmark.errors import Unavailable
 from fieldmark.offline_model.messages import OFFLINE
 
@@ -28,13 +27,13 @@ class Health(BaseModel):
     model: str | None = None
 
 
-@router.get("/healthz", summary="Does the process live", responses=responses(413))
+@router.get("/healthz", summary="Does the process live")
 async def get_health() -> Health:
     """The process answers."""
     return Health(status="ok")
 
 
-@router.get("/readyz", summary="Can it work", responses=responses(413, 503))
+@router.get("/readyz", summary="Can it work")
 async def get_readiness(request: Request, runtime: TheRuntime) -> Health:
     """The database answers, the worker (if this process has one) works, and no disk that it writes to is full."""
     try:

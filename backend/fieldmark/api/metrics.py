@@ -11,7 +11,6 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.security import HTTPBearer
 
 from fieldmark.api.auth import TheRuntime
-from fieldmark.api.problems import responses
 from fieldmark.errors import FieldmarkError, Unauthenticated
 from fieldmark.runtime import Runtime
 from fieldmark.stores import jobs, runs
@@ -34,7 +33,6 @@ _bearer = HTTPBearer(auto_error=False, scheme_name="MetricsToken", description="
     response_class=Response,
     responses={
         200: {"description": "Prometheus' text format", "content": {"text/plain": {"schema": {"type": "string"}}}},
-        **responses(401),
     },
 )
 async def get_metrics(request: Request, runtime: TheRuntime) -> Response:

@@ -6,11 +6,11 @@ from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Query
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi import APIRouter
+from pydantic import BaseModel, Field
 
-from fieldmark.api.auth import TheCaller, TheOrganisation, ThePerson, TheRuntime
-from fieldmark.api.problems import responses
+from fieldmark.api.auth import OrganisationConn, TheCaller, TheOrganisation, ThePerson, TheRuntime
+from fieldmark.api.shapes import Before, Body, Limit, ListPage, Shown
 from fieldmark.domain.permissions import Permission
 from fieldmark.domain.statuses import Approvers, MembershipRole
 from fieldmark.errors import ScopeMissing
@@ -18,19 +18,15 @@ from fieldmark.identity.scope import Scope
 from fieldmark.runtime import Runtime
 from fieldmark.services import organisations as service
 from fieldmark.services.api_keys import Machine
-from fieldmark.services.paging import Cursor, page_of
 from fieldmark.stores import organisations
-from fieldmark.stores.organisations import InvitationRow, MemberRow, OrganisationRow
+from fieldmark.stores.paging import page_of, position_of
 
 router = APIRouter(tags=["organisations"])
 
-Limit = Annotated[int, Query(ge=1, le=200, description="How many at the most.")]
-Before = Annotated[str | None, Query(description="The `next` of the last answer: those that follow.")]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
-_NEXT = "Give it as `before` to get those that follow. null at the end."
 
 
-class Organisation(BaseModel):
+class Organisation(Shown):
     """An organisation that you belong to."""
 
     id: UUID
@@ -51,13 +47,6 @@ class Organisation(BaseModel):
     created_at: datetime
 
 
-class OrganisationList(BaseModel):
-    """Your organisations, newest first."""
-
-    items: list[Organisation]
-    next: str | None = Field(description=_NEXT)
-
-
 class KeyOfCaller(BaseModel):
     """The key that the request bears."""
 
@@ -76,18 +65,14 @@ class Me(BaseModel):
     organisations: list[Organisation] = Field(description="The newest 200. A key has one.")
 
 
-class NewOrganisation(BaseModel):
+class NewOrganisation(Body):
     """An organisation to make."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: Name
 
 
-class OrganisationChange(BaseModel):
+class OrganisationChange(Body):
     """What to change; what is left out stays."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: Name | None = None
     approvers: Approvers | None = None
@@ -96,34 +81,23 @@ class OrganisationChange(BaseModel):
     auto_create: bool | None = None
 
 
-class Member(BaseModel):
+class Member(Shown):
     """Somebody who belongs to an organisation."""
 
-    user_id: UUID
+    user_id: UUID = Field(validation_alias="id")
     role: MembershipRole
     email: str | None = Field(description="null where the service knows none.")
     created_at: datetime = Field(description="Since when.")
 
 
-class MemberList(BaseModel):
-    """The members of an organisation, those who joined last first."""
-
-    items: list[Member]
-    next: str | None = Field(description=_NEXT)
-
-
-class MemberChange(BaseModel):
+class MemberChange(Body):
     """What a member shall be."""
-
-    model_config = ConfigDict(extra="forbid")
 
     role: MembershipRole
 
 
-class NewInvitation(BaseModel):
+class NewInvitation(Body):
     """Whom to invite, as what, and for how long."""
-
-    model_config = ConfigDict(extra="forbid")
 
     role: MembershipRole = MembershipRole.MEMBER
     email: Annotated[str, Field(min_length=3, max_length=320, pattern=r"^[^@\s]+@[^@\s]+$")] | None = Field(
@@ -132,7 +106,7 @@ class NewInvitation(BaseModel):
     days: Annotated[int, Field(ge=1, le=90)] = Field(7, description="How long it holds.")
 
 
-class Invitation(BaseModel):
+class Invitation(Shown):
     """An invitation into an organisation."""
 
     id: UUID
@@ -152,22 +126,13 @@ class InvitationMade(Invitation):
     token: str = Field(examples=["fmi_…"])
 
 
-class InvitationList(BaseModel):
-    """The invitations of an organisation, newest first."""
-
-    items: list[Invitation]
-    next: str | None = Field(description=_NEXT)
-
-
-class Accept(BaseModel):
+class Accept(Body):
     """The invitation to accept."""
-
-    model_config = ConfigDict(extra="forbid")
 
     token: Annotated[str, Field(min_length=1, max_length=200)]
 
 
-@router.get("/api/me", responses=responses(401))
+@router.get("/api/me")
 async def get_me(caller: TheCaller, runtime: TheRuntime) -> Me:
     """Who the token or key names, and where they belong."""
     if isinstance(caller, Machine):
@@ -178,49 +143,46 @@ async def get_me(caller: TheCaller, runtime: TheRuntime) -> Me:
     await service.entered(runtime.database, caller.user_id)
     async with runtime.database.as_user_without_org(caller.user_id) as conn:
         rows = await organisations.of_user(conn, caller.user_id, limit=200, after=None)
-    return Me(user_id=caller.user_id, email=caller.email, key=None, organisations=list(map(_organisation, rows)))
+    return Me(user_id=caller.user_id, email=caller.email, key=None, organisations=list(map(Organisation.of, rows)))
 
 
-@router.get("/api/organisations", responses=responses(401, 403, 422))
+@router.get("/api/organisations")
 async def list_organisations(
     caller: TheCaller, runtime: TheRuntime, limit: Limit = 50, before: Before = None
-) -> OrganisationList:
+) -> ListPage[Organisation]:
     """The organisations that you belong to."""
-    after = None if before is None else Cursor.parse(before, "organisations").position
+    after = position_of(before, "organisations")
     if isinstance(caller, Machine):
         if Permission.MEMBERS_READ not in caller.scopes:
             raise ScopeMissing(f"The key lacks the scope {Permission.MEMBERS_READ}: make one that has it.")
-        return OrganisationList(items=[await _of_machine(runtime, caller)], next=None)
+        return ListPage[Organisation](items=[await _of_machine(runtime, caller)], next=None)
     await service.entered(runtime.database, caller.user_id)
     async with runtime.database.as_user_without_org(caller.user_id) as conn:
         rows = await organisations.of_user(conn, caller.user_id, limit=limit + 1, after=after)
-    page = page_of(rows, limit, "organisations")
-    return OrganisationList(items=list(map(_organisation, page.items)), next=page.next)
+    return ListPage[Organisation].of(page_of(rows, limit, "organisations"))
 
 
-@router.post("/api/organisations", status_code=201, responses=responses(401, 403, 409, 422))
+@router.post("/api/organisations", status_code=201)
 async def create_organisation(body: NewOrganisation, person: ThePerson, runtime: TheRuntime) -> Organisation:
     """Make an organisation, of which you are the owner."""
     async with runtime.database.as_user_without_org(person.user_id) as conn:
         made = await organisations.add(conn, body.name)
-        return _organisation(await service.get(conn, made))
+        return Organisation.of(await service.get(conn, made))
 
 
-@router.get("/api/organisations/{organisation_id}", responses=responses(401, 403, 404, 422))
-async def get_organisation(scope: TheOrganisation, runtime: TheRuntime) -> Organisation:
+@router.get("/api/organisations/{organisation_id}")
+async def get_organisation(scope: TheOrganisation, conn: OrganisationConn) -> Organisation:
     """One of your organisations, with its settings."""
-    async with runtime.database.as_user(scope) as conn:
-        return _organisation(await service.get(conn, scope.org_id))
+    return Organisation.of(await service.get(conn, scope.org_id))
 
 
-@router.patch("/api/organisations/{organisation_id}", responses=responses(401, 403, 404, 422))
-async def update_organisation(body: OrganisationChange, scope: TheOrganisation, runtime: TheRuntime) -> Organisation:
+@router.patch("/api/organisations/{organisation_id}")
+async def update_organisation(body: OrganisationChange, scope: TheOrganisation, conn: OrganisationConn) -> Organisation:
     """Rename it, or say who decides what its runs wait for. An owner may."""
-    async with runtime.database.as_user(scope) as conn:
-        return _organisation(await service.update(conn, scope.org_id, body.model_dump(exclude_none=True)))
+    return Organisation.of(await service.update(conn, scope.org_id, body.model_dump(exclude_none=True)))
 
 
-@router.delete("/api/organisations/{organisation_id}", status_code=204, responses=responses(401, 403, 404, 409, 422))
+@router.delete("/api/organisations/{organisation_id}", status_code=204)
 async def delete_organisation(organisation_id: UUID, person: ThePerson, runtime: TheRuntime) -> None:
     """Give it up with all that is in it. It is out of everybody's sight at once. An owner may."""
     scope = await service.enter(runtime.database, person.user_id, organisation_id)
@@ -228,9 +190,7 @@ async def delete_organisation(organisation_id: UUID, person: ThePerson, runtime:
         await service.delete(conn, organisation_id)
 
 
-@router.post(
-    "/api/organisations/{organisation_id}/leave", status_code=204, responses=responses(401, 403, 404, 409, 422)
-)
+@router.post("/api/organisations/{organisation_id}/leave", status_code=204)
 async def leave_organisation(organisation_id: UUID, person: ThePerson, runtime: TheRuntime) -> None:
     """Leave it. Your keys in it end. The last owner cannot, nor you your personal one."""
     scope = await service.enter(runtime.database, person.user_id, organisation_id)
@@ -238,91 +198,69 @@ async def leave_organisation(organisation_id: UUID, person: ThePerson, runtime: 
         await service.leave(conn, scope)
 
 
-@router.get("/api/organisations/{organisation_id}/members", responses=responses(401, 403, 404, 422))
+@router.get("/api/organisations/{organisation_id}/members")
 async def list_members(
-    scope: TheOrganisation, runtime: TheRuntime, limit: Limit = 50, before: Before = None
-) -> MemberList:
+    scope: TheOrganisation, conn: OrganisationConn, limit: Limit = 50, before: Before = None
+) -> ListPage[Member]:
     """Who belongs to it."""
-    after = None if before is None else Cursor.parse(before, "members").position
-    async with runtime.database.as_user(scope) as conn:
-        page = page_of(await organisations.members(conn, scope.org_id, limit=limit + 1, after=after), limit, "members")
-    return MemberList(items=list(map(_member, page.items)), next=page.next)
+    after = position_of(before, "members")
+    rows = await organisations.members(conn, scope.org_id, limit=limit + 1, after=after)
+    return ListPage[Member].of(page_of(rows, limit, "members"))
 
 
-@router.patch("/api/organisations/{organisation_id}/members/{user_id}", responses=responses(401, 403, 404, 409, 422))
-async def update_member(user_id: UUID, body: MemberChange, scope: TheOrganisation, runtime: TheRuntime) -> Member:
+@router.patch("/api/organisations/{organisation_id}/members/{user_id}")
+async def update_member(user_id: UUID, body: MemberChange, scope: TheOrganisation, conn: OrganisationConn) -> Member:
     """Make a member an owner, a member or a viewer. An owner may; an organisation keeps an owner."""
-    async with runtime.database.as_user(scope) as conn:
-        return _member(await service.set_role(conn, scope.org_id, user_id, body.role))
+    return Member.of(await service.set_role(conn, scope.org_id, user_id, body.role))
 
 
 @router.delete(
     "/api/organisations/{organisation_id}/members/{user_id}",
     status_code=204,
-    responses=responses(401, 403, 404, 409, 422),
 )
-async def remove_member(user_id: UUID, scope: TheOrganisation, runtime: TheRuntime) -> None:
+async def remove_member(user_id: UUID, scope: TheOrganisation, conn: OrganisationConn) -> None:
     """Remove a member. Their keys in it end. An owner may; an organisation keeps an owner."""
-    async with runtime.database.as_user(scope) as conn:
-        await organisations.remove(conn, scope.org_id, user_id)
+    await organisations.remove(conn, scope.org_id, user_id)
 
 
-@router.get("/api/organisations/{organisation_id}/invitations", responses=responses(401, 403, 404, 422))
+@router.get("/api/organisations/{organisation_id}/invitations")
 async def list_invitations(
-    scope: TheOrganisation, runtime: TheRuntime, limit: Limit = 50, before: Before = None
-) -> InvitationList:
+    scope: TheOrganisation, conn: OrganisationConn, limit: Limit = 50, before: Before = None
+) -> ListPage[Invitation]:
     """Who is invited, and who was. An owner may."""
-    after = None if before is None else Cursor.parse(before, "invitations").position
-    async with runtime.database.as_user(scope) as conn:
-        rows = await organisations.invitations(conn, scope.org_id, limit=limit + 1, after=after)
-    page = page_of(rows, limit, "invitations")
-    return InvitationList(items=list(map(_invitation, page.items)), next=page.next)
+    after = position_of(before, "invitations")
+    rows = await organisations.invitations(conn, scope.org_id, limit=limit + 1, after=after)
+    return ListPage[Invitation].of(page_of(rows, limit, "invitations"))
 
 
 @router.post(
     "/api/organisations/{organisation_id}/invitations",
     status_code=201,
-    responses=responses(401, 403, 404, 409, 422),
 )
-async def create_invitation(body: NewInvitation, scope: TheOrganisation, runtime: TheRuntime) -> InvitationMade:
+async def create_invitation(body: NewInvitation, scope: TheOrganisation, conn: OrganisationConn) -> InvitationMade:
     """Invite somebody by a link of yours that holds the token. An owner may. Nobody is a member before they accept."""
-    async with runtime.database.as_user(scope) as conn:
-        made = await organisations.invite(conn, scope.org_id, role=body.role, email=body.email, days=body.days)
-        row = await service.invitation(conn, made.id)
-    return InvitationMade(token=made.token, **_invitation(row).model_dump())
+    made = await organisations.invite(conn, scope.org_id, role=body.role, email=body.email, days=body.days)
+    row = await service.invitation(conn, made.id)
+    return InvitationMade(token=made.token, **Invitation.of(row).model_dump())
 
 
 @router.delete(
     "/api/organisations/{organisation_id}/invitations/{invitation_id}",
     status_code=204,
-    responses=responses(401, 403, 404, 409, 422),
 )
-async def revoke_invitation(invitation_id: UUID, scope: TheOrganisation, runtime: TheRuntime) -> None:
+async def revoke_invitation(invitation_id: UUID, conn: OrganisationConn) -> None:
     """Take an invitation back. An owner may."""
-    async with runtime.database.as_user(scope) as conn:
-        await organisations.revoke_invitation(conn, invitation_id)
+    await organisations.revoke_invitation(conn, invitation_id)
 
 
-@router.post("/api/invitations/accept", responses=responses(401, 403, 404, 409, 410, 422))
+@router.post("/api/invitations/accept")
 async def accept_invitation(body: Accept, person: ThePerson, runtime: TheRuntime) -> Organisation:
     """Accept an invitation, once, and become a member."""
     async with runtime.database.as_user_without_org(person.user_id, person.email) as conn:
         joined = await organisations.accept_invitation(conn, body.token)
-        return _organisation(await service.get(conn, joined))
+        return Organisation.of(await service.get(conn, joined))
 
 
 async def _of_machine(runtime: Runtime, machine: Machine) -> Organisation:
     async with runtime.database.as_user(Scope(machine.id, machine.org_id)) as conn:
-        return _organisation(await service.get(conn, machine.org_id))
-
-
-def _organisation(row: OrganisationRow) -> Organisation:
-    return Organisation.model_validate(row, from_attributes=True)
-
-
-def _member(row: MemberRow) -> Member:
-    return Member(user_id=row.id, role=row.role, email=row.email, created_at=row.created_at)
-
-
-def _invitation(row: InvitationRow) -> Invitation:
-    return Invitation.model_validate(row, from_attributes=True)
+        return Organisation.of(await service.get(conn, machine.org_id))

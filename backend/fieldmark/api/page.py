@@ -18,7 +18,6 @@ from pydantic import BaseModel, Field
 
 from fieldmark.api.auth import TheRuntime
 from fieldmark.api.edge import PAGE_ADDRESSES
-from fieldmark.api.problems import responses
 from fieldmark.errors import NotFound
 from fieldmark.settings import Settings
 
@@ -32,7 +31,7 @@ _NOT_BUILT = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Fiel
 <p>The page is built when Fieldmark is installed, with packages from the npm registry. It could not be reached then, or
 <code>FIELDMARK_UI=skip</code> was set. In the folder of the repository, with a connection:</p>
 <pre>FIELDMARK_UI=require pip install --force-reinstall --no-deps .</pre>
-<p>Then start the service again. <a href="/docs">The API</a> works without the page.</p></html>"""
+<p>Then start the service again. <a href="/openapi.json">The API</a> works without the page.</p></html>"""
 
 _FOREVER = "public, max-age=31536000, immutable"
 _COMPRESSIBLE = ("text/", "application/json", "image/svg")
@@ -55,7 +54,7 @@ class Config(BaseModel):
     max_file_mb: int = Field(description="How large an upload may be.")
 
 
-@router.get("/config", summary="What to know before signing in", responses=responses(413))
+@router.get("/config", summary="What to know before signing in")
 async def get_config(runtime: TheRuntime) -> Config:
     """How people sign in here, and who answers for the model. Asks for no token."""
     settings = runtime.settings

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from fastapi import FastAPI
-
-from fieldmark.api.problems import responses
 from fieldmark.domain.permissions import Permission
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -55,10 +50,6 @@ FOR_ANYBODY = frozenset({("GET", "/api/me")})
 """What every key may ask."""
 
 
-_OPEN = frozenset({"/healthz", "/readyz", "/api/config"})
-"""What asks for no token, nor for any other."""
-
-
 def permission_of(method: str, path: str) -> Permission | None:
     """What a key must be made for to ask this of a route, by its template; None where no key can be."""
     if (method, path) in FOR_PEOPLE:
@@ -67,26 +58,3 @@ def permission_of(method: str, path: str) -> Permission | None:
         return _OTHERWISE[method, path]
     reading, writing = _AREAS.get(path.removeprefix("/api/").partition("/")[0], (None, None))
     return reading if method in SAFE else writing
-
-
-def describe_permissions(app: FastAPI) -> None:
-    """Let the OpenAPI say which scope a key needs for each operation (the roles of its security requirement), and that
-    who lacks it is answered with 403."""
-    generate = app.openapi
-
-    def openapi() -> dict[str, Any]:
-        description = generate()
-        for path, item in description["paths"].items():
-            for method, operation in item.items():
-                if path in _OPEN:
-                    operation["security"] = []
-                needed = permission_of(method.upper(), path)
-                if needed is None or not operation.get("security"):
-                    continue
-                also = ALSO_NEEDED.get((method.upper(), path))
-                scopes = [needed.value, *([also.value] if also else [])]
-                operation["security"] = [{scheme: scopes} for one in operation["security"] for scheme in one]
-                operation["responses"] |= {str(status): about for status, about in responses(403).items()}
-        return description
-
-    app.openapi = openapi

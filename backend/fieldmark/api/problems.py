@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 
 import structlog
 from fastapi import FastAPI, Request
@@ -14,7 +14,6 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from fieldmark.api.request_log import route_of
-from fieldmark.api.shapes import refer, schemas_of
 from fieldmark.domain import paths
 from fieldmark.errors import FieldmarkError, Misconfigured, QueueFull, Unauthenticated, Unavailable
 
@@ -81,50 +80,33 @@ def problem_codes() -> list[str]:
     return sorted(codes(FieldmarkError) | {"method_not_allowed"})  # the framework's own, beside `not_found`
 
 
-def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """For a route's OpenAPI: these statuses, and any other error, answer with a Problem."""
+def _error_responses() -> dict[int | str, dict[str, Any]]:
     content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    described: dict[int | str, dict[str, Any]] = {
-        status: {"description": HTTPStatus(status).phrase, "content": content} for status in statuses
+    return {
+        "4XX": {"description": "The request is refused", "content": content},
+        "default": {"description": "The service failed", "content": content},
     }
-    return {**described, "default": {"description": "Any other error", "content": content}}
+
+
+ERRORS: Final = _error_responses()
+"""The responses to an error, for every route's OpenAPI."""
+
+
+def problem_schemas() -> dict[str, Any]:
+    """Return the OpenAPI schemas of a problem, by name."""
+    shape = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+    shape["properties"]["code"] = {"$ref": "#/components/schemas/ProblemCode"}
+    about = "What went wrong, for programs. More may come."
+    codes = {"type": "string", "enum": problem_codes(), "description": about}
+    return {**shape.pop("$defs"), "Problem": shape, "ProblemCode": codes}
 
 
 def add_handlers(app: FastAPI) -> None:
-    """Let every error of this application leave as a problem, and its OpenAPI say what that is."""
-    shapes = schemas_of(Problem)
-    shapes["Problem"]["properties"]["code"] = {"$ref": "#/components/schemas/ProblemCode"}
-    about = "What went wrong, for programs. More may come."
-    describe(app, shapes | {"ProblemCode": {"type": "string", "enum": problem_codes(), "description": about}})
+    """Let every error of this application leave as a problem."""
     app.add_exception_handler(FieldmarkError, _expected)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Exception, _unexpected)
-
-
-def describe(app: FastAPI, schemas: dict[str, Any]) -> None:
-    """Add schemas to the application's OpenAPI that its routes name and FastAPI does not see."""
-    generate = app.openapi
-
-    def openapi() -> dict[str, Any]:
-        description = generate()
-        description["components"]["schemas"] |= schemas
-        refer(description)
-        for item in description["paths"].values():
-            for operation in item.values():
-                for parameter in operation.get("parameters", []):
-                    _without_null(parameter["schema"])
-        return description
-
-    app.openapi = openapi
-
-
-def _without_null(schema: dict[str, Any]) -> None:
-    """What comes in a header or an address is text: it may be left out, but is never null."""
-    kinds: list[dict[str, Any]] = schema.get("anyOf", [])
-    if (said := [kind for kind in kinds if kind != {"type": "null"}]) != kinds:
-        del schema["anyOf"]
-        schema |= said[0] if len(said) == 1 else {"anyOf": said}
 
 
 async def _expected(request: Request, error: Exception) -> JSONResponse:

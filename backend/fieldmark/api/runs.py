@@ -8,88 +8,78 @@ from uuid import UUID
 from fastapi import APIRouter, Header, Query
 from fastapi.responses import StreamingResponse
 from fastapi.sse import EventSourceResponse
-from pydantic import BaseModel, Field
 
-from fieldmark.api.auth import TheRuntime, TheScope
-from fieldmark.api.problems import responses
-from fieldmark.api.shapes import STORABLE, Filename, Since, Until
+from fieldmark.api.auth import Conn, TheRuntime, TheScope
+from fieldmark.api.shapes import STORABLE, Before, Filename, Limit, ListPage, Since, Until
 from fieldmark.api.streams import STREAM, Deltas, event_stream, number_after
 from fieldmark.domain.statuses import RunStatus
 from fieldmark.errors import Forgotten, Malformed
 from fieldmark.runs.absent import absent
 from fieldmark.runs.lifecycle import decisions
 from fieldmark.runs.lifecycle.views import Run, described, listed
-from fieldmark.services.paging import Cursor, page_of
 from fieldmark.stores import runs
+from fieldmark.stores.paging import Cursor, page_of
 
 router = APIRouter(prefix="/api/runs", tags=["runs"])
 
 
-class RunList(BaseModel):
-    """Your runs, newest first."""
-
-    items: list[Run]
-    next: str | None = Field(description="Give it as `before` to get those that follow. null at the end.")
-
-
-@router.get("", responses=responses(401, 404, 422))
+@router.get("")
 async def list_runs(
     scope: TheScope,
-    runtime: TheRuntime,
+    conn: Conn,
     status: Annotated[RunStatus | None, Query(description="Only runs of this status.")] = None,
-    limit: Annotated[int, Query(ge=1, le=200, description="How many at the most.")] = 50,
-    before: Annotated[str | None, Query(description="The `next` of the last answer: those that follow.")] = None,
+    limit: Limit = 50,
+    before: Before = None,
     task: Annotated[str | None, Query(max_length=100, pattern=STORABLE, description="Only runs of this task.")] = None,
     document_id: Annotated[UUID | None, Query(description="Only those about this document.")] = None,
     extraction_id: Annotated[UUID | None, Query(description="Only those about this extraction.")] = None,
     filename: Filename = None,
     since: Since = None,
     until: Until = None,
-) -> RunList:
+) -> ListPage[Run]:
     """Your own runs. With `status=awaiting_approval`: your inbox."""
     behind = None if before is None else runs.RunPage(*Cursor.parse(before, "runs").position)
     wanted = runs.RunFilter(task, document_id, extraction_id, filename, since, until)
-    async with runtime.database.as_user(scope) as conn:
-        rows = await runs.list_runs(conn, scope, status=status, limit=limit + 1, after=behind, wanted=wanted)
-        page = page_of(rows, limit, "runs")
-        return RunList(items=await listed(conn, page.items), next=page.next)
+    rows = await runs.list_runs(conn, scope, status=status, limit=limit + 1, after=behind, wanted=wanted)
+    page = page_of(rows, limit, "runs")
+    return ListPage[Run](items=await listed(conn, page.items), next=page.next)
 
 
-@router.post("/{run_id}/cancel", status_code=202, responses=responses(401, 404, 410, 422))
+@router.post("/{run_id}/cancel", status_code=202)
 async def cancel_run(run_id: UUID, scope: TheScope, runtime: TheRuntime) -> Run:
     """End a run, whatever it is at. What it wrote stays; one that has ended stays as it is."""
     await decisions.cancel(runtime.database, scope, run_id)
-    return await get_run(run_id, scope, runtime)
-
-
-@router.get("/{run_id}", responses=responses(401, 404, 410, 422))
-async def get_run(run_id: UUID, scope: TheScope, runtime: TheRuntime) -> Run:
-    """One run as it stands now."""
     async with runtime.database.as_user(scope) as conn:
-        row = await runs.get(conn, run_id)
-        if row is None:
-            raise await absent(conn, scope, run_id)
-        return await described(conn, row)
+        return await get_run(run_id, scope, conn)
 
 
-@router.delete("/{run_id}", status_code=204, responses=responses(401, 404, 409, 410, 422))
-async def delete_run(run_id: UUID, scope: TheScope, runtime: TheRuntime) -> None:
+@router.get("/{run_id}")
+async def get_run(run_id: UUID, scope: TheScope, conn: Conn) -> Run:
+    """One run as it stands now."""
+    row = await runs.get(conn, run_id)
+    if row is None:
+        raise await absent(conn, scope, run_id)
+    return await described(conn, row)
+
+
+@router.delete("/{run_id}", status_code=204)
+async def delete_run(run_id: UUID, scope: TheScope, conn: Conn) -> None:
     """Delete a run that has ended, with its events, calls and parts. What it wrote stays, with its history; so does
     what it cost. A member may delete their own, an owner any."""
-    async with runtime.database.as_user(scope) as conn:
-        if await runs.get(conn, run_id) is None:
-            raise await absent(conn, scope, run_id)
-        await runs.remove(conn, run_id)
+    if await runs.get(conn, run_id) is None:
+        raise await absent(conn, scope, run_id)
+    await runs.remove(conn, run_id)
 
 
 @router.get(
     "/{run_id}/events",
     response_class=StreamingResponse,
-    responses={200: {"description": "The events", "content": STREAM}, **responses(400, 401, 404, 410, 422)},
+    responses={200: {"description": "The events", "content": STREAM}},
 )
 async def get_run_events(
     run_id: UUID,
     scope: TheScope,
+    conn: Conn,
     runtime: TheRuntime,
     last_event_id: Annotated[
         str | None,
@@ -100,15 +90,14 @@ async def get_run_events(
     """The run's events as a stream of flat JSON objects: those behind `Last-Event-ID`, then the new ones, until it has
     ended. From any event on, as often as you like, from any server."""
     after = number_after(last_event_id)
-    async with runtime.database.as_user(scope) as conn:
-        run = await runs.get(conn, run_id)
-        if run is None:
-            raise await absent(conn, scope, run_id)
-        last = await runs.last_event(conn, run_id)
-        # (Every end is told by an event.)
-        if run.finished_at is not None and last == 0:
-            raise Forgotten("The events of this run are kept no longer. GET /api/runs/{id} says how it ended.")
-        # Of another run, perhaps: whoever waited for what follows it would miss all that comes before.
-        if after > last:
-            raise Malformed("Last-Event-ID is no event of this run. Leave it out to read from the first.")
+    run = await runs.get(conn, run_id)
+    if run is None:
+        raise await absent(conn, scope, run_id)
+    last = await runs.last_event(conn, run_id)
+    # (Every end is told by an event.)
+    if run.finished_at is not None and last == 0:
+        raise Forgotten("The events of this run are kept no longer. GET /api/runs/{id} says how it ended.")
+    # Of another run, perhaps: whoever waited for what follows it would miss all that comes before.
+    if after > last:
+        raise Malformed("Last-Event-ID is no event of this run. Leave it out to read from the first.")
     return event_stream(runtime, scope, run_id, after, deltas=deltas)

@@ -7,25 +7,23 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from fieldmark.api.agent import ModelName
 from fieldmark.api.auth import TheRuntime, TheScope
-from fieldmark.api.problems import responses
+from fieldmark.api.shapes import Body
 from fieldmark.db.pool import Connection
 from fieldmark.runs.lifecycle import launch
 from fieldmark.services import schema_changes
-from fieldmark.services.paging import MAX_CURSOR_CHARACTERS
 from fieldmark.services.schema_changes import SkipReason
+from fieldmark.stores.paging import MAX_CURSOR_CHARACTERS
 from fieldmark.stores.rows import ExtractionRow
 
 router = APIRouter(prefix="/api/schemas", tags=["schemas"])
 
 
-class ChangesRequest(BaseModel):
+class ChangesRequest(Body):
     """Ask what a version of a schema changes. Left empty: its latest version."""
-
-    model_config = ConfigDict(extra="forbid")
 
     json_schema: dict[str, Any] | None = Field(None, alias="schema", description="A schema that is not stored yet.")
     schema_revid: UUID | None = Field(None, description="A version of this schema.")
@@ -55,10 +53,8 @@ class SchemaChanges(BaseModel):
     )
 
 
-class ApplyRequest(BaseModel):
+class ApplyRequest(Body):
     """Bring extractions to a version of a schema. Left empty: those that follow another version, to its latest."""
-
-    model_config = ConfigDict(extra="forbid")
 
     schema_revid: UUID | None = None
     extraction_ids: Annotated[list[UUID], Field(min_length=1, max_length=200)] | None = Field(
@@ -91,7 +87,7 @@ class AppliedVersion(BaseModel):
     )
 
 
-@router.post("/{schema_id}/changes", responses=responses(401, 404, 422))
+@router.post("/{schema_id}/changes")
 async def plan_schema_changes(
     schema_id: UUID, body: ChangesRequest, scope: TheScope, runtime: TheRuntime
 ) -> SchemaChanges:
@@ -120,7 +116,7 @@ async def plan_schema_changes(
     )
 
 
-@router.post("/{schema_id}/apply", responses=responses(401, 402, 404, 422, 429))
+@router.post("/{schema_id}/apply")
 async def apply_schema_changes(
     schema_id: UUID, body: ApplyRequest, scope: TheScope, runtime: TheRuntime
 ) -> AppliedVersion:

@@ -9,7 +9,6 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from fieldmark.api.auth import TheRuntime, TheScope
-from fieldmark.api.problems import responses
 from fieldmark.api.shapes import STORABLE, Filename, Since, Text, Until
 from fieldmark.domain.document_filters import MAX_CONDITIONS, MAX_IDS, MAX_TAGS, DocumentFilters, FieldCondition, parsed
 from fieldmark.services import search
@@ -55,7 +54,7 @@ class Found(BaseModel):
     behind_by_meaning: int = Field(description="So many documents cannot be found by their meaning yet.")
 
 
-@router.get("", responses=responses(401, 422))
+@router.get("")
 async def search_documents(
     scope: TheScope,
     runtime: TheRuntime,

@@ -1,24 +1,58 @@
-"""Shapes of the API that are told to clients as more than what is checked."""
+"""Shapes that several routes of the API share: pages of lists, query parameters, names, and the two base models."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Annotated, Any, Final, ParamSpec
+from typing import Annotated, Final, Generic, ParamSpec, Self, TypeVar
 from uuid import UUID
 
 from fastapi import Header, Query, Response
-from pydantic import AwareDatetime, BaseModel, Field, GetJsonSchemaHandler, JsonValue
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from fieldmark.db.aside import aside
 from fieldmark.errors import Invalid
 
 P = ParamSpec("P")
+Item = TypeVar("Item")
 
 STORABLE: Final = r"^[^\x00]*$"
 """What a text may be that Postgres is asked for."""
+
+
+class Body(BaseModel):
+    """The JSON body of a request. Unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Shown(BaseModel):
+    """What a response contains, made from a row of a store."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    @classmethod
+    def of(cls, row: object) -> Self:
+        """Return the row as the API shows it."""
+        return cls.model_validate(row)
+
+
+class ListPage(Shown, Generic[Item]):
+    """A page of a list, newest first."""
+
+    model_config = ConfigDict(json_schema_extra={"description": "A page of a list, newest first."})
+
+    items: list[Item]
+    next: str | None = Field(description="Pass it as `before` to get the next page. null at the end.")
+
+
+class NumberedListPage(Shown, Generic[Item]):
+    """A page of a numbered list, highest number first."""
+
+    model_config = ConfigDict(json_schema_extra={"description": "A page of a numbered list, highest number first."})
+
+    items: list[Item]
+    next: int | None = Field(description="Pass it as `before` to get the next page. null at the end.")
+
 
 Filename = Annotated[
     str | None,
@@ -36,8 +70,8 @@ Text = Annotated[str, Query(min_length=1, max_length=500, pattern=STORABLE)]
 """A word of a filter: a tag's name, a type."""
 
 Limit = Annotated[int, Query(ge=1, le=200, description="How many at most.")]
-Before = Annotated[str | None, Query(description="The `next` of the last answer: those that follow.")]
-BeforeVersion = Annotated[int | None, Query(ge=1, le=2**31 - 1, description="The `next` of the last answer.")]
+Before = Annotated[str | None, Query(description="The `next` of the last page.")]
+BeforeVersion = Annotated[int | None, Query(ge=1, le=2**31 - 1, description="The `next` of the last page.")]
 
 Name = Annotated[
     str,
@@ -64,7 +98,7 @@ Named = Annotated[
         min_length=1,
         max_length=200,
         pattern=STORABLE,
-        description="Only the one of this name, in capitals or not; nothing else narrows then.",
+        description="Only the one of this name, in capitals or not.",
     ),
 ]
 IfMatchRevid = Annotated[
@@ -89,41 +123,10 @@ def revid_in(if_match: str | None) -> UUID | None:
 
 
 async def json_of(make: Callable[P, BaseModel], *args: P.args, **kwargs: P.kwargs) -> Response:
-    """An answer of thousands of values: made and spelt once, and not on the event loop."""
+    """Return a response of thousands of values, built and serialised in a worker thread."""
     return Response(await aside(_json, make, *args, **kwargs), media_type="application/json")
 
 
 def _json(make: Callable[P, BaseModel], *args: P.args, **kwargs: P.kwargs) -> str:
-    return make(*args, **kwargs).model_dump_json()
-
-
-@dataclass(frozen=True, slots=True)
-class ShownAs:
-    """For a value that passes as it is, and that OpenAPI describes as a model: `Annotated[Any, ShownAs(Evidence)]`."""
-
-    model: type[BaseModel]
-
-    def __get_pydantic_json_schema__(self, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        # Pydantic would write the model out in every place: `refer` makes one schema of it that all refer to.
-        return {_SHOWN: self.model.__name__}
-
-
-def schemas_of(model: type[BaseModel]) -> dict[str, Any]:
-    """For the OpenAPI: a model, and those that it is made of, by name."""
-    shape = model.model_json_schema(ref_template="#/components/schemas/{model}")
-    return shape.pop("$defs", {}) | {model.__name__: shape}
-
-
-def refer(description: JsonValue) -> None:
-    """Let all that is `ShownAs` a model refer to its schema, all through an OpenAPI."""
-    if isinstance(description, dict):
-        if (name := description.pop(_SHOWN, None)) is not None:
-            description["$ref"] = f"#/components/schemas/{name}"
-        for below in description.values():
-            refer(below)
-    elif isinstance(description, list):
-        for below in description:
-            refer(below)
-
-
-_SHOWN: Final = "x-shown-as"
+    # No warnings: what a front end has written to a table itself may have another type than the model says.
+    return make(*args, **kwargs).model_dump_json(warnings=False)

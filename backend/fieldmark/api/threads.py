@@ -7,11 +7,10 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, Field, JsonValue
 
-from fieldmark.api.auth import TheRuntime, TheScope
-from fieldmark.api.problems import responses
-from fieldmark.api.shapes import STORABLE
+from fieldmark.api.auth import Conn, TheScope
+from fieldmark.api.shapes import STORABLE, Before, Body, Limit, ListPage
 from fieldmark.domain.values import problem_with
 from fieldmark.errors import Invalid
 from fieldmark.identity.scope import Scope
@@ -51,17 +50,8 @@ class Thread(ThreadSummary):
     next: str | None = Field(description="Give it as `before` to get the turns before these. null at the beginning.")
 
 
-class ThreadList(BaseModel):
-    """Your threads and those that others share, newest first."""
-
-    items: list[ThreadSummary]
-    next: str | None = Field(description="Give it as `before` to get those that follow. null at the end.")
-
-
-class NewThread(BaseModel):
+class NewThread(Body):
     """Begin a conversation, before anything is said in it."""
-
-    model_config = ConfigDict(extra="forbid")
 
     document_id: UUID | None = Field(None, description="Left out: a conversation about all documents.")
     agent: Annotated[str, Field(min_length=1, max_length=63, pattern=STORABLE)] | None = Field(
@@ -70,71 +60,64 @@ class NewThread(BaseModel):
     title: Title | None = None
 
 
-class ThreadChange(BaseModel):
+class ThreadChange(Body):
     """What is left out stays as it is."""
-
-    model_config = ConfigDict(extra="forbid")
 
     title: Title | None = Field(None, description="null: none.")
     shared: bool = Field(False, description="Whether the other members may read it, from now on.")
 
 
-@router.get("", responses=responses(401, 404, 422))
+@router.get("")
 async def list_threads(
     scope: TheScope,
-    runtime: TheRuntime,
+    conn: Conn,
     document_id: Annotated[UUID | None, Query(description="Only those about this document.")] = None,
     agent: Annotated[str | None, Query(max_length=63, pattern=STORABLE, description="Only with this agent.")] = None,
     mine: Annotated[bool | None, Query(description="true: your own; false: those that others share.")] = None,
-    limit: Annotated[int, Query(ge=1, le=200, description="How many at the most.")] = 50,
-    before: Annotated[str | None, Query(description="The `next` of the last answer: those that follow.")] = None,
-) -> ThreadList:
+    limit: Limit = 50,
+    before: Before = None,
+) -> ListPage[ThreadSummary]:
     """Your own threads, and those of others that are shared with the organisation."""
     wanted = ThreadFilter(document_id, agent, mine)
-    async with runtime.database.as_user(scope) as conn:
-        page = await threads.list_page(conn, scope, wanted, limit=limit, before=before)
-    return ThreadList(items=[_summary(scope, row) for row in page.items], next=page.next)
+    page = await threads.list_page(conn, scope, wanted, limit=limit, before=before)
+    return ListPage[ThreadSummary](items=[_summary(scope, row) for row in page.items], next=page.next)
 
 
-@router.post("", status_code=201, responses=responses(401, 404, 422))
-async def create_thread(body: NewThread, scope: TheScope, runtime: TheRuntime) -> ThreadSummary:
+@router.post("", status_code=201)
+async def create_thread(body: NewThread, scope: TheScope, conn: Conn) -> ThreadSummary:
     """Begin a thread before anything is said in it. The first message without a `thread_id` begins one too."""
     _check(body.title)
-    async with runtime.database.as_user(scope) as conn:
-        row = await threads.create(conn, scope, body.document_id, agent=body.agent, title=body.title)
+    row = await threads.create(conn, scope, body.document_id, agent=body.agent, title=body.title)
     return _summary(scope, row)
 
 
-@router.get("/{thread_id}", responses=responses(401, 404, 422))
+@router.get("/{thread_id}")
 async def get_thread(
     thread_id: UUID,
     scope: TheScope,
-    runtime: TheRuntime,
+    conn: Conn,
     limit: Annotated[int, Query(ge=1, le=100, description="How many turns at the most.")] = 20,
     before: Annotated[str | None, Query(description="The `next` of the last answer: the turns before those.")] = None,
 ) -> Thread:
     """A thread of yours, or one that is shared, and what was said in it."""
-    async with runtime.database.as_user(scope) as conn:
-        row = await threads.get(conn, thread_id)
-        page = await threads.turns_page(conn, thread_id, limit=limit, before=before)
+    row = await threads.get(conn, thread_id)
+    page = await threads.turns_page(conn, thread_id, limit=limit, before=before)
     said = [turn(one) for one in page.items]
     return Thread(**dict(_summary(scope, row)), working_state=row.working_state, turns=said, next=page.next)
 
 
-@router.patch("/{thread_id}", responses=responses(401, 403, 404, 422))
-async def update_thread(thread_id: UUID, body: ThreadChange, scope: TheScope, runtime: TheRuntime) -> ThreadSummary:
+@router.patch("/{thread_id}")
+async def update_thread(thread_id: UUID, body: ThreadChange, scope: TheScope, conn: Conn) -> ThreadSummary:
     """Rename a thread of yours, or share it, or share it no longer: at once, for whoever follows it too."""
     _check(body.title)
     given: dict[str, str | bool | None] = body.model_dump(exclude_unset=True)
-    async with runtime.database.as_user(scope) as conn:
-        return _summary(scope, await threads.change(conn, scope, thread_id, given))
+    return _summary(scope, await threads.change(conn, scope, thread_id, given))
 
 
-@router.delete("/{thread_id}", status_code=204, responses=responses(401, 403, 404, 422))
-async def delete_thread(thread_id: UUID, scope: TheScope, runtime: TheRuntime) -> None:
+@router.delete("/{thread_id}", status_code=204)
+async def delete_thread(thread_id: UUID, scope: TheScope, conn: Conn) -> None:
     """Delete a thread of yours with all that was said in it. What it has made or changed stays."""
-    async with runtime.database.as_user(scope) as conn:
-        await threads.remove(conn, scope, thread_id)
+    await threads.remove(conn, scope, thread_id)
 
 
 def _check(title: str | None) -> None:

@@ -8,8 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
-from fieldmark.api.auth import TheRuntime, TheScope
-from fieldmark.api.problems import responses
+from fieldmark.api.auth import Conn, TheScope
 from fieldmark.errors import Invalid
 from fieldmark.stores import usage
 
@@ -49,10 +48,10 @@ class Usage(BaseModel):
     credit: Credit | None = Field(description="null where the organisation has no limits.")
 
 
-@router.get("", responses=responses(401, 404, 422))
+@router.get("")
 async def get_usage(
     scope: TheScope,
-    runtime: TheRuntime,
+    conn: Conn,
     since: Annotated[date | None, Query(description="The first day, UTC. Left out: the month's first.")] = None,
     until: Annotated[date | None, Query(description="The last day, UTC, included. Left out: today.")] = None,
 ) -> Usage:
@@ -62,9 +61,8 @@ async def get_usage(
     first = since or last.replace(day=1)
     if not timedelta() <= last - first < timedelta(days=MAX_DAYS):
         raise Invalid(f"`since` must not be later than `until`, nor more than {MAX_DAYS} days before the day after it.")
-    async with runtime.database.as_user(scope) as conn:
-        rows = await usage.by_day(conn, scope.org_id, first, last)
-        credit = await usage.credit(conn, scope.org_id)
+    rows = await usage.by_day(conn, scope.org_id, first, last)
+    credit = await usage.credit(conn, scope.org_id)
     return Usage(
         since=first,
         until=last,

@@ -87,7 +87,7 @@ async def _serve(settings: Settings, host: str, port: int, with_worker: bool) ->
 
 def _announce(settings: Settings, host: str, port: int) -> None:
     url = _url(host, port)
-    err.print(f"Fieldmark serves at [bold]{url}[/bold] (API: {url}/docs)")
+    err.print(f"Fieldmark serves at [bold]{url}[/bold] (API: {url}/openapi.json)")
     if settings.offline:
         err.print("[yellow]No ANTHROPIC_API_KEY: the offline model answers, by fixed rules.[/yellow]")
     if settings.supabase_url:

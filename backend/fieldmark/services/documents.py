@@ -38,10 +38,10 @@ from fieldmark.errors import (
 from fieldmark.files import Files, StoredPath, parse_stored_path, safe_name, stored_path
 from fieldmark.identity.scope import Scope
 from fieldmark.services import einvoices
-from fieldmark.services.paging import Cursor, Page, page_of
 from fieldmark.services.turns import in_turn
 from fieldmark.stores import documents
 from fieldmark.stores.documents import DocumentFilter
+from fieldmark.stores.paging import Cursor, Page, page_of
 from fieldmark.stores.rows import DocumentRow, NewChild, NewPage, PageRow, PageText
 
 log = structlog.get_logger()

@@ -51,10 +51,10 @@ from fieldmark.services.evidence import (
     rest_of_row,
 )
 from fieldmark.services.evidence import places as find_places
-from fieldmark.services.paging import Cursor, Page, page_of
 from fieldmark.services.turns import in_turn, in_turn_at_last, without_turn
 from fieldmark.stores import extractions
 from fieldmark.stores.extractions import ExtractionFilter, Stored
+from fieldmark.stores.paging import Cursor, Page, page_of
 from fieldmark.stores.rows import ExtractionRow, ExtractionSummaryRow, Fields, JournalRow, PastExtractionRow
 
 MOST_CHANGES_SHOWN: Final = 2_000

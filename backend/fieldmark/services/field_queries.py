@@ -20,11 +20,11 @@ from fieldmark.domain.field_query import (
 )
 from fieldmark.domain.paths import Path
 from fieldmark.identity.scope import Scope
-from fieldmark.services.paging import Cursor, Page
 from fieldmark.stores import field_queries, field_values, known_fields
 from fieldmark.stores.answered_within import MAX_SECONDS
 from fieldmark.stores.field_queries import Cell
 from fieldmark.stores.field_values import FieldValueRow
+from fieldmark.stores.paging import Cursor, Page
 from fieldmark.stores.rows import Position
 
 

@@ -19,11 +19,13 @@ from fieldmark.domain.schema_changes import SchemaDifference, compare_schemas
 from fieldmark.domain.statuses import ExtractionStatus
 from fieldmark.errors import DocumentFailed, Invalid, NotFound, OutOfCredit, QueueFull
 from fieldmark.identity.scope import Scope
-from fieldmark.services import extractions, schemas
-from fieldmark.services.paging import Cursor, page_of
+from fieldmark.services import extractions
+from fieldmark.services.schemas import check
 from fieldmark.services.turns import in_turn, without_turn
 from fieldmark.stores import extractions as stored
 from fieldmark.stores import schema_changes as store
+from fieldmark.stores.library import schemas
+from fieldmark.stores.paging import Cursor, page_of
 from fieldmark.stores.rows import ExtractionRow, Position, SchemaRow
 from fieldmark.stores.schema_changes import FollowedVersionRow, FollowerRow
 
@@ -104,7 +106,7 @@ async def preview(
         if schema is not None and head.schema_revid not in {row.schema_revid for row in rows}:
             rows.insert(0, FollowedVersionRow(head.schema_revid, head.number, head.schema or {}, 0))
     target = schema if schema is not None else version.schema or {}
-    await schemas.check(target)
+    await check(target)
     versions = [(row, await in_turn(scope.org_id, compare_schemas, row.schema, target)) for row in rows]
     return SchemaPreview(versions, cost)
 
@@ -134,7 +136,7 @@ async def apply(
             limit=limit + 1,
             behind=behind,
         )
-    await schemas.check(target.schema or {})
+    await check(target.schema or {})
     page = page_of(rows, limit, _KIND)
     done = AppliedChanges(next=page.next)
     if extraction_ids is not None and before is None and page.next is None:

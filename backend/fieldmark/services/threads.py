@@ -9,8 +9,8 @@ from fieldmark.db.pool import Connection
 from fieldmark.domain.invisible import IN_A_KEY
 from fieldmark.errors import Forbidden, NotFound
 from fieldmark.identity.scope import Scope
-from fieldmark.services.paging import Cursor, Page, page_of
 from fieldmark.stores import threads
+from fieldmark.stores.paging import Cursor, Page, page_of
 from fieldmark.stores.threads import ThreadFilter, ThreadRow, TurnRow
 
 MAX_TITLE = 100

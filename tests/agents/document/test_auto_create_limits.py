@@ -13,8 +13,8 @@ from fieldmark.agents.document.agent import AUTO_CREATE, DOCUMENT
 from fieldmark.agents.document.limits import MOST
 from fieldmark.domain.changes import Preview
 from fieldmark.runs.lifecycle.context import run_context
-from fieldmark.stores import prompts, runs, schemas, tags
-from fieldmark.stores.prompts import PromptText
+from fieldmark.stores import runs
+from fieldmark.stores.library import PromptText, prompts, schemas, tags
 from fieldmark.stores.runs import Subject
 from fieldmark.tools.context import RunContext
 
@@ -85,8 +85,8 @@ async def test_a_person_is_not_limited(talk: Talk) -> None:
 async def mine(desk: Desk) -> tuple[UUID, UUID]:
     """A schema and a prompt of a person."""
     async with desk.database.as_user(desk.scope) as conn:
-        schema = await schemas.add(conn, desk.scope.org_id, "Mine", {"type": "object"})
-        return schema, await prompts.add(conn, desk.scope.org_id, PromptText("Mine", "Read."))
+        schema = (await schemas.create(conn, desk.scope.org_id, "Mine", {"type": "object"})).schema_revid
+        return schema, (await prompts.create(conn, desk.scope.org_id, PromptText("Mine", "Read."))).prompt_revid
 
 
 async def test_what_it_has_not_made_it_does_not_change(talk: Talk, alone: RunContext) -> None:
@@ -163,7 +163,7 @@ async def test_it_deletes_nothing_and_makes_no_tags_and_sets_no_values(talk: Tal
 
 async def test_it_tags_its_own_document_and_does_not_rename_it(talk: Talk, alone: RunContext) -> None:
     async with talk.desk.database.as_user(talk.scope) as conn:
-        await tags.add(conn, talk.scope.org_id, "invoices", "#000000")
+        await tags.create(conn, talk.scope.org_id, "invoices", "#000000")
     own = str(talk.desk.document_id)
     assert await code(talk, alone, "update_document", name="b.txt") == "not_in_this_run"
     assert await code(talk, alone, "update_document", remove_tags=["invoices"]) == "not_in_this_run"

@@ -7,8 +7,7 @@ from uuid import uuid4
 import pytest
 from talking import SCHEMA
 
-from fieldmark.stores import prompts, tags
-from fieldmark.stores.prompts import PromptText
+from fieldmark.stores.library import PromptText, prompts, tags
 from fieldmark.tools.errors import ModelRetry
 from fieldmark.tools.toolset import MAX_RESULT_BYTES
 
@@ -136,8 +135,8 @@ async def test_what_a_tag_says_is_told_as_a_string_of_json(talk):
 
 async def test_prompts_and_tags_of_another_organisation_are_none(talk, stranger_talk):
     async with stranger_talk.desk.database.as_user(stranger_talk.scope) as conn:
-        theirs = await prompts.add(conn, stranger_talk.scope.org_id, PromptText("Read", "Read."))
-        await tags.add(conn, stranger_talk.scope.org_id, "paid", "#000000")
+        theirs = (await prompts.create(conn, stranger_talk.scope.org_id, PromptText("Read", "Read."))).prompt_revid
+        await tags.create(conn, stranger_talk.scope.org_id, "paid", "#000000")
     context = await talk.turn()
     for name, more in (
         ("get_prompt", {}),

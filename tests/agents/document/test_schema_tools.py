@@ -12,8 +12,8 @@ from talking import SCHEMA, talk_at
 
 from fieldmark.identity.scope import Scope
 from fieldmark.services.organisations import enter
-from fieldmark.stores import extractions, prompts, schemas
-from fieldmark.stores.prompts import PromptText
+from fieldmark.stores import extractions
+from fieldmark.stores.library import PromptText, prompts, schemas
 from fieldmark.tools.errors import ModelRetry
 from fieldmark.tools.toolset import MAX_RESULT_BYTES
 
@@ -56,7 +56,7 @@ async def test_a_version_that_is_not_the_latest_is_not_changed(talk):
     context = await talk.turn()
     first = await made(talk, context)
     async with talk.desk.database.as_user(talk.scope) as conn:  # somebody else
-        newer = await schemas.update(conn, first["schema_id"], name=None, schema=WITH_DATE, revid=None)
+        newer = (await schemas.update(conn, first["schema_id"], schema=WITH_DATE)).schema_revid
     for given in ({}, {"schema_revid": first["schema_revid"]}):
         answer = await talk.call(context, "update_schema", name="Bills", **given)
         assert (answer.is_error, answer.code) == (True, "version_changed")
@@ -178,7 +178,7 @@ async def test_deleting_hides_and_says_what_keeps_it(talk):
     context = await talk.turn()
     data = await made(talk, context)
     async with talk.desk.database.as_user(talk.scope) as conn:
-        await prompts.add(conn, talk.scope.org_id, PromptText("Read", "Read.", data["schema_id"]))
+        await prompts.create(conn, talk.scope.org_id, PromptText("Read", "Read.", data["schema_id"]))
         ids = {"org_id": talk.scope.org_id, "document_id": talk.desk.document_id}
         extraction_id = await extractions.add(conn, **ids, schema_revid=data["schema_revid"])
     preview = await talk.preview(context, "delete_schema", schema_revid=data["schema_revid"])

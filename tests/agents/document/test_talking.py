@@ -10,7 +10,7 @@ import pytest
 from agents.document.talking import SCHEMA
 from desk import sql, tool_results
 from fieldmark.offline_model.messages import call, items, text, thinking
-from fieldmark.services import schemas
+from fieldmark.stores.library import schemas
 from fieldmark.testing.script import Script, endless
 
 pytestmark = pytest.mark.anyio

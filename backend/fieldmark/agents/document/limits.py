@@ -11,8 +11,9 @@ from uuid import UUID
 from fieldmark.agents.document.conversation import Conversation
 from fieldmark.db.pool import Connection
 from fieldmark.errors import Fenced
-from fieldmark.stores import auto_creations, prompts, schemas, tool_calls
+from fieldmark.stores import auto_creations, tool_calls
 from fieldmark.stores.auto_creations import AutoCreationRow
+from fieldmark.stores.library import prompts, schemas
 from fieldmark.tools.errors import ToolFailed
 from fieldmark.tools.toolset import Action, ToolInput
 
@@ -98,7 +99,7 @@ async def _check_asked(conn: Connection, about: Conversation, row: AutoCreationR
     if revid is None or await schemas.made_by(conn, revid) == about.context.run_id:
         return
     schema = await schemas.get_version(conn, revid)
-    if row.matched is None or schema is None or str(schema.id) != row.matched["schema_id"]:
+    if row.matched is None or str(schema.id) != row.matched["schema_id"]:
         raise _not_here("Its prompt follows the schema that it has made, or was lent, or none.")
 
 

@@ -13,10 +13,9 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from fieldmark.db.aside import aside
 from fieldmark.db.pool import Connection
 from fieldmark.errors import Conflict, Invalid, NotFound
-from fieldmark.services import documents, extractions, prompts, schemas, tags
+from fieldmark.services import documents, extractions
 from fieldmark.stores import documents as document_rows
-from fieldmark.stores import prompts as prompt_rows
-from fieldmark.stores import schemas as schema_rows
+from fieldmark.stores.library import prompts, schemas, tags
 
 MOST: Final = 10
 MAX_BYTES: Final = 256 * 1024
@@ -107,7 +106,7 @@ def _refuse(is_deleted: bool, what: str) -> None:
 
 
 async def _schema(conn: Connection, wanted: UUID) -> dict[str, JsonValue]:
-    row = await schema_rows.get(conn, wanted) or await schemas.get_version(conn, wanted)
+    row = await schemas.get_any(conn, wanted)
     _refuse(row.is_deleted, "schema")
     return {
         "schema_id": str(row.id),
@@ -119,7 +118,7 @@ async def _schema(conn: Connection, wanted: UUID) -> dict[str, JsonValue]:
 
 
 async def _prompt(conn: Connection, wanted: UUID) -> dict[str, JsonValue]:
-    row = await prompt_rows.get(conn, wanted) or await prompts.get_version(conn, wanted)
+    row = await prompts.get_any(conn, wanted)
     _refuse(row.is_deleted, "prompt")
     return {
         "prompt_id": str(row.id),

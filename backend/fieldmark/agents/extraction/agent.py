@@ -29,9 +29,10 @@ from fieldmark.domain.statuses import DocumentStatus, ExtractionStatus
 from fieldmark.domain.values import problem_with
 from fieldmark.errors import DocumentFailed, Fenced, Invalid, InvalidSchema, NotFound
 from fieldmark.identity.scope import Scope
-from fieldmark.services import examples, prompts
+from fieldmark.services import examples
 from fieldmark.services.turns import without_turn
 from fieldmark.stores import documents, extractions
+from fieldmark.stores.library import prompts
 from fieldmark.stores.rows import ExtractionRow
 from fieldmark.stores.runs import Subject
 from fieldmark.tools.context import RunContext

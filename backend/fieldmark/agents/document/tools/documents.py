@@ -24,8 +24,9 @@ from fieldmark.db.pool import Connection
 from fieldmark.domain.changes import Change, Preview
 from fieldmark.services import documents
 from fieldmark.stores import documents as document_rows
-from fieldmark.stores import tags, threads
+from fieldmark.stores import threads
 from fieldmark.stores.documents import DocumentFilter
+from fieldmark.stores.library import tags
 from fieldmark.stores.rows import DocumentRow
 from fieldmark.tools.documents import read_pages
 from fieldmark.tools.errors import ToolFailed
@@ -113,7 +114,7 @@ class DocumentTools:
         if args.name is not None:
             await documents.rename(conn, row.id, args.name)
         if add or remove:
-            await tags.set_of_document(conn, row.id, add=add, remove=remove)
+            await tags.change_of_document(conn, row.id, add=add, remove=remove)
         data: dict[str, JsonValue] = {
             "document_id": str(row.id),
             "name": (await documents.get(conn, row.id)).filename,

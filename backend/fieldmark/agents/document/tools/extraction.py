@@ -17,9 +17,10 @@ from fieldmark.domain.changes import Change, Preview
 from fieldmark.domain.fields import Nothing, value_at
 from fieldmark.domain.json_values import as_object
 from fieldmark.domain.statuses import Approval, RunStatus
-from fieldmark.services import extractions, prompts, schemas
+from fieldmark.services import extractions
 from fieldmark.services.extractions import Author, FieldWrite, PreparedWrite, WrittenFields
 from fieldmark.stores import extractions as extraction_rows
+from fieldmark.stores.library import prompts, schemas
 from fieldmark.stores.rows import ExtractionRow, PromptRow, SchemaRow
 from fieldmark.stores.runs import RunRow, Subject
 from fieldmark.tools.errors import ModelRetry, ToolFailed

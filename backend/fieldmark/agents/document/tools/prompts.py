@@ -22,10 +22,7 @@ from fieldmark.agents.document.tools.shared import (
 )
 from fieldmark.db.pool import Connection
 from fieldmark.domain.changes import Change, Preview
-from fieldmark.services import prompts, schemas
-from fieldmark.stores import prompts as prompt_rows
-from fieldmark.stores import tags
-from fieldmark.stores.prompts import PromptText
+from fieldmark.stores.library import PromptText, prompts, schemas, tags
 from fieldmark.stores.rows import PromptRow
 from fieldmark.tools.errors import ModelRetry
 from fieldmark.tools.toolset import Tool, ToolEffect, ToolInput, ToolResult
@@ -126,7 +123,7 @@ class PromptTools:
 
     async def create(self, conn: Connection, args: CreatePrompt) -> ToolResult:
         text = await self._text_of_new(conn, args)
-        row = await prompts.create(conn, self.context.scope, text)
+        row = await prompts.create(conn, self.context.scope.org_id, text)
         await self._work_with(conn, row)
         return ToolResult("The prompt is made, version 1.", "prompt_created", of_prompt(row))
 
@@ -148,7 +145,7 @@ class PromptTools:
         return Preview([Change(name, None, new, added=True) for name, new in _as_json(shown) if new], target)
 
     async def _refuse_taken(self, conn: Connection, name: str, but: UUID | None = None) -> None:
-        taken = await prompt_rows.by_name(conn, self.context.scope.org_id, name)
+        taken = await prompts.by_name(conn, self.context.scope.org_id, name)
         if taken is not None and taken.id != but:
             raise ModelRetry(
                 f"There is a prompt {name!r} already: change that one, or take another name.", "name_taken"
@@ -219,11 +216,11 @@ class PromptTools:
 
     async def delete(self, conn: Connection, args: DeletePrompt) -> ToolResult:
         row = await self.version_of(conn, args.prompt_revid)
-        extractions = await prompts.remove(conn, row.id)
+        kept = await prompts.remove(conn, row.id)
         revid = (await self.about.recall(conn)).prompt_revid
         if revid is not None and (await prompts.get_version(conn, revid)).id == row.id:
             await self.about.remember(conn, prompt_revid=None)
-        data: dict[str, JsonValue] = {**of_prompt(row), "extractions": extractions}
+        data: dict[str, JsonValue] = {**of_prompt(row), **kept}
         return ToolResult("The prompt is deleted. What was made with it keeps it.", "prompt_deleted", data)
 
     async def preview_deletion(self, conn: Connection, args: DeletePrompt) -> Preview:
@@ -232,14 +229,14 @@ class PromptTools:
             raise ModelRetry("The prompt is deleted already.", "deleted")
         latest = await prompts.get(conn, row.id)
         changes = [Change("name", latest.name, None, removed=True)]
-        if found := referred(await prompts.references(conn, row.id), "extraction"):
+        if found := referred((await prompts.references(conn, row.id))["extractions"], "extraction"):
             changes.append(Change("kept by", None, found[0], added=True))
         return Preview(changes, {"prompt_revid": str(latest.prompt_revid)})
 
 
 async def _names_of(conn: Connection, tag_ids: list[UUID]) -> list[str]:
     rows = [await tags.get(conn, one) for one in tag_ids]
-    return [row.name for row in rows if row is not None and not row.is_deleted]
+    return [row.name for row in rows if not row.is_deleted]
 
 
 # Writing --------------------------------------------------------------------------------------------------------------

@@ -23,10 +23,9 @@ from fieldmark.domain import paths
 from fieldmark.domain.changes import Change, Preview, differences
 from fieldmark.domain.json_values import JsonObject
 from fieldmark.errors import InvalidSchema
-from fieldmark.services import schemas
 from fieldmark.services.extractions import MOST_CHANGES_SHOWN
-from fieldmark.stores import prompts as prompt_rows
-from fieldmark.stores import schemas as schema_rows
+from fieldmark.services.schemas import check, judge
+from fieldmark.stores.library import prompts, schemas
 from fieldmark.stores.rows import SchemaRow
 from fieldmark.tools.errors import ModelRetry
 from fieldmark.tools.fields import cut
@@ -131,7 +130,7 @@ class SchemaTools:
         async with self.context.database.as_user(self.context.scope) as conn:
             row = await self.version_of(conn, args.schema_revid)
         assert row.schema is not None  # a version has one
-        found = await schemas.judge(self.context.scope.org_id, row.schema, args.fields)
+        found = await judge(self.context.scope.org_id, row.schema, args.fields)
         data = of_schema(row)
         if not found:
             return ToolResult("The fields follow the schema.", "valid", data)
@@ -145,7 +144,7 @@ class SchemaTools:
         await _check(args.json_schema)
 
     async def create(self, conn: Connection, args: CreateSchema) -> ToolResult:
-        row = await schemas.create(conn, self.context.scope, args.name, args.json_schema)
+        row = await schemas.create(conn, self.context.scope.org_id, args.name, args.json_schema)
         # A prompt of another schema is none for this one.
         await self.about.remember(conn, schema_revid=row.schema_revid, prompt_revid=None)
         return ToolResult("The schema is made, version 1.", "schema_created", of_schema(row))
@@ -157,7 +156,7 @@ class SchemaTools:
         return Preview(changes[:MOST_CHANGES_SHOWN], {"name": args.name})
 
     async def _refuse_taken(self, conn: Connection, name: str, but: UUID | None = None) -> None:
-        taken = await schema_rows.by_name(conn, self.context.scope.org_id, name)
+        taken = await schemas.by_name(conn, self.context.scope.org_id, name)
         if taken is not None and taken.id != but:
             raise ModelRetry(
                 f"There is a schema {name!r} already: change that one, or take another name.", "name_taken"
@@ -182,7 +181,7 @@ class SchemaTools:
     async def _prompt_that_stays(self, conn: Connection, schema_id: UUID) -> dict[str, UUID | None]:
         """The conversation goes on with its prompt only if that follows the schema."""
         revid = (await self.about.recall(conn)).prompt_revid
-        prompt = None if revid is None else await prompt_rows.get_version(conn, revid)
+        prompt = None if revid is None else await prompts.get_version(conn, revid)
         return {} if prompt is not None and prompt.schema_id == schema_id else {"prompt_revid": None}
 
     async def preview_change(self, conn: Connection, args: UpdateSchema) -> Preview:
@@ -212,9 +211,9 @@ class SchemaTools:
         row = await self.version_of(conn, args.schema_revid)
         kept = await schemas.remove(conn, row.id)
         state = await self.about.recall(conn)
-        if state.schema_revid is not None and await _is_of(conn, state.schema_revid, row.id):
+        if state.schema_revid is not None and (await schemas.get_version(conn, state.schema_revid)).id == row.id:
             await self.about.remember(conn, schema_revid=None)
-        data: dict[str, JsonValue] = {**of_schema(row), "prompts": kept.prompts, "extractions": kept.extractions}
+        data: dict[str, JsonValue] = {**of_schema(row), **kept}
         return ToolResult("The schema is deleted. What was made with it keeps it.", "schema_deleted", data)
 
     async def preview_deletion(self, conn: Connection, args: DeleteSchema) -> Preview:
@@ -224,7 +223,7 @@ class SchemaTools:
         latest = await schemas.get(conn, row.id)
         kept = await schemas.references(conn, row.id)
         changes = [Change("name", latest.name, None, removed=True)]
-        if found := [*referred(kept.prompts, "prompt"), *referred(kept.extractions, "extraction")]:
+        if found := [*referred(kept["prompts"], "prompt"), *referred(kept["extractions"], "extraction")]:
             changes.append(Change("kept by", None, " and ".join(found), added=True))
         return Preview(changes, {"schema_revid": str(latest.schema_revid)})
 
@@ -232,7 +231,7 @@ class SchemaTools:
 async def _check(schema: JsonObject) -> None:
     """Raise ModelRetry for a schema that cannot be used."""
     try:
-        await schemas.check(schema)
+        await check(schema)
     except InvalidSchema as error:
         raise ModelRetry(str(error), error.code, _told_of(error)) from None
 
@@ -243,14 +242,6 @@ def _told_of(error: InvalidSchema) -> JsonValue:
         if name in error.details:
             data[name] = error.details[name]
     return data if data and size(data) <= ROOM else None
-
-
-# Writing --------------------------------------------------------------------------------------------------------------
-
-
-async def _is_of(conn: Connection, revid: UUID, schema_id: UUID) -> bool:
-    row = await schema_rows.get_version(conn, revid)
-    return row is not None and row.id == schema_id
 
 
 CREATE_SCHEMA = Tool(

@@ -12,8 +12,8 @@ from pydantic import AfterValidator, Field, JsonValue
 from fieldmark.db.pool import Connection
 from fieldmark.domain.names import problem_with_name
 from fieldmark.identity.scope import Scope
-from fieldmark.services.paging import MAX_CURSOR_CHARACTERS
-from fieldmark.stores import tags
+from fieldmark.stores.library import tags
+from fieldmark.stores.paging import MAX_CURSOR_CHARACTERS
 from fieldmark.stores.rows import PromptRow, SchemaRow, TagRow
 from fieldmark.tools.errors import ModelRetry
 from fieldmark.tools.fields import cut

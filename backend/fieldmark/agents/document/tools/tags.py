@@ -19,8 +19,7 @@ from fieldmark.agents.document.tools.shared import (
 )
 from fieldmark.db.pool import Connection
 from fieldmark.domain.changes import Change, Preview
-from fieldmark.services import tags
-from fieldmark.stores import tags as tag_rows
+from fieldmark.stores.library import GREY, tags
 from fieldmark.stores.rows import TagRow
 from fieldmark.tools.errors import ModelRetry
 from fieldmark.tools.toolset import Tool, ToolEffect, ToolInput, ToolResult
@@ -71,15 +70,14 @@ class TagTools:
 
     async def get(self, conn: Connection, args: GetTag) -> ToolResult:
         row = await tag_named(conn, self.context.scope, args.tag)
-        found = await tags.references(conn, row.id)
-        return ToolResult("The tag.", "ok", {**of_tag(row), "documents": found.documents, "prompts": found.prompts})
+        return ToolResult("The tag.", "ok", {**of_tag(row), **await tags.references(conn, row.id)})
 
     async def list_page(self, conn: Connection, args: ListTags) -> ToolResult:
         page = await tags.list_page(conn, self.context.scope, name=args.name, limit=A_PAGE, before=args.before)
         return listed("tags", [of_tag(row) for row in page.items], page.next)
 
     async def create(self, conn: Connection, args: CreateTag) -> ToolResult:
-        row = await tags.create(conn, self.context.scope, args.name, args.colour or tags.GREY)
+        row = await tags.create(conn, self.context.scope.org_id, args.name, args.colour or GREY)
         return ToolResult("The tag is made.", "tag_created", of_tag(row))
 
     async def preview_new(self, conn: Connection, args: CreateTag) -> Preview:
@@ -89,7 +87,7 @@ class TagTools:
         return Preview(changes, {"name": args.name})
 
     async def _refuse_taken(self, conn: Connection, name: str, but: TagRow | None = None) -> None:
-        taken = await tag_rows.by_name(conn, self.context.scope.org_id, name)
+        taken = await tags.by_name(conn, self.context.scope.org_id, name)
         if taken is not None and (but is None or taken.id != but.id):
             raise ModelRetry(f"There is a tag {name!r} already: use that one, or take another name.", "name_taken")
 
@@ -111,14 +109,14 @@ class TagTools:
     async def delete(self, conn: Connection, args: DeleteTag) -> ToolResult:
         row = await tag_named(conn, self.context.scope, args.tag)
         found = await tags.remove(conn, row.id)
-        data: dict[str, JsonValue] = {**of_tag(row), "documents": found.documents, "prompts": found.prompts}
+        data: dict[str, JsonValue] = {**of_tag(row), **found}
         return ToolResult("The tag is deleted.", "tag_deleted", data)
 
     async def preview_deletion(self, conn: Connection, args: DeleteTag) -> Preview:
         row = await tag_named(conn, self.context.scope, args.tag)
         found = await tags.references(conn, row.id)
         changes = [Change("name", row.name, None, removed=True)]
-        if on := [*referred(found.documents, "document"), *referred(found.prompts, "prompt")]:
+        if on := [*referred(found["documents"], "document"), *referred(found["prompts"], "prompt")]:
             changes.append(Change("on", " and ".join(on), None, removed=True))
         return Preview(changes, _target(row))
 

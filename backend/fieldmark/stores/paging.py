@@ -73,3 +73,8 @@ def page_of(rows: Sequence[Row], limit: int, kind: str) -> Page[Row]:
         return Page(rows, None)
     last = rows[limit - 1]
     return Page(rows[:limit], str(Cursor(kind, Position(last.created_at, last.id))))
+
+
+def position_of(before: str | None, kind: str) -> Position | None:
+    """Return the position of a cursor, None without one. Raise Invalid for an invalid cursor."""
+    return None if before is None else Cursor.parse(before, kind).position

@@ -1,0 +1,255 @@
+"""Schemas, prompts and tags in Postgres: what an organisation keeps by name. Schemas and prompts have versions.
+
+An item is never removed: `remove` hides it, and what refers to it keeps it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, LiteralString, TypeVar
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from fieldmark.db.pool import Connection
+from fieldmark.domain.json_values import JsonObject
+from fieldmark.domain.values import problem_with
+from fieldmark.errors import Invalid, NotFound
+from fieldmark.identity.scope import Scope
+from fieldmark.stores.paging import Cursor, Page, page_of
+from fieldmark.stores.rows import PromptRow, SchemaRow, TagRow, asked, large_rows
+
+GREY: Final = "#808080"
+
+Row = TypeVar("Row", SchemaRow, PromptRow, TagRow)
+Versioned = TypeVar("Versioned", SchemaRow, PromptRow)
+
+_ITEM: Final[LiteralString] = """i.id, i.created_by, i.created_at, i.deleted_at is not null as is_deleted,
+    private.is_proposed(i.run_id) as is_proposed"""
+
+
+class NamedItems(Generic[Row]):
+    """One kind of named item. `columns` are its own, of `i`, the item, or `v`, its version. `filters` are the
+    conditions that a list of it takes, by parameter."""
+
+    def __init__(
+        self,
+        kind: LiteralString,
+        row_class: type[Row],
+        columns: LiteralString,
+        latest: LiteralString,
+        filters: dict[str, LiteralString] | None = None,
+    ) -> None:
+        self._kind: LiteralString = kind
+        self._row_class = row_class
+        self._columns: LiteralString = f"{_ITEM}, {columns}"
+        self._latest: LiteralString = latest
+        self._filters: dict[str, LiteralString] = {
+            "name": "position(lower(%(name)s) in lower(i.name)) > 0",
+            "named": "lower(i.name) = lower(%(named)s)",
+            **(filters or {}),
+        }
+
+    async def get(self, conn: Connection, item_id: UUID) -> Row:
+        """Return an item in its latest version, also a hidden one. Raise NotFound."""
+        return await self._one(conn, f"select {self._columns} from {self._latest} where i.id = %s", (item_id,))
+
+    async def by_name(self, conn: Connection, org_id: UUID, name: str) -> Row | None:
+        """Return the item of a name in its latest version. Case does not matter."""
+        where: LiteralString = "i.org_id = %s and lower(i.name) = lower(%s) and i.deleted_at is null"
+        rows = await self._rows(conn, f"select {self._columns} from {self._latest} where {where}", (org_id, name))
+        return rows[0] if rows else None
+
+    async def list_page(
+        self, conn: Connection, scope: Scope, *, limit: int, before: str | None = None, **wanted: str | UUID | None
+    ) -> Page[Row]:
+        """Return a page of the organisation's items in their latest versions, those created last first. `name` is a
+        part of the name, `named` the whole. Raise Invalid for an invalid cursor."""
+        where: list[LiteralString] = ["i.org_id = %(org)s", "i.deleted_at is null"]
+        where += asked({self._filters[name]: value for name, value in wanted.items()})
+        parameters: dict[str, Any] = {**wanted, "org": scope.org_id, "limit": limit + 1}
+        if before is not None:
+            where.append("(i.created_at, i.id) < (%(created_at)s, %(id)s)")
+            parameters |= Cursor.parse(before, f"{self._kind}s").position._asdict()
+        # A schema's text may be long, so lists leave it out.
+        columns = self._columns.replace("v.schema,", "null::jsonb as schema,")
+        query: LiteralString = f"""select {columns} from {self._latest} where {" and ".join(where)}
+            order by i.created_at desc, i.id desc limit %(limit)s"""
+        return page_of(await self._rows(conn, query, parameters), limit, f"{self._kind}s")
+
+    async def remove(self, conn: Connection, item_id: UUID) -> dict[str, int]:
+        """Hide an item. Return how many rows refer to it, by kind. Raise NotFound."""
+        return await self._answer(conn, f"select * from public.delete_{self._kind}(%s)", (item_id,))
+
+    async def references(self, conn: Connection, item_id: UUID) -> dict[str, int]:
+        """Return how many rows refer to an item, by kind."""
+        return await self._answer(conn, f"select * from private.references_to_{self._kind}(%s)", (item_id,))
+
+    async def _written(self, conn: Connection, verb: LiteralString, values: Sequence[object]) -> UUID:
+        """Call the SQL function that creates or updates an item. Return the id of its version, or of the tag."""
+        marks: LiteralString = ", ".join("%s" for _ in values)
+        row = await self._answer(conn, f"select public.{verb}_{self._kind}({marks}) as id", values)
+        return row["id"]
+
+    async def _one(self, conn: Connection, query: LiteralString, parameters: Sequence[object]) -> Row:
+        rows = await self._rows(conn, query, parameters)
+        if not rows:
+            raise NotFound(f"There is no such {self._kind}.")
+        return rows[0]
+
+    async def _rows(
+        self, conn: Connection, query: LiteralString, parameters: Sequence[object] | dict[str, Any]
+    ) -> list[Row]:
+        return await large_rows(conn, self._row_class, query, parameters)
+
+    async def _answer(self, conn: Connection, query: LiteralString, parameters: Sequence[object]) -> dict[str, Any]:
+        row = await (await conn.execute(query, parameters)).fetchone()
+        assert row is not None
+        return row
+
+
+class VersionedItems(NamedItems[Versioned]):
+    """One kind of item of which every version is kept."""
+
+    def __init__(
+        self,
+        kind: LiteralString,
+        row_class: type[Versioned],
+        columns: LiteralString,
+        filters: dict[str, LiteralString] | None = None,
+    ) -> None:
+        versions: LiteralString = f"public.{kind}_versions"
+        columns = f"""{columns}, v.id as {kind}_revid, v.number, v.name, v.created_by as changed_by,
+            v.created_at as changed_at,
+            v.number = (select max(number) from {versions} where {kind}_id = i.id) as is_latest"""
+        latest: LiteralString = f"""public.{kind}s as i cross join lateral (
+            select * from {versions} where {kind}_id = i.id order by number desc limit 1) as v"""
+        super().__init__(kind, row_class, columns, latest, filters)
+        self._all: LiteralString = f"public.{kind}s as i join {versions} as v on v.{kind}_id = i.id"
+
+    async def get_version(self, conn: Connection, revid: UUID) -> Versioned:
+        """Return one version. Raise NotFound."""
+        return await self._one(conn, f"select {self._columns} from {self._all} where v.id = %s", (revid,))
+
+    async def get_any(self, conn: Connection, some_id: UUID) -> Versioned:
+        """Return the version that has this id, or the latest of the item that has it. Raise NotFound."""
+        rows = await self._rows(conn, f"select {self._columns} from {self._latest} where i.id = %s", (some_id,))
+        return rows[0] if rows else await self.get_version(conn, some_id)
+
+    async def versions(
+        self, conn: Connection, item_id: UUID, *, limit: int = 1000, before: int | None = None
+    ) -> list[Versioned]:
+        """Return the newest `limit` versions of an item, or those before a number. Raise NotFound."""
+        columns = self._columns.replace("v.schema,", "null::jsonb as schema,")
+        query: LiteralString = f"""select {columns} from {self._all} where i.id = %s and v.number < %s
+            order by v.number desc limit %s"""
+        rows = await self._rows(conn, query, (item_id, 2**31 - 1 if before is None else before, limit))
+        if not rows:
+            await self.get(conn, item_id)
+        return rows
+
+    async def made_by(self, conn: Connection, revid: UUID) -> UUID | None:
+        """Return the run that created the item of a version. None if a user did, or there is no such version."""
+        query: LiteralString = f"select i.run_id from {self._all} where v.id = %s"
+        row = await (await conn.execute(query, (revid,))).fetchone()
+        return None if row is None else row["run_id"]
+
+
+class _Schemas(VersionedItems[SchemaRow]):
+    async def create(self, conn: Connection, org_id: UUID, name: str, schema: JsonObject) -> SchemaRow:
+        """Create a schema that was checked. Raise NameTaken, Invalid."""
+        return await self.get_version(conn, await self._written(conn, "create", (org_id, name, Jsonb(schema))))
+
+    async def update(
+        self,
+        conn: Connection,
+        schema_id: UUID,
+        *,
+        name: str | None = None,
+        schema: JsonObject | None = None,
+        revid: UUID | None = None,
+    ) -> SchemaRow:
+        """Add a version and return it, or the latest if nothing changes. None keeps the name or the (checked) schema.
+        `revid` is the version that the caller saw. Raise NotFound, NameTaken, VersionChanged, Invalid."""
+        values = schema_id, name, None if schema is None else Jsonb(schema), revid
+        return await self.get_version(conn, await self._written(conn, "update", values))
+
+
+@dataclass(frozen=True, slots=True)
+class PromptText:
+    """What a version of a prompt says."""
+
+    name: str
+    content: str
+    schema_id: UUID | None = None
+    model: str | None = None
+    tag_ids: Sequence[UUID] = ()
+
+    def checked(self) -> tuple[object, ...]:
+        """Return the values for the database. Raise Invalid for characters that cannot be stored or seen."""
+        if problem := problem_with(self.content):
+            raise Invalid(f"The words of the prompt cannot be used. {problem}")
+        return self.name, self.content, self.schema_id, self.model, list(self.tag_ids)
+
+
+class _Prompts(VersionedItems[PromptRow]):
+    async def create(self, conn: Connection, org_id: UUID, text: PromptText) -> PromptRow:
+        """Create a prompt. Raise NotFound for its schema or a tag, NameTaken, Invalid."""
+        return await self.get_version(conn, await self._written(conn, "create", (org_id, *text.checked())))
+
+    async def update(
+        self, conn: Connection, prompt_id: UUID, text: PromptText, *, revid: UUID | None = None
+    ) -> PromptRow:
+        """Add a version with this text and return it, or the latest if nothing changes. `revid` is the version that
+        the caller saw. Raise NotFound, NameTaken, VersionChanged, Invalid."""
+        return await self.get_version(conn, await self._written(conn, "update", (prompt_id, *text.checked(), revid)))
+
+
+class _Tags(NamedItems[TagRow]):
+    async def create(self, conn: Connection, org_id: UUID, name: str, colour: str = GREY) -> TagRow:
+        """Create a tag. Raise NameTaken, Invalid."""
+        return await self.get(conn, await self._written(conn, "create", (org_id, name, colour)))
+
+    async def update(
+        self, conn: Connection, tag_id: UUID, *, name: str | None = None, colour: str | None = None
+    ) -> TagRow:
+        """Change a tag's name or colour. Raise NotFound, NameTaken, Invalid."""
+        await self._written(conn, "update", (tag_id, name, colour))
+        return await self.get(conn, tag_id)
+
+    async def of_documents(self, conn: Connection, document_ids: Sequence[UUID]) -> dict[UUID, list[TagRow]]:
+        """Return the tags of documents by name. Documents without tags are left out."""
+        cursor = await conn.execute(
+            f"""select d.document_id, {self._columns} from public.document_tags as d join {self._latest}
+                on i.id = d.tag_id
+                where d.document_id = any(%s) and i.deleted_at is null order by lower(i.name), i.id""",
+            (list(document_ids),),
+        )
+        found: dict[UUID, list[TagRow]] = {}
+        for row in await cursor.fetchall():
+            found.setdefault(row.pop("document_id"), []).append(TagRow(**row))
+        return found
+
+    async def change_of_document(
+        self, conn: Connection, document_id: UUID, *, add: Sequence[UUID] = (), remove: Sequence[UUID] = ()
+    ) -> None:
+        """Add and remove tags of a document. Raise NotFound for the document or a tag, Invalid for too many."""
+        await conn.execute("select public.tag_document(%s, %s, %s)", (document_id, list(add), list(remove)))
+
+    async def set_of_document(self, conn: Connection, document_id: UUID, wanted: Sequence[UUID]) -> None:
+        """Let a document have these tags and no others. Raise as `change_of_document`."""
+        await self.change_of_document(conn, document_id)  # locks the document until this transaction ends
+        had = {tag.id for tag in (await self.of_documents(conn, [document_id])).get(document_id, [])}
+        added = [one for one in wanted if one not in had]
+        await self.change_of_document(conn, document_id, add=added, remove=list(had - set(wanted)))
+
+
+schemas: Final = _Schemas("schema", SchemaRow, "v.schema")
+prompts: Final = _Prompts(
+    "prompt",
+    PromptRow,
+    "v.content, v.schema_id, v.model, v.tag_ids",
+    {"schema_id": "v.schema_id = %(schema_id)s", "tag_id": "%(tag_id)s = any (v.tag_ids)"},
+)
+tags: Final = _Tags("tag", TagRow, "i.name, i.colour", "public.tags as i")
