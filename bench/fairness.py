@@ -24,6 +24,7 @@ from uuid import UUID, uuid4
 import httpx
 import psycopg
 
+from fieldmark.agents.registry import agent_rows
 from fieldmark.db.embedded import running
 from fieldmark.db.migrate import migrate
 from fieldmark.identity.tokens import LocalTokens
@@ -274,7 +275,7 @@ async def main(backlog: int, parts: str) -> None:
         tempfile.TemporaryDirectory(prefix="fieldmark-bench-", ignore_cleanup_errors=True) as home,
         running(Path(home), 18) as server,
     ):
-        await migrate(server.owner_url, app_password=server.app_password)
+        await migrate(server.owner_url, app_password=server.app_password, agents=agent_rows())
         if "c" in parts:
             await asyncio.to_thread(claims, server.owner_url, backlog)
         with (

@@ -31,6 +31,7 @@ from urllib.parse import urlsplit
 import psycopg
 import structlog
 
+from fieldmark.agents.registry import agent_rows
 from fieldmark.db.embedded import Embedded, running
 from fieldmark.db.migrate import migrate
 from growth_operations import ALL, LARGER, NOT_MEASURED, Side, StoreTimes, opened
@@ -167,7 +168,7 @@ def fill(server: Embedded, administration: psycopg.Connection, name: str, count:
     administration.execute(f"drop database if exists {unfinished}".encode())
     administration.execute(f"create database {unfinished}".encode())
     url = urlsplit(server.owner_url)._replace(path=f"/{unfinished}").geturl()
-    asyncio.run(migrate(url, app_password=server.app_password))
+    asyncio.run(migrate(url, app_password=server.app_password, agents=agent_rows()))
     load(url, count, min(1000, max(count // 100, 1)))
     administration.execute(f"alter database {unfinished} rename to {name}".encode())
 

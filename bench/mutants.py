@@ -49,6 +49,7 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
+from fieldmark.agents.registry import agent_rows
 from fieldmark.db.embedded import Embedded, running
 from fieldmark.db.migrate import migrate
 
@@ -579,7 +580,9 @@ def run(options: argparse.Namespace) -> int:
                         conn.execute(f"alter system set {setting} = off")
                     conn.execute("select pg_reload_conf()")
                     conn.execute(f"create database {PRISTINE}")
-                asyncio.run(migrate(_at(server.owner_url, PRISTINE), app_password=server.app_password))
+                asyncio.run(
+                    migrate(_at(server.owner_url, PRISTINE), app_password=server.app_password, agents=agent_rows())
+                )
             tests = json.loads(options.covered.read_text("utf-8")) if options.covered else None
             of_all = drawn(options, entered[0], tests)
             # Those that took too long before come last.

@@ -37,6 +37,7 @@ from uuid import UUID, uuid4
 import numpy
 import psycopg
 
+from fieldmark.agents.registry import agent_rows
 from fieldmark.db.embedded import running
 from fieldmark.db.migrate import migrate
 from fieldmark.db.pool import Database
@@ -346,7 +347,7 @@ async def main(
     home: Path, folder: Path | None, pieces: int, organisations: int, questions: int, *, by_meaning: bool
 ) -> int:
     with running(home, 18) as server:
-        await migrate(server.owner_url, app_password=server.app_password)
+        await migrate(server.owner_url, app_password=server.app_password, agents=agent_rows())
         reached = True
         embedder = PackagedModel() if by_meaning else None
         async with Database(server.app_url, size=5) as database:

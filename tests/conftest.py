@@ -29,6 +29,7 @@ import hanging
 from cli_stand_in import standing_in
 from desk import desk as desk  # a fixture
 from fieldmark.agents.extraction.offline import answer as answer_by_rules
+from fieldmark.agents.registry import agent_rows
 from fieldmark.api.app import create_app
 from fieldmark.db.embedded import Embedded, running
 from fieldmark.db.migrate import migrate
@@ -182,7 +183,9 @@ def _template(postgres: Embedded, _administration: psycopg.Connection) -> str:
             unfinished = f"{_TEMPLATE}_unfinished"
             _administration.execute(f"drop database if exists {unfinished}")
             _administration.execute(f"create database {unfinished}")
-            asyncio.run(migrate(_at(postgres.owner_url, unfinished), app_password=postgres.app_password))
+            asyncio.run(
+                migrate(_at(postgres.owner_url, unfinished), app_password=postgres.app_password, agents=agent_rows())
+            )
             _administration.execute(f"alter database {unfinished} rename to {_TEMPLATE}")
     finally:
         _administration.execute("select pg_advisory_unlock(1)")

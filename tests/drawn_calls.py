@@ -45,6 +45,7 @@ from hypothesis import strategies as st
 from psycopg.rows import dict_row
 
 from fieldmark.agents.extraction.agent import EXTRACTION
+from fieldmark.agents.registry import agent_rows
 from fieldmark.db.embedded import running
 from fieldmark.db.migrate import migrate
 from fieldmark.db.pool import Connection, Database
@@ -653,7 +654,7 @@ def main() -> None:
                 for setting in ("fsync", "synchronous_commit", "full_page_writes"):
                     conn.execute(f"alter system set {setting} = off".encode())
                 conn.execute("select pg_reload_conf()")
-            asyncio.run(migrate(server.owner_url, app_password=server.app_password))
+            asyncio.run(migrate(server.owner_url, app_password=server.app_password, agents=agent_rows()))
             with ProcessPoolExecutor(said.workers, mp_context=get_context("spawn")) as pool:
                 parts = [
                     pool.submit(

@@ -17,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from desk import Desk, Worked, home_of, until
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.agents.spec import AgentSpec
+from fieldmark.db.pool import Connection
 from fieldmark.offline_model.messages import Body
 from fieldmark.offline_model.server import OfflineModel
 from fieldmark.runs.engine.binding import RunHandlers
@@ -27,9 +28,15 @@ from fieldmark.runs.engine.session_store import Sessions
 from fieldmark.runs.engine.tool_executor import ToolExecutor
 from fieldmark.runs.run import Runner
 from fieldmark.telemetry.metrics import Metrics
+from fieldmark.tools.toolset import Action, ToolResult
 from living import clis
 
 MODEL = "claude-sonnet-5"
+
+
+async def _no_call(conn: Connection, value: Any) -> ToolResult:
+    """What another agent's tools do on an extraction's run: nothing is asked of them."""
+    raise AssertionError(value)
 
 
 @dataclass(frozen=True)
@@ -64,11 +71,13 @@ class Kept:
         """A CLI as a run has it."""
         desk = await desk.beside()
         context = await desk.context()
-        hook = PermissionHook(spec.create_tools(context), context)
+        declared = spec.toolset.bind(**dict.fromkeys(spec.toolset.tools, Action(_no_call)))
+        tools = spec.create_tools(context) if spec is EXTRACTION else declared
+        hook = PermissionHook(tools, context)
 
         async def nothing_before(call_id: str) -> None: ...
 
-        calls = ToolExecutor(hook, spec.create_tools(context), context, before=nothing_before)
+        calls = ToolExecutor(hook, tools, context, before=nothing_before)
         work = RunHandlers(hook, calls, Sessions(desk.database, desk.scope))
         chosen = {"model": MODEL, "max_turns": self.max_turns, "session_id": uuid4(), **options}
         async with self.pool.acquire(spec, desk.scope, work, **chosen) as client:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from fieldmark.agents.registry import agent_rows
 from fieldmark.db.embedded import running
 from fieldmark.db.migrate import migrate, pending
 from fieldmark.db.pool import Database
@@ -90,7 +91,7 @@ async def open_runtime(settings: Settings) -> AsyncGenerator[Runtime]:
     async with AsyncExitStack() as stack:
         if settings.embedded_database:
             embedded = stack.enter_context(running(settings.home, settings.postgres_major))
-            await migrate(embedded.owner_url, app_password=embedded.app_password)
+            await migrate(embedded.owner_url, app_password=embedded.app_password, agents=agent_rows())
             url = direct_url = embedded.app_url
         else:
             assert settings.database_url is not None
@@ -140,10 +141,10 @@ async def migrate_as_owner(settings: Settings) -> list[str]:
     users.use(settings.users_of_processes)
     if settings.embedded_database and settings.database_owner_url is None:
         with running(settings.home, settings.postgres_major) as embedded:
-            return await migrate(embedded.owner_url, app_password=embedded.app_password)
+            return await migrate(embedded.owner_url, app_password=embedded.app_password, agents=agent_rows())
     named = settings.database_owner_url or settings.database_url
     assert named is not None
-    return await migrate(named.get_secret_value(), app_password=_app_password(settings))
+    return await migrate(named.get_secret_value(), app_password=_app_password(settings), agents=agent_rows())
 
 
 def _app_password(settings: Settings) -> str | None:

@@ -1,4 +1,4 @@
--- Agents: what the database knows of each. No other place in SQL names one; a test holds these rows against the code.
+-- Agents: what the database knows of each. `fieldmark migrate` writes the rows from the code (AgentSpec).
 
 create table private.agents (
   name text primary key check (name ~ '^[a-z][a-z0-9_]{0,62}$'),
@@ -21,12 +21,3 @@ create table private.agent_tasks (
   primary key (agent, task)
 );
 grant select on private.agents, private.agent_tasks to authenticated;
-
-insert into private.agents (name, approval) values
-  ('extraction', 'auto'), ('document', 'ask'), ('library', 'auto');
-insert into private.agent_tasks (agent, task, needs, speaks, approval, when_read) values
-  ('extraction', 'extract', '{document_id,extraction_id}', false, null, false),
-  ('extraction', 'correct', '{document_id,extraction_id}', true, null, false),
-  ('document', 'chat', '{document_id,thread_id}', true, null, false),
-  ('document', 'auto_create', '{document_id}', false, 'auto', true),
-  ('library', 'ask', '{thread_id}', false, null, false);

@@ -56,8 +56,6 @@ _QUERIES = {
     "publication": """
         select format('%s %s.%s', pubname, schemaname, tablename)
         from pg_publication_tables where schemaname = any ('{public,private}')""",
-    "agent": "select to_jsonb(a)::text from private.agents as a union all select to_jsonb(t)::text "
-    "from private.agent_tasks as t",
     "bucket": "select format('%s %s public=%s', id, name, public) from storage.buckets",
     "database": "select datacl::text from pg_database where datname = current_database()",
 }

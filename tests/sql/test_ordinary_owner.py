@@ -13,6 +13,7 @@ import pytest
 from doors import Doors, House, furnish
 from matrix import ACTORS, CALLS, CASES, outcome
 
+from fieldmark.agents.registry import agent_rows
 from fieldmark.db.embedded import running
 from fieldmark.db.migrate import migrate
 
@@ -35,7 +36,7 @@ def ordinary(postgres_major: int) -> Iterator[Doors]:
         at = f"postgresql://keeper:keeper@127.0.0.1:{port}"
         with psycopg.connect(f"{at}/postgres", autocommit=True) as keeper:
             keeper.execute("create database kept")
-        asyncio.run(migrate(f"{at}/kept", app_password=server.app_password))
+        asyncio.run(migrate(f"{at}/kept", app_password=server.app_password, agents=agent_rows()))
         with (
             psycopg.connect(f"{at}/kept", autocommit=True) as owner,
             psycopg.connect(urlsplit(server.owner_url)._replace(path="/kept").geturl(), autocommit=True) as rest,

@@ -18,12 +18,6 @@ from fieldmark.tools.context import RunContext
 from fieldmark.tools.toolset import Action, RunTools, Toolset
 from toy_agent.tools import FIND_VALUE, NOTE, READ_FIELDS, WAIT, ToyTools
 
-ROWS = """
-insert into private.agents (name, approval) values ('toy', 'auto');
-insert into private.agent_tasks (agent, task, needs) values ('toy', 'compare', '{thread_id}');
-"""
-
-
 _TOOLSET = Toolset(FIND_VALUE, WAIT, NOTE, READ_FIELDS)
 
 
@@ -79,6 +73,7 @@ COMPARE = Task(
     input=CompareInput,
     begin=begin,
     briefing=brief,
+    needs=("thread_id",),
 )
 TOY = AgentSpec(
     name="toy",

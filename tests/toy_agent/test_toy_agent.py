@@ -10,11 +10,12 @@ from uuid import UUID
 import pytest
 
 from desk import events, sql, until
-from fieldmark.agents.registry import registered
+from fieldmark.agents.registry import agent_rows, registered
+from fieldmark.db.migrate import migrate
 from fieldmark.offline_model.messages import call, items, text
 from fieldmark.testing.script import Script
 from living import clis
-from toy_agent.agent import ROWS, TOY
+from toy_agent.agent import TOY
 
 pytestmark = pytest.mark.anyio
 
@@ -41,8 +42,7 @@ def model(*turns):
 
 @pytest.fixture
 def toy(clone):
-    sql(clone.owner_url, ROWS.split(";")[0])
-    sql(clone.owner_url, ROWS.split(";")[1])
+    asyncio.run(migrate(clone.owner_url, agents=agent_rows([TOY])))
     with registered(TOY):
         yield
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,6 +11,7 @@ from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.agents.library.agent import LIBRARY
 from fieldmark.agents.offline_rules import NOTE
 from fieldmark.agents.spec import AgentSpec, Task
+from fieldmark.db.migrate import AgentRow, AgentTaskRow
 from fieldmark.offline_model.messages import OFFLINE, Body, Turn, text
 
 AGENTS: dict[str, AgentSpec] = {agent.name: agent for agent in (EXTRACTION, DOCUMENT, LIBRARY)}
@@ -22,6 +23,21 @@ def find_task(name: str) -> tuple[AgentSpec, Task[Any, Any]]:
         if name in agent.tasks:
             return agent, agent.tasks[name]
     raise KeyError(name)
+
+
+def agent_rows(agents: Iterable[AgentSpec] | None = None) -> list[AgentRow]:
+    """Return what the database is to know of agents, of all that are registered by default. `migrate` writes it."""
+    return [
+        AgentRow(
+            agent.name,
+            agent.approval,
+            [
+                AgentTaskRow(task.name, task.needs, task.message is not None, task.approval, task.when_read)
+                for task in agent.tasks.values()
+            ],
+        )
+        for agent in (AGENTS.values() if agents is None else agents)
+    ]
 
 
 @contextmanager

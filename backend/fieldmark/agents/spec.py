@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
@@ -73,7 +73,8 @@ class Task(Generic[Request, TaskInput]):
     person's own words, where the task lets the agent speak for the person: a correction. `max_turns` and `seconds` hold
     where they are less than the service allows; the seconds are those of the run and of all that it has started, except
     where it waits for a person. After so many messages with calls as `rounds` says, the model is told to answer in
-    words. `approval` holds in the place of the agent's; private.agent_tasks has the same.
+    words. `needs` are the subject columns that a run of it has. `approval` holds in the place of the agent's. With
+    `when_read` it is begun for each document that asks for it, when that is read.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Task(Generic[Request, TaskInput]):
     input: type[TaskInput]
     begin: Callable[[Connection, Scope, Request], Awaitable[Begun[TaskInput]]]
     briefing: Callable[[Connection, RunContext, TaskInput], Awaitable[Prompt]]
+    needs: Sequence[Literal["document_id", "extraction_id", "thread_id"]]
     check: Callable[[Request], Awaitable[None]] | None = None
     message: Callable[[TaskInput], str] | None = None
     # Makes the answer of a run whose agent came to none, of the code that says why. No model is asked for it. A task
@@ -95,6 +97,7 @@ class Task(Generic[Request, TaskInput]):
     seconds: int | None = None
     rounds: int | None = None
     approval: Approval | None = None
+    when_read: bool = False
 
     def parse(self, run: RunRow) -> TaskInput:
         """The run's input. Raises Invalid for one that a front end has put there and that is none."""
@@ -111,8 +114,7 @@ class AgentSpec:
 
     The prompt and the tools are the same bytes in every run, so that the provider's cache is hit; all that is
     particular to one run stands in its messages. `create_tools` makes the tools of one run, which close over whose it
-    is and what it is about. `approval` holds where neither the request nor the row says who admits writes;
-    private.agents has the same."""
+    is and what it is about. `approval` holds where neither the request nor the task says who admits writes."""
 
     name: str
     briefs: Path

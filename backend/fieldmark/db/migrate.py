@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,11 +36,37 @@ class _Migration:
     text: str
 
 
-async def migrate(owner_url: str, *, app_password: str | None = None, folder: Path | None = None) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class AgentTaskRow:
+    """What the database knows of a task: see private.agent_tasks."""
+
+    task: str
+    needs: Sequence[str]
+    speaks: bool
+    approval: str | None
+    when_read: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRow:
+    """What the database knows of an agent: see private.agents."""
+
+    name: str
+    approval: str
+    tasks: Sequence[AgentTaskRow]
+
+
+async def migrate(
+    owner_url: str,
+    *,
+    app_password: str | None = None,
+    folder: Path | None = None,
+    agents: Sequence[AgentRow] = (),
+) -> list[str]:
     """Apply the missing migrations of `folder` (ours by default) and return their file names.
 
     One process migrates at a time; others wait. Each file is one transaction, so a file that fails leaves nothing
-    behind. With `app_password`, the role `fieldmark_app` gets that password.
+    behind. With `app_password`, the role `fieldmark_app` gets that password. The rows of `agents` are written as well.
 
     Raises Misconfigured (naming the file, and the line if Postgres knows it) where a file fails, was changed after it
     was applied, or is misnamed; Unavailable where the database does not answer.
@@ -63,6 +89,7 @@ async def migrate(owner_url: str, *, app_password: str | None = None, folder: Pa
             await _make_queue(connection)
             await _make_vectors(connection)
             await _grant(connection)
+            await _write_agents(connection, agents)
             if app_password is not None:
                 await _set_app_password(connection, app_password)
     except psycopg.OperationalError as error:
@@ -276,6 +303,24 @@ alter default privileges in schema queue grant usage, select on sequences to fie
 alter default privileges in schema queue grant execute on functions to fieldmark_app;
 grant select on {_LEDGER} to fieldmark_app;
 """
+
+
+async def _write_agents(connection: _Connection, agents: Sequence[AgentRow]) -> None:
+    """Store what the code says of its agents. One that the code does not have stays: its runs refer to it."""
+    async with connection.transaction():
+        for agent in agents:
+            await connection.execute(
+                "insert into private.agents (name, approval) values (%s, %s) "
+                "on conflict (name) do update set approval = excluded.approval",
+                (agent.name, agent.approval),
+            )
+            for task in agent.tasks:
+                await connection.execute(
+                    "insert into private.agent_tasks (agent, task, needs, speaks, approval, when_read) "
+                    "values (%s, %s, %s, %s, %s, %s) on conflict (agent, task) do update set needs = excluded.needs, "
+                    "speaks = excluded.speaks, approval = excluded.approval, when_read = excluded.when_read",
+                    (agent.name, task.task, list(task.needs), task.speaks, task.approval, task.when_read),
+                )
 
 
 async def _set_app_password(connection: _Connection, password: str) -> None:

@@ -15,14 +15,15 @@ import pytest
 from cli_stand_in import standing_in
 from desk import INVOICE, Desk, laid_out, until
 from fieldmark.agents.document.agent import ChatRequest
-from fieldmark.agents.registry import registered
+from fieldmark.agents.registry import agent_rows, registered
+from fieldmark.db.migrate import migrate
 from fieldmark.offline_model.messages import Body, call, raw_call, text, thinking
 from fieldmark.runs.billing.prices import Prices
 from fieldmark.runs.lifecycle import decisions, launch
 from fieldmark.runs.lifecycle.decisions import Decision
 from fieldmark.runs.lifecycle.launch import RunOptions
 from fieldmark.testing.script import Script, http_error, stall
-from toy_agent.agent import ROWS, TOY, CompareRequest
+from toy_agent.agent import TOY, CompareRequest
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli("both are asked")]
 
@@ -204,8 +205,7 @@ async def test_it_tells_what_the_cli_tells(database, clone, make_user, story):
             await stack.enter_async_context(laid_out(database, clone.owner_url, await make_user(), [INVOICE]))
             for _ in range(2)
         ]
-        for statement in ROWS.strip().splitlines():
-            one.sql(statement)
+        await migrate(clone.owner_url, agents=agent_rows([TOY]))
         real = _told(one, await story(one))
         with standing_in():
             imitated = _told(other, await story(other))

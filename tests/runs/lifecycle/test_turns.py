@@ -3,6 +3,7 @@ next turn as long as nobody else goes on with the conversation."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,7 +13,8 @@ from uuid import uuid4
 import pytest
 
 from desk import until
-from fieldmark.agents.registry import registered
+from fieldmark.agents.registry import agent_rows, registered
+from fieldmark.db.migrate import migrate
 from fieldmark.offline_model.messages import call, text
 from fieldmark.runs.billing.prices import Prices
 from fieldmark.runs.claim import claim
@@ -22,7 +24,7 @@ from fieldmark.runs.lifecycle.launch import RunOptions
 from fieldmark.testing.script import Script, endless
 from kept import Kept, kept, the_cli
 from living import clis, is_alive
-from toy_agent.agent import ROWS, TOY, CompareRequest
+from toy_agent.agent import TOY, CompareRequest
 
 pytestmark = pytest.mark.anyio
 
@@ -31,8 +33,7 @@ PRICES = Prices("claude-sonnet-5", None, offline=False)
 
 @pytest.fixture(autouse=True)
 def _toy(desk):
-    for statement in ROWS.strip().splitlines():
-        desk.sql(statement)
+    asyncio.run(migrate(desk.owner_url, agents=agent_rows([TOY])))
     with registered(TOY):
         yield
 

@@ -170,6 +170,7 @@ CHAT = Task(
     check=_check_chat,
     begin=_begin_chat,
     briefing=_brief_chat,
+    needs=("document_id", "thread_id"),
     message=lambda given: given.message,
     max_turns=MAX_ROUNDS + 2,  # one that is told to come to an end, and one that does
     rounds=MAX_ROUNDS,
@@ -181,9 +182,11 @@ AUTO_CREATE = Task(
     input=AutoCreateInput,
     begin=_begin_auto_create,
     briefing=_brief_auto_create,
+    needs=("document_id",),
     max_turns=MAX_ROUNDS + 1,
     seconds=AUTO_CREATE_SECONDS,
     approval=Approval.AUTO,
+    when_read=True,
 )
 
 _TOOLSET = Toolset(

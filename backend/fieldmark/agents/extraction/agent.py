@@ -275,6 +275,7 @@ EXTRACT = Task(
     check=_check_extract,
     begin=_begin_extract,
     briefing=_brief_extract,
+    needs=("document_id", "extraction_id"),
 )
 CORRECT = Task(
     name="correct",
@@ -284,6 +285,7 @@ CORRECT = Task(
     check=_check_correct,
     begin=_begin_correct,
     briefing=_brief_correct,
+    needs=("document_id", "extraction_id"),
     message=lambda given: given.message,
 )
 

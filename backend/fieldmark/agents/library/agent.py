@@ -139,6 +139,7 @@ ASK = Task(
     check=_check,
     begin=_begin,
     briefing=_brief,
+    needs=("thread_id",),
     fallback=_fall_back,
     last_question=LastQuestion("submit_answer", LAST_SECONDS, _prepare_last),
     begins_anew=True,  # what was read in another turn cannot be cited in this one, and would only make it long
