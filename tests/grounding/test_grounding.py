@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from fieldmark.grounding import WEIGHTS, Claim, DocumentIndex, PageWords
@@ -212,6 +214,7 @@ def test_a_sign_beside_a_quote_may_be_that_of_the_number_next_to_it() -> None:
 
 
 def test_nothing_is_found_where_there_is_nothing() -> None:
+    assert not any(document_index("inf nan " + "1" * 200).find(value) for value in (math.inf, math.nan, 1e300))
     for empty in (DocumentIndex([]), DocumentIndex([PageWords(1, [])]), document_index("", "")):
         assert empty.find("Acme") is None
         assert empty.find(9.0) is None

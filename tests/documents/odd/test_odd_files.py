@@ -15,11 +15,9 @@ import openpyxl
 import pytest
 from PIL import Image
 
-from fieldmark.documents.reading.pages import Limits
+from fieldmark.documents.reading.pages import MIB, Limits
 from fieldmark.documents.reading.sandbox import read_file
 from fieldmark.errors import Unreadable
-from locked_files import NEW_PDF, OLD_PDF
-from locked_files import workbook as locked_workbook
 
 sys.path.append(str(Path(__file__).parents[1] / "reading"))
 
@@ -56,22 +54,19 @@ def broken_xref(data: bytes) -> bytes:
     return re.sub(rb"startxref\s+\d+", b"startxref\n7", data)
 
 
-def mail(*, attached: bytes = b"", nested: bool = False) -> bytes:
+def mail(*, nested: bool = False) -> bytes:
     head = b"From: a@example.com\r\nSubject: Invoice\r\nMIME-Version: 1.0\r\n"
-    if not attached and not nested:
+    if not nested:
         return head + b"\r\nTotal 1,250.00 EUR\r\n"
-    part = (
-        b"Content-Type: message/rfc822\r\n\r\n" + mail()
-        if nested
-        else (
-            b'Content-Type: application/pdf; name="a.pdf"\r\nContent-Disposition: attachment; filename="a.pdf"\r\n'
-            b"Content-Transfer-Encoding: 8bit\r\n\r\n" + attached
-        )
-    )
     return (
         head + b'Content-Type: multipart/mixed; boundary="x"\r\n\r\n--x\r\nContent-Type: text/plain\r\n\r\n'
-        b"Total 1,250.00 EUR\r\n--x\r\n" + part + b"\r\n--x--\r\n"
+        b"Total 1,250.00 EUR\r\n--x\r\nContent-Type: message/rfc822\r\n\r\n" + mail() + b"\r\n--x--\r\n"
     )
+
+
+def nested_mail() -> bytes:
+    parts = "".join(f"Content-Type: multipart/mixed; boundary=b{depth}\n\n--b{depth}\n" for depth in range(3000))
+    return f"From: a@example.com\n{parts}Content-Type: text/plain\n\nx".encode()
 
 
 def mail_with(attached: dict[str, bytes]) -> bytes:
@@ -181,18 +176,11 @@ ODD: dict[str, tuple[Callable[[], bytes], str, str]] = {
         "!password",
     ),
     "a PDF turned by 90": (lambda: pdf([PAGE], page_entries="/Rotate 90"), "a.pdf", NUMBER),
-    "a PDF turned by 180": (lambda: pdf([PAGE], page_entries="/Rotate 180"), "a.pdf", NUMBER),
-    "a PDF turned by 270": (lambda: pdf([PAGE], page_entries="/Rotate 270"), "a.pdf", NUMBER),
     "a PDF with a page of text and one scanned": (mixed, "a.pdf", "EUR Thank order"),
     "a PDF with an empty page": (lambda: pdf([PAGE, ""]), "a.pdf", NUMBER),
     "a PDF with nothing on it": (lambda: pdf([""]), "a.pdf", "!no_text"),
     "a PDF with a line and no text": (lambda: pdf(["10 10 400 400 re S"]), "a.pdf", "!no_text"),
     "a PDF with white text": (lambda: pdf(["1 g " + PAGE]), "a.pdf", "!no_text"),
-    "a PDF with some white text": (
-        lambda: pdf([PAGE + " 1 g " + show("secret", 60, 300)]),
-        "a.pdf",
-        "4711 !hidden_text",
-    ),
     "a PDF with invisible text": (lambda: pdf(["3 Tr " + PAGE.replace("BT", "BT 3 Tr")]), "a.pdf", "!no_text"),
     "a PDF whose text is off the page": (lambda: pdf([show("Total", 900, 900)]), "a.pdf", "!no_text"),
     "a PDF with an annotation alone": (
@@ -219,11 +207,9 @@ ODD: dict[str, tuple[Callable[[], bytes], str, str]] = {
         "viewer !attachments_not_read",
     ),
     "a PDF of a huge page": (lambda: pdf([PAGE], media_box="[0 0 14400 14400]"), "a.pdf", "!over_limit"),
-    "a PDF named as an image": (lambda: pdf([PAGE]), "a.jpg", NUMBER),
     "an image named as a PDF": (lambda: encoded(scan(), "PNG"), "a.pdf", NUMBER),
     "a scan": (lambda: encoded(scan(), "PNG"), "a.png", NUMBER),
     "a scan turned by 90": (lambda: encoded(scan(90), "PNG"), "a.png", NUMBER),
-    "a scan turned by 180": (lambda: encoded(scan(180), "PNG"), "a.png", NUMBER),
     "an image of one pixel": (
         lambda: encoded(Image.new("RGB", (1, 1), "white"), "PNG"),
         "a.png",
@@ -248,7 +234,6 @@ ODD: dict[str, tuple[Callable[[], bytes], str, str]] = {
         "a.gif",
         "4711 !frames_not_read",
     ),
-    "a BMP of a palette": (lambda: encoded(scan(mode="P"), "BMP"), "a.bmp", NUMBER),
     "a BMP of one bit": (lambda: encoded(scan(mode="1"), "BMP"), "a.bmp", NUMBER),
     "a PNG that is cut off": (lambda: encoded(scan(), "PNG")[:600], "a.png", "!damaged"),
     "an empty file": (lambda: b"", "a.pdf", "!no_text"),
@@ -267,10 +252,11 @@ ODD: dict[str, tuple[Callable[[], bytes], str, str]] = {
         "a.txt",
         "!uncertain_encoding",
     ),
+    "text of too many pages": (lambda: b"word," * 30_000, "a.csv", "!over_limit"),
+    "text in a file of another name": (lambda: b"hello", "a.pdf", "!damaged"),
+    "a text of spaces": (lambda: b" \n", "a.txt", "!no_text"),
     "CSV with bars": (lambda: b"number|total\n4711|1250\n", "a.csv", "4711 1250"),
-    "CSV with tabs": (lambda: b"number\ttotal\n4711\t1250\n", "a.csv", "4711 1250"),
     "a workbook": (lambda: workbook(1250), "a.xlsx", "Total 1250"),
-    "a workbook without values": (lambda: workbook("=1+1"), "a.xlsx", "Total !formulas_without_values"),
     "Word with a text box": (
         lambda: docx(
             run("Invoice") + f"<w:p><w:r><w:pict><w:txbxContent>{run('4711')}</w:txbxContent></w:pict></w:r></w:p>"
@@ -278,16 +264,23 @@ ODD: dict[str, tuple[Callable[[], bytes], str, str]] = {
         "a.docx",
         NUMBER,
     ),
-    "Word with a table": (
-        lambda: docx(f"<w:tbl><w:tr><w:tc>{run('Total')}</w:tc><w:tc>{run('1250')}</w:tc></w:tr></w:tbl>"),
+    "Word cut off": (lambda: docx(run("4711"))[:-100], "a.docx", "!damaged"),
+    "Word that unpacks to too much": (
+        lambda: archive({"word/document.xml": bytes(60_000_000)}),
         "a.docx",
-        "Total 1250",
+        "!over_limit",
     ),
+    "a workbook without sheets": (lambda: archive({"xl/workbook.xml": b"<workbook/>"}), "a.xlsx", "!damaged"),
     "Word without text": (lambda: docx(""), "a.docx", "!no_text"),
     "HTML with a script": (
         lambda: b"<html><body><p>Total 1250</p><script>document.write('4711')</script></body></html>",
         "a.html",
         "Total 1250",
+    ),
+    "HTML in an encoding of its own": (
+        lambda: f'<meta charset="cp1257"><p>{GERMAN}</p>'.encode("cp1257"),
+        "a.html",
+        "für März:",
     ),
     "HTML with hidden text": (
         lambda: b'<html><body><p>Total 1250</p><p style="display:none">secret</p></body></html>',
@@ -300,14 +293,19 @@ ODD: dict[str, tuple[Callable[[], bytes], str, str]] = {
         "!no_text",
     ),
     "a mail": (mail, "a.eml", "1,250.00"),
-    "a mail with a PDF in 8 bits": (lambda: mail(attached=pdf([PAGE])), "a.eml", "1,250.00 +a.pdf"),
+    "a mail in an unknown encoding": (
+        lambda: b"From: a@example.com\nSubject: x\nContent-Type: text/plain; charset=klingon\n\n" + GERMAN.encode(),
+        "a.eml",
+        "für März:",
+    ),
+    "a mail nested too deeply": (nested_mail, "a.eml", "!over_limit"),
     "a mail with two files": (
         lambda: mail_with({"a.pdf": pdf([PAGE]), "b.csv": b"a;b"}),
         "a.eml",
         "1,250.00 a.pdf b.csv +a.pdf +b.csv",
     ),
-    "a mail with an empty file": (lambda: mail_with({"a.pdf": b""}), "a.eml", "1,250.00 !enclosed_damaged"),
     "a mail with an archive": (lambda: mail_with({"a.zip": archive({"b.txt": b"b"})}), "a.eml", "1,250.00 +a.zip"),
+    "a mail with an empty file": (lambda: mail_with({"a.pdf": b""}), "a.eml", "1,250.00 !enclosed_damaged"),
     "a mail in a mail": (lambda: mail(nested=True), "a.eml", "1,250.00 +Invoice.eml"),
     "an Outlook mail with a PDF": (
         lambda: msg(
@@ -322,7 +320,6 @@ ODD: dict[str, tuple[Callable[[], bytes], str, str]] = {
         "a.zip",
         "a.pdf 2024/b.txt +a.pdf +b.txt",
     ),
-    "a ZIP named as a PDF": (lambda: archive({"b.txt": b"Total"}), "a.pdf", "b.txt +b.txt"),
     "a ZIP in a ZIP": (lambda: archive({"b.zip": archive({"c.txt": b"Total"})}), "a.zip", "b.zip +b.zip"),
     "a ZIP with a bomb": (
         lambda: archive({"a.txt": bytes(30_000_000), "b.txt": b"b"}),
@@ -336,6 +333,7 @@ ODD: dict[str, tuple[Callable[[], bytes], str, str]] = {
     ),
     "a ZIP with a password": (lambda: locked_member(archive({"a.txt": b"a"})), "a.zip", "!password"),
     "a ZIP that is cut off": (lambda: archive({"a.txt": b"Total" * 99})[:-30], "a.zip", "!damaged"),
+    "a ZIP of a folder": (lambda: archive({"folder/": b""}), "a.zip", "!no_text"),
     "an empty ZIP": (lambda: archive({}), "a.zip", "!no_text"),
     "an OpenDocument text": (lambda: opendocument("text", "<text:p>Total 1250</text:p>"), "a.odt", "Total 1250"),
     "an OpenDocument sheet": (
@@ -350,9 +348,6 @@ ODD: dict[str, tuple[Callable[[], bytes], str, str]] = {
     "a presentation": (lambda: archive({"ppt/presentation.xml": b"<p/>"}), "a.pptx", "!unsupported"),
     "a Rich Text document": (lambda: b"{\\rtf1\\ansi Total 1250}", "a.rtf", "!unsupported"),
     "a photograph of a telephone": (lambda: b"\0\0\0\x18ftypheic" + bytes(600), "a.heic", "!unsupported"),
-    "an old PDF with a password": (lambda: OLD_PDF, "a.pdf", "!password"),
-    "a new PDF with a password": (lambda: NEW_PDF, "a.pdf", "!password"),
-    "a workbook with a password": (locked_workbook, "a.xlsx", "!password"),
     "an old Office file": (lambda: bytes.fromhex("d0cf11e0a1b11ae1") + bytes(600), "a.doc", "!unsupported"),
 }
 
@@ -364,11 +359,13 @@ async def test_an_odd_file_is_read_told_or_refused(name: str, tmp_path: Path) ->
     path.write_bytes(make())
     inside.mkdir()
     try:
-        reading = await read_file(path, filename, Limits(max_pages=20, seconds=300), unpack_to=inside)
+        reading = await read_file(
+            path, filename, Limits(max_pages=20, seconds=300, max_decoded_bytes=50 * MIB), unpack_to=inside
+        )
     except Unreadable as error:
-        assert str(error).endswith(".") and str(error)[0].isupper()
         got = {f"!{error.code}"}
     else:
+        assert all(page.text.split() == [word.text for word in page.words] for page in reading.pages)
         text = " ".join(page.text for page in reading.pages)
         got = {word for word in wanted.split() if word[0] not in "!+" and word in text}
         got |= {f"!{warning.code}" for warning in reading.warnings} | {f"+{file.name}" for file in reading.enclosed}

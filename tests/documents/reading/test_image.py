@@ -79,7 +79,7 @@ def test_a_bomb_is_refused_by_what_it_claims() -> None:
         Images(bomb, sniff.PNG, Limits()).frame(1, 1000)
 
 
-@pytest.mark.parametrize(("kind", "media_type"), [("BMP", sniff.BMP), ("GIF", sniff.GIF), ("WEBP", sniff.WEBP)])
+@pytest.mark.parametrize(("kind", "media_type"), [("WEBP", sniff.WEBP)])
 def test_every_kind_of_image_is_seen(kind: str, media_type: str) -> None:
     images = Images(encoded(half_red(), kind), media_type, Limits())
     image, width, height = images.frame(1, 100)

@@ -133,23 +133,6 @@ def test_a_gigantic_page_is_refused() -> None:
         read(pdf([show("x", 50, 700)], media_box="[0 0 20000 20000]"))
 
 
-def test_an_encrypted_pdf_is_called_that() -> None:
-    key = f"/Encrypt << /Filter /Standard /V 1 /R 2 /O <{'ab' * 32}> /U <{'cd' * 32}> /P -4 >>"
-    with pytest.raises(Unreadable, match="protected with a password"):
-        Pdf(pdf([show("x", 50, 700)], trailer=f"{key} /ID [<{'11' * 16}> <{'11' * 16}>]"), Limits())
-
-
-@pytest.mark.parametrize("data", [b"%PDF-1.7\n" + bytes(range(256)) * 40, b"%PDF-1.4"])
-def test_a_damaged_pdf_is_called_that(data: bytes) -> None:
-    with pytest.raises(Unreadable, match="damaged or cut off"):
-        Pdf(data, Limits())
-
-
-def test_a_pdf_without_pages_is_called_that() -> None:
-    with pytest.raises(Unreadable, match="no pages"):
-        Pdf(pdf([]), Limits())
-
-
 def test_a_page_with_more_text_than_a_page_holds_is_refused() -> None:
     crowded = "".join(show("abcdefghij" * 1000, 50, 700 - row, size=1) for row in range(51))
     with pytest.raises(Unreadable, match=r"Page 1 holds 5\d\d,\d\d\d characters"):

@@ -63,27 +63,17 @@ def test_content_decides_and_the_name_only_between_kinds_of_text(data: bytes, na
 
 
 @pytest.mark.parametrize(
-    ("data", "name", "reason"),
+    ("data", "name", "code"),
     [
-        (b"", "a.pdf", "empty"),
-        (b" \n\t ", "a.txt", "white space"),
-        (b"hello", "a.pdf", "named .pdf but holds plain text"),
-        (b"<html>login</html>", "a.docx", "named .docx but holds plain text"),
-        (bytes(range(256)) * 20, "a.txt", "format is unknown"),
-        (b"\x7fELF" + bytes(100), "a.pdf", "a program"),
-        (b"{\\rtf1 hello}", "a.doc", "a Rich Text document"),
-        (archive({"ppt/presentation.xml": b""}), "a.pptx", "PPTX"),
-        (archive({"mimetype": b"", "META-INF/manifest.xml": b""}), "a.odg", "OpenDocument"),
-        (OLD + "Workbook".encode("utf-16-le"), "a.xls", "Excel workbook from before 2007"),
-        (OLD + bytes(600), "a.doc", "Office before 2007"),
-        (
-            OLD + "EncryptedPackage".encode("utf-16-le"),
-            "a.docx",
-            "protected with a password",
-        ),
-        (b"\0\0\0\x1cftypheic" + bytes(100), "a.jpg", "HEIC"),
+        (b"<html>login</html>", "a.docx", "damaged"),
+        (b"\x7fELF" + bytes(100), "a.pdf", "unsupported"),
+        (archive({"mimetype": b"", "META-INF/manifest.xml": b""}), "a.odg", "unsupported"),
+        (OLD + "Workbook".encode("utf-16-le"), "a.xls", "unsupported"),
+        (OLD + "EncryptedPackage".encode("utf-16-le"), "a.docx", "password"),
     ],
 )
-def test_what_cannot_be_read_is_refused_with_its_name(data: bytes, name: str, reason: str) -> None:
-    with pytest.raises(Unreadable, match=reason):
+def test_what_cannot_be_read_is_refused_by_code(data: bytes, name: str, code: str) -> None:
+    """More of them, as they are read: odd/test_odd_files.py."""
+    with pytest.raises(Unreadable) as raised:
         sniff.media_type(data, name)
+    assert raised.value.code == code
