@@ -66,7 +66,6 @@ class Endpoint:
 
 
 def _vectors(answer: Any, many: int) -> list[list[float]]:
-    """The vectors of an answer in the order of the texts. Raises ValueError, KeyError or TypeError for any other."""
     found: dict[int, list[float]] = {}
     for one in answer["data"]:
         vector = [float(number) for number in one["embedding"]]

@@ -82,7 +82,6 @@ class CandidateFinder:
         return "M" in printed and "m" not in printed
 
     def _words_at_the_end(self, number: Number) -> str:
-        """Return the word that a number ends in and the next, as printed."""
         last = self._span(number).indexes()[-1]
         return " ".join(word[0] for word in self._index.words[last : last + 2])
 
@@ -191,7 +190,6 @@ class CandidateFinder:
         return Candidates("date", spans, text) if wanted.time[:2] == (0, 0) and not wanted.time[2] else None
 
     def _wrapped_dates(self, days: Sequence[dates.Day]) -> list[Span]:
-        """The spans of a day that wraps at the end of a line within a column."""
         spans: list[Span] = []
         for other in self._index.other_reading_orders(str(days[0][0])):
             printed = TextStream.of(self._index.folded, other.order, folding.fold, gap="\n")

@@ -77,7 +77,6 @@ class CandidateRanker:
         return any(hit[0] == 0 for hits in self._hits_of(names).values() for hit in hits) if names else False
 
     def _quoted(self, claim: Claim) -> list[tuple[int, int]]:
-        """The (first word, last word) of each occurrence of the quote."""
         found = self._text_search.find_quote(claim.quote, claim.page) if claim.quote else None
         if not found or len(found.spans) > _MAX_QUOTES:
             return []
@@ -133,7 +132,6 @@ class CandidateRanker:
         return best
 
     def _hits_of(self, names: Sequence[tuple[str, ...]]) -> _LabelHits:
-        """Where a label of these words is printed, whole or in part."""
         key = tuple(names)
         if key not in self._label_hits:
             index = self._index

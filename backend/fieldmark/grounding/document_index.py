@@ -6,7 +6,7 @@ the limits are constants at the top of each file in this folder.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pydantic import JsonValue
 
@@ -51,11 +51,12 @@ class DocumentIndex:
 
         They are those that `Place.places` counts: on printed pages, else on pages for machines.
         """
-        found = [(candidates, index) for index in self._indexes if (candidates := index.candidates(value, claim))]
+        found = [(candidates, index) for index in self._indexes if (candidates := index.finder.find(value, claim))]
         if not found:
             return [], 0
         candidates, index = next((one for one in found if one[0].match != "quote"), found[0])
-        return index.all_places(candidates, most), len(candidates.spans)
+        spans = sorted(candidates.spans, key=lambda span: span.word)
+        return [place(index.words, candidates, span) for span in spans[:most]], len(spans)
 
     def find_quote(self, quote: str, page: int | None = None) -> Place | None:
         """The place of a text, compared by its letters and digits, or None.
@@ -63,7 +64,7 @@ class DocumentIndex:
         Numbers and dates are compared as text: the quote `1250` is not found at `1.250,00`. Another page than the given
         one is searched only if the quote is not on that page.
         """
-        return next(filter(None, (index.find_quote(quote, page) for index in self._from(page))), None)
+        return self._first_place(page, Claim(page=page), lambda index: index.text_search.find_quote(quote, page))
 
     def ground(self, fields: Mapping[str, JsonValue], claims: Mapping[str, Claim]) -> dict[str, Finding]:
         """A finding for every leaf of the fields, keyed by path name, as `claims` are.
@@ -75,11 +76,11 @@ class DocumentIndex:
     def ground_leaves(self, leaves: Iterable[tuple[str, JsonValue]], claims: Mapping[str, Claim]) -> dict[str, Finding]:
         """As `ground`, for (path name, value) pairs, which may be only some of an extraction's leaves."""
         leaves = list(leaves)
-        found = self._indexes[0].ground(leaves, claims)
+        found = self._indexes[0].row_grounder.ground(leaves, claims)
         for index in self._indexes[1:]:
             if any(map(_is_open, found.values())):
                 # All leaves again: those of a row tell its line.
-                other = index.ground(leaves, claims)
+                other = index.row_grounder.ground(leaves, claims)
                 found = {name: _better(one, other[name]) for name, one in found.items()}
         return found
 
@@ -95,58 +96,43 @@ class DocumentIndex:
     def nearest(self, quote: str, page: int | None = None) -> Place | None:
         """The place of the text that is most similar to a quote which is not printed, or None if more than half of the
         quote differs everywhere. Without a page, the pages that share the most words with the quote are searched."""
-        return next(filter(None, (index.nearest(quote, page) for index in self._from(page))), None)
+        return self._first_place(page, NO_CLAIM, lambda index: index.text_search.most_similar(quote, page))
 
-    def _from(self, page: int | None) -> list[_Index]:
-        """The indexes, the one with this page first."""
-        return sorted(self._indexes, key=lambda index: page is not None and page not in index.pages)
+    def _first_place(
+        self, page: int | None, claim: Claim, search: Callable[[_Index], Candidates | None]
+    ) -> Place | None:
+        """Return the best place of the first index that has one; the index with the given page is searched first."""
+        ordered = sorted(self._indexes, key=lambda index: page is not None and page not in index.pages)
+        return next(filter(None, (index.best_place(search(index), (), claim) for index in ordered)), None)
 
 
 class _Index:
-    """The words of pages of one kind: all printed, or all for machines."""
-
     def __init__(self, pages: Sequence[PageWords]) -> None:
-        self._words = WordIndex(pages)
-        self._text_search = TextSearch(self._words)
-        self._finder = CandidateFinder(self._words, self._text_search)
-        self._ranker = CandidateRanker(self._words, self._text_search)
-        self._row_grounder = RowGrounder(self._words, self._finder, self._ranker)
-        self.pages = frozenset(self._words.pages)
+        self.words = WordIndex(pages)
+        self.text_search = TextSearch(self.words)
+        self.finder = CandidateFinder(self.words, self.text_search)
+        self.ranker = CandidateRanker(self.words, self.text_search)
+        self.row_grounder = RowGrounder(self.words, self.finder, self.ranker)
+        self.pages = frozenset(self.words.pages)
 
     def find(self, value: JsonValue, label: Sequence[str | int], claim: Claim) -> Place | None:
-        return self._best_place(self._finder.find(value, claim), label, claim)
-
-    def find_quote(self, quote: str, page: int | None) -> Place | None:
-        return self._best_place(self._text_search.find_quote(quote, page), (), Claim(page=page))
-
-    def candidates(self, value: JsonValue, claim: Claim) -> Candidates | None:
-        return self._finder.find(value, claim)
-
-    def all_places(self, found: Candidates, most: int) -> list[Place]:
-        spans = sorted(found.spans, key=lambda span: span.word)[:most]
-        return [place(self._words, found, span) for span in spans]
+        return self.best_place(self.finder.find(value, claim), label, claim)
 
     def unclaimed(self, values: Iterable[tuple[JsonValue, Claim]], since_page: int, most: int) -> UnclaimedPart:
-        claimed = ClaimedWords(self._words)
+        claimed = ClaimedWords(self.words)
         seen: set[tuple[type, JsonValue, Claim]] = set()
         for value, claim in values:
             if isinstance(value, dict | list):
                 continue
             # What a claim says matters for a yes or no alone.
             key = (type(value), value, claim if isinstance(value, bool) else NO_CLAIM)
-            if key not in seen and (found := self._finder.find(value, claim)) is not None:
+            if key not in seen and (found := self.finder.find(value, claim)) is not None:
                 claimed.add(found)
             seen.add(key)
-        return unclaimed(self._words, claimed, since_page, most)
+        return unclaimed(self.words, claimed, since_page, most)
 
-    def ground(self, leaves: Iterable[tuple[str, JsonValue]], claims: Mapping[str, Claim]) -> dict[str, Finding]:
-        return self._row_grounder.ground(leaves, claims)
-
-    def nearest(self, quote: str, page: int | None) -> Place | None:
-        return self._best_place(self._text_search.most_similar(quote, page), (), NO_CLAIM)
-
-    def _best_place(self, found: Candidates | None, label: Sequence[str | int], claim: Claim) -> Place | None:
-        return place(self._words, found, self._ranker.best(found.spans, label, claim)) if found else None
+    def best_place(self, found: Candidates | None, label: Sequence[str | int], claim: Claim) -> Place | None:
+        return place(self.words, found, self.ranker.best(found.spans, label, claim)) if found else None
 
 
 def _holds_value(place: Place | None) -> bool:

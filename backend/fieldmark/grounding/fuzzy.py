@@ -116,7 +116,6 @@ def _likely_offsets(needle: str, text: str, edits: int) -> Iterator[int]:
 
 
 def _word_ends(low: int, high: int, text: str, starts: Sequence[int]) -> Iterator[int]:
-    """The offsets low..high at which a word of the text ends, each once."""
     first = bisect_left(starts, low)
     previous = -1
     for end in starts[first : bisect_right(starts, high, lo=first)]:

@@ -203,7 +203,6 @@ def _split(cell: str, known: Labels, *, spaced: bool = True) -> tuple[str, str, 
 
 
 def _leaves(shape: Schema, root: Schema, keys: Keys, depth: int) -> Iterator[tuple[Keys, Schema]]:
-    """The properties of a schema that hold one value, with their keys. The rules cannot read lists."""
     for _ in range(4):  # a reference or an alternative may lead to another
         choices = [each for key in ("anyOf", "oneOf", "allOf") for each in shape.get(key, [])]
         referred = root.get("$defs", {}).get(str(shape.get("$ref", "")).rpartition("/")[2])
@@ -216,7 +215,6 @@ def _leaves(shape: Schema, root: Schema, keys: Keys, depth: int) -> Iterator[tup
 
 
 def _shaped(field: Field, shape: Schema) -> Any:
-    """The value in the type that its schema wants, or None if it cannot be of that type."""
     types, said, number = str(shape.get("type", "string")), plain(field.quote), amount(field.quote)
     if "enum" in shape:
         return next((one for one in shape["enum"] if plain(str(one)) in (plain(str(field.value)), said)), None)

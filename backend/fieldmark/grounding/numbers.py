@@ -265,7 +265,6 @@ def _tokens_before(text: str) -> _Tokens:
 
 
 def _tokens_after(text: str) -> _Tokens:
-    """Return the tokens after a number by their kinds, the nearest first."""
     found: _Tokens = {}
     at = 0
     while (token := _AFTER.match(text, at)) and token.lastgroup is not None and token.lastgroup not in found:
@@ -277,7 +276,6 @@ def _tokens_after(text: str) -> _Tokens:
 
 
 def _may_begin(before: str, left: _Tokens) -> bool:
-    """Whether a number may begin behind this text."""
     nearest = next(iter(left.values()), None)
     character, above = before[-1:], before[-2:-1]
     if nearest is not None or character in ("", " ") or character in '"[{=*#~>|;?!':
@@ -291,7 +289,6 @@ def _may_begin(before: str, left: _Tokens) -> bool:
 
 
 def _may_end(after: str, right: _Tokens) -> bool:
-    """Whether a number may end before this text."""
     nearest = next(iter(right.values()), None)
     character, beyond = after[:1], after[1:2]
     if nearest is not None and not nearest[0].startswith(" ") and character.isalpha():
@@ -428,7 +425,6 @@ def _negated(values: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _moved(value: str, places: int) -> str:
-    """Return the value with its point moved to the right, or to the left."""
     whole, _, part = value.partition(".")
     if places < 0:
         whole = whole.rjust(1 - places, "0")

@@ -107,7 +107,6 @@ def _common_start(printed: str, wanted: str) -> int:
 
 
 def _line_boxes(pieces: Sequence[tuple[Word, int, int]]) -> tuple[Box, ...]:
-    """One box for each line that the pieces are on."""
     boxes: list[Box] = []
     previous: Word | None = None
     for word, start, end in pieces:

@@ -65,7 +65,6 @@ class RowGrounder:
     def _row(
         self, leaves: Sequence[_Leaf], claims: Mapping[str, Claim], progress: _ListProgress | None
     ) -> dict[str, Finding]:
-        """Findings for the leaves of one row, or for those that are in no row."""
         claimed = {name: claims.get(name, NO_CLAIM) for _, name, _ in leaves}
         found = {name: self._finder.find(value, claimed[name]) for _, name, value in leaves}
         rare = {
@@ -137,12 +136,10 @@ class RowGrounder:
         return best
 
     def _near_line(self, spans: Sequence[Span], line: _Line) -> Sequence[Span]:
-        """The spans nearest to a line."""
         at = bisect_left(spans, line, key=lambda span: self._index.line_of(span.word))
         return spans[max(0, at - _MAX_NEAR_LINE // 2) : at + _MAX_NEAR_LINE // 2]
 
     def _distance_from_line(self, span: Span, line: _Line) -> tuple[bool, int]:
-        """(on another page, distance) of a span from the line of its row. Below the line is nearer than above it."""
         page, number = self._index.line_of(span.word)
         away = number - line[1]
         return page != line[0], 2 * away if away >= 0 else -3 * away

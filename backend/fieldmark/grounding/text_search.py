@@ -125,7 +125,6 @@ class TextSearch:
         return Candidates("fuzzy", [best[1]], quote) if best else None
 
     def _occurrences(self, on: TextStream, needle: str, folded: str) -> list[Span]:
-        """The spans where the needle is printed as whole tokens."""
         index = self._index
         spans: list[Span] = []
         if len(needle) <= _SHORT and on is index.alphanumeric_stream:
@@ -165,7 +164,6 @@ class TextSearch:
         return span.start_in_word > 0 or not self._is_hyphenated(order, span.first - 1)
 
     def _is_hyphenated(self, order: Sequence[int], at: int) -> bool:
-        """Whether the word at a position is the first half of a word that is hyphenated at the end of its line."""
         if not 0 <= at < len(order) - 1 or BREAK in (order[at], order[at + 1]):
             return False
         word, following = self._index.words[order[at]], self._index.words[order[at + 1]]
@@ -253,14 +251,12 @@ class TextSearch:
         return None
 
     def _names_another(self, codes: units.Codes, symbol: str, at: int) -> bool:
-        """Whether the page at an offset names another currency that has the same symbol."""
         index = self._index
         others = (units.codes_of(symbol) or frozenset[str]()) - codes
         page = index.page_of[index.folded_stream.span(at, at + 1).word]
         return any(named <= others for named in index.currencies_on(page))
 
     def _symbols(self, folded: str, text: str) -> Candidates | None:
-        """The candidates for a text without letters and digits: a currency's symbol anywhere, others as whole words."""
         glued = regex.fullmatch(r"[\p{L}]*\p{Sc}", folded) is not None
         printed = self._index.folded_stream
         spans: list[Span] = []
@@ -277,7 +273,6 @@ class TextSearch:
 
 
 def _alphanumeric_at(folded: str, number: int) -> int:
-    """The offset of the letter or digit with this number, from 0, in a folded word."""
     return number if folded.isascii() and folded.isalnum() else _alphanumeric_offsets(folded)[number]
 
 

@@ -132,7 +132,6 @@ def _told(index: WordIndex, kind: Kind, own: list[Piece], value: Value) -> Uncla
 
 
 def _pieces_of(index: WordIndex, start: int, end: int) -> list[Piece]:
-    """The pieces under characters of the folded text."""
     return pieces_of(index, index.folded_stream.span(start, end), "")
 
 
@@ -186,7 +185,6 @@ def _numbers_and_dates(index: WordIndex, claimed: ClaimedWords, own: range) -> I
 
 
 def _is_over(over: list[tuple[int, int]], start: int, end: int) -> bool:
-    """Whether characters are told already; what is told does not overlap and is in order."""
     at = bisect_left(over, (end, end))
     return at > 0 and over[at - 1][1] > start
 

@@ -214,7 +214,6 @@ class WordIndex:
 
 
 def _within_limits(texts: Sequence[str]) -> list[str]:
-    """The texts, empty where one is too long or comes too late in the document."""
     left = MAX_CHARACTERS
     found: list[str] = []
     for text in texts:
@@ -224,7 +223,6 @@ def _within_limits(texts: Sequence[str]) -> list[str]:
 
 
 def _find_all(text: str, part: str) -> Iterator[int]:
-    """The offsets of a part in a text, at most MAX_PLACES of them. Two may overlap by one character."""
     at = text.find(part)
     for _ in range(MAX_PLACES):
         if at < 0:

@@ -31,7 +31,7 @@ from fieldmark.documents.reading.markup import html_parts
 from fieldmark.documents.reading.opendocument import opendocument_parts
 from fieldmark.documents.reading.outlook import read_msg
 from fieldmark.documents.reading.pages import MIB, Limits, Page
-from fieldmark.documents.reading.pagination import Part, paginate
+from fieldmark.documents.reading.pagination import paginate
 from fieldmark.documents.reading.pdf import Pdf
 from fieldmark.documents.reading.pdf_attachments import Attachments
 from fieldmark.documents.reading.sandbox_lockdown import limit_cpu, lock_down
@@ -145,7 +145,6 @@ def _label(kind: str) -> str:
 
 
 def _kind(job: Job, data: bytes) -> str:
-    """The media type, as far as it is known before the file is unlocked."""
     match job:
         case ReadJob():
             return sniff.media_type(data, job.filename)
@@ -200,11 +199,7 @@ def _read(data: bytes, kind: str, is_too_deep: bool, limits: Limits) -> tuple[Re
 
 def _open(data: bytes, kind: str, limits: Limits) -> Container:
     found = _FORMATS[kind].read(data, limits)
-    return found if isinstance(found, Container) else Container([_as_part(part) for part in found])
-
-
-def _as_part(part: Sequence[str]) -> Part:
-    return part if isinstance(part, Part) else Part(part)
+    return found if isinstance(found, Container) else Container(found)
 
 
 def _paginate(container: Container, kind: str, limits: Limits) -> list[Page]:
@@ -232,7 +227,6 @@ def _read_layers(data: bytes, limits: Limits) -> tuple[Reading, list[bytes]]:
 
 
 def _recognise(data: bytes, kind: str, number: int, limits: Limits) -> Page:
-    """One page by OCR."""
     from fieldmark.documents.reading.ocr import DPI, LONGEST_SIDE
 
     (ocr,) = _loaded
@@ -251,7 +245,6 @@ def _recognise(data: bytes, kind: str, number: int, limits: Limits) -> Page:
 
 
 def _draw(job: DrawJob, data: bytes, kind: str, limits: Limits) -> list[bytes]:
-    """PNGs of the pages, up to the first that does not fit."""
     dpi, max_pixels = job.dpi, job.longest_side * job.longest_side
     pages: list[Page] = []
     if kind in sniff.IMAGES:

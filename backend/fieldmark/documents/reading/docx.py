@@ -133,10 +133,6 @@ class _Body:
 
 
 def _rows_or_cells(parent: Any, name: str) -> Iterator[Any]:
-    """The rows of a table ("tr") or the cells of a row ("tc"), also those inside content controls.
-
-    Those of inner tables are left out.
-    """
     for node in parent:
         if node.tag == f"{_W}{name}":
             yield node

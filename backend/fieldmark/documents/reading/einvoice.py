@@ -39,7 +39,6 @@ def embedded_pages(data: bytes, page_count: int, limits: Limits) -> list[Page]:
 
 
 def _behind(page: Page, page_count: int) -> Page:
-    """The page with the number that it has behind the PDF's own."""
     number = page.number + page_count
     return replace(page, number=number, warnings=tuple(replace(one, page=number) for one in page.warnings))
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from fieldmark.documents.reading.pages import Limits, clean
-from fieldmark.documents.reading.pagination import Part
 from fieldmark.domain.reading_warnings import LEFT_OUT, MAX_ENCLOSED, ReadingWarning, WarningCode, left_out
 from fieldmark.errors import OverLimit, PasswordProtected
 
@@ -30,7 +29,7 @@ class Enclosed(NamedTuple):
 class Container:
     """A file with files inside: its own text, and those files."""
 
-    parts: list[Part]
+    parts: Sequence[Sequence[str]]
     enclosed: Iterable[Enclosed] = ()
 
 

@@ -75,7 +75,6 @@ def _word(word: PlacedWord, width: float, height: float) -> Word:
 
 
 def _rotated(words: list[PlacedWord], direction: int, width: float, height: float) -> list[PlacedWord]:
-    """The words as they stand when the page is turned so that their text runs to the right."""
     if direction == 0:
         return words
     if direction == 1:
@@ -86,7 +85,6 @@ def _rotated(words: list[PlacedWord], direction: int, width: float, height: floa
 
 
 def _text_in_lines(words: list[PlacedWord], slope: float) -> tuple[str, list[int]]:
-    """The text of the words line by line, and the words' indexes in the order of that text."""
     if not words:
         return "", []
     tops = [word.y0 - slope * (word.x0 + word.x1) / 2 for word in words]

@@ -56,8 +56,6 @@ def mail_container(headers: Mapping[str, object], body: Part, html: str, files: 
 
 @dataclass(slots=True)
 class _Found:
-    """The text parts and the file parts of an email."""
-
     texts: list[EmailMessage] = field(default_factory=list[EmailMessage])
     files: list[EmailMessage] = field(default_factory=list[EmailMessage])
 

@@ -53,8 +53,6 @@ def html_lines(text: str) -> Part:
 
 
 class _Block:
-    """Lines in the making. Text goes on in the same line until something ends it."""
-
     def __init__(self) -> None:
         self._lines: list[str] = []
         self.open_line = ""
@@ -181,7 +179,6 @@ class _Page:
 
 
 def _is_chosen(option: Any) -> bool:
-    """Whether an option of a drop-down list is the one shown: the last selected one, else the first."""
     lists: list[Any] = list(option.iterancestors("select"))
     if not lists or lists[0].get("multiple") is not None:
         return option.get("selected") is not None

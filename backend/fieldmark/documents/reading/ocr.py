@@ -207,7 +207,6 @@ def _mean(texts: Sequence[str], scores: Sequence[float]) -> float:
 
 
 def _is_vertical(boxes: Sequence[Sequence[Sequence[float]]]) -> bool:
-    """Whether more of the lines, by their length, are tall than wide."""
     tall = wide = 0.0
     for corners in boxes:
         across, down = math.dist(corners[0], corners[1]), math.dist(corners[0], corners[3])
@@ -237,7 +236,6 @@ def _turned_back(word: PlacedWord, turns: int, width: int, height: int) -> Place
 
 
 def _words(text: str, score: float, corners: list[list[float]], parts: Any) -> list[PlacedWord]:
-    """The words of a line, with boxes. `parts` are what the engine has boxes for: (text, confidence, corners)."""
     placed: list[PlacedWord] = []
     for part, confidence, box in _joined(text, parts) or _words_without_boxes(text, score, corners):
         xs, ys = [corner[0] for corner in box], [corner[1] for corner in box]
@@ -267,7 +265,6 @@ def _joined(text: str, parts: Any) -> Sequence[tuple[str, float, list[list[float
 
 
 def _spread(text: str, x0: float, x1: float) -> list[tuple[str, float, float]]:
-    """The words of a text from x0 to x1, with the left and right of each, as if all characters were equally wide."""
     unit = (x1 - x0) / max(len(text), 1)
     at = 0
     words: list[tuple[str, float, float]] = []

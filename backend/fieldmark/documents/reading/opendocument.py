@@ -225,7 +225,6 @@ def _with_properties(properties: Any, style: TextStyle) -> TextStyle:
 
 
 def _of_table(table: Any, name: str) -> Iterator[Any]:
-    """The rows or columns of a table, also those in groups and heads, and none of inner tables."""
     for node in table:
         if node.tag == f"{_TABLE}{name}":
             yield node

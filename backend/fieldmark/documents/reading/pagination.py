@@ -150,8 +150,6 @@ def _tokens(line: str) -> Iterator[tuple[str, str]]:
 
 
 class _PageBuilder:
-    """A page in the making."""
-
     def __init__(self, columns: int) -> None:
         self._columns = columns
         self._text: list[str] = []

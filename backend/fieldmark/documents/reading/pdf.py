@@ -28,8 +28,6 @@ _LINE_HYPHENS = frozenset({0x2, 0xFFFE})
 
 @dataclass(frozen=True, slots=True)
 class _Layer:
-    """A page's visible words by direction, its hidden words, and whether the page is left to OCR."""
-
     groups: list[tuple[int, list[PlacedWord]]] = field(default_factory=list[tuple[int, list[PlacedWord]]])
     hidden: list[str] = field(default_factory=list[str])
     left_to_ocr: bool = False
@@ -280,8 +278,6 @@ def _line_direction(direction: int, text: str) -> int:
 
 
 class _Boxes:
-    """The boxes of a page's characters, on the page as it is shown."""
-
     def __init__(self, page: Any, layer: Any) -> None:
         self._layer = address(layer)
         self._rectangle: Any = pdfium.FS_RECTF()

@@ -200,7 +200,6 @@ class Forkserver:
         return control
 
     def _reap(self) -> None:
-        """Be done with the process before this one, which took no more wishes: it has ended, or is about to."""
         if self._process is not None and self._of == os.getpid():
             self._process.kill()
             self._process.wait()

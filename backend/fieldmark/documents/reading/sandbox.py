@@ -223,8 +223,6 @@ async def draw_pages(
 
 
 class _CheckedAnswer:
-    """A reader's answer, whose contents are still to be received in their order."""
-
     def __init__(self, reader: Reader, answer: Answer) -> None:
         self._reader = reader
         self.reading = answer.reading
@@ -325,7 +323,6 @@ def _open_checked(path: Path, limits: Limits) -> int:
 
 @contextmanager
 def _rejecting_nonsense() -> Generator[None]:
-    """Turns the errors of parsing a message into Unreadable: a child that a file took over may send anything."""
     try:
         yield
     except ValueError as error:
@@ -337,7 +334,6 @@ def _nonsense() -> Damaged:
 
 
 async def _cause_of_death(reader: Reader) -> Unreadable:
-    """Why a reader ended before its time. Raises ReaderLost where that says nothing of the file."""
     ended = await reader.ended()
     if ended.code == -signal.SIGXCPU:
         return OverLimit(f"The file took more than the {ended.cpu_seconds:.0f} seconds of computing that it may.")

@@ -38,14 +38,6 @@ _SIGNATURES = (
     (b"GIF87a", GIF),
     (b"GIF89a", GIF),
 )
-_UNREADABLE = (
-    (b"%!PS", "a PostScript file"),
-    (b"\x1f\x8b", "a gzip archive"),
-    (b"7z\xbc\xaf", "a 7z archive"),
-    (b"Rar!", "a RAR archive"),
-    (b"\x7fELF", "a program"),
-    (b"MZ", "a program"),
-)
 # What an archive's list of parts names, what the file then is, and what to do.
 _ARCHIVES = (
     (b"ppt/presentation", "a PowerPoint presentation (PPTX); save it as PDF and upload that"),
@@ -112,9 +104,6 @@ def media_type(data: bytes, filename: str) -> str:
         return PDF
     text = _text(data)
     if text is None:
-        for signature, name in _UNREADABLE:
-            if data.startswith(signature):
-                raise Unsupported(f"The file is {name}; {_READABLE}.")
         raise Unsupported(f"The file's format is unknown; {_READABLE}.")
     if text.startswith("{\\rtf"):
         raise Unsupported("The file is a Rich Text document (RTF); save it as DOCX or PDF and upload that.")
@@ -170,7 +159,6 @@ def _old_file(data: bytes) -> Unreadable:
 
 
 def _text(data: bytes) -> str | None:
-    """The beginning as text; None if it is no text."""
     sample = data[:_SAMPLE]
     for mark, encoding in BYTE_ORDER_MARKS:
         if data.startswith(mark):
@@ -205,7 +193,6 @@ def _kind_of_text(text: str, suffix: str) -> str:
 
 
 def _mail_headers(text: str) -> set[str]:
-    """The well-known names among the header lines that the text begins with."""
     found: set[str] = set()
     for line in text.splitlines()[:200]:
         if line[:1] in (" ", "\t") and found:

@@ -144,7 +144,6 @@ class VisibilityDetector:
         return extremes[1] - extremes[0] >= LEAST_CONTRAST
 
     def _doubtful_words(self, words: Sequence[LayerWord]) -> list[int]:
-        """The indexes of the words that the two drawings do not prove to be visible."""
         self._show(self._texts, False)
         bare = self._drawn((0, 0, self._columns, self._rows), "bare")
         ink = ImageChops.difference(self._full, bare).tobytes()
@@ -406,13 +405,11 @@ def _mask(span: int) -> int:
 
 
 def _pixels(left: float, top: float, right: float, bottom: float, columns: int, rows: int) -> Pixels:
-    """The pixels of the picture that a box touches: left, top, right, bottom. Empty if it lies outside."""
     x0, y0 = max(int(min(left, columns)), 0), max(int(min(top, rows)), 0)
     return x0, y0, min(int(max(right, -1)) + 1, columns), min(int(max(bottom, -1)) + 1, rows)
 
 
 def _ink_by_column(ink: bytes, columns: int, rows: Sequence[int]) -> bytes:
-    """For each column whether one of the rows shows ink."""
     seen = 0
     number = int.from_bytes
     for y in rows:
@@ -421,7 +418,6 @@ def _ink_by_column(ink: bytes, columns: int, rows: Sequence[int]) -> bytes:
 
 
 def _ink_by_row(ink: bytes, columns: int, those: Sequence[int], y0: int, y1: int) -> bytes:
-    """For each row from y0 to y1 whether one of those columns shows ink."""
     seen = 0
     for x in those:
         seen |= int.from_bytes(ink[y0 * columns + x : (y1 - 1) * columns + x + 1 : columns], "little")
@@ -453,7 +449,6 @@ def _stretches(word: LayerWord, visible: set[int]) -> list[tuple[int, int]]:
 
 
 def _difference(one: Image.Image, other: Image.Image) -> Image.Image:
-    """The difference of two pictures: for each pixel that of the colour which differs most."""
     red, green, blue = ImageChops.difference(one, other).split()
     return ImageChops.lighter(ImageChops.lighter(red, green), blue)
 

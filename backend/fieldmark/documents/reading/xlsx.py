@@ -6,14 +6,17 @@ import datetime
 import io
 import zipfile
 from collections.abc import Sequence
+from typing import Any
 
 from openpyxl import load_workbook
 
-from fieldmark.documents.reading.archive import open_archive
+from fieldmark.documents.reading.archive import etree, open_archive
+from fieldmark.documents.reading.docx_style import SMALLEST_POINTS
 from fieldmark.documents.reading.pages import Limits, clean
 from fieldmark.documents.reading.pagination import Part, row_lines
-from fieldmark.documents.reading.xlsx_visibility import SheetVisibility
 from fieldmark.domain.reading_warnings import MAX_EXCERPT, ReadingWarning, WarningCode
+
+_S = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 
 
 def xlsx_parts(data: bytes, limits: Limits) -> Sequence[Part]:
@@ -30,7 +33,7 @@ def xlsx_parts(data: bytes, limits: Limits) -> Sequence[Part]:
         is_visible = sheet.sheet_state == "visible"
         # The dimensions a file declares make openpyxl pad every row to them.
         sheet.reset_dimensions()  # pyright: ignore
-        visibility = SheetVisibility(archive, sheet)
+        visibility = _SheetVisibility(archive, sheet)
         lines = [f"Sheet: {sheet.title}"]
         for row in sheet.iter_rows():
             cells: list[tuple[str, str]] = []
@@ -59,7 +62,6 @@ def _without_values(addresses: Sequence[str]) -> list[ReadingWarning]:
 
 
 def _shown(value: object) -> str:
-    """A value as a spreadsheet shows it."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -70,3 +72,83 @@ def _shown(value: object) -> str:
     if isinstance(value, datetime.datetime):
         return value.date().isoformat() if value.time() == datetime.time() else value.isoformat(" ", "seconds")
     return " ".join(str(value).split())
+
+
+class _SheetVisibility:
+    """Which cells of one sheet a person can see."""
+
+    def __init__(self, archive: zipfile.ZipFile, sheet: Any) -> None:
+        """`sheet` is one that openpyxl opened read-only. Such a sheet does not know its rows and columns."""
+        self._hidden_rows: set[int] = set()
+        self._hidden_columns: list[tuple[int, int]] = []
+        self.formulas_without_values: list[str] = []
+        path = sheet._worksheet_path.lstrip("/")
+        hide_all = False
+        with archive.open(path) as source:
+            number_of_row = 0
+            for event, node in etree.iterparse(
+                source, events=("start", "end"), resolve_entities=False, no_network=True, huge_tree=False
+            ):
+                if event == "end":
+                    if node.tag == f"{_S}row":
+                        if number_of_row not in self._hidden_rows:
+                            self.formulas_without_values += _formulas_without_values(node)
+                        node.clear()
+                        while node.getprevious() is not None:
+                            del node.getparent()[0]
+                    continue
+                if node.tag == f"{_S}row":
+                    number = node.get("r", "")
+                    number_of_row = int(number) if number.isdigit() else number_of_row + 1
+                    is_shown = node.get("hidden") in (None, "0", "false") and not _is_zero(node.get("ht"))
+                    if not is_shown or (hide_all and node.get("hidden") is None):
+                        self._hidden_rows.add(number_of_row)
+                elif node.tag == f"{_S}sheetFormatPr":
+                    hide_all = node.get("zeroHeight") in ("1", "true")
+                elif node.tag == f"{_S}col" and (node.get("hidden") in ("1", "true") or _is_zero(node.get("width"))):
+                    self._hidden_columns.append((int(node.get("min")), int(node.get("max"))))
+
+    def shows(self, cell: Any) -> bool:
+        """Whether the value of a cell that has one is shown, whatever its colour."""
+        if cell.row in self._hidden_rows or any(first <= cell.column <= last for first, last in self._hidden_columns):
+            return False
+        if not cell.has_style:
+            return True
+        font = cell.font
+        is_tiny = font is not None and font.sz is not None and font.sz < SMALLEST_POINTS
+        return not is_tiny and not _is_blanked(cell.number_format, cell.value)
+
+
+def _formulas_without_values(row: Any) -> list[str]:
+    """The addresses of the cells whose formula was never calculated. An empty text is a value."""
+    found: list[str] = []
+    for cell in row.iterchildren(f"{_S}c"):
+        value = cell.find(f"{_S}v")
+        is_empty = value is None or (not value.text and cell.get("t") != "str")
+        if is_empty and cell.find(f"{_S}f") is not None and cell.find(f"{_S}is") is None:
+            found.append(cell.get("r", ""))
+    return found
+
+
+def _is_blanked(number_format: str, value: object) -> bool:
+    """Whether a number format shows a value as nothing, as `;;;` does."""
+    sections, section = number_format.split(";"), _section(value)
+    return section is not None and len(sections) > max(section, 1) and not sections[section].strip(' "')
+
+
+def _section(value: object) -> int | None:
+    """The section of a number format ("positive;negative;zero;text") that shows a value. None: any of them does."""
+    if isinstance(value, str):
+        return 3
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int | float):
+        return 0 if value > 0 else 1 if value < 0 else 2
+    return 0
+
+
+def _is_zero(measure: str | None) -> bool:
+    try:
+        return measure is not None and float(measure) < 0.5
+    except ValueError:
+        return False
