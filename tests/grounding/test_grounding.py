@@ -25,18 +25,6 @@ def test_what_is_printed_is_found_with_its_box_and_nothing_else_is() -> None:
     assert document_index(INVOICE).find("Apex Corp.") is None
 
 
-@pytest.mark.parametrize(("value", "quote"), [("Acme", "Acme"), (9.0, "9.00"), (123, "123"), ("123", "123")])
-def test_punctuation_and_currency_glued_to_a_token_can_be_parted_from_it(value: str | float, quote: str) -> None:
-    place = document_index(INVOICE).find(value)
-    assert place is not None
-    assert place.quote == quote
-
-
-@pytest.mark.parametrize("value", ["Acm", "Corporation", 0.0, "12", 12, 25, 2018, 1, 250, "oice"])
-def test_no_token_is_cut(value: str | float) -> None:
-    assert document_index(INVOICE).find(value) is None
-
-
 def test_leaves_are_found_blank_or_not_found() -> None:
     fields = {"total": 9, "vat": None, "iban": "", "date": "2018-12-26", "items": []}
     findings = document_index(INVOICE).ground(fields, {"total": Claim(confidence=0.9)})
@@ -121,18 +109,6 @@ def test_truth_is_grounded_by_its_quote_alone_and_other_values_never() -> None:
     assert page.find(False, quote="no parking") is None
     assert page.find("Berlin", quote="agree to the terms") is None
     assert page.find(7, quote="agree to the terms") is None
-
-
-def test_a_currency_is_found_at_its_sign_and_less_surely_where_others_share_the_sign() -> None:
-    page = document_index("Total €9.00 $8.00")
-    euro = page.find("EUR")
-    assert euro is not None
-    assert (euro.quote, euro.match) == ("€", "normalised")
-    dollar = page.find("USD")
-    assert dollar is not None
-    assert (dollar.quote, dollar.match) == ("$", "symbol")
-    assert dollar.confidence < 0.7 < euro.confidence
-    assert page.find("$") is not None
 
 
 def test_the_leaves_of_a_row_stand_on_one_line_and_those_of_another_on_another() -> None:

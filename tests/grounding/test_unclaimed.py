@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from fieldmark.documents.reading.pages import Limits
-from fieldmark.documents.reading.sandbox import read_file
 from fieldmark.grounding import Claim, DocumentIndex, PageWords
 from printed import document_index
-
-SAMPLES = Path(__file__).parents[2] / "docs" / "samples"
 
 
 def left(text: str, *values: object) -> list[tuple[str, str]]:
@@ -93,22 +87,3 @@ def test_whole_pages_are_told_and_the_next_leads_on():
     rest = index.unclaimed([], since_page=4, most=3)
     # A page that alone has too many is cut, and leads past itself.
     assert ([one.text for one in rest.items], rest.counts, rest.next) == (list("567"), [(4, 4)], None)
-
-
-@pytest.mark.anyio
-async def test_of_a_real_invoice_is_left_what_its_fields_do_not_have():
-    name = "i2d_AzureInterior.pdf"
-    reading = await read_file(SAMPLES / name, name, Limits(seconds=600))
-    pages = [
-        PageWords(
-            page.number, [[word.text, word.x0, word.y0, word.x1, word.y1] for word in page.words], page.engine == "xml"
-        )
-        for page in reading.pages
-    ]
-    index = DocumentIndex(pages)
-    all_of_it = {one.text for one in index.unclaimed([]).items}
-    seen = {"INV/2023/03/0008", "03/20/2023", "04/04/2023", "CUSTREF123", "279.84"}
-    assert seen <= all_of_it
-    fields = ["Azure Interior", "INV/2023/03/0008", "2023-03-20", 279.84]
-    still = {one.text for one in index.unclaimed((value, Claim()) for value in fields).items}
-    assert seen & still == {"04/04/2023", "CUSTREF123"}

@@ -5,17 +5,15 @@ from __future__ import annotations
 import io
 import re
 import sys
-import zipfile
 import zlib
 from collections.abc import Callable
 from email.message import EmailMessage
 from pathlib import Path
 
-import openpyxl
 import pytest
 from PIL import Image
 
-from fieldmark.documents.reading.pages import MIB, Limits
+from fieldmark.documents.reading.pages import Limits
 from fieldmark.documents.reading.sandbox import read_file
 from fieldmark.errors import Unreadable
 
@@ -33,8 +31,8 @@ LINES = ["Invoice number 4711", "Total 1,250.00 EUR", "Thank you for your order"
 PAGE = "\n".join(show(line, 60, 700 - 40 * n, 20) for n, line in enumerate(LINES))
 
 
-def scan(turned: int = 0, size: tuple[int, int] = (900, 400), mode: str = "RGB") -> Image.Image:
-    return picture(LINES, size).convert(mode).rotate(turned, expand=True, fillcolor="white")
+def scan(mode: str = "RGB") -> Image.Image:
+    return picture(LINES).convert(mode)
 
 
 def scanned_page(image: Image.Image) -> str:
@@ -78,19 +76,6 @@ def mail_with(attached: dict[str, bytes]) -> bytes:
     return bytes(message)
 
 
-def opendocument(kind: str, body: str) -> bytes:
-    names = " ".join(
-        f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"' for name in ("office", "text", "table")
-    )
-    content = f"<office:document-content {names}><office:body><office:{kind}>{body}</office:{kind}></office:body>"
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as file:
-        file.writestr("mimetype", f"application/vnd.oasis.opendocument.{kind}")
-        file.writestr("content.xml", content + "</office:document-content>")
-        file.writestr("META-INF/manifest.xml", "")
-    return out.getvalue()
-
-
 def locked_member(data: bytes) -> bytes:
     """The archive, with the mark that its files are protected."""
     out = bytearray(data)
@@ -98,15 +83,6 @@ def locked_member(data: bytes) -> bytes:
         for found in re.finditer(re.escape(signature), data):
             out[found.start() + at] |= 1
     return bytes(out)
-
-
-def workbook(value: object) -> bytes:
-    book = openpyxl.Workbook()
-    assert book.active is not None
-    book.active["A1"], book.active["B1"] = "Total", value
-    out = io.BytesIO()
-    book.save(out)
-    return out.getvalue()
 
 
 def docx(body: str) -> bytes:
@@ -124,11 +100,6 @@ def frames(kind: str, last: Image.Image, **options: object) -> bytes:
     out = io.BytesIO()
     scan().save(out, kind, save_all=True, append_images=[scan(), last], **options)
     return out.getvalue()
-
-
-def sixteen_bit() -> bytes:
-    grey = scan(mode="L")
-    return encoded(Image.frombytes("I;16", grey.size, b"".join(bytes((0, value)) for value in grey.tobytes())), "TIFF")
 
 
 def specks() -> Image.Image:
@@ -175,14 +146,11 @@ ODD: dict[str, tuple[Callable[[], bytes], str, str]] = {
         "a.pdf",
         "!password",
     ),
-    "a PDF turned by 90": (lambda: pdf([PAGE], page_entries="/Rotate 90"), "a.pdf", NUMBER),
     "a PDF with a page of text and one scanned": (mixed, "a.pdf", "EUR Thank order"),
     "a PDF with an empty page": (lambda: pdf([PAGE, ""]), "a.pdf", NUMBER),
     "a PDF with nothing on it": (lambda: pdf([""]), "a.pdf", "!no_text"),
     "a PDF with a line and no text": (lambda: pdf(["10 10 400 400 re S"]), "a.pdf", "!no_text"),
     "a PDF with white text": (lambda: pdf(["1 g " + PAGE]), "a.pdf", "!no_text"),
-    "a PDF with invisible text": (lambda: pdf(["3 Tr " + PAGE.replace("BT", "BT 3 Tr")]), "a.pdf", "!no_text"),
-    "a PDF whose text is off the page": (lambda: pdf([show("Total", 900, 900)]), "a.pdf", "!no_text"),
     "a PDF with an annotation alone": (
         lambda: pdf([""], page_entries="/Annots [1000 0 R]", extra=[ANNOTATION], catalog=""),
         "a.pdf",
@@ -209,7 +177,6 @@ ODD: dict[str, tuple[Callable[[], bytes], str, str]] = {
     "a PDF of a huge page": (lambda: pdf([PAGE], media_box="[0 0 14400 14400]"), "a.pdf", "!over_limit"),
     "an image named as a PDF": (lambda: encoded(scan(), "PNG"), "a.pdf", NUMBER),
     "a scan": (lambda: encoded(scan(), "PNG"), "a.png", NUMBER),
-    "a scan turned by 90": (lambda: encoded(scan(90), "PNG"), "a.png", NUMBER),
     "an image of one pixel": (
         lambda: encoded(Image.new("RGB", (1, 1), "white"), "PNG"),
         "a.png",
@@ -221,14 +188,7 @@ ODD: dict[str, tuple[Callable[[], bytes], str, str]] = {
         "!no_text",
     ),
     "a white page with specks": (lambda: encoded(specks(), "PNG"), "a.png", "!no_text"),
-    "a photograph without text": (
-        lambda: encoded(Image.radial_gradient("L").resize((800, 800)), "JPEG"),
-        "a.jpg",
-        "!no_text",
-    ),
     "a CMYK JPEG": (lambda: encoded(scan(mode="CMYK"), "JPEG"), "a.jpg", NUMBER),
-    "a TIFF of 16 bits": (sixteen_bit, "a.tiff", NUMBER),
-    "a TIFF of three pages": (lambda: frames("TIFF", scan()), "a.tif", NUMBER),
     "an animated GIF": (
         lambda: frames("GIF", Image.new("RGB", (900, 400), "white"), duration=100),
         "a.gif",
@@ -255,21 +215,8 @@ ODD: dict[str, tuple[Callable[[], bytes], str, str]] = {
     "text of too many pages": (lambda: b"word," * 30_000, "a.csv", "!over_limit"),
     "text in a file of another name": (lambda: b"hello", "a.pdf", "!damaged"),
     "a text of spaces": (lambda: b" \n", "a.txt", "!no_text"),
-    "CSV with bars": (lambda: b"number|total\n4711|1250\n", "a.csv", "4711 1250"),
-    "a workbook": (lambda: workbook(1250), "a.xlsx", "Total 1250"),
-    "Word with a text box": (
-        lambda: docx(
-            run("Invoice") + f"<w:p><w:r><w:pict><w:txbxContent>{run('4711')}</w:txbxContent></w:pict></w:r></w:p>"
-        ),
-        "a.docx",
-        NUMBER,
-    ),
+    "a Word document": (lambda: docx(run("Total 4711")), "a.docx", "Total 4711"),
     "Word cut off": (lambda: docx(run("4711"))[:-100], "a.docx", "!damaged"),
-    "Word that unpacks to too much": (
-        lambda: archive({"word/document.xml": bytes(60_000_000)}),
-        "a.docx",
-        "!over_limit",
-    ),
     "a workbook without sheets": (lambda: archive({"xl/workbook.xml": b"<workbook/>"}), "a.xlsx", "!damaged"),
     "Word without text": (lambda: docx(""), "a.docx", "!no_text"),
     "HTML with a script": (
@@ -315,36 +262,23 @@ ODD: dict[str, tuple[Callable[[], bytes], str, str]] = {
         "a.msg",
         "1,250.00 a.pdf +a.pdf",
     ),
+    "an Outlook mail with an empty file": (
+        lambda: msg({SENDER: "a@example.com", BODY: "Total 1,250.00"}, [{FILE_NAME: "b"}]),
+        "a.msg",
+        "1,250.00 !enclosed_damaged",
+    ),
+    "an Outlook mail cut off": (lambda: msg({SENDER: "a", BODY: "Total" * 2000})[:-400], "a.msg", "!damaged"),
+    "an Outlook file without a mail": (lambda: msg({}), "a.msg", "!unsupported"),
     "a ZIP of two": (
         lambda: archive({"a.pdf": pdf([PAGE]), "2024/b.txt": b"Total"}),
         "a.zip",
         "a.pdf 2024/b.txt +a.pdf +b.txt",
     ),
     "a ZIP in a ZIP": (lambda: archive({"b.zip": archive({"c.txt": b"Total"})}), "a.zip", "b.zip +b.zip"),
-    "a ZIP with a bomb": (
-        lambda: archive({"a.txt": bytes(30_000_000), "b.txt": b"b"}),
-        "a.zip",
-        "a.txt +b.txt !enclosed_too_large",
-    ),
-    "a ZIP of 101 files": (
-        lambda: archive({f"{n}.txt": b"x" for n in range(101)}),
-        "a.zip",
-        "100.txt !enclosed_too_many " + " ".join(f"+{n}.txt" for n in range(100)),
-    ),
     "a ZIP with a password": (lambda: locked_member(archive({"a.txt": b"a"})), "a.zip", "!password"),
     "a ZIP that is cut off": (lambda: archive({"a.txt": b"Total" * 99})[:-30], "a.zip", "!damaged"),
     "a ZIP of a folder": (lambda: archive({"folder/": b""}), "a.zip", "!no_text"),
     "an empty ZIP": (lambda: archive({}), "a.zip", "!no_text"),
-    "an OpenDocument text": (lambda: opendocument("text", "<text:p>Total 1250</text:p>"), "a.odt", "Total 1250"),
-    "an OpenDocument sheet": (
-        lambda: opendocument(
-            "spreadsheet",
-            '<table:table table:name="S"><table:table-row><table:table-cell><text:p>Total</text:p></table:table-cell>'
-            "</table:table-row></table:table>",
-        ),
-        "a.ods",
-        "Total",
-    ),
     "a presentation": (lambda: archive({"ppt/presentation.xml": b"<p/>"}), "a.pptx", "!unsupported"),
     "a Rich Text document": (lambda: b"{\\rtf1\\ansi Total 1250}", "a.rtf", "!unsupported"),
     "a photograph of a telephone": (lambda: b"\0\0\0\x18ftypheic" + bytes(600), "a.heic", "!unsupported"),
@@ -359,9 +293,7 @@ async def test_an_odd_file_is_read_told_or_refused(name: str, tmp_path: Path) ->
     path.write_bytes(make())
     inside.mkdir()
     try:
-        reading = await read_file(
-            path, filename, Limits(max_pages=20, seconds=300, max_decoded_bytes=50 * MIB), unpack_to=inside
-        )
+        reading = await read_file(path, filename, Limits(max_pages=20, seconds=300), unpack_to=inside)
     except Unreadable as error:
         got = {f"!{error.code}"}
     else:

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from made_msg import BODY, CONTENT, CONTENT_ID, FILE_NAME, HTML, SENDER, SUBJECT, msg
 
-from fieldmark.documents.reading import sniff
 from fieldmark.documents.reading.outlook import read_msg
-from fieldmark.documents.reading.pages import Limits
-from fieldmark.documents.reading.sandbox import read_file
-from fieldmark.errors import Unreadable
 
 HEAD: dict[int, str | bytes] = {SENDER: "ann@example.com", SUBJECT: "Rechnung für März"}
 
@@ -45,24 +40,3 @@ def test_an_html_body_is_read_without_what_it_hides_and_its_logo_is_no_attachmen
     (part,) = mail.parts
     assert "Total: 1" in part and "secret" not in " ".join(part) and part.hidden == ["secret"]
     assert part[-1].startswith("Picture: logo.png") and list(mail.enclosed) == []
-
-
-@pytest.mark.anyio
-async def test_a_message_is_read_behind_the_lock_and_hands_its_attachments_over(tmp_path) -> None:
-    path, folder = tmp_path / "a.msg", tmp_path / "out"
-    folder.mkdir()
-    path.write_bytes(msg({**HEAD, BODY: "Total: 1"}, [{FILE_NAME: "a.txt", CONTENT: b"x" * 5000}, {FILE_NAME: "b"}]))
-    found = await read_file(path, "a.msg", Limits(), unpack_to=folder)
-    assert found.media_type == sniff.MSG and "Total: 1" in found.pages[0].text
-    assert [(file.name, file.path.read_bytes()) for file in found.enclosed] == [("a.txt", b"x" * 5000)]
-    assert [(warning.code, warning.excerpt) for warning in found.warnings] == [("enclosed_damaged", "b")]
-
-
-@pytest.mark.anyio
-async def test_a_message_that_is_cut_off_or_none_is_refused(tmp_path) -> None:
-    whole = msg({**HEAD, BODY: "Total: 1" * 2000})
-    for data, code in ((whole[:-400], "damaged"), (msg({}), "unsupported")):
-        (tmp_path / "a.msg").write_bytes(data)
-        with pytest.raises(Unreadable) as raised:
-            await read_file(tmp_path / "a.msg", "a.msg", Limits())
-        assert raised.value.code == code

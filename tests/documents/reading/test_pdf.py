@@ -35,10 +35,6 @@ def test_a_label_and_its_value_are_one_line_whatever_the_order_they_were_drawn_i
     assert [line.rsplit("  ", 1)[1] for line in lines(page)] == ["19.50", "23.21"]
 
 
-def test_words_of_a_sentence_are_one_space_apart() -> None:
-    assert lines(read(pdf([show("Payment within 30 days", 50, 700)]))) == ["Payment within 30 days"]
-
-
 def test_a_column_starts_at_the_same_place_in_every_line() -> None:
     rows = [("1", "Screws", "12.50"), ("22", "", "7.00"), ("333", "Nuts and bolts", "1.00")]
     content = "".join(
@@ -78,12 +74,6 @@ def test_a_word_broken_over_two_lines_is_two_words_each_in_its_place() -> None:
     page = read(pdf([show("a long docu-", 50, 700) + show("ment here", 50, 684)]))
     assert lines(page) == ["a long docu-", "ment here"]
     assert all(word.y1 - word.y0 < 0.03 for word in page.words)
-
-
-def test_what_lies_outside_the_crop_box_is_not_read() -> None:
-    data = pdf([show("inside", 150, 600) + show("outside", 20, 50)], page_entries="/CropBox [100 200 500 800]")
-    page = read(data)
-    assert (lines(page), page.hidden_words, page.hidden_excerpt) == (["inside"], 1, "outside")
 
 
 def test_what_was_typed_into_a_form_is_read() -> None:

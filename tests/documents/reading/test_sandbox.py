@@ -15,7 +15,7 @@ from made_files import encoded, pdf, picture, show
 from PIL import Image, ImageDraw
 
 from desk import until
-from fieldmark.documents.reading import sandbox, sniff
+from fieldmark.documents.reading import sandbox
 from fieldmark.documents.reading.answers import parse_page
 from fieldmark.documents.reading.pages import MIB, Limits, Page
 from fieldmark.documents.reading.sandbox import read_file
@@ -23,7 +23,6 @@ from fieldmark.domain.reading_warnings import WarningCode
 from fieldmark.errors import OverLimit, Unavailable, Unreadable
 from fieldmark.isolation import users
 from living import forkservers, is_alive, readers_of
-from receipt import receipt, together
 from standing import PATIENCE
 
 pytestmark = pytest.mark.anyio
@@ -130,15 +129,6 @@ async def test_what_ocr_cannot_read_is_warned_of(tmp_path: Path) -> None:
     codes = {warning.page: warning.code for warning in reading.warnings}
     assert codes.keys() == {2, 3} and codes[3] is WarningCode.NOTHING_READ
     assert codes[2] in (WarningCode.UNREAD_LINES, WarningCode.UNCERTAIN_TEXT)
-
-
-@together
-async def test_a_receipt_is_read_with_its_amounts_beside_their_labels() -> None:
-    reading = await receipt()
-    (page,) = reading.pages
-    assert (reading.media_type, page.width, page.height) == (sniff.JPEG, 876, 1056)
-    labels = {line.split("  ")[0].strip(): line.split("  ")[-1].strip() for line in page.text.splitlines()}
-    assert (labels["zu zahlen"], labels["Bar"], labels["Rückgeld"]) == ("7,16", "10,00", "-2,84")
 
 
 async def test_a_name_that_looks_like_an_attack_is_only_a_name(tmp_path: Path) -> None:
