@@ -403,7 +403,6 @@ async def rest_of_the_stores(side: Side, turn: int) -> AsyncGenerator[str]:
         await documents.unread_pages(conn, run)
         await documents.words(conn, document)
         await runs.children(conn, run, "call_1")
-        await runs.was_charged(conn, scope, run)
         await runs.last_event(conn, run)
         await sessions.subpaths(conn, part)
         await sessions.deferred_call(conn, part)

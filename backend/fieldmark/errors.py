@@ -75,20 +75,16 @@ class NotFound(FieldmarkError):
     status, code, title = 404, "not_found", "Not found"
 
 
-class Gone(NotFound):
-    status, code, title = 410, "gone", "Gone"
+class Forgotten(NotFound):
+    status, code, title = 410, "events_forgotten", "Kept no longer"
 
 
-class Forgotten(Gone):
-    code, title = "events_forgotten", "Kept no longer"
+class InvitationExpired(NotFound):
+    status, code, title = 410, "invitation_expired", "The invitation has expired"
 
 
-class InvitationExpired(Gone):
-    code, title = "invitation_expired", "The invitation has expired"
-
-
-class InvitationRevoked(Gone):
-    code, title = "invitation_revoked", "The invitation was taken back"
+class InvitationRevoked(NotFound):
+    status, code, title = 410, "invitation_revoked", "The invitation was taken back"
 
 
 class Conflict(FieldmarkError):

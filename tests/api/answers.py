@@ -22,7 +22,7 @@ TITLES = {
     404: "not_found",
     405: "method_not_allowed",
     409: "conflict",
-    410: "gone",
+    410: "events_forgotten",
     413: "too_large",
     416: "range_not_satisfiable",
     422: "invalid",

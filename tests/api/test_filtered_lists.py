@@ -135,7 +135,7 @@ async def test_runs_are_filtered_and_deleted_when_they_have_ended(serve, clone):
         extraction = f"/api/extractions/{ended['extraction']['id']}"
         before = (await served.http.get(extraction)).json()
         assert (await served.http.delete(f"{at}/{ended['run_id']}")).status_code == 204
-        problem(await served.http.delete(f"{at}/{ended['run_id']}"), 410)
+        problem(await served.http.delete(f"{at}/{ended['run_id']}"), 404)
         assert await listed(served, at) == [open_run["run_id"]]
         # What it wrote and what it cost stays.
         assert (await served.http.get(extraction)).json() == before
@@ -154,5 +154,5 @@ async def test_an_extraction_is_deleted_with_its_runs_also_one_that_waits(serve)
         assert (await served.http.delete(at)).status_code == 204
         problem(await served.http.get(at), 404)
         problem(await served.http.delete(at), 404)
-        problem(await served.http.get(f"/api/runs/{run['run_id']}"), 410)
+        problem(await served.http.get(f"/api/runs/{run['run_id']}"), 404)
         assert (await served.http.get(f"/api/documents/{body['document_id']}")).status_code == 200

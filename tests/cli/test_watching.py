@@ -65,7 +65,7 @@ async def test_a_service_that_starts_anew_behind_its_proxy_is_waited_for():
     assert asked == [f"{run}/events", run, run, run, f"{run}/events 1", f"{run}/events 1", run]
 
 
-@pytest.mark.parametrize(("status", "code"), [(404, "not_found"), (410, "gone"), (401, "key_revoked")])
+@pytest.mark.parametrize(("status", "code"), [(404, "not_found"), (410, "events_forgotten"), (401, "key_revoked")])
 async def test_what_does_not_pass_ends_it_at_once(status, code):
     async with answering(problem(status, code)) as (client, asked):
         with pytest.raises(Refused) as refused:

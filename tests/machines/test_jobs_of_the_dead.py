@@ -16,7 +16,7 @@ from procrastinate.jobs import Job, Status
 
 from desk import until
 from fieldmark.runs.lifecycle.queue import RUNS, open_queue
-from fieldmark.worker.jobs import MAX_TRIES
+from fieldmark.worker.jobs import MAX_TRIES, Sweep
 from standing import Clone
 
 pytestmark = pytest.mark.anyio
@@ -84,6 +84,17 @@ async def test_two_sweeps_that_find_the_same_job_put_it_back_once(desk, clone):
         assert await take(queue) is not None
         await queue.job_manager.retry_job(other[0])
         assert jobs(desk) == ["doing"]
+
+
+async def test_a_process_that_stood_still_does_not_take_its_own_workers_for_dead(desk, clone):
+    async with queue_of(desk, clone) as queue:
+        await take(queue)
+        await bury(desk, queue)
+        sweep = Sweep(queue, iter([0, 20, 25]).__next__)
+        await sweep()  # after twenty seconds
+        assert jobs(desk) == ["doing"]
+        await sweep()  # five seconds later
+        assert jobs(desk) == ["todo"]
 
 
 async def test_the_end_of_a_job_is_recorded_though_the_connection_is_lost_over_it(desk, clone):

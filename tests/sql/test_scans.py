@@ -197,7 +197,6 @@ STATEMENTS: dict[str, Statement] = {
     "runs.get": lambda c, f: runs.get(c, f.run),
     "runs.add": lambda c, f: add_run(c, f),
     "runs.children": lambda c, f: runs.children(c, f.run, "call"),
-    "runs.was_charged": lambda c, f: runs.was_charged(c, f.scope, f.run),
     "runs.list": lambda c, f: runs.list_runs(c, f.scope, status=None, limit=20, after=None),
     "runs.list of a status": lambda c, f: runs.list_runs(c, f.scope, status="awaiting_approval", limit=20, after=None),
     "runs.list of no status": lambda c, f: runs.list_runs(c, f.scope, status="cancelled", limit=20, after=None),

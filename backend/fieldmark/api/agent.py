@@ -24,7 +24,6 @@ from fieldmark.domain.statuses import RunError, RunStatus
 from fieldmark.errors import DocumentFailed, NotFound, ScopeMissing
 from fieldmark.identity.scope import Scope
 from fieldmark.identity.tokens import Person
-from fieldmark.runs.absent import absent
 from fieldmark.runs.events.follow import end_of
 from fieldmark.runs.lifecycle import decisions, launch
 from fieldmark.runs.lifecycle.views import WaitingCall, waiting_call
@@ -236,8 +235,7 @@ async def decide_call(
     """Approve, reject or change the call that a run waits for. When this answers, what you decided is done; then come
     the events that follow, or the result, as for the run itself. A decision is taken once, by the run's own user, or by
     whom the organisation has decide. 409 for a call that
-    waits no more, or (`target_changed`) whose target is no more as it was shown; 410 for a run of yours that went with
-    its document."""
+    waits no more, or (`target_changed`) whose target is no more as it was shown."""
     said = body.approvals[0]
     last = await decisions.decide(
         runtime.database,
@@ -270,9 +268,7 @@ def _wants_events(request: Request) -> bool:
 
 async def _accepted(runtime: Runtime, scope: Scope, run_id: UUID) -> Response:
     async with runtime.database.as_user(scope) as conn:
-        run = await runs.get(conn, run_id)
-        if run is None:  # deleted meanwhile
-            raise await absent(conn, scope, run_id)
+        run = await runs.find(conn, run_id)
         behind = await runs.waits_behind(conn, [run])
     accepted = RunAccepted(
         run_id=run_id,
@@ -299,7 +295,7 @@ async def _answer(
         if run.extraction_id is not None:
             extraction = await extractions.get(conn, run.extraction_id)
             if extraction is None:  # deleted between two looks, and the run with it
-                raise await absent(conn, scope, run_id)
+                raise NotFound("There is no such run.")
         waiting = (await decisions.pending_calls(conn, [run])).get(run_id)
     result = RunResult(
         run_id=run_id,

@@ -14,7 +14,6 @@ from fieldmark.api.shapes import STORABLE, Before, Filename, Limit, ListPage, Si
 from fieldmark.api.streams import STREAM, Deltas, event_stream, number_after
 from fieldmark.domain.statuses import RunStatus
 from fieldmark.errors import Forgotten, Malformed
-from fieldmark.runs.absent import absent
 from fieldmark.runs.lifecycle import decisions
 from fieldmark.runs.lifecycle.views import Run, described, listed
 from fieldmark.stores import runs
@@ -56,18 +55,14 @@ async def cancel_run(run_id: UUID, scope: TheScope, runtime: TheRuntime) -> Run:
 @router.get("/{run_id}")
 async def get_run(run_id: UUID, scope: TheScope, conn: Conn) -> Run:
     """One run as it stands now."""
-    row = await runs.get(conn, run_id)
-    if row is None:
-        raise await absent(conn, scope, run_id)
-    return await described(conn, row)
+    return await described(conn, await runs.find(conn, run_id))
 
 
 @router.delete("/{run_id}", status_code=204)
 async def delete_run(run_id: UUID, scope: TheScope, conn: Conn) -> None:
     """Delete a run that has ended, with its events, calls and parts. What it wrote stays, with its history; so does
     what it cost. A member may delete their own, an owner any."""
-    if await runs.get(conn, run_id) is None:
-        raise await absent(conn, scope, run_id)
+    await runs.find(conn, run_id)
     await runs.remove(conn, run_id)
 
 
@@ -90,9 +85,7 @@ async def get_run_events(
     """The run's events as a stream of flat JSON objects: those behind `Last-Event-ID`, then the new ones, until it has
     ended. From any event on, as often as you like, from any server."""
     after = number_after(last_event_id)
-    run = await runs.get(conn, run_id)
-    if run is None:
-        raise await absent(conn, scope, run_id)
+    run = await runs.find(conn, run_id)
     last = await runs.last_event(conn, run_id)
     # (Every end is told by an event.)
     if run.finished_at is not None and last == 0:

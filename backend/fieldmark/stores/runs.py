@@ -19,7 +19,7 @@ from fieldmark.db.pool import Connection
 from fieldmark.domain.events import EventBase, ReadingEvent, WaitingEvent
 from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.statuses import Approval, RunError, RunStatus
-from fieldmark.errors import KeyReused
+from fieldmark.errors import KeyReused, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.stores.channels import tell_of_events
 from fieldmark.stores.rows import Conditions, asked
@@ -236,6 +236,14 @@ async def get(conn: Connection, run_id: UUID) -> RunRow | None:
     return await _one(conn, f"select {_COLUMNS} from public.runs as r {_USED} where r.id = %s", (run_id,))
 
 
+async def find(conn: Connection, run_id: UUID) -> RunRow:
+    """Return one run of the caller's organisation. Raise NotFound if there is none."""
+    run = await get(conn, run_id)
+    if run is None:
+        raise NotFound("There is no such run.")
+    return run
+
+
 async def get_in_reach(conn: Connection, run_id: UUID) -> RunRow | None:
     """A run whose user may still write in its organisation. None for one that is out of sight, or whose user left."""
     query = f"select {_COLUMNS} from public.runs as r {_USED} where r.id = %s and not private.is_left_behind(r)"
@@ -260,17 +268,6 @@ async def why_not_decide(conn: Connection, run_id: UUID) -> str:
     )
     row = await cursor.fetchone()
     return "not_found" if row is None else row["why"]
-
-
-async def was_charged(conn: Connection, scope: Scope, run_id: UUID) -> bool:
-    """Whether a message of a run was charged to this user: known of their deleted runs too, since what was used
-    outlives the run."""
-    cursor = await conn.execute(
-        "select exists (select from public.usage where run_id = %s and created_by = %s) as charged",
-        (run_id, scope.user_id),
-    )
-    row = await cursor.fetchone()
-    return bool(row and row["charged"])
 
 
 # Those of others that the caller decides. Who they are is looked up once, not for each run.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from uuid import UUID
@@ -163,7 +164,7 @@ async def _work(queue: App, runtime: Runtime) -> None:
             at_once = with_spare(places)
             group.create_task(_repeat(RESTART_SECONDS, {name: lambda n=name, c=at_once: _work_on(queue, n, c)}))
         group.create_task(_load_readers(), name="readers")
-        group.create_task(_repeat(SWEEP_SECONDS, {"sweep": lambda: _sweep(queue)}))
+        group.create_task(_repeat(SWEEP_SECONDS, {"sweep": Sweep(queue)}))
         if runtime.embedder is not None:
             maker = VectorMaker(runtime.database, runtime.embedder)
             group.create_task(_repeat(POLL_SECONDS, {"vectors": maker.make_all}))
@@ -175,9 +176,12 @@ async def _work(queue: App, runtime: Runtime) -> None:
 async def _load_readers() -> None:
     """Have loaded what reading needs, before the first file comes. The models of OCR take a second of computing: that
     is left until the service has started, and spared where it was only started for a command."""
-    readers.PLAIN.start()
-    await asyncio.sleep(MODELS_AFTER_SECONDS)
-    readers.WITH_OCR.start()
+    try:
+        readers.PLAIN.start()
+        await asyncio.sleep(MODELS_AFTER_SECONDS)
+        readers.WITH_OCR.start()
+    except OSError as error:  # no memory, no descriptors: the first file that comes starts what it needs
+        log.warning("the readers could not be loaded in advance", error=str(error))
 
 
 async def _work_on(queue: App, name: str, concurrency: int) -> None:
@@ -204,10 +208,24 @@ async def _work_on(queue: App, name: str, concurrency: int) -> None:
         raise
 
 
-async def _sweep(queue: App) -> None:
-    for job in await queue.job_manager.get_stalled_jobs(seconds_since_heartbeat=STALLED_SECONDS):
-        log.warning("taking up a dead worker's job", job=job.task_name, attempts=job.attempts)
-        await queue.job_manager.retry_job(job)
+class Sweep:
+    """Takes up the jobs of dead workers.
+
+    A process that has itself stood still (suspended, or starved) looks one sweep later: until its own workers have
+    reported again, it would take them for dead."""
+
+    def __init__(self, queue: App, clock: Callable[[], float] = time.monotonic) -> None:
+        self._queue = queue
+        self._clock = clock
+        self._looked_at = clock()
+
+    async def __call__(self) -> None:
+        before, self._looked_at = self._looked_at, self._clock()
+        if self._looked_at - before > STALLED_SECONDS - HEARTBEAT_SECONDS:
+            return
+        for job in await self._queue.job_manager.get_stalled_jobs(seconds_since_heartbeat=STALLED_SECONDS):
+            log.warning("taking up a dead worker's job", job=job.task_name, attempts=job.attempts)
+            await self._queue.job_manager.retry_job(job)
 
 
 async def _run_maintenance(runtime: Runtime) -> None:

@@ -13,8 +13,8 @@ from uuid import UUID
 from fieldmark.db.pool import Database
 from fieldmark.domain.events import EventBase
 from fieldmark.domain.statuses import RunStatus
+from fieldmark.errors import NotFound
 from fieldmark.identity.scope import Scope
-from fieldmark.runs.absent import absent
 from fieldmark.runs.events.deltas import DeltaAssembler, follows
 from fieldmark.stores import runs
 from fieldmark.stores.channels import EVENTS_CHANNEL
@@ -40,7 +40,7 @@ async def follow(
     poll_seconds: float = POLL_SECONDS,
 ) -> AsyncIterator[tuple[int, str] | None]:
     """(number, flat object as JSON text) of every event behind `after`, until the run has ended. None now and then
-    while nothing happens, for a sign of life. Raises NotFound or Gone.
+    while nothing happens, for a sign of life. Raises NotFound.
 
     With `deltas` also (DELTA, flat object) of what the model is saying, as far as it is heard: it belongs to the event
     that comes next. With `progress` also (DELTA, flat object) of what the run waits for: how far its document is read,
@@ -78,8 +78,7 @@ async def follow(
                     # A reader that is cut off in the middle of a statement would cost the connection: it is let finish.
                     found = await asyncio.shield(looking)
                     if found is None:
-                        async with database.as_user(scope) as conn:
-                            raise await absent(conn, scope, run_id)
+                        raise NotFound("There is no such run.")
                     status, events, now = found
                     for event in events:
                         after = event.number
@@ -132,7 +131,4 @@ async def end_of(database: Database, scope: Scope, run_id: UUID) -> RunRow:
     async for _ in follow(database, scope, run_id, after=2**31 - 2):
         pass
     async with database.as_user(scope) as conn:
-        run = await runs.get(conn, run_id)
-        if run is None:
-            raise await absent(conn, scope, run_id)
-    return run
+        return await runs.find(conn, run_id)

@@ -29,7 +29,6 @@ from fieldmark.errors import (
     TargetChanged,
 )
 from fieldmark.identity.scope import Scope
-from fieldmark.runs.absent import absent
 from fieldmark.runs.events.approvals import approval_event, shown_changes
 from fieldmark.runs.events.mapper import end_reporter
 from fieldmark.runs.lifecycle.context import run_context
@@ -65,12 +64,9 @@ class PendingCall:
 
 
 async def pending_call(database: Database, scope: Scope, run_id: UUID) -> PendingCall | None:
-    """The call that a run waits for; None if for none. Raises NotFound for a run that is not this user's to decide,
-    Gone for one that was."""
+    """The call that a run waits for; None if for none. Raises NotFound for a run that is not this user's to decide."""
     async with database.as_user(scope) as conn:
-        run = await runs.get(conn, run_id)
-        if run is None:
-            raise await absent(conn, scope, run_id)
+        run = await runs.find(conn, run_id)
         if why := await runs.why_not_decide(conn, run_id):
             raise _refusal(run, why, "There is no such run.")
         return (await pending_calls(conn, [run])).get(run_id)
@@ -97,18 +93,15 @@ async def decide(database: Database, scope: Scope, run_id: UUID, decision: Decis
     """Decide the call that a run waits for, and do what was decided; the run goes on. Answers the number of the last
     event before that.
 
-    It is carried out with the rights of whoever decides. Where the run's user has left the organisation, the run goes
-    on as the decider's.
+    It is carried out with the rights of whoever decides.
 
     Raises ReadOnly, NotApprover or SecondPersonNeeded where the organisation has others decide (or, with `further`, a
-    second person each call by itself), NotFound for a run or
-    call that is not this user's to decide, Gone for a run that was, Conflict for one that waits no more, TargetChanged
-    where what it would change is no more as it was shown, Invalid for arguments that the tool would not take.
+    second person each call by itself), NotFound for a run or call that is not this user's to decide, Conflict for one
+    that waits no more, TargetChanged where what it would change is no more as it was shown, Invalid for arguments that
+    the tool would not take.
     """
     async with database.as_user(scope) as conn:
-        run = await runs.get(conn, run_id)
-        if run is None:
-            raise await absent(conn, scope, run_id)
+        run = await runs.find(conn, run_id)
         call = await tool_calls.get(conn, run_id, decision.call_id)
         why = await runs.why_not_decide(conn, run_id)
     if call is None or why:
@@ -271,10 +264,8 @@ def _target_changed(call: CallRow, moved: _Moved) -> TargetChanged:
 
 async def cancel(database: Database, scope: Scope, run_id: UUID) -> None:
     """End a run, whatever it is at, and its child runs. What they wrote stays. Nothing happens to one that has ended;
-    raises NotFound or Gone."""
+    raises NotFound."""
     async with database.as_user(scope) as conn:
-        run = await runs.get(conn, run_id)
-        if run is None:
-            raise await absent(conn, scope, run_id)
+        run = await runs.find(conn, run_id)
         if not run.status.is_final:
             await runs.cancel(conn, run_id, "The run was cancelled.")

@@ -150,28 +150,14 @@ def waiting_call(call: decisions.PendingCall | None) -> WaitingCall | None:
 def _described(
     row: RunRow, call: decisions.PendingCall | None, behind: UUID | None, used: list[ModelUsage] | None = None
 ) -> Run:
-    return Run(
-        id=row.id,
-        agent=row.agent,
-        task=row.task,
-        document_id=row.document_id,
-        extraction_id=row.extraction_id,
-        thread_id=row.thread_id,
-        parent_run_id=row.parent_run_id,
-        status=row.status,
-        waiting_call=row.waiting_call,
-        waits_for=waiting_call(call),
-        waits_behind=behind,
-        attempt=row.fencing_token,
-        created_at=row.created_at,
-        started_at=row.started_at,
-        finished_at=row.finished_at,
-        answer=row.answer,
-        result=typed_answer(row.result),
-        error=row.error,
-        error_code=None if row.error_code is None else RunError(row.error_code),
-        cost_usd=None if row.cost_usd is None else float(row.cost_usd),
-        usage=TokensUsed.model_validate(row.usage),
-        examples=None if row.examples is None else [ShownExample.model_validate(one) for one in row.examples],
-        models=used,
+    shown = {name: getattr(row, name) for name in Run.model_fields if hasattr(row, name)}
+    return Run.model_validate(
+        {
+            **shown,
+            "attempt": row.fencing_token,
+            "waits_for": waiting_call(call),
+            "waits_behind": behind,
+            "result": typed_answer(row.result),
+            "models": used,
+        }
     )
