@@ -27,13 +27,13 @@ from fieldmark.domain.statuses import CallStatus
 from fieldmark.identity.scope import Scope
 from fieldmark.offline_model.messages import Body, Call, call
 from fieldmark.offline_model.server import OfflineModel
-from fieldmark.runs.engine.binding import RunHandlers
-from fieldmark.runs.engine.options import ModelService, agent_options
+from fieldmark.runs.engine.binding import RunBinding, RunHandlers
+from fieldmark.runs.engine.options import CliKind, ModelService, agent_options
 from fieldmark.runs.engine.permission_hook import PermissionHook
-from fieldmark.runs.engine.pool import CliPool, of_its_own
+from fieldmark.runs.engine.pool import CliPool
+from fieldmark.runs.engine.process import Process
 from fieldmark.runs.engine.session_store import Sessions
 from fieldmark.runs.engine.tool_executor import ToolExecutor
-from fieldmark.runs.engine.tool_server import tool_server
 from fieldmark.runs.lifecycle.context import run_context
 from fieldmark.runs.run import Runner
 from fieldmark.stores import documents, extractions, runs, tool_calls
@@ -165,7 +165,7 @@ class Desk:
     ) -> Runner:
         service = ModelService(model.base_url, "test-key", None)
         # Processor time is another limit: a CLI needs a second of it to start, and more on a slow machine.
-        of_the_cli = CliPool(service, most_turns=max_turns, seconds=max(seconds, 60))
+        of_the_cli = CliPool(service, seconds=max(seconds, 60))
         return Runner(self.database, of_the_cli, model="claude-sonnet-5", max_turns=max_turns, seconds=seconds)
 
 
@@ -320,31 +320,23 @@ async def conversation(
     async def nothing_before(call_id: str) -> None: ...
 
     calls = ToolExecutor(hook, EXTRACTION.create_tools(context), context, before=nothing_before)
-    session_id = uuid4()
-    work = RunHandlers(hook, calls, Sessions(desk.database, desk.scope))
+    binding = RunBinding(uuid4())
+    binding.take(RunHandlers(hook, calls, Sessions(desk.database, desk.scope)))
+    kind = CliKind.of(EXTRACTION, "claude-sonnet-5", max_turns=10, one_at_a_time=True)
     async with OfflineModel(answer) as model:
+        service = ModelService(model.base_url, "test-key", None)
 
         def options_in(folder: Path) -> ClaudeAgentOptions:
-            return change(
-                agent_options(
-                    EXTRACTION.prompt,
-                    model="claude-sonnet-5",
-                    service=ModelService(model.base_url, "test-key", None),
-                    folder=folder,
-                    server=tool_server(EXTRACTION.toolset, calls),
-                    hook=hook,
-                    after=work.after,
-                    sessions=Sessions(desk.database, desk.scope),
-                    session_id=session_id,
-                    resumed=False,
-                    max_turns=10,
-                    cpu_seconds=60,
-                    on_stderr=lambda line: None,
-                )
-            )
+            return change(agent_options(kind, binding, folder, service=service, cpu_seconds=60))
 
-        async with of_its_own(options_in, work, session_id) as client:
-            yield Conversation(client.converse(prompt), calls, model)
+        cli = Process(options_in, kind, binding)
+        in_order = False
+        try:
+            await cli.connect()
+            yield Conversation(cli.converse(prompt), calls, model)
+            in_order = True
+        finally:
+            await cli.end(in_order)
 
 
 @dataclass(frozen=True)

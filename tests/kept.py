@@ -14,16 +14,17 @@ import psutil
 from claude_agent_sdk import Message
 from prometheus_client.parser import text_string_to_metric_families
 
-from desk import Desk, Worked, home_of, until
+from desk import Desk, Worked, home_of
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.agents.spec import AgentSpec
 from fieldmark.db.pool import Connection
 from fieldmark.offline_model.messages import Body
 from fieldmark.offline_model.server import OfflineModel
 from fieldmark.runs.engine.binding import RunHandlers
-from fieldmark.runs.engine.options import ModelService
+from fieldmark.runs.engine.options import CliKind, ModelService
 from fieldmark.runs.engine.permission_hook import PermissionHook
-from fieldmark.runs.engine.pool import CliLease, CliPool, PoolSettings
+from fieldmark.runs.engine.pool import CliPool, PoolSettings
+from fieldmark.runs.engine.process import Process
 from fieldmark.runs.engine.session_store import Sessions
 from fieldmark.runs.engine.tool_executor import ToolExecutor
 from fieldmark.runs.run import Runner
@@ -55,7 +56,6 @@ class Kept:
         before = len(self.model.requests)
         limits = {"max_turns": self.max_turns, "seconds": self.seconds}
         await Runner(desk.database, self.pool, model=MODEL, metrics=self.metrics, **limits).execute(run_id)
-        await self.settled()
         return Worked(desk, run_id, self.model.requests[before:])
 
     async def talk(self, desk: Desk, prompt: str, *, spec: AgentSpec = EXTRACTION, **options: Any) -> Talk:
@@ -63,11 +63,10 @@ class Kept:
         before = len(self.model.requests)
         async with self.acquired(desk, spec=spec, **options) as client:
             messages = [message async for message in client.converse(prompt)]
-        await self.settled()
         return Talk(messages, self.model.requests[before:])
 
     @asynccontextmanager
-    async def acquired(self, desk: Desk, *, spec: AgentSpec = EXTRACTION, **options: Any) -> AsyncIterator[CliLease]:
+    async def acquired(self, desk: Desk, *, spec: AgentSpec = EXTRACTION, **options: Any) -> AsyncIterator[Process]:
         """A CLI as a run has it."""
         desk = await desk.beside()
         context = await desk.context()
@@ -83,10 +82,6 @@ class Kept:
         async with self.pool.acquire(spec, desk.scope, work, **chosen) as client:
             yield client
 
-    async def settled(self) -> None:
-        """Wait until no CLI is being cleared, so that the next run need not."""
-        await until(lambda: self.counted()["warm_clis", "clearing"] == 0)
-
     def counted(self) -> dict[tuple[str, ...], float]:
         """{(name, label …): value} of what is told of CLIs."""
         families = text_string_to_metric_families(self.metrics.text().decode())
@@ -96,6 +91,16 @@ class Kept:
             for sample in samples
             if "clis" in sample.name and not sample.name.endswith("_created")
         }
+
+    @property
+    def taken(self) -> dict[str, float]:
+        """How often a run got a CLI from where, of the sources that gave one at all."""
+        return {key[1]: count for key, count in self.counted().items() if key[0] == "clis_taken_total" and count}
+
+    @property
+    def ended(self) -> dict[str, float]:
+        """How many CLIs ended, by reason."""
+        return {key[1]: count for key, count in self.counted().items() if key[0] == "clis_ended_total" and count}
 
 
 @dataclass(frozen=True)
@@ -112,10 +117,9 @@ async def kept(answer: Any, *, seconds: int = 300, max_turns: int = 50, **chosen
         service = ModelService(model.base_url, "test-key", None)
         pool = CliPool(
             service,
-            most_turns=max_turns,
             seconds=seconds,
             settings=PoolSettings(**{"processes": 3, "spares": 0, **chosen}),
-            first=(EXTRACTION, MODEL),
+            first=CliKind.of(EXTRACTION, MODEL, max_turns),
             metrics=metrics,
         )
         async with pool:

@@ -12,12 +12,13 @@ from uuid import uuid4
 
 import httpx
 import pytest
-from claude_agent_sdk.types import McpSdkServerConfig
 
 from desk import conversation, until
 from fieldmark.offline_model.messages import Call, call, text
-from fieldmark.runs.engine.options import ModelService, agent_options
+from fieldmark.runs.engine.binding import RunBinding
+from fieldmark.runs.engine.options import CliKind, ModelService, agent_options
 from fieldmark.testing.script import Script, paced
+from fieldmark.tools.toolset import Toolset
 from standing import PATIENCE
 
 pytestmark = pytest.mark.anyio
@@ -201,19 +202,7 @@ async def test_the_cli_asks_for_the_pieces_of_arguments_where_it_is_told_to(desk
 
 @pytest.mark.parametrize(("base_url", "eager"), [(None, "true"), ("http://127.0.0.1:1", "")])
 def test_only_the_model_s_own_service_is_asked_for_them(tmp_path, base_url, eager):
-    nothing: Any = None
-    options = agent_options(
-        "",
-        model="m",
-        service=ModelService(base_url, "k", None),
-        folder=tmp_path,
-        server=McpSdkServerConfig(type="sdk", name="s", instance=nothing),
-        hook=nothing,
-        sessions=nothing,
-        session_id=uuid4(),
-        resumed=False,
-        max_turns=1,
-        cpu_seconds=1,
-        on_stderr=print,
-    )
+    kind = CliKind("a", "", Toolset(), "m", 1)
+    service = ModelService(base_url, "k", None)
+    options = agent_options(kind, RunBinding(uuid4()), tmp_path, service=service, cpu_seconds=1)
     assert options.env["FIELDMARK_EAGER_ARGUMENTS"] == eager

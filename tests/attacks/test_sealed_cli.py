@@ -176,31 +176,23 @@ async def test_files_beside_its_folder_are_not_read(desk, monkeypatch, quick_pat
 
 
 SERVICE = """
-import asyncio, sys
-from pathlib import Path
+import asyncio
+from functools import partial
 from uuid import uuid4
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.testing.script import Script, stall
 from fieldmark.offline_model.server import OfflineModel
-from fieldmark.runs.engine.options import ModelService, agent_options
+from fieldmark.runs.engine.binding import RunBinding
+from fieldmark.runs.engine.options import CliKind, ModelService, agent_options
 from fieldmark.runs.engine.process import Process
-from fieldmark.runs.engine.tool_server import tool_server
-
-class Nothing:
-    async def append(self, key, entries): ...
-    async def load(self, key): ...
 
 async def main():
     async with OfflineModel(Script([stall(600)])) as model:
-        def options_in(folder):
-            return agent_options(
-                EXTRACTION.prompt, model="m", service=ModelService(model.base_url, "k", None), folder=folder,
-                server=tool_server(EXTRACTION.toolset, None), hook=None, after=None, sessions=Nothing(),
-                session_id=uuid4(), resumed=False, max_turns=2,
-                cpu_seconds=60, on_stderr=lambda line: None)
-        process = Process(options_in, EXTRACTION.toolset, uuid4())
+        service, binding = ModelService(model.base_url, "k", None), RunBinding(uuid4())
+        kind = CliKind.of(EXTRACTION, "m", 2)
+        process = Process(partial(agent_options, kind, binding, service=service, cpu_seconds=60), kind, binding)
         await process.connect()
-        talking = asyncio.ensure_future(anext(process.converse("hello", lambda: None)))
+        talking = asyncio.ensure_future(anext(process.converse("hello")))
         while not model.requests:
             await asyncio.sleep(0.01)
         print("asked", flush=True)
@@ -215,13 +207,13 @@ import asyncio
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.telemetry.metrics import Metrics
 from fieldmark.runs.engine.pool import CliPool, PoolSettings
-from fieldmark.runs.engine.options import ModelService
+from fieldmark.runs.engine.options import CliKind, ModelService
 
 async def main():
     service, metrics = ModelService("http://127.0.0.1:9", "k", None), Metrics()
-    settings, first = PoolSettings(processes=1, spares=1), (EXTRACTION, "m")
-    async with CliPool(service, most_turns=2, seconds=60, settings=settings, first=first, metrics=metrics):
-        while not metrics.warm_clis.labels("spare")._value.get():
+    settings, first = PoolSettings(processes=1, spares=1), CliKind.of(EXTRACTION, "m", 2)
+    async with CliPool(service, seconds=60, settings=settings, first=first, metrics=metrics):
+        while 'fieldmark_warm_clis{state="spare"} 1' not in metrics.text().decode():
             await asyncio.sleep(0.01)
         print("asked", flush=True)
         await asyncio.sleep(600)
@@ -235,22 +227,17 @@ import asyncio
 from uuid import uuid4
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.runs.engine.binding import RunBinding
-from fieldmark.runs.engine.options import ModelService, agent_options
+from fieldmark.runs.engine.options import CliKind, ModelService, agent_options
 from fieldmark.runs.engine.process import Process
-from fieldmark.runs.engine.tool_server import tool_server
 
 async def main():
-    session_id = uuid4()
-    holder = RunBinding(session_id)
+    service, binding = ModelService("http://127.0.0.1:9", "k", None), RunBinding(uuid4())
+    kind = CliKind.of(EXTRACTION, "m", 2)
     folders = []
     def options_in(folder):
         folders.append(folder)
-        return agent_options(
-            EXTRACTION.prompt, model="m", service=ModelService("http://127.0.0.1:9", "k", None), folder=folder,
-            server=tool_server(EXTRACTION.toolset, holder.answer), hook=holder.hook, after=holder.after,
-            sessions=holder, session_id=session_id, resumed=False, max_turns=2, cpu_seconds=60,
-            on_stderr=lambda line: None)
-    process = Process(options_in, EXTRACTION.toolset, session_id)
+        return agent_options(kind, binding, folder, service=service, cpu_seconds=60)
+    process = Process(options_in, kind, binding)
     try:
         await process.connect()
         pid = (folders[0] / "pid").read_text().strip()
@@ -284,7 +271,9 @@ async def test_a_service_that_is_killed_takes_its_cli_along(service):
         sys.executable, "-c", service, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
     try:
-        assert await asyncio.wait_for(service.stdout.readline(), 120) == b"asked\n"
+        async with asyncio.timeout(120):
+            while (line := await service.stdout.readline()) != b"asked\n":
+                assert line
         (cli,) = clis()
         home = home_of(cli)
         cli.suspend()  # so that it cannot notice by itself

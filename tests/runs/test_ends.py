@@ -107,7 +107,7 @@ async def test_a_cli_that_could_not_start_is_tried_again_and_one_that_is_not_the
 
     run_id = await desk.run()
     service = ModelService("http://127.0.0.1:9", "test-key", None)
-    pool = Broken(service, most_turns=5, seconds=60)
+    pool = Broken(service, seconds=60)
     runner = Runner(desk.database, pool, model="claude-sonnet-5", max_turns=5, seconds=60)
     with pytest.raises(Unavailable) if status == "running" else nullcontext():
         await runner.execute(run_id)

@@ -22,13 +22,13 @@ from fieldmark.runs.beginning import Beginning, begin, ended_earlier, restart
 from fieldmark.runs.billing.meter import Meter
 from fieldmark.runs.billing.prices import Prices
 from fieldmark.runs.claim import claim, release, status_or_abandon
-from fieldmark.runs.engine.binding import RunHandlers
+from fieldmark.runs.engine.binding import RunHandlers, ThreadTurn
 from fieldmark.runs.engine.cli_attestation import SandboxViolation
 from fieldmark.runs.engine.cli_errors import CliFailed, cli_errors
 from fieldmark.runs.engine.message_calls import MessageCalls
 from fieldmark.runs.engine.model_stream import model_stream
 from fieldmark.runs.engine.permission_hook import PermissionHook, Policy
-from fieldmark.runs.engine.pool import CliPool, ThreadTurn
+from fieldmark.runs.engine.pool import CliPool
 from fieldmark.runs.engine.run_telemetry import RunTelemetry, run_telemetry
 from fieldmark.runs.engine.session_store import Sessions, SessionWriteFailed
 from fieldmark.runs.engine.tool_executor import ToolExecutor

@@ -66,15 +66,13 @@ class Metrics:
         self.live_clis = Gauge("fieldmark_live_clis", "Agent processes at work.", registry=self.registry)
         self.warm_clis = Gauge(
             "fieldmark_warm_clis",
-            "Agent processes that wait for a run: idle (of an organisation that used them), clearing (soon idle), "
-            "spare (of none), thread (for the next turn of one).",
+            "Agent processes that wait for a run: idle (of an organisation that used them) or spare (of none).",
             ("state",),
             registry=self.registry,
         )
         self.clis_taken = Counter(
             "fieldmark_clis_taken",
-            "Agent processes that runs were given: thread (that of the turn before), used_before, spare, new, own (for "
-            "one run or thread alone).",
+            "Agent processes that runs were given: thread (that of the turn before), used_before, spare, new.",
             ("source",),
             registry=self.registry,
         )

@@ -18,7 +18,7 @@ from fieldmark.documents.reading import readers
 from fieldmark.errors import FieldmarkError
 from fieldmark.offline_model.server import OfflineModel
 from fieldmark.runs.engine import scratch_dir
-from fieldmark.runs.engine.options import ModelService
+from fieldmark.runs.engine.options import CliKind, ModelService
 from fieldmark.runs.engine.pool import CliPool, PoolSettings
 from fieldmark.runs.lifecycle.queue import (
     BACKGROUND,
@@ -90,13 +90,12 @@ def _cli_pool(runtime: Runtime, model: ModelService) -> CliPool:
     enough = settings.max_live_agents + settings.warm_spares
     return CliPool(
         model,
-        most_turns=settings.max_turns,
         seconds=settings.run_seconds,
         settings=PoolSettings(
             processes=enough if settings.warm_processes is None else settings.warm_processes,
             spares=settings.warm_spares,
         ),
-        first=(next(iter(AGENTS.values())), settings.model),
+        first=CliKind.of(next(iter(AGENTS.values())), settings.model, settings.max_turns),
         most_at_work=settings.max_live_agents,
         metrics=runtime.metrics,
     )

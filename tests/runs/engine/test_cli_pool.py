@@ -12,16 +12,17 @@ import pytest
 from claude_agent_sdk import ResultMessage
 
 from desk import laid_out, until
-from fieldmark.agents.document.agent import CHAT, DOCUMENT
 from fieldmark.agents.extraction.agent import EXTRACTION
+from fieldmark.agents.library.agent import AskRequest
 from fieldmark.errors import Fenced, Unavailable
 from fieldmark.offline_model.messages import Turn, call, text
-from fieldmark.runs.engine.pool import ThreadTurn
-from fieldmark.runs.lifecycle.decisions import Decision, cancel, decide
+from fieldmark.runs.billing.prices import Prices
+from fieldmark.runs.engine.binding import ThreadTurn
+from fieldmark.runs.lifecycle import launch
+from fieldmark.runs.lifecycle.decisions import cancel
 from fieldmark.testing.script import Script, answers_so_far, endless
-from kept import in_folder, kept, lies_in, prefix, the_cli
-from living import clis, started
-from toy_agent.agent import TOY
+from kept import MODEL, in_folder, kept, lies_in, prefix, the_cli
+from living import clis, is_alive, started
 
 pytestmark = pytest.mark.anyio
 
@@ -44,6 +45,12 @@ async def desks(database, clone, make_user):
 WORDS = ("Canary-one", "Canary-two", "Canary-three")
 
 
+def told_in_folders() -> list[str]:
+    """What runs were told and still lies in the folder of a CLI."""
+    lying = "".join(lies_in(cli) for cli in clis())
+    return [word for word in (*WORDS, "/model") if word in lying]
+
+
 def kept_of(desk, run_id) -> str:
     """All entries of a run's conversation."""
     rows = desk.sql(
@@ -60,13 +67,13 @@ async def test_runs_of_one_organisation_share_a_cli_and_nothing_of_each_other(de
     one, two, three = desks
     # Three turns a run are all that is allowed: a CLI that counted them over its life would end the second run.
     async with kept(script, max_turns=3) as warm:
-        worked, pids, lying = [], [], []
+        worked, pids = [], []
         for desk in (one, two, three, one):
             worked.append(await warm.work(await desk.beside(), instructions=f"/model {uuid4()}"))
             pids.append({cli.pid for cli in clis()})
-            lying.append("".join(lies_in(cli) for cli in clis()))
+            await until(lambda: not told_in_folders())  # nothing of a run is there when the next one may begin
         assert [len(found) for found in pids] == [1, 1, 2, 2] and pids[0] == pids[1] < pids[2] == pids[3]
-        assert warm.counted()["clis_taken_total", "used_before"] == 2 and warm.counted()["clis_taken_total", "new"] == 2
+        assert warm.taken == {"new": 2, "used_before": 2}
     sessions = {run.state["session_id"] for run in worked}
     assert len(sessions) == 4 and len({prefix(request) for run in worked for request in run.requests}) == 1
     for run, own in zip(worked, ("Canary-one", "Canary-two", "Canary-three", "Canary-one"), strict=True):
@@ -83,46 +90,35 @@ async def test_runs_of_one_organisation_share_a_cli_and_nothing_of_each_other(de
         assert (usage["turns"], usage["input_tokens"], usage["cache_read_input_tokens"]) == (3, 300, 15_000)
         charged = run.desk.sql("select count(*) as n from public.usage where run_id = %s", run.run_id)
         assert charged == [{"n": 3}]
-    # Nothing of a run lies in the folder when the next one may begin.
-    assert not [word for word in WORDS if word in "".join(lying)] and "/model" not in "".join(lying)
     assert clis() == []
 
 
-async def test_a_cli_that_was_connected_in_advance_serves_whoever_comes_first_and_stays_theirs(desks):
+async def test_a_spare_serves_whoever_comes_first_and_stays_theirs(desks):
     ours, _, theirs = desks
     async with kept(Script(READ), spares=1) as warm:
         await until(lambda: warm.counted()["warm_clis", "spare"] == 1)
         spare = the_cli().pid
         await warm.work(ours)
-        assert warm.counted()["clis_taken_total", "spare"] == 1
         await until(lambda: warm.counted()["warm_clis", "spare"] == 1)  # another took its place
         await warm.work(theirs)
-        assert warm.counted()["clis_taken_total", "spare"] == 2
         await warm.work(await ours.beside())
-        assert warm.counted()["clis_taken_total", "used_before"] == 1
-        assert spare in {cli.pid for cli in clis()}
+        assert warm.taken == {"spare": 2, "used_before": 1} and spare in {cli.pid for cli in clis()}
 
 
-async def test_spares_are_for_the_agents_that_are_wanted_in_proportion(desks):
-    ours, _, theirs = desks
-    async with kept(Script([DONE]), spares=2, processes=6) as warm:
+async def test_spares_are_of_the_kinds_that_were_wanted_last(desks):
+    ours = desks[0]
+    async with kept(Script([DONE]), spares=1, processes=6) as warm:
 
-        async def spares(*agents: str) -> None:
-            await until(lambda: sorted(one.kind.agent for one in warm.pool._spares) == list(agents))
+        async def spare_of(model: str) -> None:
+            await until(lambda: [one.kind.model for one in warm.pool._spares] == [model])
 
-        await spares("extraction", "extraction")  # a guess
-        await warm.talk(theirs, "Go on.", spec=TOY)
-        await spares("extraction", "toy")
-        await warm.talk(ours, "Go on.", spec=TOY)
-        assert warm.counted()["clis_taken_total", "spare"] == 1
-        await spares("toy", "toy")
-        await warm.talk(theirs, "Go on.", spec=TOY)  # has one that it used: nothing is wanted in advance
-        await warm.talk(theirs, "Go on.")
-        # As much wanted as a second one of the other's: not worth its place.
-        assert not await warm.pool._prepare() and warm.counted()["clis_ended_total", "demand"] == 2
+        await spare_of(MODEL)  # before anyone has asked
+        await warm.talk(ours, "Go on.", model="claude-opus-5")
+        await spare_of("claude-opus-5")
         await warm.talk(ours, "Go on.")
-        await spares("extraction", "toy")
-        assert warm.counted()["clis_ended_total", "demand"] == 3
+        await warm.talk(ours, "Mine.", model="claude-opus-5", turn=ThreadTurn(uuid4()))
+        await spare_of("claude-opus-5")  # two that are wanted in turn do not evict each other
+        assert warm.taken == {"new": 2, "spare": 1} and warm.ended == {"room": 1}
 
 
 async def test_two_runs_at_once_have_a_cli_each(desks):
@@ -138,14 +134,7 @@ async def test_two_runs_at_once_have_a_cli_each(desks):
         assert len(clis()) == 2
 
 
-async def test_a_run_that_was_not_completed_leaves_no_cli(desks):
-    desk = desks[0]
-    async with kept(Script([])) as warm:
-        assert (await warm.work(desk)).state["status"] == "failed"
-        assert clis() == [] and warm.counted()["clis_ended_total", "run"] == 1
-
-
-async def test_a_run_that_is_cancelled_leaves_no_cli(desks):
+async def test_a_run_that_does_not_complete_leaves_no_cli(desks):
     desk, asked = desks[0], asyncio.Event()
 
     async def silent(body):
@@ -153,13 +142,22 @@ async def test_a_run_that_is_cancelled_leaves_no_cli(desks):
         await asyncio.sleep(600)
         return DONE
 
+    async with kept(Script([])) as warm:
+        assert (await warm.work(desk)).state["status"] == "failed"
+        assert warm.ended == {"run": 1} and clis() == []
     async with kept(silent) as warm:
         run_id = await desk.run()
         working = asyncio.create_task(warm.work(desk, run_id))
         await until(asked.is_set)
         await cancel(desk.database, desk.scope, run_id)
         assert (await working).state["status"] == "cancelled"
-        assert clis() == [] and warm.counted()["clis_ended_total", "run"] == 1
+        assert warm.ended == {"run": 1} and clis() == []
+    async with kept(Script([DONE])) as warm:
+        with pytest.raises(Fenced):
+            async with warm.acquired(desk) as client:
+                assert [message async for message in client.converse("Hello.")]
+                raise Fenced("Another worker has the run.")
+        assert warm.ended == {"run": 1} and clis() == []
 
 
 async def test_a_run_that_was_broken_off_goes_on_in_a_cli_of_its_own(desks):
@@ -178,7 +176,7 @@ async def test_a_run_that_was_broken_off_goes_on_in_a_cli_of_its_own(desks):
         breaks, run_id = True, await two.run()
         working = asyncio.create_task(warm.work(two, run_id))
         await until(asked.is_set)
-        assert warm.counted()["clis_taken_total", "used_before"] == 1  # its conversation began where one was cleared
+        assert warm.taken == {"new": 1, "used_before": 1}  # its conversation began where one was cleared
         await until(lambda: "Canary-two" in kept_of(two, run_id))
         conversation = two.state(run_id)["session_id"]
         the_cli().kill()
@@ -188,93 +186,57 @@ async def test_a_run_that_was_broken_off_goes_on_in_a_cli_of_its_own(desks):
         worked = await warm.work(two, run_id)
         assert worked.state["status"] == "completed", worked.events
         assert worked.state["session_id"] == conversation
-        assert warm.counted()["clis_taken_total", "own"] == 1 and clis() == []
+        assert warm.taken == {"new": 2, "used_before": 1} and clis() == []
         # It went on: what was read before is known, and nothing of the run before it.
         sent = json.dumps(worked.requests[0]["messages"])
         assert sent.count("Extract the fields") == 1 and "Canary-two" in sent and "broken off" in sent
         assert "Canary-one" not in worked.sent
         # Also where no turn was charged yet, so that it may have as many as any other.
         gone_on = await warm.talk(two, "Go on.", session_id=conversation, resumed=True)
-        assert "Canary-two" in str(gone_on.requests) and warm.counted()["clis_taken_total", "own"] == 2
+        assert "Canary-two" in str(gone_on.requests) and warm.taken["new"] == 3
 
 
-async def test_a_call_that_waited_for_a_person_is_done_in_a_cli_of_its_own(desks):
-    one, two, _ = desks
-    async with kept(Script([[UPDATE], DONE])) as warm:
-        await warm.work(one, approval="ask", auto_approved_tools=["update_field"])
-        waiting = await warm.work(two, approval="ask")
-        assert waiting.state["status"] == "awaiting_approval" and clis() == []
-        assert warm.counted()["clis_taken_total", "used_before"] == 1
-        decision = Decision(waiting.state["waiting_call"], approved=True)
-        await decide(two.database, two.scope, waiting.run_id, decision)
-        worked = await warm.work(two, waiting.run_id)
-        assert worked.state["status"] == "completed" and two.extraction()["extracted_fields"] == {"total": 1}
-        assert warm.counted()["clis_taken_total", "own"] == 1 and clis() == []
-
-
-async def test_a_run_that_wants_fewer_turns_gets_a_cli_of_its_own(desks):
-    async with kept(Script(READ)) as warm:
-        await warm.work(desks[0], max_turns=5)
-        assert warm.counted()["clis_taken_total", "own"] == 1 and clis() == []
-
-
-async def test_a_run_with_as_many_turns_as_its_agent_s_tasks_have_shares_a_cli(desks):
+async def test_runs_with_as_many_turns_share_a_cli(desks):
     async with kept(Script([DONE])) as warm:
-        for most in (CHAT.max_turns, CHAT.max_turns, 3):
-            await warm.talk(desks[0], "Go on.", spec=DOCUMENT, max_turns=most)
-        taken = {key[1]: count for key, count in warm.counted().items() if key[0] == "clis_taken_total" and count}
-        assert taken == {"new": 1, "used_before": 1, "own": 1}
+        for most in (5, 5, 3):
+            await warm.talk(desks[0], "Go on.", max_turns=most)
+        assert warm.taken == {"new": 2, "used_before": 1}
+
+
+async def test_questions_to_the_library_share_a_cli(desks):
+    desk, prices = desks[0], Prices(MODEL, None, offline=False)
+    async with kept(Script([endless(DONE)])) as warm:
+        for _ in range(2):
+            request = AskRequest(message="Who is the vendor?")
+            run_id = await launch.start(desk.database, desk.scope, "ask", request, prices=prices)
+            assert (await warm.work(desk, run_id)).state["status"] == "completed"
+        assert warm.taken["new"] == 1
 
 
 async def test_a_conversation_that_not_every_member_may_read_has_a_cli_of_its_own(desks):
     async with kept(Script([DONE])) as warm:
         await warm.talk(desks[0], "Mine.", turn=ThreadTurn(uuid4()))
-        assert warm.counted()["clis_taken_total", "new"] == 1 and len(clis()) == 1
         await warm.talk(desks[0], "Ours.")
-        assert warm.counted()["clis_taken_total", "new"] == 2 and len(clis()) == 2
         await warm.talk(desks[0], "Mine too.", turn=ThreadTurn(uuid4()))  # none that was used before either
-        assert warm.counted()["clis_taken_total", "new"] == 3
+        assert warm.taken == {"new": 3} and len(clis()) == 3
 
 
-async def test_a_run_that_is_lost_behind_its_last_message_leaves_no_cli(desks):
-    async with kept(Script([DONE])) as warm:
-        with pytest.raises(Fenced):
-            async with warm.acquired(desks[0]) as client:
-                assert [message async for message in client.converse("Hello.")]
-                raise Fenced("Another worker has the run.")
-        assert clis() == [] and warm.counted()["clis_ended_total", "run"] == 1
-
-
-async def test_a_cli_serves_so_many_runs(desks):
-    async with kept(Script([DONE]), runs=2) as warm:
-        for _ in range(3):
-            await warm.work(await desks[0].beside())
-        await until(lambda: warm.counted()["warm_clis", "idle"] == 1)
-        assert warm.counted()["clis_ended_total", "runs"] == 1
-        assert warm.counted()["clis_taken_total", "used_before"] == 1
-
-
-@pytest.mark.parametrize(("reason", "chosen"), [("memory", {"max_mb": 1}), ("idle", {"idle_seconds": 0})])
-async def test_a_cli_that_holds_much_memory_or_has_nothing_to_do_ends(desks, reason, chosen):
+@pytest.mark.parametrize(
+    ("reason", "chosen"), [("memory", {"max_mb": 1}), ("idle", {"idle_seconds": 0}), ("runs", {"runs": 1})]
+)
+async def test_a_cli_that_holds_much_memory_has_nothing_to_do_or_served_many_runs_ends(desks, reason, chosen):
     async with kept(Script([DONE]), **chosen) as warm:
         await warm.work(desks[0])
-        await until(lambda: warm.counted().get(("clis_ended_total", reason)) == 1)
+        await until(lambda: warm.ended == {reason: 1})
         await until(lambda: clis() == [])
 
 
-async def test_one_that_is_not_fit_for_a_run_is_not_kept_in_advance_and_not_replaced_at_once(desks):
+async def test_a_spare_that_is_not_fit_for_a_run_is_not_replaced_at_once(desks):
     async with kept(Script([DONE]), spares=1, max_mb=1) as warm:
-        await warm.work(desks[0])  # meanwhile one is connected, and after it there is a reason to look again
-        await until(lambda: not clis() and not warm.pool._connecting)
-        assert warm.counted()["clis_taken_total", "new"] == 1 and warm.counted()["warm_clis", "spare"] == 0
-
-
-async def test_one_that_grows_while_it_waits_in_advance_is_used_no_more(desks):
-    async with kept(Script([DONE]), spares=1) as warm:
-        await until(lambda: warm.counted()["warm_clis", "spare"] == 1)
-        warm.pool._settings = replace(warm.pool._settings, max_mb=1)
-        await warm.work(desks[0])
-        assert warm.counted()["clis_taken_total", "new"] == 1 and warm.counted()["clis_ended_total", "memory"] == 2
+        await until(lambda: warm.ended == {"memory": 1} and not clis())
+        await asyncio.sleep(0.1)
+        assert clis() == []
+        assert (await warm.work(desks[0])).state["status"] == "completed" and warm.taken == {"new": 1}
 
 
 async def test_there_is_room_for_so_many(desks):
@@ -282,24 +244,26 @@ async def test_there_is_room_for_so_many(desks):
     async with kept(Script([DONE]), processes=1) as warm:
         for desk in (ours, theirs):
             await warm.work(desk)
-        assert warm.counted()["clis_ended_total", "room"] == 1
+        assert warm.ended == {"room": 1}
         await until(lambda: len(clis()) == 1)
 
 
-async def test_no_more_are_cleared_at_once_than_are_kept(desks):
+async def test_a_run_waits_for_a_cli_that_is_being_cleared_and_another_takes_its_room(desks):
     ours, _, theirs = desks
     async with kept(Script([DONE]), processes=1) as warm:
-        async with warm.acquired(theirs) as other:
-            assert [message async for message in other.converse("Go on.")]
-            beside = the_cli()
+        for desk, taken in ((ours, {"new": 1, "used_before": 1}), (theirs, {"new": 2, "used_before": 2})):
             async with warm.acquired(ours) as client:
                 assert [message async for message in client.converse("Go on.")]
-                (slow,) = [cli for cli in clis() if cli != beside]
+                slow = the_cli()
                 slow.suspend()
-        assert warm.counted()["warm_clis", "clearing"] == 1 and warm.counted()["clis_ended_total", "room"] == 1
-        assert clis() == [slow]
-        slow.resume()
-        await warm.settled()
+            working = asyncio.create_task(warm.work(await desk.beside()))
+            if desk is ours:
+                await until(lambda: not warm.pool._kept)
+                assert warm.taken == {"new": 1}
+                slow.resume()
+            await working
+            assert warm.taken == taken
+        assert not is_alive(slow) and warm.ended == {"room": 1}
 
 
 async def test_a_run_that_is_cancelled_twice_while_its_cli_starts_is_at_work_no_more(desks):
@@ -307,7 +271,9 @@ async def test_a_run_that_is_cancelled_twice_while_its_cli_starts_is_at_work_no_
         working = asyncio.create_task(warm.talk(desks[0], "Go on."))
         await until(started)
         assert warm.counted()["live_clis",] == 1
-        (connecting,) = [task for task in asyncio.all_tasks() if task.get_coro().__name__ == "_connect"]
+        (connecting,) = [
+            task for task in asyncio.all_tasks() if task.get_coro().__qualname__ == "ClaudeSDKClient.connect"
+        ]
         # The first one ends the connecting, and the second one comes while that is waited for.
         connecting.add_done_callback(lambda _: working.cancel())
         working.cancel()
@@ -319,12 +285,12 @@ async def test_a_run_that_is_cancelled_twice_while_its_cli_starts_is_at_work_no_
 async def test_a_cli_that_has_died_meanwhile_is_given_to_nobody(desks):
     async with kept(Script([DONE])) as warm:
         await warm.work(desks[0])
-        await until(lambda: warm.counted()["warm_clis", "idle"] == 1)
+        await until(lambda: warm.pool._kept[0].clearing.done())
         the_cli().kill()
         await until(lambda: clis() == [])
         worked = await warm.work(await desks[0].beside())
         assert worked.state["status"] == "completed" and worked.state["fencing_token"] == 1
-        assert warm.counted()["clis_ended_total", "died"] == 1
+        assert warm.ended == {"died": 1}
 
 
 async def test_a_cli_with_other_words_or_another_model_is_another(desks, quick_path):
@@ -337,9 +303,8 @@ async def test_a_cli_with_other_words_or_another_model_is_another(desks, quick_p
             prompt.write("Say banana.")
         (request,) = (await warm.talk(desk, "Go on.", spec=spec)).requests
         assert "Say banana." in prefix(request)
-        assert warm.counted()["clis_ended_total", "changed"] == 1
         (request,) = (await warm.talk(desk, "Go on.", spec=spec, model="claude-opus-5")).requests
-        assert request["model"] == "claude-opus-5" and warm.counted()["clis_taken_total", "new"] == 3
+        assert request["model"] == "claude-opus-5" and warm.taken == {"new": 3}
 
 
 async def test_where_none_can_be_connected_in_advance_runs_connect_their_own(desks, monkeypatch, quick_path):
@@ -350,17 +315,17 @@ async def test_where_none_can_be_connected_in_advance_runs_connect_their_own(des
             await asyncio.sleep(0)
             patched.undo()
             assert (await warm.work(desks[0])).state["status"] == "completed"
-            assert warm.counted()["clis_taken_total", "new"] == 1
+            assert warm.taken == {"new": 1}
 
 
 async def test_a_cli_that_does_something_without_a_run_is_used_no_more(desks):
     async with kept(Script([DONE])) as warm:
         await warm.work(desks[0])
-        await until(lambda: warm.counted()["warm_clis", "idle"] == 1)
-        (idle,) = warm.pool._idle
+        (idle,) = warm.pool._kept
+        await idle.clearing
         assert (await idle.binding.answer("get_document_text", "call", {})).is_error
         await warm.work(await desks[0].beside())
-        assert warm.counted()["clis_ended_total", "spoilt"] == 1 and warm.counted()["clis_taken_total", "new"] == 2
+        assert warm.ended == {"spoilt": 1} and warm.taken == {"new": 2}
 
 
 COMMANDS = ["/model opus", "/clear", "/anything", "!ls /", "@/etc/passwd", "@/etc/hostname"]
@@ -376,4 +341,4 @@ async def test_what_is_not_ours_is_text_where_commands_are_on(desks):
             assert (said if isinstance(said, str) else said[-1]["text"]) == command
             assert request["model"] == "claude-sonnet-5" and "root:x:0:0" not in str(request)
             assert isinstance(talk.messages[-1], ResultMessage)
-        assert warm.counted()["clis_taken_total", "used_before"] == len(COMMANDS) - 1
+        assert warm.taken == {"new": 1, "used_before": len(COMMANDS) - 1}

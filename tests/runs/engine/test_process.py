@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 from uuid import uuid4
 
 import pytest
@@ -15,9 +15,8 @@ from fieldmark.offline_model.messages import text
 from fieldmark.offline_model.server import OfflineModel
 from fieldmark.runs.engine.binding import RunBinding
 from fieldmark.runs.engine.cli_attestation import COMMANDS, SandboxViolation
-from fieldmark.runs.engine.options import ModelService, agent_options
+from fieldmark.runs.engine.options import CliKind, ModelService, agent_options
 from fieldmark.runs.engine.process import Process
-from fieldmark.runs.engine.tool_server import tool_server
 from fieldmark.testing.script import Script
 from living import clis
 
@@ -27,29 +26,11 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 async def process():
     """One that may be cleared, connected, and in front of a model that says Done."""
-    session_id = uuid4()
-    holder = RunBinding(session_id)
+    kind, binding = CliKind.of(EXTRACTION, "claude-sonnet-5", 5), RunBinding(uuid4())
     async with OfflineModel(Script([[text("Done.")]])) as model:
-
-        def options_in(folder: Path):
-            return agent_options(
-                EXTRACTION.prompt,
-                model="claude-sonnet-5",
-                service=ModelService(model.base_url, "test-key", None),
-                folder=folder,
-                server=tool_server(EXTRACTION.toolset, holder.answer),
-                hook=holder.hook,
-                after=holder.after,
-                sessions=holder,
-                session_id=session_id,
-                resumed=False,
-                max_turns=5,
-                cpu_seconds=60,
-                on_stderr=lambda line: None,
-                shared=True,
-            )
-
-        process = Process(options_in, EXTRACTION.toolset, session_id, COMMANDS)
+        service = ModelService(model.base_url, "test-key", None)
+        options_in = partial(agent_options, kind, binding, service=service, cpu_seconds=60, is_clearable=True)
+        process = Process(options_in, kind, binding, is_clearable=True)
         try:
             await process.connect()
             yield process
@@ -59,7 +40,7 @@ async def process():
 
 
 async def say(process: Process, words: str) -> list:
-    return [message async for message in process.converse(words, lambda: None)]
+    return [message async for message in process.converse(words)]
 
 
 async def test_it_is_cleared_with_all_that_lies_in_its_folder(process):
@@ -74,7 +55,8 @@ async def test_it_is_cleared_with_all_that_lies_in_its_folder(process):
         (outside / "kept").write_text("kept")
         (home_of(cli) / "link").symlink_to(outside)
         (home_of(cli) / "config" / "history.jsonl").write_text("Canary")
-        assert await process.clear() == process.session_id != before
+        await process.clear()
+        assert process.session_id != before
         assert not process.ended_well and (outside / "kept").exists()
     finally:
         (outside / "kept").unlink()
@@ -121,11 +103,12 @@ async def test_one_that_answers_anything_but_that_it_was_cleared_is_not(process,
             await process.clear()
         assert str(process.session_id) == before
     said[:] = [reset, done]
-    assert str(await process.clear()) == str(process.session_id) == other
+    await process.clear()
+    assert str(process.session_id) == other
 
 
 async def test_one_that_is_in_another_conversation_may_not_speak(process):
-    process.session_id = uuid4()
+    process.binding.begin(uuid4())
     with pytest.raises(SandboxViolation, match="another conversation"):
         await say(process, "Go on.")
 

@@ -46,7 +46,7 @@ def patient(desk, model, *, most_at_work: int = 1, seconds: int = 300) -> Runner
     """A worker whose CLIs stay for a decision: nobody else waits for their places."""
     desk.sql("set search_path = queue; update procrastinate_jobs set status = 'doing'")
     service = ModelService(model.base_url, "test-key", None)
-    pool = CliPool(service, most_turns=50, seconds=300, most_at_work=most_at_work)
+    pool = CliPool(service, seconds=300, most_at_work=most_at_work)
     limits = {"max_turns": 50, "seconds": seconds, "approval_wait_seconds": 300}
     return Runner(desk.database, pool, model="claude-sonnet-5", **limits)
 
@@ -112,7 +112,7 @@ async def test_whose_worker_died_beside_its_cli_waits_on_and_the_agent_is_told_w
 async def test_time_in_which_a_person_decides_does_not_count_as_the_run_s(desk):
     context = await desk.context(await desk.run(approval="ask"))
     service = ModelService("http://127.0.0.1:9", "test-key", None)
-    monitor = RunMonitor(context, 1, CliPool(service, most_turns=1, seconds=60))
+    monitor = RunMonitor(context, 1, CliPool(service, seconds=60))
     desk.sql("update public.runs set status = 'awaiting_approval', attached = true, waiting_call = 'call'")
     with pytest.raises(TimeoutError):
         async with monitor.deadline(0.5):

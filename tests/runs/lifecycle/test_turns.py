@@ -100,11 +100,6 @@ def said(worked) -> str:
     return json.dumps(worked.requests[-1]["messages"])
 
 
-def taken(warm) -> dict[str, float]:
-    """How often a CLI came from where, of those that did at all."""
-    return {key[1]: count for key, count in warm.counted().items() if key[0] == "clis_taken_total" and count}
-
-
 async def test_the_next_turn_of_a_thread_is_said_to_the_cli_of_the_last(desk):
     # Two turns a run are all that is allowed: a CLI that counted them over its life would end the second run.
     async with talked(max_turns=2) as warm:
@@ -113,43 +108,32 @@ async def test_the_next_turn_of_a_thread_is_said_to_the_cli_of_the_last(desk):
         second = await say(warm, desk, "Two.", first.state["thread_id"])
         third = await say(warm, desk, "Three.", first.state["thread_id"])
         assert [one.state["status"] for one in (first, second, third)] == ["completed"] * 3
-        assert clis() == [cli] and taken(warm) == {"new": 1, "thread": 2}
+        assert clis() == [cli] and warm.taken == {"new": 1, "thread": 2}
         assert len({one.state["session_id"] for one in (first, second, third)}) == 1
         assert all(word in said(third) for word in ("One.", "Two.", "Three.")) and len(third.requests) == 1
         # What is stored is the same whole conversation: another worker goes on with it.
         async with talked() as elsewhere:
             fourth = await say(elsewhere, desk, "Four.", first.state["thread_id"])
-            assert taken(elsewhere) == {"own": 1}
+            assert elsewhere.taken == {"new": 1}
             assert all(said(fourth).count(word) == 1 for word in ("One.", "Two.", "Three.", "Four."))
             # And so does this one, in another CLI: its own has not heard of that.
             fifth = await say(warm, desk, "Five.", first.state["thread_id"])
-            assert "Four." in said(fifth) and taken(warm) == {"new": 1, "thread": 2, "own": 1}
+            assert "Four." in said(fifth) and warm.taken == {"new": 2, "thread": 2}
             assert not is_alive(cli)
             sixth = await say(elsewhere, desk, "Six.", first.state["thread_id"])
-            assert "Five." in said(sixth) and taken(elsewhere) == {"own": 2}
+            assert "Five." in said(sixth) and elsewhere.taken == {"new": 2}
             seventh = await say(elsewhere, desk, "Seven.", first.state["thread_id"])
-            assert "Six." in said(seventh) and taken(elsewhere) == {"own": 2, "thread": 1}
+            assert "Six." in said(seventh) and elsewhere.taken == {"new": 2, "thread": 1}
     assert clis() == []
 
 
-async def test_the_first_turn_of_a_thread_takes_a_cli_that_nobody_has_used(desk):
-    async with talked(spares=1) as warm:
-        await say(warm, desk, "One.")
-        await until(lambda: [one.kind.agent for one in warm.pool._spares] == ["toy"])
-        await say(warm, desk, "Two.")
-        assert taken(warm) == {"new": 1, "spare": 1}
-
-
 async def test_the_cli_of_a_thread_is_for_nothing_else(desk):
-    """Not for another thread of the same person, nor for a run that every member may read."""
+    """Not even for another thread of the same person."""
     async with talked() as warm:
         first = await say(warm, desk, "One.")
         other = await say(warm, desk, "Two.")
         assert "One." not in other.sent and other.state["session_id"] != first.state["session_id"]
-        assert taken(warm) == {"new": 2}
-        await warm.talk(desk, "Three.", spec=TOY)
-        assert taken(warm) == {"new": 3}
-        assert "thread" not in {one.kind.agent for one in warm.pool._idle}
+        assert warm.taken == {"new": 2}
 
 
 @pytest.mark.parametrize("columns", [{"model": "claude-opus-5"}, {"max_turns": 3}, {"approval": "ask"}])
@@ -158,18 +142,20 @@ async def test_a_turn_with_other_options_has_another_cli(desk, columns):
         first = await say(warm, desk, "One.")
         second = await say(warm, desk, "Two.", first.state["thread_id"], **columns)
         assert second.state["status"] == "completed" and "One." in said(second)
-        assert taken(warm) == {"new": 1, "own": 1}
-        assert warm.counted()["clis_ended_total", "changed"] == 1
+        assert warm.taken == {"new": 2}
+        # Nor does the first one go on: it has not heard of that.
+        third = await say(warm, desk, "Three.", first.state["thread_id"])
+        assert "Two." in said(third) and warm.taken == {"new": 3} and warm.ended == {"changed": 1}
 
 
 async def test_somebody_else_s_turn_has_another_cli(desk):
     """As where a thread was handed on: whose words a CLI holds is not asked of the thread."""
     async with talked() as warm:
         first = await say(warm, desk, "One.")
-        (stayed,) = warm.pool._threads.values()
-        stayed.user_id = uuid4()
+        (stayed,) = warm.pool._kept
+        stayed.thread = (first.state["thread_id"], uuid4())
         await say(warm, desk, "Two.", first.state["thread_id"])
-        assert taken(warm) == {"new": 1, "own": 1}
+        assert warm.taken == {"new": 2}
 
 
 async def test_a_turn_that_did_not_end_well_leaves_no_cli(desk):
@@ -177,7 +163,6 @@ async def test_a_turn_that_did_not_end_well_leaves_no_cli(desk):
         waiting = await say(warm, desk, "One.", approval="ask")
         waiting = await say(warm, desk, "Two.", waiting.state["thread_id"], "ask")
         assert waiting.state["status"] == "awaiting_approval" and clis() == []
-        assert warm.counted()["warm_clis", "thread"] == 0
 
 
 async def test_a_turn_that_went_on_after_a_decision_leaves_its_cli(desk):
@@ -186,7 +171,7 @@ async def test_a_turn_that_went_on_after_a_decision_leaves_its_cli(desk):
         await decide(desk.database, desk.scope, waiting.run_id, Decision(waiting.state["waiting_call"], approved=True))
         assert (await warm.work(desk, waiting.run_id)).state["status"] == "completed"
         second = await say(warm, desk, "Two.", waiting.state["thread_id"], "ask")
-        assert second.state["status"] == "completed" and taken(warm) == {"new": 1, "own": 1, "thread": 1}
+        assert second.state["status"] == "completed" and warm.taken == {"new": 2, "thread": 1}
         assert "One." in said(second) and "Mine." in said(second)
 
 
@@ -194,7 +179,7 @@ async def test_a_turn_that_went_on_after_a_decision_leaves_its_cli(desk):
 async def test_a_cli_that_lost_something_says_no_more(desk, spoils):
     async with talked() as warm:
         first = await say(warm, desk, "One.")
-        (stayed,) = warm.pool._threads.values()
+        (stayed,) = warm.pool._kept
         if spoils == "kill":
             the_cli().kill()
             await until(lambda: clis() == [])
@@ -206,23 +191,20 @@ async def test_a_cli_that_lost_something_says_no_more(desk, spoils):
             assert (await stayed.binding.answer("note", "call", {"text": "Mine."})).is_error
         second = await say(warm, desk, "Two.", first.state["thread_id"])
         assert second.state["status"] == "completed" and "One." in said(second)
-        assert taken(warm) == {"new": 1, "own": 1}
+        assert warm.taken == {"new": 2}
 
 
-async def test_clis_of_threads_go_first_where_others_need_room_and_in_time(desk):
+async def test_the_cli_of_a_thread_ends_where_others_need_its_room(desk):
     async with talked(processes=2) as warm:
-        for message in ("One.", "Two.", "Three."):
+        first = await say(warm, desk, "One.")
+        for message in ("Two.", "Three."):
             await say(warm, desk, message)
-        assert warm.counted()["warm_clis", "thread"] == 2 and warm.counted()["clis_ended_total", "room"] == 1
-        await warm.talk(desk, "Go on.", spec=TOY)
-        assert warm.counted()["warm_clis", "thread"] == 1 and warm.counted()["warm_clis", "idle"] == 1
-    async with talked(thread_seconds=0) as warm:
-        await say(warm, desk, "One.")
-        await until(lambda: clis() == [])
-        assert warm.counted()["clis_ended_total", "idle"] == 1
+        assert warm.ended == {"room": 1}
+        second = await say(warm, desk, "Four.", first.state["thread_id"])
+        assert "One." in said(second) and warm.taken == {"new": 4}
 
 
 async def test_where_no_cli_lives_on_a_thread_has_one_of_its_own(desk):
     async with talked(processes=0) as warm:
         assert (await say(warm, desk, "One.")).state["status"] == "completed"
-        assert taken(warm) == {"own": 1} and clis() == []
+        assert warm.taken == {"new": 1} and clis() == []

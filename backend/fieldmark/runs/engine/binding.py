@@ -55,6 +55,15 @@ class RunHandlers:
         return await asyncio.create_task(answering, context=self.context.copy())
 
 
+@dataclass(frozen=True, slots=True)
+class ThreadTurn:
+    """One turn of a thread. `last_entry` is the number of the last stored entry of the conversation, or None if the
+    turn does not simply add a message to it."""
+
+    thread_id: UUID
+    last_entry: int | None = None
+
+
 class RunBinding:
     """The hook, the tools and the session store of a CLI, as its options name them for its whole life.
 
@@ -79,6 +88,11 @@ class RunBinding:
         self._left = None if self._work is None else self._work.sessions
         self._work = None
         self._over = None if goes_on else self.session_id
+
+    def check(self) -> None:
+        """Raise the error of a call that must end the run."""
+        if self._work is not None:
+            self._work.executor.check()
 
     def ends_at(self) -> int | None:
         """The number of the last entry that the last run's conversation was given here; None where not all of it was

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Set
+from collections.abc import AsyncIterator, Set
 from typing import Any, cast
 
 from claude_agent_sdk import AssistantMessage, Message, SystemMessage
@@ -28,16 +28,12 @@ COMMANDS = frozenset((
 
 
 async def sealed(
-    messages: AsyncIterator[Message],
-    toolset: Toolset,
-    check_calls: Callable[[], None],
-    commands: Set[str] = frozenset(),
+    messages: AsyncIterator[Message], toolset: Toolset, commands: Set[str] = frozenset()
 ) -> AsyncIterator[Message]:
-    """The same messages. Raises SandboxViolation if the CLI has anything but the toolset and these commands, or does
-    not say what it has, and whatever `check_calls` raises, which is asked ahead of each."""
+    """Yield the same messages. Raise SandboxViolation if the CLI has anything but the toolset and these commands, or
+    does not say what it has."""
     checked = False
     async for message in messages:
-        check_calls()
         if isinstance(message, SystemMessage) and message.subtype == "init":
             check_init(message.data, toolset, commands)
             checked = True

@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import cast
-from uuid import UUID
+from typing import Self, cast
 
 import claude_agent_sdk
+import structlog
 from claude_agent_sdk import ClaudeAgentOptions, HookMatcher
-from claude_agent_sdk.types import HookCallback, McpSdkServerConfig, SessionStore
+from claude_agent_sdk.types import SessionStore
 
+from fieldmark.agents.spec import AgentSpec
 from fieldmark.isolation import landlock
 from fieldmark.runs.engine.binding import RunBinding
-from fieldmark.runs.engine.session_store import Sessions
+from fieldmark.runs.engine.tool_server import tool_server
+from fieldmark.tools.toolset import Toolset
+
+log = structlog.get_logger()
 
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 """The largest single message taken from the CLI. A model's tool call is far below; more ends the run."""
 
 HOOK_SECONDS = 60
+
+_LAUNCHER_SAYS = re.compile(r"(/\S*/)?sealed-cli\.sh: ")
 
 # Plugins that come with the CLI: one of them brings a skill where slash commands are on.
 _PLUGINS = ("agents-md", "privacy", "plugin-authoring")
@@ -40,31 +46,43 @@ class ModelService:
     offline: bool = False
 
 
-def agent_options(
-    prompt: str,
-    *,
-    model: str,
-    service: ModelService,
-    folder: Path,
-    server: McpSdkServerConfig,
-    hook: HookCallback,
-    sessions: Sessions | RunBinding,
-    session_id: UUID,
-    resumed: bool,
-    max_turns: int,
-    cpu_seconds: int,
-    on_stderr: Callable[[str], None],
-    after: HookCallback | None = None,
-    shared: bool = False,
-    several_calls: bool = False,
-) -> ClaudeAgentOptions:
-    """The options of one run. `folder` is an empty directory that becomes the CLI's home, cwd and config. The
-    conversation is `session_id` in `sessions`: begun there, or gone on with if `resumed`.
+@dataclass(frozen=True, slots=True)
+class CliKind:
+    """What a CLI is started with and keeps for its life. With `one_at_a_time` the model is asked for one call a
+    message."""
 
-    With `shared` they are those of several runs, one after the other: the CLI can then be cleared by a command, and
-    whoever tells it anything else has to mark that as text (`client_composed`). Without `several_calls` the model is
-    asked for one call a message."""
-    without_commands = {} if shared else {"disable-slash-commands": None}
+    agent: str
+    prompt: str
+    toolset: Toolset
+    model: str
+    max_turns: int
+    one_at_a_time: bool = False
+
+    @classmethod
+    def of(cls, spec: AgentSpec, model: str, max_turns: int, one_at_a_time: bool = False) -> Self:
+        """Return the kind of CLI that serves an agent."""
+        return cls(spec.name, spec.prompt, spec.toolset, model, max_turns, one_at_a_time)
+
+
+def agent_options(
+    kind: CliKind,
+    binding: RunBinding,
+    folder: Path,
+    *,
+    service: ModelService,
+    cpu_seconds: int,
+    resumed: bool = False,
+    is_clearable: bool = False,
+) -> ClaudeAgentOptions:
+    """Return the options of one CLI, whose hooks, tools and transcript are the binding's. `folder` is an empty
+    directory that becomes its home, cwd and config. With `resumed` the CLI goes on with the conversation that is stored
+    under the binding's session id.
+
+    One that `is_clearable` by a command may serve several runs, one after the other. Everything else that it is told
+    has to be marked as text (`client_composed`)."""
+    server = tool_server(kind.toolset, binding.answer)
+    session_id = str(binding.session_id)
+    without_commands = {} if is_clearable else {"disable-slash-commands": None}
     launcher = Path(str(files("fieldmark.runs.engine") / "sealed-cli.sh"))
     return ClaudeAgentOptions(
         tools=[],
@@ -77,23 +95,23 @@ def agent_options(
         plugins=[],
         # It sees every call: a matcher of None matches all tools. What comes after a call only ends a run that is done.
         hooks={
-            "PreToolUse": [HookMatcher(matcher=None, hooks=[hook], timeout=HOOK_SECONDS)],
-            "PostToolUse": [HookMatcher(matcher=None, hooks=[after], timeout=HOOK_SECONDS)] if after else [],
+            "PreToolUse": [HookMatcher(matcher=None, hooks=[binding.hook], timeout=HOOK_SECONDS)],
+            "PostToolUse": [HookMatcher(matcher=None, hooks=[binding.after], timeout=HOOK_SECONDS)],
         },
-        system_prompt=prompt,
-        model=model,
-        verbatim_prompts=not shared,
+        system_prompt=kind.prompt,
+        model=kind.model,
+        verbatim_prompts=not is_clearable,
         include_partial_messages=True,
-        max_turns=max_turns,
+        max_turns=kind.max_turns,
         max_buffer_size=MAX_MESSAGE_BYTES,
         settings=_SETTINGS,
         extra_args={**without_commands, "restricted": None, "system-prompt-snapshot": "off"},
         cli_path=launcher,
         cwd=folder,
-        session_store=cast(SessionStore, sessions),  # not all of it: the SDK asks what there is
+        session_store=cast(SessionStore, binding),  # not all of it: the SDK asks what there is
         session_store_flush="eager",
-        session_id=None if resumed else str(session_id),
-        resume=str(session_id) if resumed else None,
+        session_id=None if resumed else session_id,
+        resume=session_id if resumed else None,
         env={
             "FIELDMARK_CLI": str(Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"),
             "FIELDMARK_SEALED": str(folder),
@@ -104,7 +122,7 @@ def agent_options(
             # The SDK puts a folder of its own in its place when it resumes a conversation.
             "CLAUDE_CONFIG_DIR": str(folder / "config"),
             "FIELDMARK_CPU_SECONDS": str(cpu_seconds),
-            "FIELDMARK_ONE_AT_A_TIME": "false" if several_calls else "true",
+            "FIELDMARK_ONE_AT_A_TIME": "true" if kind.one_at_a_time else "false",
             # Anthropic's own service holds an argument back until it is whole, if it is not asked for the pieces.
             # Another may not know what it is asked for.
             "FIELDMARK_EAGER_ARGUMENTS": "" if service.base_url else "true",
@@ -112,5 +130,13 @@ def agent_options(
             "FIELDMARK_MODEL_TOKEN": service.auth_token or "",
             "ANTHROPIC_BASE_URL": service.base_url or "",
         },
-        stderr=on_stderr,
+        stderr=_log_stderr,
     )
+
+
+def _log_stderr(line: str) -> None:
+    # What the CLI writes on standard error may repeat the document; what our launcher writes cannot.
+    if _LAUNCHER_SAYS.match(line):
+        log.warning("the agent's process cannot be started", reason=line[:500])
+    else:
+        log.debug("the CLI wrote on standard error", characters=len(line))

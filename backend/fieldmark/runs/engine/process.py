@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import os
-import re
 import shutil
 import signal
 import tempfile
@@ -28,10 +28,11 @@ from claude_agent_sdk import (
 
 from fieldmark.agents.spec import Prompt
 from fieldmark.isolation import users
-from fieldmark.runs.engine.cli_attestation import SandboxViolation, check_init, sealed
+from fieldmark.runs.engine.binding import RunBinding
+from fieldmark.runs.engine.cli_attestation import COMMANDS, SandboxViolation, check_init, sealed
 from fieldmark.runs.engine.model_stream import result_of
+from fieldmark.runs.engine.options import CliKind
 from fieldmark.runs.outcome import outcome_of
-from fieldmark.tools.toolset import Toolset
 
 log = structlog.get_logger()
 
@@ -40,7 +41,6 @@ CLEAR_SECONDS = 10
 GOODBYE_SECONDS = 3
 FOLDER = "fieldmark-agent-"
 
-_LAUNCHER_SAYS = re.compile(r"(/\S*/)?sealed-cli\.sh: ")
 # What the CLI needs for its own life, by its place in the folder; a run has left the rest.
 _ITS_OWN = ("pid", "config/.claude.json", "config/sessions")
 
@@ -48,64 +48,92 @@ _ITS_OWN = ("pid", "config/.claude.json", "config/sessions")
 class Process:
     """A CLI that lives until `end`. `options_in(folder)` gives its options once its folder is there.
 
-    `session_id` is the conversation it is in. `commands` are the slash commands it may have: with any, what is not ours
-    is still told it as text alone.
-    """
+    One that `is_clearable` has slash commands; what is not ours is then sent to it marked as text."""
+
+    # What the pool notes of it: its organisation from its first run on, the thread and user whose conversation it still
+    # holds, and once it is kept the task that clears it, which returns why that failed.
+    org_id: UUID | None = None
+    thread: tuple[UUID, UUID] | None = None
+    runs = 0
+    idle_since = 0.0
+    clearing: asyncio.Task[str | None]
 
     def __init__(
         self,
         options_in: Callable[[Path], ClaudeAgentOptions],
-        toolset: Toolset,
-        session_id: UUID,
-        commands: frozenset[str] = frozenset(),
+        kind: CliKind,
+        binding: RunBinding,
+        is_clearable: bool = False,
     ) -> None:
-        self.session_id = session_id
+        self.kind = kind
+        self.binding = binding
+        self.is_clearable = is_clearable
         self.ended_well = False
-        self._toolkit = toolset
-        self._commands = commands
-        self._user = users.take()
-        self._folder = _make_folder(self._user)
-        self._client = ClaudeSDKClient(options_in(self._folder))
+        self._options_in = options_in
+        self._commands = COMMANDS if is_clearable else frozenset[str]()
+        self._home = contextlib.ExitStack()
+        self._folder: Path | None = None
+        self._client: ClaudeSDKClient | None = None
+
+    @property
+    def session_id(self) -> UUID:
+        """The conversation that it is in."""
+        return self.binding.session_id
+
+    def holds(self, session_id: UUID, last_entry: int | None) -> bool:
+        """Return whether the conversation in it is this one, as it is stored up to its last entry."""
+        return self.session_id == session_id and last_entry is not None and self.binding.ends_at() == last_entry
 
     async def connect(self, seconds: float = CONNECT_SECONDS) -> None:
-        """Start it. Raises what the SDK raises, CLIConnectionError too where it takes longer; it has to be ended all
-        the same."""
+        """Start it. Raise what the SDK raises, and CLIConnectionError too where it takes longer. Whatever this raises,
+        the CLI has to be ended."""
+        user = self._home.enter_context(users.taken())
+        self._folder = Path(tempfile.mkdtemp(prefix=FOLDER))
+        self._home.callback(shutil.rmtree, self._folder, True)
+        (self._folder / "config").mkdir(mode=0o700)
+        if user is not None:
+            os.chown(self._folder / "config", user, user)
+            os.chown(self._folder, user, user)
+        self._client = ClaudeSDKClient(self._options_in(self._folder))
         try:
             async with asyncio.timeout(seconds):
-                await self._client.connect()
+                # In a context of its own: it may outlive the run whose ids are in the log and the span.
+                await asyncio.create_task(self._client.connect(), context=contextvars.Context())
         except TimeoutError:  # which a run would take for its own deadline
             raise CLIConnectionError("The agent's CLI did not start in time.") from None
 
-    async def converse(self, prompt: Prompt | None, check_calls: Callable[[], None]) -> AsyncIterator[Message]:
-        """Its messages in answer to a prompt, or without one from where its conversation stopped. `ended_well` tells
-        then whether the last one was that of a run that was completed. Raises SandboxViolation if the CLI has anything
-        besides our tools or speaks of another conversation, and what `check_calls` raises, asked ahead of each."""
+    async def converse(self, prompt: Prompt | None) -> AsyncIterator[Message]:
+        """Yield the CLI's messages in reply to a prompt; without one the CLI continues where its conversation stopped.
+
+        Afterwards `ended_well` says whether the last message was that of a run that completed. Raise SandboxViolation
+        if the CLI has anything besides our tools or is in another conversation, and the error of a call that must end
+        the run."""
         self.ended_well = False
         if prompt is not None:
             await self._say(prompt, as_text=True)
-        messages = sealed(self._client.receive_response(), self._toolkit, check_calls, self._commands)
-        async for message in messages:
-            told_of = _session_of(message)
-            if told_of not in (None, str(self.session_id)) and not isinstance(message, MirrorErrorMessage):
+        async for message in sealed(self._connected.receive_response(), self.kind.toolset, self._commands):
+            self.binding.check()
+            session_id = _session_of(message)
+            if session_id not in (None, str(self.session_id)) and not isinstance(message, MirrorErrorMessage):
                 raise SandboxViolation("The agent's CLI is in another conversation than this run's.")
             if isinstance(message, ResultMessage):
                 self.ended_well = outcome_of(result_of(message)).status == "completed"
             yield message
 
-    async def clear(self, seconds: float = CLEAR_SECONDS) -> UUID:
-        """Make it forget its conversation and what lies of it in its folder; answers the new conversation's id. Raises
-        SandboxViolation where it answers anything but that it did, TimeoutError, or what the SDK raises."""
+    async def clear(self, seconds: float = CLEAR_SECONDS) -> None:
+        """Make the CLI forget its conversation, and remove what lies of it in its folder: it is in a new one then.
+        Raise SandboxViolation unless it confirms that, TimeoutError, or what the SDK raises."""
         self.ended_well = False
         async with asyncio.timeout(seconds):
             await self._say("/clear", as_text=False)
-            self.session_id = await self._cleared()
+            self.binding.begin(await self._cleared())
+        assert self._folder is not None
         await asyncio.to_thread(_tidy, self._folder, self.session_id)
-        return self.session_id
 
     async def end(self, in_order: bool) -> None:
         """Ask it to go, kill it if it stays (at once if not `in_order`), and remove its folder."""
         # In a task of its own: a second cancellation must not interrupt the goodbye and leave the CLI behind.
-        goodbye = asyncio.create_task(_say_goodbye(self._client, self._folder, in_order, self._user))
+        goodbye = asyncio.create_task(self._say_goodbye(in_order))
         try:
             await asyncio.shield(goodbye)
         except asyncio.CancelledError:
@@ -114,7 +142,7 @@ class Process:
 
     def lives(self) -> bool:
         """Whether it has not ended by itself."""
-        pid = _pid(self._folder)
+        pid = self._pid()
         if pid is None:
             return False
         try:
@@ -128,7 +156,7 @@ class Process:
     def memory_mb(self) -> float:
         """What it holds of memory that nobody shares; 0 where the system does not tell."""
         with contextlib.suppress(OSError, ValueError):
-            for line in Path(f"/proc/{_pid(self._folder)}/status").read_text().splitlines():
+            for line in Path(f"/proc/{self._pid()}/status").read_text().splitlines():
                 if line.startswith("RssAnon:"):
                     return int(line.split()[1]) / 1024
         return 0
@@ -137,7 +165,7 @@ class Process:
         """What it has used of its processor time; 0 where the system does not tell."""
         with contextlib.suppress(OSError, ValueError, IndexError):
             # The name stands in brackets and may hold anything: what follows the last one is numbers.
-            numbers = Path(f"/proc/{_pid(self._folder)}/stat").read_text().rpartition(")")[2].split()
+            numbers = Path(f"/proc/{self._pid()}/stat").read_text().rpartition(")")[2].split()
             return (int(numbers[11]) + int(numbers[12])) / os.sysconf("SC_CLK_TCK")
         return 0
 
@@ -154,11 +182,11 @@ class Process:
         async def messages() -> AsyncIterator[dict[str, Any]]:
             yield message
 
-        await self._client.query(messages())
+        await self._connected.query(messages())
 
     async def _cleared(self) -> UUID:
         before, was_reset = str(self.session_id), False
-        async for message in self._client.receive_response():
+        async for message in self._connected.receive_response():
             if isinstance(message, ConversationResetMessage) and not was_reset and message.session_id == before:
                 was_reset = True
             elif isinstance(message, ResultMessage):
@@ -167,10 +195,61 @@ class Process:
                 break
             elif isinstance(message, SystemMessage) and not isinstance(message, MirrorErrorMessage):
                 if message.subtype == "init":
-                    check_init(message.data, self._toolkit, self._commands)
+                    check_init(message.data, self.kind.toolset, self._commands)
             else:
                 break
         raise SandboxViolation("The agent's CLI was not cleared.")
+
+    @property
+    def _connected(self) -> ClaudeSDKClient:
+        assert self._client is not None, "connect() comes first"
+        return self._client
+
+    async def _say_goodbye(self, in_order: bool) -> None:
+        if not in_order:  # it may be waiting for a model that never answers
+            self._kill()
+        try:
+            if self._client is not None:
+                await self._disconnect(self._client)
+        finally:
+            self._kill()
+            await asyncio.to_thread(self._home.close)
+
+    async def _disconnect(self, client: ClaudeSDKClient) -> None:
+        # Waited for and never cancelled: a cancelled goodbye leaves the process and its streams behind.
+        going = asyncio.create_task(client.disconnect())
+        _, staying = await asyncio.wait({going}, timeout=GOODBYE_SECONDS)
+        if staying:
+            log.warning("the CLI did not go by itself")
+            self._kill()
+            await asyncio.wait({going}, timeout=GOODBYE_SECONDS)
+        if going.done() and not going.cancelled() and (error := going.exception()):
+            log.warning("the CLI did not go in order", error=type(error).__name__)
+
+    def _pid(self) -> int | None:
+        """The CLI's, if it is still the process that lives in this folder: the number may belong to somebody else by
+        now, and the file is the CLI's to write."""
+        folder = self._folder
+        with contextlib.suppress(OSError, ValueError):
+            if folder is None:
+                return None
+            pid = int((folder / "pid").read_text())
+            process = Path(f"/proc/{pid}")
+            if not process.exists():
+                return pid
+            try:
+                is_ours = str(folder).encode() in (process / "environ").read_bytes()
+            except PermissionError:
+                # Root in a container has not CAP_SYS_PTRACE, and may not look into what belongs to others.
+                is_ours = os.geteuid() == 0 and process.stat().st_uid == folder.stat().st_uid
+            return pid if is_ours else None
+        return None
+
+    def _kill(self) -> None:
+        pid = self._pid()
+        if pid is not None:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
 
 
 def _blocks(common: str, own: str) -> list[dict[str, Any]]:
@@ -180,28 +259,11 @@ def _blocks(common: str, own: str) -> list[dict[str, Any]]:
     return [kept, {"type": "text", "text": own}]
 
 
-def log_stderr(line: str) -> None:
-    """What the CLI writes on standard error may repeat the document; what our launcher writes cannot."""
-    if _LAUNCHER_SAYS.match(line):
-        log.warning("the agent's process cannot be started", reason=line[:500])
-    else:
-        log.debug("the CLI wrote on standard error", characters=len(line))
-
-
 def _session_of(message: Message) -> str | None:
     found: object = getattr(message, "session_id", None)
     if found is None and isinstance(message, SystemMessage):
         found = message.data.get("session_id")
     return found if isinstance(found, str) else None
-
-
-def _make_folder(owner: users.Taken | None) -> Path:
-    folder = Path(tempfile.mkdtemp(prefix=FOLDER))
-    (folder / "config").mkdir(mode=0o700)
-    if owner is not None:
-        os.chown(folder / "config", owner.user, owner.user)
-        os.chown(folder, owner.user, owner.user)
-    return folder
 
 
 def _tidy(folder: Path, session_id: UUID) -> None:
@@ -217,47 +279,3 @@ def _tidy(folder: Path, session_id: UUID) -> None:
                     os.unlink(name, dir_fd=descriptor)
                 except IsADirectoryError:
                     os.rmdir(name, dir_fd=descriptor)
-
-
-async def _say_goodbye(client: ClaudeSDKClient, folder: Path, in_order: bool, user: users.Taken | None) -> None:
-    if not in_order:  # it may be waiting for a model that never answers
-        _kill(folder)
-    # Waited for and never cancelled: a cancelled goodbye leaves the process and its streams behind.
-    going = asyncio.create_task(client.disconnect())
-    try:
-        _, staying = await asyncio.wait({going}, timeout=GOODBYE_SECONDS)
-        if staying:
-            log.warning("the CLI did not go by itself", folder=folder.name)
-            _kill(folder)
-            await asyncio.wait({going}, timeout=GOODBYE_SECONDS)
-        if going.done() and not going.cancelled() and (error := going.exception()):
-            log.warning("the CLI did not go in order", folder=folder.name, error=type(error).__name__)
-    finally:
-        _kill(folder)
-        await asyncio.to_thread(shutil.rmtree, folder, True)
-        if user is not None:
-            user.give_back()
-
-
-def _pid(folder: Path) -> int | None:
-    """The CLI's, if it is still the process that lives in this folder: the number may belong to somebody else by now,
-    and the file is the CLI's to write."""
-    with contextlib.suppress(OSError, ValueError):
-        pid = int((folder / "pid").read_text())
-        its = Path(f"/proc/{pid}")
-        if not its.exists():
-            return pid
-        try:
-            is_ours = str(folder).encode() in (its / "environ").read_bytes()
-        except PermissionError:
-            # Root in a container has not CAP_SYS_PTRACE, and may not look into what belongs to others.
-            is_ours = os.geteuid() == 0 and its.stat().st_uid == folder.stat().st_uid
-        return pid if is_ours else None
-    return None
-
-
-def _kill(folder: Path) -> None:
-    pid = _pid(folder)
-    if pid is not None:
-        with contextlib.suppress(OSError):
-            os.kill(pid, signal.SIGKILL)
