@@ -28,25 +28,17 @@ from fieldmark.agents.document.tools.extraction import (
     ExtractionTools,
 )
 from fieldmark.agents.document.tools.help import HELP_PROMPTS, HELP_SCHEMAS, help_prompts, help_schemas
-from fieldmark.agents.document.tools.prompts import (
-    CREATE_PROMPT,
-    DELETE_PROMPT,
-    GET_PROMPT,
-    LIST_PROMPTS,
-    UPDATE_PROMPT,
-    PromptTools,
-)
-from fieldmark.agents.document.tools.schemas import (
-    CREATE_SCHEMA,
-    DELETE_SCHEMA,
-    GET_SCHEMA,
-    LIST_SCHEMAS,
-    UPDATE_SCHEMA,
+from fieldmark.agents.document.tools.library import (
+    PROMPTS,
+    SCHEMAS,
+    TAGS,
     VALIDATE_AGAINST_SCHEMA,
     VALIDATE_SCHEMA,
+    PromptTools,
     SchemaTools,
+    TagTools,
+    actions_of,
 )
-from fieldmark.agents.document.tools.tags import CREATE_TAG, DELETE_TAG, GET_TAG, LIST_TAGS, UPDATE_TAG, TagTools
 from fieldmark.agents.spec import AgentSpec, Begun, Prompt, Task
 from fieldmark.db.pool import Connection
 from fieldmark.domain.statuses import Approval, DocumentStatus
@@ -190,23 +182,11 @@ AUTO_CREATE = Task(
 )
 
 _TOOLSET = Toolset(
-    CREATE_SCHEMA,
-    GET_SCHEMA,
-    LIST_SCHEMAS,
-    UPDATE_SCHEMA,
-    DELETE_SCHEMA,
+    *SCHEMAS,
     VALIDATE_SCHEMA,
     VALIDATE_AGAINST_SCHEMA,
-    CREATE_PROMPT,
-    GET_PROMPT,
-    LIST_PROMPTS,
-    UPDATE_PROMPT,
-    DELETE_PROMPT,
-    CREATE_TAG,
-    GET_TAG,
-    LIST_TAGS,
-    UPDATE_TAG,
-    DELETE_TAG,
+    *PROMPTS,
+    *TAGS,
     LIST_DOCUMENTS,
     UPDATE_DOCUMENT,
     DELETE_DOCUMENT,
@@ -222,26 +202,13 @@ _TOOLSET = Toolset(
 def create_document_tools(about: Conversation) -> RunTools:
     """Return the tools of one run. They close over its organisation, its document and its conversation: an argument may
     name another document, and changes it only where the person has mentioned it in this conversation."""
-    schemas, prompts, tags = SchemaTools(about), PromptTools(about), TagTools(about)
-    documents, extraction = DocumentTools(about), ExtractionTools(about)
+    schemas, documents, extraction = SchemaTools(about), DocumentTools(about), ExtractionTools(about)
     actions = {
-        "create_schema": Action(schemas.create, check=schemas.check_new, preview=schemas.preview_new),
-        "get_schema": Action(schemas.get),
-        "list_schemas": Action(schemas.list_page),
-        "update_schema": Action(schemas.update, check=schemas.check_change, preview=schemas.preview_change),
-        "delete_schema": Action(schemas.delete, preview=schemas.preview_deletion),
+        **actions_of(schemas),
         "validate_schema": Action(schemas.validate, prepare=schemas.validated),
         "validate_against_schema": Action(schemas.validate, prepare=schemas.judge),
-        "create_prompt": Action(prompts.create, preview=prompts.preview_new),
-        "get_prompt": Action(prompts.get),
-        "list_prompts": Action(prompts.list_page),
-        "update_prompt": Action(prompts.update, preview=prompts.preview_change),
-        "delete_prompt": Action(prompts.delete, preview=prompts.preview_deletion),
-        "create_tag": Action(tags.create, preview=tags.preview_new),
-        "get_tag": Action(tags.get),
-        "list_tags": Action(tags.list_page),
-        "update_tag": Action(tags.update, preview=tags.preview_change),
-        "delete_tag": Action(tags.delete, preview=tags.preview_deletion),
+        **actions_of(PromptTools(about)),
+        **actions_of(TagTools(about)),
         "list_documents": Action(documents.list_page),
         "update_document": Action(documents.update, preview=documents.preview_change),
         "delete_document": Action(documents.delete, preview=documents.preview_deletion),

@@ -9,7 +9,7 @@ from uuid import UUID
 from pydantic import JsonValue
 
 from fieldmark.agents.document.conversation import Conversation
-from fieldmark.agents.document.tools.prompts import PromptTools
+from fieldmark.agents.document.tools.library import PromptTools
 from fieldmark.agents.document.tools.shared import ROOM, size
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths

@@ -1,0 +1,605 @@
+"""Tools for what an organisation keeps by name: schemas and prompts, which have versions, and tags."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, ClassVar, Generic
+from uuid import UUID
+
+from pydantic import Field, JsonValue
+
+from fieldmark.agents.document.conversation import Conversation
+from fieldmark.agents.document.tools.shared import (
+    A_PAGE,
+    ROOM,
+    Before,
+    Name,
+    PartOfName,
+    listed,
+    of_prompt,
+    of_schema,
+    of_tag,
+    referred,
+    size,
+    tag_named,
+    tags_named,
+)
+from fieldmark.db.pool import Connection
+from fieldmark.domain import paths
+from fieldmark.domain.changes import Change, Preview, differences
+from fieldmark.domain.json_values import JsonObject
+from fieldmark.errors import InvalidSchema
+from fieldmark.services.extractions import MOST_CHANGES_SHOWN
+from fieldmark.services.schemas import check, judge
+from fieldmark.stores.library import (
+    GREY,
+    NamedItems,
+    PromptText,
+    Row,
+    Versioned,
+    VersionedItems,
+    prompts,
+    schemas,
+    tags,
+)
+from fieldmark.stores.rows import PromptRow, SchemaRow, TagRow
+from fieldmark.tools.errors import ModelRetry
+from fieldmark.tools.fields import cut
+from fieldmark.tools.toolset import Action, Tool, ToolEffect, ToolInput, ToolResult
+
+_MOST_VIOLATIONS = 50
+
+Content = Annotated[
+    str,
+    Field(min_length=1, max_length=20_000, description="What to extract and how, in words. help_prompts says more."),
+]
+Model = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@/\[\]-]*$")]
+Tags = Annotated[list[Name], Field(max_length=50, description="Names of tags that there are.")]
+Colour = Annotated[str, Field(pattern="^#[0-9a-fA-F]{6}$", description="As #1e90ff.")]
+
+
+class ListItems(ToolInput):
+    """A page of a list."""
+
+    name: PartOfName | None = None
+    before: Before | None = None
+
+
+class CreateSchema(ToolInput):
+    """Make a schema: a JSON Schema (Draft 2020-12) for an object, kept under a name. Read help_schemas first. It is
+    refused, with the place and where possible a suggestion, if it cannot be used. From then on the conversation works
+    with it."""
+
+    name: Name
+    json_schema: dict[str, JsonValue] = Field(alias="schema")
+
+
+class GetSchema(ToolInput):
+    """Read a version of a schema. Left out: the conversation's."""
+
+    schema_revid: UUID | None = None
+
+
+class ListSchemas(ListItems):
+    """List the organisation's schemas, the newest first, each with its latest version."""
+
+
+class UpdateSchema(ToolInput):
+    """Change a schema's name, or the schema, or both: that makes a new version. `schema` is the whole new schema, not a
+    part of it: get_schema shows what stands. `schema_revid` is the version that you have read, the latest. Left out:
+    the conversation's."""
+
+    schema_revid: UUID | None = None
+    name: Name | None = None
+    json_schema: dict[str, JsonValue] | None = Field(None, alias="schema")
+
+
+class DeleteSchema(ToolInput):
+    """Delete a schema. What was made with it keeps it."""
+
+    schema_revid: UUID
+
+
+class ValidateSchema(ToolInput):
+    """Check whether a schema can be used, without keeping it."""
+
+    json_schema: dict[str, JsonValue] = Field(alias="schema")
+
+
+class ValidateAgainstSchema(ToolInput):
+    """Check whether fields follow a version of a schema and its rules. Left out: the conversation's."""
+
+    fields: dict[str, JsonValue]
+    schema_revid: UUID | None = None
+
+
+class CreatePrompt(ToolInput):
+    """Make a prompt: words by which documents are extracted, and the schema that the fields shall follow. Without
+    `schema_revid` that is the conversation's; null: none. The latest version of the schema is used each time. From then
+    on the conversation works with the prompt."""
+
+    name: Name
+    content: Content
+    schema_revid: UUID | None = None
+    model: Model | None = None
+    tags: Tags | None = None
+
+
+class GetPrompt(ToolInput):
+    """Read a version of a prompt. Left out: the conversation's."""
+
+    prompt_revid: UUID | None = None
+
+
+class ListPrompts(ListItems):
+    """List the organisation's prompts, the newest first, each with its latest version."""
+
+
+class UpdatePrompt(ToolInput):
+    """Change a prompt: that makes a new version. What is left out stays. null for `schema_revid` or `model`: none any
+    more. `tags` are all that it has then. `prompt_revid` is the version that you have read, the latest; left out: the
+    conversation's."""
+
+    prompt_revid: UUID | None = None
+    name: Name | None = None
+    content: Content | None = None
+    schema_revid: UUID | None = None
+    model: Model | None = None
+    tags: Tags | None = None
+
+
+class DeletePrompt(ToolInput):
+    """Delete a prompt. The extractions that were made with it keep it."""
+
+    prompt_revid: UUID
+
+
+class CreateTag(ToolInput):
+    """Make a tag, by which documents and prompts are sorted. update_document puts it on the document."""
+
+    name: Name
+    colour: Colour | None = None
+
+
+class GetTag(ToolInput):
+    """Look at a tag: its colour, and where it is."""
+
+    tag: Name
+
+
+class ListTags(ListItems):
+    """List the organisation's tags, the newest first."""
+
+
+class UpdateTag(ToolInput):
+    """Change a tag's name or its colour, wherever it is."""
+
+    tag: Name
+    name: Name | None = None
+    colour: Colour | None = None
+
+
+class DeleteTag(ToolInput):
+    """Delete a tag: it is on no document any more."""
+
+    tag: Name
+
+
+class _ItemTools(Generic[Row]):
+    """What the tools of one run do to one kind of item."""
+
+    kind: ClassVar[str]
+    deleted: ClassVar[str]
+
+    def __init__(
+        self, about: Conversation, items: NamedItems[Row], describe: Callable[[Row], dict[str, JsonValue]]
+    ) -> None:
+        self.about = about
+        self.context = about.context
+        self.items = items
+        self.describe = describe
+
+    async def check(self, args: Any) -> None:
+        """Refuse what can be refused without a connection, before a person is asked."""
+
+    async def find(self, conn: Connection, args: Any) -> Row:
+        """Return the item that arguments name."""
+        raise NotImplementedError
+
+    def target(self, row: Row) -> JsonValue:
+        """Return what must still stand when a change that a person was shown is approved."""
+        raise NotImplementedError
+
+    def reference(self, counted: str) -> Change:
+        return Change("kept by", None, counted, added=True)
+
+    async def forget(self, conn: Connection, row: Row) -> None:
+        """Have the conversation go on without an item that is deleted."""
+
+    async def list_page(self, conn: Connection, args: ListItems) -> ToolResult:
+        page = await self.items.list_page(conn, self.context.scope, name=args.name, limit=A_PAGE, before=args.before)
+        return listed(f"{self.kind}s", [self.describe(row) for row in page.items], page.next)
+
+    async def refuse_taken(self, conn: Connection, name: str, but: UUID | None = None) -> None:
+        taken = await self.items.by_name(conn, self.context.scope.org_id, name)
+        if taken is not None and taken.id != but:
+            raise ModelRetry(
+                f"There is a {self.kind} {name!r} already: use that one, or take another name.", "name_taken"
+            )
+
+    async def delete(self, conn: Connection, args: Any) -> ToolResult:
+        row = await self.find(conn, args)
+        kept = await self.items.remove(conn, row.id)
+        await self.forget(conn, row)
+        return ToolResult(self.deleted, f"{self.kind}_deleted", {**self.describe(row), **kept})
+
+    async def preview_deletion(self, conn: Connection, args: Any) -> Preview:
+        row = await self.find(conn, args)
+        if row.is_deleted:
+            raise ModelRetry(f"The {self.kind} is deleted already.", "deleted")
+        latest = await self.items.get(conn, row.id)
+        changes = [Change("name", latest.name, None, removed=True)]
+        found = await self.items.references(conn, row.id)
+        counted = [one for what, count in found.items() for one in referred(count, what.removesuffix("s"))]
+        changes += [self.reference(" and ".join(counted))] if counted else []
+        return Preview(changes, self.target(latest))
+
+
+class _VersionedTools(_ItemTools[Versioned]):
+    """What the tools of one run do to one kind of item that has versions."""
+
+    def __init__(
+        self,
+        about: Conversation,
+        items: VersionedItems[Versioned],
+        describe: Callable[[Versioned], dict[str, JsonValue]],
+    ) -> None:
+        super().__init__(about, items, describe)
+        self.all_versions = items
+
+    def revid(self, row: Versioned) -> UUID:
+        return getattr(row, f"{self.kind}_revid")
+
+    def target(self, row: Versioned) -> JsonValue:
+        return {f"{self.kind}_revid": str(self.revid(row))}
+
+    async def find(self, conn: Connection, args: Any) -> Versioned:
+        return await self.version_of(conn, getattr(args, f"{self.kind}_revid"))
+
+    async def version_of(self, conn: Connection, revid: UUID | None) -> Versioned:
+        """Return the version that is named, or the conversation's. Raises ModelRetry if there is neither."""
+        revid = revid or getattr(await self.about.recall(conn), f"{self.kind}_revid")
+        if revid is None:
+            raise ModelRetry(
+                f"This conversation has no {self.kind} yet: name one of list_{self.kind}s, or make one.",
+                f"no_{self.kind}",
+            )
+        return await self.all_versions.get_version(conn, revid)
+
+    async def latest(self, conn: Connection, args: Any) -> Versioned:
+        """Return the version to be changed. Raises ModelRetry if it was changed since the model has read it."""
+        row = await self.find(conn, args)
+        if row.is_deleted:
+            raise ModelRetry(f"The {self.kind} is deleted.", "deleted")
+        if not row.is_latest:
+            raise ModelRetry(
+                f"The {self.kind} has a newer version: read that with get_{self.kind}, and change it.",
+                "version_changed",
+                self.target(await self.items.get(conn, row.id)),
+            )
+        return row
+
+    def changed(self, before: Versioned, after: Versioned) -> ToolResult:
+        """The answer to an update."""
+        if self.revid(after) == self.revid(before):
+            return ToolResult("Nothing changes: it stands so already.", "unchanged", self.describe(after))
+        text = f"The {self.kind} is changed: this is version {after.number}."
+        return ToolResult(text, f"{self.kind}_updated", self.describe(after))
+
+    async def forget(self, conn: Connection, row: Versioned) -> None:
+        name = f"{self.kind}_revid"
+        revid = getattr(await self.about.recall(conn), name)
+        if revid is not None and (await self.all_versions.get_version(conn, revid)).id == row.id:
+            await self.about.remember(conn, **{name: None})
+
+
+class SchemaTools(_VersionedTools[SchemaRow]):
+    """Schemas. None is made or changed, and nobody is asked, before it is known that it can be used."""
+
+    kind = "schema"
+    deleted = "The schema is deleted. What was made with it keeps it."
+
+    def __init__(self, about: Conversation) -> None:
+        super().__init__(about, schemas, of_schema)
+
+    async def get(self, conn: Connection, args: GetSchema) -> ToolResult:
+        row = await self.find(conn, args)
+        told = of_schema(row)
+        if row.schema is not None and size(row.schema) > ROOM:
+            properties = row.schema.get("properties")
+            names = list(properties) if isinstance(properties, dict) else []
+            data: dict[str, JsonValue] = {**told, "properties": cut([*names], ROOM - 2000)}
+            return ToolResult("The schema is too long to show at once. These are its properties.", "too_long", data)
+        return ToolResult(f"Version {row.number} of the schema.", "ok", {**told, "schema": row.schema})
+
+    async def validated(self, args: ValidateSchema) -> ToolResult:
+        try:
+            await _check(args.json_schema)
+        except ModelRetry as fault:
+            return ToolResult(fault.text, fault.code, fault.data)
+        return ToolResult("The schema can be used.", "valid")
+
+    async def validate(self, conn: Connection, validated: ToolResult) -> ToolResult:
+        return validated
+
+    async def judge(self, args: ValidateAgainstSchema) -> ToolResult:
+        async with self.context.database.as_user(self.context.scope) as conn:
+            row = await self.version_of(conn, args.schema_revid)
+        assert row.schema is not None  # a version has one
+        found = await judge(self.context.scope.org_id, row.schema, args.fields)
+        data = of_schema(row)
+        if not found:
+            return ToolResult("The fields follow the schema.", "valid", data)
+        faults: list[JsonValue] = [
+            {"path": paths.name(one.path), "code": one.code, "message": one.message} for one in found[:_MOST_VIOLATIONS]
+        ]
+        text = "The fields do not follow the schema:\n" + "\n".join(f"- {one.message}" for one in found[:20])
+        return ToolResult(text[: ROOM // 4], "schema_violation", {**data, "violations": cut(faults, ROOM // 2)})
+
+    async def check(self, args: CreateSchema | UpdateSchema) -> None:
+        if args.json_schema is not None:
+            await _check(args.json_schema)
+
+    async def create(self, conn: Connection, args: CreateSchema) -> ToolResult:
+        row = await schemas.create(conn, self.context.scope.org_id, args.name, args.json_schema)
+        # A prompt of another schema is none for this one.
+        await self.about.remember(conn, schema_revid=row.schema_revid, prompt_revid=None)
+        return ToolResult("The schema is made, version 1.", "schema_created", of_schema(row))
+
+    async def preview_new(self, conn: Connection, args: CreateSchema) -> Preview:
+        await self.refuse_taken(conn, args.name)
+        before: JsonObject = {"properties": {}} if isinstance(args.json_schema.get("properties"), dict) else {}
+        changes = [Change("name", None, args.name, added=True), *differences(before, args.json_schema, ("schema",))]
+        return Preview(changes[:MOST_CHANGES_SHOWN], {"name": args.name})
+
+    async def update(self, conn: Connection, args: UpdateSchema) -> ToolResult:
+        row = await self.latest(conn, args)
+        changed = await schemas.update(conn, row.id, name=args.name, schema=args.json_schema, revid=row.schema_revid)
+        await self.about.remember(
+            conn, schema_revid=changed.schema_revid, **await self._prompt_that_stays(conn, row.id)
+        )
+        return self.changed(row, changed)
+
+    async def _prompt_that_stays(self, conn: Connection, schema_id: UUID) -> dict[str, UUID | None]:
+        """The conversation goes on with its prompt only if that follows the schema."""
+        revid = (await self.about.recall(conn)).prompt_revid
+        prompt = None if revid is None else await prompts.get_version(conn, revid)
+        return {} if prompt is not None and prompt.schema_id == schema_id else {"prompt_revid": None}
+
+    async def preview_change(self, conn: Connection, args: UpdateSchema) -> Preview:
+        row = await self.latest(conn, args)
+        changes: list[Change] = []
+        if args.name is not None and args.name != row.name:
+            await self.refuse_taken(conn, args.name, but=row.id)
+            changes.append(Change("name", row.name, args.name))
+        if args.json_schema is not None:
+            changes += differences(row.schema, args.json_schema, ("schema",))
+        return Preview(changes[:MOST_CHANGES_SHOWN], self.target(row))
+
+
+async def _check(schema: JsonObject) -> None:
+    """Raise ModelRetry for a schema that cannot be used."""
+    try:
+        await check(schema)
+    except InvalidSchema as error:
+        raise ModelRetry(str(error), error.code, _told_of(error)) from None
+
+
+def _told_of(error: InvalidSchema) -> JsonValue:
+    data: dict[str, JsonValue] = {}
+    for name in ("errors", "suggestion"):
+        if name in error.details:
+            data[name] = error.details[name]
+    return data if data and size(data) <= ROOM else None
+
+
+class PromptTools(_VersionedTools[PromptRow]):
+    """Prompts: words by which documents are extracted, and the schema that the fields follow."""
+
+    kind = "prompt"
+    deleted = "The prompt is deleted. What was made with it keeps it."
+
+    def __init__(self, about: Conversation) -> None:
+        super().__init__(about, prompts, of_prompt)
+
+    async def get(self, conn: Connection, args: GetPrompt) -> ToolResult:
+        row = await self.find(conn, args)
+        data: dict[str, JsonValue] = {**of_prompt(row), "tags": [*await _names_of(conn, row.tag_ids)]}
+        content = row.content
+        room = ROOM - size(data)
+        if is_long := size(content) > room:
+            content = content.encode()[: room // 2].decode(errors="ignore")
+        text = f"Version {row.number} of the prompt."
+        text += " Its words are shown in part: they are too long." if is_long else ""
+        return ToolResult(text, "too_long" if is_long else "ok", {**data, "content": content})
+
+    async def _text_of_new(self, conn: Connection, args: CreatePrompt) -> PromptText:
+        revid = args.schema_revid
+        if "schema_revid" not in args.model_fields_set:
+            revid = (await self.about.recall(conn)).schema_revid
+            if revid is not None and (await schemas.get_version(conn, revid)).is_deleted:
+                revid = None
+        schema_id = await _schema_of(conn, revid)
+        tag_ids = await tags_named(conn, self.context.scope, args.tags or [])
+        return PromptText(args.name, args.content, schema_id, args.model, tag_ids)
+
+    async def create(self, conn: Connection, args: CreatePrompt) -> ToolResult:
+        text = await self._text_of_new(conn, args)
+        row = await prompts.create(conn, self.context.scope.org_id, text)
+        await self._work_with(conn, row)
+        return ToolResult("The prompt is made, version 1.", "prompt_created", of_prompt(row))
+
+    async def _work_with(self, conn: Connection, row: PromptRow) -> None:
+        await self.about.remember(conn, prompt_revid=row.prompt_revid)
+        if row.schema_id is not None:
+            await self.about.remember(conn, schema_revid=(await schemas.get(conn, row.schema_id)).schema_revid)
+
+    async def preview_new(self, conn: Connection, args: CreatePrompt) -> Preview:
+        await self.refuse_taken(conn, args.name)
+        text = await self._text_of_new(conn, args)
+        changes = [Change(name, None, new, added=True) for name, new in (await _shown(conn, text)).items() if new]
+        return Preview(changes, {"name": args.name, **_refers_to(text)})
+
+    async def _text_after(self, conn: Connection, row: PromptRow, args: UpdatePrompt) -> PromptText:
+        given = args.model_fields_set
+        return PromptText(
+            args.name or row.name,
+            args.content or row.content,
+            await _schema_of(conn, args.schema_revid) if "schema_revid" in given else row.schema_id,
+            args.model if "model" in given else row.model,
+            row.tag_ids if args.tags is None else await tags_named(conn, self.context.scope, args.tags),
+        )
+
+    async def update(self, conn: Connection, args: UpdatePrompt) -> ToolResult:
+        row = await self.latest(conn, args)
+        text = await self._text_after(conn, row, args)
+        changed = await prompts.update(conn, row.id, text, revid=row.prompt_revid)
+        await self._work_with(conn, changed)
+        return self.changed(row, changed)
+
+    async def preview_change(self, conn: Connection, args: UpdatePrompt) -> Preview:
+        row = await self.latest(conn, args)
+        text = await self._text_after(conn, row, args)
+        if text.name != row.name:
+            await self.refuse_taken(conn, text.name, but=row.id)
+        before, after = await _shown(conn, row), await _shown(conn, text)
+        changes = [
+            Change(name, old, after[name], added=not old, removed=not after[name])
+            for name, old in before.items()
+            if old != after[name]
+        ]
+        return Preview(changes, {"prompt_revid": str(row.prompt_revid), **_refers_to(text)})
+
+
+async def _shown(conn: Connection, text: PromptRow | PromptText) -> JsonObject:
+    """What a person is shown of a prompt, with the names of its schema and its tags."""
+    return {
+        "name": text.name,
+        "content": text.content,
+        "schema": None if text.schema_id is None else (await schemas.get(conn, text.schema_id)).name,
+        "model": text.model,
+        "tags": [*await _names_of(conn, text.tag_ids)],
+    }
+
+
+def _refers_to(text: PromptText) -> JsonObject:
+    schema_id = None if text.schema_id is None else str(text.schema_id)
+    return {"schema_id": schema_id, "tags": [str(one) for one in text.tag_ids]}
+
+
+async def _names_of(conn: Connection, tag_ids: Sequence[UUID]) -> list[str]:
+    rows = [await tags.get(conn, one) for one in tag_ids]
+    return [row.name for row in rows if not row.is_deleted]
+
+
+async def _schema_of(conn: Connection, revid: UUID | None) -> UUID | None:
+    """The schema of a version. Raises ToolFailed for none, ModelRetry for one that is deleted."""
+    if revid is None:
+        return None
+    row = await schemas.get_version(conn, revid)
+    if row.is_deleted:
+        raise ModelRetry("The schema is deleted.", "deleted")
+    return row.id
+
+
+class TagTools(_ItemTools[TagRow]):
+    """Tags. A tag goes by its name."""
+
+    kind = "tag"
+    deleted = "The tag is deleted."
+
+    def __init__(self, about: Conversation) -> None:
+        super().__init__(about, tags, of_tag)
+
+    def target(self, row: TagRow) -> JsonValue:
+        return {"tag": str(row.id), "name": row.name, "colour": row.colour}
+
+    def reference(self, counted: str) -> Change:
+        return Change("on", counted, None, removed=True)
+
+    async def find(self, conn: Connection, args: GetTag | UpdateTag | DeleteTag) -> TagRow:
+        return await tag_named(conn, self.context.scope, args.tag)
+
+    async def get(self, conn: Connection, args: GetTag) -> ToolResult:
+        row = await self.find(conn, args)
+        return ToolResult("The tag.", "ok", {**of_tag(row), **await tags.references(conn, row.id)})
+
+    async def create(self, conn: Connection, args: CreateTag) -> ToolResult:
+        row = await tags.create(conn, self.context.scope.org_id, args.name, args.colour or GREY)
+        return ToolResult("The tag is made.", "tag_created", of_tag(row))
+
+    async def preview_new(self, conn: Connection, args: CreateTag) -> Preview:
+        await self.refuse_taken(conn, args.name)
+        changes = [Change("name", None, args.name, added=True)]
+        changes += [] if args.colour is None else [Change("colour", None, args.colour.lower(), added=True)]
+        return Preview(changes, {"name": args.name})
+
+    async def update(self, conn: Connection, args: UpdateTag) -> ToolResult:
+        row = await self.find(conn, args)
+        changed = await tags.update(conn, row.id, name=args.name, colour=args.colour)
+        return ToolResult("The tag is changed.", "tag_updated", of_tag(changed))
+
+    async def preview_change(self, conn: Connection, args: UpdateTag) -> Preview:
+        row = await self.find(conn, args)
+        changes: list[Change] = []
+        if args.name is not None and args.name != row.name:
+            await self.refuse_taken(conn, args.name, but=row.id)
+            changes.append(Change("name", row.name, args.name))
+        if args.colour is not None and args.colour.lower() != row.colour:
+            changes.append(Change("colour", row.colour, args.colour.lower()))
+        return Preview(changes, self.target(row))
+
+
+def actions_of(tools: SchemaTools | PromptTools | TagTools) -> dict[str, Action]:
+    """Return what the five tools of a kind do, by their names."""
+    kind = tools.kind
+    return {
+        f"create_{kind}": Action(tools.create, check=tools.check, preview=tools.preview_new),
+        f"get_{kind}": Action(tools.get),
+        f"list_{kind}s": Action(tools.list_page),
+        f"update_{kind}": Action(tools.update, check=tools.check, preview=tools.preview_change),
+        f"delete_{kind}": Action(tools.delete, preview=tools.preview_deletion),
+    }
+
+
+def _declare(
+    kind: str,
+    create: type[ToolInput],
+    get: type[ToolInput],
+    listing: type[ListItems],
+    update: type[ToolInput],
+    delete: type[ToolInput],
+) -> tuple[Tool[Any], ...]:
+    """The five tools of a kind of item."""
+
+    def named(args: Any) -> str:
+        name = getattr(args, "tag", None) or getattr(args, "name", None)
+        return f"the {kind}" if name is None else f"the {kind} {name!r}"
+
+    write = ToolEffect.WRITE
+    return (
+        Tool(f"create_{kind}", create, summary=lambda args: f"Making {named(args)}", effect=write),
+        Tool(f"get_{kind}", get, summary=lambda args: f"Reading {named(args)}"),
+        Tool(f"list_{kind}s", listing, summary=lambda args: f"Looking through the {kind}s"),
+        Tool(f"update_{kind}", update, summary=lambda args: f"Changing {named(args)}", effect=write),
+        Tool(f"delete_{kind}", delete, summary=lambda args: f"Deleting {named(args)}", effect=write),
+    )
+
+
+SCHEMAS = _declare("schema", CreateSchema, GetSchema, ListSchemas, UpdateSchema, DeleteSchema)
+PROMPTS = _declare("prompt", CreatePrompt, GetPrompt, ListPrompts, UpdatePrompt, DeletePrompt)
+TAGS = _declare("tag", CreateTag, GetTag, ListTags, UpdateTag, DeleteTag)
+VALIDATE_SCHEMA = Tool("validate_schema", ValidateSchema, summary=lambda args: "Checking a schema")
+VALIDATE_AGAINST_SCHEMA = Tool(
+    "validate_against_schema", ValidateAgainstSchema, summary=lambda args: "Checking fields against the schema"
+)
