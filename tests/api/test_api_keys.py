@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -15,7 +14,6 @@ from answers import as_owner, problem
 from people import joined, org_of
 
 from desk import sql, until
-from fieldmark.domain.permissions import Permission
 from fieldmark.offline_model.messages import text
 from fieldmark.testing.script import Script
 
@@ -66,39 +64,13 @@ async def test_a_key_is_shown_once_and_works(serve, clone):
             assert sql(clone.owner_url, query) == [noted]  # once a minute
 
 
-async def test_people_s_own_business_is_no_key_s(serve):
-    async with serve() as served:
-        org = await org_of(served.http)
-        key = await made(served.http, *(scope.value for scope in Permission))
-        async with served.bearing(key["key"]) as robot:
-            for method, path, body in (
-                ("POST", "/api/organisations", {"name": "Mine"}),
-                ("POST", "/api/invitations/accept", {"token": "fmi_x"}),
-                ("DELETE", f"/api/organisations/{served.scope.org_id}", None),
-                ("POST", f"/api/organisations/{org}/leave", None),
-            ):
-                problem(await robot.request(method, path, json=body), 403, "person_needed")
-
-
-async def test_what_is_no_key_is_refused(serve, clone):
+async def test_malformed_keys_get_401_and_invalid_requests_for_one_422(serve):
     async with serve() as served:
         key = await made(served.http)
-        expired = await made(served.http, expires_at=(datetime.now(UTC) + timedelta(hours=1)).isoformat())
-        revoked = await made(served.http)
-        past = "update public.api_keys set expires_at = now() where id = %s"
-        await as_owner(clone, past, expired["id"])
-        assert (await served.http.delete(f"/api/keys/{revoked['id']}")).json()["revoked_at"]
-        assert (await served.http.delete(f"/api/keys/{revoked['id']}")).status_code == 200  # again
-        for token, code in (
-            (expired["key"], "key_expired"),
-            (revoked["key"], "key_revoked"),
-            (key["key"][:-1] + ("0" if key["key"][-1] != "0" else "1"), None),
-            (key["key"] + "0", None),
-            (key["key"].upper(), None),
-            ("fm_", None),
-        ):
+        another = key["key"][:-1] + ("0" if key["key"][-1] != "0" else "1")
+        for token in (another, key["key"] + "0", key["key"].upper(), "fm_"):
             async with served.bearing(token) as robot:
-                problem(await robot.get("/api/documents"), 401, code)
+                problem(await robot.get("/api/documents"), 401)
         async with served.bearing(key["key"]) as robot:
             assert (await robot.get("/api/documents")).is_success
         bad = (
@@ -118,7 +90,8 @@ async def test_a_key_that_is_revoked_on_one_server_is_refused_on_another(serve):
         key = await made(one.http)
         async with one.bearing(key["key"]) as here, two.bearing(key["key"]) as there:
             assert (await here.get("/api/documents")).is_success and (await there.get("/api/documents")).is_success
-            assert (await one.http.delete(f"/api/keys/{key['id']}")).is_success
+            for _ in range(2):
+                assert (await one.http.delete(f"/api/keys/{key['id']}")).json()["revoked_at"]
             # At the very next request, wherever it goes.
             problem(await there.get("/api/documents"), 401, "key_revoked")
             problem(await here.get("/api/documents"), 401, "key_revoked")
@@ -176,13 +149,6 @@ async def test_a_key_ends_itself_and_hears_so(serve):
             assert ended.status_code == 200, ended.text
             assert ended.json()["id"] == key["id"] and ended.json()["revoked_at"]
             problem(await robot.get("/api/documents"), 401, "key_revoked")
-
-
-async def test_a_key_makes_no_keys(serve):
-    async with serve() as served:
-        key = await made(served.http, "keys:write", "documents:read")
-        async with served.bearing(key["key"]) as robot:
-            problem(await robot.post("/api/keys", json={"name": "k", "scopes": READING}), 403, "person_needed")
 
 
 async def test_nobody_but_the_service_acts_as_a_key(serve, clone):

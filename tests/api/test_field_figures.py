@@ -51,16 +51,6 @@ async def test_what_cannot_be_asked_is_refused(serve):
             problem(await served.http.post("/api/fields/query", json=body), 422)
 
 
-async def test_a_key_needs_the_scope_to_read_extractions(serve):
-    async with serve(with_worker=False) as served:
-        for scopes, status in ((["extractions:read"], 200), (["documents:read", "extractions:write"], 403)):
-            made = await served.http.post("/api/keys", json={"name": scopes[0], "scopes": scopes})
-            assert made.status_code == 201, made.text
-            key = {"Authorization": f"Bearer {made.json()['key']}"}
-            assert (await served.http.post("/api/fields/query", json={}, headers=key)).status_code == status
-            assert (await served.http.get("/api/fields/values?path=total", headers=key)).status_code == status
-
-
 async def test_which_fields_there_are_is_told_of_each_type(serve, clone):
     shelf = [
         *SHELF,

@@ -178,32 +178,19 @@ async def test_names_are_one_thing_s_and_plain(serve, kind: str):
         assert sorted(await names(served.http, at)) == sorted([mine["name"], "Other"])
 
 
-DEEP: dict[str, Any] = {"type": "object"}
-for _ in range(40):
-    DEEP = {"type": "object", "properties": {"a": DEEP}}
-
-
-@pytest.mark.parametrize(
-    ("schema", "code"),
-    [
-        ({"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1:9/schema.json"}}}, "invalid_schema"),
-        ({"type": "object", "properties": {"a": {"$ref": "file:///etc/passwd"}}}, "invalid_schema"),
-        ({"type": "object", "properties": {"a": {"type": "string", "pattern": "(a|a)*" * 200}}}, "invalid_schema"),
-        ({"type": "object", "properties": {"a": {"type": "string", "pattern": "("}}}, "invalid_schema"),
-        ({"total": "number"}, "invalid_schema"),
-        ({"type": "object", "title": "\u202e"}, "invalid_schema"),
-        ({"type": "object", "title": "a\x00"}, "invalid_schema"),
-        ({"type": "object", "title": "x" * 300_000}, "invalid_schema"),
-        (DEEP, "invalid_schema"),
-        ([], "invalid"),
-        ("{}", "invalid"),
-    ],
-)
-async def test_a_schema_that_cannot_be_used_is_refused(serve, schema: Any, code: str):
+async def test_a_schema_that_cannot_be_used_is_refused(serve):
+    """Which can be is proven in domain/test_schema.py."""
     async with serve() as served:
-        problem(await served.http.post("/api/schemas", json={"name": "New", "schema": schema}), 422, code)
         kept = await made(served.http, "schemas", "Kept")
-        problem(await served.http.patch(f"/api/schemas/{kept['id']}", json={"schema": schema}), 422, code)
+        for schema, code in (
+            ({"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1:9/schema.json"}}}, "invalid_schema"),
+            ({"type": "object", "title": "\u202e"}, "invalid_schema"),
+            ({"type": "object", "title": "a\x00"}, "invalid_schema"),
+            ({"type": "object", "title": "x" * 300_000}, "invalid_schema"),
+            ([], "invalid"),
+        ):
+            problem(await served.http.post("/api/schemas", json={"name": "New", "schema": schema}), 422, code)
+            problem(await served.http.patch(f"/api/schemas/{kept['id']}", json={"schema": schema}), 422, code)
         assert (await served.http.get(f"/api/schemas/{kept['id']}")).json() == kept
 
 

@@ -5,24 +5,8 @@ from __future__ import annotations
 from uuid import uuid4
 
 import pytest
-from answers import problem
 
 pytestmark = pytest.mark.anyio
-
-
-async def test_a_misspelt_parameter_is_refused_with_the_known_ones(serve):
-    async with serve() as served:
-        http = served.http
-        detail = problem(await http.get("/api/extractions?documentid=x"), 422)
-        assert "documentid" in detail and "before, document_id, document_type, filename, limit" in detail
-        # By the name that clients use, not by that of the argument.
-        exporting = f"/api/extractions/{uuid4()}/export"
-        assert "format, list" in problem(await http.get(f"{exporting}?wanted=csv"), 422)
-        problem(await http.get(f"{exporting}?format=csv"), 404)
-        assert problem(await http.get(f"/api/documents/{uuid4()}?version=1"), 422)
-        problem(await http.delete(f"/api/documents/{uuid4()}?force=1"), 422)
-        long = problem(await http.get(f"/api/documents?{'x' * 5000}=1"), 422)
-        assert len(long) < 500
 
 
 async def test_every_parameter_that_is_described_is_known(serve, openapi):

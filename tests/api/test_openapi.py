@@ -34,33 +34,6 @@ def test_every_operation_says_what_it_does(openapi):
             assert parameter["in"] == "path" or parameter["description"], (name, parameter["name"])
 
 
-READING = {"get", "list", "download", "export", "search"}
-WRITING = {
-    *("upload", "adopt", "read", "start", "decide", "create", "update", "set", "complete", "restore"),
-    *(
-        "accept",
-        "leave",
-        "cancel",
-        "delete",
-        "remove",
-        "revoke",
-        "unlock",
-        "plan",
-        "apply",
-        "reject",
-        "query",
-        "confirm",
-    ),
-}
-
-
-def test_an_operation_is_called_by_a_verb_and_what_it_is_about(openapi):
-    for name, operation in operations(openapi):
-        verb, _, noun = operation["operationId"].partition("_")
-        assert noun and operation["operationId"] == operation["operationId"].lower(), name
-        assert verb in (READING if name.startswith("get ") else WRITING), name
-
-
 def test_what_is_one_of_a_few_is_told_as_such(openapi):
     schemas = openapi["components"]["schemas"]
     (code, _) = schemas["Run"]["properties"]["error_code"]["anyOf"]

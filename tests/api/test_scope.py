@@ -71,24 +71,6 @@ NAMED = [
     ("DELETE", "/api/extractions/{extraction}", None),
     ("DELETE", "/api/documents/{document}", None),
 ]
-UNNAMED = [
-    ("GET", "/api/documents", None),
-    ("GET", "/api/search?q=invoice", None),
-    ("GET", "/api/extractions", None),
-    ("GET", "/api/usage", None),
-    ("GET", "/api/runs", None),
-    ("GET", "/api/agent/tools", None),
-    ("POST", "/api/agent/ask", {"message": ""}),
-    ("GET", "/api/fields", None),
-    ("GET", "/api/fields/values?path=total", None),
-    ("POST", "/api/fields/query", {}),
-    *(("GET", f"/api/{kind}", None) for kind in ("schemas", "prompts", "tags")),
-    ("POST", "/api/schemas", {"name": "New", "schema": {"type": "object"}}),
-    ("POST", "/api/prompts", {"name": "New", "content": "Read."}),
-    ("POST", "/api/tags", {"name": "New"}),
-    ("POST", "/api/documents/adopt", {"storage_path": "a/b/c"}),
-    ("POST", "/api/documents", {}),
-]
 # They need a call, a proposal, a schema or a document that waits: acceptance/test_approval.py, test_extractions.py,
 # test_passwords.py, test_asking_for_proposals.py and acceptance/test_changed_schema.py ask them, as their user and as a
 # stranger.
@@ -139,13 +121,13 @@ def told(answer: httpx.Response) -> tuple[int, bytes, dict[str, str]]:
     return answer.status_code, answer.content, {k: v for k, v in answer.headers.items() if k != "date"}
 
 
-def test_every_route_is_asked(openapi_routes):
-    asked = {(method, re.sub(r"\{\w+\}|(?<=pages/)1", "{}", path.split("?")[0])) for method, path, _ in NAMED + UNNAMED}
-    # test_organisations.py, test_api_keys.py, test_threads.py and (asked without a token) test_page.py ask those.
-    people = re.compile(r"/api/(me|organisations|invitations|keys|threads|config)\b")
-    assert asked | ELSEWHERE == {
-        route for route in openapi_routes if route[1].startswith("/api/") and not people.match(route[1])
-    }
+def test_every_route_that_names_a_thing_is_asked(openapi_routes):
+    """The others: test_every_operation.py."""
+    asked = {(method, re.sub(r"\{\w+\}|(?<=pages/)1", "{}", path.split("?")[0])) for method, path, _ in NAMED}
+    # test_organisations.py, test_api_keys.py and test_threads.py ask those.
+    people = re.compile(r"/api/(organisations|keys|threads)\b")
+    named = {route for route in openapi_routes if "{}" in route[1] and not people.match(route[1])}
+    assert named <= asked | ELSEWHERE
 
 
 async def test_another_tenant_s_thing_is_like_none_at_all(serve):
@@ -172,8 +154,8 @@ async def test_another_tenant_s_thing_is_like_none_at_all(serve):
             shared = {"x-org-id": org_id}
             first, second = (shared, {}) if route[0] == "DELETE" else ({}, shared)
             assert (await ask(served.http, route, names, **first)).is_success, route
-            again = await ask(served.http, route, names, **second)
-            assert again.is_success or (route[0] == "DELETE" and again.status_code in (404, 410, 422)), route
+            if route[0] != "DELETE":
+                assert (await ask(served.http, route, names, **second)).is_success, route
 
 
 async def test_a_member_can_in_the_shared_organisation_only(serve, clone):
@@ -203,7 +185,7 @@ async def test_a_member_can_in_the_shared_organisation_only(serve, clone):
         problem(await served.http.get("/api/documents", headers={"x-org-id": "mine"}), 422)
 
 
-async def test_invalid_tokens_get_401_and_a_valid_one_opens_every_route(serve):
+async def test_invalid_tokens_get_401(serve):
     async with serve() as served:
         key = (served.service.settings.home / "keys" / "tokens").read_bytes()
         good = {
@@ -240,8 +222,6 @@ async def test_invalid_tokens_get_401_and_a_valid_one_opens_every_route(serve):
                 answers.add(problem(answer, 401))
                 assert answer.headers["www-authenticate"].startswith("Bearer"), name
             assert len(answers) > 1  # it is said what is wrong
-            for route in NAMED + UNNAMED:
-                answer = await ask(http, route, unknown(), authorization=accepted)
-                assert answer.status_code in (200, 201, 404, 422), route
+            assert (await http.get("/api/documents", headers={"authorization": accepted})).status_code == 200
             for open_to_all in ("/healthz", "/readyz", "/openapi.json"):
                 assert (await http.get(open_to_all)).status_code == 200

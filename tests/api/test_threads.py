@@ -269,17 +269,6 @@ async def test_a_deleted_thread_ends_what_was_at_work_in_it(serve):
         goes_on.set()
 
 
-async def test_a_key_talks_with_its_scopes(serve):
-    async with house(serve, talking([text("One.")])) as at:
-        made = await at.http.post("/api/keys", json={"name": "k", "scopes": ["runs:read"]})
-        async with at.served.bearing(made.json()["key"]) as reads:
-            assert (await reads.get("/api/threads")).json()["items"] == []
-            problem(await reads.post("/api/threads", json={"document_id": at.document}), 403, "scope_missing")
-        made = await at.http.post("/api/keys", json={"name": "k", "scopes": ["documents:read"]})
-        async with at.served.bearing(made.json()["key"]) as other:
-            problem(await other.get("/api/threads"), 403, "scope_missing")
-
-
 async def test_a_key_admits_in_advance_only_what_it_may_approve(serve):
     """What an agent admits by itself anyway needs no more than starting it."""
     async with house(serve, talking([text("One.")])) as at:
