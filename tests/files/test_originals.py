@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -114,11 +112,3 @@ def test_settings_say_where_originals_lie(tmp_path: Path) -> None:
     assert isinstance(files_for(Settings(**here, supabase_url="https://a.supabase.co")), LocalFiles)
     both = Settings(**here, supabase_url="https://a.supabase.co", supabase_secret_key="sb_secret_x")
     assert isinstance(files_for(both), SupabaseFiles)
-
-
-def test_the_storage_client_is_not_imported_before_it_is_used() -> None:
-    late = "{'httpx', 'storage3', 'supabase'}"
-    code = f"import sys, fieldmark.files as f; print(f.SupabaseFiles.__name__, {late} & set(sys.modules))"
-    env = {"PYTHONPATH": ":".join(sys.path)}
-    shown = subprocess.run([sys.executable, "-c", code], env=env, check=True, capture_output=True, text=True).stdout
-    assert shown.split() == ["SupabaseFiles", "{'httpx'}"]

@@ -92,7 +92,7 @@ def _check_name(name: str) -> None:
     # Lone surrogates cannot be encoded, so they are looked for before the length is.
     if any(_unsafe(character) for character in name):
         raise Invalid("The name in a stored path contains a separator or a control character.")
-    # storage3 decodes percent signs before it sends a path: "..%2F" would then name another object.
+    # A client may decode percent signs before it sends a path: "..%2F" would then name another object.
     if "%" in name:
         raise Invalid("The name in a stored path contains a percent sign.")
     if len(name.encode()) > MAX_NAME_BYTES:

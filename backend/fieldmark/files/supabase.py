@@ -1,4 +1,4 @@
-"""Originals in a bucket of Supabase Storage, reached with the project's secret key."""
+"""Originals in a bucket of Supabase Storage, reached over its REST API with the project's secret key."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import tempfile
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 import httpx
@@ -22,11 +21,9 @@ from fieldmark.files.stored_path import StoredPath, parse_stored_path
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-    from storage3._async.file_api import AsyncBucketProxy
-
-_TIMEOUT = httpx.Timeout(30, connect=5)
-_CHUNK_BYTES = 1 << 20
-_ERROR_BYTES = 1 << 16
+_TIMEOUT: Final = httpx.Timeout(30, connect=5)
+_CHUNK_BYTES: Final = 1 << 20
+_MAX_JSON_BYTES: Final = 1 << 16
 
 
 class SupabaseFiles:
@@ -40,16 +37,21 @@ class SupabaseFiles:
         # httpx would print the key in its complaint about it.
         if not (secret_key.isascii() and secret_key.isprintable()) or " " in secret_key:
             raise Misconfigured("SUPABASE_SECRET_KEY contains characters that no key has.")
-        self._url = url.rstrip("/")
-        self._secret_key = secret_key
-        self._bucket = bucket
+        self._objects_url = f"{url.rstrip('/')}/storage/v1/object"
+        # Without compression: a small body could become a large file.
+        self._headers = {"apikey": secret_key, "Authorization": f"Bearer {secret_key}", "Accept-Encoding": "identity"}
+        self._bucket = quote(bucket, safe="")
         self._max_bytes = max_bytes
 
     async def put(self, path: str, source: Path) -> None:
         """Upload `source` to `path`. Raises `Conflict` if the path is taken, `TooLarge` if the bucket says so."""
         where = parse_stored_path(path)
-        async with self._storage() as bucket:
-            await bucket.upload(str(where), source, {"content-type": "application/octet-stream", "upsert": "false"})
+        with await asyncio.to_thread(source.open, "rb") as content:
+            form = {"files": {"file": (where.name, content, "application/octet-stream")}}
+            async with self._answer("POST", self._at(where), headers={"x-upsert": "false"}, **form) as response:
+                stored = await _json(response)
+        if not isinstance(stored, dict) or "Key" not in stored:
+            raise _not_storage()
 
     @asynccontextmanager
     async def local(self, path: str) -> AsyncGenerator[Path]:
@@ -67,30 +69,23 @@ class SupabaseFiles:
         """The original's size in bytes, or None if there is no original."""
         where = parse_stored_path(path)
         try:
-            async with self._storage() as bucket:
-                size: object = (await bucket.info(str(where)))["size"]
-                # Null while the upload is under way.
-                if size is not None and not isinstance(size, int):
-                    raise TypeError("the size is no number")
-                return size
+            async with self._answer("GET", f"info/{self._at(where)}") as response:
+                info = await _json(response)
         except NotFound:
             return None
+        size = info.get("size", "none") if isinstance(info, dict) else "none"
+        if size is not None and not isinstance(size, int):  # null while the upload is under way
+            raise _not_storage()
+        return size
 
     async def remove(self, path: str) -> None:
         """Remove the original. It is no error if there is none."""
         where = parse_stored_path(path)
-        async with self._storage() as bucket:
-            await bucket.remove([str(where)])
+        async with self._answer("DELETE", self._bucket, json={"prefixes": [str(where)]}):
+            pass
 
     async def _download(self, where: StoredPath, target: Path) -> None:
-        # The client holds a whole download in memory, however large; so this one request is made without it.
-        url = f"{self._url}/storage/v1/object/{quote(self._bucket, safe='')}/{quote(str(where))}"
-        # Compressed on its way, a small body could become a large file.
-        key = self._secret_key
-        headers = {"apikey": key, "Authorization": f"Bearer {key}", "Accept-Encoding": "identity"}
-        async with self._session() as session, session.stream("GET", url, headers=headers) as response:
-            if response.status_code != 200:
-                raise await _refusal_of(response)
+        async with self._answer("GET", self._at(where)) as response:
             if response.headers.get("Content-Encoding", "identity") != "identity":
                 raise Unavailable("Supabase Storage answered in an encoding that was not asked for.")
             received = 0
@@ -101,56 +96,52 @@ class SupabaseFiles:
                         raise TooLarge(f"The original is larger than {self._max_bytes:,} bytes.")
                     await asyncio.to_thread(file.write, chunk)
 
-    @asynccontextmanager
-    async def _storage(self) -> AsyncGenerator[AsyncBucketProxy]:
-        # Imported here, and beside the event loop, because it takes longer than the rest of the service's start.
-        await asyncio.to_thread(import_module, "supabase")
-        from storage3.exceptions import StorageApiError
-        from supabase import AsyncClient, AsyncClientOptions
-
-        async with self._session() as session:
-            options = AsyncClientOptions(httpx_client=session, auto_refresh_token=False, persist_session=False)
-            try:
-                yield AsyncClient(self._url, self._secret_key, options).storage.from_(self._bucket)
-            except StorageApiError as error:
-                raise _refusal(str(error.status), error.code) from error
-            except (ValueError, LookupError, TypeError) as error:
-                raise Unavailable("What answers at SUPABASE_URL does not answer as Supabase Storage does.") from error
+    def _at(self, where: StoredPath) -> str:
+        return f"{self._bucket}/{quote(str(where))}"
 
     @asynccontextmanager
-    async def _session(self) -> AsyncGenerator[httpx.AsyncClient]:
-        # A session for each call belongs to no event loop and has not to be closed by anybody. Redirects are not
-        # followed: the secret key goes to SUPABASE_URL and nowhere else.
-        async with httpx.AsyncClient(timeout=_TIMEOUT, verify=self._tls, follow_redirects=False) as session:
-            try:
-                yield session
-            except httpx.HTTPError as error:
-                raise Unavailable(f"Supabase Storage does not answer ({type(error).__name__}).") from error
+    async def _answer(
+        self, method: str, path: str, headers: dict[str, str] | None = None, **body: Any
+    ) -> AsyncGenerator[httpx.Response]:
+        """Ask Storage, and return its answer before the body is read. Raise what an error stands for."""
+        url, headers = f"{self._objects_url}/{path}", {**self._headers, **(headers or {})}
+        try:
+            # A session for each call belongs to no event loop and has not to be closed by anybody. Redirects are not
+            # followed: the secret key goes to SUPABASE_URL and nowhere else.
+            async with (
+                httpx.AsyncClient(timeout=_TIMEOUT, verify=self._tls, follow_redirects=False) as session,
+                session.stream(method, url, headers=headers, **body) as response,
+            ):
+                if not response.is_success:
+                    raise await _refusal_of(response)
+                yield response
+        except httpx.HTTPError as error:
+            raise Unavailable(f"Supabase Storage does not answer ({type(error).__name__}).") from error
 
     @cached_property
     def _tls(self) -> SSLContext:
         return httpx.create_ssl_context()
 
 
-async def _refusal_of(response: httpx.Response) -> FieldmarkError:
+async def _json(response: httpx.Response) -> JsonValue:
     body = b""
     async for chunk in response.aiter_raw():
         body += chunk
-        if len(body) > _ERROR_BYTES:
+        if len(body) > _MAX_JSON_BYTES:
             break
-    status, code = str(response.status_code), ""
     try:
-        told: JsonValue = json.loads(body)
-    except ValueError:
-        told = None
-    if isinstance(told, dict):
-        status = str(told.get("statusCode", status))
-        code = str(told.get("error", told.get("code", "")))
-    return _refusal(status, code)
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None
 
 
-def _refusal(status: str, code: str) -> FieldmarkError:
-    """The error that the status and code in an answer's body stand for. Its HTTP status may be 400 for any of them."""
+async def _refusal_of(response: httpx.Response) -> FieldmarkError:
+    """Return the error that an answer stands for: its body has the status and code, its HTTP status may be 400."""
+    status, code = str(response.status_code), ""
+    problem = await _json(response)
+    if isinstance(problem, dict):
+        status = str(problem.get("statusCode", status))
+        code = str(problem.get("error", problem.get("code", "")))
     match status, code:
         case ("404", "Bucket not found" | "NoSuchBucket"):
             return Unavailable("Supabase Storage has no such bucket: apply the migrations, which create it.")
@@ -164,3 +155,7 @@ def _refusal(status: str, code: str) -> FieldmarkError:
             return Unavailable("Supabase Storage refuses the service: check SUPABASE_SECRET_KEY.")
         case _:
             return Unavailable(f"Supabase Storage could not do it (status {status[:3]}).")
+
+
+def _not_storage() -> Unavailable:
+    return Unavailable("What answers at SUPABASE_URL does not answer as Supabase Storage does.")
