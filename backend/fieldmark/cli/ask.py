@@ -1,4 +1,4 @@
-"""`fieldmark ask`: ask about all documents, and get an answer with its places."""
+"""`fieldmark ask`: ask about all documents, and get an answer with its sources."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from uuid import UUID
 import typer
 from rich.status import Status
 
-from fieldmark.cli.client import Client, asked, say_offline
-from fieldmark.cli.extract import Started
-from fieldmark.cli.files import json_of, write
+from fieldmark.cli.client import Client, asked
+from fieldmark.cli.files import print_json
+from fieldmark.cli.follow import running, show_event
 from fieldmark.cli.process import FAILED, MISUSED, stop
 from fieldmark.cli.target import Target, command
-from fieldmark.cli.terminal import err, out, plain, steps, tell
-from fieldmark.cli.watching import show_event, to_the_end
+from fieldmark.cli.terminal import err, out, plain, steps
 from fieldmark.domain.document_filters import FieldCondition
 from fieldmark.domain.statuses import RunStatus
 from fieldmark.errors import Invalid
@@ -41,34 +40,28 @@ def ask(
     if where or tag:
         body["filters"] = {"fields": [_condition(one) for one in where or ()], "tags": list(tag or ())}
     run = asked(target, lambda client: _ask(client, body))
-    if target.as_json:
-        write(json_of(run["result"] or {"error": run["error"], "code": run["error_code"]}, indented=True), None)
-    elif run["result"] is not None:
+    answer = run["result"] or {"error": run["error"], "code": run["error_code"]}
+    if not print_json(target, answer) and run["result"] is not None:
         _show(run["answer"], run["result"])
         steps().print(f'[dim]To go on: fieldmark ask --thread {run["thread_id"]} "…"[/dim]')
     if run["status"] != RunStatus.COMPLETED:
         raise typer.Exit(FAILED)
 
 
-def _condition(said: str) -> dict[str, object]:
+def _condition(text: str) -> dict[str, object]:
     try:
-        return FieldCondition.parse(said).model_dump(mode="json")
+        return FieldCondition.parse(text).model_dump(mode="json")
     except Invalid as error:
         stop(str(error), MISUSED)
 
 
-async def _ask(client: Client, body: Mapping[str, object]) -> dict[str, Any]:
-    say_offline(client)
-    with steps().status("") as status:
-        tell(status, "Starting…")
-        async with client.working(), Started(client) as runs:
-            run_id = await runs.start("ask", body)
-            seen = await to_the_end(client, run_id, status, None, show=_show_step)
-    return dict(seen.run)
+async def _ask(client: Client, body: Mapping[str, object]) -> Mapping[str, Any]:
+    async with running(client) as runs:
+        return (await runs.to_the_end(await runs.start("ask", body), show=_show_step)).run
 
 
 def _show_step(event: Mapping[str, Any], status: Status) -> None:
-    """Any but what the agent says in the end: that is the answer, which is shown by itself."""
+    """Show any event but the answer itself, which is printed at the end."""
     if event.get("type") != "text":
         show_event(event, status)
 

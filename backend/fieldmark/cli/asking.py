@@ -22,6 +22,7 @@ from fieldmark.domain.events import ProposedCall
 
 _ARGUMENTS: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
 _MAX_REASON_CHARACTERS = 2000
+_REJECT = ("r", "reject", "n", "no")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,28 +53,29 @@ class Person:
         self._read = b""
 
     async def decide(self, pending: ProposedCall) -> Decision | None:
-        """What the person says of a pending call; None where nobody answers, or the person leaves it for later."""
+        """Ask until the person decides a call. Return None where no one answers, or they leave it for later."""
         show_pending_call(self._console, pending)
         while (line := await self._asked("Approve, reject, edit, or leave it for later? (a/r/e/l)")) is not None:
             word, _, rest = line.strip().partition(" ")
-            match word.lower():
-                case "a" | "approve" | "y" | "yes":
-                    return Decision(pending.call_id, True)
-                case "r" | "reject" | "n" | "no":
-                    reason = rest.strip() or (await self._asked("Why? The agent is told. (Enter: no reason)") or "")
-                    return Decision(pending.call_id, False, reason=reason.strip()[:_MAX_REASON_CHARACTERS] or None)
-                case "e" | "edit":
-                    arguments = await self.edited(pending, rest)
-                    if arguments is not None:
-                        return Decision(pending.call_id, True, arguments)
-                case "l" | "leave":
-                    return None
-                case "":
-                    pass
-                case _:
-                    self._console.print(
-                        "Answer with a, r, e or l: one line, such as [bold]r It is the subtotal.[/bold]"
-                    )
+            word = word.lower()
+            if word in ("l", "leave"):
+                return None
+            if word in _REJECT and not rest:
+                rest = await self._asked("Why? The agent is told. (Enter: no reason)") or ""
+            if word and (decision := await self.decision(pending, word, rest.strip())) is not None:
+                return decision
+        return None
+
+    async def decision(self, pending: ProposedCall, word: str, rest: str) -> Decision | None:
+        """Return what a word and the rest of its line decide; None, having said why, where they decide nothing."""
+        if word in ("a", "approve", "y", "yes"):
+            return Decision(pending.call_id, True)
+        if word in _REJECT:
+            return Decision(pending.call_id, False, reason=rest[:_MAX_REASON_CHARACTERS] or None)
+        if word in ("e", "edit"):
+            arguments = await self._edited(pending, rest)
+            return None if arguments is None else Decision(pending.call_id, True, arguments)
+        self._console.print("Answer with a, r, e or l: one line, such as [bold]r It is the subtotal.[/bold]")
         return None
 
     async def line(self, prompt: str) -> str | None:
@@ -86,8 +88,8 @@ class Person:
         """Whether the person says yes; silence and anything else is no."""
         return (await self._asked(f"{question} (y/n)") or "").strip().lower() in ("y", "yes")
 
-    async def edited(self, pending: ProposedCall, given: str) -> dict[str, JsonValue] | None:
-        """Other arguments: behind the word itself, in the editor, or as a line of their own."""
+    async def _edited(self, pending: ProposedCall, given: str) -> dict[str, JsonValue] | None:
+        """Return other arguments: given in the same line, in the editor, or as a line of their own."""
         text: str | None = given
         if not given.strip():
             if self._editor and sys.stdin.isatty():

@@ -103,13 +103,20 @@ class Client:
         body = {"run_id": run_id, "approvals": [decision], "wait": False}
         await self._ask("POST", "/api/agent/approve", json=body)
 
-    async def org_id(self) -> str:
-        """The organisation that is asked for; the personal one, or the key's, if none is."""
-        if named := self._http.headers.get("X-Org-Id"):
-            return named
-        me = await self.get("/api/me")
-        own = [one for one in me["organisations"] if one["is_personal"] or me["key"] is not None]
-        return str(own[0]["id"])
+    async def filename(self, document_id: str) -> str:
+        """The name of a document's file; empty where the key may not read documents, or the document is gone."""
+        try:
+            return (await self.get(f"/api/documents/{document_id}"))["filename"]
+        except Refused:
+            return ""
+
+    async def of_organisation(self, method: str, path: str, body: object = None) -> Any:
+        """What the organisation in use answers: the one that --org names, else the personal one, or the key's."""
+        org_id = self._http.headers.get("X-Org-Id")
+        if org_id is None:
+            me = await self.get("/api/me")
+            org_id = next(one["id"] for one in me["organisations"] if one["is_personal"] or me["key"] is not None)
+        return await self.send(method, f"/api/organisations/{org_id}{path}", body)
 
     async def _ask(self, method: str, path: str, **request: Any) -> httpx.Response:
         with _connected():

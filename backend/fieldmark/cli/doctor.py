@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -16,11 +15,11 @@ import httpx
 import typer
 
 from fieldmark.cli.client import Client, Refused, asked, said
-from fieldmark.cli.files import json_of, write
+from fieldmark.cli.files import print_json
 from fieldmark.cli.process import CANNOT_WORK, read_settings, run
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import out, plain
-from fieldmark.errors import FieldmarkError
+from fieldmark.errors import FieldmarkError, Misconfigured
 from fieldmark.settings import Settings, WrongSettings
 from fieldmark.settings import read_settings as of_environment
 
@@ -60,9 +59,7 @@ def doctor(target: Target) -> None:
         settings = read_settings("error")
         checks = asked(target, _look_elsewhere) if target.is_elsewhere else run(_look_here(settings))
     well = all(check.state is not State.FAILED for check in checks)
-    if target.as_json:
-        write(json_of({"ok": well, "checks": [asdict(check) for check in checks]}, indented=True), None)
-    else:
+    if not print_json(target, {"ok": well, "checks": [asdict(check) for check in checks]}):
         _show(checks)
     if not well:
         raise typer.Exit(CANNOT_WORK)
@@ -110,10 +107,10 @@ async def _look_here(settings: Settings) -> list[Check]:
 
 async def _of_runtime(settings: Settings) -> AsyncIterator[Check]:
     """The database, and what stands on it."""
-    from fieldmark.errors import Misconfigured
+    from fieldmark.runtime import open_runtime
 
     try:
-        async with _runtime(settings) as runtime:
+        async with open_runtime(settings) as runtime:
             where = "the embedded Postgres" if settings.embedded_database else "the Postgres of DATABASE_URL"
             yield Check("database", State.OK, f"It answers, and is up to date: {where}.")
             yield _disk(runtime)
@@ -122,14 +119,6 @@ async def _of_runtime(settings: Settings) -> AsyncIterator[Check]:
         yield Check("database", State.FAILED, str(error), "Correct DATABASE_URL, or run `fieldmark migrate`.")
     except FieldmarkError as error:
         yield Check("database", State.FAILED, str(error), "Start it, or correct DATABASE_URL.")
-
-
-@asynccontextmanager
-async def _runtime(settings: Settings) -> AsyncGenerator[Runtime]:
-    from fieldmark.runtime import open_runtime
-
-    async with open_runtime(settings) as runtime:
-        yield runtime
 
 
 def _disk(runtime: Runtime) -> Check:

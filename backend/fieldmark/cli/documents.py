@@ -13,12 +13,12 @@ import typer
 
 from fieldmark.cli.asking import Person
 from fieldmark.cli.client import Client, Refused, asked, said
-from fieldmark.cli.files import json_lines_of, json_of, write
+from fieldmark.cli.files import print_json
+from fieldmark.cli.follow import show_extraction
 from fieldmark.cli.process import FAILED, MISUSED, stop
 from fieldmark.cli.schemas import kept
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import err, out, plain, show_lines, steps
-from fieldmark.cli.watching import show_extraction
 
 PAGE = 200  # of a list, at once
 
@@ -45,8 +45,7 @@ def documents(
         return await _all(client, "/api/documents", limit, {"parent_document_id": parent, "tag_id": tag_id})
 
     found = asked(target, listed)
-    if target.as_json:
-        write(json_lines_of(found), None)
+    if print_json(target, found):
         return
     rows = (
         (
@@ -77,15 +76,11 @@ def show(
     path = f"/api/extractions/{extraction}"
     if history:
         changes = asked(target, lambda client: _all(client, f"{path}/history", limit, {}))
-        if target.as_json:
-            write(json_lines_of(changes), None)
-        else:
+        if not print_json(target, changes):
             show_lines(map(_change, changes), "Nothing has changed.")
         return
     found, filename = asked(target, lambda client: _extraction(client, path, version))
-    if target.as_json:
-        write(json_of(found, indented=True), None)
-    else:
+    if not print_json(target, found):
         show_extraction(found, filename)
 
 
@@ -97,7 +92,7 @@ def delete(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Delete documents, extractions or runs, with all that hangs on them. Nothing brings them back."""
-    left = asked(target, lambda client: _delete(client, kind, ids, yes=yes, as_json=target.as_json))
+    left = asked(target, lambda client: _delete(client, target, kind, ids, yes=yes))
     if left:
         raise typer.Exit(FAILED)
 
@@ -111,8 +106,7 @@ def usage(
     """Show what the organisation has used of the model by day, and may still spend. This month's if no day is named."""
     first, last = (None if day is None else day.date() for day in (since, until))
     found = asked(target, lambda client: client.get("/api/usage", since=first, until=last))
-    if target.as_json:
-        write(json_of(found, indented=True), None)
+    if print_json(target, found):
         return
     rows = (
         (
@@ -148,15 +142,11 @@ async def _all(client: Client, path: str, limit: int, query: Mapping[str, object
 
 async def _extraction(client: Client, path: str, version: int | None) -> tuple[dict[str, Any], str]:
     found = await client.get(path, version=version)
-    try:
-        document = await client.get(f"/api/documents/{found['document_id']}")
-    except Refused:  # a key may be made for extractions alone
-        return found, ""
-    return found, document["filename"]
+    return found, await client.filename(found["document_id"])
 
 
-async def _delete(client: Client, kind: Kind, ids: list[UUID], *, yes: bool, as_json: bool) -> int:
-    """How many were not deleted."""
+async def _delete(client: Client, target: Target, kind: Kind, ids: list[UUID], *, yes: bool) -> int:
+    """Return how many were not deleted."""
     left = 0
     if not yes:
         what = f"{kind} {ids[0]}" if len(ids) == 1 else f"{len(ids)} {kind}s"
@@ -171,9 +161,7 @@ async def _delete(client: Client, kind: Kind, ids: list[UUID], *, yes: bool, as_
             err.print(f"[red]✗[/red] {one}: {plain(said(refused))}")
             left += 1
             continue
-        if as_json:
-            write(json_lines_of([{"id": str(one), "deleted": True}]), None)
-        else:
+        if not print_json(target, [{"id": str(one), "deleted": True}]):
             steps().print(f"[green]✓[/green] {kind} {one} is deleted.")
     return left
 

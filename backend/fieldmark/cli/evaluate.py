@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from fieldmark.cli.files import check_out, json_of, read_object, read_schema, write
+from fieldmark.cli.files import check_out, json_of, print_json, read_object, read_schema, write
 from fieldmark.cli.process import FAILED, LOCAL_USER, MISUSED, opened, read_settings, run, say_offline, stop
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import err, out, plain, steps, tell
@@ -65,9 +65,7 @@ def evaluate(
     report = run(_evaluate(settings, cases, wanted, instructions, target, tolerance if examples else None))
     if save is not None:
         write(json_of(report, indented=True), save)
-    if target.as_json:
-        write(json_of(report, indented=True), None)
-    else:
+    if not print_json(target, report):
         _show(report)
     compared: dict[str, Any] = report.get("examples", {})
     for sentence in compared.get("worse", []):

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import typer
 
 from fieldmark.cli.asking import Person
-from fieldmark.cli.client import Client, Refused, asked, said, say_offline
+from fieldmark.cli.client import Client, Refused, asked, said
 from fieldmark.cli.files import ask_password, check_in, check_out, json_of, read_schema, write
+from fieldmark.cli.follow import Seen, running, show_extraction, warn
 from fieldmark.cli.process import CANNOT_WORK, FAILED, WAITS
 from fieldmark.cli.schemas import Kind, is_file, kept
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import err, plain, steps, tell
-from fieldmark.cli.watching import Seen, show_extraction, to_the_end, warn, when_there_is_room
 from fieldmark.domain.statuses import RunStatus
-from fieldmark.errors import FieldmarkError
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +96,7 @@ def correct(
 ) -> None:
     """Correct an extraction in words. Ctrl-C cancels the run that it has started."""
     wanted = {"extraction_id": str(extraction), "message": message, "approval": "ask" if ask else None}
-    seen = asked(target, lambda client: _correct(client, wanted))
-    if seen.extraction is not None:
-        if target.as_json:
-            write(json_of(seen.extraction, indented=True), None)
-        else:
-            show_extraction(seen.extraction, "")
-    if seen.exit_code:
-        raise typer.Exit(seen.exit_code)
+    asked(target, lambda client: _correct(client, wanted)).end(target)
 
 
 async def _extract(
@@ -118,79 +109,41 @@ async def _extract(
     *,
     show: bool,
 ) -> None:
-    """Tell how each file ended, in the order of the files. `named`: what is kept by these names."""
+    """Report how each file ended, in the order of the files. `named`: what is kept by these names."""
     for kind, name in named.items():
         if name is not None:
             wanted = {**wanted, f"{kind}_revid": (await kept(client, kind, name))[f"{kind}_revid"]}
     started: list[tuple[Path, str | Refused]] = []
     person = Person(err, client.settings.editor) if wanted["approval"] else None
-    say_offline(client)
-    with steps().status("") as status:
-        tell(status, "Starting…")
-        async with client.working(), Started(client) as runs:
-            for file in files:
-                tell(status, f"Taking in {plain(file.name)}…")
-                try:
-                    document = await when_there_is_room(status, lambda file=file: client.upload(file, password))
-                    body = {**wanted, "document_id": document["id"]}
-                    run_id = await when_there_is_room(status, lambda body=body: runs.start("extract", body))
-                except Refused as refused:
-                    if refused.exit_code == CANNOT_WORK:
-                        raise
-                    err.print(f"[red]✗[/red] {plain(file.name)}: {plain(said(refused))}")
-                    run_id = refused
-                started.append((file, run_id))
-            for file, run_id in started:
-                if isinstance(run_id, Refused):
-                    told(Result(file, FAILED, error=str(run_id), code=run_id.reason))
-                    continue
-                steps().print(f"[bold]{plain(file.name)}[/bold]")
-                tell(status, "Reading the document…")
-                seen = await to_the_end(client, run_id, status, person)
-                document = await warn(client, seen.run["document_id"])
-                if show and seen.extraction is not None:
-                    status.stop()
-                    show_extraction(seen.extraction, file.name)
-                    status.start()
-                # Why, rather than that it could not be read.
-                code = document["error_code"] or seen.run["error_code"]
-                told(Result(file, seen.exit_code, seen.run, seen.extraction, seen.run["error"], code))
+    async with running(client) as runs:
+        for file in files:
+            try:
+                document = await runs.upload(file, password)
+                run_id = await runs.start("extract", {**wanted, "document_id": document["id"]})
+            except Refused as refused:
+                if refused.exit_code == CANNOT_WORK:
+                    raise
+                err.print(f"[red]✗[/red] {plain(file.name)}: {plain(said(refused))}")
+                run_id = refused
+            started.append((file, run_id))
+        for file, run_id in started:
+            if isinstance(run_id, Refused):
+                told(Result(file, FAILED, error=str(run_id), code=run_id.reason))
+                continue
+            steps().print(f"[bold]{plain(file.name)}[/bold]")
+            tell(runs.status, "Reading the document…")
+            seen = await runs.to_the_end(run_id, person)
+            document = await warn(client, seen.run["document_id"])
+            if show and seen.extraction is not None:
+                runs.status.stop()
+                show_extraction(seen.extraction, file.name)
+                runs.status.start()
+            # Why, rather than that it could not be read.
+            code = document["error_code"] or seen.run["error_code"]
+            told(Result(file, seen.exit_code, seen.run, seen.extraction, seen.run["error"], code))
 
 
 async def _correct(client: Client, wanted: Mapping[str, object]) -> Seen:
     person = Person(err, client.settings.editor) if wanted["approval"] else None
-    say_offline(client)
-    with steps().status("") as status:
-        tell(status, "Starting…")
-        async with client.working(), Started(client) as runs:
-            run_id = await when_there_is_room(status, lambda: runs.start("correct", wanted))
-            return await to_the_end(client, run_id, status, person)
-
-
-class Started:
-    """The runs that a command has started. Where it is interrupted they are cancelled: whoever works next would do, and
-    pay for, what nobody waits for any more."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self._asked: list[tuple[str, Mapping[str, object], str]] = []
-
-    async def start(self, task: str, body: Mapping[str, object]) -> str:
-        """Start a run and answer its id."""
-        # Known by its key before it is there, and so found again however this is interrupted.
-        asked = (task, body, str(uuid4()))
-        self._asked.append(asked)
-        try:
-            return await self._client.start(*asked)
-        except Refused:
-            self._asked.remove(asked)
-            raise
-
-    async def __aenter__(self) -> Started:
-        return self
-
-    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
-            for asked in self._asked:
-                with contextlib.suppress(FieldmarkError):
-                    await self._client.send("POST", f"/api/runs/{await self._client.start(*asked)}/cancel")
+    async with running(client) as runs:
+        return await runs.to_the_end(await runs.start("correct", wanted), person)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import typer
 from pydantic import TypeAdapter, ValidationError
 
 from fieldmark.cli.process import FAILED, MISUSED, stop
+from fieldmark.cli.target import Target
 from fieldmark.errors import FieldmarkError, Invalid, InvalidSchema
 
 
@@ -64,6 +67,16 @@ def check_in(file: Path) -> None:
         stop(f"The file {file} may not be read by this user.", MISUSED)
 
 
+def file_or_document(text: str) -> Path | UUID:
+    """Return what an argument names: the id of a document, or a file that can be read. Else it ends the command."""
+    file = Path(text)
+    if not file.exists():
+        with contextlib.suppress(ValueError):
+            return UUID(text)
+    check_in(file)
+    return file
+
+
 def check_out(file: Path | None) -> None:
     """Ends the command, before any work is done, if the result cannot be written to the file."""
     if file is None:
@@ -94,6 +107,11 @@ def json_of(result: Mapping[str, Any], *, indented: bool) -> bytes:
     return re.sub("[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", text).encode()
 
 
-def json_lines_of(results: Iterable[Mapping[str, Any]]) -> bytes:
-    """Results as JSON, each a line."""
-    return b"".join(json_of(one, indented=False) for one in results)
+def print_json(target: Target, result: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> bool:
+    """Print a result as JSON if --json was given: a list as an object a line. Return whether it was."""
+    if target.as_json:
+        if isinstance(result, Mapping):
+            write(json_of(result, indented=True), None)
+        else:
+            write(b"".join(json_of(one, indented=False) for one in result), None)
+    return target.as_json

@@ -9,8 +9,8 @@ from uuid import UUID
 
 import typer
 
-from fieldmark.cli.client import Client, asked
-from fieldmark.cli.files import json_lines_of, json_of, write
+from fieldmark.cli.client import asked
+from fieldmark.cli.files import print_json
 from fieldmark.cli.process import MISUSED, stop
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import show_lines, steps
@@ -42,11 +42,9 @@ def create_key(
     until = None if days is None else (datetime.now(UTC) + timedelta(days=days)).isoformat()
     body = {"name": name, "scopes": wanted, "expires_at": until}
     made = asked(target, lambda client: client.send("POST", "/api/keys", body))
-    if target.as_json:
-        write(json_of(made, indented=True), None)
-        return
-    typer.echo(made["key"])
-    steps().print(f"Its id is {made['id']}. It is not shown again.")
+    if not print_json(target, made):
+        typer.echo(made["key"])
+        steps().print(f"Its id is {made['id']}. It is not shown again.")
 
 
 @key.command("list")
@@ -54,8 +52,7 @@ def create_key(
 def list_keys(target: Target, limit: Limit = 50) -> None:
     """List keys, newest first: an owner all of the organisation's, a member their own."""
     found = asked(target, lambda client: client.get("/api/keys", limit=limit))["items"]
-    if target.as_json:
-        write(json_lines_of(found), None)
+    if print_json(target, found):
         return
     rows = ((row["id"], row["prefix"], _state(row), row["name"], ",".join(row["scopes"])) for row in found)
     show_lines(rows, "There are no keys.")
@@ -75,9 +72,8 @@ def revoke_key(
 @command()
 def list_members(target: Target, limit: Limit = 50) -> None:
     """List members, those who joined last first."""
-    found = asked(target, lambda client: _of_organisation(client, "GET", f"members?limit={limit}"))["items"]
-    if target.as_json:
-        write(json_lines_of(found), None)
+    found = asked(target, lambda client: client.of_organisation("GET", f"/members?limit={limit}"))["items"]
+    if print_json(target, found):
         return
     rows = ((row["user_id"], f"{row['role']:<6}", row["email"] or "") for row in found)
     show_lines(rows, "There are no members.")
@@ -93,12 +89,10 @@ def invite_member(
 ) -> None:
     """Invite somebody: prints the token that they accept with, this once, alone on standard output."""
     body = {"role": role, "email": email, "days": days}
-    made = asked(target, lambda client: _of_organisation(client, "POST", "invitations", body))
-    if target.as_json:
-        write(json_of(made, indented=True), None)
-        return
-    typer.echo(made["token"])
-    steps().print(f"Its id is {made['id']}. It is accepted with POST /api/invitations/accept, and not shown again.")
+    made = asked(target, lambda client: client.of_organisation("POST", "/invitations", body))
+    if not print_json(target, made):
+        typer.echo(made["token"])
+        steps().print(f"Its id is {made['id']}. It is accepted with POST /api/invitations/accept, and not shown again.")
 
 
 @members.command("role")
@@ -109,7 +103,7 @@ def change_role(
     role: Annotated[MembershipRole, typer.Argument(help="What they are from now on.")],
 ) -> None:
     """Make a member an owner, a member or a viewer."""
-    now = asked(target, lambda client: _of_organisation(client, "PATCH", f"members/{member}", {"role": role}))
+    now = asked(target, lambda client: client.of_organisation("PATCH", f"/members/{member}", {"role": role}))
     _done(target, now, f"They are now: {role}.")
 
 
@@ -117,18 +111,12 @@ def change_role(
 @command()
 def remove_member(target: Target, member: Annotated[UUID, typer.Argument(help="Who goes. Their keys end.")]) -> None:
     """Remove a member."""
-    asked(target, lambda client: _of_organisation(client, "DELETE", f"members/{member}"))
+    asked(target, lambda client: client.of_organisation("DELETE", f"/members/{member}"))
     _done(target, {"user_id": str(member), "removed": True}, "They are a member no longer.")
 
 
-async def _of_organisation(client: Client, method: str, path: str, body: object = None) -> Any:
-    return await client.send(method, f"/api/organisations/{await client.org_id()}/{path}", body)
-
-
 def _done(target: Target, result: Mapping[str, Any], sentence: str) -> None:
-    if target.as_json:
-        write(json_of(result, indented=True), None)
-    else:
+    if not print_json(target, result):
         steps().print(sentence)
 
 

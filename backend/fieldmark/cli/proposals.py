@@ -9,13 +9,12 @@ from uuid import UUID
 
 import typer
 
-from fieldmark.cli.client import Client, asked, say_offline
-from fieldmark.cli.extract import Started
-from fieldmark.cli.files import check_in, json_of, write
+from fieldmark.cli.client import Client, asked
+from fieldmark.cli.files import file_or_document, print_json
+from fieldmark.cli.follow import running, show_extraction
 from fieldmark.cli.process import FAILED
 from fieldmark.cli.target import Target, command
-from fieldmark.cli.terminal import plain, show_lines, steps, tell
-from fieldmark.cli.watching import show_extraction, to_the_end, when_there_is_room
+from fieldmark.cli.terminal import plain, show_lines, steps
 from fieldmark.domain.statuses import Approvers, AutoCreationStatus
 
 _SETTINGS = ("approvers", "second_person", "examples", "auto_create")
@@ -29,17 +28,11 @@ def propose(
     what: Annotated[str, typer.Argument(metavar="FILE|DOCUMENT", help="A file to take in, or a document's id.")],
 ) -> None:
     """Propose a schema, a prompt and an extraction for a document: accept or reject them then."""
-    document_id = None if Path(what).exists() else _id_of(what)
-    if document_id is None:
-        check_in(Path(what))
-    about = Path(what) if document_id is None else document_id
+    about = file_or_document(what)
     document, extraction, exit_code = asked(target, lambda client: _propose(client, about))
-    if target.as_json:
-        write(json_of(document, indented=True), None)
-    else:
-        if extraction is not None:
-            show_extraction(extraction, document["filename"])
-        steps().print(plain(_sentence(document)), soft_wrap=True)
+    if extraction is not None and not target.as_json:
+        show_extraction(extraction, document["filename"])
+    _show(target, document)
     if exit_code:
         raise typer.Exit(exit_code)
 
@@ -47,13 +40,13 @@ def propose(
 @command()
 def accept(target: Target, document: Document) -> None:
     """Accept what was proposed for a document."""
-    _decided(target, document, "accept")
+    _decide(target, document, "accept")
 
 
 @command()
 def reject(target: Target, document: Document) -> None:
     """Reject what was proposed for a document: what its run made is gone, and nothing else."""
-    _decided(target, document, "reject")
+    _decide(target, document, "reject")
 
 
 @command()
@@ -70,62 +63,49 @@ def organisation(
     """Show the organisation's settings, or change those that are named: an owner may."""
     given = (approvers, second_person, examples, auto_create)
     changes = {name: value for name, value in zip(_SETTINGS, given, strict=True) if value is not None}
-    found = asked(target, lambda client: _settings(client, changes))
-    if target.as_json:
-        write(json_of(found, indented=True), None)
-        return
-    rows = ((name, str(found[name]).lower()) for name in _SETTINGS)
-    show_lines([("name", found["name"]), *rows], "")
+    if changes:
+        found = asked(target, lambda client: client.of_organisation("PATCH", "", changes))
+    else:
+        found = asked(target, lambda client: client.of_organisation("GET", ""))
+    if not print_json(target, found):
+        rows = ((name, str(found[name]).lower()) for name in _SETTINGS)
+        show_lines([("name", found["name"]), *rows], "")
 
 
 async def _propose(client: Client, about: Path | UUID) -> tuple[dict[str, Any], dict[str, Any] | None, int]:
-    say_offline(client)
-    with steps().status("") as status:
-        tell(status, "Starting…")
-        async with client.working(), Started(client) as runs:
-            document_id = str(about)
-            if isinstance(about, Path):
-                # (Not asked for at the upload: so its run is one that this command has started.)
-                taken = await when_there_is_room(status, lambda: client.upload(about, None, auto_create=False))
-                document_id = taken["id"]
-            run_id = await when_there_is_room(status, lambda: runs.start("auto_create", {"document_id": document_id}))
-            exit_code = (await to_the_end(client, run_id, status, None)).exit_code
-            document = await client.get(f"/api/documents/{document_id}")
-    told = document["auto_create"]
-    if told is None or told["status"] != AutoCreationStatus.PROPOSED:
+    async with running(client) as runs:
+        document_id = str(about)
+        if isinstance(about, Path):
+            # (Not asked for at the upload: so its run is one that this command has started.)
+            document_id = (await runs.upload(about, auto_create=False))["id"]
+        run_id = await runs.start("auto_create", {"document_id": document_id})
+        exit_code = (await runs.to_the_end(run_id)).exit_code
+        document = await client.get(f"/api/documents/{document_id}")
+    proposal = document["auto_create"]
+    if proposal is None or proposal["status"] != AutoCreationStatus.PROPOSED:
         return document, None, exit_code or FAILED
-    return document, await client.get(f"/api/extractions/{told['extraction_id']}"), 0
+    return document, await client.get(f"/api/extractions/{proposal['extraction_id']}"), 0
 
 
-def _id_of(text: str) -> UUID | None:
-    try:
-        return UUID(text)
-    except ValueError:
-        return None
+def _decide(target: Target, document: UUID, decision: str) -> None:
+    path = f"/api/documents/{document}/auto_create/{decision}"
+    _show(target, asked(target, lambda client: client.send("POST", path)))
 
 
-async def _settings(client: Client, changes: Mapping[str, object]) -> Any:
-    path = f"/api/organisations/{await client.org_id()}"
-    return await (client.send("PATCH", path, dict(changes)) if changes else client.get(path))
-
-
-def _decided(target: Target, document: UUID, decision: str) -> None:
-    found = asked(target, lambda client: client.send("POST", f"/api/documents/{document}/auto_create/{decision}"))
-    if target.as_json:
-        write(json_of(found, indented=True), None)
-    else:
-        steps().print(plain(_sentence(found)), soft_wrap=True)
+def _show(target: Target, document: Mapping[str, Any]) -> None:
+    if not print_json(target, document):
+        steps().print(plain(_sentence(document)), soft_wrap=True)
 
 
 def _sentence(document: Mapping[str, Any]) -> str:
-    told = document["auto_create"]
-    if told is None:
+    proposal = document["auto_create"]
+    if proposal is None:
         return f"Nothing is proposed. {document['error'] or ''}".strip()
-    match told["status"]:
+    match proposal["status"]:
         case AutoCreationStatus.PROPOSED:
-            taken = f" {told['matched']['why']}" if told["matched"] else ""
+            matched = f" {proposal['matched']['why']}" if proposal["matched"] else ""
             return (
-                f"This is proposed, with schema {told['schema_revid']}.{taken} "
+                f"This is proposed, with schema {proposal['schema_revid']}.{matched} "
                 f"`fieldmark accept {document['id']}` keeps it, `fieldmark reject {document['id']}` removes it."
             )
         case AutoCreationStatus.ACCEPTED:
@@ -133,6 +113,6 @@ def _sentence(document: Mapping[str, Any]) -> str:
         case AutoCreationStatus.REJECTED:
             return "It is rejected, and gone."
         case AutoCreationStatus.FAILED:
-            return f"Nothing is proposed. {told['error']}"
+            return f"Nothing is proposed. {proposal['error']}"
         case _:
-            return f"The run {told['run_id']} goes on, or waits for a person."
+            return f"The run {proposal['run_id']} goes on, or waits for a person."

@@ -10,14 +10,14 @@ from uuid import UUID
 import typer
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
+from fieldmark.cli import follow
 from fieldmark.cli.asking import Decision, Person, show_pending_call
-from fieldmark.cli.client import Client, Refused, asked, say_offline
-from fieldmark.cli.files import json_lines_of, json_of, write
-from fieldmark.cli.process import FAILED, MISUSED, WAITS, stop
+from fieldmark.cli.client import Client, asked
+from fieldmark.cli.files import print_json
+from fieldmark.cli.follow import Follower, Seen, Waiting, running
+from fieldmark.cli.process import FAILED, MISUSED, stop
 from fieldmark.cli.target import Target, command
-from fieldmark.cli.terminal import err, show_lines, steps, tell
-from fieldmark.cli.watching import show_extraction, to_the_end, waiting_call
-from fieldmark.domain.events import ProposedCall
+from fieldmark.cli.terminal import err, show_lines, steps
 from fieldmark.domain.statuses import RunStatus
 
 RunId = Annotated[UUID, typer.Argument(metavar="run", help="The run, as `runs` lists it.")]
@@ -40,24 +40,21 @@ def runs(
     limit: Annotated[int, typer.Option(min=1, max=200, help="How many at most.")] = 20,
 ) -> None:
     """List runs, newest first, and what they wait for."""
-    found = asked(target, lambda client: _list(client, status, limit))
-    if target.as_json:
-        write(json_lines_of([one for one, _ in found]), None)
+    found, names = asked(target, lambda client: _list(client, status, limit))
+    if print_json(target, found):
         return
-    show_lines(
+    rows = (
         (
-            (
-                one["id"],
-                f"{one['status']:<17}",
-                f"{one['task']:<7}",
-                f"{datetime.fromisoformat(one['created_at']).astimezone():%Y-%m-%d %H:%M}",
-                filename,
-                one["waits_for"]["message"] if one["waits_for"] else one["error"] or "",
-            )
-            for one, filename in found
-        ),
-        "There are no such runs." if status else "There are no runs.",
+            one["id"],
+            f"{one['status']:<17}",
+            f"{one['task']:<7}",
+            f"{datetime.fromisoformat(one['created_at']).astimezone():%Y-%m-%d %H:%M}",
+            names.get(one["document_id"], ""),
+            one["waits_for"]["message"] if one["waits_for"] else one["error"] or "",
+        )
+        for one in found
     )
+    show_lines(rows, "There are no such runs." if status else "There are no runs.")
 
 
 @command()
@@ -84,77 +81,59 @@ def approve(
         given = None if arguments is None else TypeAdapter(dict[str, JsonValue]).validate_json(arguments)
     except ValidationError as error:
         stop(f"--input is no JSON object: {error.errors()[0]['msg']}.", MISUSED)
-    wanted = Wanted(yes, reject, reason, given)
-    code = asked(target, lambda client: _approve(client, str(run_id), wanted, as_json=target.as_json))
-    if code:
-        raise typer.Exit(code)
+    seen, filename = asked(target, lambda client: _approve(client, str(run_id), Wanted(yes, reject, reason, given)))
+    seen.end(target, filename)
 
 
 @command()
 def cancel(target: Target, run_id: RunId) -> None:
     """End a run, whatever it is at. What it wrote stays."""
-    run = asked(target, lambda client: client.send("POST", f"/api/runs/{run_id}/cancel"))
-    if target.as_json:
-        write(json_of(run, indented=True), None)
-    else:
+    run = asked(target, lambda client: follow.cancel(client, str(run_id)))
+    if not print_json(target, run):
         steps().print(f"The run is {run['status']}.")
 
 
-async def _list(client: Client, status: RunStatus | None, limit: int) -> list[tuple[dict[str, Any], str]]:
-    """Runs, each with the name of its document."""
+async def _list(client: Client, status: RunStatus | None, limit: int) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Return runs, and the names of their documents."""
     found = (await client.get("/api/runs", status=status, limit=limit))["items"]
     named = {one["document_id"] for one in found if one["document_id"]}
-    names = {document_id: await _name_of(client, document_id) for document_id in named}
-    return [(one, names.get(one["document_id"], "")) for one in found]
+    return found, {document_id: await client.filename(document_id) for document_id in named}
 
 
-async def _name_of(client: Client, document_id: str) -> str:
-    """The name of a document's file, empty where the key may not read documents, or it is gone since."""
-    try:
-        return (await client.get(f"/api/documents/{document_id}"))["filename"]
-    except Refused:
-        return ""
-
-
-async def _approve(client: Client, run_id: str, wanted: Wanted, *, as_json: bool) -> int:
-    with steps().status("") as status:
-        tell(status, "Starting…")
-        pending = waiting_call(await client.get(f"/api/runs/{run_id}"))
-        if pending is None:
+async def _approve(client: Client, run_id: str, wanted: Wanted) -> tuple[Seen, str]:
+    """Return how the run was left, and its document's name."""
+    # No other worker need be there: the embedded database has none when no command runs.
+    async with running(client) as runs:
+        follower = Follower(client, runs.status, run_id)
+        await follower.look()
+        if follower.waiting is None:
             stop("The run waits for nothing.", FAILED)
-        status.stop()
-        decision = await _decision(client, pending, wanted)
-        status.start()
+        runs.status.stop()
+        decision = await _decision(client, follower.waiting, wanted)
         if decision is None:
-            return WAITS
-        async with client.events(run_id) as events:  # it waits, so that these are all there are
-            after = max([number async for number, _ in events], default=0)
-        await client.decide(run_id, decision.as_json())
-        say_offline(client)
-        # No other worker need be there: the embedded database has none when no command runs.
-        async with client.working():
-            seen = await to_the_end(client, run_id, status, None, after)
-        if seen.extraction is not None:
-            if as_json:
-                write(json_of(seen.extraction, indented=True), None)
-            else:
-                show_extraction(seen.extraction, await _name_of(client, seen.extraction["document_id"]))
-    return seen.exit_code
+            return Seen(follower.run, waits=True), ""
+        runs.status.start()
+        await follower.skip()
+        if not await follower.decide(decision):
+            raise typer.Exit(FAILED)
+        seen = await runs.to_the_end(run_id, follower=follower)
+        if seen.extraction is None:
+            return seen, ""
+        return seen, await client.filename(seen.extraction["document_id"])
 
 
-async def _decision(client: Client, pending: ProposedCall, wanted: Wanted) -> Decision | None:
-    """What becomes of a call: as the command line says, else as the person answers who was shown it."""
+async def _decision(client: Client, waiting: Waiting, wanted: Wanted) -> Decision | None:
+    """Return the decision that the command line names, else the one that the person makes who is shown the call."""
+    call = waiting.call
     if wanted.yes is not None:
-        if wanted.yes != pending.call_id:
-            stop(f"The run waits for another call: {pending.call_id}.", FAILED)
-        return Decision(pending.call_id, True, wanted.arguments)
+        if wanted.yes != call.call_id:
+            stop(f"The run waits for another call: {call.call_id}.", FAILED)
+        return Decision(call.call_id, True, wanted.arguments)
     person = Person(err, client.settings.editor)
+    if not wanted.reject and wanted.arguments is None:
+        return await person.decide(call)
+    show_pending_call(err, call)
     if wanted.reject:
-        show_pending_call(err, pending)
-        return Decision(pending.call_id, False, reason=wanted.reason)
-    if wanted.arguments is None:
-        return await person.decide(pending)
-    show_pending_call(err, pending)
-    if not await person.agrees("Approve it with your arguments instead?"):
-        return None
-    return Decision(pending.call_id, True, wanted.arguments)
+        return Decision(call.call_id, False, reason=wanted.reason)
+    is_agreed = await person.agrees("Approve it with your arguments instead?")
+    return Decision(call.call_id, True, wanted.arguments) if is_agreed else None

@@ -10,7 +10,7 @@ from uuid import UUID
 import typer
 
 from fieldmark.cli.client import Client, asked
-from fieldmark.cli.files import json_of, read_schema, write
+from fieldmark.cli.files import print_json, read_schema
 from fieldmark.cli.process import WAITS
 from fieldmark.cli.schemas import kept
 from fieldmark.cli.target import Target, command
@@ -27,8 +27,7 @@ def diff(
     be read again, and what that may cost. Nothing is changed."""
     given = read_schema(file)
     found = asked(target, lambda client: _changes(client, name, given))
-    if target.as_json:
-        write(json_of(found, indented=True), None)
+    if print_json(target, found):
         return
     show_lines(_lines(found), "No extraction follows it.")
     cost = found["estimated_cost_usd"]
@@ -44,9 +43,7 @@ def apply(
     """Bring all extractions that follow another version of a schema to its latest. Changed fields are read again in
     the background. No value is removed, and what a person set stays. The command can be repeated."""
     done = asked(target, lambda client: _apply(client, name))
-    if target.as_json:
-        write(json_of(done, indented=True), None)
-    else:
+    if not print_json(target, done):
         show_lines(((one["extraction_id"], one["why"]) for one in done["skipped"]), "None was left out.")
         steps().print(f"Brought to the latest version: {done['followed']}. To be read again: {len(done['runs'])}.")
         if done["stopped"] is not None:

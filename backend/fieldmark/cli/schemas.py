@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from fieldmark.cli.client import Client, asked
-from fieldmark.cli.files import json_lines_of, json_of, read_schema, write
+from fieldmark.cli.files import json_of, print_json, read_schema, write
 from fieldmark.cli.process import FAILED, stop
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import plain, show_lines, steps
@@ -29,8 +29,7 @@ def list_schemas(
 ) -> None:
     """List schemas, those that were made last first."""
     found = asked(target, lambda client: client.get("/api/schemas", name=name, limit=limit))["items"]
-    if target.as_json:
-        write(json_lines_of(found), None)
+    if print_json(target, found):
         return
     rows = (
         (row["id"], f"version {row['number']:<4}", row["name"], "proposed" if row["proposed"] else "") for row in found
@@ -47,8 +46,7 @@ def show_schema(
 ) -> None:
     """Print a schema, alone on standard output. With --json: what is known of it, too."""
     found = asked(target, lambda client: _version(client, name, version))
-    if target.as_json:
-        write(json_of(found, indented=True), None)
+    if print_json(target, found):
         return
     steps().print(plain(f"{found['name']}, version {found['number']} ({found['schema_revid']})."))
     write(json_of(found["schema"], indented=True), None)
@@ -65,8 +63,7 @@ def push_schema(
     text = read_schema(file)
     wanted = file.stem.removesuffix(".schema") if name is None else name
     made, before = asked(target, lambda client: _push(client, wanted, text))
-    if target.as_json:
-        write(json_of(made, indented=True), None)
+    if print_json(target, made):
         return
     typer.echo(made["schema_revid"])
     if before is None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from fieldmark.cli.client import Client, asked
-from fieldmark.cli.files import json_of, write
+from fieldmark.cli.files import print_json
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import err, show_lines, steps
 
@@ -45,8 +45,7 @@ def search(
         return found
 
     found = asked(target, ask)
-    if target.as_json:
-        write(json_of(found, indented=True), None)
+    if print_json(target, found):
         return
     rows = ((f"{hit['filename']}, page {hit['page']}:", hit["snippet"]) for hit in found["hits"])
     show_lines(rows, "Nothing was found.")

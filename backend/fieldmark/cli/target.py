@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Final
 from uuid import UUID
 
@@ -77,10 +79,12 @@ def command(*, here_only: bool = False) -> Callable[[Callable[..., None]], Calla
             target = Target(**chosen)
             try:
                 function(target, **arguments)
-            except (AttributeError, LookupError, TypeError, ValueError):
+            except (AttributeError, LookupError, TypeError, ValueError) as error:
                 if not target.is_elsewhere:
                     raise
-                stop(NO_SERVICE, CANNOT_WORK)  # an answer lacks what the contract promises
+                # An answer lacks what the contract promises, or this command has a fault: say where.
+                at = traceback.extract_tb(error.__traceback__)[-1]
+                stop(f"{NO_SERVICE} ({type(error).__name__} at {Path(at.filename).name}:{at.lineno})", CANNOT_WORK)
 
         named = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
         wrapped.__signature__ = inspect.Signature([*named, *options])  # pyright: ignore[reportAttributeAccessIssue]

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from fieldmark.cli.client import Client, Refused
-from fieldmark.cli.watching import to_the_end
+from fieldmark.cli.follow import Runs
 from fieldmark.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -59,7 +59,7 @@ async def test_a_service_that_starts_anew_behind_its_proxy_is_waited_for():
         httpx.Response(200, json=IS_DONE),
     )
     async with answering(*answers) as (client, asked):
-        seen = await to_the_end(client, RUN, Console(stderr=True).status(""), None)
+        seen = await Runs(client, Console(stderr=True).status("")).to_the_end(RUN)
     assert seen.run == IS_DONE
     run = f"/api/runs/{RUN}"
     assert asked == [f"{run}/events", run, run, run, f"{run}/events 1", f"{run}/events 1", run]
@@ -69,5 +69,5 @@ async def test_a_service_that_starts_anew_behind_its_proxy_is_waited_for():
 async def test_what_does_not_pass_ends_it_at_once(status, code):
     async with answering(problem(status, code)) as (client, asked):
         with pytest.raises(Refused) as refused:
-            await to_the_end(client, RUN, Console(stderr=True).status(""), None)
+            await Runs(client, Console(stderr=True).status("")).to_the_end(RUN)
     assert refused.value.reason == code and len(asked) == 1

@@ -1,0 +1,348 @@
+"""Follow a run: start it, show its events, let a person decide what it waits for, and show what it has extracted."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar
+from uuid import uuid4
+
+import typer
+from rich.status import Status
+from rich.table import Table
+
+from fieldmark.cli.asking import Decision, Person, show_pending_call
+from fieldmark.cli.client import Client, Disconnected, Refused, said, say_offline
+from fieldmark.cli.files import print_json
+from fieldmark.cli.process import CANNOT_WORK, FAILED, WAITS
+from fieldmark.cli.target import Target
+from fieldmark.cli.terminal import err, out, plain, steps, tell
+from fieldmark.domain.events import ProposedCall
+from fieldmark.domain.statuses import ExtractionStatus, RunStatus
+from fieldmark.errors import FieldmarkError
+from fieldmark.services.exports.shape import Leaf, leaves_of
+
+T = TypeVar("T")
+Show = Callable[[Mapping[str, Any], Status], None]
+"""Shows an event of a run."""
+
+MOST_SHOWN: Final = 100  # characters of a field that is being written, beside the spinner
+MOST_BREAKS: Final = 30  # how often in a row, a second apart, a connection may break before a command gives up
+ROOM_SECONDS: Final = 2  # sooner than HTTP clients are told to retry: there is only this one
+MAX_WARNINGS: Final = 5
+TEMPORARY: Final = (429, 502, 503, 504)  # what a service, or the proxy before it, answers while it restarts
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A call that waits for a person, and its run: the one that is followed, or one below it."""
+
+    run_id: str
+    call: ProposedCall
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """How a run was left: the run, its extraction if it was completed, and whether it waits for a person."""
+
+    run: Mapping[str, Any]
+    extraction: dict[str, Any] | None = None
+    waits: bool = False
+
+    @property
+    def exit_code(self) -> int:
+        """4 where a person has more to do: the run waits, or the extraction is incomplete or breaks its schema."""
+        if self.extraction is None:
+            return WAITS if self.waits else FAILED
+        is_done = self.extraction["status"] == ExtractionStatus.COMPLETED and self.extraction["valid"] is not False
+        return 0 if is_done else WAITS
+
+    def end(self, target: Target, filename: str = "") -> None:
+        """Print the extraction, and end the command with the exit code."""
+        if self.extraction is not None and not print_json(target, self.extraction):
+            show_extraction(self.extraction, filename)
+        if self.exit_code:
+            raise typer.Exit(self.exit_code)
+
+
+class Runs:
+    """The runs that a command has started. If the command is interrupted they are cancelled: otherwise the next worker
+    would do, and charge for, what no one waits for any more."""
+
+    def __init__(self, client: Client, status: Status) -> None:
+        self.client = client
+        self.status = status
+        self._started: list[tuple[str, Mapping[str, object], str]] = []
+
+    async def upload(self, file: Path, password: str | None = None, **query: object) -> dict[str, Any]:
+        """Upload a file, once the queue has room for it."""
+        tell(self.status, f"Taking in {plain(file.name)}…")
+        return await self._when_there_is_room(lambda: self.client.upload(file, password, **query))
+
+    async def start(self, task: str, body: Mapping[str, object]) -> str:
+        """Start a run, once the queue has room for it, and return its id."""
+        # Its key is known before the run is there, so that it is found again however this is interrupted.
+        request = (task, body, str(uuid4()))
+        self._started.append(request)
+        try:
+            return await self._when_there_is_room(lambda: self.client.start(*request))
+        except Refused:
+            self._started.remove(request)
+            raise
+
+    async def to_the_end(
+        self, run_id: str, person: Person | None = None, *, follower: Follower | None = None, show: Show | None = None
+    ) -> Seen:
+        """Follow a run until it has ended, or waits for a decision that no one makes."""
+        follower = follower or Follower(self.client, self.status, run_id, show)
+        await follower.follow()
+        while (waiting := follower.waiting) is not None:
+            self.status.stop()
+            decision = None if person is None else await person.decide(waiting.call)
+            if decision is None:
+                _say_how_to_decide(self.client, waiting, shown=person is not None)
+                return Seen(follower.run, waits=True)
+            self.status.start()
+            if await follower.decide(decision):
+                await follower.follow()
+        run = follower.run
+        if run["status"] != RunStatus.COMPLETED or run["extraction_id"] is None:
+            return Seen(run)
+        return Seen(run, await _retried(lambda: self.client.get(f"/api/extractions/{run['extraction_id']}")))
+
+    async def __aenter__(self) -> Runs:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            for request in self._started:
+                with contextlib.suppress(FieldmarkError):
+                    await cancel(self.client, await self.client.start(*request))
+
+    async def _when_there_is_room(self, act: Callable[[], Awaitable[T]]) -> T:
+        is_told = False
+        while True:
+            try:
+                return await act()
+            except Refused as refused:
+                if refused.answered != 429:
+                    raise
+                if not is_told:
+                    steps().print(f"  [yellow]! {plain(said(refused))}[/yellow] [dim]Waiting for room.[/dim]")
+                    tell(self.status, "Waiting for room in the queue…")
+                    is_told = True
+                await asyncio.sleep(ROOM_SECONDS)
+
+
+@contextlib.asynccontextmanager
+async def running(client: Client) -> AsyncGenerator[Runs]:
+    """Get ready for runs: this process works on them, if the service is in it, and a status line shows what they do."""
+    say_offline(client)
+    with steps().status("") as status:
+        tell(status, "Starting…")
+        async with client.working(), Runs(client, status) as runs:
+            yield runs
+
+
+class Follower:
+    """Shows the events of a run, once each, and finds the call that the run, or a run below it, waits for."""
+
+    def __init__(
+        self, client: Client, status: Status, run_id: str, show: Show | None = None, waiting: Waiting | None = None
+    ) -> None:
+        self.run_id = run_id
+        self.run: Mapping[str, Any] = {}
+        self.waiting = waiting
+        self._client = client
+        self._status = status
+        self._show = show or show_event
+        self._after = 0
+        # A run below this one that has asked a person.
+        self._child = None if waiting is None or waiting.run_id == run_id else waiting.run_id
+
+    async def follow(self) -> None:
+        """Show events until the run has ended, or a call waits."""
+        while True:
+            await self._read()
+            if await self.look():
+                return
+            await asyncio.sleep(1)  # the service has ended the stream, and not the run
+
+    async def look(self) -> bool:
+        """Get the run, and the one below it that has asked. Return whether the run has ended, or a call waits."""
+        self.run = await _retried(lambda: self._client.get(f"/api/runs/{self.run_id}"))
+        self.waiting = waiting_call(self.run)
+        if self.waiting is None and self._child is not None:
+            self.waiting = waiting_call(await _retried(lambda: self._client.get(f"/api/runs/{self._child}")))
+        return self.waiting is not None or RunStatus(self.run["status"]).is_final
+
+    async def skip(self) -> None:
+        """Pass over what led to the call that waits."""
+        async with self._client.events(self.run_id) as events:
+            async for number, event in events:
+                self._after = max(self._after, number)
+                asked = _asked_by(event)
+                if self.waiting is not None and asked is not None and asked[1] == self.waiting.call.call_id:
+                    break
+
+    async def decide(self, decision: Decision) -> bool:
+        """Send a person's decision. Return whether the run may go on; if the service refuses, a call waits still."""
+        assert self.waiting is not None
+        try:
+            await self._client.decide(self.waiting.run_id, decision.as_json())
+        except Refused as refused:
+            if refused.exit_code == CANNOT_WORK:
+                raise
+            err.print(f"[red]{plain(said(refused))}[/red]")
+            if refused.answered != 409:
+                return False
+            # Someone else has decided or ended it, or what it would change has moved: look at what waits now.
+            await self.look()
+        else:
+            self.waiting = None
+        return self.waiting is None
+
+    async def _read(self) -> None:
+        """Show the events after the last one, until the stream ends or a run below asks a person."""
+        breaks = 0
+        while True:
+            before = self._after
+            try:
+                async with self._client.events(self.run_id, self._after) as events:
+                    async for number, event in events:
+                        self._after = max(self._after, number)
+                        self._show(event, self._status)
+                        asked = _asked_by(event)
+                        if asked is not None and asked[0] is not None:
+                            self._child = asked[0]
+                            return
+                return
+            except (Disconnected, Refused) as error:
+                breaks = breaks + 1 if self._after == before else 1
+                await _wait_or_raise(error, breaks)
+
+
+def waiting_call(run: Mapping[str, Any]) -> Waiting | None:
+    """Return the call that a run waits for."""
+    call = run["waits_for"]
+    return None if call is None else Waiting(run["id"], ProposedCall.model_validate(call))
+
+
+async def cancel(client: Client, run_id: str) -> dict[str, Any]:
+    """Cancel a run."""
+    return await client.send("POST", f"/api/runs/{run_id}/cancel")
+
+
+def _asked_by(event: Mapping[str, Any]) -> tuple[str | None, str] | None:
+    """If the event asks a person: the run below this one that asks (None: this one), and its call's id."""
+    run_id: str | None = None
+    while event["type"] == "child":
+        run_id, event = event["run_id"], event["event"]
+    return (run_id, event["approval"]["call_id"]) if event["type"] == "approval" else None
+
+
+async def _retried(act: Callable[[], Awaitable[Any]]) -> Any:
+    breaks = 0
+    while True:
+        try:
+            return await act()
+        except (Disconnected, Refused) as error:
+            breaks += 1
+            await _wait_or_raise(error, breaks)
+
+
+async def _wait_or_raise(error: Disconnected | Refused, breaks: int) -> None:
+    if breaks > MOST_BREAKS or (isinstance(error, Refused) and error.answered not in TEMPORARY):
+        raise error
+    await asyncio.sleep(1)
+
+
+def show_event(event: Mapping[str, Any], status: Status) -> None:
+    """Show an event of a run, or of a run below it."""
+    console = steps()
+    match event.get("type"):
+        case "child":
+            show_event(event["event"], status)
+        case "tool" if event["status"] == "running":
+            status.update(plain(event["message"]) + "…")
+        case "tool" if event["status"] == "complete":
+            console.print(f"  [green]✓[/green] {plain(event['message'])} [dim]{event['duration_ms']} ms[/dim]")
+        case "tool":
+            console.print(f"  [red]✗[/red] {plain(event['message'])}: {plain(event['error'][:300])}")
+        case "retry":
+            console.print(f"  [yellow]…[/yellow] {plain(event['retry'])} ({event['wait_s']} s)")
+        case "text":
+            console.print(f"  {plain(event['text'])}")
+        case "error":
+            failure = f"{event['error']} [{event['code']}]"
+            err.print(f"  [red]✗ {plain(failure)}[/red]")
+        case "reading":
+            status.update(f"Reading the document: page {event['pages_read']} of {event['page_count']}…")
+        case "waiting":
+            status.update("Waiting for another run to end, which works on the same…")
+        case "preview":
+            shown = f"{event['path']}: {json.dumps(event['value'], ensure_ascii=False)}"
+            status.update(plain(shown[:MOST_SHOWN]) + "…")
+        case "thinking" | "thinking_delta":
+            status.update("Thinking…")
+        case _:
+            pass
+
+
+def _say_how_to_decide(client: Client, waiting: Waiting, *, shown: bool) -> None:
+    if not shown:
+        show_pending_call(err, waiting.call)
+    command = f"fieldmark approve {waiting.run_id}" + ("" if shown else f" --yes {waiting.call.call_id}")
+    err.print(f"[yellow]The run waits for a decision:[/yellow] {command}{plain(client.options)}")
+    err.print('  (or with --reject --reason "why", or with --input and other arguments as JSON)', markup=False)
+
+
+def show_extraction(extraction: Mapping[str, Any], filename: str) -> None:
+    """Show what was extracted, a row a field: its value, its confidence, and where it stands."""
+    about = [extraction.get("document_type") or "document", f"extraction {extraction['id']}"]
+    if filename:
+        about.append(filename)
+    if "latest_version" in extraction:
+        about.append(f"version {extraction['version']} of {extraction['latest_version']}")
+    elif extraction["status"] != ExtractionStatus.COMPLETED:
+        about.append("not complete")
+    if extraction.get("valid") is False:
+        about.append("does not follow its schema")
+    # A line and no title: a table breaks its title where the table ends.
+    out.print(f"[italic]{plain(' · '.join(about))}[/italic]", soft_wrap=True)
+    table = Table()
+    table.add_column("field", style="bold", overflow="fold")
+    table.add_column("value", overflow="fold")
+    table.add_column("confidence", justify="right")
+    table.add_column("where", overflow="fold")
+    for leaf in leaves_of(extraction):
+        shown = leaf.value if isinstance(leaf.value, str) else json.dumps(leaf.value, ensure_ascii=False)
+        confidence = "" if leaf.confidence is None else f"{leaf.confidence:.2f}"
+        table.add_row(plain(leaf.name), plain(shown), confidence, _where(leaf, shown))
+    out.print(table)
+
+
+def _where(leaf: Leaf, shown: str) -> str:
+    """Where a value stands, and how it is printed there if not as it is shown."""
+    if leaf.state != "found":
+        return {None: "", "blank": "[dim]left blank[/dim]", "message": "from your message"}.get(
+            leaf.state, "[red]on no page[/red]"
+        )
+    quote = leaf.quote or shown
+    printed = "" if quote == shown else f" [dim]“{plain(quote if len(quote) <= 60 else quote[:59] + '…')}”[/dim]"
+    return f"page {leaf.page}{printed}"
+
+
+async def warn(client: Client, document_id: str) -> dict[str, Any]:
+    """Print what of a document was not read, or not read well, and return the document."""
+    document: dict[str, Any] = await client.get(f"/api/documents/{document_id}")
+    warnings = document["warnings"]
+    for one in warnings[:MAX_WARNINGS]:
+        err.print(f"  [yellow]! {plain(one['message'])}[/yellow] [dim]{plain(one['excerpt'])}[/dim]")
+    if len(warnings) > MAX_WARNINGS:
+        err.print(f"  [yellow]! {len(warnings) - MAX_WARNINGS} more warnings.[/yellow]")
+    return document
