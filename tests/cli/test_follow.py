@@ -71,3 +71,13 @@ async def test_what_does_not_pass_ends_it_at_once(status, code):
         with pytest.raises(Refused) as refused:
             await Runs(client, Console(stderr=True).status("")).to_the_end(RUN)
     assert refused.value.reason == code and len(asked) == 1
+
+
+async def test_a_full_queue_is_waited_for_and_a_closed_one_is_not():
+    answers = problem(429, "queue_full"), httpx.Response(202, json={"run_id": RUN}), problem(409, "queue_closed")
+    async with answering(*answers) as (client, asked):
+        runs = Runs(client, Console(stderr=True).status(""))
+        assert await runs.start("extract", {}) == RUN
+        with pytest.raises(Refused) as refused:
+            await runs.start("extract", {})
+    assert refused.value.reason == "queue_closed" and len(asked) == 3

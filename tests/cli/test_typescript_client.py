@@ -71,7 +71,3 @@ def test_a_generated_client_does_all_of_it(client: Path, home: Home):
     assert again == {"lost": 4, "numbers": list(range(1, told["events"] + 1)), "beyond": [], "refusal": "404 not_found"}
     assert "INV/2023/03/0008" in (client / "extraction.csv").read_text()
     assert together["answers"] and set(together["answers"]) == {409} and together["last"] == "complete"
-
-
-def test_the_story_is_short():
-    assert len((CLIENT / "examples" / "story.ts").read_text().splitlines()) <= 60

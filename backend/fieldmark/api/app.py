@@ -76,8 +76,8 @@ _TAGS = {
 _OWN_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
 
 
-def create_app(settings: Settings | None = None, *, with_worker: bool = True) -> FastAPI:
-    """The application. `with_worker`: jobs are done in this process too."""
+def create_app(settings: Settings | None = None, *, with_worker: bool = True, with_page: bool = True) -> FastAPI:
+    """The application. `with_worker`: jobs are done in this process too. `with_page`: it serves the web UI."""
     settings = settings or read_settings()
 
     @asynccontextmanager
@@ -132,7 +132,8 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True) ->
         app.include_router(router, dependencies=[KnownQuery], responses=ERRORS)
     for router in (page.router, health.router, metrics.router):
         app.include_router(router, responses=ERRORS)
-    page.add_page(app, settings)
+    if with_page:
+        page.add_page(app, settings)
     return app
 
 

@@ -41,12 +41,11 @@ Result = TypeVar("Result")
 
 @contextlib.contextmanager
 def on_its_streams() -> Generator[None]:
-    """The whole of a command, whatever its standard streams are: closed, full, or of few characters."""
+    """The whole of a command, whatever its standard streams are: full, or of few characters."""
     # A command is half over when it has imported what it needs, and none of that is garbage: not to look for any in it
     # time and again, and once more at the end, saves a quarter of the processor time.
     gc.set_threshold(50_000)
     atexit.register(gc.freeze)
-    _open_what_is_closed()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that cannot show a character is no reason to stop
@@ -58,19 +57,6 @@ def on_its_streams() -> Generator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else what is not written yet is tried again at the end
         err.print(f"[red]Not all could be written: {error.strerror}.[/red]")
         sys.exit(FAILED)
-
-
-def _open_what_is_closed() -> None:
-    """Give a process that was started without a standard stream (`2>&-`) an empty one: what it opens first would take
-    the stream's number, and get what is written there."""
-    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
-        if getattr(sys, name) is None:
-            with contextlib.suppress(OSError):
-                os.fstat(number)
-                continue
-            os.dup2(os.open(os.devnull, os.O_RDWR), number)
-            os.set_inheritable(number, True)
-            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
 
 
 def read_settings(log_level: str | None = None) -> Settings:
