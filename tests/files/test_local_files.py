@@ -44,7 +44,9 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.lstat().st_mode)
 
 
-async def test_only_the_owner_may_look(files: LocalFiles, root: Path, source: Path) -> None:
+async def test_only_the_owner_may_look_and_what_is_removed_takes_its_folder_along(
+    files: LocalFiles, root: Path, source: Path
+) -> None:
     before = os.umask(0)
     try:
         await files.put(PATH, source)
@@ -53,13 +55,10 @@ async def test_only_the_owner_may_look(files: LocalFiles, root: Path, source: Pa
     assert {mode(root), mode(root / ORG), mode(root / ORG / DOCUMENT)} == {0o700}
     assert mode(root / PATH) == 0o600
     assert (root / PATH).stat().st_nlink == 1
-
-
-async def test_the_file_itself_is_handed_out(files: LocalFiles, root: Path, source: Path) -> None:
-    await files.put(PATH, source)
     async with files.local(PATH) as original:
-        assert original == root / PATH
-    assert original.exists()
+        assert original == root / PATH  # no copy
+    await files.remove(PATH)
+    assert list((root / ORG).iterdir()) == list((root / ".incoming").iterdir()) == []
 
 
 @pytest.mark.parametrize("planted", [ORG, f"{ORG}/{DOCUMENT}"])
@@ -119,13 +118,6 @@ async def test_a_root_that_the_operator_linked_is_followed(source: Path, tmp_pat
     (tmp_path / "files").symlink_to(tmp_path / "elsewhere")
     await LocalFiles(tmp_path / "files").put(PATH, source)
     assert (tmp_path / "elsewhere" / PATH).read_bytes() == b"content"
-
-
-async def test_a_removed_original_takes_its_folder_along(files: LocalFiles, root: Path, source: Path) -> None:
-    await files.put(PATH, source)
-    await files.remove(PATH)
-    assert list((root / ORG).iterdir()) == []
-    assert list((root / ".incoming").iterdir()) == []
 
 
 async def test_of_several_at_once_one_is_stored_whole(files: LocalFiles, tmp_path: Path) -> None:

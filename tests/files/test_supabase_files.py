@@ -57,10 +57,8 @@ async def every_failure(files: SupabaseFiles, source: Path) -> list[FieldmarkErr
     ("status", "body", "says"),
     [
         (400, {"statusCode": "403", "error": "Unauthorized", "message": "Invalid API key"}, "SUPABASE_SECRET_KEY"),
-        (401, {"message": "Invalid API key"}, "SUPABASE_SECRET_KEY"),
         (403, {"code": "AccessDenied", "message": "no"}, "SUPABASE_SECRET_KEY"),
         (400, {"statusCode": "404", "error": "Bucket not found", "message": "Bucket not found"}, "no such bucket"),
-        (500, {"statusCode": "500", "error": "Internal", "message": "Internal Server Error"}, "status 500"),
         (503, None, "status 503"),
         (544, {"statusCode": "544", "error": "DatabaseTimeout", "message": "timed out"}, "status 544"),
         (302, None, "status 302"),
@@ -90,7 +88,7 @@ async def test_nobody_listening_is_unavailable(source: Path) -> None:
 
 
 @pytest.mark.parametrize("wrapped", [True, False])
-async def test_missing_and_existing_are_told_apart_in_both_shapes_of_error(
+async def test_missing_existing_and_too_large_are_told_apart_in_both_shapes_of_error(
     bucket: Storage, files: SupabaseFiles, source: Path, wrapped: bool
 ) -> None:
     bucket.wrapped = wrapped
@@ -101,9 +99,6 @@ async def test_missing_and_existing_are_told_apart_in_both_shapes_of_error(
     with pytest.raises(Conflict):
         await files.put(PATH, source)
     assert await files.size(PATH) == 7
-
-
-async def test_the_bucket_s_own_limit_is_told(bucket: Storage, files: SupabaseFiles, source: Path) -> None:
     body = json.dumps({"statusCode": "413", "error": "Payload too large", "message": "exceeded"}).encode()
     bucket.answer = (400, {"Content-Length": str(len(body))}, body)
     with pytest.raises(TooLarge):
@@ -156,11 +151,7 @@ async def test_another_kind_of_server_is_noticed(
         await files.put(PATH, source)
     with pytest.raises(Unavailable, match="SUPABASE_URL"):
         await files.size(PATH)
-
-
-async def test_an_upload_under_way_has_no_size_yet(bucket: Storage, files: SupabaseFiles) -> None:
-    body = b'{"size": null}'
-    bucket.answer = (200, {"Content-Length": str(len(body))}, body)
+    bucket.answer = (200, {}, b'{"size": null}')  # an upload under way has no size yet
     assert await files.size(PATH) is None
 
 
@@ -169,17 +160,10 @@ async def test_the_key_is_sent_once_as_a_key_and_as_a_token(
 ) -> None:
     await files.put(PATH, source)
     await read(files)
+    assert bucket.asked[0][2]["x-upsert"] == "false"
     for _, _, headers in bucket.asked:
         sent = sorted((name.lower(), value) for name, value in headers.items() if SECRET_KEY in value)
         assert sent == [("apikey", SECRET_KEY), ("authorization", f"Bearer {SECRET_KEY}")]
-
-
-async def test_an_upload_replaces_nothing_and_names_no_type(
-    bucket: Storage, files: SupabaseFiles, source: Path
-) -> None:
-    await files.put(PATH, source)
-    method, _, headers = bucket.asked[-1]
-    assert (method, headers["x-upsert"]) == ("POST", "false")
 
 
 @pytest.mark.parametrize("key", ["sb_secret_a\n", "sb secret", "sb_secret_ü", "a\0"])

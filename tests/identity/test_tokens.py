@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler
@@ -157,6 +157,12 @@ def hmac_signed(header: dict[str, Any], claims: dict[str, Any], secret: bytes) -
     return f"{signed}.{part(hmac.digest(secret, signed.encode(), hashlib.sha256))}"
 
 
+def odd_token(key: Key, payload: bytes | dict[str, Any]) -> str:
+    """Signed by an ES256 key, whatever it says: PyJWT signs no odd claims."""
+    signed = f"{part({'alg': 'ES256', 'kid': key.kid})}.{part(payload)}"
+    return f"{signed}.{part(jwt.get_algorithm_by_name('ES256').sign(signed.encode(), key.private))}"
+
+
 async def user_of(tokens: Tokens, token: str) -> UUID:
     return (await tokens.person_of(token)).user_id
 
@@ -178,24 +184,16 @@ CLAIMS = [
     ({"exp": ABSENT}, {"exp": NOW + 6000.5}, "lacks the claim 'exp'"),
     ({"exp": "tomorrow"}, {"exp": str(NOW + 6000)}, "cannot be read"),
     ({"exp": float("inf")}, {"exp": 2**40}, "cannot be read"),
-    ({"exp": float("nan")}, {"exp": NOW + 6000}, "cannot be read"),
-    ({"exp": None}, {"exp": NOW + 6000}, "lacks the claim 'exp'"),
     ({"nbf": NOW + 6000}, {"nbf": NOW - 60}, "not valid yet"),
-    ({"iat": NOW + 6000}, {"iat": NOW - 60}, "not valid yet"),
     ({"aud": "anon"}, {"aud": "authenticated"}, "audience"),
     ({"aud": ABSENT}, {"aud": "authenticated"}, "lacks the claim 'aud'"),
-    ({"aud": ""}, {"aud": "authenticated"}, "lacks the claim 'aud'"),
-    ({"aud": "authenticated2"}, {"aud": "authenticated"}, "audience"),
     ({"aud": ["a", "b"]}, {"aud": ["a", "authenticated"]}, "audience"),
     ({"aud": ["authenticated", 7]}, {"aud": ["authenticated"]}, "audience"),
-    ({"aud": {"authenticated": 1}}, {"aud": ["authenticated"]}, "audience"),
-    ({"role": "anon"}, {"role": "authenticated"}, "signed-in user"),
     ({"role": "service_role"}, {"role": "authenticated"}, "signed-in user"),
     ({"role": ABSENT}, {"role": "authenticated"}, "signed-in user"),
     ({"role": ["authenticated"]}, {"role": "authenticated"}, "signed-in user"),
     ({"sub": ABSENT}, {"sub": str(USER)}, "lacks the claim 'sub'"),
     ({"sub": "somebody"}, {"sub": str(USER)}, "UUID"),
-    ({"sub": ""}, {"sub": str(USER)}, "UUID"),
     ({"sub": 7}, {"sub": str(USER)}, "cannot be read"),
     ({"sub": [str(USER)]}, {"sub": str(USER)}, "cannot be read"),
 ]
@@ -219,9 +217,7 @@ async def test_a_signed_in_user_is_known_by_either_kind_of_key(
 async def test_supabase_claims(
     auth: Auth, tokens: SupabaseTokens, ec_key: Key, bad: dict[str, Any], good: dict[str, Any], says: str
 ) -> None:
-    signed = f"{part({'alg': 'ES256', 'kid': ec_key.kid})}.{part(supabase_claims(auth, **bad))}"
-    signature = jwt.get_algorithm_by_name("ES256").sign(signed.encode(), ec_key.private)
-    assert says in await refusal(tokens, f"{signed}.{part(signature)}")
+    assert says in await refusal(tokens, odd_token(ec_key, supabase_claims(auth, **bad)))
     assert await user_of(tokens, ec_key.sign(supabase_claims(auth, **good))) == USER
 
 
@@ -232,9 +228,7 @@ async def test_only_this_project_s_auth_issues_tokens(
     auth: Auth, tokens: SupabaseTokens, ec_key: Key, issuer: Any
 ) -> None:
     given = issuer.format(auth.url) if isinstance(issuer, str) else issuer
-    signed = f"{part({'alg': 'ES256', 'kid': ec_key.kid})}.{part(supabase_claims(auth, iss=given))}"
-    signature = jwt.get_algorithm_by_name("ES256").sign(signed.encode(), ec_key.private)
-    assert "iss" in await refusal(tokens, f"{signed}.{part(signature)}")
+    assert "iss" in await refusal(tokens, odd_token(ec_key, supabase_claims(auth, iss=given)))
     assert await user_of(tokens, ec_key.sign(supabase_claims(auth))) == USER
 
 
@@ -378,15 +372,9 @@ async def test_a_key_that_the_token_brings_along_proves_nothing(
     [
         "",
         ".",
-        "..",
-        "...",
         "a.b.c",
-        "null",
-        "Bearer x",
-        "\0",
         "é.é.é",
         "\ud800",
-        part({"alg": "ES256", "kid": "ec-1"}),
         part({"alg": "ES256", "kid": ["ec-1"]}) + ".e30.e30",
         part({"alg": ["ES256"], "kid": "ec-1"}) + ".e30.e30",
         part({"alg": "ES256", "kid": "ec-1", "crit": ["x"], "x": 1}) + ".e30.e30",
@@ -408,9 +396,7 @@ async def test_garbage_is_refused(auth: Auth, tokens: SupabaseTokens, ec_key: Ke
 async def test_a_garbled_payload_is_refused_though_signed(
     auth: Auth, tokens: SupabaseTokens, ec_key: Key, payload: bytes
 ) -> None:
-    signed = f"{part({'alg': 'ES256', 'kid': ec_key.kid})}.{part(payload)}"
-    signature = jwt.get_algorithm_by_name("ES256").sign(signed.encode(), ec_key.private)
-    assert await refusal(tokens, f"{signed}.{part(signature)}")
+    assert await refusal(tokens, odd_token(ec_key, payload))
 
 
 async def test_an_enormous_token_is_not_even_read(auth: Auth, tokens: SupabaseTokens, ec_key: Key) -> None:
@@ -424,13 +410,12 @@ async def test_an_enormous_token_is_not_even_read(auth: Auth, tokens: SupabaseTo
     assert await user_of(tokens, fits) == USER
 
 
-async def test_a_changed_token_is_refused(auth: Auth, tokens: SupabaseTokens, ec_key: Key) -> None:
+async def test_a_changed_token_and_one_that_names_no_key_are_refused(
+    auth: Auth, tokens: SupabaseTokens, ec_key: Key
+) -> None:
     header, _, signature = ec_key.sign(supabase_claims(auth)).split(".")
     theirs = part(supabase_claims(auth, sub=str(uuid4())))
     assert "signature" in await refusal(tokens, f"{header}.{theirs}.{signature}")
-
-
-async def test_a_token_that_names_no_key_is_refused(auth: Auth, tokens: SupabaseTokens, ec_key: Key) -> None:
     unnamed = jwt.encode(supabase_claims(auth), ec_key.private, algorithm="ES256")
     assert "name the key" in await refusal(tokens, unnamed)
 
@@ -446,23 +431,6 @@ async def test_random_key_names_do_not_make_us_ask_again_and_again(auth: Auth, e
         assert "does not publish" in await refusal(tokens, stranger.sign(claims, kid=f"random-{n}"))
     await asyncio.gather(*(refusal(tokens, stranger.sign(claims, kid=f"more-{n}")) for n in range(20)))
     assert await user_of(tokens, ec_key.sign(claims)) == USER
-    assert len(auth.asked) == 1
-
-
-async def test_an_unknown_key_is_asked_for_again_after_a_while(auth: Auth) -> None:
-    tokens = SupabaseTokens(auth.url, refetch_after_s=0.05)
-    stranger = es256("stranger").sign(supabase_claims(auth))
-    await refusal(tokens, stranger)
-    before = len(auth.asked)
-    await asyncio.sleep(0.06)
-    await refusal(tokens, stranger)
-    assert len(auth.asked) > before
-
-
-async def test_many_at_once_ask_once(auth: Auth, ec_key: Key) -> None:
-    tokens = SupabaseTokens(auth.url)
-    token = ec_key.sign(supabase_claims(auth))
-    assert set(await asyncio.gather(*(user_of(tokens, token) for _ in range(30)))) == {USER}
     assert len(auth.asked) == 1
 
 
@@ -529,17 +497,6 @@ async def test_while_auth_is_away_its_known_keys_go_on_and_unknown_ones_cannot_b
     assert not any(piece in printed.out + printed.err for piece in (*known.split("."), *unknown.split(".")))
 
 
-async def test_nobody_listening_is_unavailable_until_somebody_does(ec_key: Key) -> None:
-    with ExitStack() as running:
-        auth = running.enter_context(auth_server())
-        auth.keys = [ec_key.jwk]
-        tokens = SupabaseTokens(auth.url, keys_live_s=0, refetch_after_s=0)
-        token = ec_key.sign(supabase_claims(auth))
-        running.pop_all().close()
-        with pytest.raises(Unavailable):
-            await user_of(tokens, token)
-
-
 async def test_a_silent_auth_is_waited_for_only_so_long(auth: Auth, ec_key: Key) -> None:
     tokens = SupabaseTokens(auth.url, keys_live_s=0, refetch_after_s=0, timeout_s=0.5)
     token = ec_key.sign(supabase_claims(auth))
@@ -588,16 +545,7 @@ def own_key(home: Path) -> bytes:
 
 
 def local_claims(**changed: Any) -> dict[str, Any]:
-    now = int(time.time())
-    claims = {
-        "iss": "fieldmark",
-        "aud": "authenticated",
-        "sub": str(USER),
-        "role": "authenticated",
-        "iat": now,
-        "exp": now + 3600,
-    } | changed
-    return {claim: value for claim, value in claims.items() if value is not ABSENT}
+    return supabase_claims(Auth(), **{"iss": "fieldmark"} | changed)
 
 
 async def test_the_server_knows_whom_it_signed_a_token_for(local: LocalTokens, tmp_path: Path) -> None:
@@ -607,33 +555,17 @@ async def test_the_server_knows_whom_it_signed_a_token_for(local: LocalTokens, t
     claims = jwt.decode(token, options={"verify_signature": False})
     assert claims["exp"] - claims["iat"] == 12 * 3600
     assert set(claims) == {"iss", "aud", "sub", "role", "iat", "exp"}
-    assert local.sign(USER, timedelta(seconds=30)) != token
+    for lifetime in (timedelta(0), timedelta(seconds=-1), timedelta.max):
+        with pytest.raises(Invalid):
+            local.sign(USER, lifetime)
 
 
-async def test_another_server_s_token_is_refused(local: LocalTokens, tmp_path: Path) -> None:
-    other = LocalTokens(tmp_path / "other")
-    assert "signature" in await refusal(local, other.sign(USER))
-    assert await user_of(other, other.sign(USER)) == USER
-
-
-@pytest.mark.parametrize("lifetime", [timedelta(0), timedelta(seconds=-1), timedelta.max])
-def test_a_lifetime_is_some_time(local: LocalTokens, lifetime: timedelta) -> None:
-    with pytest.raises(Invalid):
-        local.sign(USER, lifetime)
-    assert local.sign(USER, timedelta(microseconds=1))
-
-
-@pytest.mark.parametrize(
-    ("bad", "good", "says"),
-    [*CLAIMS, ({"iss": "other"}, {"iss": "fieldmark"}, "issued by"), ({"iss": ABSENT}, {"iss": "fieldmark"}, "'iss'")],
-    ids=[*ids, "iss other", "iss absent"],
-)
-async def test_local_claims(
-    local: LocalTokens, tmp_path: Path, bad: dict[str, Any], good: dict[str, Any], says: str
-) -> None:
+async def test_local_claims(local: LocalTokens, tmp_path: Path) -> None:
+    """The same function reads them as Supabase's: of the table above, one row a claim."""
     key, header = own_key(tmp_path / "home"), {"alg": "HS256", "typ": "JWT"}
-    assert says in await refusal(local, hmac_signed(header, local_claims(**bad), key))
-    assert await user_of(local, hmac_signed(header, local_claims(**good), key)) == USER
+    for bad in ({"exp": NOW - 60}, {"aud": "anon"}, {"role": "anon"}, {"sub": "me"}, {"iss": "other"}, {"iss": ABSENT}):
+        assert await refusal(local, hmac_signed(header, local_claims(**bad), key))
+    assert await user_of(local, hmac_signed(header, local_claims(), key)) == USER
 
 
 async def test_the_server_s_own_tokens_are_signed_in_one_way_only(
@@ -717,3 +649,4 @@ async def test_settings_say_whose_tokens_count(tmp_path: Path, auth: Auth, ec_ke
     assert await user_of(supabase, theirs) == USER
     assert await refusal(local, theirs)
     assert await refusal(supabase, ours)
+    assert "signature" in await refusal(local, LocalTokens(tmp_path / "other").sign(USER))
