@@ -44,20 +44,3 @@ def with_margin(box: Sequence[float]) -> tuple[float, float, float, float]:
     x0, y0, x1, y1 = box
     margin = max(y1 - y0, LEAST_MARGIN)
     return max(0.0, x0 - 2 * margin), max(0.0, y0 - margin), min(1.0, x1 + 2 * margin), min(1.0, y1 + margin)
-
-
-async def render_pages(
-    path: Path,
-    media_type: str,
-    numbers: Sequence[int],
-    limits: Limits,
-    *,
-    dpi: float,
-    longest_side: int,
-    max_bytes: int,
-) -> list[bytes]:
-    """The PNGs of some pages, drawn in one subprocess: as many as fit into `max_bytes` together.
-
-    `longest_side` is in pixels. Otherwise as `render_page`.
-    """
-    return await draw_pages(path, media_type, numbers, limits, dpi, longest_side, max_bytes)

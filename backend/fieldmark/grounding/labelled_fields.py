@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fieldmark.domain.folding import HARD_SPACE, fold
+from fieldmark.grounding.dates import MONTHS
 from fieldmark.grounding.numbers import possible_values
 
 Keys = tuple[str, ...]
@@ -33,11 +34,10 @@ class Field(NamedTuple):
 _FILE = Path(__file__).with_name("vocabulary.txt").read_text("utf-8")
 _LINES = [line.split(" | ") for line in _FILE.splitlines() if line and line[0] != "#"]
 _WORDS = [(word, name, kind, int(rank)) for name, kind, rank, words in _LINES for word in words.split(",")]
-_MONTHS, _SIGNS, _TYPES = ({w: name for w, name, kind, _ in _WORDS if kind == k} for k in ("month", "sign", "type"))
-PHRASES = frozenset(word for word, *_ in _WORDS)
+_SIGNS, _TYPES = ({w: name for w, name, kind, _ in _WORDS if kind == k} for k in ("sign", "type"))
 LABELS: Labels = {}
 for _word, _field, _kind, _rank in _WORDS:
-    if _kind not in ("month", "sign", "type"):
+    if _kind not in ("sign", "type"):
         LABELS.setdefault(_word, []).append((tuple(_field.split(".")), _kind, _rank))
 _TYPE = re.compile(rf"\b(?:{'|'.join(f'({words})' for words in _TYPES)})\b")
 _SIGN = rf"(?<![^\W\d_])(?:{'|'.join(map(re.escape, _SIGNS))})(?![^\W\d_])"
@@ -102,7 +102,7 @@ def day(printed: str, *, month_first: bool = False) -> tuple[str, str] | None:
         first, year = year, first
     elif not first.isdigit() or (month_first and "/" in found[0]):
         first, month = month, first
-    month = next((number for name, number in _MONTHS.items() if plain(month).startswith(name)), month)
+    month = MONTHS.get(fold(month), month)
     try:
         return date(int(year) + (2000 if len(year) == 2 else 0), int(month), int(first)).isoformat(), found[0]
     except ValueError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fieldmark.documents.reading.ocr import _words
+from fieldmark.documents.reading.ocr import line_words
 
 CORNERS = [[0.0, 0.0], [100.0, 0.0], [100.0, 10.0], [0.0, 10.0]]
 
@@ -16,20 +16,20 @@ def parts(*words: str) -> list[tuple[str, float, list[list[float]]]]:
 
 def test_words_of_chinese_and_japanese_are_not_spelled_apart() -> None:
     # With one such character in a line, the engine gives each character of it by itself.
-    words = _words("合計 ¥132,000 円", 0.9, CORNERS, parts(*"合計¥132,000円"))
+    words = line_words("合計 ¥132,000 円", 0.9, CORNERS, parts(*"合計¥132,000円"))
     assert [word.text for word in words] == ["合計", "¥132,000", "円"]
     assert [(word.x0, word.x1) for word in words] == [(0, 18), (20, 98), (100, 108)]
     assert words[1].confidence == 0.9 - 9 / 100
 
 
 def test_words_of_other_scripts_keep_their_boxes() -> None:
-    words = _words("Total 7,16", 0.9, CORNERS, parts("Total", "7,16"))
+    words = line_words("Total 7,16", 0.9, CORNERS, parts("Total", "7,16"))
     assert [(word.text, word.x0) for word in words] == [("Total", 0), ("7,16", 10)]
 
 
 def test_a_line_whose_parts_do_not_fit_it_is_left_as_the_engine_has_it() -> None:
-    assert [word.text for word in _words("合計 12", 0.9, CORNERS, parts("合", "計"))] == ["合", "計"]
-    assert [word.text for word in _words("合計 12", 0.9, CORNERS, ())] == ["合計", "12"]
+    assert [word.text for word in line_words("合計 12", 0.9, CORNERS, parts("合", "計"))] == ["合", "計"]
+    assert [word.text for word in line_words("合計 12", 0.9, CORNERS, ())] == ["合計", "12"]
 
 
 @pytest.mark.parametrize(
@@ -44,4 +44,4 @@ def test_a_line_whose_parts_do_not_fit_it_is_left_as_the_engine_has_it() -> None
     ],
 )
 def test_a_date_and_a_time_that_stand_close_are_two_words(text: str, words: list[str]) -> None:
-    assert [word.text for word in _words(text, 0.9, CORNERS, parts(text))] == words
+    assert [word.text for word in line_words(text, 0.9, CORNERS, parts(text))] == words

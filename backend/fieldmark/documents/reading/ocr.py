@@ -163,7 +163,7 @@ class Ocr:
             (left, top), (right, right_top) = corners[0], corners[1]
             if right - left > 4 * abs(right_top - top):
                 slopes.append((right_top - top) / (right - left))
-            placed = _words(text, score, corners, line)
+            placed = line_words(text, score, corners, line)
             unread += self._leaves_ink(grey, corners, placed)
             words += placed
         slope = median(slopes) if slopes else 0.0
@@ -235,7 +235,8 @@ def _turned_back(word: PlacedWord, turns: int, width: int, height: int) -> Place
     return word
 
 
-def _words(text: str, score: float, corners: list[list[float]], parts: Any) -> list[PlacedWord]:
+def line_words(text: str, score: float, corners: list[list[float]], parts: Any) -> list[PlacedWord]:
+    """Return the words of a line. `parts` are what the engine has boxes for: (text, confidence, corners)."""
     placed: list[PlacedWord] = []
     for part, confidence, box in _joined(text, parts) or _words_without_boxes(text, score, corners):
         xs, ys = [corner[0] for corner in box], [corner[1] for corner in box]

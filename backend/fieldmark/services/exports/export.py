@@ -10,7 +10,7 @@ from uuid import UUID
 
 from fieldmark.db.pool import Database
 from fieldmark.documents.reading.pages import MIB, Limits
-from fieldmark.documents.render import render_pages
+from fieldmark.documents.reading.sandbox import draw_pages
 from fieldmark.domain.paths import name
 from fieldmark.errors import Invalid, NotFound, TooLarge, Unreadable
 from fieldmark.files import Files
@@ -114,14 +114,9 @@ async def _sheets(
     if rows:
         try:
             async with DRAWING.of(scope.org_id), files.local(document.readable_path) as path:
-                images = await render_pages(
-                    path,
-                    document.media_type or "",
-                    [row.number for row in rows],
-                    limits,
-                    dpi=DPI,
-                    longest_side=LONGEST_SIDE,
-                    max_bytes=MAX_IMAGE_BYTES,
+                numbers = [row.number for row in rows]
+                images = await draw_pages(
+                    path, document.media_type or "", numbers, limits, DPI, LONGEST_SIDE, MAX_IMAGE_BYTES
                 )
         except (NotFound, TooLarge, Unreadable):
             images = []
