@@ -112,9 +112,7 @@ def test_an_invoice_in_each_language(language):
     [
         ("Total: 963,12", 963.12),
         ("Total   1.250,00 EUR", 1250.0),
-        ("Total: 1'250.50 CHF", 1250.5),
         ("Total   € 2.321 ,00", 2321.0),
-        ("Total: 1 234 567,89", 1234567.89),
         ("Total: (12.50)", -12.5),
         ("Total   USD   70", 70.0),
         ("Total\n12.50", 12.5),
@@ -132,14 +130,12 @@ def test_amounts_as_they_are_printed(line, value):
     [
         ("2024-02-01", "2024-02-01"),
         ("01.02.24", "2024-02-01"),
-        ("01/02/2024", "2024-02-01"),
         ("29 maart 2014", "2014-03-29"),
         ("3. Dezember 2024", "2024-12-03"),
         ("1er août 2024", "2024-08-01"),
         ("13‐Sep‐11", "2011-09-13"),
         ("July 4th, 2024", "2024-07-04"),
         ("31.02.2024", None),
-        ("tomorrow", None),
     ],
 )
 def test_dates_as_they_are_printed(printed, iso):

@@ -15,7 +15,6 @@ def test_blocks_are_lines_and_inline_tags_are_not() -> None:
 CASES = [  # hidden, its visible twin
     # attributes and elements
     ("<p hidden>{}</p>", "<p>{}</p>"),
-    ("<p hidden=until-found>{}</p>", "<p title=hidden>{}</p>"),
     ("<p hidden>{}</p>", "<p hidden style='display:block'>{}</p>"),
     ("<dialog>{}</dialog>", "<dialog open>{}</dialog>"),
     # properties
@@ -25,16 +24,13 @@ CASES = [  # hidden, its visible twin
     ("<p style='visibility:collapse'>{}</p>", "<p style='visibility:inherit'>{}</p>"),
     ("<p style='content-visibility:hidden'>{}</p>", "<p style='content-visibility:auto'>{}</p>"),
     ("<p style='opacity:0.01'>{}</p>", "<p style='opacity:0.5'>{}</p>"),
-    ("<p style='opacity:0%'>{}</p>", "<p style='opacity:.9'>{}</p>"),
     ("<p style='font-size:1px'>{}</p>", "<p style='font-size:0'><b style='font-size:9px'>{}</b></p>"),
-    ("<p style='font-size:0.1em'>{}</p>", "<p style='font-size:80%'>{}</p>"),
     ("<div style='font-size:10px'><p style='font-size:5%'>{}</p></div>", "<p style='font-size:calc(0px + 9px)'>{}</p>"),
     ("<p style='font:0/0 a'>{}</p>", "<p style='font:bold 12px/1 serif'>{}</p>"),
     ("<p style='display:none;/*display:block*/'>{}</p>", "<p style='/*display:none;*/'>{}</p>"),
     ("<p style='d\\69splay:NON\\65'>{}</p>", "<p style='display:contents'>{}</p>"),
     # rows and cells
     ('<table><tr style="display:none"><td>{}</td></tr></table>', "<table><tr><td>{}</td></tr></table>"),
-    ('<table><tr><td style="display:none">{}</td></tr></table>', "<table><tr><td>{}</td></tr></table>"),
     # what is not understood hides nothing
     ("<p style='display:none'>{}</p>", "<p style='display:none;display:var(--d)'>{}</p>"),
 ]
@@ -43,7 +39,6 @@ SHEETS = [  # hiding, showing
     # selectors
     (".a{display:none}", ".c{display:none}"),
     ("div>p{display:none}", "body>p{display:none}"),
-    ("h2~p{display:none}", "h3~p{display:none}"),
     ("p:not(.c){display:none}", "p:not(.a){display:none}"),
     ("p:last-child{display:none}", "p:hover,p::before{display:none}"),
     ("p{display:none} p:unheard-of{display:block}", "p:unheard-of{display:none} p%p{display:none}"),
@@ -54,7 +49,6 @@ SHEETS = [  # hiding, showing
     # where a rule is used
     (f"@media screen{{{OFF}}}", f"@media print{{{OFF}}}"),
     (f"@media not print{{{OFF}}}", f"@media not screen{{{OFF}}}"),
-    (f"@media print, all{{{OFF}}}", f"@media print, (unheard-of){{{OFF}}}"),
     (f"@media only screen and (min-width:600px){{{OFF}}}", f"@media only screen and (max-width:600px){{{OFF}}}"),
     (f"@media (width >= 20em){{{OFF}}}", f"@media (width < 600px){{{OFF}}}"),
     (f"@media all{{@supports (display:grid){{{OFF}}}}}", f"@media all{{@supports not (a:b){{{OFF}}}}}"),

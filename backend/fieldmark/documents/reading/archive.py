@@ -1,19 +1,29 @@
-"""Safe opening of ZIP archives of XML, which Office files are, and of XML."""
+"""ZIP archives: the files in them, and the safe opening of Office files, which are archives of XML."""
 
 from __future__ import annotations
 
 import io
 import zipfile
+from collections.abc import Iterator
+from functools import partial
+from pathlib import PurePosixPath
 from typing import Any
 
 import lxml.etree  # pyright: ignore[reportMissingTypeStubs]
 
-from fieldmark.documents.reading.pages import MIB, Limits
-from fieldmark.errors import OverLimit, PasswordProtected, Unsupported
+from fieldmark.documents.reading.enclosed import Container, Enclosed
+from fieldmark.documents.reading.pages import MIB, Limits, clean
+from fieldmark.documents.reading.pagination import Part, align
+from fieldmark.errors import NoText, OverLimit, PasswordProtected, Unsupported
 
 etree: Any = lxml.etree  # pyright: ignore
 
 MAX_MEMBERS = 10_000
+MAX_RATIO = 200
+"""A file that unpacks to more times its packed size, and to more than a MiB, is there to fill a disk."""
+
+_CHUNK = 1 << 16
+_OF_THE_SYSTEM = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
 
 _DECLARATIONS = [
     mark.encode(encoding) for mark in ("<!DOCTYPE", "<!ENTITY") for encoding in ("utf-8", "utf-16-le", "utf-16-be")
@@ -26,7 +36,7 @@ def open_archive(data: bytes, limits: Limits) -> zipfile.ZipFile:
     members = archive.infolist()
     if len(members) > MAX_MEMBERS:
         raise OverLimit(f"The document's archive holds {len(members):,} parts; the limit is {MAX_MEMBERS:,}.")
-    if any(member.flag_bits & 1 for member in members):
+    if any(map(_is_protected, members)):
         raise PasswordProtected("The document's archive is protected with a password; save it without one.")
     # Python unpacks no more of a member than the size it declares, so the declared sizes can be relied on.
     total = sum(member.file_size for member in members)
@@ -46,3 +56,49 @@ def parse_xml(data: bytes) -> Any:
     """Return the root element. No entity is expanded and nothing is loaded."""
     parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
     return etree.fromstring(data, parser)
+
+
+def read_zip(data: bytes) -> Container:
+    """Return the list of an archive's files as text, and the files. Raises Unreadable if none can be taken."""
+    archive = zipfile.ZipFile(io.BytesIO(data))
+    members = [member for member in archive.infolist() if _is_user_file(member)]
+    if not members:
+        raise NoText("The ZIP archive holds no files.")
+    if len(members) > MAX_MEMBERS:
+        raise OverLimit(f"The ZIP archive holds {len(members):,} files; the limit is {MAX_MEMBERS:,}.")
+    if all(_is_protected(member) for member in members):
+        raise PasswordProtected(
+            "The ZIP archive is protected with a password: unpack it, and upload the files in it one by one."
+        )
+    rows = [(" ".join(clean(member.filename).split()), f"{member.file_size:,} bytes") for member in members]
+    noun = "1 file" if len(members) == 1 else f"{len(members):,} files"
+    return Container([Part([f"ZIP archive with {noun}:", "", *align(rows)])], _files(archive, members))
+
+
+def _files(archive: zipfile.ZipFile, members: list[zipfile.ZipInfo]) -> Iterator[Enclosed]:
+    for member in members:
+        yield Enclosed(member.filename, partial(_unpack, archive, member))
+
+
+def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int) -> bytes:
+    if _is_protected(member):
+        raise PasswordProtected
+    # What is counted is what comes out. What the archive says of its size is its own word.
+    most = min(most, max(MIB, MAX_RATIO * member.compress_size))
+    content = bytearray()
+    with archive.open(member) as packed:
+        while chunk := packed.read(_CHUNK):
+            content += chunk
+            if len(content) > most:
+                raise OverLimit
+    return bytes(content)
+
+
+def _is_protected(member: zipfile.ZipInfo) -> bool:
+    return bool(member.flag_bits & 1)
+
+
+def _is_user_file(member: zipfile.ZipInfo) -> bool:
+    """Whether a person packed this file: it is not a folder, and nothing that the system left."""
+    path = PurePosixPath(member.filename)
+    return not member.is_dir() and path.name not in _OF_THE_SYSTEM and path.parts[:1] != ("__MACOSX",)

@@ -20,6 +20,7 @@ from PIL import Image
 
 from fieldmark.documents.reading import sniff, text
 from fieldmark.documents.reading.answers import MAX_SENTENCE, Answer, Failure, Reading
+from fieldmark.documents.reading.archive import read_zip
 from fieldmark.documents.reading.docx import docx_parts
 from fieldmark.documents.reading.drawing import draw_text_page, image_png, part_of, png
 from fieldmark.documents.reading.einvoice import einvoice_parts
@@ -37,7 +38,6 @@ from fieldmark.documents.reading.pdf_attachments import Attachments
 from fieldmark.documents.reading.sandbox_lockdown import limit_cpu, lock_down
 from fieldmark.documents.reading.unlock import unlocked
 from fieldmark.documents.reading.xlsx import xlsx_parts
-from fieldmark.documents.reading.zip_archive import read_zip
 from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode
 from fieldmark.errors import Damaged, FieldmarkError, NotFound, OverLimit
 
