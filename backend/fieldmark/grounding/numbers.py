@@ -26,6 +26,8 @@ _THOUSANDS = re.compile(r"[1-9]\d{0,2}(?:(?P<s>[.,'·\s\x1f])\d{3})(?:(?P=s)\d{3
 _LAKHS = re.compile(r"[1-9]\d?(?:,\d\d)+,\d{3}")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _AROUND: Final = 24  # characters on either side of a number that are read with it
+# How far a value's point may be from the printed one: in percent, per mille, thousands, lakhs, millions, crores, …
+_SHIFTS: Final = (2, 3, -3, -4, -5, -6, -7, -8, -9)
 _LONGEST_TOKEN: Final = 12  # characters of a token before a number
 _AROUND_A_VALUE: Final = " +-()<>=:;,.*#~|!?^'\"[]{}"
 _DENOMINATORS: Final = frozenset({2, 3, 4, 5, 6, 8, 10, 16, 32, 64})
@@ -175,9 +177,13 @@ class NumberIndex:
         `as_printed` leaves out values by a percent sign or a scale. A number that may be a group of a longer one, as
         250 in `1 250`, counts only if the value is printed nowhere else.
         """
+        magnitude = value.removeprefix("-")
+        printed_as = {magnitude, *(_moved(magnitude, places) for places in _SHIFTS)}
         strong: set[Number] = set()
         weak: set[Number] = set()
-        for start, end in self._by_digits.get(_significant_digits(value.removeprefix("-")), ())[:limit]:
+        for start, end in self._by_digits.get(_significant_digits(magnitude), ())[:limit]:
+            if self._text[start - 1 : start] != "." and printed_as.isdisjoint(_values_of(self._text[start:end])):
+                continue
             for number in self.read(start, end):
                 if value in number.values or (not as_printed and value in number.shifted):
                     is_group = start in self._weak and not _SPACE.search(self._text[start:end])
@@ -202,7 +208,7 @@ def read_number(before: str, body: str, after: str) -> Reading:
 
     Return no number if the digits belong to another token, or if the text beside them leaves their meaning open.
     """
-    values = possible_values(_SPACE.sub(HARD_SPACE, body))
+    values = _values_of(body)
     start, end = 0, len(body)
     if before.endswith(".") and body.isdigit() and not (before[-2:-1].isalnum() or before[-2:-1] == "."):
         values, start, before = (decimal("", body),), -1, before[:-1]  # .50
@@ -391,6 +397,10 @@ def _scale_places(before: str, left: _Tokens, right: _Tokens) -> int | None:
 def _is_crore(left: _Tokens, right: _Tokens) -> bool:
     """Whether a `Cr` behind rupees is ten million of them, and no credit."""
     return "credit" in right and "money" in left and "INR" in (units.codes_of(left["money"]["money"]) or ())
+
+
+def _values_of(body: str) -> tuple[str, ...]:
+    return possible_values(_SPACE.sub(HARD_SPACE, body))
 
 
 def _spaced(text: str) -> str:
