@@ -76,6 +76,16 @@ create function private.is_agent() returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
 as $$ select nullif(current_setting('fieldmark.call_id', true), '') is not null and private.is_service() $$;
 
+-- Refuses what there is not, or what the caller does not see.
+create function private.check_found(p_found boolean, p_what text) returns void
+language plpgsql immutable set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if not p_found then
+    raise exception 'There is no such %.', p_what using errcode = 'PT404';
+  end if;
+end $$;
+
 -- The run that this transaction's call is of, and the call; null where a person writes.
 create function private.this_run() returns uuid
 language sql stable set search_path = pg_catalog, pg_temp
@@ -397,9 +407,7 @@ begin
       org_id in (select private.my_owned_org_ids())
       or (org_id in (select private.my_org_ids()) and user_id = auth.uid()))
     and user_id is distinct from (select o.personal_of from public.organisations as o where o.id = org_id);
-  if not found then
-    raise exception 'There is no such member whom you may remove.' using errcode = 'PT404';
-  end if;
+  perform private.check_found(found, 'member whom you may remove');
 end $$;
 
 -- api_keys.sql
@@ -466,9 +474,7 @@ begin
   where id = p_key_id and (
     org_id in (select private.my_owned_org_ids())
     or (org_id in (select private.my_writable_org_ids()) and created_by = private.person_of(auth.uid())));
-  if not found then
-    raise exception 'There is no such key that you may revoke.' using errcode = 'PT404';
-  end if;
+  perform private.check_found(found, 'key that you may revoke');
   perform private.cancel_runs_of(k.org_id, k.id, 'Its key was revoked.') from public.api_keys as k where k.id = p_key_id;
   update public.api_keys set revoked_at = now(), revoked_by = auth.uid()
   where id = p_key_id and revoked_at is null;
@@ -768,9 +774,7 @@ begin
   delete from public.documents
   where id = p_document_id and private.may_delete(org_id, created_by)
   returning storage_path into v_path;
-  if not found then
-    raise exception 'There is no such document.' using errcode = 'PT404';
-  end if;
+  perform private.check_found(found, 'document');
   return v_path;
 end $$;
 
@@ -1155,9 +1159,7 @@ begin
     working_state = working_state || coalesce(p_state, '{}')
   where id = p_thread_id and private.is_service() and org_id in (select private.my_writable_org_ids())
     and (shared or created_by = auth.uid());
-  if not found then
-    raise exception 'There is no such thread.' using errcode = 'PT404';
-  end if;
+  perform private.check_found(found, 'thread');
 end $$;
 
 -- Deletes a thread with its runs: whoever began it.
@@ -1167,9 +1169,7 @@ as $$
 begin
   delete from public.threads
   where id = p_thread_id and org_id in (select private.my_writable_org_ids()) and created_by = auth.uid();
-  if not found then
-    raise exception 'There is no such thread.' using errcode = 'PT404';
-  end if;
+  perform private.check_found(found, 'thread');
 end $$;
 
 -- tags.sql
@@ -1579,9 +1579,7 @@ begin
   if new.prompt_revid is not null then
     select v.* into v_prompt from public.prompt_versions as v join public.prompts as p on p.id = v.prompt_id
     where v.id = new.prompt_revid and v.org_id = new.org_id and p.deleted_at is null;
-    if not found then
-      raise exception 'There is no such version of a prompt.' using errcode = 'PT404';
-    end if;
+    perform private.check_found(found, 'version of a prompt');
     if new.schema is null and new.schema_revid is null then
       new.schema_revid := (
         select id from public.schema_versions where schema_id = v_prompt.schema_id order by number desc limit 1);
@@ -1657,9 +1655,7 @@ as $$
 begin
   delete from public.extractions
   where id = p_extraction_id and private.may_delete(org_id, created_by);
-  if not found then
-    raise exception 'There is no such extraction.' using errcode = 'PT404';
-  end if;
+  perform private.check_found(found, 'extraction');
 end $$;
 
 -- runs.sql
@@ -1886,9 +1882,7 @@ begin
     and (root_thread_id is null or exists (
       select from public.threads as t where t.id = r.root_thread_id and (t.shared or t.created_by = auth.uid())))
   for update;
-  if not found then
-    raise exception 'There is no such run.' using errcode = 'PT404';
-  end if;
+  perform private.check_found(found, 'run');
   if v_run.parent_run_id is not null then
     raise exception 'The run is part of another one, and goes with that.' using errcode = 'PT409';
   end if;
@@ -1962,9 +1956,7 @@ declare
   v_number integer;
 begin
   select * into v_run from public.runs where id = p_run_id for no key update;
-  if not found then
-    raise exception 'There is no such run.' using errcode = 'PT404';
-  end if;
+  perform private.check_found(found, 'run');
   select coalesce(max(number), 0) + 1 into v_number from public.run_events where run_id = p_run_id;
   insert into public.run_events (run_id, number, org_id, body) values (p_run_id, v_number, v_run.org_id, p_body);
   if v_run.parent_call_id is not null then
@@ -2031,32 +2023,24 @@ begin
   end loop;
 end $$;
 
--- A run, the run that it is part of, and so on up to the first.
-create function private.run_and_above(p_run_id uuid) returns uuid[]
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
-  with recursive above as (
-    select id, parent_run_id, 0 as height from public.runs where id = p_run_id
-    union all
-    select r.id, r.parent_run_id, above.height + 1 from public.runs as r join above on r.id = above.parent_run_id
-  )
-  select coalesce(array_agg(id order by height), '{}') from above
-$$;
-
 -- Tells of what was committed before: of a run's events also whoever follows a run that it is part of. It does not wait for
 -- the disk: whoever is not told looks by themselves.
 -- Security definer: whoever tells acts for nobody, and sees no run.
 create function private.tell(p_channels text[], p_payloads text[]) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
+declare
+  v_told bigint;
 begin
   perform set_config('synchronous_commit', 'off', true);
   perform pg_notify(channel, payload) from unnest(p_channels, p_payloads) as news (channel, payload);
-  perform pg_notify('fieldmark_run_events', above.id::text)
-  from unnest(p_channels, p_payloads) as news (channel, payload)
-  join public.runs as r on r.id = case when channel = 'fieldmark_run_events' then payload::uuid end
-  cross join lateral unnest(private.run_and_above(r.parent_run_id)) as above (id)
-  where r.parent_run_id is not null;
+  with recursive above as (
+    select r.parent_run_id as id from unnest(p_channels, p_payloads) as news (channel, payload)
+    join public.runs as r on r.id = case when channel = 'fieldmark_run_events' then payload::uuid end
+    union
+    select r.parent_run_id from public.runs as r join above on r.id = above.id
+  )
+  select count(pg_notify('fieldmark_run_events', id::text)) into v_told from above where id is not null;
 end $$;
 
 -- Whoever follows a run that is deleted, or works on it, hears of it.
@@ -3012,16 +2996,6 @@ create table public.queue_limits (
 );
 select private.protect_table('public.queue_limits', p_members_read => true);
 
--- How many runs or documents of an organisation may wait.
-create function private.max_waiting(p_org_id uuid, p_table text) returns integer
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
-  select coalesce((
-    select case p_table when 'runs' then max_waiting_runs else max_waiting_documents end
-    from public.queue_limits where org_id = p_org_id), (
-    select case p_table when 'runs' then runs else documents end from private.most_waiting))
-$$;
-
 create index runs_queued on public.runs (org_id) where status = 'queued';
 create index documents_reading on public.documents (org_id) where status = 'reading';
 
@@ -3031,13 +3005,17 @@ create function private.check_waiting_of(p_org_id uuid, p_table text) returns vo
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_most integer := private.max_waiting(p_org_id, p_table);
+  v_most integer;
   v_waiting bigint;
 begin
   if p_table = 'runs' then
+    select coalesce(l.max_waiting_runs, m.runs) into v_most
+    from private.most_waiting as m left join public.queue_limits as l on l.org_id = p_org_id;
     select count(*) into v_waiting
     from (select from public.runs where org_id = p_org_id and status = 'queued' limit v_most + 1) as w;
   else
+    select coalesce(l.max_waiting_documents, m.documents) into v_most
+    from private.most_waiting as m left join public.queue_limits as l on l.org_id = p_org_id;
     select count(*) into v_waiting
     from (select from public.documents where org_id = p_org_id and status = 'reading' limit v_most + 1) as w;
   end if;
@@ -3329,24 +3307,20 @@ create function private.check_json(p_value jsonb, p_what text) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_values integer;
+  v_fault text := case
+    when pg_column_size(p_value) > 4194304 then ' may not exceed 4 MB.'
+    when jsonb_path_exists(p_value, 'strict $.**{33}') then ' may be nested at most 32 deep.'
+    -- (jsonb_path_query would take a time that grows with the square of the number.)
+    when jsonb_array_length(jsonb_path_query_array(p_value, 'strict $.**.type()')) > 100000
+      then ' may hold at most 100,000 values.'
+    when exists (
+      select from jsonb_array_elements(jsonb_path_query_array(p_value, 'strict $.** ? (@.type() == "number")')) as number
+      where abs(number::numeric) >= 1e100 or scale(number::numeric) > 100
+    ) then ': a number may have at most 100 digits before and after its point.'
+  end;
 begin
-  if pg_column_size(p_value) > 4194304 then
-    raise exception '% may not exceed 4 MB.', p_what using errcode = 'PT422';
-  end if;
-  if jsonb_path_exists(p_value, 'strict $.**{33}') then
-    raise exception '% may be nested at most 32 deep.', p_what using errcode = 'PT422';
-  end if;
-  -- (jsonb_path_query would take a time that grows with the square of the number.)
-  v_values := jsonb_array_length(jsonb_path_query_array(p_value, 'strict $.**.type()'));
-  if v_values > 100000 then
-    raise exception '% may hold at most 100,000 values.', p_what using errcode = 'PT422';
-  end if;
-  if exists (
-    select from jsonb_array_elements(jsonb_path_query_array(p_value, 'strict $.** ? (@.type() == "number")')) as number
-    where abs(number::numeric) >= 1e100 or scale(number::numeric) > 100
-  ) then
-    raise exception '%: a number may have at most 100 digits before and after its point.', p_what using errcode = 'PT422';
+  if v_fault is not null then
+    raise exception using message = p_what || v_fault, errcode = 'PT422';
   end if;
 end $$;
 
@@ -3354,18 +3328,18 @@ end $$;
 create function private.checked_path(p_path text[]) returns text[]
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
+declare
+  v_fault text := case
+    when coalesce(cardinality(p_path), 0) = 0 then 'The path is empty.'
+    when array_ndims(p_path) > 1 or array_position(p_path, null) is not null
+      then 'A path is a list of texts; a step of this one is not a text.'
+    when cardinality(p_path) > 32 then 'A path may have at most 32 steps.'
+    when (select sum(char_length(step)) from unnest(p_path) as step) > 1000
+      then 'The path of a field may have at most 1,000 characters.'
+  end;
 begin
-  if coalesce(cardinality(p_path), 0) = 0 then
-    raise exception 'The path is empty.' using errcode = 'PT422';
-  end if;
-  if array_ndims(p_path) > 1 or array_position(p_path, null) is not null then
-    raise exception 'A path is a list of texts; a step of this one is not a text.' using errcode = 'PT422';
-  end if;
-  if cardinality(p_path) > 32 then
-    raise exception 'A path may have at most 32 steps.' using errcode = 'PT422';
-  end if;
-  if (select sum(char_length(step)) from unnest(p_path) as step) > 1000 then
-    raise exception 'The path of a field may have at most 1,000 characters.' using errcode = 'PT422';
+  if v_fault is not null then
+    raise exception using message = v_fault, errcode = 'PT422';
   end if;
   return array(select step from unnest(p_path) with ordinality as s (step, n) order by n);
 end $$;
@@ -3543,8 +3517,7 @@ create function private.person_behind() returns uuid
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
   select decided_by from public.tool_calls
-  where run_id = nullif(current_setting('fieldmark.run_id', true), '')::uuid
-    and id = current_setting('fieldmark.call_id', true) and admitted_by = 'person' and private.is_agent()
+  where run_id = private.this_run() and id = private.this_call() and admitted_by = 'person'
 $$;
 
 -- The person whose words the run's task carries out, if it is a task that speaks for one. They hold for what they name:
@@ -3554,7 +3527,7 @@ language sql stable set search_path = pg_catalog, pg_temp
 as $$
   select run.created_by from public.runs as run
   join private.agent_tasks as t on t.agent = run.agent and t.task = run.task
-  where run.id = nullif(current_setting('fieldmark.run_id', true), '')::uuid and t.speaks and private.is_agent()
+  where run.id = private.this_run() and t.speaks
 $$;
 
 -- The names of leaves for which the speaker's words hold, and `document_type` for that. The service has looked for them in
@@ -3607,19 +3580,13 @@ select private.protect_table('public.extraction_journal', p_members_read => true
 create function private.keep_journal() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
-declare
-  v_before jsonb := case tg_op when 'UPDATE' then old.extracted_fields else '{}'::jsonb end;
-  v_run text := nullif(current_setting('fieldmark.run_id', true), '');
-  v_call text := nullif(current_setting('fieldmark.call_id', true), '');
-  v_agent boolean := private.is_agent();
 begin
   insert into public.extraction_journal
     (org_id, extraction_id, version, path, steps, old, new, actor, run_id, call_id, created_by)
   select new.org_id, new.id, new.version, c.path, c.steps,
     case when private.is_leaf(c.old) then c.old end, case when private.is_leaf(c.new) then c.new end,
-    case when v_agent then 'agent' else 'user' end,
-    case when v_agent then v_run::uuid end, case when v_agent then v_call end, auth.uid()
-  from private.changes(v_before, new.extracted_fields) as c
+    case when private.is_agent() then 'agent' else 'user' end, private.this_run(), private.this_call(), auth.uid()
+  from private.changes(case tg_op when 'UPDATE' then old.extracted_fields else '{}'::jsonb end, new.extracted_fields) as c
   where private.is_leaf(c.old) or private.is_leaf(c.new)
   order by c.path;
   return null;
@@ -3785,14 +3752,6 @@ begin
     order by length(steps), lpad(path[length(steps)], 9, '0') collate "C";
 end $$;
 
--- Of the locks those that are left to it: a person may take some away, nobody may add one or change whose it is.
-create function private.locks_left(p_before jsonb, p_now jsonb) returns jsonb
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
-  select coalesce(jsonb_object_agg(key, value), '{}') from jsonb_each(p_before)
-  where key in (select jsonb_object_keys(p_now)) or private.is_agent()
-$$;
-
 -- The locks after a change: each leaf that a person changed is theirs, also where an agent did it in their name. With a
 -- leaf that is gone its lock goes.
 create function private.locks_after(p_locks jsonb, p_old jsonb, p_new jsonb) returns jsonb
@@ -3880,8 +3839,8 @@ begin
   insert into public.extraction_proposals
     (org_id, extraction_id, path, name, old, new, confidence_scores, evidence, run_id, call_id)
   values (
-    p_extraction.org_id, p_extraction.id, p_path, p_name, p_old, p_new, p_scores, p_evidence,
-    nullif(current_setting('fieldmark.run_id', true), '')::uuid, current_setting('fieldmark.call_id', true));
+    p_extraction.org_id, p_extraction.id, p_path, p_name, p_old, p_new, p_scores, p_evidence, private.this_run(),
+    private.this_call());
 end $$;
 
 -- After the fields changed: proposals for items that closed up go with them, those that are remembered as rejected too. One
@@ -3933,9 +3892,7 @@ declare
   v_row public.extractions;
 begin
   select * into v_row from public.extractions where id = p_extraction_id for no key update;
-  if not found then
-    raise exception 'There is no such extraction.' using errcode = 'PT404';
-  end if;
+  perform private.check_found(found, 'extraction');
   return v_row;
 end $$;
 
@@ -4152,13 +4109,9 @@ declare
 begin
   select * into v_was from public.extractions
   where id = p_extraction_id and org_id in (select private.my_writable_org_ids()) for no key update;
-  if not found then
-    raise exception 'There is no such extraction.' using errcode = 'PT404';
-  end if;
+  perform private.check_found(found, 'extraction');
   select * into v_proposal from public.extraction_proposals where id = p_proposal_id and extraction_id = v_was.id;
-  if not found then
-    raise exception 'There is no such proposal.' using errcode = 'PT404';
-  end if;
+  perform private.check_found(found, 'proposal');
   if p_accepted is null or private.is_agent() then
     raise exception 'A person accepts a proposal or rejects it.' using errcode = 'PT422';
   end if;
@@ -4286,7 +4239,9 @@ begin
     v_evidence := v_evidence - v_kept;
   end if;
 
-  new.locks := private.locks_left(v_old.locks, new.locks);
+  -- A person may take locks away; nobody may add one or change whose it is.
+  new.locks := case
+    when private.is_agent() then v_old.locks else private.still_true(v_old.locks, new.locks, '{}') end;
   if new.extracted_fields::text <> v_old.extracted_fields::text then
     if tg_op = 'UPDATE' then
       new.version := old.version + 1;
@@ -4856,7 +4811,12 @@ begin
   if not found then
     v_pieces := '[]';
   end if;
-  perform private.drop_search_vectors(v_org_id, v_org.number, p_document_id);
+  -- (This waits for who writes vectors of the pieces that go.)
+  if exists (select from private.search_embedder) then
+    insert into private.search_vectors_due as due (org_id, document_id) values (v_org_id, p_document_id)
+    on conflict (org_id, document_id) do update set change = default, tries = 0, taken_until = null;
+    delete from private.search_vectors where org_number = v_org.number and document_id = p_document_id;
+  end if;
 
   with gone as (
     delete from private.search_pieces where document_id = p_document_id returning keys, length, number
@@ -5098,18 +5058,6 @@ create table private.search_vectors_due (
 );
 select private.protect_table('private.search_vectors_due');
 
--- A document's pieces are about to be put in the place of others. Waits for who writes vectors of these.
-create function private.drop_search_vectors(p_org_id uuid, p_org_number integer, p_document_id uuid) returns void
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
-begin
-  if exists (select from private.search_embedder) then
-    insert into private.search_vectors_due as due (org_id, document_id) values (p_org_id, p_document_id)
-    on conflict (org_id, document_id) do update set change = default, tries = 0, taken_until = null;
-    delete from private.search_vectors where org_number = p_org_number and document_id = p_document_id;
-  end if;
-end $$;
-
 -- Whether vectors can be compared here.
 create function private.has_vectors() returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
@@ -5291,11 +5239,11 @@ begin
   return found;
 end $$;
 
--- The next of the runs that ended longer than `p_keep` ago, in the order in which they ended. Whoever is given them clears
--- what they left in the same transaction: they do not come again. At least an hour is kept, because a run can be recorded
--- as ended some time after the moment that its row names.
-create function private.next_ended_runs(p_task text, p_keep interval) returns uuid[]
-language plpgsql set search_path = pg_catalog, pg_temp
+-- Deletes what runs left that ended longer ago than this, in the order in which they ended: their events, calls and
+-- conversations. In a thread events and calls stay, as what was said there, and the conversation is the thread's: see below.
+-- At least an hour is kept, because a run can be recorded as ended some time after the moment that its row names.
+create function private.forget_runs(p_keep interval) returns integer
+language plpgsql security definer set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 as $$
 declare
@@ -5303,46 +5251,29 @@ declare
   v_at private.maintenance;
   v_runs uuid[];
 begin
-  if p_keep is null then  -- greatest() would pass over it
-    return '{}';
-  end if;
   -- Twice: without a lock, and so without a write, where there is nothing to do; then with it.
   for n in 1..2 loop
-    select * into v_at from private.maintenance where task = p_task;
-    select array_agg(due.id order by due.finished_at, due.id) into v_runs
-    from (
-      select id, finished_at from public.runs
+    select * into v_at from private.maintenance where task = 'runs';
+    v_runs := array(
+      select id from public.runs
       where finished_at is not null and finished_at < v_before and (finished_at, id) > (v_at.finished_at, v_at.run_id)
-      order by finished_at, id limit 50
-    ) as due;
-    if v_runs is null or (n = 1 and not private.hold_task(p_task)) then
-      return '{}';
+        and p_keep is not null  -- greatest() would pass over it
+      order by finished_at, id limit 50);
+    if v_runs = '{}' or (n = 1 and not private.hold_task('runs')) then
+      return 0;
     end if;
   end loop;
   update private.maintenance as m set (finished_at, run_id) = (
     select r.finished_at, r.id from public.runs as r where r.id = v_runs[cardinality(v_runs)])
-  where task = p_task;
-  return v_runs;
-end $$;
-
--- Deletes what runs left that ended longer ago than this: their events, calls and conversations. In a thread events and
--- calls stay, as what was said there, and the conversation is the thread's: see below.
-create function private.forget_runs(p_keep interval) returns integer
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
-declare
-  v_runs uuid[] := private.next_ended_runs('runs', p_keep);
-begin
-  if v_runs <> '{}' then
-    delete from public.run_events where run_id in (
-      select id from public.runs where id = any (v_runs) and root_thread_id is null);
-    delete from public.tool_calls where run_id in (
-      select id from public.runs where id = any (v_runs) and root_thread_id is null);
-    delete from public.agent_sessions as s
-    using public.runs as r
-    where r.id = any (v_runs) and r.thread_id is null and s.org_id = r.org_id
-      and s.session_id = r.session_id::text;
-  end if;
+  where task = 'runs';
+  delete from public.run_events where run_id in (
+    select id from public.runs where id = any (v_runs) and root_thread_id is null);
+  delete from public.tool_calls where run_id in (
+    select id from public.runs where id = any (v_runs) and root_thread_id is null);
+  delete from public.agent_sessions as s
+  using public.runs as r
+  where r.id = any (v_runs) and r.thread_id is null and s.org_id = r.org_id
+    and s.session_id = r.session_id::text;
   return cardinality(v_runs);
 end $$;
 
@@ -5508,7 +5439,7 @@ end $$;
 
 -- What these functions, policies and the service call in a member's name.
 grant execute on function
-  private.is_service, private.is_agent, private.this_run, private.this_call, private.new_id,
+  private.is_service, private.check_found, private.is_agent, private.this_run, private.this_call, private.new_id,
   private.my_org_ids, private.my_writable_org_ids, private.my_owned_org_ids, private.enter, private.role_of,
   private.this_person, private.check_owner, private.person_of,
   private.address_of,

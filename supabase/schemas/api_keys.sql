@@ -60,9 +60,7 @@ begin
   where id = p_key_id and (
     org_id in (select private.my_owned_org_ids())
     or (org_id in (select private.my_writable_org_ids()) and created_by = private.person_of(auth.uid())));
-  if not found then
-    raise exception 'There is no such key that you may revoke.' using errcode = 'PT404';
-  end if;
+  perform private.check_found(found, 'key that you may revoke');
   perform private.cancel_runs_of(k.org_id, k.id, 'Its key was revoked.') from public.api_keys as k where k.id = p_key_id;
   update public.api_keys set revoked_at = now(), revoked_by = auth.uid()
   where id = p_key_id and revoked_at is null;

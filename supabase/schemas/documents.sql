@@ -129,9 +129,7 @@ begin
   delete from public.documents
   where id = p_document_id and private.may_delete(org_id, created_by)
   returning storage_path into v_path;
-  if not found then
-    raise exception 'There is no such document.' using errcode = 'PT404';
-  end if;
+  perform private.check_found(found, 'document');
   return v_path;
 end $$;
 

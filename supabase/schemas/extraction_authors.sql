@@ -5,8 +5,7 @@ create function private.person_behind() returns uuid
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
   select decided_by from public.tool_calls
-  where run_id = nullif(current_setting('fieldmark.run_id', true), '')::uuid
-    and id = current_setting('fieldmark.call_id', true) and admitted_by = 'person' and private.is_agent()
+  where run_id = private.this_run() and id = private.this_call() and admitted_by = 'person'
 $$;
 
 -- The person whose words the run's task carries out, if it is a task that speaks for one. They hold for what they name:
@@ -16,7 +15,7 @@ language sql stable set search_path = pg_catalog, pg_temp
 as $$
   select run.created_by from public.runs as run
   join private.agent_tasks as t on t.agent = run.agent and t.task = run.task
-  where run.id = nullif(current_setting('fieldmark.run_id', true), '')::uuid and t.speaks and private.is_agent()
+  where run.id = private.this_run() and t.speaks
 $$;
 
 -- The names of leaves for which the speaker's words hold, and `document_type` for that. The service has looked for them in

@@ -100,7 +100,9 @@ begin
     v_evidence := v_evidence - v_kept;
   end if;
 
-  new.locks := private.locks_left(v_old.locks, new.locks);
+  -- A person may take locks away; nobody may add one or change whose it is.
+  new.locks := case
+    when private.is_agent() then v_old.locks else private.still_true(v_old.locks, new.locks, '{}') end;
   if new.extracted_fields::text <> v_old.extracted_fields::text then
     if tg_op = 'UPDATE' then
       new.version := old.version + 1;

@@ -7,9 +7,7 @@ declare
   v_row public.extractions;
 begin
   select * into v_row from public.extractions where id = p_extraction_id for no key update;
-  if not found then
-    raise exception 'There is no such extraction.' using errcode = 'PT404';
-  end if;
+  perform private.check_found(found, 'extraction');
   return v_row;
 end $$;
 
@@ -226,13 +224,9 @@ declare
 begin
   select * into v_was from public.extractions
   where id = p_extraction_id and org_id in (select private.my_writable_org_ids()) for no key update;
-  if not found then
-    raise exception 'There is no such extraction.' using errcode = 'PT404';
-  end if;
+  perform private.check_found(found, 'extraction');
   select * into v_proposal from public.extraction_proposals where id = p_proposal_id and extraction_id = v_was.id;
-  if not found then
-    raise exception 'There is no such proposal.' using errcode = 'PT404';
-  end if;
+  perform private.check_found(found, 'proposal');
   if p_accepted is null or private.is_agent() then
     raise exception 'A person accepts a proposal or rejects it.' using errcode = 'PT422';
   end if;

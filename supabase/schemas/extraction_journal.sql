@@ -26,19 +26,13 @@ select private.protect_table('public.extraction_journal', p_members_read => true
 create function private.keep_journal() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
-declare
-  v_before jsonb := case tg_op when 'UPDATE' then old.extracted_fields else '{}'::jsonb end;
-  v_run text := nullif(current_setting('fieldmark.run_id', true), '');
-  v_call text := nullif(current_setting('fieldmark.call_id', true), '');
-  v_agent boolean := private.is_agent();
 begin
   insert into public.extraction_journal
     (org_id, extraction_id, version, path, steps, old, new, actor, run_id, call_id, created_by)
   select new.org_id, new.id, new.version, c.path, c.steps,
     case when private.is_leaf(c.old) then c.old end, case when private.is_leaf(c.new) then c.new end,
-    case when v_agent then 'agent' else 'user' end,
-    case when v_agent then v_run::uuid end, case when v_agent then v_call end, auth.uid()
-  from private.changes(v_before, new.extracted_fields) as c
+    case when private.is_agent() then 'agent' else 'user' end, private.this_run(), private.this_call(), auth.uid()
+  from private.changes(case tg_op when 'UPDATE' then old.extracted_fields else '{}'::jsonb end, new.extracted_fields) as c
   where private.is_leaf(c.old) or private.is_leaf(c.new)
   order by c.path;
   return null;

@@ -112,14 +112,6 @@ begin
     order by length(steps), lpad(path[length(steps)], 9, '0') collate "C";
 end $$;
 
--- Of the locks those that are left to it: a person may take some away, nobody may add one or change whose it is.
-create function private.locks_left(p_before jsonb, p_now jsonb) returns jsonb
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
-  select coalesce(jsonb_object_agg(key, value), '{}') from jsonb_each(p_before)
-  where key in (select jsonb_object_keys(p_now)) or private.is_agent()
-$$;
-
 -- The locks after a change: each leaf that a person changed is theirs, also where an agent did it in their name. With a
 -- leaf that is gone its lock goes.
 create function private.locks_after(p_locks jsonb, p_old jsonb, p_new jsonb) returns jsonb

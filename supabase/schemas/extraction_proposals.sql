@@ -48,8 +48,8 @@ begin
   insert into public.extraction_proposals
     (org_id, extraction_id, path, name, old, new, confidence_scores, evidence, run_id, call_id)
   values (
-    p_extraction.org_id, p_extraction.id, p_path, p_name, p_old, p_new, p_scores, p_evidence,
-    nullif(current_setting('fieldmark.run_id', true), '')::uuid, current_setting('fieldmark.call_id', true));
+    p_extraction.org_id, p_extraction.id, p_path, p_name, p_old, p_new, p_scores, p_evidence, private.this_run(),
+    private.this_call());
 end $$;
 
 -- After the fields changed: proposals for items that closed up go with them, those that are remembered as rejected too. One

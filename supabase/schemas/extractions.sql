@@ -80,9 +80,7 @@ begin
   if new.prompt_revid is not null then
     select v.* into v_prompt from public.prompt_versions as v join public.prompts as p on p.id = v.prompt_id
     where v.id = new.prompt_revid and v.org_id = new.org_id and p.deleted_at is null;
-    if not found then
-      raise exception 'There is no such version of a prompt.' using errcode = 'PT404';
-    end if;
+    perform private.check_found(found, 'version of a prompt');
     if new.schema is null and new.schema_revid is null then
       new.schema_revid := (
         select id from public.schema_versions where schema_id = v_prompt.schema_id order by number desc limit 1);
@@ -158,7 +156,5 @@ as $$
 begin
   delete from public.extractions
   where id = p_extraction_id and private.may_delete(org_id, created_by);
-  if not found then
-    raise exception 'There is no such extraction.' using errcode = 'PT404';
-  end if;
+  perform private.check_found(found, 'extraction');
 end $$;

@@ -64,24 +64,20 @@ create function private.check_json(p_value jsonb, p_what text) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_values integer;
+  v_fault text := case
+    when pg_column_size(p_value) > 4194304 then ' may not exceed 4 MB.'
+    when jsonb_path_exists(p_value, 'strict $.**{33}') then ' may be nested at most 32 deep.'
+    -- (jsonb_path_query would take a time that grows with the square of the number.)
+    when jsonb_array_length(jsonb_path_query_array(p_value, 'strict $.**.type()')) > 100000
+      then ' may hold at most 100,000 values.'
+    when exists (
+      select from jsonb_array_elements(jsonb_path_query_array(p_value, 'strict $.** ? (@.type() == "number")')) as number
+      where abs(number::numeric) >= 1e100 or scale(number::numeric) > 100
+    ) then ': a number may have at most 100 digits before and after its point.'
+  end;
 begin
-  if pg_column_size(p_value) > 4194304 then
-    raise exception '% may not exceed 4 MB.', p_what using errcode = 'PT422';
-  end if;
-  if jsonb_path_exists(p_value, 'strict $.**{33}') then
-    raise exception '% may be nested at most 32 deep.', p_what using errcode = 'PT422';
-  end if;
-  -- (jsonb_path_query would take a time that grows with the square of the number.)
-  v_values := jsonb_array_length(jsonb_path_query_array(p_value, 'strict $.**.type()'));
-  if v_values > 100000 then
-    raise exception '% may hold at most 100,000 values.', p_what using errcode = 'PT422';
-  end if;
-  if exists (
-    select from jsonb_array_elements(jsonb_path_query_array(p_value, 'strict $.** ? (@.type() == "number")')) as number
-    where abs(number::numeric) >= 1e100 or scale(number::numeric) > 100
-  ) then
-    raise exception '%: a number may have at most 100 digits before and after its point.', p_what using errcode = 'PT422';
+  if v_fault is not null then
+    raise exception using message = p_what || v_fault, errcode = 'PT422';
   end if;
 end $$;
 
@@ -89,18 +85,18 @@ end $$;
 create function private.checked_path(p_path text[]) returns text[]
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
+declare
+  v_fault text := case
+    when coalesce(cardinality(p_path), 0) = 0 then 'The path is empty.'
+    when array_ndims(p_path) > 1 or array_position(p_path, null) is not null
+      then 'A path is a list of texts; a step of this one is not a text.'
+    when cardinality(p_path) > 32 then 'A path may have at most 32 steps.'
+    when (select sum(char_length(step)) from unnest(p_path) as step) > 1000
+      then 'The path of a field may have at most 1,000 characters.'
+  end;
 begin
-  if coalesce(cardinality(p_path), 0) = 0 then
-    raise exception 'The path is empty.' using errcode = 'PT422';
-  end if;
-  if array_ndims(p_path) > 1 or array_position(p_path, null) is not null then
-    raise exception 'A path is a list of texts; a step of this one is not a text.' using errcode = 'PT422';
-  end if;
-  if cardinality(p_path) > 32 then
-    raise exception 'A path may have at most 32 steps.' using errcode = 'PT422';
-  end if;
-  if (select sum(char_length(step)) from unnest(p_path) as step) > 1000 then
-    raise exception 'The path of a field may have at most 1,000 characters.' using errcode = 'PT422';
+  if v_fault is not null then
+    raise exception using message = v_fault, errcode = 'PT422';
   end if;
   return array(select step from unnest(p_path) with ordinality as s (step, n) order by n);
 end $$;

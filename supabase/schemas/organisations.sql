@@ -276,7 +276,5 @@ begin
       org_id in (select private.my_owned_org_ids())
       or (org_id in (select private.my_org_ids()) and user_id = auth.uid()))
     and user_id is distinct from (select o.personal_of from public.organisations as o where o.id = org_id);
-  if not found then
-    raise exception 'There is no such member whom you may remove.' using errcode = 'PT404';
-  end if;
+  perform private.check_found(found, 'member whom you may remove');
 end $$;

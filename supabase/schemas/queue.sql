@@ -24,16 +24,6 @@ create table public.queue_limits (
 );
 select private.protect_table('public.queue_limits', p_members_read => true);
 
--- How many runs or documents of an organisation may wait.
-create function private.max_waiting(p_org_id uuid, p_table text) returns integer
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
-  select coalesce((
-    select case p_table when 'runs' then max_waiting_runs else max_waiting_documents end
-    from public.queue_limits where org_id = p_org_id), (
-    select case p_table when 'runs' then runs else documents end from private.most_waiting))
-$$;
-
 create index runs_queued on public.runs (org_id) where status = 'queued';
 create index documents_reading on public.documents (org_id) where status = 'reading';
 
@@ -43,13 +33,17 @@ create function private.check_waiting_of(p_org_id uuid, p_table text) returns vo
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_most integer := private.max_waiting(p_org_id, p_table);
+  v_most integer;
   v_waiting bigint;
 begin
   if p_table = 'runs' then
+    select coalesce(l.max_waiting_runs, m.runs) into v_most
+    from private.most_waiting as m left join public.queue_limits as l on l.org_id = p_org_id;
     select count(*) into v_waiting
     from (select from public.runs where org_id = p_org_id and status = 'queued' limit v_most + 1) as w;
   else
+    select coalesce(l.max_waiting_documents, m.documents) into v_most
+    from private.most_waiting as m left join public.queue_limits as l on l.org_id = p_org_id;
     select count(*) into v_waiting
     from (select from public.documents where org_id = p_org_id and status = 'reading' limit v_most + 1) as w;
   end if;

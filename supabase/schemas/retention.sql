@@ -40,11 +40,11 @@ begin
   return found;
 end $$;
 
--- The next of the runs that ended longer than `p_keep` ago, in the order in which they ended. Whoever is given them clears
--- what they left in the same transaction: they do not come again. At least an hour is kept, because a run can be recorded
--- as ended some time after the moment that its row names.
-create function private.next_ended_runs(p_task text, p_keep interval) returns uuid[]
-language plpgsql set search_path = pg_catalog, pg_temp
+-- Deletes what runs left that ended longer ago than this, in the order in which they ended: their events, calls and
+-- conversations. In a thread events and calls stay, as what was said there, and the conversation is the thread's: see below.
+-- At least an hour is kept, because a run can be recorded as ended some time after the moment that its row names.
+create function private.forget_runs(p_keep interval) returns integer
+language plpgsql security definer set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 as $$
 declare
@@ -52,46 +52,29 @@ declare
   v_at private.maintenance;
   v_runs uuid[];
 begin
-  if p_keep is null then  -- greatest() would pass over it
-    return '{}';
-  end if;
   -- Twice: without a lock, and so without a write, where there is nothing to do; then with it.
   for n in 1..2 loop
-    select * into v_at from private.maintenance where task = p_task;
-    select array_agg(due.id order by due.finished_at, due.id) into v_runs
-    from (
-      select id, finished_at from public.runs
+    select * into v_at from private.maintenance where task = 'runs';
+    v_runs := array(
+      select id from public.runs
       where finished_at is not null and finished_at < v_before and (finished_at, id) > (v_at.finished_at, v_at.run_id)
-      order by finished_at, id limit 50
-    ) as due;
-    if v_runs is null or (n = 1 and not private.hold_task(p_task)) then
-      return '{}';
+        and p_keep is not null  -- greatest() would pass over it
+      order by finished_at, id limit 50);
+    if v_runs = '{}' or (n = 1 and not private.hold_task('runs')) then
+      return 0;
     end if;
   end loop;
   update private.maintenance as m set (finished_at, run_id) = (
     select r.finished_at, r.id from public.runs as r where r.id = v_runs[cardinality(v_runs)])
-  where task = p_task;
-  return v_runs;
-end $$;
-
--- Deletes what runs left that ended longer ago than this: their events, calls and conversations. In a thread events and
--- calls stay, as what was said there, and the conversation is the thread's: see below.
-create function private.forget_runs(p_keep interval) returns integer
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
-declare
-  v_runs uuid[] := private.next_ended_runs('runs', p_keep);
-begin
-  if v_runs <> '{}' then
-    delete from public.run_events where run_id in (
-      select id from public.runs where id = any (v_runs) and root_thread_id is null);
-    delete from public.tool_calls where run_id in (
-      select id from public.runs where id = any (v_runs) and root_thread_id is null);
-    delete from public.agent_sessions as s
-    using public.runs as r
-    where r.id = any (v_runs) and r.thread_id is null and s.org_id = r.org_id
-      and s.session_id = r.session_id::text;
-  end if;
+  where task = 'runs';
+  delete from public.run_events where run_id in (
+    select id from public.runs where id = any (v_runs) and root_thread_id is null);
+  delete from public.tool_calls where run_id in (
+    select id from public.runs where id = any (v_runs) and root_thread_id is null);
+  delete from public.agent_sessions as s
+  using public.runs as r
+  where r.id = any (v_runs) and r.thread_id is null and s.org_id = r.org_id
+    and s.session_id = r.session_id::text;
   return cardinality(v_runs);
 end $$;
 

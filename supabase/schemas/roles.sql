@@ -68,6 +68,16 @@ create function private.is_agent() returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
 as $$ select nullif(current_setting('fieldmark.call_id', true), '') is not null and private.is_service() $$;
 
+-- Refuses what there is not, or what the caller does not see.
+create function private.check_found(p_found boolean, p_what text) returns void
+language plpgsql immutable set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if not p_found then
+    raise exception 'There is no such %.', p_what using errcode = 'PT404';
+  end if;
+end $$;
+
 -- The run that this transaction's call is of, and the call; null where a person writes.
 create function private.this_run() returns uuid
 language sql stable set search_path = pg_catalog, pg_temp

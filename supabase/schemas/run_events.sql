@@ -39,9 +39,7 @@ declare
   v_number integer;
 begin
   select * into v_run from public.runs where id = p_run_id for no key update;
-  if not found then
-    raise exception 'There is no such run.' using errcode = 'PT404';
-  end if;
+  perform private.check_found(found, 'run');
   select coalesce(max(number), 0) + 1 into v_number from public.run_events where run_id = p_run_id;
   insert into public.run_events (run_id, number, org_id, body) values (p_run_id, v_number, v_run.org_id, p_body);
   if v_run.parent_call_id is not null then
@@ -108,32 +106,24 @@ begin
   end loop;
 end $$;
 
--- A run, the run that it is part of, and so on up to the first.
-create function private.run_and_above(p_run_id uuid) returns uuid[]
-language sql stable set search_path = pg_catalog, pg_temp
-as $$
-  with recursive above as (
-    select id, parent_run_id, 0 as height from public.runs where id = p_run_id
-    union all
-    select r.id, r.parent_run_id, above.height + 1 from public.runs as r join above on r.id = above.parent_run_id
-  )
-  select coalesce(array_agg(id order by height), '{}') from above
-$$;
-
 -- Tells of what was committed before: of a run's events also whoever follows a run that it is part of. It does not wait for
 -- the disk: whoever is not told looks by themselves.
 -- Security definer: whoever tells acts for nobody, and sees no run.
 create function private.tell(p_channels text[], p_payloads text[]) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
+declare
+  v_told bigint;
 begin
   perform set_config('synchronous_commit', 'off', true);
   perform pg_notify(channel, payload) from unnest(p_channels, p_payloads) as news (channel, payload);
-  perform pg_notify('fieldmark_run_events', above.id::text)
-  from unnest(p_channels, p_payloads) as news (channel, payload)
-  join public.runs as r on r.id = case when channel = 'fieldmark_run_events' then payload::uuid end
-  cross join lateral unnest(private.run_and_above(r.parent_run_id)) as above (id)
-  where r.parent_run_id is not null;
+  with recursive above as (
+    select r.parent_run_id as id from unnest(p_channels, p_payloads) as news (channel, payload)
+    join public.runs as r on r.id = case when channel = 'fieldmark_run_events' then payload::uuid end
+    union
+    select r.parent_run_id from public.runs as r join above on r.id = above.id
+  )
+  select count(pg_notify('fieldmark_run_events', id::text)) into v_told from above where id is not null;
 end $$;
 
 -- Whoever follows a run that is deleted, or works on it, hears of it.

@@ -220,9 +220,7 @@ begin
     and (root_thread_id is null or exists (
       select from public.threads as t where t.id = r.root_thread_id and (t.shared or t.created_by = auth.uid())))
   for update;
-  if not found then
-    raise exception 'There is no such run.' using errcode = 'PT404';
-  end if;
+  perform private.check_found(found, 'run');
   if v_run.parent_run_id is not null then
     raise exception 'The run is part of another one, and goes with that.' using errcode = 'PT409';
   end if;

@@ -200,7 +200,12 @@ begin
   if not found then
     v_pieces := '[]';
   end if;
-  perform private.drop_search_vectors(v_org_id, v_org.number, p_document_id);
+  -- (This waits for who writes vectors of the pieces that go.)
+  if exists (select from private.search_embedder) then
+    insert into private.search_vectors_due as due (org_id, document_id) values (v_org_id, p_document_id)
+    on conflict (org_id, document_id) do update set change = default, tries = 0, taken_until = null;
+    delete from private.search_vectors where org_number = v_org.number and document_id = p_document_id;
+  end if;
 
   with gone as (
     delete from private.search_pieces where document_id = p_document_id returning keys, length, number

@@ -37,18 +37,6 @@ create table private.search_vectors_due (
 );
 select private.protect_table('private.search_vectors_due');
 
--- A document's pieces are about to be put in the place of others. Waits for who writes vectors of these.
-create function private.drop_search_vectors(p_org_id uuid, p_org_number integer, p_document_id uuid) returns void
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
-begin
-  if exists (select from private.search_embedder) then
-    insert into private.search_vectors_due as due (org_id, document_id) values (p_org_id, p_document_id)
-    on conflict (org_id, document_id) do update set change = default, tries = 0, taken_until = null;
-    delete from private.search_vectors where org_number = p_org_number and document_id = p_document_id;
-  end if;
-end $$;
-
 -- Whether vectors can be compared here.
 create function private.has_vectors() returns boolean
 language sql stable set search_path = pg_catalog, pg_temp

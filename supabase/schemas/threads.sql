@@ -59,9 +59,7 @@ begin
     working_state = working_state || coalesce(p_state, '{}')
   where id = p_thread_id and private.is_service() and org_id in (select private.my_writable_org_ids())
     and (shared or created_by = auth.uid());
-  if not found then
-    raise exception 'There is no such thread.' using errcode = 'PT404';
-  end if;
+  perform private.check_found(found, 'thread');
 end $$;
 
 -- Deletes a thread with its runs: whoever began it.
@@ -71,7 +69,5 @@ as $$
 begin
   delete from public.threads
   where id = p_thread_id and org_id in (select private.my_writable_org_ids()) and created_by = auth.uid();
-  if not found then
-    raise exception 'There is no such thread.' using errcode = 'PT404';
-  end if;
+  perform private.check_found(found, 'thread');
 end $$;
