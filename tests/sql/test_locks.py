@@ -103,11 +103,10 @@ class Table:
             [self.extraction, status],
         ).fetchall()
 
-    def refused(self, code: str, function: str, *arguments: Any) -> str | None:
+    def refused(self, code: str, function: str, *arguments: Any) -> None:
         with pytest.raises(psycopg.DatabaseError) as error, self.connection.transaction():
             self.call(function, *arguments)
         assert error.value.sqlstate == code
-        return error.value.diag.message_primary
 
 
 @pytest.fixture
@@ -314,9 +313,9 @@ def test_no_route_of_an_agents_leads_around_a_lock(table: Table) -> None:
     assert table.fields == {"total": 6}
     table.call("restore_extraction", 1)
     assert table.fields == {**FIELDS, "total": 6}
-    said = table.refused("PT422", "decide_extraction_proposal", table.whole_proposals()[-1][0], True)
-    assert said == "A person accepts a proposal or rejects it."
-    assert table.refused("PT422", "unlock_extraction_field", ["total"]) == "A person takes a lock away."
+    table.refused("PT422", "decide_extraction_proposal", table.whole_proposals()[-1][0], True)
+    table.refused("PT422", "unlock_extraction_field", ["total"])
+    assert table.proposals("pending") and table.locks == {"total": "member"}
     # Nor what it says of a removal that is none.
     table.connection.execute("select set_config('fieldmark.change', %s, true)", ['{"removed": ["items", "0"]}'])
     table.connection.execute("update extractions set extracted_fields = '{}' where id = %s", [table.extraction])
@@ -342,8 +341,7 @@ def test_after_an_unlock_by_any_member_an_agent_can(table: Table) -> None:
     table.member().unlock("vendor")
     table.agent().save({"vendor": {"vat": "DE3"}})
     assert table.fields["vendor"] == {"name": "Acne", "vat": "DE3"}
-    says = table.refused("PT422", "unlock_extraction_field", ["vendor", "vat"])
-    assert says == "Nothing at path vendor.vat is locked."
+    table.refused("PT422", "unlock_extraction_field", ["vendor", "vat"])
     table.refused("PT422", "unlock_extraction_field", ["nothing"])
 
 
@@ -486,8 +484,7 @@ def test_an_agent_cannot_remove_what_holds_a_locked_leaf(table: Table, path: str
     assert (name, new) == (place, None)
     table.member().decide(proposal, True)
     table.agent()
-    says = table.refused("PT422", "remove_extraction_field", [*path.split("."), "more"])
-    assert says is not None and "Nothing stands" in says
+    table.refused("PT422", "remove_extraction_field", [*path.split("."), "more"])
     assert table.proposals() == []
 
 
@@ -552,8 +549,7 @@ def test_a_proposal_is_accepted_as_the_persons_own_with_its_proof(table: Table) 
         "select status, decided_by, decided_at is not null from extraction_proposals where id = %s", [proposal]
     ).fetchone() == ("accepted", table.house.colleague, True)
     for accepted in (True, False):
-        says = table.refused("PT409", "decide_extraction_proposal", proposal, accepted)
-        assert says == "The proposal for total is accepted already."
+        table.refused("PT409", "decide_extraction_proposal", proposal, accepted)
 
 
 def test_a_list_is_accepted_as_a_whole(table: Table) -> None:
@@ -704,18 +700,12 @@ def test_a_proposal_that_is_none_cannot_be_decided(table: Table) -> None:
     table.agent().update("total", 7)
     ((proposal, *_),) = table.whole_proposals()
     table.member()
-    assert table.refused("PT404", "decide_extraction_proposal", uuid4(), True) == "There is no such proposal."
-    assert table.refused("PT404", "decide_extraction_proposal", table.house.proposal, True) is not None
+    for another in (uuid4(), table.house.proposal):
+        table.refused("PT404", "decide_extraction_proposal", another, True)
     table.refused("PT422", "decide_extraction_proposal", proposal, None)
     become(table.connection, "authenticated", {"sub": str(table.house.stranger), "org_id": str(table.house.other_org)})
-    said = {
-        table.refused("PT404", function, *arguments)
-        for function, arguments in [
-            ("decide_extraction_proposal", [proposal, True]),
-            ("unlock_extraction_field", [["total"]]),
-        ]
-    }
-    assert said == {"There is no such extraction."}
+    table.refused("PT404", "decide_extraction_proposal", proposal, True)
+    table.refused("PT404", "unlock_extraction_field", ["total"])
 
 
 def test_each_change_is_one_update_of_the_row(table: Table) -> None:
