@@ -54,7 +54,6 @@ def nested(depth: int) -> str:
         ([http_error(400)] * 9, {}, "failed", "model_refused_request"),
         ([stall(600)], {"seconds": 1}, "failed", "deadline"),
         ([endless([call("get_document_text")])], {"max_turns": 4}, "failed", "max_turns"),
-        ([endless([call("get_document_text")])], {"max_cost_usd": 0.01}, "failed", "max_cost"),
         # Deeper than any Python reads JSON (3.11: a thousand levels, 3.13: ten thousand); the CLI itself still could.
         ([[raw_call("update_field", nested(12_000))]], {}, "failed", "internal"),
         # What all of them read is refused like any other call, and the run goes on.
@@ -62,7 +61,7 @@ def nested(depth: int) -> str:
         ([[raw_call("update_field", '{"path": "a", "confidence": 1, "value": "%s"}' % ("x" * 9_000_000))]], {},
          "failed", "agent_process"),
     ],
-    ids=["success", "refused", "deadline", "turns", "cost", "depth", "less depth", "size"],
+    ids=["success", "refused", "deadline", "turns", "depth", "less depth", "size"],
 )  # fmt: skip
 async def test_it_says_how_and_nothing_stays(desk, watching, homes, steps, limits, status, code):
     worked = await desk.work(watching(*steps), **limits)
@@ -70,15 +69,10 @@ async def test_it_says_how_and_nothing_stays(desk, watching, homes, steps, limit
     assert worked.state["finished_at"] is not None
     last = worked.events[-1]
     assert last.get("complete") is (True if code is None else None) and last.get("code") == code
-    assert code is None or (last["error"] == worked.state["error"] and last["error"].endswith("."))
+    assert last.get("error") == worked.state["error"]
     assert desk.extraction()["version"] == 0
     assert homes or code == "deadline"  # which may pass before the first request, on a slow machine
     assert clis() == [] and not any(home.exists() for home in homes)
-
-
-async def test_the_turns_of_an_endless_loop_are_counted(desk):
-    worked = await desk.work(Script([endless([call("get_document_text")])]), max_turns=4)
-    assert len(worked.requests) == 4
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
@@ -115,15 +109,6 @@ async def test_a_cli_that_could_not_start_is_tried_again_and_one_that_is_not_the
     assert (state["status"], state["error_code"]) == (status, None if status == "running" else "agent_process")
 
 
-async def test_a_worker_that_stops_hands_its_run_back(desk):
-    async with at_work(desk) as (task, cli):
-        home = home_of(cli)
-        task.cancel()
-        worked = await asyncio.wait_for(task, 60)
-        assert (worked.state["status"], worked.state["consecutive_failures"]) == ("queued", 0)
-        assert clis() == [] and not home.exists()
-
-
 async def test_a_second_cancellation_leaves_nothing_either(desk):
     async with at_work(desk) as (task, cli):
         home = home_of(cli)
@@ -134,18 +119,16 @@ async def test_a_second_cancellation_leaves_nothing_either(desk):
         await until(lambda: not clis() and not home.exists())
 
 
-@pytest.mark.parametrize("seconds", [0.0, 0.05, 0.15, 0.25, 0.4])
-async def test_stopped_while_it_starts_no_cli_stays(desk, seconds):
-    """Cancelled anywhere between the queue and the first request."""
+async def test_stopped_while_it_starts_no_cli_stays(desk):
     run_id = await desk.run()
     async with OfflineModel(Script([stall(600)])) as model:
         task = asyncio.create_task(desk.runner(model).execute(run_id))
-        await asyncio.sleep(seconds)
+        await until(lambda: any("sealed-cli" in command_line(child) for child in children()) or clis())
+        assert model.requests == []
         task.cancel()
         await asyncio.wait({task})
     assert clis() == [] and not any("sealed-cli" in command_line(child) for child in children())
-    # Before it was taken up it waits for the next worker; after that it has ended.
-    assert desk.state(run_id)["status"] in ("queued", "running", "failed")
+    assert desk.state(run_id)["status"] == "queued"
 
 
 async def test_nothing_can_be_added_to_a_run_that_has_ended(desk):

@@ -35,7 +35,6 @@ API_ERROR = {"is_error": True, "stop_reason": "stop_sequence", "terminal_reason"
         (API_ERROR | {"api_error_status": 413}, "invalid_request", "model_refused_request"),
         (API_ERROR | {"api_error_status": 429}, "rate_limit", "model_busy"),
         (API_ERROR | {"api_error_status": 529}, "server_error", "model_busy"),
-        (API_ERROR | {"api_error_status": 500}, "server_error", "model_unavailable"),
         (API_ERROR | {"api_error_status": 418}, None, "model_unavailable"),
         # The CLI has been seen to say success here: the status counts.
         ({"api_error_status": 500}, None, "model_unavailable"),
@@ -55,17 +54,14 @@ API_ERROR = {"is_error": True, "stop_reason": "stop_sequence", "terminal_reason"
         ({"terminal_reason": "aborted_streaming"}, None, "agent_stopped"),
     ],
 )
-def test_everything_else_is_a_failure_with_a_code_and_a_sentence(differing, api_error, code):
+def test_everything_else_is_a_failure_with_a_code(differing, api_error, code):
     outcome = outcome_of(result(**differing), api_error)
     assert (outcome.status, outcome.code, outcome.answer) == ("failed", code, None)
-    assert outcome.error and outcome.error.endswith(".")
+    assert outcome.error
 
 
-def test_an_answer_that_postgres_cannot_hold_is_mended():
+def test_an_answer_that_postgres_cannot_hold_is_mended_and_one_may_be_missing():
     assert outcome_of(result(text="a\0b\ud800c"), None).answer == "a\ufffdb\ufffdc"
-
-
-def test_an_answer_may_be_missing():
     assert outcome_of(result(text=None), None).answer == ""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import pytest
 
@@ -43,11 +43,6 @@ async def test_a_worker_that_lost_the_run_writes_nothing_more_and_is_quiet(desk)
     assert worked.state["status"] == "running"  # the other worker's to end
     assert not [event for event in worked.events if "complete" in event or "code" in event]
     assert [entry["status"] for entry in worked.ledger] == ["done"]
-
-
-async def test_what_is_said_after_the_run_was_lost_is_not_in_its_conversation(desk):
-    run_id = await desk.run()
-    await desk.work(script(desk, TAKEN_AWAY, run_id), run_id=run_id)
     assert "'second'" not in str(desk.sql("select entry from public.agent_sessions"))
 
 
@@ -90,43 +85,23 @@ async def test_what_is_deleted_meanwhile_takes_its_run_along(desk, table):
         assert desk.sql(f"select 1 from public.{left}") == []
 
 
-async def test_a_user_who_leaves_the_organisation_changes_nothing_more_and_the_run_ends(desk):
-    run_id = await desk.run()
-    worked = await desk.work(script(desk, "delete from auth.users where id = %s", desk.scope.user_id), run_id=run_id)
-    assert desk.extraction()["extracted_fields"] == {"first": 1}
-    # Those who stay see it end.
-    assert (worked.state["status"], worked.state["error_code"]) == ("cancelled", "cancelled")
-    assert worked.events[-1]["code"] == "cancelled"
-
-
-async def test_a_user_who_only_reads_from_now_on_changes_nothing_more_and_the_run_ends(desk):
-    other = uuid4()
+@pytest.mark.parametrize(
+    "leaves",
+    ["delete from auth.users where id = %s", "update public.memberships set role = 'viewer' where user_id = %s"],
+    ids=["leaves", "only reads"],
+)
+async def test_a_user_who_may_not_write_any_more_changes_nothing_and_the_run_ends(desk, leaves):
+    other, next_run = uuid4(), await desk.run(background=True)
     desk.sql("insert into auth.users (id) values (%s)", other)
     owns = "insert into public.memberships (org_id, user_id, role) values (%s, %s, 'owner')"
     desk.sql(owns, desk.scope.org_id, other)
-    demotes = "update public.memberships set role = 'viewer' where user_id = %s"
-    worked = await desk.work(script(desk, demotes, desk.scope.user_id))
-    assert desk.extraction()["extracted_fields"] == {"first": 1}
-    assert (worked.state["status"], worked.state["error_code"]) == ("cancelled", "cancelled")
-    # Nor does one that still waits begin.
-    run_id = await demoted_before(desk)
-    worked = await desk.work(Script([[text("Done.")]]), run_id=run_id)
-    assert worked.requests == [] and worked.state["error_code"] == "cancelled"
-
-
-async def demoted_before(desk) -> UUID:
-    """A run that waits, of a user who was made a viewer since."""
-    desk.sql("update public.memberships set role = 'member' where user_id = %s", desk.scope.user_id)
-    run_id = await desk.run()
-    desk.sql("update public.memberships set role = 'viewer' where user_id = %s", desk.scope.user_id)
-    return run_id
-
-
-async def test_a_user_who_has_left_before_gets_no_run_at_all(desk):
-    run_id = await desk.run()
-    desk.sql("delete from auth.users where id = %s", desk.scope.user_id)
-    worked = await desk.work(Script([[text("Done.")]]), run_id=run_id)
-    assert worked.requests == [] and worked.state["error_code"] == "cancelled"
+    worked = await (await desk.beside()).work(script(desk, leaves, desk.scope.user_id))
+    fields = "select extracted_fields as fields from public.extractions where extracted_fields <> '{}'"
+    assert desk.sql(fields) == [{"fields": {"first": 1}}]
+    # Those who stay see it end, and the next one never begins.
+    assert (worked.state["status"], worked.events[-1]["code"]) == ("cancelled", "cancelled")
+    waiting = await desk.work(Script([[text("Done.")]]), run_id=next_run)
+    assert waiting.requests == [] and waiting.state["error_code"] == "cancelled"
 
 
 async def test_a_run_that_is_gone_is_nothing_to_do(desk):

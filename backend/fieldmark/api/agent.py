@@ -26,7 +26,7 @@ from fieldmark.identity.scope import Scope
 from fieldmark.identity.tokens import Person
 from fieldmark.runs.events.follow import end_of
 from fieldmark.runs.lifecycle import decisions, launch
-from fieldmark.runs.lifecycle.views import WaitingCall, waiting_call
+from fieldmark.runs.lifecycle.decisions import WaitingCall
 from fieldmark.runtime import Runtime
 from fieldmark.services.api_keys import Machine
 from fieldmark.services.extractions import is_valid
@@ -305,7 +305,7 @@ async def _answer(
         result=typed_answer(run.result),
         cost_usd=None if run.cost_usd is None else float(run.cost_usd),
         usage=TokensUsed.model_validate(run.usage),
-        waits_for=waiting_call(waiting),
+        waits_for=waiting,
         error=run.error,
         code=None if run.error_code is None else RunError(run.error_code),
     )

@@ -144,9 +144,10 @@ def test_a_call_whose_end_was_told_by_a_decision_ends_once():
     assert [(event.call_id, event.status) for event in said] == [("c", "running"), ("d", "running"), ("d", "complete")]
 
 
-def test_a_long_output_is_shown_in_part():
+def test_a_long_output_is_shown_in_part_and_a_tool_that_no_one_knows_too():
     _, end = told(began("get_document_text", {}), ended("x" * 10_000))
     assert end["output"] == "x" * MAX_SHOWN_CHARACTERS + " […]"
+    assert told(ended("?", call_id="never begun"))[0]["tool"] == "unknown"
 
 
 @pytest.mark.parametrize("given", [[1, 2], "x", None, {"value": "x" * 300_000}, {"value": "a\0"}, {"\ud800": 1}])
@@ -155,17 +156,9 @@ def test_an_input_that_could_not_be_stored_is_not_shown(given):
     assert begin["input"] == {} and begin["message"] == "Calling update_field"
 
 
-def test_a_tool_that_nobody_knows_is_told_too():
-    assert told(began("Bash", {"command": "ls"}))[0]["tool"] == "Bash"
-    assert told(ended("?", call_id="never begun"))[0]["tool"] == "unknown"
-
-
 def test_waiting_for_the_service_is_told_and_what_the_cli_says_of_it_is_not():
-    assert told(ServiceRetry(1.234, 529)) == [
-        {"type": "retry", "retry": "The model's service is busy; trying again.", "wait_s": 1.2}
-    ]
-    (silent,) = told(ServiceRetry(1.0, None))
-    assert "ANTHROPIC_BASE_URL" in silent["retry"] and "busy" not in silent["retry"]
+    busy, silent = told(ServiceRetry(1.234, 529), ServiceRetry(1.0, None))
+    assert (busy["type"], busy["wait_s"]) == ("retry", 1.2) and silent["retry"] != busy["retry"]
     assert told(AssistantSaid((Said("API Error: 500"),), error="server_error"), ResultReached()) == []
 
 
@@ -207,22 +200,16 @@ async def test_the_log_keeps_the_order_and_loses_nothing(desk):
 
 
 @anyio
-async def test_what_was_said_is_written_even_if_the_block_fails(desk):
+async def test_what_was_said_is_written_before_a_flush_returns_and_even_if_the_block_fails(desk):
     context = await desk.context()
     with pytest.raises(KeyError):
         async with EventWriter(context) as log:
+            log.say(TextEvent(text="first"))
+            await log.flush()
+            assert len(desk.events(context.run_id)) == 1
             log.say(TextEvent(text="last words"))
             raise KeyError
-    assert desk.events(context.run_id) == [{"type": "text", "text": "last words"}]
-
-
-@anyio
-async def test_what_was_said_is_written_before_a_flush_returns(desk):
-    context = await desk.context()
-    async with EventWriter(context) as log:
-        log.say(TextEvent(text="first"))
-        await log.flush()
-        assert desk.events(context.run_id) == [{"type": "text", "text": "first"}]
+    assert [event["text"] for event in desk.events(context.run_id)] == ["first", "last words"]
 
 
 @anyio

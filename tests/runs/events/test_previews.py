@@ -64,19 +64,12 @@ def test_a_preview_is_an_event_of_the_union(event):
 
 def test_a_preview_is_told_once():
     draft, reading = DeltaBuffer(1), DeltaAssembler()
+    draft.preview(field())  # of a call that there is not
     begin(draft)
     draft.preview(field())
     assert heard(draft.take(), reading) == [field().flat()] and draft.take() == []
     draft.preview(field(path="net"))
     assert heard(draft.take(), reading) == [field(path="net").flat()]
-
-
-def test_a_run_of_a_batch_tells_no_previews():
-    draft = DeltaBuffer(1, is_told=False)
-    begin(draft)
-    draft.preview(field())
-    draft.on_part(MESSAGE)
-    assert draft.take() == []
 
 
 @pytest.mark.parametrize("status", ["running", "complete", "error"])
@@ -87,12 +80,6 @@ def test_once_the_event_of_its_call_is_said_no_preview_is_told_any_more(status):
     draft.pass_over(ended(status))
     draft.preview(field(path="late"))
     assert draft.take() == []  # it was shown to nobody, so there is nothing to take back
-
-
-def test_of_a_call_that_there_is_not_nothing_is_told():
-    draft = DeltaBuffer(1)
-    draft.preview(field())
-    assert draft.take() == []
 
 
 def test_a_refused_call_takes_its_previews_back_and_another_s_stay():
@@ -143,9 +130,12 @@ def test_another_worker_takes_back_what_the_one_before_may_have_foreseen():
     begin(draft, "d")
     draft.preview(field("d"))
     assert heard(draft.take(), reading) == [{"type": "preview_withdrawn"}, field("d").flat()]
-    silent = DeltaBuffer(2, is_told=False)
-    silent.withdraw_all()
-    assert silent.take() == []
+    of_a_batch = DeltaBuffer(2, is_told=False)
+    of_a_batch.withdraw_all()
+    begin(of_a_batch)
+    of_a_batch.preview(field())
+    of_a_batch.on_part(MESSAGE)
+    assert of_a_batch.take() == []
 
 
 def test_a_reader_that_is_behind_another_event_is_told_no_preview_but_what_is_void():
@@ -259,17 +249,14 @@ async def test_of_a_run_of_a_batch_nothing_is_parsed():
 
 HOSTILE = {
     "an invisible character": '{"fields": {"a": "10\\u200b.00", ',
-    "one in a key": '{"fields": {"a\\u202e": "10.00", ',
     "NUL": '{"fields": {"a": "\\u0000", ',
     "half a surrogate": '{"fields": {"a": "\\ud800", ',
-    "an empty key": '{"fields": {"": 1, ',
     "a long key": '{"fields": {"%s": 1, ' % ("k" * 201),
     "too many digits": '{"fields": {"a": 1%s, ' % ("0" * 41),
     "no finite number": '{"fields": {"a": 1e999, ',
     "33 levels": '{"fields": %s1, ' % ('{"a":' * 33),
     "another argument": '{"org_id": "10.00", ',
     "a list": '["10.00", ',
-    "a text": '"10.00"',
 }
 
 
@@ -287,7 +274,7 @@ async def test_of_what_would_be_refused_there_is_no_preview(what):
 
 
 @anyio
-@pytest.mark.parametrize("tool", ["complete_extraction", "get_document_text", "drop_table", None])
+@pytest.mark.parametrize("tool", ["complete_extraction", None])
 async def test_calls_that_write_no_fields_have_none(tool):
     draft = Recorded()
     finder = CallPreviews(EXTRACTION.toolset, draft)

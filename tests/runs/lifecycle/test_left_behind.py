@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from fieldmark.errors import Conflict, NotFound
+from fieldmark.errors import Conflict
 from fieldmark.identity.scope import Scope
 from fieldmark.offline_model.messages import call, text
 from fieldmark.runs.lifecycle import decisions
@@ -43,26 +43,6 @@ async def waiting(desk, *then, **columns) -> tuple:
 async def inbox(desk, scope: Scope) -> list:
     async with desk.database.as_user(scope) as conn:
         return [one.id for one in await runs.list_runs(conn, scope, status="awaiting_approval", limit=10, after=None)]
-
-
-async def test_nobody_else_decides_while_its_user_is_there(desk):
-    run_id, call_id, _ = await waiting(desk)
-    colleague = await joined(desk)
-    assert await inbox(desk, colleague) == []
-    for approved in (True, False):
-        with pytest.raises(NotFound):
-            await decisions.decide(desk.database, colleague, run_id, Decision(call_id, approved))
-    with pytest.raises(NotFound):
-        await decisions.pending_call(desk.database, colleague, run_id)
-    # Nor does the statement below the service.
-    async with desk.database.as_user(colleague) as conn:
-        cursor = await conn.execute(
-            "select private.begin_decision(%s, %s, arguments_hash, true, null, null, null) as begun "
-            "from public.tool_calls where run_id = %s",
-            (run_id, call_id, run_id),
-        )
-        assert await cursor.fetchone() == {"begun": None}
-    assert desk.state(run_id)["status"] == "awaiting_approval"
 
 
 @pytest.mark.parametrize("how", ["removed", "made a viewer"])

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from fieldmark.errors import NotApprover, NotFound, ReadOnly, SecondPersonNeeded
+from fieldmark.errors import Invalid, NotApprover, NotFound, ReadOnly, SecondPersonNeeded
 from fieldmark.identity.scope import Scope
 from fieldmark.offline_model.messages import call, text
 from fieldmark.runs.lifecycle import decisions
@@ -62,11 +62,11 @@ async def decided(desk, who: Scope, run_id) -> object:
     """None where they can; else what they are told. In SQL below the service it is the same."""
     told = None
     try:
-        await decisions.pending_call(desk.database, who, run_id)
+        await decisions.decide(desk.database, who, run_id, Decision("c", False, {}))  # a rejection takes no input
+    except Invalid:
+        pass
     except (NotFound, ReadOnly, NotApprover, SecondPersonNeeded) as error:
         told = type(error)
-        with pytest.raises(told):
-            await decisions.decide(desk.database, who, run_id, Decision("c", False))
     begun = None
     with pytest.raises(ZeroDivisionError):
         async with desk.database.as_user(who) as conn:

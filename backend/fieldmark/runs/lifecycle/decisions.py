@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 from uuid import UUID
 
-from pydantic import JsonValue
+from pydantic import BaseModel, Field, JsonValue
 
 from fieldmark.agents.registry import AGENTS
 from fieldmark.db.pool import Connection, Database
@@ -52,27 +52,17 @@ class Decision:
     further: Literal["tool", "all"] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PendingCall:
-    """A call that waits for a person: which tool, with which arguments, in words, and what it would change."""
+class WaitingCall(BaseModel):
+    """The call that a run waits for: `POST /api/agent/approve` decides it."""
 
     call_id: str
     tool: str
-    arguments: dict[str, JsonValue]
-    message: str
-    changes: list[ShownChange]
+    input: dict[str, JsonValue]
+    message: str = Field(description="What the call does, in words.", examples=["Updating total"])
+    changes: list[ShownChange] = Field(description="What it would change, as you approve it: old → new for each path.")
 
 
-async def pending_call(database: Database, scope: Scope, run_id: UUID) -> PendingCall | None:
-    """The call that a run waits for; None if for none. Raises NotFound for a run that is not this user's to decide."""
-    async with database.as_user(scope) as conn:
-        run = await runs.find(conn, run_id)
-        if why := await runs.why_not_decide(conn, run_id):
-            raise _refusal(run, why, "There is no such run.")
-        return (await pending_calls(conn, [run])).get(run_id)
-
-
-async def pending_calls(conn: Connection, rows: Sequence[RunRow]) -> dict[UUID, PendingCall]:
+async def pending_calls(conn: Connection, rows: Sequence[RunRow]) -> dict[UUID, WaitingCall]:
     """Pending tool calls of the runs that await approval, keyed by run id."""
     agents = {row.id: row.agent for row in rows if row.status is RunStatus.AWAITING_APPROVAL}
     if not agents:
@@ -81,12 +71,13 @@ async def pending_calls(conn: Connection, rows: Sequence[RunRow]) -> dict[UUID, 
     return {run_id: as_pending(agents[run_id], call) for run_id, call in waiting.items()}
 
 
-def as_pending(agent: str, call: CallRow) -> PendingCall:
+def as_pending(agent: str, call: CallRow) -> WaitingCall:
     """A call of an agent's run as the person who is to decide it sees it. An agent that this process does not have may
     be another's: its call is shown by its tool's name."""
     spec = AGENTS.get(agent)
     message = call.tool if spec is None else spec.toolset.summary(call.tool, call.arguments)
-    return PendingCall(call.id, call.tool, call.arguments, message, shown_changes(call.changes or []))
+    changes = shown_changes(call.changes or [])
+    return WaitingCall(call_id=call.id, tool=call.tool, input=call.arguments, message=message, changes=changes)
 
 
 async def decide(database: Database, scope: Scope, run_id: UUID, decision: Decision) -> int:
@@ -105,7 +96,7 @@ async def decide(database: Database, scope: Scope, run_id: UUID, decision: Decis
         call = await tool_calls.get(conn, run_id, decision.call_id)
         why = await runs.why_not_decide(conn, run_id)
     if call is None or why:
-        raise _refusal(run, "not_found" if call is None else why, "There is no such call that waits for you.")
+        raise _refusal(run, "not_found" if call is None else why)
     if call.status is not CallStatus.PENDING or run.status is not RunStatus.AWAITING_APPROVAL:
         raise Conflict("This call waits no more: it was decided, or its run has ended.")
     if decision.arguments is not None and not decision.approved:
@@ -117,7 +108,7 @@ async def decide(database: Database, scope: Scope, run_id: UUID, decision: Decis
     return await _approve(database, scope, run, call, decision)
 
 
-def _refusal(run: RunRow, why: str, absent_sentence: str) -> FieldmarkError:
+def _refusal(run: RunRow, why: str) -> FieldmarkError:
     # Others see a run of a thread only where that is shared.
     first = "" if run.thread_id is None else " They see the conversation once you share it."
     match why:
@@ -128,7 +119,7 @@ def _refusal(run: RunRow, why: str, absent_sentence: str) -> FieldmarkError:
         case "second_person_needed":
             return SecondPersonNeeded(f"In this organisation somebody else decides than who started the run.{first}")
         case _:
-            return NotFound(absent_sentence)
+            return NotFound("There is no such call that waits for you.")
 
 
 def _end_reporter(run: RunRow, call: CallRow) -> Callable[[Connection, ToolOutcome], Awaitable[None]]:

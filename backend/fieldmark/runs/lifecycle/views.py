@@ -10,23 +10,13 @@ from pydantic import BaseModel, Field, JsonValue
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain.answers import AnyAnswer, typed_answer
-from fieldmark.domain.events import ShownChange, TokensUsed
+from fieldmark.domain.events import TokensUsed
 from fieldmark.domain.statuses import RunError, RunStatus
-from fieldmark.runs.lifecycle import decisions
+from fieldmark.runs.lifecycle.decisions import WaitingCall, as_pending, pending_calls
 from fieldmark.stores import runs, usage
 from fieldmark.stores.runs import ListedRun, RunRow
 from fieldmark.stores.threads import TurnRow
 from fieldmark.stores.tool_calls import CallRow
-
-
-class WaitingCall(BaseModel):
-    """The call that a run waits for: `POST /api/agent/approve` decides it."""
-
-    call_id: str
-    tool: str
-    input: dict[str, JsonValue]
-    message: str = Field(description="What the call does, in words.", examples=["Updating total"])
-    changes: list[ShownChange] = Field(description="What it would change, as you approve it: old → new for each path.")
 
 
 class ShownExample(BaseModel):
@@ -104,7 +94,7 @@ async def described(conn: Connection, row: RunRow) -> Run:
     """One run with what it waits for, and with what each model used."""
     used = [ModelUsage(**one) for one in await usage.by_model(conn, row.id)]
     behind = (await runs.waits_behind(conn, [row])).get(row.id)
-    return _described(row, (await decisions.pending_calls(conn, [row])).get(row.id), behind, used)
+    return _described(row, (await pending_calls(conn, [row])).get(row.id), behind, used)
 
 
 async def listed(conn: Connection, rows: Sequence[ListedRun]) -> list[Run]:
@@ -116,46 +106,31 @@ async def listed(conn: Connection, rows: Sequence[ListedRun]) -> list[Run]:
 def turn(row: TurnRow) -> Turn:
     """A turn of a thread: what was said is in its run, which keeps it for as long as there is the thread."""
     message, mentions = row.input.get("message"), row.input.get("mentions")
-    return Turn(
-        run_id=row.id,
-        created_by=row.created_by,
-        message=message if isinstance(message, str) else None,
-        mentions=mentions if isinstance(mentions, list) else [],
-        created_at=row.created_at,
-        finished_at=row.finished_at,
-        status=row.status,
-        answer=row.answer,
-        result=typed_answer(row.result),
-        error=row.error,
-        error_code=None if row.error_code is None else RunError(row.error_code),
-        waits_behind=row.waits_behind,
-        waiting_run_id=row.waiting_run,
-        waits_for=waiting_call(_pending(row.waiting_agent or row.agent, row.call)),
+    shown = {name: getattr(row, name) for name in Turn.model_fields if hasattr(row, name)}
+    return Turn.model_validate(
+        {
+            **shown,
+            "run_id": row.id,
+            "message": message if isinstance(message, str) else None,
+            "mentions": mentions if isinstance(mentions, list) else [],
+            "result": typed_answer(row.result),
+            "waiting_run_id": row.waiting_run,
+            "waits_for": _pending(row.waiting_agent or row.agent, row.call),
+        }
     )
 
 
-def _pending(agent: str, call: CallRow | None) -> decisions.PendingCall | None:
-    return None if call is None else decisions.as_pending(agent, call)
+def _pending(agent: str, call: CallRow | None) -> WaitingCall | None:
+    return None if call is None else as_pending(agent, call)
 
 
-def waiting_call(call: decisions.PendingCall | None) -> WaitingCall | None:
-    """A pending call as it is shown."""
-    if call is None:
-        return None
-    return WaitingCall(
-        call_id=call.call_id, tool=call.tool, input=call.arguments, message=call.message, changes=call.changes
-    )
-
-
-def _described(
-    row: RunRow, call: decisions.PendingCall | None, behind: UUID | None, used: list[ModelUsage] | None = None
-) -> Run:
+def _described(row: RunRow, call: WaitingCall | None, behind: UUID | None, used: list[ModelUsage] | None = None) -> Run:
     shown = {name: getattr(row, name) for name in Run.model_fields if hasattr(row, name)}
     return Run.model_validate(
         {
             **shown,
             "attempt": row.fencing_token,
-            "waits_for": waiting_call(call),
+            "waits_for": call,
             "waits_behind": behind,
             "result": typed_answer(row.result),
             "models": used,
