@@ -28,7 +28,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -580,12 +580,18 @@ def _plain(value: Any) -> Any:
 
 
 async def play(
-    owner_url: str, app_url: str, *, calls: int, seed: int = 0, deadline: float = 36_000, wanted: str | None = None
+    owner_url: str,
+    app_url: str,
+    *,
+    calls: int,
+    seed: int = 0,
+    deadline: float = 36_000,
+    plans: Sequence[tuple[bool, Sequence[tuple[Any, ...]]]] | None = None,
 ) -> Report:
-    """Make that many calls, or fewer if a fault of the `wanted` kind is found, and answer what was found."""
+    """Make that many calls by these plans, or by drawn ones, and return what was found."""
     report = Report()
     until = time.monotonic() + deadline
-    drawn = _plans(seed, -(-calls // STEPS))
+    drawn = _plans(seed, -(-calls // STEPS)) if plans is None else plans
     async with (
         Dying(app_url, size=4) as database,
         await psycopg.AsyncConnection.connect(owner_url, autocommit=True, row_factory=dict_row) as owner,
@@ -602,8 +608,6 @@ async def play(
                 except Exception:  # noqa: BLE001  told, and the next extraction is another
                     one.broke(traceback.format_exc())
                     break
-                if wanted in {what for what, _, _ in report.faults}:
-                    return report
     return report
 
 

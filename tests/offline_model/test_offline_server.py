@@ -11,9 +11,9 @@ import httpx
 import pytest
 
 from desk import until
-from fieldmark.offline_model.messages import Turn, call, raw_call, text, thinking
+from fieldmark.offline_model.messages import Turn, call, text, thinking
 from fieldmark.offline_model.server import OfflineModel
-from fieldmark.testing.script import Script, drop, endless, http_error, stall
+from fieldmark.testing.script import Script, endless, stall
 from standing import PATIENCE
 
 pytestmark = pytest.mark.anyio
@@ -123,14 +123,6 @@ async def test_tokens_are_counted_and_requests_are_kept(client):
         assert [body["messages"] for body in model.requests] == [asking()["messages"]]
 
 
-async def test_requests_are_kept_up_to_a_bound(client):
-    async with OfflineModel(endless_text()) as model:
-        for letter in "abcde":
-            await events(client, model, asking({"role": "user", "content": letter * (5 << 20)}))
-        kept = [body["messages"][1]["content"][0] for body in model.requests]
-    assert kept == ["c", "d", "e"]
-
-
 def endless_text() -> Script:
     return Script([endless([text("ok")])])
 
@@ -161,39 +153,6 @@ async def test_an_answer_that_fails_is_an_error_without_its_text(client):
     assert "secret" not in answer.text
 
 
-@pytest.mark.parametrize(
-    ("status", "kind"),
-    [(400, "invalid_request_error"), (401, "authentication_error"), (500, "api_error"), (529, "overloaded_error")],
-)
-async def test_an_error_has_the_services_shape_and_is_served_once(client, status, kind):
-    async with OfflineModel(Script([http_error(status), [text("fine")]])) as model:
-        answer = await client.post(f"{model.base_url}/v1/messages", json=asking())
-        assert (answer.status_code, answer.json()["type"]) == (status, "error")
-        assert answer.json()["error"]["type"] == kind
-        assert await words_of(client, model, asking()) == "fine"
-
-
-async def test_too_many_requests_says_when_to_come_back(client):
-    async with OfflineModel(Script([http_error(429, retry_after=1), [text("fine")]])) as model:
-        answer = await client.post(f"{model.base_url}/v1/messages", json=asking())
-    assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
-
-
-async def test_a_drop_breaks_off_in_the_middle_of_its_last_block(client):
-    async with OfflineModel(Script([drop(text("whole"), text("broken in the middle of it")), [text("fine")]])) as model:
-        got = ""
-        with pytest.raises(httpx.RemoteProtocolError):
-            async with client.stream("POST", f"{model.base_url}/v1/messages", json=asking()) as answer:
-                async for piece in answer.aiter_text():
-                    got += piece
-        assert "whole" in got
-        assert "broken" in got
-        assert '"text": "it"' not in got, "its last piece"
-        assert got.count("content_block_start\ndata") == 2
-        assert got.count("content_block_stop\ndata") == 1
-        assert await words_of(client, model, asking()) == "fine"
-
-
 async def test_a_stall_is_silent_and_does_not_hold_up_the_end(client):
     model = OfflineModel(Script([stall(3600, text("a few words"))]))
     await model.__aenter__()
@@ -212,63 +171,3 @@ async def test_a_stall_is_silent_and_does_not_hold_up_the_end(client):
     with pytest.raises(httpx.RemoteProtocolError):
         await listening
     assert "message_stop" not in "".join(got)
-
-
-async def test_conversations_beside_each_other_each_have_their_own_place(client):
-    script = Script([http_error(500), [text("one")], [text("two")], [text("three")]])
-    async with OfflineModel(script) as model:
-        for session in ("a", "b"):
-            answer = await client.post(f"{model.base_url}/v1/messages", json=asking(session=session))
-            assert answer.status_code == 500, "each conversation gets the fault once"
-        got = await asyncio.gather(
-            *(
-                words_of(client, model, asking(*said(*["x"] * place), session=session))
-                for place in (2, 0, 1)
-                for session in ("a", "b")
-            )
-        )
-    assert got == ["three", "three", "one", "one", "two", "two"]
-
-
-async def test_the_place_is_read_from_the_conversation(client):
-    """A repeated request gets its turn again; a turn with two calls, and the client's own reminders, count once."""
-    results = [{"type": "tool_result", "tool_use_id": name, "content": "ok"} for name in "ab"]
-    later = [
-        {"role": "system", "content": "<system-reminder>a</system-reminder>"},
-        {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "x", "input": {}}]},
-        {"role": "system", "content": "<system-reminder>between</system-reminder>"},
-        {"role": "assistant", "content": [{"type": "tool_use", "id": "b", "name": "x", "input": {}}]},
-        {"role": "user", "content": results},
-        {"role": "system", "content": "<system-reminder>b</system-reminder>"},
-    ]
-    async with OfflineModel(Script([[text("one")], [text("two")]])) as model:
-        assert [await words_of(client, model, asking(*later)) for _ in range(2)] == ["two", "two"]
-
-
-async def test_the_end_of_a_script_says_so_and_an_endless_turn_has_none(client):
-    async with OfflineModel(Script([[text("one")]])) as model:
-        answer = await client.post(f"{model.base_url}/v1/messages", json=asking(*said("one")))
-        assert answer.status_code == 400
-        assert "1 turns and was asked for number 2" in answer.json()["error"]["message"]
-    async with OfflineModel(Script([[text("one")], endless(http_error(401))])) as model:
-        for count in (1, 1, 5):
-            answer = await client.post(f"{model.base_url}/v1/messages", json=asking(*said(*["x"] * count)))
-            assert answer.status_code == 401
-
-
-async def test_a_computed_turn_can_be_held_back(client):
-    go = asyncio.Event()
-
-    async def held(body: dict[str, Any]) -> list[Any]:
-        await go.wait()
-        return [text(f"{len(body['messages'])} message")]
-
-    async with OfflineModel(Script([held, lambda body: [raw_call("update_field", '{"a": ')]])) as model:
-        asked = asyncio.create_task(words_of(client, model, asking()))
-        await asyncio.sleep(0.05)
-        assert not asked.done()
-        go.set()
-        assert await asked == "1 message"
-        got = await events(client, model, asking(*said("x")))
-        sent = "".join(event["delta"]["partial_json"] for event in got if event["type"] == "content_block_delta")
-        assert sent == '{"a": '

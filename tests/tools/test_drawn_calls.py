@@ -10,12 +10,8 @@ from desk import sql
 pytestmark = pytest.mark.anyio
 
 
-async def play(clone, calls: int = 400, wanted=None):
-    return await drawn_calls.play(clone.owner_url, clone.app_url, calls=calls, seed=1, deadline=240, wanted=wanted)
-
-
 async def test_no_acknowledged_write_is_lost(clone):
-    report = await play(clone, calls=67)
+    report = await drawn_calls.play(clone.owner_url, clone.app_url, calls=67, seed=1)
     assert report.calls >= 67, report.lines()
     assert not report.faults, "\n".join(report.lines())
 
@@ -39,5 +35,7 @@ BROKEN = {
 @pytest.mark.parametrize("what", BROKEN)
 async def test_what_is_wrong_would_be_found(clone, what):
     sql(clone.owner_url, BROKEN[what])
-    report = await play(clone, wanted=what)
+    written = ("update_field", {"path": "number", "value": "B", "confidence": 0.5})
+    acts = [("set", "number", "A", "well"), ("agent", written, "well")]
+    report = await drawn_calls.play(clone.owner_url, clone.app_url, calls=len(acts), plans=[(False, acts)])
     assert what in {found for found, _, _ in report.faults}, report.lines()

@@ -60,12 +60,6 @@ async def lay(database, clone, make_user):
     return lay
 
 
-async def test_a_short_document_comes_whole(lay):
-    context = await lay(["One.\n", "Two.\n"])
-    answer = await read(context)
-    assert answer.text == "--- page 1 of 2 ---\nOne.\n--- page 2 of 2 ---\nTwo.\n"
-
-
 UNREAD = ReadingWarning(WarningCode.UNREAD_LINES, 2, 3, "foreign text")
 HIDDEN = ReadingWarning(WarningCode.HIDDEN_TEXT, 1, 2, "secret 4711")
 
@@ -170,34 +164,9 @@ async def test_a_query_is_text_and_no_pattern(lay):
         assert (await search(context, query)).code == "nothing_found"
 
 
-@pytest.mark.parametrize(
-    ("pages", "said"),
-    [
-        ("3", "page 3"),
-        ("3-5", "pages 3–5"),
-        ("17-", "from page 17 on"),
-        (None, "the document"),
-        ("all", "the document"),
-    ],
-)
-def test_what_is_read_is_said_in_words(pages, said):
-    assert EXTRACTION.toolset.summary("get_document_text", {"pages": pages}) == f"Reading {said}"
-
-
 async def test_programs_are_told_where_the_pages_for_machines_begin(lay) -> None:
     context = await lay(["Total 1,00", "a.Total: 1.00", "b " * 30_000], for_machines=(2, 3))
     everything = await read(context)
     assert (everything.code, everything.data["for_machines_from"]) == ("more", 2)
     assert (await read(context, pages="1")).data is None
     assert (await read(context, pages="3-")).data["for_machines_from"] == 3
-
-
-async def test_a_line_that_is_found_is_shown_up_to_500_characters(lay):
-    context = await lay(["total " + "x" * 600])
-    answer = await execute(
-        EXTRACTION.create_tools(context),
-        context,
-        ToolCall("search_document", "call-1", {"query": "total"}),
-        by=By.POLICY,
-    )
-    assert answer.sentence == "page 1: total " + "x" * 494

@@ -168,28 +168,6 @@ async def test_cancelling_a_parent_cancels_its_child(serve, clone, toy):
         await until(lambda: clis() == [])
 
 
-@pytest.mark.long
-async def test_the_third_turn_remembers_the_first_after_a_restart_of_the_service(serve, clone, toy, quick_path):
-    def answer(body):
-        return [text(f"Turn {sum(message['role'] == 'user' for message in body['messages'])}.")]
-
-    async with serve(answer, home=quick_path) as served:
-        documents = await two_documents(served)
-        first = await turn(served, documents, "Remember the word heron.")
-        thread_id = await thread_of(served, first)
-        second = await turn(served, documents, "And the word kestrel.", thread_id=thread_id)
-        assert await thread_of(served, second) == thread_id
-        scope = served.scope
-    async with serve(answer, home=quick_path) as served, served.client(scope.user_id) as http:
-        body = {"documents": documents, "message": "Which words?", "thread_id": thread_id}
-        third = (await http.post("/api/agent/compare", json=body)).json()
-        assert third["status"] == "completed", third
-        sent = json.dumps(served.model.requests[-1]["messages"])
-        assert sent.index("heron") < sent.index("kestrel") < sent.index("Which words?")
-        runs = sql(clone.owner_url, "select distinct session_id from public.runs")
-        assert len(runs) == 1
-
-
 async def test_a_thread_s_turns_come_one_after_the_other_in_their_order(serve, clone, toy):
     async with serve(lambda body: [text("Yes.")]) as served:
         documents = await two_documents(served)

@@ -10,7 +10,6 @@ import pytest
 from agents.document.talking import SCHEMA
 from desk import sql, tool_results
 from fieldmark.offline_model.messages import call, items, text, thinking
-from fieldmark.stores.library import schemas
 from fieldmark.testing.script import Script, endless
 
 pytestmark = pytest.mark.anyio
@@ -167,21 +166,6 @@ async def test_what_is_thought_goes_back_as_it_was_across_tools_and_turns(serve)
         assert "paid" in json.dumps(served.model.requests[-1]["messages"])
 
 
-async def test_nobody_is_asked_about_a_schema_that_cannot_be_used(serve, clone):
-    remote = {"type": "object", "properties": {"a": {"$ref": "https://evil.example/s.json"}}}
-    answer = model(
-        [call("create_schema", {"name": "A", "schema": remote})],
-        [call("create_schema", {"name": "A", "schema": {"total": "number"}})],
-        [text("I cannot.")],
-    )
-    async with serve(answer) as served:
-        result = await say(served.http, await served.document(PRINTED), "make a schema")
-        assert (result["status"], result["answer"]) == ("completed", "I cannot.")
-        told = [said for said, _ in tool_results(served.model.requests[-1])]
-        assert all("invalid_schema" in one for one in told) and '"suggestion"' in told[1]
-        assert sql(clone.owner_url, "select id from public.schemas") == []
-
-
 async def test_a_person_s_own_schema_is_checked_too_and_the_call_goes_on_waiting(serve, clone):
     answer = model([call("create_schema", {"name": "A", "schema": SCHEMA})], [text("Made.")])
     async with serve(answer) as served:
@@ -238,26 +222,6 @@ async def test_a_document_that_a_waiting_call_is_about_is_deleted(serve):
         again = (await decide(served.http, result)).json()
         assert (again["status"], again["answer"]) == ("completed", "Then not.")
         assert '"code":"not_found"' in last_result(served)
-
-
-async def test_somebody_else_s_newer_version_moves_what_waits(serve, clone):
-    answer = model(
-        [call("create_schema", {"name": "A", "schema": SCHEMA})],
-        [call("update_schema", {"name": "B"})],
-        [text("I look again.")],
-    )
-    async with serve(answer) as served:
-        result = await say(served.http, await served.document(PRINTED), "Go.", auto_approved_tools=["create_schema"])
-        (row,) = sql(clone.owner_url, "select id from public.schemas")
-        async with served.service.database.as_user(served.scope) as conn:
-            await schemas.update(conn, row["id"], name="C")
-        moved = await decide(served.http, result)
-        assert (moved.status_code, moved.json()["code"]) == (409, "target_changed")
-        again = (await decide(served.http, result)).json()
-        assert (again["status"], again["answer"]) == ("completed", "I look again.")
-        assert '"code":"version_changed"' in last_result(served)
-        names = sql(clone.owner_url, "select name from public.schema_versions order by number")
-        assert [one["name"] for one in names] == ["A", "C"]
 
 
 @pytest.mark.long

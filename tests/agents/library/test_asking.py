@@ -120,26 +120,19 @@ async def test_an_answer_has_the_place_of_each_claim(serve):
 
 
 async def test_a_false_quote_and_a_block_that_was_not_read_are_refused(serve):
+    def of_a_page_not_read(body):
+        block = f"{next(iter(blocks(body)))[:12]}-2-1"
+        return [call("cite_source", {"number": 1, "block_id": block, "quote": "The roof leaks"})]
+
     steps = [
-        [INTENT, call("read_document", {"document": "survey.txt"})],
+        [INTENT, READ],
         cite(1, "The roof is sound.", within="The roof leaks"),
         cite(1, "leaks chimney", within="The roof leaks"),
         [call("cite_source", {"number": 1, "block_id": "000000000000-1-1", "quote": "The roof leaks"})],
-        lambda body: [
-            call(
-                "cite_source",
-                {"number": 1, "block_id": f"{next(iter(blocks(body)))[:12]}-2-1", "quote": "The roof leaks"},
-            )
-        ],
-        cite(1, "the ROOF leaks"),
+        of_a_page_not_read,
+        cite(1, "the ROOF leaks", within="The roof leaks"),
         [submit("It leaks [1].")],
     ]
-
-    def quote_cased(body):
-        block = next(one for one, words in blocks(body).items() if "The roof leaks" in words)
-        return [call("cite_source", {"number": 1, "block_id": block, "quote": "the ROOF leaks"})]
-
-    steps[5] = quote_cased
     async with serve(Script(steps)) as served:
         await served.document(SURVEY, "survey.txt")
         result = await ask(served.http)
@@ -148,70 +141,29 @@ async def test_a_false_quote_and_a_block_that_was_not_read_are_refused(serve):
         assert result["result"]["sources"][0]["quote"] == "The roof leaks", result
 
 
+def computed(answer: str, result: str) -> list:
+    """Steps that compute two and two, and give an answer of it."""
+    said = {"answer": answer, "formula": "two and two", "result": result, "confidence": 1.0}
+    return [[intent("calculation"), call("calculator", {"expression": "2 + 2"})], [call("submit_calculation", said)]]
+
+
+SUMMARY = call("submit_summary", {"summary": "A survey [1].", "key_points": ["It leaks."], "confidence": 1.0})
+LEAKS, SOUND = cite(1, "roof leaks"), cite(2, "gutters are sound")
+
+
 @pytest.mark.parametrize(
     ("steps", "fault"),
     [
-        (
-            [[call("read_document", {"document": "survey.txt"})], cite(1, "roof leaks"), [submit("So [1].")]],
-            "no_intent",
-        ),
+        ([[READ], LEAKS, [submit("So [1].")]], "no_intent"),
         ([[INTENT], [submit("It leaks [1].")]], "no_such_citation"),
         ([[INTENT], [submit("It leaks.")]], "not_cited"),
         ([[INTENT], [submit("Nothing.", nothing_found=True)]], "not_searched"),
-        (
-            [
-                [INTENT, call("read_document", {"document": "survey.txt"})],
-                cite(1, "roof leaks"),
-                cite(2, "gutters are sound"),
-                [submit("It leaks [1].")],
-            ],
-            "citation_unused",
-        ),
+        ([[INTENT, READ], LEAKS, SOUND, [submit("It leaks [1].")]], "citation_unused"),
         ([[intent("summarization")], [submit("It leaks.")]], "other_intent"),
-        (
-            [
-                [intent("summarization"), call("read_document", {"document": "survey.txt"})],
-                cite(1, "roof leaks"),
-                [call("submit_summary", {"summary": "A survey [1].", "key_points": ["It leaks."], "confidence": 1.0})],
-            ],
-            "not_cited",
-        ),
-        (
-            [
-                [intent("calculation"), call("calculator", {"expression": "2 + 2"})],
-                [
-                    call(
-                        "submit_calculation",
-                        {"answer": "It is 5.", "formula": "two and two", "result": "5", "confidence": 1.0},
-                    )
-                ],
-            ],
-            "not_reckoned",
-        ),
-        (
-            [
-                [intent("calculation"), call("calculator", {"expression": "2 + 2"})],
-                [
-                    call(
-                        "submit_calculation",
-                        {"answer": "It is 5.", "formula": "two and two", "result": "4", "confidence": 1.0},
-                    )
-                ],
-            ],
-            "result_not_said",
-        ),
-        (
-            [
-                [intent("calculation"), call("calculator", {"expression": "2 + 2"})],
-                [
-                    call(
-                        "submit_calculation",
-                        {"answer": "It is 4.", "formula": "two and two", "result": "4", "confidence": 1.0},
-                    )
-                ],
-            ],
-            "not_cited",
-        ),
+        ([[intent("summarization"), READ], LEAKS, [SUMMARY]], "not_cited"),
+        (computed("It is 5.", "5"), "not_reckoned"),
+        (computed("It is 5.", "4"), "result_not_said"),
+        (computed("It is 4.", "4"), "not_cited"),
     ],
 )
 async def test_an_answer_that_nothing_proves_is_told_why_and_the_second_time_is_not_given(serve, steps, fault):
@@ -234,7 +186,8 @@ async def test_an_answer_that_nothing_proves_is_told_why_and_the_second_time_is_
 async def test_a_figure_of_the_persons_own_numbers_needs_no_document(serve):
     script = Script(
         [
-            [intent("calculation"), call("calculator", {"expression": "1200 * 3"})],
+            [intent("calculation"), call("calculator", {"expression": "9^9^9^9"})],
+            [call("calculator", {"expression": "1200 * 3"})],
             [
                 call(
                     "submit_calculation",
@@ -246,6 +199,7 @@ async def test_a_figure_of_the_persons_own_numbers_needs_no_document(serve):
     async with serve(script) as served:
         result = await ask(served.http, "What is 1,200 times 3?")
         told = result["result"]
+        assert codes(served)[1:] == ["invalid_expression", "calculated"]
         assert (told["kind"], told["result"], told["expression"]) == ("calculation", "3600", "1200 * 3")
         assert told["fallback"] is None
 
@@ -350,6 +304,8 @@ async def test_without_an_answer_of_the_agent_the_best_passages_are_given(serve,
         assert told["fallback"]["code"] == code and told["confidence"] == 0
         assert "roof leaks" in told["sources"][0]["quote"] and told["sources"][0]["boxes"]
         assert result["answer"] == told["answer"] and "[1]" in told["answer"]
+        asked_again = any(map(is_last_question, served.model.requests))
+        assert asked_again is (code == "agent_stopped")  # a model that cannot be asked is not asked once more
 
 
 async def test_a_model_that_goes_on_and_on_comes_to_an_end(serve):

@@ -8,11 +8,10 @@ from uuid import uuid4
 
 import pytest
 
-from asked import blocks, calculation, intent
+from asked import intent
 from desk import sql, tool_results, until
 from fieldmark.agents.registry import answer_offline
 from fieldmark.offline_model.messages import call
-from fieldmark.services.organisations import enter
 from fieldmark.testing.script import Script
 from shelf import Shelved, put
 
@@ -75,64 +74,6 @@ async def test_a_document_that_gives_orders_changes_no_count_and_can_be_cited_as
         assert source["filename"] == "orders.txt" and "42 invoices" in source["quote"]
 
 
-@pytest.mark.parametrize(
-    ("where", "matched"),
-    [
-        ({"fields": [{"path": "vendor", "op": "=", "value": STRANGE}]}, 1),
-        ({"fields": [{"path": "vendor", "op": "=", "value": "x' or 1=1 --"}]}, 0),
-        ({"fields": [{"path": "vendor", "op": "contains", "value": "' or "}]}, 1),
-        ({"fields": [{"path": "vendor", "op": "contains", "value": "%"}]}, 0),
-        ({"fields": [{"path": "vendor') or true --", "op": "exists"}]}, 0),
-        ({"fields": [{"path": "vendor", "op": "= '' or true or '' =", "value": "x"}]}, None),
-        ({"fields": [{"path": "total", "op": ">", "value": "0 or true"}]}, None),
-        ({"filename": "100%"}, 1),
-        ({"filename": "%"}, 1),
-        ({"filename": "_"}, 1),
-        ({"filename": "a' or 'a' = 'a"}, 0),
-        ({"document_type": "invoice"}, 3),
-        ({"document_type": "invoice' or true --"}, 0),
-        ({"tags": ["x'); delete from public.documents; --"]}, 0),
-        ({"document_ids": ["' or true --"]}, None),
-    ],
-)
-async def test_a_filter_that_is_sql_is_a_value_or_is_refused(serve, clone, where, matched):
-    async with serve(Script([[intent("calculation"), query(**where)], [NOTHING]])) as served:
-        put(clone.owner_url, served.scope, invoices())
-        await ask(served.http)
-        told = data_of(served.model.requests[-1])[1]
-        if matched is None:
-            assert told["code"] not in ("reckoned", "ok")
-        else:
-            assert (told["code"], told["data"]["matched"]) == ("reckoned", matched)
-        assert sql(clone.owner_url, "select count(*) as n from public.documents")[0]["n"] == 3
-
-
-@pytest.mark.parametrize(
-    ("expression", "code"),
-    [
-        ("9^9", "calculated"),
-        ("9^9^9^9", "invalid_expression"),
-        ("(9^999)^999", "invalid_expression"),
-        ("10^1000000", "invalid_expression"),
-        ("(" * 40 + "1" + ")" * 40, "calculated"),
-        ("(" * 4000 + "1" + ")" * 4000, "invalid"),
-        ("1" + "+1" * 900, "calculated"),
-        ("1" + "+1" * 3999, "invalid_expression"),
-        ("1/3", "calculated"),
-        ("1/(2-2)", "invalid_expression"),
-        ("__import__('os').system('true')", "invalid_expression"),
-        ("sum(1, 2)", "calculated"),
-        ("exec(1)", "invalid_expression"),
-    ],
-)
-async def test_a_calculator_bomb_is_refused_at_once_and_a_calculation_is_made(serve, expression, code):
-    steps = [[intent("calculation"), call("calculator", {"expression": expression})]]
-    async with serve(Script([*steps, [call("search_documents", {"query": "x"})], [NOTHING]])) as served:
-        await ask(served.http)
-        told = data_of(served.model.requests[-1])[1]
-        assert told["code"] == code
-
-
 TOOLS = (
     ("read_document", lambda one: {"document": one}),
     ("read_multiple_documents", lambda one: {"documents": [one]}),
@@ -187,41 +128,3 @@ async def test_another_organisations_id_answers_as_one_that_is_none_in_every_too
                 sql(clone.owner_url, f"select count(*) as n from public.{table} where org_id = %s", theirs_org)[0]["n"]
                 == 0
             )
-
-
-async def test_another_organisations_fields_are_in_no_figure_and_ones_own_are(serve, clone):
-    named: list[str] = []
-    script = Script(
-        [
-            lambda body: [intent("calculation"), query(document_ids=[named[0]])],
-            [calculation("There is 1.", "documents", "1")],
-            [NOTHING],
-        ]
-    )
-    async with serve(script) as served:
-        own, foreign = Shelved({"total": 1}), Shelved({"total": 1})
-        put(clone.owner_url, served.scope, [own])
-        put(clone.owner_url, await enter(served.service.database, uuid4()), [foreign])
-        named[:] = [str(own.id)]
-        assert (await ask(served.http))["result"]["result"] == "1"
-        named[:] = [str(foreign.id)]
-        told = (await ask(served.http))["result"]
-        assert told["kind"] == "answer" and told["coverage"][0]["documents"] == 0
-        assert told["coverage"][0]["not_read"] == 0
-
-
-async def test_a_block_of_another_document_of_ones_own_is_cited_only_where_it_was_read(serve):
-    def wrong(body):
-        block = next(iter(blocks(body)))
-        return [call("cite_source", {"number": 1, "block_id": f"{'0' * 12}{block[12:]}", "quote": "Survey"})]
-
-    def right(body):
-        return [call("cite_source", {"number": 1, "block_id": next(iter(blocks(body))), "quote": "Survey"})]
-
-    steps = [[intent("qa"), call("read_document", {"document": "survey.txt"})], wrong, right]
-    end = [call("submit_answer", {"answer": "A survey [1].", "confidence": 1.0})]
-    async with serve(Script([*steps, end])) as served:
-        await served.document(SURVEY, "survey.txt")
-        result = await ask(served.http)
-        assert [one["code"] for one in data_of(served.model.requests[-1])][2:] == ["block_not_read", "cited"]
-        assert result["result"]["fallback"] is None

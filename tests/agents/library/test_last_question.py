@@ -111,15 +111,6 @@ async def test_a_model_that_was_wrong_twice_is_asked_once_more(serve):
         assert (told["fallback"]["code"], told["fallback"]["by_model"]) == ("answer_invalid", True)
 
 
-async def test_a_model_that_cannot_be_asked_is_not_asked_once_more(serve):
-    async with serve(Script([http_error(400)])) as served:
-        await served.document(SURVEY, "survey.txt")
-        await indexed(served)
-        told = (await ask(served.http))["result"]
-        assert told["fallback"]["code"] == "model_refused_request" and not told["fallback"]["by_model"]
-        assert not any(map(is_last_question, served.model.requests))
-
-
 async def test_where_nothing_fits_there_is_nothing_to_ask(serve):
     async with serve(Script(STOPS)) as served:
         told = (await ask(served.http, "Are there dragons?"))["result"]

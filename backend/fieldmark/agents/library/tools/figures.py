@@ -20,7 +20,6 @@ from fieldmark.domain.field_query import (
     GroupBy,
     ValueKind,
 )
-from fieldmark.errors import Invalid, InvalidExpression
 from fieldmark.services.field_queries import known as known_fields
 from fieldmark.services.field_queries import query
 from fieldmark.services.narrowed import both
@@ -49,10 +48,7 @@ class FigureTools:
         self.context = question.context
 
     async def calculator(self, conn: Connection, args: Calculator) -> ToolResult:
-        try:
-            found = calculate(args.expression)
-        except InvalidExpression as error:
-            raise ModelRetry(str(error), error.code) from None
+        found = calculate(args.expression)
         about = " (rounded)" if found.is_rounded else ""
         return ToolResult(
             f"{found.expression} = {found.text}{about}",
@@ -62,16 +58,11 @@ class FigureTools:
 
     async def query_fields(self, conn: Connection, args: QueryFields) -> ToolResult:
         said = described(args)
-        try:
-            where = both(self.question.filters, args.where)
-            if where is None:
-                raise ModelRetry(
-                    "The person asks about other documents: these filters leave none of them.", "none_left"
-                )
-            asked = FieldQuery(where=where, aggregates=args.aggregates, group_by=args.group_by, limit=MOST_GROUPS)
-            found = await query(conn, self.context.scope, asked)
-        except Invalid as error:
-            raise ModelRetry(str(error), error.code) from None
+        where = both(self.question.filters, args.where)
+        if where is None:
+            raise ModelRetry("The person asks about other documents: these filters leave none of them.", "none_left")
+        asked = FieldQuery(where=where, aggregates=args.aggregates, group_by=args.group_by, limit=MOST_GROUPS)
+        found = await query(conn, self.context.scope, asked)
         covers = coverage_of(found.coverage, where.document_type)
         sources = [source.model_dump(mode="json") for source in _sources(found)]
         results = [str(found.coverage.matched)]

@@ -15,12 +15,10 @@ from fieldmark.agents.library.tools.reading import Document, find, readable
 from fieldmark.db.pool import Connection
 from fieldmark.domain.document_filters import DocumentFilters
 from fieldmark.domain.json_values import as_object
-from fieldmark.errors import Invalid
 from fieldmark.grounding.blocks import blocks_of
 from fieldmark.services.narrowed import both, narrowed
 from fieldmark.services.search import MAX_QUERY, Hit, meaning_of, search
 from fieldmark.stores import documents, extractions
-from fieldmark.tools.errors import ModelRetry
 from fieldmark.tools.fields import cut
 from fieldmark.tools.toolset import Tool, ToolEffect, ToolInput, ToolResult
 
@@ -65,16 +63,13 @@ class SearchTools:
         self.context = question.context
 
     async def search_documents(self, conn: Connection, args: SearchDocuments) -> ToolResult:
-        try:
-            filters = both(self.question.filters, args.filters)
-            if filters is None:
-                return _found([], 0, args.query)
-            meaning = await meaning_of(self.context.embedder, args.query)
-            found = await search(
-                conn, self.context.scope, args.query, filters=filters, limit=args.max_results, meaning=meaning
-            )
-        except Invalid as error:
-            raise ModelRetry(str(error), error.code) from None
+        filters = both(self.question.filters, args.filters)
+        if filters is None:
+            return _found([], 0, args.query)
+        meaning = await meaning_of(self.context.embedder, args.query)
+        found = await search(
+            conn, self.context.scope, args.query, filters=filters, limit=args.max_results, meaning=meaning
+        )
         result = _found(found.hits, found.behind, args.query)
         if found.hits or args.filters is None or not (args.filters.fields or args.filters.document_type):
             return result
