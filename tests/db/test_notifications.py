@@ -61,15 +61,6 @@ async def test_what_is_notified_once_the_context_is_entered_is_not_missed(clone:
             assert await _next(notifications) == "now"
 
 
-async def test_what_is_rolled_back_is_not_notified(clone: Clone, database: Database) -> None:
-    async with database.listen("a") as notifications:
-        async with await psycopg.AsyncConnection.connect(clone.app_url) as connection:
-            await connection.execute("select pg_notify('a', 'undone')")
-            await connection.rollback()
-        await _notify(clone, ("a", "done"))
-        assert await _next(notifications) == "done"
-
-
 async def test_a_hundred_subscriptions_hold_one_connection_and_none_of_the_pool(clone: Clone) -> None:
     async with Database(clone.app_url, size=2) as database:
         contexts = [database.listen("a", about=str(number)) for number in range(100)]

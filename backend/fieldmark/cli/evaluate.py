@@ -112,39 +112,34 @@ async def _evaluate(
                 )
 
 
-def _compare(title: str, ways: dict[str, dict[str, Any]]) -> None:
+def _print_table(title: str, first: str, rows: dict[str, tuple[dict[str, int], dict[str, str]]]) -> None:
+    """Print a row for each name: its tally as percentages, and further cells by the name of their column."""
     from fieldmark.domain.scoring import MEASURES, Tally
 
+    further = next(iter(rows.values()))[1]
     table = Table(title=title, title_justify="left")
-    table.add_column("read", style="bold", no_wrap=True)
-    for name in (*MEASURES, "extra", "failed", "US dollars"):
+    table.add_column(first, style="bold", overflow="fold")
+    for name in ("gold", *MEASURES, "extra", *further):
         table.add_column(name, justify="right")
-    for name, one in ways.items():
-        tally, cost = Tally(**one["total"]), one["cost_usd"]
-        rates = [tally.rate(measure) for measure in MEASURES]
+    for name, (tally, cells) in rows.items():
+        rates = [Tally(**tally).rate(measure) for measure in MEASURES]
         shares = ["" if rate is None else f"{rate:.1%}" for rate in rates]
-        failed = str(len(one["failed"]) or "")
-        table.add_row(plain(name), *shares, str(tally.extra or ""), failed, "" if cost is None else f"{cost:.4f}")
+        table.add_row(plain(name), str(tally["gold"]), *shares, str(tally["extra"] or ""), *cells.values())
     out.print(table)
 
 
 def _show(report: dict[str, Any]) -> None:
-    from fieldmark.domain.scoring import MEASURES, Tally
-
-    table = Table(
-        title=f"{report['documents']} documents · {plain(report['model'])} · prompt {report['prompt']}",
-        title_justify="left",
-    )
-    table.add_column("field", style="bold", overflow="fold")
-    for name in ("gold", *MEASURES, "extra"):
-        table.add_column(name, justify="right")
-    for name, tally in [*report["fields"].items(), ("in all", report["total"])]:
-        rates = [Tally(**tally).rate(measure) for measure in MEASURES]
-        shares = ["" if rate is None else f"{rate:.1%}" for rate in rates]
-        table.add_row(plain(name), str(tally["gold"]), *shares, str(tally["extra"] or ""), end_section=False)
-    out.print(table)
+    title = f"{report['documents']} documents · {plain(report['model'])} · prompt {report['prompt']}"
+    tallies = {**report["fields"], "in all": report["total"]}
+    _print_table(title, "field", {name: (tally, {}) for name, tally in tallies.items()})
     if "examples" in report:
-        _compare("Without examples, and with them", {"without": report["examples"], "with": report})
+        ways = {"without": report["examples"], "with": report}
+        costs = {name: "" if way["cost_usd"] is None else f"{way['cost_usd']:.4f}" for name, way in ways.items()}
+        rows = {
+            name: (way["total"], {"failed": str(len(way["failed"]) or ""), "US dollars": costs[name]})
+            for name, way in ways.items()
+        }
+        _print_table("Without examples, and with them", "read", rows)
     for fault in report["faults"][:50]:
         wanted, got = (json.dumps(fault[key], ensure_ascii=False) if key in fault else "–" for key in ("gold", "got"))
         err.print(

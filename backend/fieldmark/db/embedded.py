@@ -230,14 +230,8 @@ class _Cluster:
         raise Unavailable(f"The embedded database does not start. Its log {self._log} ends: {self._log_end()}")
 
     def _server_user(self) -> int | None:
-        """The user id to run the server as; None to stay who we are. Postgres refuses to run as root."""
-        if not users.is_root():
-            return None
-        if self._data.exists():
-            owner = self._data.stat().st_uid
-            if owner not in (0, _nobody()) and not users.is_ours(owner):
-                return owner  # of a data directory that came from elsewhere
-        return users.of_postgres()
+        """Return the user to run the server as; None to stay who we are. Postgres refuses to run as root."""
+        return users.of_postgres() if users.is_root() else None
 
     def _check_version(self) -> None:
         version = self._data / "PG_VERSION"
@@ -463,7 +457,7 @@ def _group_of(user: int) -> int:
 
     try:
         return pwd.getpwuid(user).pw_gid
-    except KeyError:  # the owner of a data directory that came from elsewhere
+    except KeyError:  # a user that has a number and no name
         return user
 
 
