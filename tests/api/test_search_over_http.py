@@ -58,6 +58,17 @@ async def test_what_cannot_be_asked_is_told(serve, asked):
         problem(await served.http.get("/api/search", params=asked), 422)
 
 
+async def test_filters_on_fields_need_the_scope_to_read_extractions(serve):
+    async with serve(with_worker=False) as served:
+        for more, status in ((["extractions:read"], 200), ([], 403)):
+            made = await served.http.post("/api/keys", json={"name": "k", "scopes": ["documents:read", *more]})
+            async with served.bearing(made.json()["key"]) as robot:
+                assert (await robot.get("/api/search", params={"q": "a"})).status_code == 200
+                for narrowed in ({"filter": "total > 1000"}, {"document_type": "invoice"}):
+                    answer = await robot.get("/api/search", params={"q": "a", **narrowed})
+                    assert answer.status_code == status, answer.text
+
+
 async def test_with_an_embedder_what_means_the_same_is_found(serve, clone):
     if not sql(clone.owner_url, "select private.has_vectors() as has")[0]["has"]:
         pytest.skip("the extension vector cannot be had here")

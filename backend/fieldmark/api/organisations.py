@@ -167,13 +167,13 @@ async def create_organisation(body: NewOrganisation, person: ThePerson, runtime:
     """Make an organisation, of which you are the owner."""
     async with runtime.database.as_user_without_org(person.user_id) as conn:
         made = await organisations.add(conn, body.name)
-        return Organisation.of(await service.get(conn, made))
+        return Organisation.of(await organisations.get(conn, made))
 
 
 @router.get("/api/organisations/{organisation_id}")
 async def get_organisation(scope: TheOrganisation, conn: OrganisationConn) -> Organisation:
     """One of your organisations, with its settings."""
-    return Organisation.of(await service.get(conn, scope.org_id))
+    return Organisation.of(await organisations.get(conn, scope.org_id))
 
 
 @router.patch("/api/organisations/{organisation_id}")
@@ -240,7 +240,7 @@ async def list_invitations(
 async def create_invitation(body: NewInvitation, scope: TheOrganisation, conn: OrganisationConn) -> InvitationMade:
     """Invite somebody by a link of yours that holds the token. An owner may. Nobody is a member before they accept."""
     made = await organisations.invite(conn, scope.org_id, role=body.role, email=body.email, days=body.days)
-    row = await service.invitation(conn, made.id)
+    row = await organisations.invitation(conn, made.id)
     return InvitationMade(token=made.token, **Invitation.of(row).model_dump())
 
 
@@ -258,9 +258,9 @@ async def accept_invitation(body: Accept, person: ThePerson, runtime: TheRuntime
     """Accept an invitation, once, and become a member."""
     async with runtime.database.as_user_without_org(person.user_id, person.email) as conn:
         joined = await organisations.accept_invitation(conn, body.token)
-        return Organisation.of(await service.get(conn, joined))
+        return Organisation.of(await organisations.get(conn, joined))
 
 
 async def _of_machine(runtime: Runtime, machine: Machine) -> Organisation:
     async with runtime.database.as_user(Scope(machine.id, machine.org_id)) as conn:
-        return Organisation.of(await service.get(conn, machine.org_id))
+        return Organisation.of(await organisations.get(conn, machine.org_id))

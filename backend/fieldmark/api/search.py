@@ -8,10 +8,13 @@ from uuid import UUID
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
-from fieldmark.api.auth import TheRuntime, TheScope
+from fieldmark.api.auth import TheCaller, TheRuntime, TheScope
 from fieldmark.api.shapes import STORABLE, Filename, Since, Text, Until
 from fieldmark.domain.document_filters import MAX_CONDITIONS, MAX_IDS, MAX_TAGS, DocumentFilters, FieldCondition, parsed
+from fieldmark.domain.permissions import Permission
+from fieldmark.errors import ScopeMissing
 from fieldmark.services import search
+from fieldmark.services.api_keys import Machine
 
 router = APIRouter(prefix="/api/search", tags=["search"])
 
@@ -56,6 +59,7 @@ class Found(BaseModel):
 
 @router.get("")
 async def search_documents(
+    caller: TheCaller,
     scope: TheScope,
     runtime: TheRuntime,
     q: Annotated[
@@ -94,6 +98,9 @@ async def search_documents(
         "filename": filename,
         "fields": [FieldCondition.parse(text) for text in filter or ()],
     }
+    if (filter or document_type) and isinstance(caller, Machine) and Permission.EXTRACTIONS_READ not in caller.scopes:
+        # Else a key could find out values by narrowing down to them.
+        raise ScopeMissing(f"The key lacks the scope {Permission.EXTRACTIONS_READ}, which filters on fields need.")
     filters = parsed(DocumentFilters, {name: value for name, value in asked.items() if value})
     meaning = await search.meaning_of(runtime.embedder, q)
     async with runtime.database.as_user(scope) as conn:

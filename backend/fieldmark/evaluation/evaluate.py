@@ -25,6 +25,7 @@ from fieldmark.runs.lifecycle import launch
 from fieldmark.runtime import Runtime
 from fieldmark.services import organisations
 from fieldmark.stores import extractions, runs
+from fieldmark.stores import organisations as stored
 
 TASK = "extract"
 GOLD_SUFFIX = ".gold.json"
@@ -166,7 +167,7 @@ async def compare_examples(
     dropped = False
     if worse:
         async with runtime.database.as_user(scope) as conn:
-            if (await organisations.get(conn, scope.org_id)).examples:
+            if (await stored.get(conn, scope.org_id)).examples:
                 with suppress(OwnerNeeded):  # what was scored is told to a member too
                     await organisations.update(conn, scope.org_id, {"examples": False})
                     dropped = True

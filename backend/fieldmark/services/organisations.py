@@ -10,7 +10,7 @@ from fieldmark.domain.statuses import MembershipRole
 from fieldmark.errors import Conflict, NotFound, OwnerNeeded
 from fieldmark.identity.scope import Scope
 from fieldmark.stores import organisations
-from fieldmark.stores.organisations import Entered, InvitationRow, MemberRow, OrganisationRow
+from fieldmark.stores.organisations import Entered, MemberRow, OrganisationRow
 
 
 async def enter(database: Database, user_id: UUID, org_id: UUID | None = None) -> Scope:
@@ -28,20 +28,12 @@ async def entered(database: Database, user_id: UUID, org_id: UUID | None = None)
     return found
 
 
-async def get(conn: Connection, org_id: UUID) -> OrganisationRow:
-    """One of the caller's organisations. Raises NotFound."""
-    row = await organisations.get(conn, org_id)
-    if row is None:
-        raise NotFound("There is no such organisation.")
-    return row
-
-
 async def update(conn: Connection, org_id: UUID, changes: dict[str, Any]) -> OrganisationRow:
     """Change its name or settings. Raises OwnerNeeded, NotFound."""
     if changes and not await organisations.update(conn, org_id, changes):
-        await get(conn, org_id)
+        await organisations.get(conn, org_id)
         raise OwnerNeeded("Only an owner of the organisation can change it.")
-    return await get(conn, org_id)
+    return await organisations.get(conn, org_id)
 
 
 async def set_role(conn: Connection, org_id: UUID, user_id: UUID, role: MembershipRole) -> MemberRow:
@@ -56,23 +48,15 @@ async def set_role(conn: Connection, org_id: UUID, user_id: UUID, role: Membersh
     return row
 
 
-async def invitation(conn: Connection, invitation_id: UUID) -> InvitationRow:
-    """An invitation of an organisation that the caller owns. Raises NotFound."""
-    row = await organisations.invitation(conn, invitation_id)
-    if row is None:
-        raise NotFound("There is no such invitation.")
-    return row
-
-
 async def delete(conn: Connection, org_id: UUID) -> None:
     """Give an organisation up. Raises OwnerNeeded, NotFound."""
-    if (await get(conn, org_id)).role is not MembershipRole.OWNER:
+    if (await organisations.get(conn, org_id)).role is not MembershipRole.OWNER:
         raise OwnerNeeded("Only an owner of the organisation can delete it.")
     await organisations.delete(conn, org_id)
 
 
 async def leave(conn: Connection, scope: Scope) -> None:
     """Leave an organisation. Raises NotFound, LastOwner, and Conflict for the personal one."""
-    if (await get(conn, scope.org_id)).is_personal:
+    if (await organisations.get(conn, scope.org_id)).is_personal:
         raise Conflict("This is your personal organisation: nobody leaves that. You can delete it.")
     await organisations.remove(conn, scope.org_id, scope.user_id)

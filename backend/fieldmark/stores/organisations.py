@@ -11,6 +11,7 @@ from psycopg import sql
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain.statuses import Approvers, MembershipRole
+from fieldmark.errors import NotFound
 from fieldmark.stores.rows import Position, cursor_of
 
 
@@ -86,10 +87,13 @@ async def enter(conn: Connection, org_id: UUID | None) -> Entered | None:
     return await cursor.fetchone()
 
 
-async def get(conn: Connection, org_id: UUID) -> OrganisationRow | None:
-    """One of the caller's organisations."""
+async def get(conn: Connection, org_id: UUID) -> OrganisationRow:
+    """Return one of the caller's organisations. Raise NotFound."""
     query = f"select {_ORGANISATION}, private.role_of(o.id, auth.uid()) as role from public.organisations as o "
-    return await (await cursor_of(conn, OrganisationRow, f"{query} where o.id = %s".encode(), (org_id,))).fetchone()
+    cursor = await cursor_of(conn, OrganisationRow, f"{query} where o.id = %s".encode(), (org_id,))
+    if (row := await cursor.fetchone()) is None:
+        raise NotFound("There is no such organisation.")
+    return row
 
 
 async def of_user(conn: Connection, user_id: UUID, *, limit: int, after: Position | None) -> list[OrganisationRow]:
@@ -172,10 +176,13 @@ async def invitations(conn: Connection, org_id: UUID, *, limit: int, after: Posi
     return await cursor.fetchall()
 
 
-async def invitation(conn: Connection, invitation_id: UUID) -> InvitationRow | None:
-    """One invitation that the caller sees."""
+async def invitation(conn: Connection, invitation_id: UUID) -> InvitationRow:
+    """Return an invitation that the caller sees. Raise NotFound."""
     query = f"select {_INVITATION} from public.invitations where id = %s".encode()
-    return await (await cursor_of(conn, InvitationRow, query, (invitation_id,))).fetchone()
+    row = await (await cursor_of(conn, InvitationRow, query, (invitation_id,))).fetchone()
+    if row is None:
+        raise NotFound("There is no such invitation.")
+    return row
 
 
 async def revoke_invitation(conn: Connection, invitation_id: UUID) -> None:
