@@ -95,10 +95,10 @@ create function private.this_call() returns text
 language sql stable set search_path = pg_catalog, pg_temp
 as $$ select case when private.is_agent() then nullif(current_setting('fieldmark.call_id', true), '') end $$;
 
--- Makes a table of tenants safe before anything is granted: row security binds its owner too, and nobody has a right to
--- it or to its sequences. (Supabase gives every new table and sequence to everybody.) An owner that is neither superuser
--- nor BYPASSRLS gets a policy, because security definer functions act as the owner. With `p_members_read` the members of
--- an organisation, viewers too, read its rows.
+-- Protects a table of tenants: row security binds its owner too, and nobody has a right to it or its sequences, which
+-- Supabase grants to everybody. An owner that row security binds gets a policy, because definer functions act as the
+-- owner.
+-- With `p_members_read` the members of an organisation, viewers too, read its rows.
 create function private.protect_table(p_table regclass, p_members_read boolean default false) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -189,9 +189,8 @@ grant select (
   id, org_id, created_by, created_at, name, prefix, scopes, expires_at, last_used_at, revoked_at, revoked_by
 ) on public.api_keys to authenticated;
 
--- Who acts in an organisation, and as what: its members, and the keys of members. What a key may is told by its scopes, which
--- the service asks for (api/permissions.py); the role here is the most that they come to. A key that has expired acts no
--- more, but what it has started goes on.
+-- Members, and the keys of members, with their roles. A key's scopes are checked by the service (api/permissions.py);
+-- the role here is the most that they amount to. An expired key cannot act, but what it started goes on.
 create view private.actors as
   select org_id, user_id, role, false as is_key from public.memberships
   union all
@@ -208,10 +207,8 @@ create view private.actors as
   where k.revoked_at is null;
 revoke all on private.actors from public, anon, authenticated;
 
--- The caller's memberships that count here. The service acts in one organisation at a time and names it beside the user,
--- so a request in one organisation never reaches another of the same user. A front end acts in all of them, and for no key.
--- Security definer, because a policy on memberships that read memberships would call itself. (In plpgsql, which keeps its
--- plan: every policy asks this.)
+-- The caller's memberships that count here: for the service in the organisation of the request, for a front end in all.
+-- Security definer, because a policy on memberships asks this. (plpgsql keeps its plan, and every policy asks.)
 create function private.my_memberships() returns table (org_id uuid, role text)
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -361,10 +358,8 @@ create policy "members see their own keys, owners all" on public.api_keys
     or (org_id in (select private.my_org_ids()) and created_by = (select private.person_of(auth.uid())))
   );
 
--- An organisation keeps an owner, also when two leave at the same moment: the second waits for the row of the
--- organisation, and then sees that the first has left. (One that is given up has nobody left, and neither has one whose
--- last owner's account was deleted.) Whoever goes, or becomes a viewer, has
--- their open runs cancelled; with who goes, their keys end.
+-- An organisation keeps an owner, also when two leave at once: the second waits for the organisation's row. It may lose
+-- the last one when it is deleted or their account is. Who leaves or becomes a viewer has their open runs cancelled.
 create function private.keep_owner() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -762,8 +757,7 @@ create policy "the service writes pages" on public.document_pages
   for insert to authenticated
   with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
 
--- Deletes a document with all that hangs on it: a member one of their own or of their keys', an owner any of the
--- organisation's. Answers where its original lies.
+-- Deletes a document and everything that belongs to it; returns the path of its original.
 -- Security definer, as all that deletes: whoever has the right to delete may lock the table against everybody.
 create function public.delete_document(p_document_id uuid) returns text
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -1147,10 +1141,9 @@ end $$;
 create trigger check_thread before update on public.threads
   for each row execute function private.check_thread();
 
--- What the runs of a thread keep in it: the conversation that the next one goes on with, and what its tools remember, beside
--- what they remember already. Null leaves it as it is.
--- Security definer: nobody else writes these. Whoever decides a call in a shared thread, or has taken its run over, keeps
--- what the call remembers too.
+-- Stores the conversation that a thread's next run continues, and adds to what its tools remember. Null changes
+-- nothing.
+-- Security definer: only runs write these, also those of another member who decides a call in a shared thread.
 create function private.keep_in_thread(p_thread_id uuid, p_session_id uuid, p_state jsonb) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -1939,15 +1932,10 @@ create policy "the service adds events" on public.run_events
   for insert to authenticated
   with check (org_id in (select private.my_writable_org_ids()) and (select private.is_service()));
 
--- Adds an event and tells whoever follows the run. The lock on the run's row makes the order of numbers the order of
--- commits, so a reader that has seen number n has seen all before it.
---
--- An event of a child run stands among its parent's too, as a `child` event, for as long as the parent has not ended: whoever
--- follows the one run is told of the whole tree, in one order, live and later. Child before parent: see child_runs.sql.
---
--- Without `p_tell` the caller tells of it after the commit, from a small transaction of its own (private.tell). A
--- transaction that notifies holds a lock of the whole database until it is on the disk: one writer at a time would get
--- through.
+-- Adds an event and tells readers. The lock on the run makes the order of numbers the order of commits. A child's event
+-- is also added to its open parent as a `child` event; children are locked before parents (child_runs.sql).
+-- Without `p_tell` the caller tells after the commit (private.tell): NOTIFY holds a database-wide lock until the commit
+-- is on disk, so only one writer at a time would get through.
 create function private.append_event(p_run_id uuid, p_body json, p_tell boolean default true) returns integer
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -2023,9 +2011,9 @@ begin
   end loop;
 end $$;
 
--- Tells of what was committed before: of a run's events also whoever follows a run that it is part of. It does not wait for
--- the disk: whoever is not told looks by themselves.
--- Security definer: whoever tells acts for nobody, and sees no run.
+-- Tells readers of committed events, those of parent runs too, without waiting for the disk. A reader that misses it
+-- polls.
+-- Security definer: the caller acts for nobody and sees no run.
 create function private.tell(p_channels text[], p_payloads text[]) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -2354,10 +2342,8 @@ $$;
 
 -- Credit: which run may be at work, by its lock key, its budget and its organisation's limits.
 
--- Who looks for room in an organisation, and who makes some, do so one after the other. The lock is the organisation's row,
--- which only its own members reach. Whoever takes it holds the rows of the runs it changes already, never the other way
--- round. Rows that name the organisation can be inserted meanwhile.
--- Security definer: members have no right that would let them lock the row.
+-- Serialises the runs of an organisation that start or leave, by a lock on the organisation's row. It is taken after
+-- the locks on runs. Security definer: members have no right that would let them lock the row.
 create function private.lock_credit(p_org_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -2377,9 +2363,8 @@ as $$
     and p_org_id in (select private.my_org_ids())
 $$;
 
--- The runs with the same lock key that go first: one that is at work, and older ones that are queued. In a thread also an
--- older turn that waits for a person or for its parts: it goes on in the same conversation. (A newer message ends a turn
--- that waits for a person. What comes here was said before it began to wait.)
+-- Runs with the same lock key that go first: the running one, older queued ones, and in a thread an older turn that
+-- waits for a person or for its children, because it goes on in the same conversation.
 create function private.runs_ahead(p_run public.runs) returns setof public.runs
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -2415,9 +2400,8 @@ as $$
   where r.id in (p_run.id, p_run.root_run_id) and r.max_cost_usd is not null
 $$;
 
--- Where a run has left its room, or there may be more of it: the oldest run that is held goes back into the queue, if
--- nothing of its lock key blocks it. One that somebody is just changing is passed over: it is cancelled, and then makes
--- room itself, or taken up, and then looks for room itself. At the end of the transaction: see private.lock_credit.
+-- Queues the oldest held run of an organisation that is not blocked, if there is room. A run that is being changed is
+-- skipped: it looks for room itself, or makes some.
 create function private.make_room() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -2480,9 +2464,9 @@ begin
   return 'granted';
 end $$;
 
--- Charges one of the model's messages. Answers null, or why the run may not ask for another: max_cost, out_of_credit. What
--- was used is recorded whatever became of the run. Takes no lock of the organisation's: runs at work at once may pass
--- its limit by the messages that are under way.
+-- Charges one model message, whatever became of the run. Returns null, or why the run may not ask for another:
+-- max_cost, out_of_credit. It takes no lock of the organisation: parallel runs may pass its limit by the messages under
+-- way.
 create function private.charge(
   p_run_id uuid, p_org_id uuid, p_agent text, p_message_id text, p_model text, p_input_tokens bigint,
   p_output_tokens bigint, p_cache_write_5m_tokens bigint, p_cache_write_1h_tokens bigint, p_cache_read_tokens bigint,
@@ -2619,10 +2603,8 @@ as $$
   where org_id = p_org_id and private.why_not_decide_of(p_org_id, user_id) <> ''
 $$;
 
--- Whoever may (see private.why_not_decide) decides a call that waits: once, and as they saw it (its arguments hash to
--- `p_hash`).
--- Answers what was decided now, or null where nothing waited any more. What this transaction writes from here on is the
--- call's. The run's status stays: private.resume_run lets it go on.
+-- Decides a waiting call once, as it was shown (its arguments hash to `p_hash`). Returns the call's new status, or null
+-- if it waits no more. The rest of the transaction writes for the call; private.resume_run lets the run go on.
 create function private.begin_decision(
   p_run_id uuid, p_call_id text, p_hash text, p_approved boolean, p_reason text, p_arguments jsonb,
   p_arguments_hash text
@@ -2652,9 +2634,8 @@ begin
   return v_status;
 end $$;
 
--- Whoever decides what a run waits for admits what it asks with these tools from here on, too. Answers whether they may:
--- where a second person decides, each call is decided by itself.
--- Security definer: what is admitted in advance, nobody may write.
+-- Admits later calls of these tools in a run that waits for the caller. Returns false where a second person decides.
+-- Security definer: nobody may write what is admitted in advance.
 create function private.admit_further(p_run_id uuid, p_tools text[]) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -2667,9 +2648,8 @@ begin
   return found;
 end $$;
 
--- The run goes on after a decision: at once where the worker's CLI has waited and the organisation has room, else through
--- the queue. Answers the status that it has now, which stays where the call has let it wait for other runs; null for a run
--- that has ended or is out of sight.
+-- Lets the run go on after a decision: at once if its CLI is attached and there is room, otherwise through the queue.
+-- Returns its status, or null if it has ended or is out of sight.
 create function private.resume_run(p_run_id uuid) returns text
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -2760,9 +2740,8 @@ as $$
       and status not in ('completed', 'failed', 'cancelled'))
 $$;
 
--- The call waits for the runs that it has started, and its run with it. In a tool's transaction or in a decision's. Where
--- none of them is open (any more) and no CLI is there, the run goes on through the queue; else private.detach_run sees to
--- that when the CLI has gone.
+-- The call and its run wait for the runs that the call started. If none is open and no CLI is attached, the run is
+-- queued; otherwise private.detach_run does that when the CLI has gone.
 create function private.await_runs(p_run_id uuid, p_call_id text) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -2972,10 +2951,8 @@ create trigger forget_thread before delete on public.threads
 
 -- The queue: triggers put jobs there, in the transaction that makes the work.
 --
--- It is fair to organisations, as start-time fair queueing is. A job's place is its priority, counted downwards: an
--- organisation's next job comes one place behind its last one that waits, and its first comes where the queue has got to.
--- So who waits for one thing waits for no more than one thing of each other organisation. Nobody counts and nobody locks:
--- two transactions at once may take one place twice.
+-- Start-time fair queueing between organisations: a job's priority (counted downwards) is one behind the organisation's
+-- last waiting job, or where the queue has got to. It takes no locks; two inserts at once may get the same place.
 
 -- How much of each organisation may wait. `fieldmark migrate` writes here what the settings say.
 create table private.most_waiting (
@@ -3086,13 +3063,10 @@ begin
   end if;
 end $$;
 
--- Takes the next job of a queue for a worker; no row where there is none for it. Who waits may have all of its p_places.
--- Where all are taken, only an organisation that has none of them gets a job: jobs may be long, and its first one is not
--- to wait for the end of somebody else's. So the worker has a place more than p_places, and the next that becomes free
--- makes up for it.
--- In place of procrastinate's own, which reads every job that waits where there are many, or few with one lock. How it is
--- to be looked for is said, because the planner knows these tables as they were when they were empty. (So is the order:
--- each is written as one index alone has it. Another, with the same order, would lead through the jobs of all.)
+-- Takes the next job of a queue for a worker, or none. When its p_places are taken, one more is for an organisation
+-- that has none of them: the first job of one does not wait for the long jobs of others.
+-- In place of procrastinate's own, which reads every waiting job. The plan is forced, because the planner knows these
+-- tables as they were when empty; each order is written as exactly one index has it.
 create function private.claim_job(p_queue text, p_worker_id bigint, p_places integer)
 returns table (
   id bigint, status text, task_name text, priority integer, lock text, queueing_lock text, args jsonb,
@@ -3344,9 +3318,8 @@ begin
   return array(select step from unnest(p_path) with ordinality as s (step, n) order by n);
 end $$;
 
--- Puts a value at a path: makes missing objects on the way, appends to a list only at its end, refuses everything else.
--- (jsonb_set would do nothing where a parent is missing, append for [999999999], prepend for [-999], and lose the whole
--- column for a SQL null.)
+-- Puts a value at a path: makes missing objects, appends to a list only at its end, refuses everything else. (jsonb_set
+-- would ignore a missing parent, append for [999999999], prepend for [-999], and return null for a SQL null.)
 create function private.put(p_doc jsonb, p_path text[], p_value jsonb, p_name text default '') returns jsonb
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
@@ -3843,9 +3816,8 @@ begin
     private.this_call());
 end $$;
 
--- After the fields changed: proposals for items that closed up go with them, those that are remembered as rejected too. One
--- for another value than now stands, or for what may be another row now, is none any more. (That other row may hold the
--- same value.)
+-- After a change: proposals move with their list items. Those whose value or row may have changed are superseded,
+-- rejected ones too.
 create function private.keep_proposals(p_now public.extractions, p_was jsonb, p_removed text[]) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -4356,9 +4328,8 @@ create policy "the service records what is proposed" on public.auto_creations
   for update to authenticated
   using (org_id in (select private.my_writable_org_ids()) and (select private.is_service()));
 
--- The document is read: the agent begins, if it is asked for. That it cannot is told beside the document, and keeps nobody
--- from reading it. An archive has no values of its own: the files in it are asked for the same.
--- Security definer, all that follow: whose run it is tells the document, and nobody writes these rows.
+-- Starts the agent for a document that was read, if asked for. A run that cannot start is recorded as failed here and
+-- does not keep the document from being ready. Archives have no values; the files in them are asked for the same.
 create function private.auto_create() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -4429,9 +4400,8 @@ as $$
   where run_id = p_run_id and id is distinct from p_but and locks = '{}' and document_type_by is null
 $$;
 
--- Takes away what a run and its parts made, and nothing else. What somebody has changed since is theirs, too, and stays: an
--- extraction in which a person has set a value, a schema or a prompt with a version of somebody else's, a tag that is not
--- the run's alone any more. What something that stays refers to is hidden, so that this can be used as before.
+-- Deletes what a run and its children made, except what others changed since: values that a person set, versions or
+-- uses of others. What something that stays refers to is hidden instead.
 create function private.remove_made_by(p_run_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -4576,9 +4546,8 @@ $$;
 
 -- What stands in a document, for those who ask many of them: filters, counts, and the words that lead a search.
 
--- The current extraction of a document: the newest that is completed. One that an agent has made by itself counts once a
--- person has accepted it. (A body that is parsed now needs no search_path, and can be inlined without one: for many
--- documents it is a look into an index for each, whatever Postgres believes to know of how many there are.)
+-- The current extraction of a document: the newest completed one; one that an agent proposed counts once it is
+-- accepted. (The body is parsed now, so it needs no search_path and is inlined as an index look-up per document.)
 create function private.current_extraction(p_document_id uuid) returns setof public.extractions
 language sql stable
 begin atomic
@@ -4875,14 +4844,12 @@ create function private.give_up_indexing(p_document_id uuid) returns void
 language sql security definer set search_path = pg_catalog, pg_temp
 as $$ delete from private.search_due where document_id = p_document_id $$;
 
--- The pieces that answer a question best, of an organisation that the caller reads in; with p_documents of these alone.
--- p_terms are those of the question, without their stems.
--- Security definer: a GIN index is not used under row security, since its operators are not leakproof, and the statistics
--- are of the whole organisation. So it asks itself who calls. Whoever may read one document of an organisation reads all.
---
--- Rare terms say most. They alone lead to pieces, until p_most have been looked at; the frequent ones are reckoned for those
--- pieces only. So a question takes as long in a large organisation as in a small one. Where the rare ones lead to few, the
--- pieces that have the most of the frequent ones are looked at, too: all of these, then half of them, and so on.
+-- The pieces that answer a question best, in an organisation that the caller reads; with p_documents only of these.
+-- Security definer: row security prevents the use of GIN indexes, and the statistics are of the whole organisation. So
+-- it checks the caller itself; members read all documents of their organisation.
+-- Rare terms find candidates until p_most are found, and frequent terms only add to their scores, so the time does not
+-- grow with the organisation. If rare terms find few, pieces with all frequent terms are added, then with half of them,
+-- etc.
 create function private.search(p_org_id uuid, p_terms text[], p_documents uuid[] default null, p_most integer default 4000)
 returns table (
   document_id uuid, number integer, page integer, first_word integer, last_word integer, language text, score real)
@@ -5199,9 +5166,8 @@ end $$;
 
 -- Retention: what the workers clear away for all tenants, a little at a time, and how an organisation goes.
 --
--- Every function here does one batch and answers how much it found. The worker calls it again until that is 0, each time in
--- a transaction of its own. A batch that is cut off is done again. With nothing due, a call reads the beginning of an index,
--- by a plan that was made once: to plan it anew for each value would take longer than to read.
+-- Each function does one batch in a transaction of its own and returns how much it found; the worker repeats it until
+-- 0. With nothing due, a call reads the beginning of an index.
 
 -- How far each task has come through the runs in the order in which they ended. One worker at a time has a task: it holds
 -- the row.
@@ -5239,9 +5205,8 @@ begin
   return found;
 end $$;
 
--- Deletes what runs left that ended longer ago than this, in the order in which they ended: their events, calls and
--- conversations. In a thread events and calls stay, as what was said there, and the conversation is the thread's: see below.
--- At least an hour is kept, because a run can be recorded as ended some time after the moment that its row names.
+-- Deletes the events, calls and conversations of runs that ended longer ago than this, oldest first. Those of threads
+-- stay. At least an hour is kept: a run can be recorded as ended later than its row says.
 create function private.forget_runs(p_keep interval) returns integer
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan

@@ -41,9 +41,8 @@ create policy "the service records what is proposed" on public.auto_creations
   for update to authenticated
   using (org_id in (select private.my_writable_org_ids()) and (select private.is_service()));
 
--- The document is read: the agent begins, if it is asked for. That it cannot is told beside the document, and keeps nobody
--- from reading it. An archive has no values of its own: the files in it are asked for the same.
--- Security definer, all that follow: whose run it is tells the document, and nobody writes these rows.
+-- Starts the agent for a document that was read, if asked for. A run that cannot start is recorded as failed here and
+-- does not keep the document from being ready. Archives have no values; the files in them are asked for the same.
 create function private.auto_create() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -114,9 +113,8 @@ as $$
   where run_id = p_run_id and id is distinct from p_but and locks = '{}' and document_type_by is null
 $$;
 
--- Takes away what a run and its parts made, and nothing else. What somebody has changed since is theirs, too, and stays: an
--- extraction in which a person has set a value, a schema or a prompt with a version of somebody else's, a tag that is not
--- the run's alone any more. What something that stays refers to is hidden, so that this can be used as before.
+-- Deletes what a run and its children made, except what others changed since: values that a person set, versions or
+-- uses of others. What something that stays refers to is hidden instead.
 create function private.remove_made_by(p_run_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$

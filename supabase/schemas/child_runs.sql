@@ -12,9 +12,8 @@ as $$
       and status not in ('completed', 'failed', 'cancelled'))
 $$;
 
--- The call waits for the runs that it has started, and its run with it. In a tool's transaction or in a decision's. Where
--- none of them is open (any more) and no CLI is there, the run goes on through the queue; else private.detach_run sees to
--- that when the CLI has gone.
+-- The call and its run wait for the runs that the call started. If none is open and no CLI is attached, the run is
+-- queued; otherwise private.detach_run does that when the CLI has gone.
 create function private.await_runs(p_run_id uuid, p_call_id text) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$

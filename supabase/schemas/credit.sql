@@ -1,9 +1,7 @@
 -- Credit: which run may be at work, by its lock key, its budget and its organisation's limits.
 
--- Who looks for room in an organisation, and who makes some, do so one after the other. The lock is the organisation's row,
--- which only its own members reach. Whoever takes it holds the rows of the runs it changes already, never the other way
--- round. Rows that name the organisation can be inserted meanwhile.
--- Security definer: members have no right that would let them lock the row.
+-- Serialises the runs of an organisation that start or leave, by a lock on the organisation's row. It is taken after
+-- the locks on runs. Security definer: members have no right that would let them lock the row.
 create function private.lock_credit(p_org_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -23,9 +21,8 @@ as $$
     and p_org_id in (select private.my_org_ids())
 $$;
 
--- The runs with the same lock key that go first: one that is at work, and older ones that are queued. In a thread also an
--- older turn that waits for a person or for its parts: it goes on in the same conversation. (A newer message ends a turn
--- that waits for a person. What comes here was said before it began to wait.)
+-- Runs with the same lock key that go first: the running one, older queued ones, and in a thread an older turn that
+-- waits for a person or for its children, because it goes on in the same conversation.
 create function private.runs_ahead(p_run public.runs) returns setof public.runs
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -61,9 +58,8 @@ as $$
   where r.id in (p_run.id, p_run.root_run_id) and r.max_cost_usd is not null
 $$;
 
--- Where a run has left its room, or there may be more of it: the oldest run that is held goes back into the queue, if
--- nothing of its lock key blocks it. One that somebody is just changing is passed over: it is cancelled, and then makes
--- room itself, or taken up, and then looks for room itself. At the end of the transaction: see private.lock_credit.
+-- Queues the oldest held run of an organisation that is not blocked, if there is room. A run that is being changed is
+-- skipped: it looks for room itself, or makes some.
 create function private.make_room() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -126,9 +122,9 @@ begin
   return 'granted';
 end $$;
 
--- Charges one of the model's messages. Answers null, or why the run may not ask for another: max_cost, out_of_credit. What
--- was used is recorded whatever became of the run. Takes no lock of the organisation's: runs at work at once may pass
--- its limit by the messages that are under way.
+-- Charges one model message, whatever became of the run. Returns null, or why the run may not ask for another:
+-- max_cost, out_of_credit. It takes no lock of the organisation: parallel runs may pass its limit by the messages under
+-- way.
 create function private.charge(
   p_run_id uuid, p_org_id uuid, p_agent text, p_message_id text, p_model text, p_input_tokens bigint,
   p_output_tokens bigint, p_cache_write_5m_tokens bigint, p_cache_write_1h_tokens bigint, p_cache_read_tokens bigint,

@@ -1,8 +1,7 @@
 -- What stands in a document, for those who ask many of them: filters, counts, and the words that lead a search.
 
--- The current extraction of a document: the newest that is completed. One that an agent has made by itself counts once a
--- person has accepted it. (A body that is parsed now needs no search_path, and can be inlined without one: for many
--- documents it is a look into an index for each, whatever Postgres believes to know of how many there are.)
+-- The current extraction of a document: the newest completed one; one that an agent proposed counts once it is
+-- accepted. (The body is parsed now, so it needs no search_path and is inlined as an index look-up per document.)
 create function private.current_extraction(p_document_id uuid) returns setof public.extractions
 language sql stable
 begin atomic

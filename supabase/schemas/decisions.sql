@@ -91,10 +91,8 @@ as $$
   where org_id = p_org_id and private.why_not_decide_of(p_org_id, user_id) <> ''
 $$;
 
--- Whoever may (see private.why_not_decide) decides a call that waits: once, and as they saw it (its arguments hash to
--- `p_hash`).
--- Answers what was decided now, or null where nothing waited any more. What this transaction writes from here on is the
--- call's. The run's status stays: private.resume_run lets it go on.
+-- Decides a waiting call once, as it was shown (its arguments hash to `p_hash`). Returns the call's new status, or null
+-- if it waits no more. The rest of the transaction writes for the call; private.resume_run lets the run go on.
 create function private.begin_decision(
   p_run_id uuid, p_call_id text, p_hash text, p_approved boolean, p_reason text, p_arguments jsonb,
   p_arguments_hash text
@@ -124,9 +122,8 @@ begin
   return v_status;
 end $$;
 
--- Whoever decides what a run waits for admits what it asks with these tools from here on, too. Answers whether they may:
--- where a second person decides, each call is decided by itself.
--- Security definer: what is admitted in advance, nobody may write.
+-- Admits later calls of these tools in a run that waits for the caller. Returns false where a second person decides.
+-- Security definer: nobody may write what is admitted in advance.
 create function private.admit_further(p_run_id uuid, p_tools text[]) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -139,9 +136,8 @@ begin
   return found;
 end $$;
 
--- The run goes on after a decision: at once where the worker's CLI has waited and the organisation has room, else through
--- the queue. Answers the status that it has now, which stays where the call has let it wait for other runs; null for a run
--- that has ended or is out of sight.
+-- Lets the run go on after a decision: at once if its CLI is attached and there is room, otherwise through the queue.
+-- Returns its status, or null if it has ended or is out of sight.
 create function private.resume_run(p_run_id uuid) returns text
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$

@@ -117,8 +117,7 @@ create policy "the service writes pages" on public.document_pages
   for insert to authenticated
   with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
 
--- Deletes a document with all that hangs on it: a member one of their own or of their keys', an owner any of the
--- organisation's. Answers where its original lies.
+-- Deletes a document and everything that belongs to it; returns the path of its original.
 -- Security definer, as all that deletes: whoever has the right to delete may lock the table against everybody.
 create function public.delete_document(p_document_id uuid) returns text
 language plpgsql security definer set search_path = pg_catalog, pg_temp

@@ -52,9 +52,8 @@ begin
     private.this_call());
 end $$;
 
--- After the fields changed: proposals for items that closed up go with them, those that are remembered as rejected too. One
--- for another value than now stands, or for what may be another row now, is none any more. (That other row may hold the
--- same value.)
+-- After a change: proposals move with their list items. Those whose value or row may have changed are superseded,
+-- rejected ones too.
 create function private.keep_proposals(p_now public.extractions, p_was jsonb, p_removed text[]) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$

@@ -101,9 +101,8 @@ begin
   return array(select step from unnest(p_path) with ordinality as s (step, n) order by n);
 end $$;
 
--- Puts a value at a path: makes missing objects on the way, appends to a list only at its end, refuses everything else.
--- (jsonb_set would do nothing where a parent is missing, append for [999999999], prepend for [-999], and lose the whole
--- column for a SQL null.)
+-- Puts a value at a path: makes missing objects, appends to a list only at its end, refuses everything else. (jsonb_set
+-- would ignore a missing parent, append for [999999999], prepend for [-999], and return null for a SQL null.)
 create function private.put(p_doc jsonb, p_path text[], p_value jsonb, p_name text default '') returns jsonb
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$

@@ -58,9 +58,8 @@ grant select (
   id, org_id, created_by, created_at, name, prefix, scopes, expires_at, last_used_at, revoked_at, revoked_by
 ) on public.api_keys to authenticated;
 
--- Who acts in an organisation, and as what: its members, and the keys of members. What a key may is told by its scopes, which
--- the service asks for (api/permissions.py); the role here is the most that they come to. A key that has expired acts no
--- more, but what it has started goes on.
+-- Members, and the keys of members, with their roles. A key's scopes are checked by the service (api/permissions.py);
+-- the role here is the most that they amount to. An expired key cannot act, but what it started goes on.
 create view private.actors as
   select org_id, user_id, role, false as is_key from public.memberships
   union all
@@ -77,10 +76,8 @@ create view private.actors as
   where k.revoked_at is null;
 revoke all on private.actors from public, anon, authenticated;
 
--- The caller's memberships that count here. The service acts in one organisation at a time and names it beside the user,
--- so a request in one organisation never reaches another of the same user. A front end acts in all of them, and for no key.
--- Security definer, because a policy on memberships that read memberships would call itself. (In plpgsql, which keeps its
--- plan: every policy asks this.)
+-- The caller's memberships that count here: for the service in the organisation of the request, for a front end in all.
+-- Security definer, because a policy on memberships asks this. (plpgsql keeps its plan, and every policy asks.)
 create function private.my_memberships() returns table (org_id uuid, role text)
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -230,10 +227,8 @@ create policy "members see their own keys, owners all" on public.api_keys
     or (org_id in (select private.my_org_ids()) and created_by = (select private.person_of(auth.uid())))
   );
 
--- An organisation keeps an owner, also when two leave at the same moment: the second waits for the row of the
--- organisation, and then sees that the first has left. (One that is given up has nobody left, and neither has one whose
--- last owner's account was deleted.) Whoever goes, or becomes a viewer, has
--- their open runs cancelled; with who goes, their keys end.
+-- An organisation keeps an owner, also when two leave at once: the second waits for the organisation's row. It may lose
+-- the last one when it is deleted or their account is. Who leaves or becomes a viewer has their open runs cancelled.
 create function private.keep_owner() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$

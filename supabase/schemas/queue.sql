@@ -1,9 +1,7 @@
 -- The queue: triggers put jobs there, in the transaction that makes the work.
 --
--- It is fair to organisations, as start-time fair queueing is. A job's place is its priority, counted downwards: an
--- organisation's next job comes one place behind its last one that waits, and its first comes where the queue has got to.
--- So who waits for one thing waits for no more than one thing of each other organisation. Nobody counts and nobody locks:
--- two transactions at once may take one place twice.
+-- Start-time fair queueing between organisations: a job's priority (counted downwards) is one behind the organisation's
+-- last waiting job, or where the queue has got to. It takes no locks; two inserts at once may get the same place.
 
 -- How much of each organisation may wait. `fieldmark migrate` writes here what the settings say.
 create table private.most_waiting (
@@ -114,13 +112,10 @@ begin
   end if;
 end $$;
 
--- Takes the next job of a queue for a worker; no row where there is none for it. Who waits may have all of its p_places.
--- Where all are taken, only an organisation that has none of them gets a job: jobs may be long, and its first one is not
--- to wait for the end of somebody else's. So the worker has a place more than p_places, and the next that becomes free
--- makes up for it.
--- In place of procrastinate's own, which reads every job that waits where there are many, or few with one lock. How it is
--- to be looked for is said, because the planner knows these tables as they were when they were empty. (So is the order:
--- each is written as one index alone has it. Another, with the same order, would lead through the jobs of all.)
+-- Takes the next job of a queue for a worker, or none. When its p_places are taken, one more is for an organisation
+-- that has none of them: the first job of one does not wait for the long jobs of others.
+-- In place of procrastinate's own, which reads every waiting job. The plan is forced, because the planner knows these
+-- tables as they were when empty; each order is written as exactly one index has it.
 create function private.claim_job(p_queue text, p_worker_id bigint, p_places integer)
 returns table (
   id bigint, status text, task_name text, priority integer, lock text, queueing_lock text, args jsonb,

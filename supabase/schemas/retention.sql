@@ -1,8 +1,7 @@
 -- Retention: what the workers clear away for all tenants, a little at a time, and how an organisation goes.
 --
--- Every function here does one batch and answers how much it found. The worker calls it again until that is 0, each time in
--- a transaction of its own. A batch that is cut off is done again. With nothing due, a call reads the beginning of an index,
--- by a plan that was made once: to plan it anew for each value would take longer than to read.
+-- Each function does one batch in a transaction of its own and returns how much it found; the worker repeats it until
+-- 0. With nothing due, a call reads the beginning of an index.
 
 -- How far each task has come through the runs in the order in which they ended. One worker at a time has a task: it holds
 -- the row.
@@ -40,9 +39,8 @@ begin
   return found;
 end $$;
 
--- Deletes what runs left that ended longer ago than this, in the order in which they ended: their events, calls and
--- conversations. In a thread events and calls stay, as what was said there, and the conversation is the thread's: see below.
--- At least an hour is kept, because a run can be recorded as ended some time after the moment that its row names.
+-- Deletes the events, calls and conversations of runs that ended longer ago than this, oldest first. Those of threads
+-- stay. At least an hour is kept: a run can be recorded as ended later than its row says.
 create function private.forget_runs(p_keep interval) returns integer
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan

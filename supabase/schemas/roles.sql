@@ -87,10 +87,10 @@ create function private.this_call() returns text
 language sql stable set search_path = pg_catalog, pg_temp
 as $$ select case when private.is_agent() then nullif(current_setting('fieldmark.call_id', true), '') end $$;
 
--- Makes a table of tenants safe before anything is granted: row security binds its owner too, and nobody has a right to
--- it or to its sequences. (Supabase gives every new table and sequence to everybody.) An owner that is neither superuser
--- nor BYPASSRLS gets a policy, because security definer functions act as the owner. With `p_members_read` the members of
--- an organisation, viewers too, read its rows.
+-- Protects a table of tenants: row security binds its owner too, and nobody has a right to it or its sequences, which
+-- Supabase grants to everybody. An owner that row security binds gets a policy, because definer functions act as the
+-- owner.
+-- With `p_members_read` the members of an organisation, viewers too, read its rows.
 create function private.protect_table(p_table regclass, p_members_read boolean default false) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$

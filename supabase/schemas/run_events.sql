@@ -22,15 +22,10 @@ create policy "the service adds events" on public.run_events
   for insert to authenticated
   with check (org_id in (select private.my_writable_org_ids()) and (select private.is_service()));
 
--- Adds an event and tells whoever follows the run. The lock on the run's row makes the order of numbers the order of
--- commits, so a reader that has seen number n has seen all before it.
---
--- An event of a child run stands among its parent's too, as a `child` event, for as long as the parent has not ended: whoever
--- follows the one run is told of the whole tree, in one order, live and later. Child before parent: see child_runs.sql.
---
--- Without `p_tell` the caller tells of it after the commit, from a small transaction of its own (private.tell). A
--- transaction that notifies holds a lock of the whole database until it is on the disk: one writer at a time would get
--- through.
+-- Adds an event and tells readers. The lock on the run makes the order of numbers the order of commits. A child's event
+-- is also added to its open parent as a `child` event; children are locked before parents (child_runs.sql).
+-- Without `p_tell` the caller tells after the commit (private.tell): NOTIFY holds a database-wide lock until the commit
+-- is on disk, so only one writer at a time would get through.
 create function private.append_event(p_run_id uuid, p_body json, p_tell boolean default true) returns integer
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -106,9 +101,9 @@ begin
   end loop;
 end $$;
 
--- Tells of what was committed before: of a run's events also whoever follows a run that it is part of. It does not wait for
--- the disk: whoever is not told looks by themselves.
--- Security definer: whoever tells acts for nobody, and sees no run.
+-- Tells readers of committed events, those of parent runs too, without waiting for the disk. A reader that misses it
+-- polls.
+-- Security definer: the caller acts for nobody and sees no run.
 create function private.tell(p_channels text[], p_payloads text[]) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$

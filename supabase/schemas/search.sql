@@ -264,14 +264,12 @@ create function private.give_up_indexing(p_document_id uuid) returns void
 language sql security definer set search_path = pg_catalog, pg_temp
 as $$ delete from private.search_due where document_id = p_document_id $$;
 
--- The pieces that answer a question best, of an organisation that the caller reads in; with p_documents of these alone.
--- p_terms are those of the question, without their stems.
--- Security definer: a GIN index is not used under row security, since its operators are not leakproof, and the statistics
--- are of the whole organisation. So it asks itself who calls. Whoever may read one document of an organisation reads all.
---
--- Rare terms say most. They alone lead to pieces, until p_most have been looked at; the frequent ones are reckoned for those
--- pieces only. So a question takes as long in a large organisation as in a small one. Where the rare ones lead to few, the
--- pieces that have the most of the frequent ones are looked at, too: all of these, then half of them, and so on.
+-- The pieces that answer a question best, in an organisation that the caller reads; with p_documents only of these.
+-- Security definer: row security prevents the use of GIN indexes, and the statistics are of the whole organisation. So
+-- it checks the caller itself; members read all documents of their organisation.
+-- Rare terms find candidates until p_most are found, and frequent terms only add to their scores, so the time does not
+-- grow with the organisation. If rare terms find few, pieces with all frequent terms are added, then with half of them,
+-- etc.
 create function private.search(p_org_id uuid, p_terms text[], p_documents uuid[] default null, p_most integer default 4000)
 returns table (
   document_id uuid, number integer, page integer, first_word integer, last_word integer, language text, score real)

@@ -47,10 +47,9 @@ end $$;
 create trigger check_thread before update on public.threads
   for each row execute function private.check_thread();
 
--- What the runs of a thread keep in it: the conversation that the next one goes on with, and what its tools remember, beside
--- what they remember already. Null leaves it as it is.
--- Security definer: nobody else writes these. Whoever decides a call in a shared thread, or has taken its run over, keeps
--- what the call remembers too.
+-- Stores the conversation that a thread's next run continues, and adds to what its tools remember. Null changes
+-- nothing.
+-- Security definer: only runs write these, also those of another member who decides a call in a shared thread.
 create function private.keep_in_thread(p_thread_id uuid, p_session_id uuid, p_state jsonb) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
