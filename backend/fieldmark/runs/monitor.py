@@ -61,12 +61,10 @@ class RunMonitor:
         self._stops = True
         self._refreshed.set()
 
-    async def may_wait(self) -> bool:
-        """Whether there is time and room for a CLI to wait for a decision."""
-        return self._wait_seconds > 0 and await self._has_room()
-
-    async def until_decided(self) -> RunStatus:
-        """Return the run's status once a person has decided, others need the CLI's slot, or time is up."""
+    async def wait_for_decision(self) -> bool:
+        """Keep the CLI until a person has decided, others need its slot, or time is up; return whether one has."""
+        if self._wait_seconds <= 0 or not await self._has_room():
+            return False
         with self._paused_deadline():
             until = time.monotonic() + self._wait_seconds
             await self._refresh()
@@ -79,7 +77,7 @@ class RunMonitor:
                         await self._refreshed.wait()
                 self._refreshed.clear()
             await self._refresh()
-        return self._status
+        return self._status is RunStatus.RUNNING
 
     @contextlib.contextmanager
     def _paused_deadline(self) -> Generator[None]:

@@ -267,7 +267,7 @@ class Runner:
                 telemetry.called,
                 stale_call=beginning.stale_call,
                 calls=calls,
-                waiting=work.monitor,
+                wait_for_decision=work.monitor.wait_for_decision,
                 before=before,
                 rounds=None if last else work.task.rounds,
                 only=frozenset({last.tool}) if last else None,
@@ -275,7 +275,7 @@ class Runner:
             # Whoever watches knows already how the call ended that the run waited for.
             hook.decided.update([] if run.waiting_call is None else [run.waiting_call])
             executor = ToolExecutor(hook, tools, context, before=before, on_tool_outcome=telemetry.called)
-            mapper = EventMapper(tools, events.say, outcome_of=executor.outcome_of, ended=hook.decided)
+            mapper = EventMapper(tools, events.say, outcome_of=hook.outcomes.get, ended=hook.decided)
             ending = OutcomeObserver(lambda: hook.answer)
             # In this order: a refused key ends the run before "the service is busy" is reported. A message is reported
             # whether or not it can be paid for, but the hook hears that it is whole only once it is charged and stored,

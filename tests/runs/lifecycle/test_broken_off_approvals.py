@@ -11,7 +11,6 @@ import psycopg
 import pytest
 
 from desk import until
-from fieldmark.domain.statuses import RunStatus
 from fieldmark.errors import Conflict, Unavailable
 from fieldmark.offline_model.messages import call, text
 from fieldmark.offline_model.server import OfflineModel
@@ -116,7 +115,7 @@ async def test_time_in_which_a_person_decides_does_not_count_as_the_run_s(desk):
     desk.sql("update public.runs set status = 'awaiting_approval', attached = true, waiting_call = 'call'")
     with pytest.raises(TimeoutError):
         async with monitor.deadline(0.5):
-            assert await monitor.until_decided() is RunStatus.AWAITING_APPROVAL
+            assert not await monitor.wait_for_decision()
             before = time.monotonic()
             await asyncio.sleep(60)
     assert 0.2 < time.monotonic() - before < 30  # what was left of its time it has

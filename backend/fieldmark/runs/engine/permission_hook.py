@@ -11,21 +11,20 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import structlog
 from claude_agent_sdk.types import HookContext, HookInput, PreToolUseHookSpecificOutput, SyncHookJSONOutput
 from pydantic import JsonValue
 
+from fieldmark.db.pool import Connection
 from fieldmark.domain.changes import Preview
-from fieldmark.domain.events import ApprovalEvent
-from fieldmark.domain.statuses import CallStatus, RunStatus
+from fieldmark.domain.statuses import CallStatus
 from fieldmark.domain.values import problem_with
 from fieldmark.runs.engine.message_calls import MessageCalls
 from fieldmark.runs.engine.tool_server import TOOL_PREFIX
 from fieldmark.runs.events.approvals import Changed, approval_event
 from fieldmark.stores import runs, tool_calls
-from fieldmark.stores.tool_calls import CallRow
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.errors import ModelRetry
 from fieldmark.tools.ledger import REFUSALS, By, Prepared, ToolCall, ToolOutcome, execute, prepare, refused
@@ -65,28 +64,6 @@ OnToolOutcome = Callable[[str, str, float | None], None]
 def ignore_outcome(tool: str, outcome: str, seconds: float | None) -> None: ...
 
 
-class Waiting(Protocol):
-    """Waits a while for a person, with the CLI there."""
-
-    async def may_wait(self) -> bool:
-        """Whether there is time and room to wait at all."""
-        ...
-
-    async def until_decided(self) -> RunStatus:
-        """How the run stands when it was decided, or when nobody has waited for any longer."""
-        ...
-
-
-class NoWaiting:
-    """Nobody waits: the CLI is let go at once."""
-
-    async def may_wait(self) -> bool:
-        return False
-
-    async def until_decided(self) -> RunStatus:
-        return RunStatus.AWAITING_APPROVAL
-
-
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What becomes of a call, why, and with which arguments in the place of its own."""
@@ -108,13 +85,13 @@ class Verdict:
 class PermissionHook:
     """The PreToolUse hook of one run. Whatever goes wrong in it, the call is denied.
 
-    `passed` holds the ids of the calls that it let through: a call that comes without having passed tells that the
-    hook does not fire. `seen` holds those that it was asked for, `decided` those that a person decided while the CLI
-    waited. `outcomes` has what came of the calls, whoever answered them, and `answer` the run's answer, once a call has
-    ended it. `ahead` prepares the writes that it admitted, until their tools are called. `before(call_id)` is awaited
-    ahead of an entry that waits for a person, or for child runs. `stale_call` is one at which an earlier run of the
-    thread has stopped. `rounds`: in how many messages the run may call tools. `only`: those that it may call, if not
-    all."""
+    `passed` has the ids of the calls that it allowed: the executor refuses any other. `seen` has all that it was asked
+    for, `decided` those that a person decided while the CLI waited. `outcomes` has the outcome of each call so far, and
+    `answer` the run's answer once a call has ended the run. `ahead` prepares writes until their tools are called.
+
+    `waiting_call` is the call that the run waited for, `stale_call` one at which an earlier run of the thread stopped.
+    `before(call_id)` is awaited before a call that lets the CLI go. `wait_for_decision` keeps the CLI for a while and
+    returns whether a person decided. `rounds` limits the messages with calls, `only` the tools."""
 
     def __init__(
         self,
@@ -126,7 +103,7 @@ class PermissionHook:
         *,
         stale_call: str | None = None,
         calls: MessageCalls | None = None,
-        waiting: Waiting | None = None,
+        wait_for_decision: Callable[[], Awaitable[bool]] | None = None,
         before: Callable[[str], Awaitable[None]] | None = None,
         rounds: int | None = None,
         only: frozenset[str] | None = None,
@@ -138,7 +115,7 @@ class PermissionHook:
         self._stale_call = stale_call
         self._on_tool_outcome = on_tool_outcome
         self.calls = calls or MessageCalls()
-        self._waiting = waiting or NoWaiting()
+        self._wait_for_decision = wait_for_decision
         self._before = before
         self._rounds = rounds
         self._only = only
@@ -196,12 +173,10 @@ class PermissionHook:
             return await self._refuse(name, call_id, arguments, retry.text, retry.code)
         if (refusal := await self._stands_behind(tool, call_id)) is not None:
             return await self._refuse(name, call_id, arguments, *refusal)
-        if not tool.asks or self._policy.admits(name) or await self._is_admitted_since(name):
+        action = self._toolset.actions[name]
+        is_admitted = not tool.asks or self._policy.admits(name) or await self._is_admitted_since(name)
+        if is_admitted and action.collect is None:
             await self._enter(name, call_id, arguments, CallStatus.ADMITTED)
-            action = self._toolset.actions[name]
-            if action.collect is not None:
-                # A call that starts child runs is done here: from its tool there is no way to let the CLI go.
-                return await self._start_runs(name, call_id, arguments)
             if action.prepare is not None or action.check is not None:
                 # The CLI takes a while from this answer to the call: what the write takes time for is done meanwhile.
                 self.ahead[call_id] = asyncio.create_task(prepare(tool, action, args))
@@ -209,15 +184,18 @@ class PermissionHook:
         # Of several deferred calls only the last would survive, and one beside a denied one would spoil the transcript.
         if await self.calls.calls_beside(call_id) != 1:
             return await self._refuse(name, call_id, arguments, "Propose one change at a time.", "one_at_a_time")
+        if self._before is not None:
+            await self._before(call_id)
+        if is_admitted:
+            return await self._start_runs(name, call_id, arguments)
         try:
-            check = self._toolset.actions[name].check
-            if check is not None:
-                await check(args)
-            await self._ask(tool, call_id, arguments, args)
+            if action.check is not None:
+                await action.check(args)
+            await self._ask(name, call_id, arguments, args)
         except REFUSALS as error:  # nothing that could be shown: the person need not be asked
             refusal = refused(error)
             return await self._refuse(name, call_id, arguments, refusal.sentence, refusal.code, refusal.data)
-        if not await self._waiting.may_wait() or await self._waiting.until_decided() is not RunStatus.RUNNING:
+        if self._wait_for_decision is None or not await self._wait_for_decision():
             return Verdict("defer")
         self.decided.add(call_id)
         return await self._as_decided(call_id)
@@ -249,63 +227,36 @@ class PermissionHook:
                 return f"You have not seen yet what {named} answers. Look at it, then call this again.", "answer_unread"
         return None
 
-    async def _ask(self, tool: Tool[Any], call_id: str, arguments: dict[str, JsonValue], args: Any) -> None:
+    async def _ask(self, name: str, call_id: str, arguments: dict[str, JsonValue], args: Any) -> None:
         """Enter the call as pending, with what it would change, and have the run wait for a person."""
-        if self._before is not None:
-            await self._before(call_id)
-        context, show = self._context, self._toolset.actions[tool.name].preview
-        async with context.database.as_user(context.scope) as conn:
-            preview = Preview() if show is None else await show(conn, args)
-            await tool_calls.enter(
-                conn,
-                run_id=context.run_id,
-                fencing_token=context.fencing_token,
-                org_id=context.scope.org_id,
-                call_id=call_id,
-                tool=tool.name,
-                arguments=arguments,
-                arguments_hash=hash_of(arguments),
-                status=CallStatus.PENDING,
-                preview=None if show is None else preview,
-            )
-            await runs.await_approval(
-                conn,
-                context.run_id,
-                context.fencing_token,
-                call_id,
-                attached=True,
-                event=self._approval_event(call_id, tool.name, arguments, [one.as_json() for one in preview.changes]),
-            )
+        show = self._toolset.actions[name].preview
+        async with self._context.database.as_user(self._context.scope) as conn:
+            preview = None if show is None else await show(conn, args)
+            await self._insert(conn, name, call_id, arguments, CallStatus.PENDING, preview=preview)
+            changes = [] if preview is None else [one.as_json() for one in preview.changes]
+            await self._await_approval(conn, name, call_id, arguments, changes)
 
-    async def _ask_again(self, entry: CallRow) -> None:
-        """Have the run wait for a call that was entered before, and that its row knows nothing of."""
-        context, event = self._context, self._approval_event(entry.id, entry.tool, entry.arguments, entry.changes or [])
-        async with context.database.as_user(context.scope) as conn:
-            await runs.await_approval(conn, context.run_id, context.fencing_token, entry.id, attached=True, event=event)
-
-    def _approval_event(
-        self, call_id: str, tool: str, arguments: dict[str, JsonValue], changes: Sequence[Changed]
-    ) -> ApprovalEvent:
-        message = self._toolset.summary(tool, arguments)
-        return approval_event(self._context.run_id, call_id, tool, arguments, message, changes)
+    async def _await_approval(
+        self, conn: Connection, name: str, call_id: str, arguments: dict[str, JsonValue], changes: Sequence[Changed]
+    ) -> None:
+        context, message = self._context, self._toolset.summary(name, arguments)
+        event = approval_event(context.run_id, call_id, name, arguments, message, changes)
+        await runs.await_approval(conn, context.run_id, context.fencing_token, call_id, attached=True, event=event)
 
     async def _start_runs(self, name: str, call_id: str, arguments: dict[str, JsonValue]) -> Verdict:
-        if await self.calls.calls_beside(call_id) != 1:
-            return await self._refuse(name, call_id, arguments, "Start one at a time.", "one_at_a_time")
-        if self._before is not None:
-            await self._before(call_id)
+        """Run a call that starts child runs: from its tool there is no way to let the CLI go."""
+        await self._enter(name, call_id, arguments, CallStatus.ADMITTED)
         outcome = await execute(self._toolset, self._context, ToolCall(name, call_id, arguments), by=By.POLICY)
-        if outcome.code == "awaiting_runs":
-            return Verdict("defer")
-        return Verdict("allow")  # it was refused, and its answer is recorded
+        # Any other outcome is a refusal, whose answer is recorded.
+        return Verdict("defer" if outcome.code == "awaiting_runs" else "allow")
 
     async def _as_decided(self, call_id: str) -> Verdict:
         async with self._context.database.as_user(self._context.scope) as conn:
             entry = await tool_calls.get(conn, self._context.run_id, call_id)
+            if entry is not None and entry.status is CallStatus.PENDING:  # the run's row does not say that it waits
+                await self._await_approval(conn, entry.tool, entry.id, entry.arguments, entry.changes or [])
         if entry is None:
             return Verdict("deny", "The call was never proposed.")
-        if entry.status is CallStatus.PENDING:
-            await self._ask_again(entry)
         if entry.status in (CallStatus.PENDING, CallStatus.WAITING):
             return Verdict("defer")
         if entry.status is CallStatus.REFUSED:
@@ -326,28 +277,36 @@ class PermissionHook:
         return Verdict("deny", self.outcomes[call_id].text)
 
     async def _enter(
+        self, name: str, call_id: str, arguments: dict[str, JsonValue], status: CallStatus, reason: str | None = None
+    ) -> None:
+        async with self._context.database.as_user(self._context.scope) as conn:
+            await self._insert(conn, name, call_id, arguments, status, reason)
+
+    async def _insert(
         self,
+        conn: Connection,
         name: str,
         call_id: str,
         arguments: dict[str, JsonValue],
         status: CallStatus,
         reason: str | None = None,
+        preview: Preview | None = None,
     ) -> None:
         # What cannot be stored (too large, too deep, NUL) was refused for it, and its hash still tells which it was.
         storable = problem_with(arguments) is None
-        async with self._context.database.as_user(self._context.scope) as conn:
-            await tool_calls.enter(
-                conn,
-                run_id=self._context.run_id,
-                fencing_token=self._context.fencing_token,
-                org_id=self._context.scope.org_id,
-                call_id=call_id,
-                tool=name,
-                arguments=arguments if storable else {},
-                arguments_hash=hash_of(arguments),
-                status=status,
-                reason=reason,
-            )
+        await tool_calls.enter(
+            conn,
+            run_id=self._context.run_id,
+            fencing_token=self._context.fencing_token,
+            org_id=self._context.scope.org_id,
+            call_id=call_id,
+            tool=name,
+            arguments=arguments if storable else {},
+            arguments_hash=hash_of(arguments),
+            status=status,
+            reason=reason,
+            preview=preview,
+        )
 
 
 def known(toolset: Toolset, name: str) -> str:

@@ -58,10 +58,6 @@ class ToolExecutor:
             self._fatal = error
             return ToolOutcome("The run has ended.", "ended", is_error=True)
 
-    def outcome_of(self, call_id: str) -> ToolOutcome | None:
-        """What a call came to, whoever refused it; None where that is not known here."""
-        return self._hook.outcomes.get(call_id)
-
     def check(self) -> None:
         """Raise what must end the run."""
         if self._fatal is not None:
