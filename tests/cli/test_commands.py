@@ -60,17 +60,14 @@ def test_a_database_that_is_not_there(home: Home):
         assert "Traceback" not in refused.err and "secret-word" not in refused.err
 
 
-def test_settings_come_from_the_environment_and_from_a_file(home: Home, monkeypatch):
+def test_settings_come_from_the_environment_and_from_a_file(home: Home):
     dotenv = home.file(".env", "FIELDMARK_PORT=x\nFIELDMARK_UNKNOWN=1\nOTHER=2\n")
     try:
-        refused = home.run("token")
-        assert refused.code == 3 and "FIELDMARK_PORT" in refused.err and "Traceback" not in refused.err
-        # A name that no setting has is refused wherever it stands, and all that is wrong is told at once.
-        refused = home.run("token", FIELDMARK_MODLE="m", FIELDMARK_POOL_SIZE="1")
-        assert refused.code == 3
+        # A name that no setting has is refused wherever it stands.
+        refused = home.run("token", FIELDMARK_POOL_SIZE="1")
+        assert (refused.code, refused.out) == (3, "")
         names = [line.split(":")[0] for line in refused.err.splitlines()[1:]]
-        assert names == ["FIELDMARK_MODLE", "FIELDMARK_UNKNOWN", "FIELDMARK_POOL_SIZE", "FIELDMARK_PORT"]
-        assert "did you mean FIELDMARK_MODEL?" in refused.err
+        assert names == ["FIELDMARK_UNKNOWN", "FIELDMARK_POOL_SIZE", "FIELDMARK_PORT"]
         # The environment goes before the file; other names are nobody's business.
         dotenv.write_text("FIELDMARK_PORT=x\nFIELDMARK_MODEL=\nOTHER=2\n")
         assert home.run("token", FIELDMARK_PORT="1", FIELDMARKS="2").code == 0
@@ -79,20 +76,6 @@ def test_settings_come_from_the_environment_and_from_a_file(home: Home, monkeypa
         assert refused.code == 3 and "Traceback" not in refused.err
     finally:
         dotenv.unlink()
-    for setting, value in (
-        ("FIELDMARK_PORT", "70000"),
-        ("FIELDMARK_POOL_SIZE", "many"),
-        ("FIELDMARK_MAX_LIVE_AGENTS", "0"),
-        ("FIELDMARK_LOG_LEVEL", "loud"),
-        ("FIELDMARK_CORS_ORIGINS", "https://example.com"),
-        ("FIELDMARK_POSTGRES_MAJOR", "9"),
-        ("FIELDMARK_MAX_FILE_MB", "-1"),
-    ):
-        with monkeypatch.context() as environment:
-            environment.setenv(setting, value)
-            refused = said_at_once("token")
-        assert (refused.code, refused.out) == (3, ""), setting
-        assert f"\n{setting}: " in refused.err
 
 
 def test_a_home_that_cannot_be_one(home: Home):

@@ -6,6 +6,7 @@ The command line speaks to it as it speaks to a service elsewhere, so each comma
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 import socket
 import tempfile
@@ -13,6 +14,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 from uuid import UUID
 
 import httpx
@@ -22,6 +24,8 @@ from fieldmark.errors import Unauthenticated
 from fieldmark.identity.tokens import Person
 from fieldmark.runtime import Runtime
 from fieldmark.settings import Settings
+
+_LONGEST_ROOT: Final = 70
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +44,12 @@ async def open_in_process(settings: Settings, user_id: UUID) -> AsyncGenerator[I
     async with app.router.lifespan_context(app):
         token = f"local-{secrets.token_urlsafe(32)}"
         app.state.tokens = _OneToken(token, Person(user_id))
-        # The folder is closed to other users.
-        with tempfile.TemporaryDirectory(prefix="fieldmark-") as folder, socket.socket(socket.AF_UNIX) as listener:
+        # The folder is closed to other users. (A socket's path has 107 bytes at most.)
+        root = tempfile.gettempdir() if len(os.fsencode(tempfile.gettempdir())) < _LONGEST_ROOT else "/tmp"  # noqa: S108
+        with (
+            tempfile.TemporaryDirectory(prefix="fieldmark-", dir=root) as folder,
+            socket.socket(socket.AF_UNIX) as listener,
+        ):
             path = str(Path(folder) / "service")
             listener.bind(path)
             serving = asyncio.create_task(serve_app(app, listener), name="service in this process")
