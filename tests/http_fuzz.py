@@ -6,7 +6,7 @@ cursors and paths are exchanged for ones that exist, most of the time. Found and
 
     broken        an answer of 500 or more, or none within ten seconds
     rejected      a request that the description allows, refused for its form
-    undocumented  a status that the operation does not name
+    undocumented  a status that the operation names neither itself nor by its range (4XX)
     undescribed   a body or content type that is not as the description has it
     taken         a request that the description forbids, answered with success
 
@@ -329,7 +329,8 @@ class Draw:
             found("rejected", name, f"{status} {said}", _shown(case))
         elif not allowed and status < 300 and not _is_text_all_the_same(case):
             found("taken", name, f"{status} {_negated(case)}", _shown(case))
-        if str(status) not in operation.definition.raw["responses"] and status != 405:
+        documented = operation.definition.raw["responses"].keys()
+        if not {str(status), f"{status // 100}XX"} & documented and status != 405:
             found("undocumented", name, str(status), f"{said} {_shown(case)}")
         if answer.headers.get("content-type", [""])[0].startswith("text/event-stream"):
             return self._judge_stream(name, answer, case)
