@@ -58,7 +58,7 @@ class NeedsCall(Exception):
 
 
 @dataclass(slots=True)
-class Turn:
+class RuleTurn:
     """What a person has said, and the calls made since. A rule is followed from its beginning each time: `call` returns
     what was called already, and raises NeedsCall for what was not."""
 
@@ -76,7 +76,7 @@ class Turn:
         raise NeedsCall(tool, arguments or {}, why)
 
 
-def follow(body: Body, tools: set[str], rules: Callable[[Turn], str]) -> list[Block] | None:
+def follow(body: Body, tools: set[str], rules: Callable[[RuleTurn], str]) -> list[Block] | None:
     """Return the next turn of an agent that a person talks with: a call, or the words that its rules end with. None for
     a request that does not offer the agent's tools."""
     if not tools <= {bare(str(tool.get("name"))) for tool in items(body, "tools")}:
@@ -89,7 +89,7 @@ def follow(body: Body, tools: set[str], rules: Callable[[Turn], str]) -> list[Bl
     ]
     message = tagged(own, "message")
     try:
-        return [text(f"{rules(Turn(message, texts, 'the document goes on' in own, [*decided, *done]))} {NOTE}")]
+        return [text(f"{rules(RuleTurn(message, texts, 'the document goes on' in own, [*decided, *done]))} {NOTE}")]
     except NeedsCall as step:
         return [*([text(step.why)] if step.why else []), call(step.tool, step.arguments)]
 

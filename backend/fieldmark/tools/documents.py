@@ -99,7 +99,7 @@ class _Excerpt:
     more: _More | None = None
 
 
-class DocumentTools:
+class DocumentReader:
     """What the tools of one run read of its document."""
 
     def __init__(self, context: RunContext, document_id: UUID) -> None:

@@ -25,7 +25,7 @@ from fieldmark.agents.document.tools.extraction import (
     GET_EXTRACTION_RESULT,
     RUN_EXTRACTION,
     UPDATE_EXTRACTION_FIELD,
-    ExtractionTools,
+    ChatExtractionTools,
 )
 from fieldmark.agents.document.tools.help import HELP_PROMPTS, HELP_SCHEMAS, help_prompts, help_schemas
 from fieldmark.agents.document.tools.library import (
@@ -202,7 +202,7 @@ _TOOLSET = Toolset(
 def create_document_tools(about: Conversation) -> RunTools:
     """Return the tools of one run. They close over its organisation, its document and its conversation: an argument may
     name another document, and changes it only where the person has mentioned it in this conversation."""
-    schemas, documents, extraction = SchemaTools(about), DocumentTools(about), ExtractionTools(about)
+    schemas, documents, extraction = SchemaTools(about), DocumentTools(about), ChatExtractionTools(about)
     actions = {
         **actions_of(schemas),
         "validate_schema": Action(schemas.validate, prepare=schemas.validated),

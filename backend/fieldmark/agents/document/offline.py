@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from fieldmark.agents.offline_rules import (
     CHANGES_HELP,
     Done,
-    Turn,
+    RuleTurn,
     changes,
     follow,
     json_object,
@@ -41,7 +41,7 @@ def answer(body: Body) -> list[Block] | None:
     return follow(body, {"create_schema", "run_extraction"}, _rules)
 
 
-def _rules(turn: Turn) -> str:
+def _rules(turn: RuleTurn) -> str:
     if turn.message is None:
         return _propose(turn)
     said = " ".join(re.sub("[“”„]", '"', turn.message[:2000]).split()).strip(" .!")
@@ -51,7 +51,7 @@ def _rules(turn: Turn) -> str:
     return HELP
 
 
-def _make_schema(turn: Turn, name: str) -> str:
+def _make_schema(turn: RuleTurn, name: str) -> str:
     fields = read_fields(_document(turn))
     if not fields:
         return "I found no labelled values in this document, so I know no schema for it."
@@ -62,7 +62,7 @@ def _make_schema(turn: Turn, name: str) -> str:
     return f'The schema "{made.data.get("name")}" is made. Say "extract" to read the document with it.'
 
 
-def _extract(turn: Turn, _: str = "") -> str:
+def _extract(turn: RuleTurn, _: str = "") -> str:
     read = turn.call("run_extraction", why="I have the document extracted." if turn.message else "")
     if read.failed:
         return _not_done("The document was not extracted", read)
@@ -75,7 +75,7 @@ def _extract(turn: Turn, _: str = "") -> str:
     return "\n".join(["The document is extracted:", *lines, ""])
 
 
-def _tag(turn: Turn, name: str) -> str:
+def _tag(turn: RuleTurn, name: str) -> str:
     name, add = name.strip("\"' "), "update_document"
     changed = turn.call(add, {"add_tags": [name]}, "I put the tag on the document.")
     if changed.code == "no_such_tag":
@@ -86,7 +86,7 @@ def _tag(turn: Turn, name: str) -> str:
     return _not_done("The document was not tagged", changed) if changed.failed else f"The document is tagged {name!r}."
 
 
-def _answer(turn: Turn, named: str) -> str:
+def _answer(turn: RuleTurn, named: str) -> str:
     """Answer with what was extracted, else with what a label of the document names."""
     read = turn.call("get_extraction_result")
     places = {} if read.failed else places_of(as_object(read.data.get("fields")), ())
@@ -100,7 +100,7 @@ def _answer(turn: Turn, named: str) -> str:
     return f'I find no "{named}" in the document. {HELP}'
 
 
-def _change(turn: Turn, _: str) -> str:
+def _change(turn: RuleTurn, _: str) -> str:
     read = turn.call("get_extraction_result")
     if read.failed:
         return _not_done("Nothing was changed", read)
@@ -117,7 +117,7 @@ def _change(turn: Turn, _: str) -> str:
     return " ".join(told) or HELP
 
 
-def _propose(turn: Turn) -> str:
+def _propose(turn: RuleTurn) -> str:
     """Make what nobody has asked for in words: a schema, a prompt and an extraction. A document that is like an earlier
     one is only extracted."""
     if json_object(turn.texts.get("working state", "{}")).get("schema_revid") is None:
@@ -133,7 +133,7 @@ def _propose(turn: Turn) -> str:
     return _extract(turn)
 
 
-def _make(turn: Turn, tool: str, name: str, arguments: JsonObject, why: str) -> Done:
+def _make(turn: RuleTurn, tool: str, name: str, arguments: JsonObject, why: str) -> Done:
     """Make something under a name, or a numbered one where the name is taken."""
     made = turn.call(tool, {"name": name, **arguments}, why)
     for number in range(2, 6):
@@ -143,7 +143,7 @@ def _make(turn: Turn, tool: str, name: str, arguments: JsonObject, why: str) -> 
     return made
 
 
-def _document(turn: Turn) -> str:
+def _document(turn: RuleTurn) -> str:
     """The document's text, as far as it is shown at once."""
     shown = turn.texts.get("excerpt", "")
     if shown.strip() and not turn.is_cut:
@@ -165,7 +165,7 @@ def _name(said: str) -> str | None:
     return name if problem_with_name(name) is None else None
 
 
-def _name_for(turn: Turn, fields: Iterable[Field]) -> str:
+def _name_for(turn: RuleTurn, fields: Iterable[Field]) -> str:
     """A name by the kind of the document and who it is from."""
     kind = document_type(_document(turn))[0].replace("_", " ").capitalize()
     vendor = next((one.value for one in fields if one.keys[0] in ("vendor", "vendor_name", "seller")), None)
@@ -195,7 +195,7 @@ def _type_of(value: JsonValue) -> JsonObject:
 
 _PLEASE = r"(?:please,? |could you |can you |now |then |and )*"
 _IT = r"(?:it|this|that|(?:this |the )?(?:document|file|invoice|receipt))"
-_RULES: Final[list[tuple[re.Pattern[str], Callable[[Turn, str], str]]]] = [
+_RULES: Final[list[tuple[re.Pattern[str], Callable[[RuleTurn, str], str]]]] = [
     (re.compile(pattern, re.IGNORECASE), rule)
     for pattern, rule in (
         (

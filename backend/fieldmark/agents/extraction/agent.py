@@ -36,7 +36,7 @@ from fieldmark.stores.library import prompts
 from fieldmark.stores.rows import ExtractionRow
 from fieldmark.stores.runs import Subject
 from fieldmark.tools.context import RunContext
-from fieldmark.tools.documents import GET_DOCUMENT_TEXT, SEARCH_DOCUMENT, Boundary, DocumentTools, first_part
+from fieldmark.tools.documents import GET_DOCUMENT_TEXT, SEARCH_DOCUMENT, Boundary, DocumentReader, first_part
 from fieldmark.tools.toolset import Action, RunTools, Toolset
 
 _MAX_WORDS = 20_000
@@ -304,7 +304,7 @@ _TOOLSET = Toolset(
 def create_extraction_tools(context: RunContext, document_id: UUID, extraction_id: UUID) -> RunTools:
     """Return the tools of one run. They close over its organisation, its document and its extraction: no argument of
     theirs names any of these."""
-    document = DocumentTools(context, document_id)
+    document = DocumentReader(context, document_id)
     fields = ExtractionTools(context, extraction_id)
     return _TOOLSET.bind(
         get_document_text=Action(document.get_document_text),

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from pydantic import JsonValue
 
 from fieldmark.agents.library.tools.submitting import Intent
-from fieldmark.agents.offline_rules import NOTE, Done, Turn, follow, json_object, leaves_of, meant_at, places_of
+from fieldmark.agents.offline_rules import NOTE, Done, RuleTurn, follow, json_object, leaves_of, meant_at, places_of
 from fieldmark.domain import paths
 from fieldmark.domain.folding import fold
 from fieldmark.domain.json_values import JsonObject, as_list, as_object
@@ -64,7 +64,7 @@ def answer(body: Body) -> list[Block] | None:
     return follow(body, {"cite_source", "submit_answer"}, _rules)
 
 
-def _rules(turn: Turn) -> str:
+def _rules(turn: RuleTurn) -> str:
     words = " ".join((turn.message or "").casefold().split()).strip(" ?!.")
     if found := _FIGURE.fullmatch(words):
         _figure(turn, found)
@@ -74,12 +74,12 @@ def _rules(turn: Turn) -> str:
     return HELP
 
 
-def _intend(turn: Turn, intent: Intent) -> None:
+def _intend(turn: RuleTurn, intent: Intent) -> None:
     why = "By fixed rules, from the words of the question."
     turn.call("record_intent", {"intent": intent.value, "confidence": _SURE, "reasoning": why})
 
 
-def _figure(turn: Turn, asked: re.Match[str]) -> None:
+def _figure(turn: RuleTurn, asked: re.Match[str]) -> None:
     """Answer with a count, a sum, or another figure of a field, if any document has the field."""
     _intend(turn, Intent.CALCULATION)
     kind = asked["kind"] or asked["of_kind"]
@@ -101,7 +101,7 @@ def _figure(turn: Turn, asked: re.Match[str]) -> None:
                 return
 
 
-def _submit_figure(turn: Turn, found: Done, *, is_count: bool, is_grouped: bool) -> None:
+def _submit_figure(turn: RuleTurn, found: Done, *, is_count: bool, is_grouped: bool) -> None:
     lines: list[str] = []
     results: list[str] = []
     for group in map(as_object, as_list(found.data.get("groups"))[:_MOST]):
@@ -121,7 +121,7 @@ def _submit_figure(turn: Turn, found: Done, *, is_count: bool, is_grouped: bool)
     turn.call("submit_calculation", {"answer": said, "formula": formula, "result": results[0], "confidence": _SURE})
 
 
-def _field(turn: Turn, named: str, subject: str) -> None:
+def _field(turn: RuleTurn, named: str, subject: str) -> None:
     """Answer with the value of a field and where it is printed, if one of the best documents has it."""
     _intend(turn, Intent.QA)
     for document in _search(turn, subject):
@@ -147,7 +147,7 @@ def _printed(value: JsonValue, block: _Block) -> str | None:
     return None if place is None else place.quote
 
 
-def _passage(turn: Turn) -> None:
+def _passage(turn: RuleTurn) -> None:
     """Answer with the passage that contains most words of the question."""
     _intend(turn, Intent.QA)
     wanted, failed = _wanted(turn.message or ""), ""
@@ -166,12 +166,12 @@ def _passage(turn: Turn) -> None:
     turn.call("submit_answer", {"answer": nothing, "confidence": _SURE, "nothing_found": True})
 
 
-def _submit(turn: Turn, said: str, block: _Block, quote: str) -> None:
+def _submit(turn: RuleTurn, said: str, block: _Block, quote: str) -> None:
     if not turn.call("cite_source", {"number": 1, "block_id": block.id, "quote": quote}).failed:
         turn.call("submit_answer", {"answer": f"{said} {NOTE}", "confidence": _SURE})
 
 
-def _search(turn: Turn, words: str) -> list[str]:
+def _search(turn: RuleTurn, words: str) -> list[str]:
     """Search the documents, or the file that the words name. Return ids, best first."""
     named = _FILE.search(words)
     query: JsonObject = {"query": " ".join(_wanted(words)) or words, "max_results": 5}

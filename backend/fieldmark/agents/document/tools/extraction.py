@@ -61,7 +61,7 @@ class _Means:
     schema: SchemaRow | None
 
 
-class ExtractionTools:
+class ChatExtractionTools:
     """What the tools of one run do to what is extracted from its document."""
 
     def __init__(self, about: Conversation) -> None:
