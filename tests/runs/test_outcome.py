@@ -66,7 +66,7 @@ def test_an_answer_that_postgres_cannot_hold_is_mended_and_one_may_be_missing():
 
 
 def test_a_deferred_call_is_waited_for_unless_the_cli_failed():
-    assert outcome_of(result(deferred_call="c")).waiting_call == "c"
+    assert outcome_of(result(deferred_call="c")).status == "awaiting_approval"
     assert outcome_of(result(deferred_call="c", is_error=True)).status == "failed"
 
 

@@ -110,11 +110,11 @@ async def evaluate(
                     document_id = (await runtime.documents.upload(scope, document_id, case.name)).id
                     documents.append(document_id)
                 wanted = {"document_id": document_id, "schema": schema or case.schema, "instructions": instructions}
-                run_id = await launch.start_by_name(
+                run_id = await launch.start(
                     runtime.database,
                     scope,
                     TASK,
-                    wanted,
+                    launch.request_of(TASK, wanted),
                     prices=runtime.prices,
                     options=launch.RunOptions(approval="auto", background=True, with_examples=with_examples),
                 )

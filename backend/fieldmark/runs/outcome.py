@@ -15,14 +15,13 @@ from fieldmark.tools.toolset import Answer
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`status` is completed, failed, or awaiting_approval with the call that waits; `error` and `code` say why it
-    failed, `answer` what the agent said last."""
+    """`status` is completed, failed, awaiting_approval or awaiting_runs. `error` and `code` say why it failed, `answer`
+    is what the agent said last."""
 
     status: str
     answer: str | None = None
     error: str | None = None
     code: RunError | None = None
-    waiting_call: str | None = None
     # Whether a call has ended the run: its answer is nobody's words yet. With that what it is for programs.
     by_call: bool = False
     result: JsonObject | None = None
@@ -138,7 +137,7 @@ def outcome_of(result: ResultReached, api_error: str | None = None) -> Outcome:
     API failures arrive as subtype `success`, so success takes all of: no error, that subtype, a stop reason that
     means it, and a loop that completed; or one that our own hook has stopped behind a call that ends the run."""
     if result.deferred_call is not None and not result.is_error:
-        return Outcome("awaiting_approval", waiting_call=result.deferred_call)
+        return Outcome("awaiting_approval")
     if (
         not result.is_error
         and result.subtype == "success"

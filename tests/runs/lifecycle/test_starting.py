@@ -107,9 +107,9 @@ async def test_a_run_about_what_there_is_not_or_is_another_s_is_refused(desk, ma
 async def test_a_task_is_asked_for_by_name_with_what_it_takes(desk):
     extract = {"document_id": str(desk.document_id)}
     with pytest.raises(KeyError):
-        await launch.start_by_name(desk.database, desk.scope, "haunt", extract, prices=PRICES)
+        launch.request_of("haunt", extract)
     for given in ({}, extract | {"bogus": 1}, {"document_id": 7}):
         with pytest.raises(Invalid):
-            await launch.start_by_name(desk.database, desk.scope, "extract", given, prices=PRICES)
-    assert desk.sql("select 1 from public.runs") == []
-    assert await launch.start_by_name(desk.database, desk.scope, "extract", extract, prices=PRICES)
+            launch.request_of("extract", given)
+    request = launch.request_of("extract", extract)
+    assert await launch.start(desk.database, desk.scope, "extract", request, prices=PRICES)

@@ -37,10 +37,6 @@ _BROKE_OFF = "The model's service broke off in the middle of an answer; it was a
 _WRAPPED = re.compile(r"PreToolUse:\S+ hook error: (.*)|<tool_use_error>(.*)</tool_use_error>", re.DOTALL)
 
 
-def nothing_known(call_id: str) -> ToolOutcome | None:
-    """For whoever has executed nothing."""
-
-
 class EventMapper:
     """An observer that `say`s one run's events.
 
@@ -53,7 +49,7 @@ class EventMapper:
         toolset: Toolset,
         say: Callable[[Event], None],
         *,
-        outcome_of: Callable[[str], ToolOutcome | None] = nothing_known,
+        outcome_of: Callable[[str], ToolOutcome | None] = lambda _: None,
         ended: Container[object] = frozenset(),
     ) -> None:
         self._toolset = toolset

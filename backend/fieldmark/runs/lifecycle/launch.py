@@ -118,19 +118,6 @@ async def start_within(
     return run_id
 
 
-async def start_by_name(
-    database: Database,
-    scope: Scope,
-    task_name: str,
-    given: Mapping[str, Any],
-    *,
-    prices: Prices,
-    options: RunOptions | None = None,
-) -> UUID:
-    """As `start`, of a request that is not yet one of the task's. Raises Invalid where it cannot be."""
-    return await start(database, scope, task_name, request_of(task_name, given), prices=prices, options=options)
-
-
 def request_of(task_name: str, given: Mapping[str, Any]) -> BaseModel:
     """A request of a task. Raises Invalid where it cannot be one."""
     _, task = find_task(task_name)
