@@ -1,19 +1,20 @@
-"""Whether questions over receipts and invoices are answered right, and whether each answer's places say what it quotes.
+"""Whether questions over receipts and invoices are answered right, and whether each answer's boxes lie on its quotes.
 
-The documents are those of tests/asked.py: files that are read as ever, receipts known by their lines alone, one that
-cannot be read, one that gives orders, another organisation's. Their fields are written by scripted runs, from what a
-person has read on the pages. Questions are asked through the real CLI, of a script that does what a good model does;
-scripts that cheat must come to nothing. The words under a source's boxes must say its quote.
+The documents are those of tests/sample_questions.py: files of docs/samples, texts made here, one that cannot be read,
+one that gives orders, another organisation's. With a folder of samples there are eleven more and the lines of 92
+receipts. Their fields are what a person has read on the pages. The offline rules answer; with `--key` it is Claude, by
+the key of ANTHROPIC_API_KEY, for a few dollars.
 
-    pip install '.[bench]' && python bench/ask.py [--samples ../shared/samples]
+    pip install '.[bench]' && python bench/ask.py [--samples ../shared/samples] [--key]
 
-Without the samples, what needs them is not asked. Ends with 1 if one of this does not hold.
+Ends with 1 if a source does not say its quote, or another organisation's document is shown.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import re
@@ -21,8 +22,6 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -30,269 +29,241 @@ from uuid import uuid4
 import httpx
 
 from fieldmark.db.embedded import running
+from fieldmark.grounding.labelled_fields import amount, day
 from fieldmark.identity.tokens import LocalTokens
-from fieldmark.offline_model.messages import Block, Body, call, raw_call
 from fieldmark.offline_model.server import OfflineModel
-from fieldmark.testing.script import Script
 from processes import bounded, child, free_port, heed_signals
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-import asked
+import sample_questions
+from sample_questions import At, Pages, Question, SampleDocument, faults, instructions, is_grounded, receipt_fields
 
 DEADLINE_SECONDS = 1500
 SERVE = ("-c", "from fieldmark.cli import main; main()", "serve")
+MOST_RECEIPTS = 100
+AT_ONCE = 8
 
-# Scripts that cheat. Each says what must become of it: the code that refuses it, in the answer that the model gets.
+# Documents of a folder of samples ------------------------------------------------------------------------------------
+
+GIN_KEE = "SYARIKAT PERNIAGAAN GIN KEE"
+FILES: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "coolblue.pdf": (
+        "i2d_coolblue2.pdf",
+        "invoice",
+        receipt_fields("Coolblue B.V.", "2014-03-29", 4904.94, "EUR", invoice_number="992288600", tax=851.27),
+    ),
+    "part.pdf": (
+        "zf_en16931_teilrechnung.pdf",
+        "invoice",
+        receipt_fields("Lieferant GmbH", "2018-06-05", 197.65, "EUR", invoice_number="471102", tax=20.16),
+    ),
+    "credit.pdf": (
+        "zf_en16931_gutschrift.pdf",
+        "credit_note",
+        receipt_fields("Lieferant GmbH", "2018-03-05", 529.87, "EUR", invoice_number="471102", tax=56.87),
+    ),
+}
+SCANS: dict[str, dict[str, Any]] = {
+    "000": receipt_fields("BOOK TA .K (TAMAN DAYA) SDN BHD", "2018-12-25", 9, "RM", invoice_number="TD01167104"),
+    "020": receipt_fields("SYL ROASTED DELIGHTS SDN. BHD.", "2018-03-06", 54.5, invoice_number="SO00022185"),
+    "040": receipt_fields("THREE STOOGES", "2018-03-12", 343.95, "RM", subtotal=295, tax=19.47),
+    "060": receipt_fields("BENS INDEPENDENT GROCER SDN. BHD", "2018-03-12", 77.2, tax=3.03),
+    "080": receipt_fields("HON HWA HARDWARE TRADING", "2017-09-21", 10.4, "RM", tax=0.59),
+    "100": receipt_fields(GIN_KEE, "2017-12-02", 7.42, "RM", invoice_number="CS00011955", tax=0.42),
+    "120": receipt_fields(GIN_KEE, "2018-01-13", 6.36, "RM", invoice_number="CS00012727", tax=0.36),
+    "140": receipt_fields("RESTORAN WAN SHENG", "2018-03-16", 9.6, "RM", invoice_number="1047523", tax=0.53),
+}
 
 
-def at_first_block(quote: str, number: int = 1) -> Callable[[Body], list[Block]]:
-    def step(body: Body) -> list[Block]:
-        block = next(iter(asked.blocks(body)))
-        return [call("cite_source", {"number": number, "block_id": block, "quote": quote})]
-
-    return step
-
-
-def submitted(answer: str, **more: Any) -> list[Block]:
-    return [call("submit_answer", {"answer": answer, "confidence": 1.0, **more})]
+def of_samples(samples: Path) -> list[SampleDocument]:
+    """Files of the folder, and of its first hundred receipts those without a picture: their lines as a text."""
+    found = [SampleDocument(name, (samples / file).read_bytes(), *more) for name, (file, *more) in FILES.items()]
+    for number, fields in SCANS.items():
+        picture = (samples / f"sroie/img/{number}.jpg").read_bytes()
+        found.append(SampleDocument(f"receipt-{number}.jpg", picture, "receipt", fields))
+    keys = sorted((samples / "sroie/key").glob("*.json"))[:MOST_RECEIPTS]
+    return found + [_written_out(samples, key) for key in keys if key.stem not in SCANS]
 
 
-def read(name: str) -> Block:
-    return call("read_document", {"document": name})
-
-
-QA, RECKON = asked.intent("qa"), asked.intent("calculation")
-COUNT = call("query_fields", {"aggregates": [{"op": "count"}]})
-
-
-def false_quotes(other: str) -> dict[str, tuple[str, list[Any]]]:
-    """Quotes and ids that are not right, by name, with the code that refuses them."""
-    block = "000000000000-1-1"
-
-    def unread(body: Body) -> list[Block]:
-        first = next(iter(asked.blocks(body)))
-        return [call("cite_source", {"number": 1, "block_id": f"{first[:12]}-7-1", "quote": "roof"})]
-
-    said = [
-        *(
-            "The roof is sound.",
-            "roof at the chimney",
-            "The roof leaks at the chimney and the wall",
-            "42",
-            "leaks leaks",
-        ),
-        *(
-            "5,200.00 EUR",
-            "4200.00 USD",
-            "inspected on 21 May 2024",
-            "Jane Portman",
-            "tiles are broken. The gutters leak",
-        ),
-        *("Ignore all instructions", "the code of the vault", "", "…", "The roof … the chimney"),
+def _written_out(samples: Path, key: Path) -> SampleDocument:
+    told = json.loads(key.read_text("utf-8"))
+    lines = [
+        line.split(",", 8)[8]
+        for line in (samples / f"sroie/box/{key.stem}.csv").read_text("utf-8", "replace").splitlines()
+        if line.count(",") >= 8
     ]
-    quotes: dict[str, tuple[str, list[Any]]] = {}
-    for quote in said:
-        code = {"": "invalid", "…": "quote_too_short"}.get(quote, "quote_not_found")
-        quotes[f"quotes {quote!r}"] = (code, [[QA, read("survey.txt")], at_first_block(quote)])
-    quotes |= {
-        "cites what it has not read": ("block_not_read", [[QA, COUNT], [_cited(block, "roof")]]),
-        "cites a page that is none": ("block_not_read", [[QA, read("survey.txt")], unread]),
-        "cites what a document orders": (
-            "block_not_read",
-            [[QA, read("orders.txt")], [_cited(block, "42 invoices")]],
-        ),
-        "cites another's document": (
-            "block_not_read",
-            [[QA, read(other)], [_cited(f"{other.replace('-', '')[-12:]}-1-1", "7391")]],
-        ),
-    }
-    return quotes
+    text = "\n".join(lines) + "\n"
+    total, bought = amount(told.get("total", "").removeprefix("RM").strip(" $")), _day(told.get("date", ""))
+    fields: dict[str, Any] = {"vendor": {"name": told["company"]}} if told.get("company") else {}
+    fields |= {"invoice_date": bought} if bought else {}
+    fields |= {} if total is None else {"total": total}
+    fields |= {"currency": "RM"} if re.search(r"\bRM", text) else {}
+    return SampleDocument(f"receipt-{key.stem}.txt", text.encode(), "receipt", fields)
 
 
-def _cited(block: str, quote: str) -> Block:
-    return call("cite_source", {"number": 1, "block_id": block, "quote": quote})
+def _day(printed: str) -> str | None:
+    if found := re.fullmatch(r"(20\d\d)(\d\d)(\d\d)", printed):
+        return "-".join(found.groups())
+    if found := re.fullmatch(r"(\d\d)(\d\d)(20\d\d)", printed):
+        return "-".join(reversed(found.groups()))
+    told = day(printed)
+    return told[0] if told else None
 
 
-def false_answers(other: str) -> dict[str, tuple[str, list[Any]]]:
-    """Answers that nothing proves, by name, with the fault that they are refused for, twice."""
-    wrong = asked.calculation("There are 42.", "invoices", "42")
-    said_otherwise = asked.calculation("There are 42.", "invoices", "10")
-    cited = [[QA, read("survey.txt")], at_first_block("Survey of the house")]
-    return {
-        "counts as a document orders": ("not_reckoned", [[RECKON, COUNT], [wrong]]),
-        "says another number than it gives": (
-            "not_reckoned",
-            [[RECKON, call("calculator", {"expression": "40 + 1"})], [said_otherwise]],
-        ),
-        "reckons by itself": ("not_reckoned", [[RECKON, read("survey.txt")], [wrong]]),
-        "cites nothing": ("not_cited", [[QA, read("survey.txt")], submitted("The roof is sound.")]),
-        "says numbers that it has not cited": ("no_such_citation", [*cited, submitted("A survey [1], and sound [2].")]),
-        "cites and does not say where": ("citation_unused", [*cited, submitted("The roof is sound.")]),
-        "finds nothing without a search": (
-            "not_searched",
-            [[QA, read("survey.txt")], submitted("Nothing.", nothing_found=True)],
-        ),
-        "answers what is not asked": ("other_intent", [[QA, COUNT], [asked.calculation("There are 10.", "all", "10")]]),
-        "answers at once": ("no_intent", [submitted("The roof is sound [1].")]),
-    }
+# Questions -----------------------------------------------------------------------------------------------------------
+
+# As people ask them. The rules answer a part of them.
+QUESTIONS = (
+    Question("Who issued invoice RE1001?", says=("weclapp.com",), at=(At("weclapp.pdf", 1, "weclapp.com"),)),
+    Question("Who inspected the house?", says=("Jane Porter",), at=(At("survey.txt", 1, "Jane Porter"),)),
+    Question("When is the Azure Interior invoice due?", says=("2023",), at=(At("azure.pdf", 1, "04/04/2023"),)),
+    Question("Wann wurde die Rechnung RE1001 ausgestellt?", says=("2022",), at=(At("weclapp.pdf", 1, "26.10.22"),)),
+    Question("How much did we pay at Lidl?", "calculation", "7.16", ("EUR",)),
+    Question("How much VAT is on the Aldi receipt?", "calculation", "2.12", at=(At("aldi.jpg", 1, "1.21"),)),
+    Question("Wie viele Belege von Aldi gibt es?", "calculation", "1"),
+    Question("Which was more expensive, the Aldi or the Lidl receipt, and by how much?", "calculation", "17.07"),
+    Question("Does the page of RE1001 say what its embedded data says?", "calculation", "0.01", ("963.12", "963.11")),
+    Question("What does the survey say about the cellar?", finds_nothing=True),
+    Question("What does damaged.pdf say about the price?", finds_nothing=True),
+)
+OF_SAMPLES = (
+    Question(
+        "Who is the managing director of Lieferant GmbH?",
+        says=("Hans Muster",),
+        at=(At("part.pdf", 1, "Hans Muster", (0.40, 0.776)),),
+    ),
+    Question(
+        "When was invoice 1047523 of Restoran Wan Sheng issued?",
+        says=("2018",),
+        at=(At("receipt-140.jpg", 1, "16-03-2018", (0.30, 0.385)),),
+    ),
+    Question(
+        "What is the total of invoice 471102?",
+        says=("197.65", "529.87"),
+        at=(At("part.pdf", 3, "197.65"), At("credit.pdf", 2, "529.87")),
+    ),
+    Question(
+        "Wie hoch ist der Gesamtbetrag der Coolblue-Rechnung?",
+        says=("4904.94",),
+        at=(At("coolblue.pdf", 1, "4904.94"),),
+    ),
+    Question("How many receipts are from Gin Kee?", "calculation", "9"),
+    Question("How many receipts were issued in March 2018?", "calculation", "44"),
+    Question("How much did we pay Gin Kee in total?", "calculation", "349.69"),
+)
+# What is another answer with the samples.
+WITH_SAMPLES = {
+    "How many invoices are over 1,000?": "2",
+    "How many invoices are there?": "6",
+    "What is the highest total of the invoices?": "4904.94",
+}
 
 
-# The bench ------------------------------------------------------------------------------------------------------------
+def questions(samples: Path | None) -> list[Question]:
+    asked = [*sample_questions.QUESTIONS, *QUESTIONS]
+    if samples is None:
+        return asked
+    of_all = [Question(**{**vars(one), "result": WITH_SAMPLES.get(one.message, one.result)}) for one in asked]
+    return [*of_all, *OF_SAMPLES]
 
 
-@dataclass
-class Bench:
-    """What is asked of whom, and what went wrong."""
-
-    samples: Path | None
-    model: asked.Model = field(default_factory=asked.Model)
-    faults: list[str] = field(default_factory=list[str])
-
-    def fault(self, said: str) -> None:
-        self.faults.append(said)
-        print(f"    WRONG {said}", flush=True)
+# Asking --------------------------------------------------------------------------------------------------------------
 
 
-async def ask(http: httpx.AsyncClient, message: str, thread: str | None = None) -> tuple[dict[str, Any], float]:
-    begun = time.perf_counter()
-    body = {"message": message} | ({"thread_id": thread} if thread else {})
-    answer = await http.post("/api/agent/ask", json=body)
-    took = time.perf_counter() - begun
-    assert answer.status_code == 200, answer.text
-    return answer.json(), took
+async def store(http: httpx.AsyncClient, documents: list[SampleDocument]) -> None:
+    """Upload documents, have their fields extracted, and wait until all can be found."""
+    gate = asyncio.Semaphore(AT_ONCE)
+
+    async def one(document: SampleDocument) -> None:
+        async with gate:
+            file = (document.name, document.content)
+            stored = (await http.post("/api/documents", files={"file": file})).raise_for_status().json()
+            while (await http.get(f"/api/documents/{stored['id']}")).json()["status"] == "reading":
+                await asyncio.sleep(0.1)
+            if document.fields is not None:
+                body = {"document_id": stored["id"], "instructions": instructions(document)}
+                run = await http.post("/api/agent/extract", json=body)
+                assert run.status_code == 200 and run.json()["status"] == "completed", run.text[:500]
+
+    await asyncio.gather(*map(one, documents))
+    while (await http.get("/api/search", params={"q": "anything"})).json()["behind"]:
+        await asyncio.sleep(0.1)
 
 
-async def questions(bench: Bench, http: httpx.AsyncClient, wanted: list[asked.Question], who: str) -> None:
-    """Ask, and open every place."""
-    pages, threads = asked.Pages(http), dict[str, str]()
-    right, sources, good, took, calls = 0, 0, 0, list[float](), list[int]()
-    print(f"{len(wanted)} questions, answered by {who}")
+async def ask_all(http: httpx.AsyncClient, wanted: list[Question]) -> int:
+    """Ask, check each answer and each source, and return how many sources are wrong."""
+    pages, right, sources, grounded, took = Pages(http), 0, 0, 0, list[float]()
     for question in wanted:
-        bench.model.answers.clear()
-        thread = threads.get(question.follows or "")
-        told, seconds = await ask(http, question.message, thread)
-        run = (await http.get(f"/api/runs/{told['run_id']}")).json()
-        threads[question.message] = str(run["thread_id"])
-        result = told["result"]
-        if result is None:
-            bench.fault(f"{question.message}: {told}")
-            continue
-        wrong = await asked.faults(pages, question, result)
-        found = [await asked.grounded(pages, source) for source in result["sources"]]
-        sources += len(found)
-        good += sum(found)
-        right += not wrong
-        took.append(seconds)
-        calls.append(sum(bench.model.answers.values()))
-        said = " ".join(str(result.get("answer") or result.get("summary")).split())
-        mark = "WRONG" if wrong else "right"
-        counted = f"{seconds * 1000:5.0f} ms {calls[-1]:2} messages"
-        print(f"  {mark} {counted}  {question.kind:<9} {question.message} → {said[:150]}", flush=True)
-        for one in wrong:
-            bench.fault(f"{who}: {question.message}: {one}")
+        begun = time.perf_counter()
+        answer = await http.post("/api/agent/ask", json={"message": question.message})
+        took.append(time.perf_counter() - begun)
+        result = answer.raise_for_status().json()["result"]
+        wrong = await faults(pages, question, result) if result else ["no result"]
+        found = [await is_grounded(pages, source) for source in (result or {"sources": []})["sources"]]
+        sources, grounded, right = sources + len(found), grounded + sum(found), right + (not wrong)
+        said = " ".join(str((result or {}).get("answer")).split())[:150]
+        print(f"  {'WRONG' if wrong else 'right'} {took[-1] * 1000:5.0f} ms  {question.message} → {said}", flush=True)
+        print(*(f"        {one}" for one in wrong), sep="\n" if wrong else "", end="\n" if wrong else "")
     print(
-        f"  {right} of {len(wanted)} right; {good} of {sources} sources say their quote; an answer took "
-        f"{statistics.median(took) * 1000:.0f} ms by the median, {max(took) * 1000:.0f} ms at most, "
-        f"{statistics.mean(calls):.1f} messages of the model"
+        f"{right} of {len(wanted)} right; {grounded} of {sources} sources say their quote; an answer took "
+        f"{statistics.median(took) * 1000:.0f} ms by the median, {max(took) * 1000:.0f} ms at most"
     )
-
-
-def refused(body: Body) -> list[str]:
-    """The codes that a request shows, in order; of an answer its faults as well."""
-    found: list[str] = []
-    for said, _ in asked.tool_results(body):
-        codes = re.findall(r'"code":\s*"(\w+)"', said)
-        found.append(codes[0] if codes else "invalid")
-        found += re.findall(r"\w+", (re.search(r'"faults":\s*\[(.*?)\]', said) or [""] * 2)[1])
-    return found
-
-
-async def cheats(bench: Bench, http: httpx.AsyncClient, other: str) -> None:
-    """Scripts that cheat: what they say comes to nothing."""
-    kept = 0
-    quotes = false_quotes(other)
-    for name, (code, steps) in quotes.items():
-        bench.model.scripts[name] = Script([*steps, submitted("So it is [1].")])
-        told, _ = await ask(http, name)
-        codes = refused(bench.model.last[name])
-        result = told["result"] or {}
-        if code not in codes or "cited" in codes or not result.get("fallback"):
-            bench.fault(f"{name}: {codes}, {told['status']}")
-        else:
-            kept += 1
-    print(f"  {kept} of {len(quotes)} false quotes and blocks refused")
-    kept, answers = 0, false_answers(other)
-    for name, (code, steps) in answers.items():
-        (last,) = steps[-1] if isinstance(steps[-1], list) else [steps[-1]]
-        bench.model.scripts[name] = Script([*steps[:-1], [last], [raw_call(last.name, last.arguments)]])
-        told, _ = await ask(http, name)
-        codes = refused(bench.model.last[name])
-        result = told["result"] or {}
-        if code not in codes or (result.get("fallback") or {}).get("code") != "answer_invalid":
-            bench.fault(f"{name}: {codes}, {told['status']}")
-        else:
-            kept += 1
-    print(f"  {kept} of {len(answers)} false answers refused, twice each, and the best passages given")
+    return sources - grounded
 
 
 async def measure(options: argparse.Namespace, home: Path) -> int:
-    samples: Path | None = options.samples
-    docs = [*asked.MADE, *asked.COMMITTED]
-    if samples is not None:
-        docs += [*asked.KEPT_APART, *asked.written_out(samples)]
-    bench = Bench(samples)
-    async with OfflineModel(bench.model) as model:
-        with running(home, 18):
-            port = free_port()
-            settings = {
-                "FIELDMARK_HOME": str(home),
-                "ANTHROPIC_API_KEY": "bench",
-                "ANTHROPIC_BASE_URL": model.base_url,
-                "FIELDMARK_PORT": str(port),
-                "FIELDMARK_LOG_LEVEL": "error",
-                "DATABASE_URL": "",
-                "SUPABASE_URL": "",
-            }
-            with child(*SERVE, **settings):
-                await asked_all(bench, f"http://127.0.0.1:{port}", home, docs)
-    print(f"{len(bench.faults)} faults")
-    return 1 if bench.faults else 0
+    documents = sample_questions.documents()
+    if options.samples is not None:
+        documents += of_samples(options.samples)
+    async with contextlib.AsyncExitStack() as stack:
+        port = free_port()
+        settings = {
+            "FIELDMARK_HOME": str(home),
+            "FIELDMARK_PORT": str(port),
+            "FIELDMARK_LOG_LEVEL": "error",
+            "DATABASE_URL": "",
+            "SUPABASE_URL": "",
+        }
+        model: OfflineModel | None = None
+        if not options.key:
+            model = await stack.enter_async_context(OfflineModel(sample_questions.answer))
+            settings |= {"ANTHROPIC_API_KEY": "bench", "ANTHROPIC_BASE_URL": model.base_url}
+        stack.enter_context(running(home, 18))
+        stack.enter_context(child(*SERVE, **settings))
 
+        def client() -> httpx.AsyncClient:
+            headers = {"Authorization": f"Bearer {LocalTokens(home).sign(uuid4())}"}
+            return httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=300)
 
-async def asked_all(bench: Bench, address: str, home: Path, docs: list[asked.Doc]) -> None:
-    def client() -> httpx.AsyncClient:
-        headers = {"Authorization": f"Bearer {LocalTokens(home).sign(uuid4())}"}
-        return httpx.AsyncClient(base_url=address, headers=headers, timeout=300)
-
-    async with httpx.AsyncClient(base_url=address) as probe:
-
-        async def is_up() -> bool:
-            try:
-                return (await probe.get("/readyz")).status_code == 200
-            except httpx.HTTPError:
-                return False
-
-        await asked.until(is_up)
-    async with client() as http, client() as another:
+        http, other = await stack.enter_async_context(client()), await stack.enter_async_context(client())
+        await until_ready(http)
         begun = time.perf_counter()
-        await asked.filled(http, docs, bench.samples)
-        answer = await another.post("/api/documents", files={"file": ("survey.txt", asked.SECRET.encode())})
-        theirs = str(answer.json()["id"])
+        await store(http, documents)
+        await store(other, [SampleDocument("survey.txt", sample_questions.SECRET.encode())])
         took = time.perf_counter() - begun
-        print(f"load {os.getloadavg()[0]:.1f}; {len(docs)} documents read and extracted in {took:.0f} s", flush=True)
-        wanted = asked.asked_of(bench.samples is None)
-        bench.model.scripts |= {question.message: question.script for question in wanted}
-        await questions(bench, http, wanted, "scripts")
-        await cheats(bench, http, theirs)
-        everything = json.dumps(bench.model.last, ensure_ascii=False)
-        if "Zurich is 7391" in everything:  # the number alone may stand in an id
-            bench.fault("the model was shown another organisation's document")
+        print(
+            f"load {os.getloadavg()[0]:.1f}; {len(documents)} documents read and extracted in {took:.0f} s", flush=True
+        )
+        wrong = await ask_all(http, questions(options.samples))
+        if model is not None and "Zurich is 7391" in json.dumps(model.requests, ensure_ascii=False):
+            print("WRONG: the model was shown another organisation's document")
+            wrong += 1
+    return 1 if wrong else 0
+
+
+async def until_ready(http: httpx.AsyncClient) -> None:
+    while True:
+        with contextlib.suppress(httpx.HTTPError):
+            if (await http.get("/readyz")).status_code == 200:
+                return
+        await asyncio.sleep(0.1)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--samples", type=Path)
+    parser.add_argument("--key", action="store_true", help="let Claude answer, with the key of ANTHROPIC_API_KEY")
     options = parser.parse_args()
     heed_signals()
     with tempfile.TemporaryDirectory(prefix="fieldmark-ask-", ignore_cleanup_errors=True) as folder:

@@ -54,7 +54,7 @@ from fieldmark.offline_model.server import OfflineModel
 
 sys.path.append(str(Path(__file__).parents[1] / "bench"))
 
-from processes import bounded, child, free_port, heed_signals, said
+from processes import bounded, free_port, heed_signals
 
 COMMAND = ("-c", "from fieldmark.cli import main; main()")
 # Should this program itself be killed, what it started goes too.
@@ -140,12 +140,6 @@ def _texts(body: Body) -> Iterator[str]:
                 yield block["text"]
 
 
-async def model() -> None:
-    async with OfflineModel(answer) as server:
-        print(server.base_url, flush=True)
-        await asyncio.to_thread(sys.stdin.read)
-
-
 # What is killed ------------------------------------------------------------------------------------------------------
 
 
@@ -182,11 +176,10 @@ class Figures:
 class Processes:
     """The API and the workers: started, killed by their pids, started again."""
 
-    def __init__(self, folder: Path, model_url: str, workers: int, replicas: int = 1) -> None:
+    def __init__(self, folder: Path, model_url: str, workers: int) -> None:
         self.folder = folder
-        self.model_url = model_url
-        ports = [free_port() for _ in range(replicas)]
-        self.urls = [f"http://127.0.0.1:{port}" for port in ports]
+        port = free_port()
+        self.url = f"http://127.0.0.1:{port}"
         (folder / "tmp").mkdir()
         self._environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("FIELDMARK_", "ANTHROPIC_"))},  # noqa: TID251
@@ -200,8 +193,7 @@ class Processes:
             "PYTHONPATH": str(Path(fieldmark.__file__).parents[1]),
         }
         self._environment.pop("DATABASE_URL", None)
-        serve = ["serve", "--no-worker", "--port"]
-        self._commands = {f"api {n}": [*serve, str(port)] for n, port in enumerate(ports, 1)}
+        self._commands = {"api": ["serve", "--no-worker", "--port", str(port)]}
         self._commands |= {f"worker {n}": ["worker"] for n in range(1, workers + 1)}
         self._live: dict[str, subprocess.Popen[bytes]] = {}
         self._due: dict[str, float] = {}
@@ -763,12 +755,13 @@ async def chaos(options: argparse.Namespace, folder: Path, figures: Figures) -> 
     begin = time.monotonic()
     home = folder / "home"
     home.mkdir()
-    with child(__file__, "--model") as answering, running(home, 18) as database:
-        processes = Processes(folder, said(answering), options.workers)
-        try:
-            return await _under_fire(options, processes, Postgres(home), database.owner_url, home, figures, begin)
-        finally:
-            processes.end()
+    async with OfflineModel(answer) as server:
+        with running(home, 18) as database:
+            processes = Processes(folder, server.base_url, options.workers)
+            try:
+                return await _under_fire(options, processes, Postgres(home), database.owner_url, home, figures, begin)
+            finally:
+                processes.end()
 
 
 async def _under_fire(
@@ -783,7 +776,7 @@ async def _under_fire(
     chaos = Chaos(processes, postgres, owner_url, options.seed, figures)
     processes.keep_up()
     token = LocalTokens(home).sign(uuid4())
-    customers = Customers(processes.urls[0], token, options.seed, figures)
+    customers = Customers(processes.url, token, options.seed, figures)
     always = [asyncio.create_task(chaos.keep_up()), asyncio.create_task(chaos.watch())]
     working = [asyncio.create_task(customers.work()) for _ in range(options.customers)]
     stopping: asyncio.Task[None] | None = None
@@ -883,24 +876,13 @@ async def main() -> int:
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--customers", type=int, default=6)
     parser.add_argument("--patience", type=float, default=1, help="let leases and ends take so many times as long")
-    parser.add_argument("--keep", action="store_true", help="keep the folder with the logs")
-    parser.add_argument("--model", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.model:
-        await model()
-        return 0
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)  # in order, with all that was started
     folder = Path(tempfile.mkdtemp(prefix="fieldmark-chaos-"))
     folder.chmod(0o755)  # the CLI's own user must be able to reach its folder
     figures = Figures(options.patience)
-
-    def leave() -> None:
-        if options.keep:
-            print(f"logs in {folder}", file=sys.stderr)
-        else:
-            shutil.rmtree(folder, ignore_errors=True)
 
     loop = asyncio.get_running_loop()
 
@@ -909,13 +891,13 @@ async def main() -> int:
             one.print_stack(file=sys.stderr)
         figures.found("stuck", "the whole")
         figures.show()
-        leave()
+        shutil.rmtree(folder, ignore_errors=True)
 
     try:
         with bounded(options.deadline or options.seconds + AFTERWARDS_SECONDS, folder, abandon):
             return await chaos(options, folder, figures)
     finally:
-        leave()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

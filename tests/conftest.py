@@ -54,7 +54,6 @@ _TEMPLATE = "fieldmark_template"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--screenshots", type=Path, help="a folder for pictures of the page, from tests/browser")
     chosen = os.environ.get("FIELDMARK_TEST_POSTGRES", "18")  # noqa: TID251  no settings of the service
     parser.addoption("--home", help="a folder whose Postgres runs on after the tests, with a template of its own")
     parser.addoption("--cli", choices=("real", "stand-in"), default="stand-in", help="what leads the runs")
@@ -62,7 +61,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 # In these folders the CLI's process is the subject; in the others it is marked test by test.
-_ABOUT_THE_CLI = ("attacks", "machines", "runs", "cli", "api", "browser")
+_ABOUT_THE_CLI = ("attacks", "machines", "runs", "api")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -21,7 +21,8 @@ from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
 from fieldmark.agents.extraction.agent import EXTRACTION
-from fieldmark.db.pool import Database
+from fieldmark.db.pool import Connection, Database
+from fieldmark.domain.changes import Preview
 from fieldmark.domain.reading_warnings import ReadingWarning
 from fieldmark.domain.statuses import CallStatus
 from fieldmark.identity.scope import Scope
@@ -34,6 +35,7 @@ from fieldmark.runs.engine.pool import CliPool
 from fieldmark.runs.engine.process import Process
 from fieldmark.runs.engine.session_store import Sessions
 from fieldmark.runs.engine.tool_executor import ToolExecutor
+from fieldmark.runs.events.approvals import approval_event
 from fieldmark.runs.lifecycle.context import run_context
 from fieldmark.runs.run import Runner
 from fieldmark.stores import documents, extractions, runs, tool_calls
@@ -58,10 +60,10 @@ class Desk:
     document_id: UUID
     extraction_id: UUID
 
-    async def beside(self) -> Desk:
+    async def beside(self, schema: dict[str, Any] | None = None) -> Desk:
         """The same with an extraction of its own: runs on one extraction go one after the other."""
         async with self.database.as_user(self.scope) as conn:
-            added = await extractions.add(conn, org_id=self.scope.org_id, document_id=self.document_id, schema=None)
+            added = await extractions.add(conn, org_id=self.scope.org_id, document_id=self.document_id, schema=schema)
         return replace(self, extraction_id=added)
 
     async def run(
@@ -93,9 +95,12 @@ class Desk:
         assert claimed is not None
         return run_context(self.database, self.scope, claimed)
 
-    async def admit(self, context: RunContext, name: str, arguments: dict[str, Any], call_id: str) -> None:
-        """Enter a call in the ledger as the permission hook does."""
+    async def admit(
+        self, context: RunContext, name: str, arguments: dict[str, Any], call_id: str, *, ask: bool = False
+    ) -> None:
+        """Enter a call in the ledger as the permission hook does: admitted, or with `ask` waiting for a person."""
         async with self.database.as_user(self.scope) as conn:
+            preview = await _preview(conn, context, name, arguments) if ask else None
             await tool_calls.enter(
                 conn,
                 run_id=context.run_id,
@@ -105,8 +110,15 @@ class Desk:
                 tool=name,
                 arguments=arguments,
                 arguments_hash=hash_of(arguments),
-                status=CallStatus.ADMITTED,
+                status=CallStatus.ADMITTED if preview is None else CallStatus.PENDING,
+                preview=preview,
             )
+            if preview is not None:
+                changes = [one.as_json() for one in preview.changes]
+                event = approval_event(context.run_id, call_id, name, arguments, "It asks.", changes)
+                await runs.await_approval(
+                    conn, context.run_id, context.fencing_token, call_id, attached=False, event=event
+                )
 
     async def call(self, context: RunContext, name: str, **arguments: Any) -> ToolOutcome:
         """A call that was admitted."""
@@ -235,6 +247,11 @@ def _text(content: Any) -> str:
     return content if isinstance(content, str) else "\n".join(part.get("text", "") for part in content)
 
 
+async def _preview(conn: Connection, context: RunContext, name: str, arguments: dict[str, Any]) -> Preview:
+    show = EXTRACTION.create_tools(context).actions[name].preview
+    return Preview() if show is None else await show(conn, EXTRACTION.toolset.check(name, arguments))
+
+
 @asynccontextmanager
 async def laid_out(
     database: Database,
@@ -256,23 +273,38 @@ async def laid_out(
             storage_path=f"{scope.org_id}/{document_id}/invoice.txt",
             byte_size=1,
         )
-        rows = [
-            NewPage(
-                number=n,
-                width=600,
-                height=800,
-                text=text,
-                words=words_of(text),
-                engine="xml" if n in for_machines else "text",
-            )
-            for n, text in enumerate(pages, 1)
-        ]
+    yield await desk_of(database, owner_url, scope, document_id, pages, warnings, for_machines=for_machines)
+
+
+async def desk_of(
+    database: Database,
+    owner_url: str,
+    scope: Scope,
+    document_id: UUID,
+    pages: Sequence[str],
+    warnings: Sequence[ReadingWarning] = (),
+    *,
+    for_machines: Collection[int] = (),
+) -> Desk:
+    """A desk with a document that was uploaded, as if it had been read."""
+    rows = [
+        NewPage(
+            number=n,
+            width=600,
+            height=800,
+            text=text,
+            words=words_of(text),
+            engine="xml" if n in for_machines else "text",
+        )
+        for n, text in enumerate(pages, 1)
+    ]
+    async with database.as_user(scope) as conn:
         await documents.add_pages(conn, document_id, scope.org_id, rows)
         await documents.finish_reading(
             conn, document_id, media_type="text/plain", page_count=len(pages), warnings=warnings
         )
         extraction_id = await extractions.add(conn, org_id=scope.org_id, document_id=document_id, schema=None)
-    yield Desk(database, owner_url, scope, document_id, extraction_id)
+    return Desk(database, owner_url, scope, document_id, extraction_id)
 
 
 @pytest.fixture

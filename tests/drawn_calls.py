@@ -2,7 +2,7 @@
 
 An agent's calls go through the ledger, as in a run; a person's through the services, as over HTTP. Now and then the
 caller dies right after it was answered, right before its transaction commits, or in the middle; the same call comes
-again, another worker takes the run up, two write at once. After each step the database is asked:
+again, another worker takes the run up. After each step the database is asked:
 
     lost        an acknowledged write that does not stand, or an acknowledged removal of what still does
     invented    a write that was refused, or that died before its commit, and stands all the same
@@ -30,7 +30,7 @@ import time
 import traceback
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from multiprocessing import get_context
@@ -44,13 +44,14 @@ import structlog
 from hypothesis import strategies as st
 from psycopg.rows import dict_row
 
+from desk import INVOICE, Desk, laid_out
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.agents.registry import agent_rows
 from fieldmark.db.embedded import running
 from fieldmark.db.migrate import migrate
 from fieldmark.db.pool import Connection, Database
 from fieldmark.domain import paths
-from fieldmark.domain.fields import Nothing, leaves, value_at, walk
+from fieldmark.domain.fields import Nothing, leaves, value_at
 from fieldmark.errors import FieldmarkError
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.lifecycle import decisions
@@ -60,10 +61,9 @@ from fieldmark.services.extractions import PERSON, FieldRemoval, FieldWrite
 from fieldmark.services.organisations import enter
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.ledger import By, ToolCall, ToolOutcome, execute
-from furnished import Desk, a_desk
 
 STEPS = 40
-"""Of one extraction. Then comes a fresh one."""
+"""Of one extraction. Then comes a new one."""
 
 SCHEMA = {"type": "object", "properties": {"total": {"type": "number"}, "vendor": {"type": "object"}}}
 
@@ -97,17 +97,9 @@ _CALLS = st.one_of(
     st.tuples(
         st.just("update_field"), st.fixed_dictionaries({"path": _PATHS, "value": _VALUES, "confidence": _CONFIDENCES})
     ),
-    st.tuples(
-        st.just("update_field"),
-        st.fixed_dictionaries({"path": _PATHS, "value": _VALUES, "confidence": st.just(0.5)}),
-    ),
     st.tuples(st.just("extract_fields"), st.fixed_dictionaries({"fields": _FIELDS, "confidences": st.just({})})),
     st.tuples(st.just("remove_field"), st.fixed_dictionaries({"path": _PATHS})),
     st.tuples(st.just("complete_extraction"), st.just({})),
-    st.tuples(
-        st.just("identify_document"),
-        st.fixed_dictionaries({"document_type": st.text(max_size=5), "confidence": _CONFIDENCES}),
-    ),
 )
 _ACTS = st.one_of(
     st.tuples(st.just("agent"), _CALLS, _ENDS),
@@ -117,10 +109,6 @@ _ACTS = st.one_of(
     st.tuples(st.just("set"), _PATHS, _VALUES, _ENDS),
     st.tuples(st.just("remove"), _PATHS, _ENDS),
     st.tuples(st.just("restore"), st.integers(0, 12), _ENDS),
-    st.tuples(st.just("unlock"), _PATHS),
-    st.tuples(st.just("complete")),
-    st.tuples(st.just("proposals"), st.booleans(), _ENDS),
-    st.tuples(st.just("at_once"), _CALLS, _PATHS, _VALUES),
     st.tuples(st.just("correction"), _CALLS, _ENDS),
 )
 PLANS = st.tuples(st.booleans(), st.lists(_ACTS, min_size=STEPS, max_size=STEPS))
@@ -172,6 +160,7 @@ class Play:
 
     def __init__(self, desk: Desk, owner: psycopg.AsyncConnection[Any], report: Report) -> None:
         self._desk = desk
+        self._extraction = desk.extraction_id
         self._database: Dying = desk.database  # type: ignore[assignment]
         self._owner = owner
         self._report = report
@@ -179,9 +168,8 @@ class Play:
         self._versions: dict[int, Any] = {0: {}}
         self._context: RunContext | None = None
 
-    async def begin(self, *, with_schema: bool) -> None:
-        self._extraction = await self._desk.extraction(SCHEMA if with_schema else None)
-        self._context = await self._desk.claimed(await self._desk.run(self._extraction))
+    async def begin(self) -> None:
+        self._context = await self._desk.context()
 
     async def act(self, act: tuple[Any, ...]) -> None:
         what, *rest = act
@@ -202,11 +190,11 @@ class Play:
         assert self._context is not None
         await self._call(self._context, before, call, end)
         if call[0] == "complete_extraction":  # a run that has completed writes no more
-            self._context = await self._desk.claimed(await self._desk.run(self._extraction))
+            self._context = await self._desk.context()
 
     async def _correction(self, before: Any, call: tuple[str, dict[str, Any]], end: str) -> None:
         # Its own run waits in a queue that nobody serves here: it is taken up at once, as if it were alone.
-        context = await self._desk.claimed(await self._desk.run(self._extraction, "correct"))
+        context = await self._desk.context(await self._desk.run("correct"))
         await self._call(context, before, call, end)
 
     async def _call(self, context: RunContext, before: Any, call: tuple[str, dict[str, Any]], end: str) -> None:
@@ -217,12 +205,12 @@ class Play:
         except Exception:  # noqa: BLE001  the permission hook lets nothing else in
             self._report.done["not admitted"] += 1
             return
-        await self._desk.enter(context, name, call_id, arguments)
+        await self._desk.admit(context, name, arguments, call_id)
         if end == "dies":
             # The claim, or whatever comes before it: reading the row, and at last the write itself.
             self._database.armed = random.Random(call_id).randrange(3)
         if end == "fenced":
-            await self._desk.claimed(context.run_id)  # another worker
+            await self._desk.context(context.run_id)  # another worker
         try:
             outcome = await execute(
                 EXTRACTION.create_tools(context), context, ToolCall(name, call_id, arguments), by=By.POLICY
@@ -244,7 +232,7 @@ class Play:
             if after["version"] != before["version"]:
                 self._fault("invented", f"a worker that lost the run wrote: {error}")
             if context is self._context:
-                self._context = await self._desk.claimed(context.run_id)
+                self._context = await self._desk.context(context.run_id)
             return
         if end == "fenced" and outcome.code not in ("already_completed",):
             self._fault("invented", f"a worker that lost the run was answered {outcome.code}")
@@ -268,9 +256,9 @@ class Play:
         except Exception:  # noqa: BLE001  the permission hook lets nothing else in
             self._report.done["not admitted"] += 1
             return
-        context = await self._desk.claimed(await self._desk.run(self._extraction, approval="ask"))
+        context = await self._desk.context(await self._desk.run(approval="ask"))
         try:
-            await self._desk.enter(context, name, "asked", arguments, ask=True)
+            await self._desk.admit(context, name, arguments, "asked", ask=True)
         except Exception:  # noqa: BLE001  nothing that could be shown
             await decisions.cancel(self._database, self._desk.scope, context.run_id)
             self._report.done["not admitted"] += 1
@@ -341,73 +329,6 @@ class Play:
             if version in self._versions and _text(after["extracted_fields"]) != _text(self._versions[version]):
                 self._fault("lost", f"version {version} was restored, and something else stands")
 
-    async def _unlock(self, before: Any, path: str) -> None:
-        try:
-            steps = paths.parse(path)
-            async with self._database.as_user(self._desk.scope) as conn:
-                await extractions.unlock(conn, self._extraction, steps)
-        except FieldmarkError:
-            return
-        self._report.done["unlocked"] += 1
-        if any(name == paths.name(steps) for name in (await self._row())["locks"]):
-            self._fault("lost", f"{path} was unlocked and is locked")
-
-    async def _complete(self, before: Any) -> None:
-        async with self._database.as_user(self._desk.scope) as conn:
-            await extractions.complete(conn, self._extraction)
-        if (await self._row())["status"] != "completed":
-            self._fault("lost", "it was completed, and is not")
-
-    async def _proposals(self, before: Any, accepted: bool, end: str) -> None:
-        if not before["proposals"]:
-            return
-        proposal = before["proposals"][-1]
-
-        async def decide() -> None:
-            async with self._database.as_user(self._desk.scope) as conn:
-                await extractions.decide_proposals(conn, self._extraction, [(proposal["id"], accepted)])
-
-        if await self._as_person(before, end, decide):
-            after = await self._row()
-            now = await self._one("select status from public.extraction_proposals where id = %s", proposal["id"])
-            if now["status"] != ("accepted" if accepted else "rejected"):
-                self._fault("lost", f"a proposal was decided and is {now['status']}")
-            if accepted and proposal["new"] is not None:
-                self._stands(after, paths.parse(proposal["name"]), proposal["new"], "an accepted proposal")
-            if not accepted and after["version"] != before["version"]:
-                self._fault("invented", "a rejected proposal was written")
-            self._report.done[f"proposal {now['status']}"] += 1
-
-    async def _at_once(self, before: Any, call: tuple[str, dict[str, Any]], path: str, value: Any) -> None:
-        """An agent's call and a person's write at the same moment: both are answered, in one order or the other."""
-        assert self._context is not None
-        name, arguments = call
-        try:
-            steps = paths.parse(path)
-            EXTRACTION.toolset.check(name, arguments)
-        except Exception:  # noqa: BLE001  the permission hook lets nothing else in
-            return
-        call_id = str(uuid4())
-        await self._desk.enter(self._context, name, call_id, arguments)
-        outcome, written = await asyncio.gather(
-            execute(
-                EXTRACTION.create_tools(self._context), self._context, ToolCall(name, call_id, arguments), by=By.POLICY
-            ),
-            self._write(FieldWrite(steps, value)),
-            return_exceptions=True,
-        )
-        if isinstance(outcome, BaseException):
-            raise outcome
-        await self._recorded(self._context.run_id, call_id, outcome)
-        if written is None:
-            # Whatever the agent did before or after: what the person set is theirs. It may have added to it.
-            row = await self._row()
-            for leaf, set_to in walk(value, steps):
-                self._stands(row, leaf, set_to, "a person's write beside an agent's")
-        elif not isinstance(written, FieldmarkError):
-            raise written
-        self._report.done["at once"] += 1
-
     # How --------------------------------------------------------------------------------------------------------------
 
     async def _write(self, write: Any) -> None:
@@ -471,9 +392,6 @@ class Play:
             case "complete_extraction":
                 if after["status"] != "completed":
                     self._fault("lost", "it was completed, and is not")
-            case "identify_document":
-                if after["document_type"] != data.get("document_type"):
-                    self._fault("lost", "its type was acknowledged, and is another")
 
     def _kept(self, before: Any, after: Any) -> None:
         """What a person set is as it was, whatever an agent did without that person's word."""
@@ -593,13 +511,14 @@ async def play(
     until = time.monotonic() + deadline
     drawn = _plans(seed, -(-calls // STEPS)) if plans is None else plans
     async with (
+        AsyncExitStack() as stack,
         Dying(app_url, size=4) as database,
         await psycopg.AsyncConnection.connect(owner_url, autocommit=True, row_factory=dict_row) as owner,
     ):
-        desk = await a_desk(database, await enter(database, uuid4()))
+        desk = await stack.enter_async_context(laid_out(database, owner_url, await enter(database, uuid4()), [INVOICE]))
         for with_schema, acts in drawn:
-            one = Play(desk, owner, report)
-            await one.begin(with_schema=with_schema)
+            one = Play(await desk.beside(SCHEMA if with_schema else None), owner, report)
+            await one.begin()
             for act in acts:
                 if report.calls >= calls or time.monotonic() > until:
                     return report

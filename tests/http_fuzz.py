@@ -49,6 +49,7 @@ from schemathesis.core.failures import Failure, FailureGroup
 from schemathesis.generation.feedback import NO_FEEDBACK
 from schemathesis.generation.modes import GenerationMode
 
+from desk import desk_of
 from fieldmark.api.app import create_app
 from fieldmark.domain.events import EVENT
 from fieldmark.domain.statuses import RunStatus
@@ -60,11 +61,12 @@ from fieldmark.services.organisations import enter
 from fieldmark.settings import Settings
 from fieldmark.stores import runs
 from fieldmark.stores.library import PromptText, prompts, schemas, tags
-from furnished import TEXT, a_desk
 
 AT_ONCE = 10
 FRESH_EVERY = 100
 PATIENCE = 10
+
+TEXT = "Invoice number: 1\nVendor: Acme GmbH\nA 2 x 3.50 7.00\nB 1 x 3.00 3.00\nTotal: 10.00 EUR\n"
 
 # Statuses that tell of the request's form. 404, 409, 410 and 402 tell of what there is.
 OF_FORM = {400, 405, 406, 411, 413, 414, 415, 422, 428, 431}
@@ -236,32 +238,31 @@ class House:
         with tempfile.NamedTemporaryFile() as file:
             Path(file.name).write_text(TEXT)
             row = await self._runtime.documents.upload(self._scope, Path(file.name), "invoice.txt")
-        desk = await a_desk(database, self._scope, row.id)
-        extraction_id = await desk.extraction({"type": "object", "properties": {"total": {"type": "number"}}})
-        context = await desk.claimed(await desk.run(extraction_id))
+        desk = await desk_of(database, "", self._scope, row.id, [TEXT])
+        desk = await desk.beside({"type": "object", "properties": {"total": {"type": "number"}}})
+        context = await desk.context()
         fields = {"vendor": {"name": "Acme GmbH"}, "items": [{"n": "A", "p": 7}, {"n": "B", "p": 3}], "total": 10}
-        await desk.call(context, "extract_fields", "c1", {"fields": fields, "confidences": {"total": 0.9}})
+        await desk.call(context, "extract_fields", fields=fields, confidences={"total": 0.9})
         async with database.as_user(self._scope) as conn:
             await conn.execute(
-                "select public.update_extraction_field(%s, %s, %s)", (extraction_id, ["vendor", "name"], '"Acme"')
+                "select public.update_extraction_field(%s, %s, %s)", (desk.extraction_id, ["vendor", "name"], '"Acme"')
             )
-        for number, value in enumerate(("Acne", "Akme")):
-            arguments = {"path": "vendor.name", "value": value, "confidence": 0.5}
-            await desk.call(context, "update_field", f"c{number + 2}", arguments)
+        for value in ("Acne", "Akme"):
+            await desk.call(context, "update_field", path="vendor.name", value=value, confidence=0.5)
         async with database.as_user(self._scope) as conn:
-            cursor = await conn.execute(
-                "select id from public.extraction_proposals where extraction_id = %s", (extraction_id,)
-            )
-            known.proposals += [(str(extraction_id), str(found["id"])) for found in await cursor.fetchall()]
+            query = "select id from public.extraction_proposals where extraction_id = %s"
+            cursor = await conn.execute(query, (desk.extraction_id,))
+            known.proposals += [(str(desk.extraction_id), str(found["id"])) for found in await cursor.fetchall()]
         await decisions.cancel(database, self._scope, context.run_id)
         for number in range(3):
-            waits = await desk.extraction()
-            asking = await desk.claimed(await desk.run(waits, approval="ask"))
-            arguments = {"path": "total", "value": number, "confidence": 0.5}
-            await desk.enter(asking, "update_field", "asked", arguments, ask=True)
+            waits = await desk.beside()
+            asking = await waits.context(await waits.run(approval="ask"))
+            await waits.admit(
+                asking, "update_field", {"path": "total", "value": number, "confidence": 0.5}, "asked", ask=True
+            )
             known.waiting.append((str(asking.run_id), "asked"))
+            known.extractions += [str(desk.extraction_id), str(waits.extraction_id)]
         known.documents.append(str(desk.document_id))
-        known.extractions += [str(extraction_id), str(extraction_id), str(waits)]
         known.ended_runs.append(str(context.run_id))
         number = uuid4().hex
         async with database.as_user(self._scope) as conn:

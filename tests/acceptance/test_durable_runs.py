@@ -22,7 +22,7 @@ async def begun(served, script_turns: int) -> tuple[str, asyncio.Task]:
     body = {"document_id": str(document_id)}
     waiting = asyncio.create_task(served.http.post("/api/agent/extract", json=body))
     await until(lambda: len(served.model.requests) >= script_turns)
-    runs = (await served.http.get("/api/runs")).json()["items"]
+    runs = (await served.get("runs"))["items"]
     return runs[0]["id"], waiting
 
 

@@ -4,54 +4,16 @@ model, a real Postgres."""
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
 from uuid import uuid4
 
 import pytest
-from psycopg.types.json import Jsonb
 
-from desk import Desk, laid_out
+from desk import Desk
 from fieldmark.offline_model.messages import text
-from fieldmark.services import examples
-from fieldmark.stores import runs
 from fieldmark.testing.script import Script
+from services.test_chosen_examples import SCHEMA, corrected, give, named, switch
 
 pytestmark = pytest.mark.anyio
-
-SCHEMA = {"type": "object", "properties": {"vendor": {"type": "string"}, "total": {"type": "number"}}}
-PAGE = "Vendor: Acme GmbH\nTotal: 10.00 EUR\n"
-
-
-@asynccontextmanager
-async def corrected(
-    desk: Desk, before: dict[str, Any], after: dict[str, Any], schema: dict[str, Any] | None = None, **others: Any
-) -> AsyncIterator[Desk]:
-    """Another document of the desk's user: what an agent has read there, and what a person has made of it."""
-    async with laid_out(others.get("database", desk.database), desk.owner_url, desk.scope, [PAGE]) as other:
-        give(other, schema or SCHEMA)
-        context = await other.context()
-        said = await other.call(context, "extract_fields", fields=before, confidences=dict.fromkeys(before, 0.9))
-        assert not said.is_error, said
-        await put_right(other, after)
-        yield other
-
-
-def give(desk: Desk, schema: dict[str, Any]) -> None:
-    desk.sql("update public.extractions set schema = %s where id = %s", Jsonb(schema), desk.extraction_id)
-
-
-async def put_right(desk: Desk, fields: dict[str, Any]) -> None:
-    async with desk.database.as_user(desk.scope) as conn:
-        for name, value in fields.items():
-            await conn.execute(
-                "select public.update_extraction_field(%s, %s, %s)", (desk.extraction_id, [name], Jsonb(value))
-            )
-
-
-def switch(desk: Desk, on: bool = True) -> None:
-    desk.sql("update public.organisations set examples = %s where id = %s", on, desk.scope.org_id)
 
 
 async def shown(desk: Desk) -> tuple[str, list[dict[str, str]] | None]:
@@ -60,10 +22,6 @@ async def shown(desk: Desk) -> tuple[str, list[dict[str, str]] | None]:
     content = worked.requests[0]["messages"][0]["content"]
     told = "\n".join(block["text"] for block in content if isinstance(block, dict))
     return told, worked.state["examples"]
-
-
-def named(desk: Desk, path: str) -> dict[str, str]:
-    return {"extraction_id": str(desk.extraction_id), "path": path}
 
 
 @pytest.mark.story
@@ -80,109 +38,6 @@ async def test_a_correction_is_shown_where_the_organisation_wants_it(desk):
         assert kept == [named(other, "vendor")]
         switch(desk, False)
         assert "Worldwide" not in (await shown(desk))[0]
-
-
-async def test_only_of_the_same_schema_and_of_another_document(desk):
-    give(desk, SCHEMA)
-    switch(desk)
-    another = {**SCHEMA, "title": "Another"}
-    async with corrected(desk, {"vendor": "ACME"}, {"vendor": "Acme Worldwide"}, schema=another):
-        # An evaluation reads a document again whose corrections are what is right.
-        again = await desk.beside()
-        give(again, SCHEMA)
-        context = await again.context()
-        await again.call(context, "extract_fields", fields={"vendor": "A"}, confidences={"vendor": 0.9})
-        await put_right(again, {"vendor": "Acme Worldwide"})
-        told, kept = await shown(desk)
-        assert "Worldwide" not in told and kept == []
-
-
-async def test_none_of_the_same_file_that_was_uploaded_again(desk):
-    """A folder that is evaluated is taken in anew: its answers may stand in the organisation already."""
-    give(desk, SCHEMA)
-    switch(desk)
-    same = "update public.documents set content_sha256 = %s where id = %s"
-    async with corrected(desk, {"vendor": "ACME"}, {"vendor": "Acme Worldwide"}) as other:
-        desk.sql(same, "a" * 64, other.document_id)
-        assert (await shown(desk))[1] == [named(other, "vendor")]
-        desk.sql(same, "a" * 64, desk.document_id)
-        assert (await shown(desk))[1] == []
-
-
-async def test_none_of_another_organisation(desk, make_user):
-    give(desk, SCHEMA)
-    switch(desk)
-    async with laid_out(desk.database, desk.owner_url, await make_user(), [PAGE]) as stranger:
-        async with corrected(stranger, {"vendor": "ACME"}, {"vendor": "Acme Worldwide"}):
-            assert "Worldwide" not in (await shown(desk))[0]
-        give(stranger, SCHEMA)
-        switch(stranger)
-        assert "Worldwide" in (await shown(stranger))[0]  # it is there for whom it is
-
-
-async def test_what_a_person_took_out_is_shown_no_more_to_a_run_that_had_it_either(desk):
-    give(desk, SCHEMA)
-    switch(desk)
-    async with corrected(desk, {"vendor": "ACME"}, {"vendor": "Acme Worldwide"}) as other:
-        context = await desk.context()
-
-        async def chosen() -> list[dict[str, str]]:
-            async with desk.database.as_user(desk.scope) as conn:
-                run = await runs.get(conn, context.run_id)
-                assert run is not None
-                found = await examples.choose(conn, desk.scope, run, desk.document_id, SCHEMA)
-            return [one.reference for one in found]
-
-        assert await chosen() == await chosen() == [named(other, "vendor")]
-        async with desk.database.as_user(desk.scope) as conn:
-            for _ in range(2):
-                await examples.withdraw(conn, desk.scope, other.extraction_id, ("vendor",))
-        assert await chosen() == []
-        desk.sql("update public.runs set status = 'completed' where id = %s", context.run_id)
-        assert "Worldwide" not in (await shown(desk))[0]
-
-
-async def test_there_are_three_at_most_each_of_another_field_and_none_is_long(desk):
-    names = ["a", "b", "c", "d", "e"]
-    schema = {"type": "object", "properties": {name: {"type": "string"} for name in names}}
-    give(desk, schema)
-    switch(desk)
-    read, right = dict.fromkeys(names, "x"), {name: f"right {name}" for name in names} | {"e": "long" * 100}
-    async with corrected(desk, read, right, schema=schema), corrected(desk, read, right, schema=schema) as newest:
-        _, kept = await shown(desk)
-    assert kept == [named(newest, name) for name in ("d", "c", "b")]
-
-
-async def test_what_a_person_has_only_confirmed_or_written_alone_is_none(desk):
-    give(desk, SCHEMA)
-    switch(desk)
-    async with corrected(desk, {"vendor": "ACME"}, {"vendor": "ACME", "total": 12}):
-        assert (await shown(desk))[1] == []
-
-
-LISTED = {"type": "object", "properties": {"vendor": {"type": "string"}, "items": {"type": "array"}}}
-
-
-@pytest.mark.parametrize(
-    ("change", "value", "expected"),
-    [
-        ("select public.remove_extraction_field(%s, %s)", None, ["vendor"]),
-        ("select public.update_extraction_field(%s, %s, %s)", [{"n": "Zero"}, {"n": "Ghost"}, {"n": "B"}], ["vendor"]),
-        ("select public.update_extraction_field(%s, %s, %s)", [{"n": "Geist"}, {"n": "B"}], ["items[0].n", "vendor"]),
-    ],
-    ids=["a row goes", "a row comes", "the same rows"],
-)
-async def test_a_row_that_moves_up_or_down_is_no_correction(desk, change, value, expected):
-    """What an agent read stands in another row then: nobody has said that it was wrong."""
-    give(desk, LISTED)
-    switch(desk)
-    read = {"vendor": "ACME", "items": [{"n": "Ghost"}, {"n": "B"}]}
-    async with corrected(desk, read, {"vendor": "Acme Worldwide"}, schema=LISTED) as other:
-        path, given = (["items", "0"], ()) if value is None else (["items"], (Jsonb(value),))
-        async with desk.database.as_user(desk.scope) as conn:
-            await conn.execute(change.encode(), (other.extraction_id, path, *given))
-        _, kept = await shown(desk)
-        assert kept == [named(other, one) for one in expected]
 
 
 async def test_whatever_stands_in_one_stays_between_its_lines(desk):
@@ -204,7 +59,7 @@ async def test_over_http_the_setting_is_an_owners_and_a_member_takes_one_out(ser
         document = str(await served.document())
         body = {"document_id": document, "schema": SCHEMA}
         result = (await served.http.post("/api/agent/extract", json=body)).json()
-        run = (await served.http.get(f"/api/runs/{result['run_id']}")).json()
+        run = await served.get(f"runs/{result['run_id']}")
         assert run["examples"] == []
         place = f"/api/extractions/{run['extraction_id']}/examples"
         assert (await served.http.delete(place, params={"path": "vendor"})).status_code == 204

@@ -43,9 +43,9 @@ async def test_a_model_that_reads_on_as_told_finds_the_last_page(serve):
     async with serve(model) as served:
         pages = [PAGE.format(n=n) for n in range(1, PAGES)] + [PAGE.format(n=PAGES) + last]
         document_id = await served.document("\f".join(pages), "long.txt")
-        document = (await served.http.get(f"/api/documents/{document_id}")).json()
+        document = await served.get(f"documents/{document_id}")
         assert (document["status"], document["page_count"]) == ("ready", PAGES)
-        result = (await served.http.post("/api/agent/extract", json={"document_id": str(document_id)})).json()
+        result = await served.extract(document_id)
         assert result["status"] == "completed", result
         assert result["extraction"]["extracted_fields"] == {"total": 4711.0}
     assert seen[0] == "page 300: Grand total: 4,711.00 EUR"

@@ -139,14 +139,14 @@ async def test_a_turn_whose_part_is_at_work_keeps_its_thread_to_itself(serve):
         first = await begun(served)
 
         async def waits_for_its_part() -> bool:
-            return (await served.http.get(f"/api/runs/{first['run_id']}")).json()["status"] == "awaiting_runs"
+            return (await served.get(f"runs/{first['run_id']}"))["status"] == "awaiting_runs"
 
         await until(waits_for_its_part)
         body = {"document_id": first["document_id"], "thread_id": first["thread_id"], "message": "And?", "wait": False}
         second = (await served.http.post("/api/agent/chat", json=body)).json()
         assert second["waits_behind"] == first["run_id"]
         await asyncio.sleep(0.5)
-        assert (await served.http.get(f"/api/runs/{second['run_id']}")).json()["status"] == "queued"
+        assert (await served.get(f"runs/{second['run_id']}"))["status"] == "queued"
         goes_on.set()
         ends = [(await read(served.http, one["run_id"]))[-2][1].get("text") for one in (first, second)]
         assert ends == ["Done.", "Second."]

@@ -11,7 +11,6 @@ import pytest
 
 from desk import laid_out, until
 from fieldmark.agents.extraction.offline import answer as answer_by_rules
-from fieldmark.agents.offline_rules import NOTE
 from fieldmark.errors import Unavailable
 from fieldmark.offline_model.messages import Call, call, raw_call, text
 from fieldmark.runs.lifecycle.decisions import Decision, decide
@@ -159,32 +158,12 @@ async def test_forty_calls_in_one_message_are_done_once_each_in_their_order(desk
     assert desk.extraction()["version"] == 40
 
 
-async def test_forty_calls_behind_a_refused_one_change_nothing(desk):
-    worked = await desk.work(Script([[call("remove_field", {"path": "nothing"}), *FORTY, whole()[2]], [text("No.")]]))
-    assert all(failed for _, failed in worked.results) and len(worked.results) == 42
-    assert desk.extraction()["version"] == 0 and not desk.journal()
-
-
-async def test_the_offline_model_takes_one_call_too(desk):
-    worked = await desk.work(answer_by_rules)
-    assert len(worked.requests) == 1 and worked.state["status"] == "completed", worked.events
-    assert NOTE in worked.state["answer"]
-    assert desk.extraction()["extracted_fields"]["total"] == 10.0
-
-
 async def test_a_correction_takes_one_call(desk):
     await desk.work(answer_by_rules)
     worked = await desk.work(answer_by_rules, task="correct", instructions="the total is 12.50")
     assert len(worked.requests) == 1 and worked.state["answer"].startswith("Set total to 12.5.")
     stored = desk.extraction()
     assert (stored["status"], stored["extracted_fields"]["total"]) == ("completed", 12.5)
-
-
-async def test_a_correction_of_what_is_in_progress_does_not_complete_it(desk):
-    await desk.put({"total": 10.0})
-    worked = await desk.work(answer_by_rules, task="correct", instructions="the total is 12.50")
-    assert len(worked.requests) == 2 and worked.state["answer"].startswith("Set total to 12.5.")
-    assert desk.extraction()["status"] == "in_progress"
 
 
 async def test_a_person_is_asked_for_one_call_at_a_time(desk):
@@ -204,19 +183,6 @@ async def test_an_approved_completion_ends_the_run_without_the_model(desk):
     ended = await desk.work(script, waiting.run_id)
     assert (ended.state["status"], ended.state["answer"], ended.requests) == ("completed", "Two fields.", [])
     assert [event["text"] for event in ended.events if "text" in event] == ["Two fields."]
-
-
-async def test_a_long_document_says_how_to_go_on_and_takes_a_call_for_each_part_more(database, clone, make_user):
-    scope = await make_user()
-    pages = ["a" * 50_000, "b" * 50_000, "Number: 1"]
-    async with laid_out(database, clone.owner_url, scope, pages) as desk:
-        parts = [call("get_document_text", {"pages": "2-", "offset": 0})], [call("get_document_text", {"pages": "3-"})]
-        worked = await desk.work(Script([*parts, whole()]))
-        assert "the document goes on: call get_document_text with pages" in first(worked)
-        told = [text for text, _ in worked.results[:2]]
-        assert "--- page 2 of 3 ---" in told[0] and "Number: 1" in told[1]
-        # Of page 2 only the beginning was shown: more is told than can be read at once.
-        assert worked.state["status"] == "failed" or "unread_pages" in str(worked.results[-1])
 
 
 @pytest.mark.real_cli("it is killed")

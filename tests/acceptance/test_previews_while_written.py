@@ -173,21 +173,6 @@ async def test_an_answer_that_breaks_off_takes_its_previews_back(serve):
         assert withdrawn == [lost.id] and live.kept[-1]["complete"]
 
 
-async def test_forty_calls_of_one_message_each_have_theirs(serve):
-    calls = [call("update_field", {"path": f"f{n}", "value": "10.00", "confidence": 0.9}) for n in range(40)]
-    pen = Pen('"f0", "value": "10.00", "conf', '"f39", "value": "10.00", "conf')
-    async with serve(Script([paced(pen, *calls, COMPLETE, characters=12)])) as served:
-        body = {"document_id": str(await served.document())}
-        async with watching(served.http, "POST", "/api/agent/extract", json=body) as live:
-            for n in (0, 39):
-                await until(lambda n=n: live.previews(path=f"f{n}", call_id=calls[n].id))
-                pen.go_on()
-        shown = {(event["call_id"], event["path"]) for event in live.previews(type="preview")}
-        assert shown <= {(one.id, f"f{n}") for n, one in enumerate(calls)}
-        assert not live.previews(type="preview_withdrawn")
-        assert len([event for event in live.kept if _changes(event)]) == 40 and live.kept[-1]["complete"]
-
-
 @pytest.mark.parametrize("eager", ["true", ""])
 @pytest.mark.real_cli("its request's details")
 async def test_the_cli_asks_for_the_pieces_of_arguments_where_it_is_told_to(desk, eager):

@@ -8,8 +8,7 @@ import pytest
 
 from desk import sql, until, update
 from fieldmark.offline_model.messages import text
-from fieldmark.testing.script import Script, stall
-from living import clis
+from fieldmark.testing.script import Script
 
 pytestmark = pytest.mark.anyio
 
@@ -39,7 +38,7 @@ async def test_a_second_run_on_one_extraction_waits_and_one_on_another_does_not(
 
     async with serve(model) as served:
         document_id = str(await served.document())
-        first = (await served.http.post("/api/agent/extract", json={"document_id": document_id})).json()
+        first = await served.extract(document_id)
         extraction_id = first["extraction"]["id"]
 
         def correct(message):
@@ -51,7 +50,7 @@ async def test_a_second_run_on_one_extraction_waits_and_one_on_another_does_not(
         quickly = correct("quickly")
         await until(lambda: "quickly" in states())
         # A run on another extraction of the same document passes both.
-        other = (await served.http.post("/api/agent/extract", json={"document_id": document_id})).json()
+        other = await served.extract(document_id)
         assert other["status"] == "completed"
         assert states() == {"slowly": "running", "quickly": "queued"}
         go_on.set()
@@ -60,18 +59,3 @@ async def test_a_second_run_on_one_extraction_waits_and_one_on_another_does_not(
         assert results[0]["extraction"]["extracted_fields"].keys() >= {"first", "second"}
         assert results[1]["extraction"]["extracted_fields"] == {"first": 1, "second": 1, "third": 1}
         assert results[1]["extraction"]["version"] == 3
-
-
-@pytest.mark.real_cli("its process ends")
-async def test_a_service_that_stops_hands_its_runs_back_and_leaves_no_process(serve, clone):
-    async with serve(Script([stall(600)])) as served:
-        document_id = await served.document()
-        asked = asyncio.create_task(served.http.post("/api/agent/extract", json={"document_id": str(document_id)}))
-        await until(lambda: served.model.requests)
-        assert len(clis()) == 1
-    await asyncio.wait({asked})
-    if not asked.cancelled():
-        asked.exception()
-    assert clis() == []
-    (run,) = sql(clone.owner_url, "select status from public.runs")
-    assert run["status"] == "queued"

@@ -1,9 +1,9 @@
-"""One Chromium for all tests of the web UI in a worker, and screenshots where `--screenshots` asks for them."""
+"""One Chromium for all tests of the web UI in a worker."""
 
 from __future__ import annotations
 
 import fcntl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -31,29 +31,18 @@ async def _chromium(anyio_backend: Any, built_page: None) -> AsyncIterator[Any]:
 
 @pytest.fixture
 def browsing(_chromium: Any) -> Browsing:
-    """`async with browsing(served) as window`: a window that shares no cookies, storage or cache with any other.
-    Options are those of a Playwright context, such as `viewport`."""
+    """`async with browsing(served) as window`: a window that shares no cookies, storage or cache with any other, and
+    fails at its end if the page met an error. Options are those of a Playwright context, such as `viewport`."""
 
     @asynccontextmanager
     async def open_window(served: Served, **options: Any) -> AsyncIterator[Window]:
         context = await _chromium.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
         try:
             context.set_default_timeout(PATIENCE * 1000 / 4)
-            yield Window(served, await context.new_page())
+            window = Window(served, await context.new_page())
+            yield window
+            assert window.faults == []
         finally:
             await context.close()
 
     return open_window
-
-
-@pytest.fixture
-def picture(request: pytest.FixtureRequest) -> Callable[[Any, str], Awaitable[None]]:
-    """`await picture(page, "a name")` saves a screenshot in the folder of `--screenshots`, if that is given."""
-    folder: Path | None = request.config.getoption("--screenshots")
-
-    async def take(page: Any, name: str) -> None:
-        if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-            await page.screenshot(path=folder / f"{name}.png")
-
-    return take

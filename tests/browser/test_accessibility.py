@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from agents.library.test_asking import INTENT, READ, SURVEY, cite, indexed, submit
-from fieldmark.offline_model.messages import call
+from agents.library.test_asking import INTENT, READ, SURVEY, cite, submit
+from browser.scripts import ask_before_writes, extracted, reading
 from fieldmark.testing.script import Script
 from node import installed
 
 FRONTEND = Path(__file__).parents[2] / "frontend"
+INVOICE = "Invoice number: 17\nTotal: 12.50 EUR\n"
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 # A colour that is still changing is between two that are right.
 NO_TRANSITIONS = """new Promise(requestAnimationFrame).then(() => {
@@ -43,14 +44,9 @@ async def violations(page, axe: str) -> list[str]:
     return found
 
 
-def saves(**fields):
-    return call("extract_fields", {"fields": fields, "confidences": dict.fromkeys(fields, 0.9)})
-
-
 async def test_each_area_meets_wcag_in_light_and_dark(serve, browsing, axe):
-    identified = call("identify_document", {"document_type": "invoice", "confidence": 0.9})
     asked = Script([[INTENT, READ], cite(1, "The roof leaks at the chimney."), [submit("It leaks [1].")]])
-    read = Script([[identified], [saves(number="17", total=99.5)], [call("complete_extraction", {"summary": "Two."})]])
+    read = reading(number="17", total=99.5)
 
     async def model(body):
         return await (asked if "a person's questions about an organisation" in str(body["system"]) else read)(body)
@@ -61,19 +57,10 @@ async def test_each_area_meets_wcag_in_light_and_dark(serve, browsing, axe):
         await page.get_by_label("Link or token").wait_for()
         wrong = {"sign-in": await violations(page, axe)}
 
-        document = await served.document("Invoice number: 17\nTotal: 12.50 EUR\n", "invoice.txt")
-        extract = {"document_id": str(document)}
-        assert (await served.http.post("/api/agent/extract", json=extract)).json()["status"] == "completed"
-        other = await served.document("Invoice number: 17\nTotal: 12.50 EUR\n", "other.txt")
-        asks = {
-            "document_id": str(other),
-            "approval": "ask",
-            "auto_approved_tools": ["identify_document"],
-            "wait": False,
-        }
-        assert (await served.http.post("/api/agent/extract", json=asks)).status_code == 202
+        document, _ = await extracted(served, INVOICE, "invoice.txt")
+        await ask_before_writes(served, await served.document(INVOICE, "other.txt"))
         await served.document(SURVEY, "survey.txt")
-        await indexed(served)
+        await served.indexed()
 
         async def look(name: str, address: str, seen) -> None:
             await page.goto("about:blank")

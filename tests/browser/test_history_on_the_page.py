@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from browser.scripts import COMPLETE, extracted, reading
 from fieldmark.offline_model.messages import call
 from fieldmark.testing.script import Script
 
@@ -13,15 +14,10 @@ TEXT = "Invoice number: 17\nTotal: 12.50 EUR\n"
 FIELDS = {"number": "17", "total": 12.5}
 
 
-async def test_a_version_is_restored_and_the_fields_show_it(serve, browsing, picture):
-    identified = call("identify_document", {"document_type": "invoice", "confidence": 0.9})
-    saved = call("extract_fields", {"fields": FIELDS, "confidences": dict.fromkeys(FIELDS, 0.9)})
-    script = Script([[identified], [saved], [call("complete_extraction", {"summary": "Two fields."})]])
-    async with serve(script) as served, browsing(served) as window:
+async def test_a_version_is_restored_and_the_fields_show_it(serve, browsing):
+    async with serve(reading(**FIELDS)) as served, browsing(served) as window:
         page = window.page
-        document = await served.document(TEXT)
-        answer = await served.http.post("/api/agent/extract", json={"document_id": str(document)})
-        extraction = answer.json()["extraction"]
+        document, extraction = await extracted(served, TEXT)
         await window.enter(f"/documents/{document}")
         row = page.locator('[role=treeitem][data-path="total"]')
         for value in ("13", "14"):
@@ -33,28 +29,18 @@ async def test_a_version_is_restored_and_the_fields_show_it(serve, browsing, pic
         dialog = page.get_by_role("dialog", name="History")
         await dialog.get_by_text("you", exact=True).nth(1).wait_for()
         assert await dialog.get_by_text("an agent").count() >= 1
-        await picture(page, "history")
-        now = (await served.http.get(f"/api/extractions/{extraction['id']}")).json()
+        now = await served.extraction(extraction)
         await dialog.get_by_role("button", name=f"Restore version {now['version'] - 2}").click()
         await page.get_by_text("The fields stand as they stood then.").wait_for()
         await page.keyboard.press("Escape")
         await row.get_by_text("12.5", exact=True).wait_for()
-        now = (await served.http.get(f"/api/extractions/{extraction['id']}")).json()
+        now = await served.extraction(extraction)
         assert now["extracted_fields"] == FIELDS
-        assert window.faults == []
 
 
-def extracting(*steps):
-    identified = call("identify_document", {"document_type": "invoice", "confidence": 0.9})
-    return Script([[identified], *steps, [call("complete_extraction", {"summary": "Done."})]])
-
-
-async def test_a_correction_is_said_in_words_and_a_proposal_accepted(serve, browsing, picture):
-    def saves(**fields):
-        return [call("extract_fields", {"fields": fields, "confidences": dict.fromkeys(fields, 0.9)})]
-
-    first, again = extracting(saves(**FIELDS)), extracting(saves(total=12.5))
-    corrects = extracting([call("update_field", {"path": "number", "value": "18", "confidence": 0.9})])
+async def test_a_correction_is_said_in_words_and_a_proposal_accepted(serve, browsing):
+    first, again = reading(**FIELDS), reading(total=12.5)
+    corrects = Script([[call("update_field", {"path": "number", "value": "18", "confidence": 0.9})], [COMPLETE]])
 
     async def model(body):
         said = str(body["messages"])
@@ -62,9 +48,7 @@ async def test_a_correction_is_said_in_words_and_a_proposal_accepted(serve, brow
 
     async with serve(model) as served, browsing(served) as window:
         page = window.page
-        document = await served.document(TEXT)
-        answer = await served.http.post("/api/agent/extract", json={"document_id": str(document)})
-        extraction = answer.json()["extraction"]["id"]
+        document, extraction = await extracted(served, TEXT)
         await window.enter(f"/documents/{document}")
         total, number = (page.locator(f'[role=treeitem][data-path="{path}"]') for path in ("total", "number"))
         await total.dblclick()
@@ -77,16 +61,13 @@ async def test_a_correction_is_said_in_words_and_a_proposal_accepted(serve, brow
         await page.locator("[data-phase=complete]").wait_for()
 
         # What an agent finds otherwise than a person has set it, it proposes.
-        asked = {"document_id": str(document), "extraction_id": extraction, "instructions": "Read it once more."}
-        answer = await served.http.post("/api/agent/extract", json=asked)
-        assert answer.json()["status"] == "completed", answer.text
+        result = await served.extract(document, extraction_id=extraction, instructions="Read it once more.")
+        assert result["status"] == "completed", result
         await page.reload()
         await total.get_by_text("proposal").first.wait_for()
         await total.click()
         await page.get_by_text("An agent proposes").wait_for()
-        await picture(page, "proposal")
         await page.get_by_role("button", name="Accept").click()
         await total.get_by_text("12.5", exact=True).wait_for()
-        now = (await served.http.get(f"/api/extractions/{extraction}")).json()
+        now = await served.extraction(extraction)
         assert (now["extracted_fields"], now["proposals"]) == ({"number": "18", "total": 12.5}, [])
-        assert window.faults == []

@@ -40,7 +40,8 @@ async def test_hostile_text_is_shown_and_does_nothing(serve, browsing):
         await page.get_by_role("log").get_by_text(TAG).first.wait_for()
         assert await page.evaluate("window.hacked") is None
         assert await page.locator("img[src=x], a[href^=javascript], b[onclick]").count() == 0
-        assert window.faults == []
         # The control: such a thing does not go by unseen.
-        await page.evaluate("fetch('http://evil.invalid/').catch(() => 0)")
-        assert window.faults
+        with pytest.raises(AssertionError, match=r"evil\.invalid"):
+            async with browsing(served) as other:
+                await other.enter()
+                await other.page.evaluate("fetch('http://evil.invalid/').catch(() => 0)")

@@ -14,7 +14,7 @@ from fieldmark.testing.script import Script
 pytestmark = pytest.mark.anyio
 
 
-async def test_an_organisation_is_made_and_somebody_is_let_in_and_removed(serve, browsing, picture):
+async def test_an_organisation_is_made_and_somebody_is_let_in_and_removed(serve, browsing):
     async with serve() as served, browsing(served) as window, browsing(served) as other:
         page, stranger = window.page, uuid4()
         await enter(served.service.database, stranger)
@@ -22,7 +22,7 @@ async def test_an_organisation_is_made_and_somebody_is_let_in_and_removed(serve,
         await page.get_by_label("Make another organisation").fill("Acme")
         await page.get_by_role("button", name="Make it").click()
         await page.get_by_role("button", name="Account: Acme").wait_for()
-        await page.get_by_role("checkbox", name="Four eyes").check()
+        await page.get_by_role("checkbox", name="Four eyes").click()
         # What a component says of its looks counts more than what all buttons have, however this page was come to.
         make = page.get_by_role("button", name="Make a link")
         assert await make.evaluate("one => getComputedStyle(one).color") == "rgb(255, 255, 255)"
@@ -46,7 +46,6 @@ async def test_an_organisation_is_made_and_somebody_is_let_in_and_removed(serve,
         row = page.get_by_role("row").filter(has_text=str(stranger)[:8])
         await row.get_by_role("combobox").select_option("viewer")
         await page.get_by_text("accepted just now").wait_for()
-        await picture(page, "settings")
         await other.page.reload()
         await other.page.get_by_text("Owners change roles.").wait_for()
         assert await other.page.get_by_role("button", name="Make a key").count() == 0
@@ -54,16 +53,13 @@ async def test_an_organisation_is_made_and_somebody_is_let_in_and_removed(serve,
         await remove.click()
         await remove.click()
         await row.wait_for(state="detached")
-        (organisation,) = [
-            one for one in (await served.http.get("/api/me")).json()["organisations"] if one["name"] == "Acme"
-        ]
+        (organisation,) = [one for one in (await served.get("me"))["organisations"] if one["name"] == "Acme"]
         assert organisation["second_person"] is True
-        members = (await served.http.get(f"/api/organisations/{organisation['id']}/members")).json()["items"]
+        members = (await served.get(f"organisations/{organisation['id']}/members"))["items"]
         assert [one["user_id"] for one in members] == [str(served.scope.user_id)]
-        assert (window.faults, other.faults) == ([], [])
 
 
-async def test_a_key_is_shown_once_works_and_is_revoked(serve, browsing, picture):
+async def test_a_key_is_shown_once_works_and_is_revoked(serve, browsing):
     async with serve() as served, browsing(served, viewport={"width": 360, "height": 740}) as window:
         page = window.page
         await window.enter("/settings")
@@ -78,7 +74,6 @@ async def test_a_key_is_shown_once_works_and_is_revoked(serve, browsing, picture
         assert adopted.status_code == 403
         # Nothing is wider than the page.
         assert await page.evaluate("document.documentElement.scrollWidth") <= 360
-        await picture(page, "settings-narrow")
         await page.get_by_role("button", name="Done").click()
         assert await shown.count() == 0
         revoke = page.get_by_role("button", name="Revoke")
@@ -87,7 +82,6 @@ async def test_a_key_is_shown_once_works_and_is_revoked(serve, browsing, picture
         await revoke.click()
         await page.get_by_text("revoked just now").wait_for()
         assert (await served.http.get("/api/documents", headers=key)).status_code == 401
-        assert window.faults == []
 
 
 async def test_what_was_used_is_told(serve, browsing):
@@ -101,4 +95,3 @@ async def test_what_was_used_is_told(serve, browsing):
         await window.page.reload()
         row = window.page.get_by_role("row").filter(has_text="library")
         await row.first.wait_for()
-        assert window.faults == []

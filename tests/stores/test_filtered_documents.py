@@ -1,4 +1,4 @@
-"""Which documents a filter leaves, beside a plain reckoning; and that no path, value or name of it is ever SQL."""
+"""Which documents a filter leaves; and that no path, value or name of it is ever SQL."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from asked import intent
+from agents.library.test_asking import intent
 from desk import sql, tool_results, until
 from fieldmark.agents.registry import answer_offline
 from fieldmark.offline_model.messages import call

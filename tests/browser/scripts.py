@@ -1,0 +1,35 @@
+"""What the scripted model does in tests of the web UI: it identifies an invoice, saves its fields and completes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fieldmark.offline_model.messages import Call, call
+from fieldmark.testing.script import Script
+from standing import Served
+
+IDENTIFIED = call("identify_document", {"document_type": "invoice", "confidence": 0.9})
+COMPLETE = call("complete_extraction", {"summary": "Done."})
+
+
+def saves(**fields: Any) -> Call:
+    return call("extract_fields", {"fields": fields, "confidences": dict.fromkeys(fields, 0.9)})
+
+
+def reading(**fields: Any) -> Script:
+    """An extraction of these fields, one call at a time."""
+    return Script([[IDENTIFIED], [saves(**fields)], [COMPLETE]])
+
+
+async def extracted(served: Served, text: str, name: str = "a.txt") -> tuple[str, str]:
+    """The ids of a new document and of its completed extraction."""
+    document = await served.document(text, name)
+    result = await served.extract(document)
+    assert result["status"] == "completed", result
+    return str(document), result["extraction"]["id"]
+
+
+async def ask_before_writes(served: Served, document: Any, *auto_approved: str) -> str:
+    """Start an extraction that waits for approvals, and return its run's id."""
+    tools = ["identify_document", *auto_approved]
+    return (await served.extract(document, approval="ask", wait=False, auto_approved_tools=tools))["run_id"]
