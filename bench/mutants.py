@@ -127,7 +127,9 @@ union all select 'right', format('revoke execute on function %s from %s', p.oid:
   where pronamespace = {_OURS} and prokind = 'f' and a.grantee <> p.proowner and a.grantee <> all ({_NOT_OURS})
 """
 # What is refused, to the end of its statement: texts may hold semicolons.
-_REFUSAL = re.compile(r"raise exception\s(?:'(?:[^']|'')*'|[^;'])*;", re.IGNORECASE)
+_REFUSAL = re.compile(
+    r"raise exception\s(?:'(?:[^']|'')*'|[^;'])*;|perform private\.check_\w+\((?:'(?:[^']|'')*'|[^;'])*;", re.IGNORECASE
+)
 
 
 def sql_mutants(server: Embedded) -> list[Mutant]:
@@ -140,7 +142,8 @@ def sql_mutants(server: Embedded) -> list[Mutant]:
         ]
         functions = conn.execute(
             f"""select p.oid::regprocedure::text, pg_get_functiondef(p.oid) from pg_proc as p
-                where pronamespace = {_OURS} and prokind = 'f' and pg_get_functiondef(p.oid) ~* 'raise exception'"""
+                where pronamespace = {_OURS} and prokind = 'f'
+                  and pg_get_functiondef(p.oid) ~* 'raise exception|private.check_'"""
         ).fetchall()
     for name, text in functions:
         for number, refusal in enumerate(_REFUSAL.finditer(text), 1):
