@@ -114,12 +114,8 @@ async def test_a_call_at_which_an_earlier_run_of_the_thread_stopped_is_denied(de
     assert hook.passed == set() and desk.ledger(context.run_id) == []
 
 
-async def test_a_write_without_an_id_is_denied(hook):
-    assert (await ask(hook, UPDATE, TOTAL, None))[0] == "deny"
-
-
-@pytest.mark.parametrize("call_id", ["", "x" * 201, "a\0b"])
-async def test_an_id_that_no_ledger_can_hold_is_denied(desk, hook, context, call_id):
+@pytest.mark.parametrize("call_id", [None, "", "x" * 201, "a\0b"])
+async def test_a_write_with_no_id_that_the_ledger_can_hold_is_denied(desk, hook, context, call_id):
     assert (await ask(hook, UPDATE, TOTAL, call_id))[0] == "deny"
     assert hook.passed == set() and desk.ledger(context.run_id) == []
 
@@ -132,13 +128,6 @@ async def test_whatever_goes_wrong_in_it_the_call_is_denied(desk, clone):
     hook = PermissionHook(EXTRACTION.create_tools(context), context)
     assert await ask(hook, UPDATE, TOTAL) == ("deny", "The call could not be checked. Do not repeat it.")
     assert hook.passed == set()
-
-
-async def test_a_call_that_passed_is_answered(desk, hook, calls):
-    await ask(hook, UPDATE, TOTAL)
-    answer = await calls("update_field", "call-1", TOTAL)
-    calls.check()
-    assert not answer.is_error and desk.extraction()["extracted_fields"] == {"total": 1}
 
 
 @pytest.mark.parametrize("call_id", [None, "", "toolu_forged"])
