@@ -70,7 +70,7 @@ class CliPool:
         self._is_open = False
         self._metrics.live_clis.set_function(lambda: self._at_work)
         self._metrics.warm_clis.labels("idle").set_function(lambda: len(self._kept) - len(self._spares))
-        self._metrics.warm_clis.labels("spare").set_function(lambda: len(self._spares))
+        self._metrics.warm_clis.labels("spare").set_function(lambda: sum(cli.clearing.done() for cli in self._spares))
 
     async def __aenter__(self) -> Self:
         self._is_open = self._settings.processes > 0
