@@ -346,7 +346,7 @@ async def test_a_run_that_comes_to_nothing_leaves_nothing(house: House, how: str
     await it.make()
     async with it.call() as conn:
         tag = (await tags.create(conn, house.scope.org_id, "new", "#000000")).id
-        await tags.set_of_document(conn, it.document_id, add=[tag], remove=[])
+        await tags.change_of_document(conn, it.document_id, add=[tag], remove=[])
     if how != "nothing extracted":
         await it.extract(RunStatus.FAILED if how == "a part failed" else RunStatus.COMPLETED)
     if how == "cancelled":
@@ -391,7 +391,7 @@ async def test_rejecting_removes_what_the_run_made_and_nothing_else(house: House
     it = await (await house.document()).proposed()
     other = await (await house.document(RECEIPT.format(1))).proposed("Receipts")
     async with house.acting() as conn:
-        await tags.set_of_document(conn, other.document_id, add=[old], remove=[])
+        await tags.change_of_document(conn, other.document_id, add=[old], remove=[])
     before = house.left()
     await it.decide(False)
     told = await it.told()
@@ -414,13 +414,13 @@ async def test_a_tag_of_somebody_else_stays_and_goes_from_the_document(house: Ho
     async with it.call() as conn:
         new = (await tags.create(conn, house.scope.org_id, "new", "#000000")).id
         kept = (await tags.create(conn, house.scope.org_id, "kept", "#000000")).id
-        await tags.set_of_document(conn, it.document_id, add=[old, both, new, kept], remove=[])
+        await tags.change_of_document(conn, it.document_id, add=[old, both, new, kept], remove=[])
     await it.extract()
     await it.end()
     other = await house.upload(auto_create=False)
     async with house.acting() as conn:
-        await tags.set_of_document(conn, it.document_id, add=[both], remove=[])  # a person, too
-        await tags.set_of_document(conn, other, add=[kept], remove=[])
+        await tags.change_of_document(conn, it.document_id, add=[both], remove=[])  # a person, too
+        await tags.change_of_document(conn, other, add=[kept], remove=[])
     await it.decide(False)
     named = {row["name"] for row in house.sql("select name from tags where deleted_at is null")}
     assert named == {"old", "both", "kept"}
@@ -473,7 +473,7 @@ async def test_what_a_person_made_with_it_can_be_used_as_before(house: House) ->
     async with house.acting() as conn:
         hidden = await schemas.get(conn, schema.id)
         assert hidden and hidden.is_deleted  # in no list, and for nothing new
-        assert await prompts.get_version(conn, it.prompt_revid or uuid4()) is None
+        assert await prompts.find_version(conn, it.prompt_revid or uuid4()) is None
         kept = await extractions.get(conn, made)
         assert kept and kept.schema == SCHEMA
         again = await extractions.add(conn, org_id=house.scope.org_id, document_id=other, prompt_revid=mine)

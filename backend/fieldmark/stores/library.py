@@ -1,6 +1,6 @@
 """Schemas, prompts and tags in Postgres: what an organisation keeps by name. Schemas and prompts have versions.
 
-An item is never removed: `remove` hides it, and what refers to it keeps it.
+`remove` hides an item, and what refers to it keeps it. Only rejecting what an agent proposed deletes rows.
 """
 
 from __future__ import annotations
@@ -53,7 +53,14 @@ class NamedItems(Generic[Row]):
 
     async def get(self, conn: Connection, item_id: UUID) -> Row:
         """Return an item in its latest version, also a hidden one. Raise NotFound."""
-        return await self._one(conn, f"select {self._columns} from {self._latest} where i.id = %s", (item_id,))
+        if (row := await self.find(conn, item_id)) is None:
+            raise NotFound(f"There is no such {self._kind}.")
+        return row
+
+    async def find(self, conn: Connection, item_id: UUID) -> Row | None:
+        """Return the same, and None if the item does not exist, or went when a proposal was rejected."""
+        rows = await self._rows(conn, f"select {self._columns} from {self._latest} where i.id = %s", (item_id,))
+        return rows[0] if rows else None
 
     async def by_name(self, conn: Connection, org_id: UUID, name: str) -> Row | None:
         """Return the item of a name in its latest version. Case does not matter."""
@@ -92,12 +99,6 @@ class NamedItems(Generic[Row]):
         row = await self._answer(conn, f"select public.{verb}_{self._kind}({marks}) as id", values)
         return row["id"]
 
-    async def _one(self, conn: Connection, query: LiteralString, parameters: Sequence[object]) -> Row:
-        rows = await self._rows(conn, query, parameters)
-        if not rows:
-            raise NotFound(f"There is no such {self._kind}.")
-        return rows[0]
-
     async def _rows(
         self, conn: Connection, query: LiteralString, parameters: Sequence[object] | dict[str, Any]
     ) -> list[Row]:
@@ -130,12 +131,19 @@ class VersionedItems(NamedItems[Versioned]):
 
     async def get_version(self, conn: Connection, revid: UUID) -> Versioned:
         """Return one version. Raise NotFound."""
-        return await self._one(conn, f"select {self._columns} from {self._all} where v.id = %s", (revid,))
+        row = await self.find_version(conn, revid)
+        if row is None:
+            raise NotFound(f"There is no such {self._kind}.")
+        return row
+
+    async def find_version(self, conn: Connection, revid: UUID) -> Versioned | None:
+        """Return one version. None if it does not exist, or went when a proposal was rejected."""
+        rows = await self._rows(conn, f"select {self._columns} from {self._all} where v.id = %s", (revid,))
+        return rows[0] if rows else None
 
     async def get_any(self, conn: Connection, some_id: UUID) -> Versioned:
         """Return the version that has this id, or the latest of the item that has it. Raise NotFound."""
-        rows = await self._rows(conn, f"select {self._columns} from {self._latest} where i.id = %s", (some_id,))
-        return rows[0] if rows else await self.get_version(conn, some_id)
+        return await self.find(conn, some_id) or await self.get_version(conn, some_id)
 
     async def versions(
         self, conn: Connection, item_id: UUID, *, limit: int = 1000, before: int | None = None

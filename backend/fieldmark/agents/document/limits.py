@@ -98,8 +98,8 @@ async def _check_asked(conn: Connection, about: Conversation, row: AutoCreationR
     revid = _named(args, "schema_revid")
     if revid is None or await schemas.made_by(conn, revid) == about.context.run_id:
         return
-    schema = await schemas.get_version(conn, revid)
-    if row.matched is None or str(schema.id) != row.matched["schema_id"]:
+    schema = await schemas.find_version(conn, revid)
+    if row.matched is None or schema is None or str(schema.id) != row.matched["schema_id"]:
         raise _not_here("Its prompt follows the schema that it has made, or was lent, or none.")
 
 

@@ -299,7 +299,8 @@ class _VersionedTools(_ItemTools[Versioned]):
     async def forget(self, conn: Connection, row: Versioned) -> None:
         name = f"{self.kind}_revid"
         revid = getattr(await self.about.recall(conn), name)
-        if revid is not None and (await self.all_versions.get_version(conn, revid)).id == row.id:
+        current = None if revid is None else await self.all_versions.find_version(conn, revid)
+        if current is not None and current.id == row.id:
             await self.about.remember(conn, **{name: None})
 
 
@@ -373,7 +374,7 @@ class SchemaTools(_VersionedTools[SchemaRow]):
     async def _prompt_that_stays(self, conn: Connection, schema_id: UUID) -> dict[str, UUID | None]:
         """The conversation goes on with its prompt only if that follows the schema."""
         revid = (await self.about.recall(conn)).prompt_revid
-        prompt = None if revid is None else await prompts.get_version(conn, revid)
+        prompt = None if revid is None else await prompts.find_version(conn, revid)
         return {} if prompt is not None and prompt.schema_id == schema_id else {"prompt_revid": None}
 
     async def preview_change(self, conn: Connection, args: UpdateSchema) -> Preview:
@@ -498,8 +499,8 @@ def _refers_to(text: PromptText) -> JsonObject:
 
 
 async def _names_of(conn: Connection, tag_ids: Sequence[UUID]) -> list[str]:
-    rows = [await tags.get(conn, one) for one in tag_ids]
-    return [row.name for row in rows if not row.is_deleted]
+    rows = [await tags.find(conn, one) for one in tag_ids]
+    return [row.name for row in rows if row is not None and not row.is_deleted]
 
 
 async def _schema_of(conn: Connection, revid: UUID | None) -> UUID | None:
