@@ -89,8 +89,8 @@ async def test_the_page_from_its_first_block_to_its_last(supabase: Project, clon
     types = [event["body"]["type"] for event in names["events"]]
     assert types[0] == "run" and types[-1] == "complete"
     published = "select tablename from pg_publication_tables where pubname = 'supabase_realtime'"
-    told = section("Follow it").split("Realtime has")[1].split(".")[0]
-    assert {one["tablename"] for one in sql(clone.owner_url, published)} == set(re.findall(r"`(\w+)`", told))
+    named = section("Follow it").split("Realtime publishes")[1].split(".")[0]
+    assert {one["tablename"] for one in sql(clone.owner_url, published)} == set(re.findall(r"`(\w+)`", named))
 
     await reader.pastes("Read and change the fields")
     assert names["total"] == (10.0, 1)
