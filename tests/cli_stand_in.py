@@ -4,7 +4,8 @@ ANTHROPIC_BASE_URL over HTTP, calls the hooks and the tools, and mirrors its tra
 What it does not show, and tests of which need the real CLI: that there is a process with a user, a folder, an
 environment and limits of its own; that the CLI calls the hook for each tool, has no tool or command of its own, and
 reports what it has (the stand-in reports what is expected); how it is killed, cleared or kept for another run; what it
-does when an answer is cut off, refused, paused, malformed, silent or broken off behind a whole block; what it caches.
+does when an answer is cut off, refused, paused, malformed, silent or broken off behind a whole block; what it caches,
+and by which id the model's service tells CLIs apart.
 Waits between retries are a tenth of the CLI's. `tests/runs/engine/test_cli_conformance.py` compares the two.
 """
 
@@ -267,7 +268,7 @@ class StandIn(Transport):
         written = ""
         calls: list[asyncio.Task[Any]] = []
         try:
-            async for line in response.aiter_lines():
+            async for line in _lines(response):
                 if not line.startswith("data: ") or (event := _parsed(line[6:]))["type"] == "ping":
                     continue
                 match event["type"]:
@@ -496,6 +497,15 @@ def _arguments(written: str) -> Json:
         return _parsed(written or "{}")
     except ValueError:
         return {_UNPARSED: {"raw": written, "len": len(written.encode())}}
+
+
+async def _lines(response: httpx.Response) -> AsyncIterator[str]:
+    """The lines of an event stream. httpx would also end one at U+2028, which a text may hold."""
+    rest = ""
+    async for text in response.aiter_text():
+        *lines, rest = (rest + text).split("\n")
+        for line in lines:
+            yield line.removesuffix("\r")
 
 
 def _parsed(text: str) -> Any:

@@ -60,9 +60,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--postgres-major", type=int, default=int(chosen), help="PostgreSQL to test on: 16 or 18")
 
 
-# In these folders the CLI's process is the subject (in api only of some tests, which are not marked one by one). In the
-# other folders such tests are marked.
-_ABOUT_THE_CLI = ("attacks", "machines", "runs", "api")
+# In these folders the CLI's process is the subject. In the others it is marked test by test.
+_ABOUT_THE_CLI = ("attacks", "machines", "runs")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

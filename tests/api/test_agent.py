@@ -267,6 +267,7 @@ async def test_an_idempotency_key_starts_one_run(serve, clone):
         assert (count(clone, "runs"), count(clone, "extractions")) == (3, 3)
 
 
+@pytest.mark.real_cli("the model is sent the id of each")
 async def test_a_run_goes_on_when_its_reader_goes_away(serve):
     let_go = asyncio.Event()
 

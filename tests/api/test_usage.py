@@ -145,6 +145,7 @@ async def test_a_run_may_ask_for_fewer_turns(serve):
             problem(await extract(served, max_turns=turns), 422)
 
 
+@pytest.mark.real_cli("the model is sent the id of each")
 async def test_services_together_run_no_more_at_once_than_the_organisation_may(serve, clone):
     """Three that would do one run each, in an organisation that may have two."""
     async with AsyncExitStack() as stack:
