@@ -42,7 +42,7 @@ log = structlog.get_logger()
 SWEEP_SECONDS = 5
 MAINTENANCE_SECONDS = 30
 POLL_SECONDS = 1
-"""New jobs are called out, but one that comes while a worker looks for another goes unheard until it looks again."""
+"""New jobs and free places wake a worker at once. What it finds by itself are tries that have become due."""
 RESTART_SECONDS = 1
 RETRY_SECONDS = 2
 GRACE_SECONDS = 1

@@ -70,36 +70,53 @@ class _Jobs(JobManager):
     taken its job up, and two sweeps may find the same job. Each putting back is counted in the job's `attempts`.
 
     A database that restarts is waited for: a job whose end was not recorded would be its living worker's for ever.
+
+    procrastinate wakes a worker for each new job, and forgets the wake-up that comes while the worker looks for one. Here
+    a job that ends wakes the worker too, and a worker that was woken while it looked looks again.
     """
 
     def __init__(self, connector: BaseConnector, database: Database, places: Mapping[str, int]) -> None:
         super().__init__(connector)
         self._database = database
         self._places = places
+        self._callbacks: dict[str, NotificationCallback] = {}
+        self._woken: set[str] = set()
 
     async def listen_for_jobs(
         self, *, on_notification: NotificationCallback, queues: Iterable[str] | None = None
     ) -> None:
         """Hear of new jobs over the connection that all of this process listens on. procrastinate would open another
         for each worker, and end the worker when that is lost."""
-        (channel,) = get_channel_for_queues(queues)
+        (queue,) = list(queues or ())
+        (channel,) = get_channel_for_queues([queue])
+        self._callbacks[queue] = on_notification
         async with self._database.listen(channel) as heard:
             async for payload in heard:
                 # Where something may have been missed, there may be a job.
-                said: Notification = {"type": "job_inserted", "job_id": 0} if payload is None else json.loads(payload)
-                await on_notification(channel=channel, notification=said)
+                said: Notification = _NEW_JOB if payload is None else json.loads(payload)
+                await self._notify(queue, said)
+
+    async def _notify(self, queue: str, notification: Notification) -> None:
+        self._woken.add(queue)
+        if callback := self._callbacks.get(queue):
+            await callback(channel=queue, notification=notification)
 
     async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:
         """The next job of a worker's queue, which is now the worker's: fair to organisations, as no function of
         procrastinate's is."""
         (queue,) = list(queues or ())
-        rows = await self.connector.execute_query_all_async(
-            "select * from private.claim_job(%(queue)s, %(worker_id)s, %(places)s)",
-            queue=queue,
-            worker_id=worker_id,
-            places=self._places[queue],
-        )
-        return Job.from_row(rows[0]) if rows else None
+        while True:
+            self._woken.discard(queue)
+            rows = await self.connector.execute_query_all_async(
+                "select * from private.claim_job(%(queue)s, %(worker_id)s, %(places)s)",
+                queue=queue,
+                worker_id=worker_id,
+                places=self._places[queue],
+            )
+            if rows:
+                return Job.from_row(rows[0])
+            if queue not in self._woken:
+                return None
 
     async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:
         await self._of_its_holder(
@@ -108,6 +125,7 @@ class _Jobs(JobManager):
             status=status.value,
             delete_job=delete_job,
         )
+        await self._notify(job.queue, _NEW_JOB)  # its place is free
 
     async def retry_job(
         self,
@@ -126,6 +144,7 @@ class _Jobs(JobManager):
             queue=queue,
             lock=lock,
         )
+        await self._notify(queue or job.queue, _NEW_JOB)
 
     async def _of_its_holder(self, query: LiteralString, job: Job, **arguments: Any) -> None:
         async with asyncio.timeout(PERSISTENT_SECONDS):
@@ -139,6 +158,7 @@ class _Jobs(JobManager):
                     await asyncio.sleep(0.5)
 
 
+_NEW_JOB: Final[Notification] = {"type": "job_inserted", "job_id": 0}
 _HELD: Final = """
     with held as materialized (
         select id from procrastinate_jobs

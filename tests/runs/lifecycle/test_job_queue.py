@@ -1,0 +1,56 @@
+"""A worker takes its next job when one ends, not when it next looks for one."""
+
+from __future__ import annotations
+
+import asyncio
+from uuid import UUID
+
+import psycopg
+import pytest
+from procrastinate.worker import Worker
+
+from fieldmark.runs.lifecycle.queue import DOCUMENTS, open_queue
+
+pytestmark = pytest.mark.anyio
+TOO_LATE_SECONDS = 300  # the worker's own next look
+
+
+async def test_a_job_that_ends_makes_room_for_the_next_at_once(desk, clone):
+    read: list[UUID] = []
+    released, all_read = asyncio.Event(), asyncio.Event()
+    async with open_queue(desk.database, clone.app_url, {DOCUMENTS: 2}) as queue:
+
+        @queue.task(name="read_document", queue=DOCUMENTS)
+        async def read_document(document_id: str) -> None:
+            await released.wait()
+            read.append(UUID(document_id))
+            if len(read) == 7:
+                all_read.set()
+
+        worker = Worker(
+            queue,
+            queues=[DOCUMENTS],
+            concurrency=3,
+            fetch_job_polling_interval=TOO_LATE_SECONDS,
+            install_signal_handlers=False,
+            delete_jobs="successful",
+        )
+        running = asyncio.create_task(worker.run())
+        add_documents(clone.owner_url, desk.scope.org_id, 7)
+        await asyncio.sleep(2)  # the announcements of all seven have passed, and two are at work
+        released.set()
+        async with asyncio.timeout(60):
+            await all_read.wait()
+        worker.stop()
+        await running
+    assert len(set(read)) == 7
+
+
+def add_documents(url: str, org_id: UUID, number: int) -> None:
+    with psycopg.connect(url) as conn:
+        conn.execute(
+            """insert into documents (id, org_id, filename, storage_path)
+               select id, %(org)s, 'a.txt', concat_ws('/', %(org)s, id, 'a.txt')
+               from (select gen_random_uuid() as id from generate_series(1, %(number)s)) as new""",
+            {"org": org_id, "number": number},
+        )
