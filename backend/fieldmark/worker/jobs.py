@@ -41,8 +41,9 @@ log = structlog.get_logger()
 
 SWEEP_SECONDS = 5
 MAINTENANCE_SECONDS = 30
-POLL_SECONDS = 1
-"""New jobs and free places wake a worker at once. What it finds by itself are tries that have become due."""
+POLL_SECONDS = 15
+"""New jobs, free places and due tries wake a worker at once. This finds what another process left that is gone."""
+VECTORS_SECONDS = 1
 RESTART_SECONDS = 1
 RETRY_SECONDS = 2
 GRACE_SECONDS = 1
@@ -166,7 +167,7 @@ async def _work(queue: App, runtime: Runtime) -> None:
         group.create_task(_repeat(SWEEP_SECONDS, {"sweep": Sweep(queue)}))
         if runtime.embedder is not None:
             maker = VectorMaker(runtime.database, runtime.embedder)
-            group.create_task(_repeat(POLL_SECONDS, {"vectors": maker.make_all}))
+            group.create_task(_repeat(VECTORS_SECONDS, {"vectors": maker.make_all}))
         # One behind the other: an idle process has one connection for both.
         cleared = {"maintenance": lambda: _run_maintenance(runtime), "originals": runtime.documents.delete_originals}
         group.create_task(_repeat(MAINTENANCE_SECONDS, cleared))

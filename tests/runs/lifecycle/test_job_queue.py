@@ -1,18 +1,21 @@
-"""A worker takes its next job when one ends, not when it next looks for one."""
+"""A worker looks for a job when one comes, ends or is due again, and else every five minutes here."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from uuid import UUID
 
 import psycopg
 import pytest
+from procrastinate import App, RetryStrategy
 from procrastinate.worker import Worker
 
 from fieldmark.runs.lifecycle.queue import DOCUMENTS, open_queue
 
 pytestmark = pytest.mark.anyio
-TOO_LATE_SECONDS = 300  # the worker's own next look
+TOO_LATE_SECONDS = 300
 
 
 async def test_a_job_that_ends_makes_room_for_the_next_at_once(desk, clone):
@@ -27,23 +30,49 @@ async def test_a_job_that_ends_makes_room_for_the_next_at_once(desk, clone):
             if len(read) == 7:
                 all_read.set()
 
-        worker = Worker(
-            queue,
-            queues=[DOCUMENTS],
-            concurrency=3,
-            fetch_job_polling_interval=TOO_LATE_SECONDS,
-            install_signal_handlers=False,
-            delete_jobs="successful",
-        )
-        running = asyncio.create_task(worker.run())
-        add_documents(clone.owner_url, desk.scope.org_id, 7)
-        await asyncio.sleep(2)  # the announcements of all seven have passed, and two are at work
-        released.set()
-        async with asyncio.timeout(60):
-            await all_read.wait()
-        worker.stop()
-        await running
+        async with working(queue):
+            add_documents(clone.owner_url, desk.scope.org_id, 7)
+            await asyncio.sleep(2)  # the announcements of all seven have passed, and two are at work
+            released.set()
+            async with asyncio.timeout(60):
+                await all_read.wait()
     assert len(set(read)) == 7
+
+
+async def test_a_job_that_failed_is_tried_again_when_its_pause_is_over(desk, clone):
+    tries = 0
+    done = asyncio.Event()
+    async with open_queue(desk.database, clone.app_url, {DOCUMENTS: 2}) as queue:
+
+        @queue.task(name="read_document", queue=DOCUMENTS, retry=RetryStrategy(max_attempts=3, wait=1))
+        async def read_document(document_id: str) -> None:
+            nonlocal tries
+            tries += 1
+            if tries < 3:
+                raise OSError(document_id)
+            done.set()
+
+        async with working(queue):
+            add_documents(clone.owner_url, desk.scope.org_id, 1)
+            async with asyncio.timeout(60):
+                await done.wait()
+    assert tries == 3
+
+
+@asynccontextmanager
+async def working(queue: App) -> AsyncGenerator[None]:
+    worker = Worker(
+        queue,
+        queues=[DOCUMENTS],
+        concurrency=3,
+        fetch_job_polling_interval=TOO_LATE_SECONDS,
+        install_signal_handlers=False,
+        delete_jobs="successful",
+    )
+    running = asyncio.create_task(worker.run())
+    yield
+    worker.stop()
+    await running
 
 
 def add_documents(url: str, org_id: UUID, number: int) -> None:

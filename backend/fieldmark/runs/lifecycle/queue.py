@@ -6,13 +6,13 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final, LiteralString
 
 from procrastinate import App, PsycopgConnector
 from procrastinate.connector import BaseConnector
 from procrastinate.exceptions import ConnectorException
-from procrastinate.jobs import Job, Notification, Status
+from procrastinate.jobs import Job, Status
 from procrastinate.manager import JobManager, NotificationCallback, get_channel_for_queues
 
 from fieldmark.db.pool import (
@@ -71,8 +71,8 @@ class _Jobs(JobManager):
 
     A database that restarts is waited for: a job whose end was not recorded would be its living worker's for ever.
 
-    procrastinate wakes a worker for each new job, and forgets the wake-up that comes while the worker looks for one. Here
-    a job that ends wakes the worker too, and a worker that was woken while it looked looks again.
+    procrastinate wakes a worker for each new job, and forgets the wake-up that comes while the worker looks for one.
+    Here a job that ends and a try that becomes due wake it too, and it looks again where it was woken while it looked.
     """
 
     def __init__(self, connector: BaseConnector, database: Database, places: Mapping[str, int]) -> None:
@@ -92,14 +92,21 @@ class _Jobs(JobManager):
         self._callbacks[queue] = on_notification
         async with self._database.listen(channel) as heard:
             async for payload in heard:
-                # Where something may have been missed, there may be a job.
-                said: Notification = _NEW_JOB if payload is None else json.loads(payload)
-                await self._notify(queue, said)
+                if payload is None:  # where something may have been missed, there may be a job
+                    await self._wake(queue)
+                else:
+                    self._woken.add(queue)
+                    await on_notification(channel=channel, notification=json.loads(payload))
 
-    async def _notify(self, queue: str, notification: Notification) -> None:
+    async def _wake(self, queue: str) -> None:
         self._woken.add(queue)
         if callback := self._callbacks.get(queue):
-            await callback(channel=queue, notification=notification)
+            await callback(channel=queue, notification={"type": "job_inserted", "job_id": 0})
+
+    def _wake_at(self, queue: str, due: datetime | None) -> None:
+        seconds = (due - datetime.now(UTC)).total_seconds() if due else 0
+        loop = asyncio.get_running_loop()
+        loop.call_later(max(0, seconds), lambda: loop.create_task(self._wake(queue)))
 
     async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:
         """The next job of a worker's queue, which is now the worker's: fair to organisations, as no function of
@@ -125,7 +132,7 @@ class _Jobs(JobManager):
             status=status.value,
             delete_job=delete_job,
         )
-        await self._notify(job.queue, _NEW_JOB)  # its place is free
+        await self._wake(job.queue)  # its place is free
 
     async def retry_job(
         self,
@@ -144,7 +151,7 @@ class _Jobs(JobManager):
             queue=queue,
             lock=lock,
         )
-        await self._notify(queue or job.queue, _NEW_JOB)
+        self._wake_at(queue or job.queue, retry_at)
 
     async def _of_its_holder(self, query: LiteralString, job: Job, **arguments: Any) -> None:
         async with asyncio.timeout(PERSISTENT_SECONDS):
@@ -158,7 +165,6 @@ class _Jobs(JobManager):
                     await asyncio.sleep(0.5)
 
 
-_NEW_JOB: Final[Notification] = {"type": "job_inserted", "job_id": 0}
 _HELD: Final = """
     with held as materialized (
         select id from procrastinate_jobs
