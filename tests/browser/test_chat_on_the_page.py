@@ -8,8 +8,8 @@ import pytest
 
 from acceptance.test_auto_create import MADE, upload
 from acceptance.test_auto_create import model as proposing
-from agents.document.talking import SCHEMA
 from agents.document.test_talking import FIELDS, PRINTED, model
+from agents.talking import SCHEMA
 from browser.window import held
 from desk import until
 from fieldmark.offline_model.messages import call, text

@@ -11,8 +11,8 @@ import psycopg
 import pytest
 from test_killed_workers import count, killed
 
-from agents.library.test_asking import INTENT, READ, SURVEY, cite, is_last_question, submit
-from agents.library.test_last_question import last, model
+from agents.library.test_asking import INTENT, READ, SURVEY, cite, submit
+from agents.library.test_fallback import is_last_question, last, model
 from desk import until
 from fieldmark.offline_model.messages import call, text
 from fieldmark.testing.script import Script, endless

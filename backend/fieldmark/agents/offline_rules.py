@@ -1,5 +1,4 @@
-"""What the rules of every agent share, by which the offline model plays it: reading the conversation so far, and what
-a person's words want changed."""
+"""What the offline model's rules share: they follow a conversation from its beginning, and read what a person wants."""
 
 from __future__ import annotations
 
@@ -13,24 +12,24 @@ from pydantic import JsonValue
 
 from fieldmark.domain import paths
 from fieldmark.domain.json_values import JsonObject, as_object
-from fieldmark.grounding.labelled_fields import YES_NO, amount, day, meant, plain
+from fieldmark.grounding.labelled_fields import amount, day, meant, plain
 from fieldmark.offline_model.messages import Block, Body, bare, call, items, text
 
 NOTE = "This is Fieldmark's offline model: fixed rules, no language model."
 CHANGES_HELP = 'I understand "set vendor.name to Acme", "the total is 12.50" and "remove X".'
-# What a tool says for programs: the last line of its answer.
+# The last line of a tool's answer, for programs.
 _OUTCOME = re.compile(r'(?:^|\n)(\{"code":.*\})(?:</\w+>)?\s*$')
 # A line of ours around foreign text (tools/documents.Boundary): the first such word is the run's.
 _BOUNDARY = re.compile(r"^\[([0-9a-f]{24}) [\w ]+ begins\]$", re.MULTILINE)
 _DECIDED = re.compile(r"^- (\w+) (\{.*\}) \((\w+)\): (.*)$", re.MULTILINE)
-_SET, _REMOVE = r"(?:please )?(?:set|change|update|correct) ", r"(?:please )?(?:remove|delete) "
-_IS = r"(?: (?:is (?!wrong|incorrect|missing|not )|should be |to )|: | ?= )"
-_CLAUSE = re.compile(
-    rf"{_REMOVE}(?:the )?(.+)|(?:{_SET})?(?:the )?(.{{1,80}}?)(?: from .{{1,80}}?)?{_IS}(.+)", re.IGNORECASE
+_CHANGE = re.compile(
+    r"(?:please )?(?:(?:remove|delete) (?:the )?(?P<removed>.+)"
+    r"|(?:set |change )?(?:the )?(?P<field>.{1,80}?)"
+    r"(?: is (?!wrong|missing|not )| should be | to |: | ?= ?)(?P<value>.+))",
+    re.IGNORECASE,
 )
-# How another clause begins, outside of quotes.
-_BREAK = re.compile(
-    rf'(?:[.;!]|,? and|,) (?={_SET}|{_REMOVE}|the [\w.\[\] ]{{1,40}}?{_IS})(?=(?:[^"]*"[^"]*")*[^"]*$)', re.IGNORECASE
+_NEXT_CHANGE = re.compile(
+    r'(?:[.;!\n]|,? and|,) *(?=(?:set|change|remove|delete|the) )(?=(?:[^"]*"[^"]*")*[^"]*$)', re.IGNORECASE
 )
 
 Calls: TypeAlias = list[tuple[str, JsonObject]]
@@ -41,57 +40,85 @@ class Done(NamedTuple):
     """A call that was made: what it answered in words, and for programs."""
 
     tool: str
-    arguments: JsonObject
     answer: str
     failed: bool
     code: str
     data: JsonObject
 
 
-class NeedsCall(Exception):
-    """The call that a rule goes on with."""
+class NeedsCalls(Exception):
+    """The calls that a rule goes on with."""
 
-    def __init__(self, tool: str, arguments: JsonObject, why: str) -> None:
-        self.tool = tool
-        self.arguments = arguments
+    def __init__(self, calls: Calls, why: str) -> None:
+        self.calls = calls
         self.why = why
 
 
 @dataclass(slots=True)
 class RuleTurn:
-    """What a person has said, and the calls made since. A rule is followed from its beginning each time: `call` returns
-    what was called already, and raises NeedsCall for what was not."""
+    """A task, with the person's message if there is one, its foreign texts by kind, and the calls made since. A rule is
+    followed from its beginning each time."""
 
+    task: str
     message: str | None
     texts: dict[str, str]
-    is_cut: bool
     done: list[Done]
 
     def call(self, tool: str, arguments: JsonObject | None = None, why: str = "") -> Done:
-        """Return what the rule's next call has answered."""
-        for at, one in enumerate(self.done):
-            if one.tool == tool:
-                self.done = self.done[at + 1 :]
-                return one
-        raise NeedsCall(tool, arguments or {}, why)
+        """Return what the rule's next call has answered. Raises NeedsCalls if it was not made yet."""
+        return self.calls([(tool, arguments or {})], why)[0]
+
+    def calls(self, wanted: Calls, why: str = "") -> list[Done]:
+        """Return what the rule's next calls have answered, up to the first that failed. The model asks for all of them
+        in one message."""
+        found: list[Done] = []
+        for number, (tool, _) in enumerate(wanted):
+            at = next((at for at, one in enumerate(self.done) if one.tool == tool), None)
+            if at is None:
+                raise NeedsCalls(wanted[number:], why)
+            found.append(self.done[at])
+            self.done = self.done[at + 1 :]
+            if found[-1].failed:
+                break
+        return found
 
 
 def follow(body: Body, tools: set[str], rules: Callable[[RuleTurn], str]) -> list[Block] | None:
-    """Return the next turn of an agent that a person talks with: a call, or the words that its rules end with. None for
-    a request that does not offer the agent's tools."""
+    """Return the model's next message: calls, or the words that the rules end with. None for a request that does not
+    offer the agent's tools."""
     if not tools <= {bare(str(tool.get("name"))) for tool in items(body, "tools")}:
         return None
-    task, done = conversation(body, _begins_turn)
-    texts, own = foreign(task)
-    decided = [
-        Done(tool, json_object(arguments), said, status != "done", "ok", {})
-        for tool, arguments, status, said in _DECIDED.findall(own.rpartition("</message>")[2])
-    ]
-    message = tagged(own, "message")
+    task, done = _conversation(body)
+    texts, own = _foreign(task)
+    decided = [Done(tool, said, status != "done", "ok", {}) for tool, _, status, said in _DECIDED.findall(own)]
     try:
-        return [text(f"{rules(RuleTurn(message, texts, 'the document goes on' in own, [*decided, *done]))} {NOTE}")]
-    except NeedsCall as step:
-        return [*([text(step.why)] if step.why else []), call(step.tool, step.arguments)]
+        return [text(f"{rules(RuleTurn(own, tagged(own, 'message'), texts, [*decided, *done]))} {NOTE}")]
+    except NeedsCalls as step:
+        # A person is asked for one call at a time.
+        is_alone = bool(as_object(body.get("tool_choice")).get("disable_parallel_tool_use"))
+        calls = step.calls[:1] if is_alone else step.calls
+        return [*([text(step.why)] if step.why else []), *(call(*one) for one in calls)]
+
+
+def _conversation(body: Body) -> tuple[str, list[Done]]:
+    """The task, which is the first message of the user or the last one that a person has written, and the calls made
+    since."""
+    task, done, calls = "", list[Done](), dict[str, str]()
+    for message in items(body, "messages"):
+        blocks = items(message, "content") or [{"text": message.get("content")}]
+        words = _words(blocks)
+        if message.get("role") == "user" and words and (not task or _begins_turn(words, task)):
+            task, done = words, []
+        for block in blocks:
+            calls |= {str(block.get("id")): bare(str(block.get("name")))} if block.get("type") == "tool_use" else {}
+            if block.get("type") == "tool_result" and (tool := calls.get(str(block.get("tool_use_id")))):
+                said = _words(items(block, "content")) or str(block.get("content"))
+                found = _OUTCOME.search(said)
+                told = json_object(found[1]) if found else {}
+                said = said[: found.start()] if found and told else said
+                code, data = str(told.get("code", "ok")), as_object(told.get("data"))
+                done.append(Done(tool, said, bool(block.get("is_error")), code, data))
+    return task, done
 
 
 def _begins_turn(words: str, task: str) -> bool:
@@ -101,41 +128,11 @@ def _begins_turn(words: str, task: str) -> bool:
 
 
 def json_object(written: JsonValue) -> JsonObject:
-    """Return the object that a text is the JSON of; an empty one if the text was shortened."""
+    """Return the object that a text is the JSON of, else an empty one."""
     try:
         return as_object(json.loads(str(written)))
     except ValueError:
         return {}
-
-
-def conversation(body: Body, begins: Callable[[str, str], bool]) -> tuple[str, list[Done]]:
-    """The task (the first words of the user, or the last that begin one, by what they and the task before are) and the
-    calls made since, in order."""
-    task, done, calls = "", list[Done](), dict[str, JsonObject]()
-    for message in items(body, "messages"):
-        blocks = items(message, "content") or [{"text": message.get("content")}]
-        words = _words(blocks)
-        if message.get("role") == "user" and words and (not task or begins(words, task)):
-            task, done = words, []
-        for block in blocks:
-            calls |= {str(block.get("id")): block} if block.get("type") == "tool_use" else {}
-            if block.get("type") == "tool_result" and (made := calls.get(str(block.get("tool_use_id")))):
-                said = _words(items(block, "content")) or str(block.get("content"))
-                tool, arguments = bare(str(made.get("name"))), as_object(made.get("input"))
-                done.append(Done(tool, arguments, *_outcome(said, bool(block.get("is_error")))))
-    return task, done
-
-
-def _outcome(said: str, failed: bool) -> tuple[str, bool, str, JsonObject]:
-    """An answer taken apart: its words, whether it failed, its code and its data."""
-    found = _OUTCOME.search(said)
-    told = json_object(found[1]) if found else {}
-    return (
-        said[: found.start()] if found and told else said,
-        failed,
-        str(told.get("code", "ok")),
-        as_object(told.get("data")),
-    )
 
 
 def _words(blocks: list[JsonObject]) -> str:
@@ -144,44 +141,24 @@ def _words(blocks: list[JsonObject]) -> str:
 
 
 def tagged(task: str, tag: str) -> str | None:
-    """What stands between the first and the last tag of a name; None where none does."""
+    """Return what stands between the first and the last tag of a name; None where none does."""
     start, end = task.find(f"<{tag}>"), task.rfind(f"</{tag}>")
     return task[start + len(tag) + 2 : end] if 0 <= start < end else None
 
 
-def is_open(done: list[Done], tool: str, arguments: JsonObject | None = None) -> bool:
-    """Whether a call may be made: it was not, or failed once."""
-    # Nothing that succeeded is called again, and nothing three times: so a conversation always ends.
-    tries = [one.failed for one in done if one.tool == tool and arguments in (None, one.arguments)]
-    return len(tries) < 2 and all(tries)
-
-
-def foreign(task: str) -> tuple[dict[str, str], str]:
-    """The foreign texts in a task, by what they are, and the task without them. Under `rest` stands how the document
-    goes on, as JSON."""
+def _foreign(task: str) -> tuple[dict[str, str], str]:
+    """The foreign texts in a task, by what they are, and the task without them."""
     begun = _BOUNDARY.search(task)
     if begun is None:
         return {}, task
-    word = re.escape(begun[1])
-    texts = dict(re.findall(rf"(?ms)^\[{word} ([\w ]+) begins\]\n(.*?)^\[{word} \1 ends\]$", task))
-    rest = re.search(
-        rf"^\[{word} the document goes on: .*pages \"(\d+-)\"(?: and offset (\d+))?\]$", task, re.MULTILINE
-    )
-    if rest:
-        texts["rest"] = json.dumps({"pages": rest[1]} | ({"offset": int(rest[2])} if rest[2] else {}))
-    document = texts.get("document", "")
-    begins = re.search(rf"^\[{word} page \d+ of \d+, for machines\]$", document, re.MULTILINE)
-    texts["printed"] = document[: begins.start()] if begins else document
-    page = re.compile(rf"^\[{word} (page \d+ of \d+).*\]$", re.MULTILINE)
-    texts = {
-        kind: page.sub(r"--- \1 ---", text).replace(f"[{begun[1]} warning: ", "[warning: ")
-        for kind, text in texts.items()
-    }
-    return texts, re.sub(rf"(?ms)^\[{word} ([\w ]+) begins\]\n.*?^\[{word} \1 ends\]$", "", task)
+    word = begun[1]
+    part = re.compile(rf"(?ms)^\[{word} ([\w ]+) begins\]\n(.*?)^\[{word} \1 ends\]$")
+    page = re.compile(rf"^\[{word} (page \d+ of \d+(?:, for machines)?)\]$", re.MULTILINE)
+    return {kind: page.sub(r"--- \1 ---", said) for kind, said in part.findall(task)}, part.sub("", task)
 
 
-def places_of(value: JsonValue, keys: paths.Path) -> dict[paths.Path, JsonValue]:
-    """Every path of a value, with what stands there."""
+def places_of(value: JsonValue, keys: paths.Path = ()) -> dict[paths.Path, JsonValue]:
+    """Return every path of a value, with what stands there."""
     inner: Iterable[tuple[str | int, JsonValue]] = ()
     if isinstance(value, dict):
         inner = value.items()
@@ -192,40 +169,38 @@ def places_of(value: JsonValue, keys: paths.Path) -> dict[paths.Path, JsonValue]
     }
 
 
+def leaves_of(places: dict[paths.Path, JsonValue]) -> list[paths.Path]:
+    """Return those of the places at which one value stands."""
+    return [keys for keys, value in places.items() if not isinstance(value, dict | list)]
+
+
 def changes(words: str, places: dict[paths.Path, JsonValue]) -> tuple[Calls, list[str]]:
-    """The calls that a correction asks for, and a sentence for each thing in it that is not clear."""
+    """Return the calls that a correction asks for, and a sentence for each thing in it that is not clear."""
     updates, removed, unclear = Calls(), set[paths.Path](), list[str]()
-    leaves = leaves_of(places)
-    flat = " ".join(re.sub("[“”]", '"', words[:4000]).replace("\n", " ; ").split()).strip(" ;.!")
-    for clause in _BREAK.split(flat):
-        said = _CLAUSE.fullmatch(clause)
-        gone, field, value = said.groups("") if said else ("", "", "")
-        several = gone and not meant_at(gone, list(places))
-        for named in re.split(r"(?:, and|,| and) (?:the )?", gone) if several else [gone or field] if said else []:
-            found = meant_at(named, list(places)) if gone else meant_at(named, leaves) or list(meant(named))[:1]
-            typed = _typed(value, places.get(found[0]), found[0]) if value and found else None
-            if len(found) != 1:
-                options = ", ".join(paths.name(one) for one in found[:5])
-                unclear.append(f'I do not know which field "{named}" is. It could be {options or "none"}.')
-            elif gone:
-                removed.add(found[0])
-            elif typed is None:
-                unclear.append(f'"{value}" is no value for {paths.name(found[0])}.')
-            else:
-                updates.append(("update_field", {"path": paths.name(found[0]), "value": typed, "confidence": 1.0}))
-        unclear += [] if said else [f'I did not understand "{clause[:100]}". {CHANGES_HELP}']
+    for clause in _NEXT_CHANGE.split(re.sub("[“”]", '"', words[:4000]).strip(" ;.!\n")):
+        said = _CHANGE.fullmatch(" ".join(clause.split()))
+        if said is None:
+            unclear.append(f'I did not understand "{clause[:100]}". {CHANGES_HELP}')
+            continue
+        gone, field, value = said.groups("")
+        found = meant_at(gone, [*places]) if gone else meant_at(field, leaves_of(places)) or [*meant(field)][:1]
+        typed = _typed(value, places.get(found[0]), found[0]) if value and found else None
+        if len(found) != 1:
+            options = ", ".join(paths.name(one) for one in found[:5])
+            unclear.append(f'I do not know which field "{gone or field}" is. It could be {options or "none"}.')
+        elif gone:
+            removed.add(found[0])
+        elif typed is None:
+            unclear.append(f'"{value}" is no value for {paths.name(found[0])}.')
+        else:
+            updates.append(("update_field", {"path": paths.name(found[0]), "value": typed, "confidence": 1.0}))
     # Removals come last and from the end, so that no index moves.
     removals: Calls = [("remove_field", {"path": paths.name(keys)}) for keys in reversed(places) if keys in removed]
     return updates + removals, unclear
 
 
-def leaves_of(places: dict[paths.Path, JsonValue]) -> list[paths.Path]:
-    """Those of the places at which one value stands."""
-    return [keys for keys, value in places.items() if not isinstance(value, dict | list)]
-
-
 def meant_at(named: str, among: list[paths.Path]) -> list[paths.Path]:
-    """The places that the words can mean: as a path, as its words, as its last word, as another word for the same."""
+    """Return the places that words can mean: as a path, as its words or its last word, as another word for the same."""
     words, known = plain(named), meant(named).keys()
     ways = (
         [keys for keys in among if paths.name(keys) == named],
@@ -237,19 +212,18 @@ def meant_at(named: str, among: list[paths.Path]) -> list[paths.Path]:
 
 def _typed(said: str, old: JsonValue, keys: paths.Path) -> JsonValue:
     """The value that was said, typed as what it replaces or what its name means; None if it cannot be."""
-    kinds = set(meant(paths.name(keys)).values()) if old is None else set[str]()
     if re.fullmatch(r'".*"', said):
         return said[1:-1]
-    if isinstance(old, bool):
-        return YES_NO.get(said.casefold())
+    kinds = set(meant(paths.name(keys)).values()) if old is None else set[str]()
     if isinstance(old, int | float) or kinds & {"money", "tax"}:
         return json.loads(said) if re.fullmatch(r"-?(?:0|[1-9]\d{0,14})(?:\.\d+)?", said) else amount(said)
     dated = day(said) if "date" in kinds or re.fullmatch(r"\d{4}-\d\d-\d\d", str(old)) else None
     return dated[0] if dated and dated[1] == said else said
 
 
-def printed(read: Done) -> str:
-    """What was read of the pages that a person sees: those for machines hold paths, which would pass for labels."""
+def without_machine_pages(read: Done) -> tuple[str, str]:
+    """Return what was read of the pages that a person sees, and the pages for machines: those hold paths, which would
+    pass for labels."""
     first = read.data.get("for_machines_from")
     found = re.search(rf"^--- page {first} of ", read.answer, re.MULTILINE) if isinstance(first, int) else None
-    return read.answer[: found.start()] if found else read.answer
+    return (read.answer, "") if found is None else (read.answer[: found.start()], read.answer[found.start() :])

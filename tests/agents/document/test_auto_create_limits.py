@@ -6,8 +6,8 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from talking import SCHEMA, Talk
 
+from agents.talking import SCHEMA, Talk
 from desk import Desk
 from fieldmark.agents.document.agent import AUTO_CREATE, DOCUMENT
 from fieldmark.agents.document.limits import MOST

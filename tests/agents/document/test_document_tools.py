@@ -5,8 +5,8 @@ from __future__ import annotations
 from uuid import uuid4
 
 import pytest
-from talking import talk_at
 
+from agents.talking import talk_at
 from desk import INVOICE, laid_out
 from fieldmark.tools.errors import ToolFailed
 from fieldmark.tools.toolset import MAX_RESULT_BYTES

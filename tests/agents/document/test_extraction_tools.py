@@ -6,8 +6,8 @@ import json
 from uuid import UUID, uuid4
 
 import pytest
-from talking import SCHEMA
 
+from agents.talking import SCHEMA
 from desk import INVOICE, laid_out
 from fieldmark.agents.document.agent import DOCUMENT
 from fieldmark.stores import tool_calls

@@ -6,8 +6,8 @@ import json
 import re
 
 import pytest
-from talking import SCHEMA, talk_at
 
+from agents.talking import SCHEMA, talk_at
 from desk import INVOICE, laid_out
 from fieldmark.agents.document.agent import CHAT, ChatInput, ChatRequest
 from fieldmark.agents.document.message import EXCERPT_CHARACTERS

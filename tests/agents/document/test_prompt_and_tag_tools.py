@@ -5,8 +5,8 @@ from __future__ import annotations
 from uuid import uuid4
 
 import pytest
-from talking import SCHEMA
 
+from agents.talking import SCHEMA
 from fieldmark.stores.library import PromptText, prompts, tags
 from fieldmark.tools.errors import ModelRetry
 from fieldmark.tools.toolset import MAX_RESULT_BYTES

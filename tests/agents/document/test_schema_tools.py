@@ -8,8 +8,8 @@ from dataclasses import replace
 from uuid import uuid4
 
 import pytest
-from talking import SCHEMA, talk_at
 
+from agents.talking import SCHEMA, talk_at
 from fieldmark.identity.scope import Scope
 from fieldmark.services.organisations import enter
 from fieldmark.stores import extractions

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from agents.document.talking import SCHEMA
+from agents.talking import SCHEMA
 from desk import sql, tool_results
 from fieldmark.offline_model.messages import call, items, text, thinking
 from fieldmark.testing.script import Script, endless

@@ -20,7 +20,7 @@ from fieldmark.agents.offline_rules import (
     leaves_of,
     meant_at,
     places_of,
-    printed,
+    without_machine_pages,
 )
 from fieldmark.domain import paths
 from fieldmark.domain.json_values import JsonObject, as_object
@@ -37,26 +37,27 @@ _CONTENT: Final = "Read the fields of the schema as they are printed."
 
 
 def answer(body: Body) -> list[Block] | None:
-    """Return the next turn, or None for a request of another agent's."""
+    """Return the model's next message, or None for a request of another agent's."""
     return follow(body, {"create_schema", "run_extraction"}, _rules)
 
 
 def _rules(turn: RuleTurn) -> str:
     if turn.message is None:
         return _propose(turn)
-    said = " ".join(re.sub("[“”„]", '"', turn.message[:2000]).split()).strip(" .!")
+    said = " ".join(turn.message[:2000].split()).strip(" .!")
     for pattern, rule in _RULES:
         if found := pattern.fullmatch(said):
-            return rule(turn, found["what"] or "")
+            return rule(turn, found["what"])
     return HELP
 
 
-def _make_schema(turn: RuleTurn, name: str) -> str:
-    fields = read_fields(_document(turn))
+def _make_schema(turn: RuleTurn, _: str) -> str:
+    text = _document(turn)
+    fields = read_fields(text)
     if not fields:
         return "I found no labelled values in this document, so I know no schema for it."
     why = "I propose a schema of the labelled values that I found."
-    made = _make(turn, "create_schema", _name(name) or _name_for(turn, fields), {"schema": _schema_of(fields)}, why)
+    made = _make(turn, "create_schema", _name_for(text, fields), {"schema": _schema_of(fields)}, why)
     if made.failed:
         return _not_done("The schema was not made", made)
     return f'The schema "{made.data.get("name")}" is made. Say "extract" to read the document with it.'
@@ -66,12 +67,11 @@ def _extract(turn: RuleTurn, _: str = "") -> str:
     read = turn.call("run_extraction", why="I have the document extracted." if turn.message else "")
     if read.failed:
         return _not_done("The document was not extracted", read)
-    places, pages = places_of(as_object(read.data.get("fields")), ()), as_object(read.data.get("pages"))
+    places, pages = places_of(read.data.get("fields")), as_object(read.data.get("pages"))
     lines = [
         f"- {(name := paths.name(keys))}: {_shown(places[keys])}" + (f" (page {pages[name]})" if name in pages else "")
-        for keys in leaves_of(places)
+        for keys in leaves_of(places)[:_MOST_LINES]
     ]
-    lines[_MOST_LINES:] = [f"- and {len(lines) - _MOST_LINES} more"] if len(lines) > _MOST_LINES else []
     return "\n".join(["The document is extracted:", *lines, ""])
 
 
@@ -89,7 +89,7 @@ def _tag(turn: RuleTurn, name: str) -> str:
 def _answer(turn: RuleTurn, named: str) -> str:
     """Answer with what was extracted, else with what a label of the document names."""
     read = turn.call("get_extraction_result")
-    places = {} if read.failed else places_of(as_object(read.data.get("fields")), ())
+    places = {} if read.failed else places_of(read.data.get("fields"))
     if found := meant_at(named, leaves_of(places)):
         return " ".join(f"{paths.name(keys)} is {_shown(places[keys])}." for keys in found[:5])
     fields: dict[paths.Path, Field] = {one.keys: one for one in read_fields(_document(turn))}
@@ -100,11 +100,11 @@ def _answer(turn: RuleTurn, named: str) -> str:
     return f'I find no "{named}" in the document. {HELP}'
 
 
-def _change(turn: RuleTurn, _: str) -> str:
+def _change(turn: RuleTurn, words: str) -> str:
     read = turn.call("get_extraction_result")
     if read.failed:
         return _not_done("Nothing was changed", read)
-    wanted, told = changes(turn.message or "", places_of(as_object(read.data.get("fields")), ()))
+    wanted, told = changes(words, places_of(read.data.get("fields")))
     for tool, arguments in wanted:
         path, value = str(arguments["path"]), arguments.get("value")
         if tool != "update_field":
@@ -114,21 +114,22 @@ def _change(turn: RuleTurn, _: str) -> str:
         changed = turn.call("update_extraction_field", {"path": path, "value": value}, why)
         kept = changed.failed or changed.code == "not_stored"  # a value that a person set stays
         told.append(_not_done(f"{path} could not be changed", changed) if kept else f"{path} is {_shown(value)} now.")
-    return " ".join(told) or HELP
+    return " ".join(told)
 
 
 def _propose(turn: RuleTurn) -> str:
     """Make what nobody has asked for in words: a schema, a prompt and an extraction. A document that is like an earlier
     one is only extracted."""
     if json_object(turn.texts.get("working state", "{}")).get("schema_revid") is None:
-        fields = read_fields(_document(turn))
+        text = _document(turn)
+        fields = read_fields(text)
         if not fields:
             return "I found no labelled values in this document, so I propose nothing."
-        name = _name_for(turn, fields)
+        name = _name_for(text, fields)
         made = _make(turn, "create_schema", name, {"schema": _schema_of(fields)}, "")
         if not made.failed:
             made = _make(turn, "create_prompt", name, {"content": _CONTENT}, "")
-        if made.failed and made.code != "schema_exists":
+        if made.failed:
             return _not_done("Nothing could be proposed", made)
     return _extract(turn)
 
@@ -146,10 +147,10 @@ def _make(turn: RuleTurn, tool: str, name: str, arguments: JsonObject, why: str)
 def _document(turn: RuleTurn) -> str:
     """The document's text, as far as it is shown at once."""
     shown = turn.texts.get("excerpt", "")
-    if shown.strip() and not turn.is_cut:
+    if shown.strip() and "the document goes on" not in turn.task:
         return shown
     read = turn.call("get_ocr_text")
-    return shown if read.failed else printed(read)
+    return shown if read.failed else without_machine_pages(read)[0]
 
 
 def _not_done(what: str, refused: Done) -> str:
@@ -160,16 +161,12 @@ def _shown(value: JsonValue) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _name(said: str) -> str | None:
-    name = said.strip("\"' ")[:100].strip()
-    return name if problem_with_name(name) is None else None
-
-
-def _name_for(turn: RuleTurn, fields: Iterable[Field]) -> str:
+def _name_for(text: str, fields: Iterable[Field]) -> str:
     """A name by the kind of the document and who it is from."""
-    kind = document_type(_document(turn))[0].replace("_", " ").capitalize()
+    kind = document_type(text)[0].replace("_", " ").capitalize()
     vendor = next((one.value for one in fields if one.keys[0] in ("vendor", "vendor_name", "seller")), None)
-    return (_name(f"{kind} of {vendor}") if isinstance(vendor, str) else None) or kind
+    name = f"{kind} of {vendor}"[:100].strip()
+    return name if isinstance(vendor, str) and problem_with_name(name) is None else kind
 
 
 def _schema_of(fields: Iterable[Field]) -> JsonObject:
@@ -193,23 +190,16 @@ def _type_of(value: JsonValue) -> JsonObject:
     return {"type": "boolean" if isinstance(value, bool) else "number"}
 
 
-_PLEASE = r"(?:please,? |could you |can you |now |then |and )*"
-_IT = r"(?:it|this|that|(?:this |the )?(?:document|file|invoice|receipt))"
 _RULES: Final[list[tuple[re.Pattern[str], Callable[[RuleTurn, str], str]]]] = [
     (re.compile(pattern, re.IGNORECASE), rule)
     for pattern, rule in (
         (
-            rf"{_PLEASE}(?:make|create|propose)(?: me)?(?: an?| the| another)?(?: new)?(?: json)? schema"
-            r"(?:(?: .{0,200})? (?:called|named) (?P<what>.+)| .*)?",
+            r"(?:please )?(?P<what>make|create|propose)(?: me)?(?: an?| the)?(?: new)?(?: json)? schema\b.*",
             _make_schema,
         ),
-        (rf"{_PLEASE}(?:re-?)?(?P<what>extract)(?: (?:{_IT}|the|all|every|again|now|with|by)\b.*)?", _extract),
-        (rf"{_PLEASE}tag (?:{_IT} )?(?:as |with )?(?P<what>.+)", _tag),
-        (
-            r"(?:what|which|who|when|where|how (?:much|many|long))(?:'s| is| are| was| were)? (?:the |its |our )?"
-            r"(?P<what>[^?]{1,80})\??",
-            _answer,
-        ),
-        (r"(?P<what>(?!(?:help|hello|hi)\b).*(?:\bset\b|\bchange\b|\bis\b|\bto\b|\bremove\b|=|:).*)", _change),
+        (r"(?:please )?(?:re-?)?(?P<what>extract)\b.*", _extract),
+        (r"(?:please )?tag (?:it |(?:this |the )?document )?(?:as |with )?(?P<what>.+)", _tag),
+        (r"(?:what|which|who|when|how much) (?:is|are|was|were) (?:the |its )?(?P<what>[^?]{1,80})\??", _answer),
+        (r"(?P<what>(?!help|hello).*(?:\bset\b|\bchange\b|\bis\b|\bto\b|\bremove\b|=|:).*)", _change),
     )
 ]

@@ -4,131 +4,117 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Final
 
 from fieldmark.agents.offline_rules import (
     NOTE,
-    Done,
+    Calls,
+    RuleTurn,
     changes,
-    conversation,
-    foreign,
-    is_open,
+    follow,
+    json_object,
     places_of,
-    printed,
     tagged,
+    without_machine_pages,
 )
 from fieldmark.domain import paths
 from fieldmark.domain.json_values import JsonObject, as_list, as_object
-from fieldmark.grounding.labelled_fields import document_type, read_fields
-from fieldmark.offline_model.messages import Block, Body, bare, call, items, text, thinking
+from fieldmark.grounding.labelled_fields import Field, document_type, read_fields
+from fieldmark.offline_model.messages import Block, Body
 
-_OWN = {"get_document_text", "extract_fields", "get_current_extraction", "update_field", "remove_field"}
-_PAGES = re.compile(r"\d{1,6}-\d{0,6}")
+_MOST_READS: Final = 100
+_GOES_ON: Final = re.compile(r'^\[\w+ the document goes on: .*pages "(\d+-)"(?: and offset (\d+))?\]$', re.MULTILINE)
+_FOR_MACHINES: Final = re.compile(r"^--- page \d+ of \d+, for machines ---$", re.MULTILINE)
 
 
 def answer(body: Body) -> list[Block] | None:
-    """Return the next turn, or None for a request of another agent's. It makes one call at most if the task's message
-    holds no document, or if it is asked to."""
-    offered = {bare(str(tool.get("name"))) for tool in items(body, "tools")}
-    if offered and not offered & _OWN:
-        return None
-    task, done = conversation(body, lambda words, _: "<correction>" in words)
-    given, task = foreign(task)
-    several = bool(given) and not as_object(body.get("tool_choice")).get("disable_parallel_tool_use")
-    words = tagged(task, "correction")
-    if words is not None and {"get_current_extraction", "update_field", "remove_field"} <= offered:
-        return _correct(words, done, given.get("extraction"), offered, several)
-    if words is None and {"get_document_text", "extract_fields"} <= offered:
-        return _extract(task, done, offered, given, several)
-    return [text(f"{NOTE} It can extract labelled fields and follow simple corrections, and nothing else.")]
+    """Return the model's next message, or None for a request of another agent's."""
+    return follow(body, {"extract_fields", "update_field"}, _rules)
 
 
-def _extract(task: str, done: list[Done], offered: set[str], given: dict[str, str], several: bool) -> list[Block]:
-    read = [one for one in done if one.tool == "get_document_text" and not one.failed]
-    reads = [text for text in (given.get("document", ""), *(one.answer for one in read)) if text.strip()]
-    seen = [text for text in (given.get("printed", ""), *map(printed, read)) if text.strip()]
-    ask = _rest(read[-1]) if read else json.loads(given.get("rest", "{}"))
-    thought = [] if done else [thinking("I look for lines that name a value.")]
-    if (ask or not reads) and is_open(done, "get_document_text", ask):
-        return [*thought, call("get_document_text", ask)]
-    made = {one.tool for one in done if not one.failed}
-    refused = {one.tool: f"{one.tool} was refused: {one.answer[:300]}" for one in done if one.tool not in made}
-    if not reads:
-        return [text(f"{NOTE} The document's text could not be read: {' '.join(refused.values())}")]
-    steps: list[Block] = []
-    only = [paths.parse(str(as_object(one).get("path"))) for one in json.loads(given.get("fields", "[]"))]
-    if "identify_document" in offered and not only and is_open(done, "identify_document"):
-        name, sure = document_type("\n".join(seen) or "\n".join(reads))
-        steps.append(
-            call("identify_document", {"document_type": name, "confidence": sure, "reason": "by its key words"})
-        )
-    schema = json.loads(tagged(task, "schema") or "null")
-    fields = read_fields("\n".join(seen), schema) or read_fields("\n".join(reads), schema)
-    # The second try leaves out what the refusal names.
-    refusals = [one.data.get("paths") for one in done if one.tool == "extract_fields" and one.failed]
-    named = {path for listed in refusals for path in as_list(listed) if isinstance(path, str)}
-    found = {path: field for field in fields if (path := paths.name(field.keys)) not in named}
-    if only:
-        found = {path: field for path, field in found.items() if any(field.keys[: len(one)] == one for one in only)}
-    if found and is_open(done, "extract_fields"):
-        nested: JsonObject = {}
-        for field in found.values():
-            inside = nested
-            for key in field.keys[:-1]:
-                inside = as_object(inside.setdefault(key, {}))
-            inside[field.keys[-1]] = field.value
-        sure = {path: field.confidence for path, field in found.items()}
-        quotes = {path: {"quote": field.quote, "page": field.page} for path, field in found.items()}
-        steps.append(call("extract_fields", {"fields": nested, "confidences": sure, "evidence": quotes}))
-        count = len(sure)
-    else:
-        saved = [one.arguments for one in done if one.tool == "extract_fields" and not one.failed]
-        count = sum(len(as_object(one.get("confidences"))) for one in saved)
-    said = f"{count} labelled values were found by rules."
-    ignored = ["The instructions in words were not followed: rules cannot."] if tagged(task, "instructions") else []
-    if "complete_extraction" in offered and is_open(done, "complete_extraction"):
-        steps.append(call("complete_extraction", {"summary": " ".join([NOTE, said, *ignored])}))
-    if steps:
-        return [*thought, *(steps if several else steps[:1])]
-    return [text(" ".join([NOTE, said, *ignored, *refused.values()]))]
+def _rules(turn: RuleTurn) -> str:
+    correction = tagged(turn.task, "correction")
+    return _extract(turn) if correction is None else _correct(turn, correction)
 
 
-def _rest(read: Done) -> JsonObject:
-    """The arguments that read on where a reading was cut; none where it was not."""
-    pages, offset = read.data.get("pages"), read.data.get("offset")
-    if read.code != "more" or not isinstance(pages, str) or not _PAGES.fullmatch(pages):
-        return {}
-    begun = isinstance(offset, int) and 0 < offset < 10**9
-    return {"pages": pages, "offset": offset} if begun else {"pages": pages}
+def _extract(turn: RuleTurn) -> str:
+    printed, for_machines = _document(turn)
+    schema = json.loads(tagged(turn.task, "schema") or "null")
+    limits = [paths.parse(str(as_object(one).get("path"))) for one in json.loads(turn.texts.get("fields", "[]"))]
+    found = {
+        paths.name(field.keys): field
+        for field in read_fields(printed, schema) or read_fields(for_machines, schema)
+        if not limits or any(field.keys[: len(one)] == one for one in limits)
+    }
+    name, sure = document_type(printed or for_machines)
+    kind: JsonObject = {"document_type": name, "confidence": sure, "reason": "by its key words"}
+    last = turn.calls([*([] if limits else [("identify_document", kind)]), *_save(turn, found)])[-1]
+    if last.failed and last.tool == "extract_fields":
+        refused = as_list(last.data.get("paths"))
+        last = turn.calls(_save(turn, {path: field for path, field in found.items() if path not in refused}))[-1]
+    return f"{last.tool} was refused: {last.answer[:300]}" if last.failed else "The extraction is complete."
 
 
-def _correct(words: str, done: list[Done], given: str | None, offered: set[str], several: bool) -> list[Block]:
-    if given is None and is_open(done, "get_current_extraction"):
-        return [thinking("I look at what stands there now."), call("get_current_extraction")]
-    current = [one.answer for one in done if one.tool == "get_current_extraction" and not one.failed]
-    current = current if given is None else [given]
-    try:
-        standing = json.loads(current[0])
-        places = places_of(standing["extracted_fields"], ())
-    except (IndexError, ValueError, KeyError, TypeError):
-        return [text(f"{NOTE} The extraction could not be read, so nothing was changed. {done[-1].answer[:300]}")]
-    wanted, said = changes(words, places)
-    steps: list[Block] = []
-    for tool, arguments in wanted:
-        path, value = arguments["path"], json.dumps(arguments.get("value"), ensure_ascii=False)
-        made = [one for one in done if (one.tool, one.arguments) == (tool, arguments)]
-        changed = f"Set {path} to {value}." if tool == "update_field" else f"Removed {path}."
-        if is_open(made, tool):
-            steps.append(call(tool, arguments))
-            said.append(changed)
-            continue
-        # A value that another person set stays.
-        kept = made[-1].failed or made[-1].code in ("not_stored", "not_removed")
-        said.append(f"{path} could not be changed: {made[-1].answer[:300]}" if kept else changed)
-    if steps and not several:
-        return steps[:1]
-    was_whole = any(one.data.get("reopened") for one in done) or (given and standing.get("status") == "completed")
-    if wanted and was_whole and "complete_extraction" in offered and is_open(done, "complete_extraction"):
-        steps.append(call("complete_extraction", {"summary": " ".join([*said, NOTE])}))
-    if steps:
-        return steps
-    return [text(" ".join([*said, NOTE]))]
+def _document(turn: RuleTurn) -> tuple[str, str]:
+    """The text of the pages that a person sees, and of those for machines."""
+    more = _GOES_ON.search(turn.task)
+    rest: JsonObject = {} if more is None else {"pages": more[1]} | ({"offset": int(more[2])} if more[2] else {})
+    shown = turn.texts.get("document", "")
+    found = _FOR_MACHINES.search(shown)
+    printed, for_machines = (shown, "") if found is None else (shown[: found.start()], shown[found.start() :])
+    for _ in range(_MOST_READS):
+        if not rest:
+            break
+        read = turn.call("get_document_text", rest)
+        rest = {name: read.data[name] for name in ("pages", "offset") if name in read.data and read.code == "more"}
+        seen, unseen = without_machine_pages(read)
+        printed, for_machines = printed + seen, for_machines + unseen
+    return printed, for_machines.replace(", for machines ---", " ---")
+
+
+def _save(turn: RuleTurn, found: dict[str, Field]) -> Calls:
+    """The calls that save fields and complete the extraction."""
+    nested: JsonObject = {}
+    for field in found.values():
+        inside = nested
+        for key in field.keys[:-1]:
+            inside = as_object(inside.setdefault(key, {}))
+        inside[field.keys[-1]] = field.value
+    saved: JsonObject = {
+        "fields": nested,
+        "confidences": {path: field.confidence for path, field in found.items()},
+        "evidence": {path: {"quote": field.quote, "page": field.page} for path, field in found.items()},
+    }
+    ignored = "The instructions in words were not followed: rules cannot." if tagged(turn.task, "instructions") else ""
+    said = f"{len(found)} labelled values were found by rules. {ignored}"
+    return [*([("extract_fields", saved)] if found else []), _complete(said)]
+
+
+def _complete(said: str) -> tuple[str, JsonObject]:
+    return "complete_extraction", {"summary": f"{said.strip()} {NOTE}"}
+
+
+def _correct(turn: RuleTurn, words: str) -> str:
+    current = json_object(turn.texts.get("extraction", ""))
+    wanted, said = changes(words, places_of(current.get("extracted_fields")))
+    names = [str(arguments["path"]) for _, arguments in wanted]
+    said += [
+        f"Set {arguments['path']} to {json.dumps(arguments['value'], ensure_ascii=False)}."
+        if tool == "update_field"
+        else f"Removed {arguments['path']}."
+        for tool, arguments in wanted
+    ]
+    end = [_complete(" ".join(said))] if wanted and current.get("status") == "completed" else []
+    done = turn.calls([*wanted, *end]) if wanted else []
+    changed = [one for one in done if one.tool != "complete_extraction"]
+    # A value that another person set stays.
+    kept = [
+        f"{name} could not be changed: {one.answer[:300]}"
+        for name, one in zip(names, changed, strict=False)
+        if one.failed or one.code in ("not_stored", "not_removed")
+    ]
+    if kept:
+        said = [*said[: len(said) - len(wanted)], *kept]
+    if end and done[-1].failed:
+        turn.call(*_complete(" ".join(said)))
+    return " ".join(said)

@@ -1,26 +1,25 @@
-"""The offline model's rules for questions over many documents: counts and sums of fields, the value of a named field,
-otherwise the best passage."""
+"""The offline model's rules for questions over many documents: counts and sums of fields, and the value of a named
+field. Any other question ends without an answer, and the run falls back on the best passages."""
 
 from __future__ import annotations
 
-import json
 import re
-from typing import Final, NamedTuple
+from itertools import product
+from typing import Final
 
 from pydantic import JsonValue
 
 from fieldmark.agents.library.tools.submitting import Intent
 from fieldmark.agents.offline_rules import NOTE, Done, RuleTurn, follow, json_object, leaves_of, meant_at, places_of
 from fieldmark.domain import paths
-from fieldmark.domain.folding import fold
 from fieldmark.domain.json_values import JsonObject, as_list, as_object
 from fieldmark.grounding import DocumentIndex, PageWords
 from fieldmark.grounding.labelled_fields import amount
 from fieldmark.offline_model.messages import Block, Body
 
 HELP: Final = (
-    'I understand "how many invoices are over 1,000?", "sum of totals by vendor", "the highest total of the invoices", '
-    '"what is the due date of survey.pdf?", and questions in the words of the documents.'
+    'I understand "how many invoices are over 1,000?", "sum of totals by vendor", "the highest total of the invoices" '
+    'and "what is the due date of survey.pdf?".'
 )
 _SURE: Final = 0.5
 _MOST: Final = 10
@@ -37,30 +36,13 @@ _FIGURE: Final = re.compile(
     rf"(?: of {_KIND.format('of_kind')})?)(?: (?:by|per) (?P<group>[\w.]+))?"
 )
 _FIELD: Final = re.compile(
-    r"(?:what|which|who|when|how much) (?:is|was|are) (?:the )?(?P<field>[\w. ]{1,60}?) "
-    r"(?:of|in|on|from|for) (?P<name>.+)"
+    r"(?:what|who|when|how much) (?:is|was) (?:the )?(?P<field>[\w. ]{1,60}?) (?:of|in) (?P<name>.+)"
 )
-_FILE: Final = re.compile(r"[\w-]+(?:\.[\w-]+)*\.[a-z]\w{1,4}\b", re.IGNORECASE)
-_LINE: Final = re.compile(
-    r"^--- page \d+ of \d+(, for machines)? ---$|^\[([0-9a-f]{12}-(\d+)-\d+)\] (.*)$", re.MULTILINE
-)
-_IDLE: Final = re.compile(
-    r"about|all|and|any|are|can|did|do|documents?|does|files?|find|for|from|had|has|have|how|its?|list|many|much|our|says?"
-    r"|show|tell|that|the|there|these|this|was|what|when|where|which|who|why|with|you|your|an|as|at|be|by|in|is|me|my|of"
-    r"|on|or|to|we"
-)
-
-
-class _Block(NamedTuple):
-    """A block that was read."""
-
-    id: str
-    page: int
-    words: str
+_BLOCK: Final = re.compile(r"^\[([0-9a-f]{12}-\d+-\d+)\] (.*)$", re.MULTILINE)
 
 
 def answer(body: Body) -> list[Block] | None:
-    """Return the next turn, or None for a request of another agent's."""
+    """Return the model's next message, or None for a request of another agent's."""
     return follow(body, {"cite_source", "submit_answer"}, _rules)
 
 
@@ -70,35 +52,34 @@ def _rules(turn: RuleTurn) -> str:
         _figure(turn, found)
     elif found := _FIELD.fullmatch(words):
         _field(turn, found["field"], found["name"])
-    _passage(turn)
     return HELP
 
 
-def _intend(turn: RuleTurn, intent: Intent) -> None:
+def _intend(intent: Intent) -> tuple[str, JsonObject]:
     why = "By fixed rules, from the words of the question."
-    turn.call("record_intent", {"intent": intent.value, "confidence": _SURE, "reasoning": why})
+    return "record_intent", {"intent": intent.value, "confidence": _SURE, "reasoning": why}
 
 
 def _figure(turn: RuleTurn, asked: re.Match[str]) -> None:
     """Answer with a count, a sum, or another figure of a field, if any document has the field."""
-    _intend(turn, Intent.CALCULATION)
+    turn.call(*_intend(Intent.CALCULATION))
     kind = asked["kind"] or asked["of_kind"]
     named = asked["path"] or asked["of"] or "total"
     value = amount(asked["value"]) if asked["value"] else None
-    for path in _PATHS.get(named, (named,)) if asked["op"] or value is not None else ("",):
-        for group in _PATHS.get(asked["group"], (asked["group"],)) if asked["group"] else ("",):
-            where: JsonObject = {} if kind in (None, "document", "file") else {"document_type": kind}
-            figures: list[JsonValue] = [{"op": _OPS[asked["op"]], "path": path} if asked["op"] else {"op": "count"}]
-            if value is not None:
-                limit = int(value) if value == int(value) else value
-                where["fields"] = [{"path": path, "op": _SIGNS[asked["sign"]], "value": limit}]
-                figures.append({"op": "count", "path": path})  # with it the query names the documents
-            query: JsonObject = {"where": where, "aggregates": figures}
-            query |= {"group_by": {"path": group}} if group else {}
-            found = turn.call("query_fields", query)
-            if not found.failed and as_object(found.data.get("coverage")).get("with_field") != 0:
-                _submit_figure(turn, found, is_count=asked["op"] is None, is_grouped=bool(group))
-                return
+    of = _PATHS.get(named, (named,)) if asked["op"] or value is not None else ("",)
+    by = _PATHS.get(asked["group"], (asked["group"],)) if asked["group"] else ("",)
+    for path, group in product(of, by):
+        where: JsonObject = {} if kind in (None, "document", "file") else {"document_type": kind}
+        figures: list[JsonValue] = [{"op": _OPS[asked["op"]], "path": path} if asked["op"] else {"op": "count"}]
+        if value is not None:
+            where["fields"] = [{"path": path, "op": _SIGNS[asked["sign"]], "value": value}]
+            figures.append({"op": "count", "path": path})  # with it the query names the documents
+        query: JsonObject = {"where": where, "aggregates": figures}
+        query |= {"group_by": {"path": group}} if group else {}
+        found = turn.call("query_fields", query)
+        if not found.failed and as_object(found.data.get("coverage")).get("with_field") != 0:
+            _submit_figure(turn, found, is_count=asked["op"] is None, is_grouped=bool(group))
+            return
 
 
 def _submit_figure(turn: RuleTurn, found: Done, *, is_count: bool, is_grouped: bool) -> None:
@@ -109,90 +90,41 @@ def _submit_figure(turn: RuleTurn, found: Done, *, is_count: bool, is_grouped: b
         shown = ", ".join(f"{one.get('value')} {one.get('currency') or ''}".strip() for one in values)
         shown = str(group.get("documents")) if is_count else shown
         results += [shown] if is_count else [str(one.get("value")) for one in values]
-        lines.append(f"{group.get('key') or '(none)'}: {shown}" if is_grouped else shown)
+        lines += [f"{group.get('key') or '(none)'}: {shown}" if is_grouped else shown] if shown else []
     if not results:
         return
-    sources = map(as_object, as_list(found.data.get("sources")))
-    names = list(dict.fromkeys(str(one.get("filename")) for one in sources))[:_MOST] if is_count else []
+    names = dict.fromkeys(str(as_object(one).get("filename")) for one in as_list(found.data.get("sources")))
     formula = str(found.data.get("expression"))
-    said = " ".join(
-        [f"{'; '.join(lines)}.", *([f"{', '.join(names)}."] if names else []), f"Computed: {formula}.", NOTE]
-    )
+    said = f"{'; '.join(lines)}. {', '.join([*names][:_MOST] if is_count else [])} Computed: {formula}. {NOTE}"
     turn.call("submit_calculation", {"answer": said, "formula": formula, "result": results[0], "confidence": _SURE})
 
 
 def _field(turn: RuleTurn, named: str, subject: str) -> None:
-    """Answer with the value of a field and where it is printed, if one of the best documents has it."""
-    _intend(turn, Intent.QA)
-    for document in _search(turn, subject):
-        told = turn.call("get_document_summary", {"document": document})
-        places = {} if told.failed else places_of(json_object(told.data.get("fields")), ())
-        path = next(iter(meant_at(named, leaves_of(places))), None)
-        if path is None:
-            continue
-        for block in _blocks(turn.call("read_document", {"document": document})):
-            if (quote := _printed(places[path], block)) is not None:
-                value = places[path] if isinstance(places[path], str) else json.dumps(places[path])
-                said = f"{told.data.get('name')}: {paths.name(path)} is {value}, printed “{quote}” [1]."
-                _submit(turn, said, block, quote)
+    """Answer with the value of a field and where it is printed, if the best document has it."""
+    turn.call(*_intend(Intent.QA))
+    document: JsonValue = subject
+    if "." not in subject:
+        hits = as_list(turn.call("search_documents", {"query": subject, "max_results": 1}).data.get("hits"))
+        document = as_object(hits[0]).get("document_id") if hits else None
+    if document is None:
+        return
+    told = turn.call("get_document_summary", {"document": document})
+    places = places_of(json_object(told.data.get("fields")))
+    for path in meant_at(named, leaves_of(places))[:1]:
+        value = places[path]
+        for block, words in _BLOCK.findall(turn.call("read_document", {"document": document}).answer):
+            if (quote := _printed(value, words)) is not None:
+                said = f"{told.data.get('name')}: {paths.name(path)} is {value}, printed “{quote}” [1]. {NOTE}"
+                # A quote of one character is refused.
+                cited: JsonObject = {"number": 1, "block_id": block, "quote": quote if quote[1:] else words[:300]}
+                turn.call("submit_answer", {"answer": said, "confidence": _SURE, "citations": [cited]})
+                return
 
 
-def _printed(value: JsonValue, block: _Block) -> str | None:
+def _printed(value: JsonValue, block: str) -> str | None:
     """Return how a block prints a value, or None if it does not."""
-    words = block.words.split()
-    spelt: list[list[str | float]] = [
-        [word, at * 0.001, 0.0, at * 0.001 + 0.0009, 0.01] for at, word in enumerate(words)
+    words: list[list[str | float]] = [
+        [word, at * 0.001, 0.0, at * 0.001 + 0.0009, 0.01] for at, word in enumerate(block.split())
     ]
-    place = DocumentIndex([PageWords(1, spelt)]).find(value)
+    place = DocumentIndex([PageWords(1, words)]).find(value)
     return None if place is None else place.quote
-
-
-def _passage(turn: RuleTurn) -> None:
-    """Answer with the passage that contains most words of the question."""
-    _intend(turn, Intent.QA)
-    wanted, failed = _wanted(turn.message or ""), ""
-    for document in _search(turn, turn.message or ""):
-        asked: JsonObject = {"document": document}
-        read = turn.call("read_document", asked | ({"focus": " ".join(wanted)[:300]} if wanted else {}))
-        failed = read.answer.strip() if read.failed and read.code == "not_read" else failed
-        said = {
-            block: {word for word in wanted if word.removesuffix("s") in fold(block.words)} for block in _blocks(read)
-        }
-        if said and (not wanted or 2 * len(set[str]().union(*said.values())) > len(wanted)):
-            best = max(said, key=lambda block: len(said[block]))
-            quote = best.words if len(best.words) <= 300 else best.words[:300].rpartition(" ")[0]
-            _submit(turn, f"Page {best.page} says: “{quote}” [1].", best, quote)
-    nothing = " ".join(f"I found nothing about this. {failed} {NOTE}".split())
-    turn.call("submit_answer", {"answer": nothing, "confidence": _SURE, "nothing_found": True})
-
-
-def _submit(turn: RuleTurn, said: str, block: _Block, quote: str) -> None:
-    if not turn.call("cite_source", {"number": 1, "block_id": block.id, "quote": quote}).failed:
-        turn.call("submit_answer", {"answer": f"{said} {NOTE}", "confidence": _SURE})
-
-
-def _search(turn: RuleTurn, words: str) -> list[str]:
-    """Search the documents, or the file that the words name. Return ids, best first."""
-    named = _FILE.search(words)
-    query: JsonObject = {"query": " ".join(_wanted(words)) or words, "max_results": 5}
-    query |= {"filters": {"filename": named[0]}} if named else {}
-    hits = as_list(turn.call("search_documents", query).data.get("hits"))
-    found = [*dict.fromkeys(str(as_object(hit).get("document_id")) for hit in hits)]
-    return found[:2] or ([named[0]] if named else [])
-
-
-def _wanted(words: str) -> list[str]:
-    found = re.findall(r"\w\w+", fold(_FILE.sub(" ", words)))
-    return [one for one in dict.fromkeys(found) if not _IDLE.fullmatch(one)]
-
-
-def _blocks(read: Done) -> list[_Block]:
-    """The blocks that a document was shown in, without those for machines."""
-    found: list[_Block] = []
-    is_for_machines = False
-    for line in _LINE.finditer("" if read.failed else read.answer):
-        if line[2] is None:
-            is_for_machines = line[1] is not None
-        elif not is_for_machines:
-            found.append(_Block(line[2], int(line[3]), line[4]))
-    return found

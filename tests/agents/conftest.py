@@ -1,12 +1,12 @@
-"""Fixtures of the document agent's tests."""
+"""Conversations whose tools are called without a CLI."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
 import pytest
-from talking import Talk, talk_at
 
+from agents.talking import Talk, talk_at
 from desk import INVOICE, Desk, laid_out
 
 

@@ -1,4 +1,4 @@
-"""A conversation on a document, whose tools are called without a CLI."""
+"""A conversation with an agent, whose tools are called without a CLI."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from uuid import UUID, uuid4
 
 from desk import Desk, sql
 from fieldmark.agents.document.agent import DOCUMENT
+from fieldmark.agents.spec import AgentSpec
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.lifecycle.context import run_context
 from fieldmark.stores import runs, threads
@@ -24,10 +25,11 @@ SCHEMA = {
 
 @dataclass(frozen=True)
 class Talk:
-    """One person's conversation on the desk's document."""
+    """One person's conversation: on the desk's document, or with the library agent on all."""
 
     desk: Desk
     thread_id: UUID
+    agent: AgentSpec
 
     @property
     def scope(self) -> Scope:
@@ -40,10 +42,10 @@ class Talk:
                 conn,
                 self.scope,
                 id=uuid4(),
-                agent=DOCUMENT.name,
-                task="chat",
+                agent=self.agent.name,
+                task="chat" if self.agent is DOCUMENT else "ask",
                 task_input={"message": message, **given},
-                subject=Subject(self.desk.document_id, None, self.thread_id),
+                subject=Subject(_document_of(self.desk, self.agent), None, self.thread_id),
                 approval="auto",
             )
             claimed = await runs.claim(conn, run_id)
@@ -54,11 +56,13 @@ class Talk:
         """A call that was admitted."""
         call_id = f"call-{uuid4()}"
         await self.desk.admit(context, name, arguments, call_id)
-        return await execute(DOCUMENT.create_tools(context), context, ToolCall(name, call_id, arguments), by=By.POLICY)
+        return await execute(
+            self.agent.create_tools(context), context, ToolCall(name, call_id, arguments), by=By.POLICY
+        )
 
     async def preview(self, context: RunContext, name: str, /, **arguments: Any) -> Any:
         """What a call would change, as the person is shown it who is asked."""
-        action, args = DOCUMENT.create_tools(context).actions[name], DOCUMENT.toolset.check(name, arguments)
+        action, args = self.agent.create_tools(context).actions[name], self.agent.toolset.check(name, arguments)
         if action.check is not None:
             await action.check(args)
         assert action.preview is not None
@@ -77,8 +81,13 @@ class Talk:
         ]
 
 
-async def talk_at(desk: Desk) -> Talk:
-    """A new conversation on a desk's document."""
+async def talk_at(desk: Desk, agent: AgentSpec = DOCUMENT) -> Talk:
+    """A new conversation of the desk's user."""
     async with desk.database.as_user(desk.scope) as conn:
-        thread = await threads.add(conn, desk.scope, agent=DOCUMENT.name, document_id=desk.document_id, title="Talk")
-    return Talk(desk, thread.id)
+        document_id = _document_of(desk, agent)
+        thread = await threads.add(conn, desk.scope, agent=agent.name, document_id=document_id, title="Talk")
+    return Talk(desk, thread.id, agent)
+
+
+def _document_of(desk: Desk, agent: AgentSpec) -> UUID | None:
+    return desk.document_id if agent is DOCUMENT else None

@@ -1,0 +1,196 @@
+"""What a question comes to whose agent gives no answer: the model is asked once more, about the best passages, and
+where that proves nothing the passages themselves are the answer."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+
+from agents.library.test_asking import INTENT, READ, ask, cite, events_of, put_survey, submit, thread_of
+from desk import sql, tool_results
+from fieldmark.agents.library.agent import ASK, LIBRARY
+from fieldmark.agents.registry import registered
+from fieldmark.offline_model.messages import call, text
+from fieldmark.testing.script import Script, endless, http_error, stall
+from standing import METRICS_TOKEN
+
+pytestmark = pytest.mark.anyio
+
+SEARCH = call("search_documents", {"query": "roof"})
+STOPS = [[text("It leaks, I believe.")]]
+
+
+def is_last_question(body: Any) -> bool:
+    return "this is the last time that you are asked" in json.dumps(body["messages"][0])
+
+
+def last(answer: str, quote: str) -> Callable[[Any], list[Any]]:
+    """The one call that the last question wants."""
+
+    def step(body: Any) -> list[Any]:
+        content = body["messages"][0]["content"]
+        said = content if isinstance(content, str) else "".join(block.get("text", "") for block in content)
+        blocks = re.findall(r"^\[([0-9a-f]{12}-\d+-\d+)\] (.*)$", said, re.MULTILINE)
+        block = next(one for one, words in blocks if "roof leaks" in words)
+        return [submit(answer, citations=[{"number": 1, "block_id": block, "quote": quote}])]
+
+    return step
+
+
+LEAKS = last("It leaks [1].", "The roof leaks")
+
+
+def model(agent: Any, at_last: Any = LEAKS) -> Callable[[Any], Awaitable[Any]]:
+    """A model that follows one script, and another when it is asked for the last time."""
+    first, second = Script(agent), Script([at_last])
+
+    async def answers(body: Any) -> Any:
+        return await (second if is_last_question(body) else first)(body)
+
+    return answers
+
+
+@contextmanager
+def time_for_a_question(seconds: int, last_seconds: int) -> Iterator[None]:
+    """Less time than a question has; `last_seconds` of it are for the last question."""
+    assert ASK.last_question is not None
+    task = replace(ASK, seconds=seconds, last_question=replace(ASK.last_question, seconds=last_seconds))
+    with registered(replace(LIBRARY, tasks={ASK.name: task})):
+        yield
+
+
+async def test_a_model_that_gave_no_answer_is_asked_once_more_about_the_best_passages(serve):
+    async with serve(model(STOPS, last("It leaks at the chimney [1].", "The roof leaks at the chimney."))) as served:
+        document_id = await put_survey(served)
+        result = await ask(served.http)
+        assert result["status"] == "completed", result
+        told = result["result"]
+        assert told["answer"] == "It leaks at the chimney [1]."
+        assert (told["fallback"]["code"], told["fallback"]["by_model"]) == ("agent_stopped", True)
+        (source,) = told["sources"]
+        assert source["document_id"] == document_id and source["boxes"]
+        assert told["effort"]["model_calls"] == 2 and told["effort"]["searches"] == 1 == told["effort"]["reads"]
+        events = await events_of(served.http, result)
+        steps = [one["tool"] for one in events if one["type"] == "tool" and one["status"] == "complete"]
+        assert steps == ["search_documents", "read_multiple_documents", "submit_answer"]
+        assert [one["citation"]["number"] for one in events if one["type"] == "citation"] == [1]
+        assert (await thread_of(served.http, result))["working_state"]["turns"] == 1
+        async with httpx.AsyncClient(headers={"Authorization": f"Bearer {METRICS_TOKEN}"}) as http:
+            said = (await http.get(f"{served.base_url}/metrics")).text
+        assert 'fieldmark_fallbacks_total{agent="library",by="model",code="agent_stopped"} 1.0' in said
+
+
+@pytest.mark.parametrize(
+    ("agent", "at_last", "code"),
+    [
+        (STOPS, last("It is sound [1].", "The roof is sound."), "agent_stopped"),
+        (STOPS, last("It leaks in 7 places [1].", "The roof leaks"), "agent_stopped"),
+        (STOPS, [text("It leaks.")], "agent_stopped"),
+        (STOPS, [READ], "agent_stopped"),
+        ([http_error(401)], None, "model_refused_key"),  # a model that cannot be asked is not asked once more
+    ],
+)
+async def test_what_the_last_question_does_not_prove_is_not_given(serve, agent, at_last, code):
+    async with serve(model(agent, at_last)) as served:
+        await put_survey(served)
+        result = await ask(served.http)
+        told = result["result"]
+        assert (result["status"], result["code"], told["confidence"]) == ("completed", None, 0)
+        assert (told["fallback"]["code"], told["fallback"]["by_model"]) == (code, False)
+        assert "roof leaks" in told["sources"][0]["quote"] and told["sources"][0]["boxes"]
+        assert result["answer"] == told["answer"] and "[1]" in told["answer"]
+        assert any(map(is_last_question, served.model.requests)) is (at_last is not None)
+
+
+async def test_a_model_that_was_wrong_twice_is_asked_once_more(serve):
+    wrong = [[INTENT], [submit("It leaks.")], [submit("It leaks.")]]
+    async with serve(model(wrong)) as served:
+        await put_survey(served)
+        told = (await ask(served.http))["result"]
+        assert (told["fallback"]["code"], told["fallback"]["by_model"]) == ("answer_invalid", True)
+
+
+async def test_where_nothing_fits_there_is_nothing_to_ask(serve):
+    async with serve(Script(STOPS)) as served:
+        told = (await ask(served.http, "Are there dragons?"))["result"]
+        assert told["sources"] == [] and not told["fallback"]["by_model"]
+        assert not any(map(is_last_question, served.model.requests))
+
+
+async def test_after_its_rounds_there_is_a_turn_left_for_the_last_question(serve):
+    async with serve(model([[INTENT], endless([SEARCH])])) as served:
+        await put_survey(served)
+        result = await ask(served.http, max_turns=6)
+        told = result["result"]
+        assert (told["fallback"]["code"], told["fallback"]["by_model"]) == ("max_turns", True), told
+        assert result["usage"]["turns"] <= 6
+
+
+@pytest.mark.parametrize(("at_last", "by_model"), [(LEAKS, True), (stall(600), False)])
+async def test_at_its_deadline_a_run_asks_once_more_in_the_time_that_it_has_kept_back(serve, at_last, by_model):
+    seconds = (16, 6) if by_model else (8, 3)
+    with time_for_a_question(*seconds):
+        async with serve(model([[INTENT, READ], stall(600)], at_last), max_live_agents=8) as served:
+            await put_survey(served)
+            told = (await ask(served.http))["result"]
+    assert (told["fallback"]["code"], told["fallback"]["by_model"]) == ("deadline", by_model)
+    assert "roof leaks" in told["sources"][0]["quote"]
+
+
+@pytest.mark.long
+async def test_a_busy_service_is_waited_for_a_while_and_not_for_ever(serve):
+    busy = [http_error(429, 0.1), [INTENT, READ], http_error(529, 0.1), cite(1, "The roof leaks")]
+    for steps, code in (([*busy, [submit("It leaks [1].")]], None), ([[INTENT], *[http_error(429, 0.1)] * 9], "busy")):
+        async with serve(Script(steps)) as served:
+            await put_survey(served)
+            told = (await ask(served.http))["result"]
+            assert told["fallback"] is code is None or told["fallback"]["code"] == "model_busy"
+
+
+def breaking(clone: Any, step: Any) -> Callable[[Any], Any]:
+    """A step of the model before which search loses a table."""
+
+    def breaks(body: Any) -> Any:
+        sql(clone.owner_url, "alter table if exists private.search_orgs rename to search_orgs_gone")
+        return step
+
+    return breaks
+
+
+async def test_a_tool_that_fails_or_takes_too_long_is_a_fault_that_the_model_sees_and_the_run_goes_on(serve, clone):
+    held = psycopg.connect(clone.owner_url)
+
+    def hold(body: Any) -> list[Any]:
+        held.execute("lock table private.search_orgs in access exclusive mode")
+        return [SEARCH]
+
+    def go_on(body: Any) -> Any:
+        held.rollback()
+        return breaking(clone, [call("search_documents", {"query": "chimney"}), READ])(body)
+
+    script = Script([[INTENT], hold, go_on, cite(1, "The roof leaks"), [submit("It leaks [1].")]])
+    async with serve(script, tool_seconds=1) as served:
+        await put_survey(served)
+        result = await ask(served.http)
+        assert result["result"]["fallback"] is None and result["result"]["sources"], result
+        said = " ".join(said for said, _ in tool_results(served.model.requests[-1]))
+        assert '"tool_timeout"' in said and '"internal"' in said
+    held.close()
+
+
+async def test_where_search_fails_too_the_run_still_ends(serve, clone):
+    async with serve(Script([[INTENT], endless(breaking(clone, [text("I cannot say.")]))])) as served:
+        await put_survey(served)
+        result = await ask(served.http)
+        assert result["status"] == "completed", result
+        told = result["result"]
+        assert told["fallback"]["code"] == "agent_stopped" and told["sources"] == []
+        assert len(served.model.requests) == 2  # nobody begins anew
