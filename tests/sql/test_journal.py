@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import psycopg
-from doors import Doors, House, become
+from doors import Doors, House
+from editing import Editing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from psycopg.types.json import Jsonb
@@ -70,31 +70,6 @@ def perform(connection: psycopg.Connection, extraction: UUID, operation: tuple[A
     return row[0] or {}
 
 
-def act(
-    connection: psycopg.Connection,
-    house: House,
-    extraction: UUID,
-    name: str,
-    task: str | None,
-    spoken: Sequence[str] = (),
-) -> None:
-    """From here on this transaction is a user's, or a call's of the user's run, whose words are for `spoken`."""
-    user = getattr(house, name)
-    become(connection, "authenticated", {"sub": str(user), "org_id": str(house.org)})
-    run = None
-    if task is not None:
-        (run,) = connection.execute(
-            "insert into runs (org_id, agent, document_id, extraction_id, task) values (%s, 'extraction', %s, %s, %s) "
-            "returning id",
-            [house.org, house.document, extraction, task],
-        ).fetchone() or (None,)
-    connection.execute(
-        "select set_config('fieldmark.run_id', %s, true), set_config('fieldmark.call_id', %s, true), "
-        "set_config('fieldmark.spoken', %s, true)",
-        [str(run or ""), "call" if task else "", json.dumps(spoken)],
-    )
-
-
 @settings(max_examples=120)
 @given(st.lists(st.tuples(WHO, OPERATIONS), min_size=1, max_size=10))
 def test_every_version_can_be_rebuilt_as_it_stood(
@@ -102,15 +77,12 @@ def test_every_version_can_be_rebuilt_as_it_stood(
 ) -> None:
     stood = "select version, extracted_fields::text, extracted_fields from extractions where id = %s"
     with doors.as_service(house.member, house.org) as connection:
-        extraction = uuid4()
-        connection.execute(
-            "insert into extractions (id, org_id, document_id) values (%s, %s, %s)",
-            [extraction, house.org, house.document],
-        )
+        editing = Editing(connection, house)
+        extraction = editing.extraction
         versions = {0: "{}"}
         actors = {0: "nobody"}
         for (name, task, spoken), operation in operations:
-            act(connection, house, extraction, name, task, spoken)
+            editing.act(name, task, spoken)
             answer = perform(connection, extraction, operation)
             row = connection.execute(stood, [extraction]).fetchone()
             assert row is not None
