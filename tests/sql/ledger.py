@@ -98,6 +98,14 @@ class Ledger:
     def cancel(self, run: UUID) -> bool:
         return self.ask("select private.cancel_run(%s, 'No more.')", run)
 
+    def set_status(self, run: UUID, status: str) -> None:
+        error = "No." if status == "failed" else None
+        waits = "call" if status.startswith("awaiting") else None
+        self.connection.execute(
+            "update runs set status = %s, error = %s, waiting_call = coalesce(waiting_call, %s) where id = %s",
+            [status, error, waits, run],
+        )
+
     def status(self, run: UUID) -> str:
         return self.ask("select status from runs where id = %s", run)
 

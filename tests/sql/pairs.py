@@ -19,6 +19,7 @@ class Pair:
     def __init__(self, first: psycopg.Connection, second: psycopg.Connection, watch: psycopg.Connection) -> None:
         self.first, self.second, self.watch = first, second, watch
         self.house: House = furnish(watch)
+        self.pool = ThreadPoolExecutor(1)
 
     @contextmanager
     def acting(self, connection: psycopg.Connection) -> Iterator[psycopg.Connection]:
@@ -27,20 +28,20 @@ class Pair:
             yield connection
 
     def meanwhile(self, first: Callable[[psycopg.Connection], Any], second: Callable[[psycopg.Connection], Any]) -> Any:
-        """Do `first`, then `second` until it must wait for it; commit the first; answer what the second came to."""
+        """Do `first`, then `second` until it must wait for it; commit the first; return the result of the second."""
+        with self.acting(self.first):
+            first(self.first)
+            future = self.start(second)
+        return future.result(timeout=60)
+
+    def start(self, second: Callable[[psycopg.Connection], Any]) -> Future[Any]:
+        """Begin `second` on its connection, and return once it waits for the first."""
 
         def run_second() -> Any:
             with self.acting(self.second):
                 return second(self.second)
 
-        with ThreadPoolExecutor(1) as other:
-            with self.acting(self.first):
-                first(self.first)
-                future = other.submit(run_second)
-                self._until_it_waits(future)
-            return future.result(timeout=60)
-
-    def _until_it_waits(self, future: Future[Any]) -> None:
+        future = self.pool.submit(run_second)
         deadline = time.monotonic() + 60
         waiting = "select wait_event_type = 'Lock' from pg_stat_activity where pid = %s"
         while self.watch.execute(waiting, [self.second.info.backend_pid]).fetchone() != (True,):
@@ -49,6 +50,7 @@ class Pair:
                 pytest.fail("The second did not wait for the first: nothing keeps the two apart.")
             assert time.monotonic() < deadline
             time.sleep(0.002)
+        return future
 
     def jobs(self) -> list[tuple[Any, ...]]:
         """Those of runs and of readings: what is read is indexed, too."""
