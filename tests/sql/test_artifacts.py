@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -41,10 +40,8 @@ def of_house(house: House, kind: str, whose: str = "") -> UUID:
     return getattr(house, f"{whose}{kind}")
 
 
-@pytest.mark.parametrize("door", ["front end", "service"])
-def test_each_change_is_a_version_and_the_old_ones_stay(doors: Doors, house: House, door: str) -> None:
-    enter = doors.as_front_end(house.member) if door == "front end" else doors.as_service(house.member, house.org)
-    with enter as connection:
+def test_each_change_is_a_version_and_the_old_ones_stay(doors: Doors, house: House) -> None:
+    with doors.as_front_end(house.member) as connection:
         first = one(connection, "select create_schema(%(org)s, 'Bill', '{\"title\": \"1\"}')", org=house.org)
         schema_id = one(connection, "select schema_id from schema_versions where id = %(id)s", id=first)
         change = "select update_schema(%(id)s, %(name)s, %(schema)s)"
@@ -83,7 +80,7 @@ def test_each_change_is_a_version_and_the_old_ones_stay(doors: Doors, house: Hou
         assert one(connection, "select name, colour from tags where id = %(id)s", id=house.tag) == ("paid", "#1e90ff")
 
 
-def test_whoever_saw_an_older_version_changes_nothing(doors: Doors, house: House) -> None:
+def test_change_of_an_older_version_is_refused(doors: Doors, house: House) -> None:
     with doors.as_front_end(house.member) as connection:
         new = one(connection, "select update_schema(%(id)s, 'New')", id=house.schema)
         change = "select update_schema(%(id)s, 'Newer', p_revid => %(revid)s)"
@@ -98,7 +95,7 @@ def test_whoever_saw_an_older_version_changes_nothing(doors: Doors, house: House
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_name_is_one_thing_s_in_capitals_or_not_until_that_is_deleted(doors: Doors, house: House, kind: str) -> None:
+def test_name_is_unique_whatever_its_case_until_its_item_is_deleted(doors: Doors, house: House, kind: str) -> None:
     with doors.as_front_end(house.owner) as connection:
         connection.execute(NEW[kind].encode(), {"org": house.org, "name": "Nóta"})
         taken = ("PT409", "name_taken")
@@ -112,84 +109,43 @@ def test_a_name_is_one_thing_s_in_capitals_or_not_until_that_is_deleted(doors: D
         connection.execute(NEW[kind].encode(), {"org": house.org, "name": "NÓTA"})
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    ("name", "is_fine"),
-    [
-        ("Invoices 2026 – <b>all</b> ✓", True),
-        ("n" * 200, True),
-        ("", False),
-        (None, False),
-        ("n" * 201, False),
-        (" padded", False),
-        ("padded ", False),
-        ("two\nlines", False),
-        ("tab\there", False),
-        ("nul\x01", False),
-        ("\u202egnp.exe", False),
-        ("pa\u200bid", False),
-        ("pa\u2028id", False),
-        ("pa\U000e0041id", False),
-    ],
-)
-def test_a_name_is_one_line_of_what_people_see(
-    doors: Doors, house: House, kind: str, name: str | None, is_fine: bool
-) -> None:
+@pytest.mark.parametrize("kind", [*KINDS, "document"])
+def test_name_is_one_line_of_visible_characters(doors: Doors, house: House, kind: str) -> None:
     """What it says is only shown: markup in it is letters."""
+    change = CHANGED.get(kind, "select rename_document(%(id)s, %(name)s)")
     with doors.as_front_end(house.member) as connection:
-        if is_fine:
-            one(connection, NEW[kind], org=house.org, name=name)
-        else:
-            assert refusal(connection, NEW[kind], org=house.org, name=name)[0] == "PT422"
-        if name is not None:
-            document = "select rename_document(%(id)s, %(name)s)"
-            if is_fine:
-                one(connection, CHANGED[kind], id=of_house(house, kind), name=f"{name[:-1]}!")
-                one(connection, document, id=house.document, name=name)
-            else:
-                assert refusal(connection, CHANGED[kind], id=of_house(house, kind), name=name)[0] == "PT422"
-                assert refusal(connection, document, id=house.document, name=name)[0] == "PT422"
+        for name in ("", "n" * 201, " padded", "padded ", "two\nlines", "nul\x01", "\u202egnp.exe", "pa\u200bid"):
+            assert refusal(connection, change, id=of_house(house, kind), name=name)[0] == "PT422", name
+        for name in ("Invoices 2026 – <b>all</b> ✓", "n" * 200):
+            one(connection, change, id=of_house(house, kind), name=name)
+        if kind in NEW:
+            for name in (None, "\u202egnp.exe"):
+                assert refusal(connection, NEW[kind], org=house.org, name=name)[0] == "PT422"
 
 
 @pytest.mark.parametrize(
     "statement",
     [
         "select create_schema(%(org)s, 'New', '[]')",
-        "select create_schema(%(org)s, 'New', null)",
         "select create_schema(%(org)s, 'New', jsonb_build_object('title', repeat('x', 262145)))",
         "select update_schema(%(schema)s, p_schema => '[]')",
-        "select update_schema(%(schema)s, p_schema => jsonb_build_object('title', repeat('x', 262145)))",
         "select create_prompt(%(org)s, 'New', '')",
-        "select create_prompt(%(org)s, 'New', null)",
         "select create_prompt(%(org)s, 'New', repeat('x', 20001))",
         "select create_prompt(%(org)s, 'New', 'x', p_model => '')",
-        "select create_prompt(%(org)s, 'New', 'x', p_model => repeat('x', 201))",
         "select create_prompt(%(org)s, 'New', 'x', p_tag_ids => array_fill(%(tag)s::uuid, '{51}'))",
         "select create_tag(%(org)s, 'New', 'red')",
-        "select create_tag(%(org)s, 'New', '#12345')",
         "select create_tag(%(org)s, 'New', null)",
         "select update_tag(%(tag)s, p_colour => 'url(x)')",
         "select tag_document(%(document)s, array_fill(%(tag)s::uuid, '{101}'))",
         "select tag_document(%(document)s, p_remove => array_fill(%(tag)s::uuid, '{101}'))",
     ],
 )
-def test_what_is_out_of_bounds_is_refused(doors: Doors, house: House, statement: str) -> None:
+def test_values_out_of_bounds_are_refused(doors: Doors, house: House, statement: str) -> None:
     with doors.as_front_end(house.member) as connection:
         assert refusal(connection, statement, **vars(house))[0] == "PT422"
 
 
-def test_what_is_just_within_bounds_is_taken(doors: Doors, house: House) -> None:
-    with doors.as_front_end(house.member) as connection:
-        for statement in (
-            "select create_schema(%(org)s, 'New', jsonb_build_object('title', repeat('x', 262000)))",
-            "select create_prompt(%(org)s, 'New', repeat('x', 20000), p_model => repeat('m', 200))",
-            "select create_prompt(%(org)s, 'Tagged', 'x', p_tag_ids => array_fill(%(tag)s::uuid, '{50}'))",
-            "select create_tag(%(org)s, 'New', '#1E90FF')",
-        ):
-            one(connection, statement, **vars(house))
-
-
-def test_a_document_has_a_hundred_tags_and_no_more(doors: Doors, house: House) -> None:
+def test_document_has_at_most_100_tags(doors: Doors, house: House) -> None:
     with doors.as_front_end(house.member) as connection:
         connection.execute("select create_tag(%s, 'No. ' || n) from generate_series(1, 100) as n", [house.org])
         put = "select tag_document(%(id)s, array(select id from tags where name like %(which)s))"
@@ -199,7 +155,7 @@ def test_a_document_has_a_hundred_tags_and_no_more(doors: Doors, house: House) -
         one(connection, swap, id=house.member_document, tag=house.tag)
 
 
-def test_what_is_not_of_the_organisation_is_like_what_there_is_not(doors: Doors, house: House) -> None:
+def test_item_of_another_organisation_is_refused_like_a_missing_one(doors: Doors, house: House) -> None:
     new = "insert into extractions (org_id, document_id,"
     statements = {
         "select create_prompt(%(org)s, 'New', 'Read.', %(schema)s)": "schema",
@@ -232,7 +188,7 @@ def test_what_is_not_of_the_organisation_is_like_what_there_is_not(doors: Doors,
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_deleted_is_read_and_changed_no_more(doors: Doors, house: House, kind: str) -> None:
+def test_deleted_item_is_for_no_change_and_no_new_use(doors: Doors, house: House, kind: str) -> None:
     with doors.as_front_end(house.owner) as connection:
         connection.execute(f"select delete_{kind}(%s)".encode(), [of_house(house, kind)])
         look = f"select deleted_at is not null from {kind}s where id = %(id)s"
@@ -265,7 +221,7 @@ def test_what_is_deleted_is_read_and_changed_no_more(doors: Doors, house: House,
             one(connection, keep, **vars(house))
 
 
-def test_deleting_says_what_still_refers_to_it(doors: Doors, house: House) -> None:
+def test_deleting_returns_how_much_refers_to_the_item(doors: Doors, house: House) -> None:
     with doors.as_front_end(house.owner) as connection:
         connection.execute(
             "insert into extractions (org_id, document_id, prompt_revid) values (%s, %s, %s)",
@@ -279,7 +235,7 @@ def test_deleting_says_what_still_refers_to_it(doors: Doors, house: House) -> No
         assert one(connection, "select delete_schema(%(id)s)::text", id=house.member_schema) == "(0,0)"
 
 
-def test_an_extraction_has_the_text_of_the_versions_that_it_names(doors: Doors, house: House) -> None:
+def test_extraction_has_the_schema_of_the_version_it_names(doors: Doors, house: House) -> None:
     new = (
         "insert into extractions (org_id, document_id, schema, schema_revid, prompt_revid) "
         "values (%(org)s, %(document)s, %(schema)s, %(schema_revid)s, %(prompt_revid)s) returning schema, schema_revid"
@@ -303,24 +259,7 @@ def test_an_extraction_has_the_text_of_the_versions_that_it_names(doors: Doors, 
             connection.execute("update extractions set schema_revid = null")
 
 
-def test_what_an_agent_makes_by_itself_is_proposed_until_it_is_accepted(doors: Doors, house: House) -> None:
-    proposed = "select private.is_proposed(run_id) from schemas where id = %(schema)s"
-    with doors.as_owner() as owner:
-        owner.execute("update schemas set run_id = %(making_run)s where id = %(schema)s", vars(house))
-        for status, is_so in (("running", True), ("proposed", True), ("accepted", False), ("rejected", False)):
-            owner.execute("update auto_creations set status = %s where document_id = %s", [status, house.document])
-            assert one(owner, proposed, **vars(house)) is is_so
-
-
-def test_a_tag_s_documents_keep_their_place(doors: Doors, house: House) -> None:
-    with doors.as_front_end(house.member) as connection:
-        one(connection, "select tag_document(%(id)s, array[%(tag)s]::uuid[])", id=house.document, tag=house.free_tag)
-        places = "select t.document_created_at = d.created_at from document_tags as t join documents as d "
-        places += "on d.id = t.document_id where t.tag_id = %(tag)s"
-        assert one(connection, places, tag=house.free_tag) is True
-
-
-def test_of_two_changes_of_one_version_one_is_made(pair: Pair) -> None:
+def test_of_two_changes_of_one_version_one_is_stored(pair: Pair) -> None:
     house = pair.house
     for change, look in (
         ("select update_schema(%(schema)s, %(name)s, p_revid => %(schema_revid)s)", "select name from schemas"),
@@ -340,7 +279,7 @@ def test_of_two_changes_of_one_version_one_is_made(pair: Pair) -> None:
         assert "First" in names and "Second" not in names
 
 
-def test_two_changes_of_whatever_stands_are_two_versions(pair: Pair) -> None:
+def test_two_unconditional_changes_are_two_versions(pair: Pair) -> None:
     def by(name: str) -> Any:
         return lambda connection: connection.execute("select update_schema(%s, %s)", [pair.house.schema, name])
 
@@ -351,61 +290,42 @@ def test_two_changes_of_whatever_stands_are_two_versions(pair: Pair) -> None:
     assert rows == [(1, "Invoice"), (2, "First"), (3, "Second")]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_of_two_that_take_one_name_one_has_it(pair: Pair, kind: str) -> None:
-    def new(name: str) -> Any:
-        return lambda connection: connection.execute(NEW[kind], {"org": pair.house.org, "name": name})
-
-    def renamed(connection: psycopg.Connection) -> None:
-        connection.execute(CHANGED[kind].encode(), {"id": of_house(pair.house, kind), "name": "ONE"})
-
-    for second in (new("one"), renamed):
-        with pytest.raises(psycopg.Error) as refused:
-            pair.meanwhile(new("One"), second)
-        assert (refused.value.sqlstate, refused.value.diag.message_detail) == ("PT409", "name_taken")
-        pair.watch.execute(f"update {kind}s set deleted_at = now() where name = 'One'".encode())
-
-
-def test_what_is_deleted_meanwhile_is_not_changed(pair: Pair) -> None:
+def test_of_two_that_take_one_name_one_gets_it(pair: Pair) -> None:
     for kind in KINDS:
+        for first, second in (("new", "one"), ("changed", "ONE")):
+            values = {"org": pair.house.org, "id": of_house(pair.house, kind), "name": second}
+            statement = (NEW if first == "new" else CHANGED)[kind]
 
-        def delete(connection: psycopg.Connection, kind: str = kind) -> None:
-            connection.execute(f"select delete_{kind}(%s)".encode(), [of_house(pair.house, kind)])
+            def create(connection: psycopg.Connection, kind: str = kind) -> None:
+                connection.execute(NEW[kind].encode(), {"org": pair.house.org, "name": "One"})
 
-        def change(connection: psycopg.Connection, kind: str = kind) -> None:
-            connection.execute(CHANGED[kind].encode(), {"id": of_house(pair.house, kind), "name": "New"})
+            def take(connection: psycopg.Connection, statement: str = statement, values: Any = values) -> None:
+                connection.execute(statement.encode(), values)
+
+            with pytest.raises(psycopg.Error) as refused:
+                pair.meanwhile(create, take)
+            assert (refused.value.sqlstate, refused.value.diag.message_detail) == ("PT409", "name_taken")
+            pair.watch.execute(f"update {kind}s set deleted_at = now() where name = 'One'".encode())
+
+
+def test_what_is_deleted_meanwhile_is_neither_changed_nor_used(pair: Pair) -> None:
+    use = "select create_prompt(%(org)s, 'New', 'Read.', %(id)s)"
+    for kind, statement in (*CHANGED.items(), ("schema", use)):
+        values = {"id": of_house(pair.house, kind), "name": "New", "org": pair.house.org}
+        pair.watch.execute(f"update {kind}s set deleted_at = null".encode())
+
+        def delete(connection: psycopg.Connection, kind: str = kind, values: Any = values) -> None:
+            connection.execute(f"select delete_{kind}(%(id)s)".encode(), values)
+
+        def change(connection: psycopg.Connection, statement: str = statement, values: Any = values) -> None:
+            connection.execute(statement.encode(), values)
 
         with pytest.raises(psycopg.Error) as refused:
             pair.meanwhile(delete, change)
         assert refused.value.sqlstate == "PT404"
 
 
-def test_no_prompt_is_made_of_a_schema_that_is_deleted_meanwhile(pair: Pair) -> None:
-    def delete(connection: psycopg.Connection) -> None:
-        connection.execute("select delete_schema(%s)", [pair.house.schema])
-
-    def use(connection: psycopg.Connection) -> None:
-        connection.execute("select create_prompt(%s, 'New', 'Read.', %s)", [pair.house.org, pair.house.schema])
-
-    with pytest.raises(psycopg.Error) as refused:
-        pair.meanwhile(delete, use)
-    assert refused.value.sqlstate == "PT404"
-
-
-def test_a_schema_that_is_deleted_meanwhile_says_what_refers_to_it(pair: Pair) -> None:
-    told: list[Any] = []
-
-    def use(connection: psycopg.Connection) -> None:
-        connection.execute("select create_prompt(%s, 'New', 'Read.', %s)", [pair.house.org, pair.house.schema])
-
-    def delete(connection: psycopg.Connection) -> None:
-        told.append(one(connection, "select prompts from delete_schema(%(id)s)", id=pair.house.schema))
-
-    pair.meanwhile(use, delete)
-    assert told == [2]
-
-
-def test_a_document_s_tags_are_counted_one_after_the_other(pair: Pair) -> None:
+def test_tags_of_a_document_are_counted_one_change_after_the_other(pair: Pair) -> None:
     with pair.acting(pair.first) as connection:
         connection.execute("select create_tag(%s, 'No. ' || n) from generate_series(1, 101) as n", [pair.house.org])
 
@@ -417,4 +337,4 @@ def test_a_document_s_tags_are_counted_one_after_the_other(pair: Pair) -> None:
 
     with pytest.raises(psycopg.Error) as refused:
         pair.meanwhile(put(r"^No\. ..?$"), put(r"^No\. 10[01]$"))
-    assert refused.value.sqlstate == "PT422" and re.search("100", str(refused.value))
+    assert refused.value.sqlstate == "PT422"

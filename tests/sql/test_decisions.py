@@ -21,35 +21,32 @@ def ledger(doors: Doors, house: House) -> Iterator[Ledger]:
 
 
 @pytest.mark.parametrize("attached", [True, False])
-def test_a_run_waits_for_a_person_and_says_what_for(ledger: Ledger, attached: bool) -> None:
+def test_run_waits_for_a_person_and_shows_what_for(ledger: Ledger, attached: bool) -> None:
     run = ledger.waiting(attached, {"type": "approval"})
     assert ledger.row(run, "status, waiting_call, attached") == ("awaiting_approval", "call", attached)
     assert ledger.events(run) == [{"type": "approval"}]
     assert ledger.call(run, "status, changes, target_hash, result") == ("pending", [{"path": "a"}], "a" * 64, None)
+    # Its worker may write while its CLI is there.
+    ledger.refused("PT410", lambda: ledger.fence(run, ledger.token + 1))
+    if attached:
+        ledger.fence(run)
+    else:
+        ledger.refused("PT410", lambda: ledger.fence(run))
 
 
-def test_only_the_worker_at_work_lets_it_wait_and_only_for_what_waits(ledger: Ledger) -> None:
-    run = ledger.run()
+def test_only_the_worker_at_work_enters_a_call_and_lets_it_wait(ledger: Ledger) -> None:
+    run, other = ledger.run(), ledger.run()
     ledger.refused("PT410", lambda: ledger.await_approval(run))  # there is no such call
     ledger.enter(run, "admitted")
-    ledger.refused("PT410", lambda: ledger.await_approval(run))  # nor does it wait
-    other = ledger.run()
     ledger.enter(other, "pending")
+    ledger.refused("PT410", lambda: ledger.await_approval(run))  # it does not wait; another's of the same name does
     ledger.refused("PT410", lambda: ledger.await_approval(other, token=ledger.token - 1))
-    ledger.refused("PT410", lambda: ledger.await_approval(run))  # another's call of the same name does
     assert ledger.status(run) == ledger.status(other) == "running"
-
-
-@pytest.mark.parametrize("status", ["queued", "awaiting_approval", "awaiting_runs", "completed", "cancelled"])
-def test_a_call_is_entered_by_the_worker_at_work_alone(ledger: Ledger, status: str) -> None:
-    run = ledger.run()
-    ledger.connection.execute("update runs set fencing_token = fencing_token + 1 where id = %s", [run])
-    ledger.refused("PT410", lambda: ledger.enter(run))  # another has taken it up
-    run = ledger.run()
-    ledger.enter(run)
-    waits = "call" if status.startswith("awaiting") else None
-    ledger.connection.execute("update runs set status = %s, waiting_call = %s where id = %s", [status, waits, run])
-    ledger.refused("PT410", lambda: ledger.enter(run, call="later"))
+    ledger.connection.execute("update runs set fencing_token = fencing_token + 1 where id = %s", [other])
+    ledger.refused("PT410", lambda: ledger.enter(other, call="later"))  # another worker has taken it up
+    for status in ("queued", "awaiting_approval", "completed"):
+        ledger.set_status(run, status)
+        ledger.refused("PT410", lambda: ledger.enter(run, call="later"))
     assert ledger.call(run, "status") == ("admitted",) and ledger.call(run, "status", "later") is None
 
 
@@ -180,19 +177,16 @@ def test_what_follows_is_admitted_by_the_service_alone_and_with_what_was_before(
 # Going on ------------------------------------------------------------------------------------------------------------
 
 
-def test_nothing_goes_on_before_it_is_decided(ledger: Ledger) -> None:
+def test_run_goes_on_only_after_its_decision(ledger: Ledger) -> None:
     run = ledger.waiting(attached=True)
     ledger.refused("PT409", lambda: ledger.resume(run))
     assert ledger.row(run, "status, attached") == ("awaiting_approval", True)
-
-
-@pytest.mark.parametrize("status", ["running", "queued", "awaiting_runs"])
-def test_what_waits_for_no_person_stays_as_it_is(ledger: Ledger, status: str) -> None:
-    run = ledger.run()
-    ledger.connection.execute("update runs set status = %s, waiting_call = 'call' where id = %s", [status, run])
-    assert ledger.resume(run) == ledger.status(run) == status
-    ledger.cancel(run)
-    assert ledger.resume(run) is None
+    other = ledger.run()
+    for status in ("running", "queued", "awaiting_runs"):  # it waits for nobody
+        ledger.set_status(other, status)
+        assert ledger.resume(other) == ledger.status(other) == status
+    ledger.cancel(other)
+    assert ledger.resume(other) is None
 
 
 def test_a_run_whose_cli_has_waited_goes_on_at_once_and_its_worker_hears_of_it(clone: Any) -> None:
@@ -213,33 +207,26 @@ def test_a_run_whose_cli_has_waited_goes_on_at_once_and_its_worker_hears_of_it(c
         assert jobs.fetchone() == (1,)
 
 
-@pytest.mark.parametrize("room", [1, 2])
-def test_it_goes_through_the_queue_where_its_organisation_has_no_room(doors: Doors, house: House, room: int) -> None:
+@pytest.mark.parametrize(
+    ("limit", "status"),
+    [
+        ("max_concurrent_runs = 1", "queued"),
+        ("max_concurrent_runs = 2", "running"),
+        ("max_usd = 0", "queued"),
+        ("max_usd = 3", "running"),
+    ],
+)
+def test_it_goes_through_the_queue_without_room_or_credit(doors: Doors, house: House, limit: str, status: str) -> None:
     with doors.as_owner() as connection:
-        connection.execute("update credit_limits set max_concurrent_runs = %s", [room])
+        connection.execute("delete from usage; delete from usage_by_day")
+        connection.execute(f"update credit_limits set {limit}".encode())
         become(connection, "authenticated", {"sub": str(house.owner), "org_id": str(house.org)})
         ledger = Ledger(connection, house)
         run = ledger.waiting(attached=True)
         ledger.run()  # another takes the place that it has left
         ledger.decide(run)
-        assert ledger.resume(run) == ("queued" if room == 1 else "running")
-        assert ledger.row(run, "attached") == (False,)
-
-
-@pytest.mark.parametrize(("left", "status"), [("3", "running"), ("0", "queued")])
-def test_it_goes_through_the_queue_where_its_organisation_has_no_credit_left(
-    doors: Doors, house: House, left: str, status: str
-) -> None:
-    with doors.as_owner() as connection:
-        become(connection, "authenticated", {"sub": str(house.owner), "org_id": str(house.org)})
-        ledger = Ledger(connection, house)
-        run = ledger.waiting(attached=True)
-        connection.execute("reset role")
-        connection.execute("delete from usage; delete from usage_by_day")
-        connection.execute("update credit_limits set max_usd = %s", [left])
-        become(connection, "authenticated", {"sub": str(house.owner), "org_id": str(house.org)})
-        ledger.decide(run)
         assert ledger.resume(run) == status
+        assert ledger.row(run, "attached") == (False,)
 
 
 def test_it_goes_through_the_queue_where_another_with_its_lock_key_is_at_work(ledger: Ledger) -> None:
@@ -264,23 +251,6 @@ def test_a_worker_that_waits_no_longer_leaves_the_run_waiting_or_in_the_queue(le
     ledger.refused("PT410", lambda: ledger.detach(ended))
 
 
-@pytest.mark.parametrize("status", ["queued", "running", "completed", "cancelled"])
-def test_only_a_run_that_waits_has_a_cli_that_waits(ledger: Ledger, status: str) -> None:
-    run = ledger.run(status)
-    with pytest.raises(psycopg.errors.CheckViolation):
-        ledger.connection.execute("update runs set attached = true where id = %s", [run])
-
-
-@pytest.mark.parametrize("attached", [True, False])
-def test_a_worker_may_write_for_a_run_that_waits_while_its_cli_is_there(ledger: Ledger, attached: bool) -> None:
-    run = ledger.waiting(attached)
-    if attached:
-        ledger.fence(run)
-        ledger.refused("PT410", lambda: ledger.fence(run, ledger.token + 1))
-    else:
-        ledger.refused("PT410", lambda: ledger.fence(run))
-
-
 def test_a_run_whose_worker_died_waits_on_without_it(ledger: Ledger) -> None:
     run = ledger.waiting(attached=True)
     ledger.disown(run)
@@ -291,31 +261,25 @@ def test_a_run_whose_worker_died_waits_on_without_it(ledger: Ledger) -> None:
     assert ledger.decide(run) == "admitted" and ledger.resume(run) == "queued"
 
 
-@pytest.mark.parametrize("status", ["queued", "running", "awaiting_approval", "completed", "cancelled"])
-def test_a_run_with_no_cli_that_waits_is_nobody_s_to_disown(ledger: Ledger, status: str) -> None:
-    run = ledger.waiting() if status == "awaiting_approval" else ledger.run(status)
-    before = ledger.row(run, "status, attached, fencing_token")
-    ledger.disown(run)
-    assert ledger.row(run, "status, attached, fencing_token") == before
+def test_disowning_changes_only_a_run_whose_cli_waits(ledger: Ledger) -> None:
+    for run in (ledger.waiting(), *map(ledger.run, ("queued", "running", "completed"))):
+        before = ledger.row(run, "status, attached, fencing_token")
+        ledger.disown(run)
+        assert ledger.row(run, "status, attached, fencing_token") == before
 
 
 # The ledger ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_call_is_answered_once(ledger: Ledger) -> None:
+def test_call_is_answered_once_and_a_failed_one_is_no_progress(ledger: Ledger) -> None:
     run = ledger.run()
     ledger.refused("PT409", lambda: ledger.finish(run))
     ledger.enter(run)
     assert ledger.claim(run) == ("admitted", None, None, None)
-    ledger.finish(run, code="stored")
-    assert ledger.claim(run) == ("done", "Done.", "stored", {"n": 1})
-    ledger.refused("PT409", lambda: ledger.finish(run))
-    assert ledger.row(run, "consecutive_failures") == (0,)
-
-
-def test_a_call_that_failed_is_no_progress(ledger: Ledger) -> None:
-    run = ledger.run()
-    ledger.enter(run)
     ledger.finish(run, failed=True, code="invalid")
-    assert ledger.call(run, "status, code") == ("failed", "invalid")
+    assert ledger.claim(run) == ("failed", "Done.", "invalid", {"n": 1})
     assert ledger.row(run, "consecutive_failures") == (2,)
+    ledger.refused("PT409", lambda: ledger.finish(run))
+    ledger.enter(run, call="second")
+    ledger.finish(run, call="second")
+    assert ledger.row(run, "consecutive_failures") == (0,)
