@@ -953,16 +953,6 @@ create table public.schema_versions (
 create index schema_versions_org_id on public.schema_versions (org_id);
 select private.protect_table('public.schema_versions', p_members_read => true);
 
--- The latest version of each schema.
-create view public.latest_schemas with (security_invoker = true) as
-  select s.org_id, s.id as schema_id, v.id as schema_revid, v.number, v.name, v.schema,
-    s.created_at, s.created_by, s.run_id, s.deleted_at, v.created_at as updated_at
-  from public.schemas as s
-  cross join lateral (
-    select * from public.schema_versions where schema_id = s.id order by number desc limit 1) as v;
-revoke all on public.latest_schemas from anon, authenticated;
-grant select on public.latest_schemas to authenticated;
-
 -- The run at the root of the one that this transaction's call is of; null where a person writes.
 create function private.this_root_run() returns uuid
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
@@ -1364,16 +1354,6 @@ create index prompt_versions_org_id on public.prompt_versions (org_id);
 create index prompt_versions_schema_id on public.prompt_versions (schema_id);
 select private.protect_table('public.prompt_versions', p_members_read => true);
 
--- The latest version of each prompt.
-create view public.latest_prompts with (security_invoker = true) as
-  select p.org_id, p.id as prompt_id, v.id as prompt_revid, v.number, v.name, v.content, v.schema_id, v.model, v.tag_ids,
-    p.created_at, p.created_by, p.run_id, p.deleted_at, v.created_at as updated_at
-  from public.prompts as p
-  cross join lateral (
-    select * from public.prompt_versions where prompt_id = p.id order by number desc limit 1) as v;
-revoke all on public.latest_prompts from anon, authenticated;
-grant select on public.latest_prompts to authenticated;
-
 -- Refuses what a version of a prompt cannot refer to or hold.
 create function private.check_prompt(
   p_org_id uuid, p_name text, p_content text, p_schema_id uuid, p_model text, p_tag_ids uuid[]
@@ -1636,9 +1616,10 @@ create function private.references_to_tag(p_tag_id uuid) returns table (document
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
   select (select count(*) from public.document_tags where tag_id = p_tag_id),
-    (select count(*) from public.latest_prompts as p
-      where p.org_id = (select org_id from public.tags where id = p_tag_id) and p_tag_id = any (p.tag_ids)
-        and p.deleted_at is null)
+    (select count(*) from public.prompts as p
+      where p.org_id = (select org_id from public.tags where id = p_tag_id) and p.deleted_at is null
+        and p_tag_id = any (
+          (select tag_ids from public.prompt_versions where prompt_id = p.id order by number desc limit 1)::uuid[]))
 $$;
 
 -- Deletes an extraction with its runs: a member one of their own or of their keys', an owner any of the organisation's.

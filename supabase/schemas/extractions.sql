@@ -144,9 +144,10 @@ create function private.references_to_tag(p_tag_id uuid) returns table (document
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
   select (select count(*) from public.document_tags where tag_id = p_tag_id),
-    (select count(*) from public.latest_prompts as p
-      where p.org_id = (select org_id from public.tags where id = p_tag_id) and p_tag_id = any (p.tag_ids)
-        and p.deleted_at is null)
+    (select count(*) from public.prompts as p
+      where p.org_id = (select org_id from public.tags where id = p_tag_id) and p.deleted_at is null
+        and p_tag_id = any (
+          (select tag_ids from public.prompt_versions where prompt_id = p.id order by number desc limit 1)::uuid[]))
 $$;
 
 -- Deletes an extraction with its runs: a member one of their own or of their keys', an owner any of the organisation's.

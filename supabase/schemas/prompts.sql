@@ -46,16 +46,6 @@ create index prompt_versions_org_id on public.prompt_versions (org_id);
 create index prompt_versions_schema_id on public.prompt_versions (schema_id);
 select private.protect_table('public.prompt_versions', p_members_read => true);
 
--- The latest version of each prompt.
-create view public.latest_prompts with (security_invoker = true) as
-  select p.org_id, p.id as prompt_id, v.id as prompt_revid, v.number, v.name, v.content, v.schema_id, v.model, v.tag_ids,
-    p.created_at, p.created_by, p.run_id, p.deleted_at, v.created_at as updated_at
-  from public.prompts as p
-  cross join lateral (
-    select * from public.prompt_versions where prompt_id = p.id order by number desc limit 1) as v;
-revoke all on public.latest_prompts from anon, authenticated;
-grant select on public.latest_prompts to authenticated;
-
 -- Refuses what a version of a prompt cannot refer to or hold.
 create function private.check_prompt(
   p_org_id uuid, p_name text, p_content text, p_schema_id uuid, p_model text, p_tag_ids uuid[]

@@ -48,16 +48,6 @@ create table public.schema_versions (
 create index schema_versions_org_id on public.schema_versions (org_id);
 select private.protect_table('public.schema_versions', p_members_read => true);
 
--- The latest version of each schema.
-create view public.latest_schemas with (security_invoker = true) as
-  select s.org_id, s.id as schema_id, v.id as schema_revid, v.number, v.name, v.schema,
-    s.created_at, s.created_by, s.run_id, s.deleted_at, v.created_at as updated_at
-  from public.schemas as s
-  cross join lateral (
-    select * from public.schema_versions where schema_id = s.id order by number desc limit 1) as v;
-revoke all on public.latest_schemas from anon, authenticated;
-grant select on public.latest_schemas to authenticated;
-
 -- The run at the root of the one that this transaction's call is of; null where a person writes.
 create function private.this_root_run() returns uuid
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp

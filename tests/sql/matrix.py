@@ -133,13 +133,10 @@ NOBODY | a new one | insert into organisations (name) values ('New')
 OWNERS | name | update organisations set name = 'X' where id = %(org)s
 OWNERS | who decides | update organisations set approvers = 'owners', second_person = true where id = %(org)s
 NOBODY | whose it is | update organisations set personal_of = %(newcomer)s where id = %(org)s
-NOBODY | who made it | update organisations set created_by = %(newcomer)s, created_at = now() where id = %(org)s
 NOBODY | theirs | delete from organisations where id = %(org)s
 
 READERS | theirs | select from memberships where org_id = %(org)s
 NOBODY | somebody | insert into memberships (org_id, user_id, role) values (%(org)s, %(newcomer)s, 'member')
-NOBODY | in another's name | insert into memberships (org_id, user_id, role, created_by) values (%(org)s,
-    %(newcomer)s, 'member', %(member)s)
 NOBODY | themselves | insert into memberships (org_id, user_id, role) select %(org)s, coalesce(%(me)s, %(newcomer)s),
     'owner' where coalesce(%(me)s, %(newcomer)s) not in (%(owner)s, %(member)s, %(colleague)s)
 OWNERS | another's role | update memberships set role = 'owner' where org_id = %(org)s and user_id = %(colleague)s
@@ -147,8 +144,6 @@ NOBODY | their own role, being a member | update memberships set role = 'owner' 
     coalesce(%(me)s, %(member)s) and role = 'member'
 NOBODY | the role of whose personal organisation it is | update memberships set role = 'owner' where org_id = %(org)s
     and user_id = %(owner)s
-NOBODY | which user it is of | update memberships set user_id = %(newcomer)s where org_id = %(org)s and user_id =
-    %(colleague)s
 NOBODY | which organisation it is of | update memberships set org_id = %(second_org)s where org_id = %(org)s and
     user_id = %(member)s
 NOBODY | a member's | delete from memberships where org_id = %(org)s and user_id = %(member)s
@@ -187,16 +182,12 @@ SERVED | as if it were the same as another | insert into documents (id, org_id, 
     'b.pdf'), repeat('0', 64))
 READING | what a reading found | update documents set status = 'failed', error = 'No.', media_type = 'text/plain',
     byte_size = 1, page_count = 1 where id = %(document)s
-NOBODY | where it lies | update documents set filename = 'b', storage_path = concat_ws('/', org_id, id, 'b') where id
-    = %(document)s
 NOBODY | whose | update documents set created_by = %(me)s where id = %(document)s
 NOBODY | theirs | delete from documents where id = %(document)s
 
 READERS | theirs | select from document_pages where document_id = %(document)s
 READING | of theirs | insert into document_pages (document_id, org_id, number, width, height, text, words, engine)
     values (%(document)s, %(org)s, 2, 1, 1, '', '[]', 'pdf')
-NOBODY | in another's name | insert into document_pages (document_id, org_id, number, width, height, text, words,
-    engine, created_by) values (%(document)s, %(org)s, 2, 1, 1, '', '[]', 'pdf', %(owner)s)
 NOBODY | the text | update document_pages set text = 'Total 13' where document_id = %(document)s
 NOBODY | theirs | delete from document_pages where document_id = %(document)s
 
@@ -219,12 +210,8 @@ NOBODY | with fields and a version | insert into extractions (org_id, document_i
     (%(org)s, %(document)s, '{"a": 1}', 7)
 MEMBERS | what it says | update extractions set document_type = 'invoice', status = 'completed', extracted_fields =
     '{"a": 1}', confidence_scores = '{"a": 1}', evidence = '{"a": {}}', locks = '{}' where id = %(extraction)s
-NOBODY | the version | update extractions set version = version where id = %(extraction)s
 NOBODY | whose | update extractions set created_by = %(me)s, created_at = now(), updated_at = now() where id =
     %(extraction)s
-NOBODY | of which document | update extractions set document_id = document_id, org_id = org_id where id =
-    %(extraction)s
-NOBODY | the schema | update extractions set schema = '{}' where id = %(extraction)s
 NOBODY | theirs | delete from extractions where id = %(extraction)s
 
 READERS | theirs | select from extraction_journal where extraction_id = %(extraction)s
@@ -272,21 +259,11 @@ NOBODY | past its function | insert into schema_versions (org_id, schema_id, num
 NOBODY | what it said | update schema_versions set schema = '{}' where id = %(schema_revid)s
 NOBODY | what it said | delete from schema_versions where id = %(schema_revid)s
 
-READERS | theirs | select from latest_schemas where schema_id = %(schema)s
-NOBODY | theirs | insert into latest_schemas (name) values ('X')
-NOBODY | theirs | update latest_schemas set name = 'X'
-NOBODY | theirs | delete from latest_schemas
-
 READERS | theirs | select from prompt_versions where id = %(prompt_revid)s
 NOBODY | past its function | insert into prompt_versions (org_id, prompt_id, number, name, content) values (%(org)s,
     %(prompt)s, 9, 'X', 'Read it.')
 NOBODY | what it said | update prompt_versions set content = 'Read it.' where id = %(prompt_revid)s
 NOBODY | what it said | delete from prompt_versions where id = %(prompt_revid)s
-
-READERS | theirs | select from latest_prompts where prompt_id = %(prompt)s
-NOBODY | theirs | insert into latest_prompts (name) values ('X')
-NOBODY | theirs | update latest_prompts set name = 'X'
-NOBODY | theirs | delete from latest_prompts
 
 READERS | theirs | select from document_tags where document_id = %(document)s
 NOBODY | past its function | insert into document_tags (org_id, document_id, tag_id, document_created_at) values
@@ -317,7 +294,6 @@ OWNERS | a shared one's | update threads set title = 'X' where id = %(shared_thr
 NOBODY | what its runs keep | update threads set session_id = gen_random_uuid(), working_state = '{"a": 1}' where id =
     %(thread)s
 NOBODY | whose | update threads set created_by = %(member)s where id = %(thread)s
-NOBODY | with whom | update threads set agent = 'extraction' where id = %(thread)s
 NOBODY | their own | delete from threads where id = %(thread)s
 
 READERS | theirs | select from runs where id = %(run)s
@@ -338,15 +314,11 @@ SERVED | its course | update runs set status = 'failed', fencing_token = 2, cons
 NOBODY | what was asked | update runs set input = '{}', model = 'y', max_cost_usd = 9, auto_approved_tools = '{a}'
     where id = %(run)s
 NOBODY | whose | update runs set created_by = %(me)s where id = %(run)s
-NOBODY | what it is about | update runs set thread_id = null, parent_run_id = null, root_run_id = id, lock_key = 'x'
-    where id = %(run)s
 OWNERS | in a thread that is not shared | select from runs where id = %(thread_run)s
 NOBODY | theirs | delete from runs where id = %(run)s
 
 READERS | theirs | select from run_events where run_id = %(run)s
 SERVED | of their run | insert into run_events (run_id, number, org_id, body) values (%(run)s, 2, %(org)s, '{}')
-NOBODY | in another's name | insert into run_events (run_id, number, org_id, body, created_by) values (%(run)s, 2,
-    %(org)s, '{}', %(owner)s)
 OWNERS | in a thread that is not shared | select from run_events where run_id = %(thread_run)s
 NOBODY | theirs | update run_events set body = '{"a": 1}'
 NOBODY | theirs | delete from run_events
@@ -374,9 +346,6 @@ READERS | theirs | select from usage where org_id = %(org)s
 READING | of their run | insert into usage (run_id, message_id, org_id, agent, model, input_tokens, output_tokens,
     cache_write_5m_tokens, cache_write_1h_tokens, cache_read_tokens, cost_usd) values (%(run)s, 'm2', %(org)s,
     'extraction', 'm', 1, 1, 0, 0, 0, 1)
-NOBODY | in another's name | insert into usage (run_id, message_id, org_id, agent, model, input_tokens, output_tokens,
-    cache_write_5m_tokens, cache_write_1h_tokens, cache_read_tokens, cost_usd, created_by) values (%(run)s, 'm2',
-    %(org)s, 'extraction', 'm', 1, 1, 0, 0, 0, 1, %(owner)s)
 NOBODY | theirs | update usage set cost_usd = 0
 NOBODY | theirs | delete from usage
 

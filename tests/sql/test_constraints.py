@@ -1,4 +1,4 @@
-"""Every constraint refuses: a value that it is there for, with all triggers out of the way."""
+"""Every check refuses a value that it is there for; references carry the organisation; what is unique stays so."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ public.documents | filename = '' | storage_path = 'a.pdf' | media_type = '' | by
     error_code = 'damaged', error = null | status = 'failed', error = 'x', error_code = $ODD | warnings = '{}' |
     number_in_parent = 1 | parent_document_id = gen_random_uuid(), number_in_parent = 0 | unlocked_path =
     storage_path | content_sha256 = 'x' | pages_read = -1 | pages_read = 2, pages_to_read = 1
-public.document_pages | number = 0 | width = 0 | height = 'Infinity' | words = '{}'
+public.document_pages | number = 0 | width = 'NaN' | height = 'Infinity' | words = '{}'
 public.extraction_journal | steps = 'x' | actor = $ODD
 public.extraction_proposals | status = $ODD
 public.withdrawn_examples | name = ''
@@ -78,7 +78,7 @@ public.invitations | email = '' | role = $ODD | hash = ''
 public.memberships | role = $ODD
 public.run_events | number = 0 | body = '[]'
 public.runs | result = '[]' | input = '[]' | parent_call_id = '', parent_run_id = id | approval = $ODD |
-    auto_approved_tools = array_fill('x'::text, '{101}') | model = '' | max_cost_usd = 0 | max_turns = 0 |
+    auto_approved_tools = array_fill('x'::text, '{101}') | model = '' | max_cost_usd = 'NaN' | max_turns = 0 |
     idempotency_key = '' | request_hash = 'x' | status = $ODD | examples = '{}' | document_id = null, extraction_id
     = gen_random_uuid() | parent_run_id = null, parent_call_id = 'a' | status = 'failed', error = null | status =
     'completed', error = 'x' | status = 'awaiting_approval', waiting_call = null | status = 'running', attached =
@@ -99,98 +99,6 @@ private.search_embedder | is_the_one = false
 """.replace("$ODD", _ODD).replace("$LONG", _LONG)
 )
 
-# For each table the columns that name another row: the keys carry the organisation along. A row is refused that has all
-# of a key and names nothing there is.
-KEYS = _rows(
-    """
-public.agent_sessions | org_id
-private.agent_tasks | agent
-public.documents | org_id | parent_document_id org_id
-public.document_pages | document_id org_id
-public.extraction_journal | extraction_id org_id
-public.extraction_proposals | extraction_id org_id
-public.withdrawn_examples | extraction_id org_id
-public.extractions | document_id org_id | schema_revid org_id | prompt_revid org_id
-public.schemas | org_id
-public.schema_versions | schema_id org_id
-public.prompts | org_id
-public.prompt_versions | prompt_id org_id | schema_id org_id
-public.tags | org_id
-public.document_tags | document_id org_id | tag_id org_id
-public.auto_creations | document_id org_id | schema_revid org_id | prompt_revid org_id | extraction_id org_id
-public.memberships | org_id | user_id
-public.api_keys | org_id
-public.invitations | org_id
-public.run_events | run_id org_id
-public.runs | org_id | agent task | thread_id org_id | document_id org_id | extraction_id document_id org_id |
-    parent_run_id org_id
-public.threads | org_id | agent | document_id org_id
-public.tool_calls | run_id org_id
-public.usage | org_id
-public.credit_limits | org_id
-public.usage_by_day | org_id
-public.queue_limits | org_id
-private.departing_organisations | org_id
-private.search_orgs | org_id
-private.search_due | org_id
-private.search_vectors_due | org_id
-"""
-)
-
-# For each table the columns that no two of its rows may have alike.
-UNIQUE = _rows(
-    """
-public.agent_sessions | number | org_id session_id project subpath uuid
-private.agents | name
-private.agent_tasks | agent task
-public.api_keys | id | hash
-public.invitations | id | hash
-public.documents | id | id org_id | parent_document_id number_in_parent
-public.document_pages | document_id number
-public.extraction_journal | id
-public.extraction_proposals | id
-public.withdrawn_examples | extraction_id name
-public.extractions | id | id document_id org_id | id org_id
-public.schemas | id | id org_id | org_id
-public.schema_versions | id | id org_id | schema_id number
-public.prompts | id | id org_id | org_id
-public.prompt_versions | id | id org_id | prompt_id number
-public.tags | id | id org_id | org_id
-public.document_tags | document_id tag_id
-public.auto_creations | document_id | run_id
-private.files_to_delete | storage_path
-public.organisations | id | personal_of
-public.memberships | org_id user_id
-public.queue_limits | org_id
-private.maintenance | task
-private.most_waiting | is_only
-private.departing_organisations | org_id
-public.run_events | run_id number
-public.runs | id | id org_id | org_id created_by idempotency_key
-public.threads | id | id org_id
-public.tool_calls | run_id id
-public.usage | run_id message_id
-public.usage_by_day | org_id day agent model slot
-public.credit_limits | org_id
-private.search_orgs | org_id | number
-private.search_due | document_id
-private.search_pieces | document_id number
-private.search_terms | org_number key
-private.search_embedder | is_the_one
-private.search_vectors | org_number document_id number
-private.search_vectors_due | org_id document_id
-"""
-)
-
-
-def constraints(connection: psycopg.Connection, kind: str) -> set[str]:
-    rows = connection.execute(
-        """select conname from pg_constraint where contype = %s and conrelid <> 0 and conparentid = 0
-           and connamespace = any ('{public,private}'::regnamespace[])""",
-        [kind],
-    )
-    return {name for (name,) in rows.fetchall()}
-
 
 def test_every_check_refuses(doors: Doors, house: House) -> None:
     refused: set[str] = set()
@@ -204,84 +112,74 @@ def test_every_check_refuses(doors: Doors, house: House) -> None:
                     changed = owner.execute(f"update {table} set {assignment}".encode()).rowcount
                     pytest.fail(f"{table}: {assignment} was taken ({changed} rows)")
             refused.add(str(error.value.diag.constraint_name))
-    with doors.as_owner() as owner:
-        assert constraints(owner, "c") == refused, "each has a row in BAD"
+    checks = doors.owner.execute(f"select conname from pg_constraint where contype = 'c' and conrelid <> 0 and {_OURS}")
+    assert {name for (name,) in checks} == refused, "each has a row in BAD"
 
 
-def test_every_key_refuses_what_there_is_not(doors: Doors, house: House) -> None:
-    refused: set[str] = set()
-    for table, keys in KEYS.items():
-        for columns in keys:
-            first, *rest = key = columns.split()
-            with doors.as_owner() as owner:
-                for row in ROWS:
-                    owner.execute(row)
-                owner.execute(f"alter table {table} disable trigger user".encode())
-                # What would be looked at first: its checks, its other keys, and what hangs on its rows.
-                others = owner.execute(
-                    """select format('alter table %%s drop constraint %%I', conrelid::regclass, conname)
-                       from pg_constraint
-                       where (contype = 'c' and conrelid = to_regclass(%(table)s))
-                         or (contype = 'f' and confrelid = to_regclass(%(table)s) and conrelid <> confrelid)
-                         or (contype = 'f' and conrelid = to_regclass(%(table)s) and %(key)s <> array(
-                           select attname::text from unnest(conkey) with ordinality as k (number, place)
-                           join pg_attribute on attrelid = conrelid and attnum = number order by place))""",
-                    {"table": table, "key": list(key)},
-                )
-                for (statement,) in others.fetchall():
-                    owner.execute(statement.encode())
-                value = "'nobody'" if first == "agent" else "gen_random_uuid()"
-                given = " and ".join(f"{column} is not null" for column in rest) or "true"
-                with pytest.raises(psycopg.errors.ForeignKeyViolation) as error:
-                    changed = owner.execute(
-                        f"update {table} set {first} = {value} where ctid = "
-                        f"(select ctid from {table} where {given} limit 1)".encode()
-                    ).rowcount
-                    owner.execute("set constraints all immediate")
-                    pytest.fail(f"{table}: {key} was taken ({changed} rows)")
-                refused.add(str(error.value.diag.constraint_name))
-    with doors.as_owner() as owner:
-        assert constraints(owner, "f") == refused, "each has a row in KEYS"
+_OURS = "connamespace = any ('{public,private}'::regnamespace[])"
+
+# Columns that name a row without a key to it: it may be gone, or is in no table of ours.
+WITHOUT_KEY = """
+created_by decided_by admitted_by revoked_by accepted_by asked_by document_type_by personal_of
+root_run_id root_thread_id session_id call_id parent_call_id message_id
+auto_creations.run_id document_tags.run_id extraction_journal.run_id extraction_proposals.run_id extractions.run_id
+maintenance.run_id prompt_versions.run_id prompts.run_id schema_versions.run_id schemas.run_id tags.run_id usage.run_id
+search_pieces.document_id search_due.document_id search_vectors.document_id search_vectors_due.document_id
+files_to_delete.org_id
+"""
 
 
-def test_no_two_rows_are_alike_in_what_tells_them_apart(doors: Doors, house: House) -> None:
-    refused: set[str] = set()
-    for table, keys in UNIQUE.items():
-        for key in map(str.split, keys):
-            with doors.as_owner() as owner:
-                owner.execute("set local session_replication_role = replica")  # no trigger and no key comes before
-                for row in ROWS:
-                    owner.execute(row)
-                # Neither does another of the table's.
-                others = owner.execute(
-                    """select case when c.oid is null then format('drop index %%s', i.indexrelid::regclass) else
-                         format('alter table %%s drop constraint %%I cascade', i.indrelid::regclass, c.conname) end
-                       from pg_index as i
-                       left join pg_constraint as c on c.conindid = i.indexrelid and c.contype in ('p', 'u')
-                       where i.indrelid = %s::regclass and i.indisunique and %s::text[] <> array(
-                         select a.attname::text from unnest(i.indkey) with ordinality as k (n, place)
-                         join pg_attribute as a on a.attrelid = i.indrelid and a.attnum = k.n order by place)""",
-                    [table, list(key)],
-                )
-                for (statement,) in others.fetchall():
-                    owner.execute(statement.encode())
-                columns = owner.execute(
-                    """select string_agg(quote_ident(attname), ', ') from pg_attribute
-                       where attrelid = %s::regclass and attnum > 0 and not attisdropped and attgenerated = ''""",
-                    [table],
-                ).fetchone()
-                assert columns is not None
-                given = " and ".join(f"{column} is not null" for column in key)
-                with pytest.raises(psycopg.errors.UniqueViolation) as error:
-                    copied = owner.execute(
-                        f"insert into {table} ({columns[0]}) overriding system value "
-                        f"select {columns[0]} from {table} where {given} limit 1".encode()
-                    ).rowcount
-                    pytest.fail(f"{table}: two rows with the same {key} were taken ({copied} rows)")
-                refused.add(str(error.value.diag.constraint_name))
-    with doors.as_owner() as owner:
-        unique = owner.execute(
-            """select relname from pg_index join pg_class on oid = indexrelid
-               where indisunique and relnamespace = any ('{public,private}'::regnamespace[])"""
-        )
-        assert {name for (name,) in unique.fetchall()} == refused, "each has a row in UNIQUE"
+def test_every_reference_has_a_key_that_carries_the_organisation(doors: Doors) -> None:
+    columns = doors.owner.execute(
+        """select r.relname, a.attname, a.attnum = any (coalesce(k.columns, '{}')) from pg_attribute as a
+           join pg_class as r on r.oid = a.attrelid and r.relkind = 'r'
+             and r.relnamespace = any ('{public,private}'::regnamespace[])
+           left join lateral (select array_agg(n) as columns from pg_constraint, unnest(conkey) as n
+             where contype = 'f' and conrelid = r.oid) as k on true
+           where a.attnum > 0 and not a.attisdropped and a.attname ~ '_id$|_revid$|_of$|_by$'"""
+    )
+    loose = {f"{table}.{column}" for table, column, has_key in columns.fetchall() if not has_key}
+    known = set(WITHOUT_KEY.split())
+    assert {one for one in loose if not {one, one.partition(".")[2]} & known} == set()
+    # A key from one organisation's row to another table with organisations names the organisation on both sides.
+    keys = doors.owner.execute(
+        f"""select conname from pg_constraint as c
+            join pg_attribute as a on a.attrelid = c.conrelid and a.attname = 'org_id'
+            join pg_attribute as b on b.attrelid = c.confrelid and b.attname = 'org_id'
+            where contype = 'f' and {_OURS}
+              and array_position(conkey, a.attnum) is distinct from array_position(confkey, b.attnum)
+            or contype = 'f' and {_OURS} and not a.attnum = any (conkey)"""
+    )
+    assert keys.fetchall() == []
+
+
+# What no two rows may have in common, besides primary keys and the (id, organisation) that keys refer to.
+UNIQUE = """
+agent_sessions: org_id session_id project subpath uuid
+api_keys: hash
+auto_creations: run_id
+documents: parent_document_id number_in_parent
+extractions: id document_id org_id
+invitations: hash
+organisations: personal_of
+prompt_versions: prompt_id number
+prompts: org_id lower(name)
+runs: org_id created_by idempotency_key
+schema_versions: schema_id number
+schemas: org_id lower(name)
+search_orgs: number
+tags: org_id lower(name)
+"""
+
+
+def test_each_table_has_a_primary_key_and_these_unique_ones(doors: Doors) -> None:
+    rows = doors.owner.execute(
+        """select relname, indisprimary, array(
+             select pg_get_indexdef(i.indexrelid, n, false) from generate_series(1, i.indnkeyatts) as n)
+           from pg_class as r left join pg_index as i on i.indrelid = r.oid and i.indisunique and i.indisvalid
+           where r.relkind = 'r' and r.relnamespace = any ('{public,private}'::regnamespace[])"""
+    ).fetchall()
+    without = {table for table, *_ in rows} - {table for table, primary, _ in rows if primary}
+    assert without == {"delta_channel"}  # of one row
+    unique = {f"{table}: {' '.join(columns)}" for table, primary, columns in rows if primary is False}
+    assert {one for one in unique if not one.endswith(": id org_id")} == set(UNIQUE.strip().split("\n"))

@@ -454,7 +454,7 @@ def test_entering_creates_a_personal_organisation_once(doors: Doors, house: Hous
         assert enter(connection, house.stranger, house.other_org) is None
 
 
-def test_pages_make_up_the_whole_text(doors: Doors, house: House) -> None:
+def test_ocr_results_has_the_text_of_all_pages(doors: Doors, house: House) -> None:
     with doors.as_service(house.owner, house.org) as connection:
         for number, text, engine in ((3, "third", "rapidocr"), (2, "second", "pdf")):
             connection.execute(

@@ -59,18 +59,11 @@ def ran_as(app: psycopg.Connection) -> set[str]:
 
 
 EVERYWHERE = [
-    "select count(*) from public.organisations",
-    "select count(*) from public.memberships",
     "select count(*) from public.documents",
-    "select count(*) from public.runs",
     "select private.enter()",
-    "select private.is_service()",
     "select public.save_extraction_fields(id, '{\"a\": 1}') from public.extractions",
-    "select public.update_extraction_field(id, '{a}', '2', 0.5) from public.extractions",
     "select public.decide_extraction_proposal(extraction_id, id, true) from public.extraction_proposals limit 1",
     "insert into public.runs (org_id, agent, task) select id, 'talker', 'think' from public.organisations",
-    "insert into public.documents (id, org_id, filename, storage_path) "
-    "select id, org_id, filename, storage_path from public.documents on conflict do nothing",
     "update public.threads set title = 'x'",
     "select public.delete_document(id) from public.documents where created_by = auth.uid()",
 ]
@@ -107,19 +100,6 @@ def test_without_it_the_attack_would_succeed(attacker: tuple[psycopg.Connection,
 
 def test_the_missing_right_alone_holds(attacker: tuple[psycopg.Connection, psycopg.Connection]) -> None:
     _, app = attacker
-    for statement in (
-        "create temporary table t ()",
-        "create domain pg_temp.text as pg_catalog.text",
-        "create function pg_temp.f() returns int4 language sql as 'select 1'",
-        "create temporary view v as select 1 as a",
-        "create temporary sequence s",
-    ):
+    for statement in ("create temporary table t ()", "create domain pg_temp.text as pg_catalog.text"):
         with pytest.raises(InsufficientPrivilege), app.transaction():
             app.execute(statement)
-
-
-def test_with_the_right_it_could_be_laid(attacker: tuple[psycopg.Connection, psycopg.Connection]) -> None:
-    """The positive control of the guard above."""
-    owner, app = attacker
-    allow(owner)
-    app.execute("create temporary table t ()")
