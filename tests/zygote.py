@@ -2,7 +2,7 @@
 
 Each test process has one such zygote. A command gets what a fresh one has: its own environment, folder, streams,
 signals, session and exit code. That the imports work in a fresh interpreter is shown by the commands that a shell
-starts, or that a test wants fresh (tests/cli/command.py).
+starts, or that a test wants fresh (tests/cli/commands.py).
 """
 
 from __future__ import annotations

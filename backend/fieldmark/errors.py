@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 
@@ -247,30 +247,13 @@ class Misconfigured(FieldmarkError):
     code, title = "misconfigured", "Misconfigured"
 
 
-TOLD_BY_SQL: Mapping[str, type[FieldmarkError]] = {
-    kind.code: kind
-    for kind in (
-        KeyExpired,
-        KeyRevoked,
-        ReadOnly,
-        OwnerNeeded,
-        ScopeMissing,
-        PersonNeeded,
-        NotApprover,
-        SecondPersonNeeded,
-        InvitedAnother,
-        InvitationExpired,
-        InvitationRevoked,
-        DocumentFailed,
-        LastOwner,
-        QueueClosed,
-        InvitationUsed,
-        AlreadyMember,
-        TooMany,
-        NameTaken,
-        VersionChanged,
-        ProposedAlready,
-        SchemaProposed,
-    )
+def _with_subclasses(kind: type[FieldmarkError]) -> Iterator[type[FieldmarkError]]:
+    yield kind
+    for one in kind.__subclasses__():
+        yield from _with_subclasses(one)
+
+
+ERRORS_BY_CODE: Mapping[str, type[FieldmarkError]] = {
+    kind.code: kind for kind in _with_subclasses(FieldmarkError) if "code" in vars(kind)
 }
 """What the database refuses under a code of its own: it gives the code as the detail of its error."""

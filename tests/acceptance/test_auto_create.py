@@ -154,13 +154,6 @@ async def test_it_is_not_begun_where_nobody_asks_for_it(serve):
         assert (again.status_code, again.json()["code"]) == (409, "proposed_already")
 
 
-async def test_what_fails_leaves_nothing(serve, clone):
-    async with serve(model(*MADE[:2], [text("I stop.")])) as served:
-        told = (await ended(served, await upload(served)))["auto_create"]
-        assert told["status"] == "failed" and told["error"]
-        assert left(clone) == {}
-
-
 async def test_the_time_of_what_it_has_started_is_its_own(serve, clone):
     async def silent(_: Body) -> Any:
         await asyncio.sleep(600)
@@ -173,19 +166,3 @@ async def test_the_time_of_what_it_has_started_is_its_own(serve, clone):
             codes = sql(clone.owner_url, "select error_code from runs where parent_run_id is null")
             assert codes == [{"error_code": "deadline"}]
             assert left(clone) == {}
-
-
-async def test_a_cancelled_one_leaves_nothing(serve, clone):
-    asked = asyncio.Event()
-
-    async def silent(_: Body) -> Any:
-        asked.set()
-        await asyncio.sleep(600)
-
-    async with serve(model(*MADE, part=Script([silent]))) as served:
-        document = await upload(served)
-        await until(asked.is_set)
-        run = (await served.get(f"documents/{document['id']}"))["auto_create"]["run_id"]
-        assert (await served.http.post(f"/api/runs/{run}/cancel")).status_code == 202
-        assert (await ended(served, document))["auto_create"]["status"] == "failed"
-        await until(lambda: left(clone) == {})

@@ -11,7 +11,6 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from desk import sql, tool_results, until
-from fieldmark.agents.extraction.offline import answer as answer_by_rules
 from fieldmark.offline_model.messages import call
 from fieldmark.stores.library import PromptText, prompts, schemas
 from fieldmark.testing.script import Script
@@ -115,17 +114,6 @@ def fields_in(request) -> list[str]:
     said = "".join(block["text"] for block in request["messages"][0]["content"] if block["type"] == "text")
     (listed,) = re.findall(r"(?ms)^\[\w+ fields begins\]\n(.*?)^\[\w+ fields ends\]$", said)
     return [one["path"] for one in json.loads(listed)]
-
-
-async def test_the_offline_model_reads_what_is_asked_for(serve, clone):
-    async with kept(serve, answer_by_rules) as (served, schema_id, revid):
-        _, one = await extraction(served, clone, revid, {"invoice_number": "7", "vendor": "Other"})
-        await version(served, schema_id)
-        done = (await served.http.post(f"/api/schemas/{schema_id}/apply", json={})).json()
-        run = await ended(served, done["runs"][0])
-        assert run["status"] == "completed", run
-        after = await served.extraction(one)
-        assert after["extracted_fields"] == {"invoice_number": "7", "vendor": "Other", "due_date": "2024-05-01"}
 
 
 async def test_fields_of_an_extraction_can_be_asked_for_by_anybody(serve, clone):

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 
 import pytest
 
 from desk import events, sql, until
 from fieldmark.offline_model.messages import call, text
-from fieldmark.runs.lifecycle import decisions
-from fieldmark.runs.lifecycle.decisions import Decision
-from fieldmark.testing.script import Script, endless
+from fieldmark.testing.script import Script
 from living import clis
 
 pytestmark = pytest.mark.anyio
@@ -72,73 +69,6 @@ async def test_of_three_approvals_none_is_lost_whatever_the_cli_has_bookmarked(s
         # Each was proposed once, and its end was told once.
         ends = [one["call_id"] for one in events(clone.owner_url, result["run_id"]) if one.get("status") == "complete"]
         assert len(ends) == len(set(ends)) == 3 and result["usage"]["turns"] == 4
-
-
-@pytest.mark.parametrize("approved", [True, False])
-async def test_without_its_conversation_a_decision_stands_once_and_the_agent_is_told(serve, clone, approved):
-    def model(body):
-        return [text("I begin anew.")] if "- update_field " in json.dumps(body["messages"]) else [update("a", 1)]
-
-    async with serve(model) as served:
-        result = await asked(served)
-        # Its CLI writes to the conversation until it has gone.
-        await until(lambda: sql(clone.owner_url, "select 1 from public.runs where not attached"))
-        sql(clone.owner_url, "delete from public.agent_sessions")
-        last = (await served.decide(result, approved=approved)).json()
-        assert (last["status"], last["answer"]) == ("completed", "I begin anew.")
-        assert last["extraction"]["extracted_fields"] == ({"a": 1} if approved else {})
-        sent = json.dumps(served.model.requests[-1], ensure_ascii=False)
-        assert ("(done)" if approved else "(refused)") in sent
-        assert last["extraction"]["version"] == (1 if approved else 0)
-
-
-async def test_the_write_is_there_although_nobody_works_on(serve, clone):
-    async with serve(Script([[update("a", 1)], [text("Done.")]])) as served:
-        result = await asked(served)
-        # No worker gets the run's job any more. In a thread: the trigger waits for the service's own transactions.
-        for statement in (
-            "create function stop_jobs() returns trigger language plpgsql as 'begin return null; end'",
-            "create trigger stop before insert on queue.procrastinate_jobs for each row execute function stop_jobs()",
-        ):
-            await asyncio.to_thread(sql, clone.owner_url, statement)
-        call_id = result["waits_for"]["call_id"]
-        body = {"run_id": result["run_id"], "approvals": [{"call_id": call_id, "approved": True}]}
-        headers = {"accept": "text/event-stream"}
-        async with served.http.stream("POST", "/api/agent/approve", json=body, headers=headers) as stream:
-            assert stream.status_code == 200
-            lines = stream.aiter_lines()
-            told = []
-            async for line in lines:
-                if line.startswith("data: "):
-                    told.append(json.loads(line[6:]))
-                if len(told) == 2:
-                    break
-        assert [one["type"] for one in told] == ["changed", "tool"] and told[1]["status"] == "complete"
-        (row,) = sql(clone.owner_url, "select extracted_fields, locks from public.extractions")
-        assert row["extracted_fields"] == {"a": 1} and row["locks"]["a"]["by"] == str(served.scope.user_id)
-        (entry,) = sql(clone.owner_url, "select status, code, decided_by from public.tool_calls")
-        assert (entry["status"], entry["decided_by"]) == ("done", served.scope.user_id)
-
-
-async def test_what_the_tool_refuses_is_refused_in_the_answer_and_the_agent_mends_it(serve, clone):
-    schema = {"type": "object", "properties": {"a": {"type": "number"}}}
-    async with serve(Script([[update("a", "x")], [update("a", 1)], [text("Done.")]])) as served:
-        result = await asked(served, schema=schema)
-        second = (await served.decide(result)).json()
-        assert second["status"] == "awaiting_approval" and second["extraction"]["extracted_fields"] == {}
-        assert second["waits_for"]["input"]["value"] == 1
-        calls = sql(clone.owner_url, "select status, code from public.tool_calls order by created_at")
-        assert [one["status"] for one in calls] == ["failed", "pending"] and calls[0]["code"] == "schema_violation"
-
-
-async def test_what_a_person_writes_instead_is_refused_to_the_person_and_the_call_waits_on(serve):
-    schema = {"type": "object", "properties": {"a": {"type": "number"}}}
-    async with serve(Script([[update("a", 1)], [text("Done.")]])) as served:
-        result = await asked(served, schema=schema)
-        changed = {**result["waits_for"]["input"], "value": "x"}
-        assert (await served.decide(result, input=changed)).status_code == 422
-        last = (await served.decide(result, input={**changed, "value": 2})).json()
-        assert last["status"] == "completed" and last["extraction"]["extracted_fields"] == {"a": 2}
 
 
 @pytest.mark.parametrize(
@@ -250,34 +180,6 @@ async def test_the_cli_that_stayed_is_let_go_and_the_decision_comes_later(serve)
         assert (await served.get(f"runs/{result['run_id']}"))["attempt"] == 2
 
 
-@pytest.mark.real_cli("its process stays")
-async def test_a_worker_that_stops_lets_a_cli_that_stayed_go_and_another_worker_goes_on(serve, clone):
-    async with serve(Script([[update("a", 1)]]), approval_wait_seconds=30) as served:
-        result, scope = await asked(served), served.scope
-        assert len(clis()) == 1
-    assert clis() == []
-    (run,) = sql(clone.owner_url, "select id, status, attached, waiting_call from public.runs")
-    assert (run["status"], run["attached"]) == ("awaiting_approval", False)
-    async with serve(Script([[], [text("Done.")]])) as served:
-        await decisions.decide(served.service.database, scope, run["id"], Decision(run["waiting_call"], True))
-        await until(lambda: sql(clone.owner_url, "select 1 from public.runs where status = 'completed'"))
-        # The CLI went in order: its conversation is gone on with, and the model is not asked for the call again.
-        assert len(served.model.requests) == 1
-    calls = sql(clone.owner_url, "select id, status from public.tool_calls")
-    assert calls == [{"id": result["waits_for"]["call_id"], "status": "done"}]
-
-
-@pytest.mark.real_cli("its process stays")
-async def test_a_cli_that_stays_and_is_killed_takes_no_decision_along(serve):
-    async with serve(Script([[update("a", 1)], endless([text("Done.")])]), approval_wait_seconds=20) as served:
-        result = await asked(served)
-        (cli,) = clis()
-        cli.kill()
-        last = await asyncio.wait_for(served.decide(result), 60)
-        assert last.json()["extraction"]["extracted_fields"] == {"a": 1}
-        assert last.json()["status"] == "completed"
-
-
 async def test_a_correction_writes_after_it_has_completed_too(serve, clone):
     steps = [[call("complete_extraction")], [update("a", 1)], [text("Done.")]]
     async with serve(Script(steps)) as served:
@@ -287,8 +189,7 @@ async def test_a_correction_writes_after_it_has_completed_too(serve, clone):
         assert last["status"] == "completed" and last["extraction"]["extracted_fields"] == {"a": 1}
 
 
-@pytest.mark.parametrize("waits", [10, 0], ids=["the CLI is there", "the CLI has gone"])
-async def test_what_follows_is_admitted_with_a_decision(serve, waits):
+async def test_what_follows_is_admitted_with_a_decision(serve):
     script = Script(
         [
             [call("identify_document", {"document_type": "invoice", "confidence": 0.9})],
@@ -299,7 +200,7 @@ async def test_what_follows_is_admitted_with_a_decision(serve, waits):
             [call("complete_extraction", {"summary": "Done."})],
         ]
     )
-    async with serve(script, approval_wait_seconds=waits) as served:
+    async with serve(script) as served:
         result = await asked(served)
         assert result["waits_for"]["tool"] == "identify_document"
         refused = await served.decide(result, approved=False, further="tool")

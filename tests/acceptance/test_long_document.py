@@ -1,4 +1,4 @@
-"""Three hundred pages through the whole service, the wanted value on the last."""
+"""A hundred pages through the whole service, the wanted value on the last."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fieldmark.offline_model.messages import call, text
 
 pytestmark = pytest.mark.anyio
 
-PAGES = 300
+PAGES = 100
 PAGE = "Terms and conditions of page {n}\n" + "Nothing on this line is of any interest to anybody at all.\n" * 30
 
 
@@ -48,7 +48,7 @@ async def test_a_model_that_reads_on_as_told_finds_the_last_page(serve):
         result = await served.extract(document_id)
         assert result["status"] == "completed", result
         assert result["extraction"]["extracted_fields"] == {"total": 4711.0}
-    assert seen[0] == "page 300: Grand total: 4,711.00 EUR"
-    assert len(seen) > 10 and all(len(said.encode()) <= 40_000 for said in seen)
-    numbers = [int(n) for said in seen for n in re.findall(r"^--- page (\d+) of 300 ---$", said, re.MULTILINE)]
+    assert seen[0] == "page 100: Grand total: 4,711.00 EUR"
+    assert len(seen) > 3 and all(len(said.encode()) <= 40_000 for said in seen)
+    numbers = [int(n) for said in seen for n in re.findall(r"^--- page (\d+) of 100 ---$", said, re.MULTILINE)]
     assert numbers == list(range(1, PAGES + 1))

@@ -60,17 +60,6 @@ async def test_without_a_summary_the_model_has_the_last_word(desk):
     assert (worked.state["status"], worked.state["answer"]) == ("completed", "Done.")
 
 
-@pytest.mark.real_cli("it is kept")
-async def test_a_cli_that_was_stopped_serves_the_next_run(desk):
-    async with kept(Script([whole()])) as warm:
-        for _ in range(3):
-            other = await desk.beside()
-            worked = await warm.work(other)
-            assert worked.state["status"] == "completed" and len(worked.requests) == 1
-            assert other.extraction()["status"] == "completed"
-        assert warm.counted()["clis_taken_total", "used_before"] == 2
-
-
 async def test_what_stands_behind_a_refused_call_is_refused_with_that_reason(desk):
     bad = call("extract_fields", {"fields": {"a": 1}, "confidences": {"b": 1.0}})
     script = Script([[whole()[0], bad, whole()[2]], whole()[1:]])
@@ -145,17 +134,6 @@ async def test_a_correction_does_not_end_over_a_change_that_became_a_proposal(de
     worked = await desk.work(script, task="correct", instructions="the total is 3")
     assert "not_stored" in worked.results[0][0] and "answer_unread" in worked.results[1][0]
     assert worked.state["answer"] == "The vendor stays."
-
-
-FORTY = [call("update_field", {"path": f"f{number}", "value": number, "confidence": 1.0}) for number in range(40)]
-
-
-@pytest.mark.story
-async def test_forty_calls_in_one_message_are_done_once_each_in_their_order(desk):
-    worked = await desk.work(Script([[*FORTY, whole()[2]]]))
-    assert worked.state["status"] == "completed" and len(worked.requests) == 1
-    assert [row["call_id"] for row in desk.journal() if row["call_id"]] == [one.id for one in FORTY]
-    assert desk.extraction()["version"] == 40
 
 
 async def test_a_correction_takes_one_call(desk):

@@ -133,46 +133,6 @@ def _changes(event: dict[str, Any]) -> bool:
     return event["type"] == "changed"
 
 
-async def test_a_refused_call_takes_its_previews_back_and_the_next_has_its_own(serve):
-    pen, bad = Pen('"total": 10.0}'), saved(number="1", total=10.0)
-    bad = Call(bad.name, bad.arguments.replace('"number": 0.9', '"nothing": 0.9'), bad.id)
-    good = saved(number="1")
-    turns = [paced(pen, bad), paced(Pen(), good, characters=1), [text("Done.")]]
-    async with serve(Script(turns)) as served:
-        body = {"document_id": str(await served.document())}
-        async with watching(served.http, "POST", "/api/agent/extract", json=body) as live:
-            await until(lambda: len(live.previews(type="preview")) == 2)
-            pen.go_on()
-            await until(lambda: live.previews(type="preview_withdrawn"))
-        assert live.previews(type="preview_withdrawn") == [{"type": "preview_withdrawn", "call_id": bad.id}]
-        refused = [event["call_id"] for event in live.kept if event.get("status") == "error"]
-        assert refused == [bad.id] and [event["version"] for event in live.kept if _changes(event)] == [1]
-
-
-async def test_an_answer_that_breaks_off_takes_its_previews_back(serve):
-    pen, lost, again = Pen('"total": 10.0'), saved(total=10.0), saved(number="1")
-
-    async def breaks(written: str) -> None:
-        await pen(written)
-        if '"total": 10.0' in written:
-            raise ConnectionResetError
-
-    asked = 0
-
-    def answer(body: Any) -> Any:
-        nonlocal asked
-        asked += 1
-        return paced(breaks, lost) if asked == 1 else [IDENTIFIED, again, COMPLETE]
-
-    async with serve(answer) as served:
-        body = {"document_id": str(await served.document())}
-        async with watching(served.http, "POST", "/api/agent/extract", json=body) as live:
-            await until(live.previews)
-            pen.go_on()
-        withdrawn = [event["call_id"] for event in live.previews(type="preview_withdrawn")]
-        assert withdrawn == [lost.id] and live.kept[-1]["complete"]
-
-
 @pytest.mark.parametrize("eager", ["true", ""])
 @pytest.mark.real_cli("its request's details")
 async def test_the_cli_asks_for_the_pieces_of_arguments_where_it_is_told_to(desk, eager):

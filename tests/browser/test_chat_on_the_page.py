@@ -10,7 +10,6 @@ from acceptance.test_auto_create import MADE, upload
 from acceptance.test_auto_create import model as proposing
 from agents.document.test_talking import FIELDS, PRINTED, model
 from agents.talking import SCHEMA
-from browser.window import held
 from desk import until
 from fieldmark.offline_model.messages import call, text
 
@@ -132,22 +131,6 @@ async def test_a_conversation_is_gone_on_with_shared_and_deleted(serve, browsing
         await page.get_by_role("button", name="Press again").click()
         await page.get_by_role("heading", name="Talk about this document").wait_for()
         assert (await served.get("threads"))["items"] == []
-
-
-async def test_late_answer_does_not_reopen_the_chat(serve, browsing):
-    async with serve(model([text("Heard.")])) as served, browsing(served) as window:
-        page = window.page
-        document = await served.document(PRINTED)
-        await window.enter(f"/documents/{document}?chat=new")
-        await page.get_by_label("Your message").wait_for()
-        async with held(page, "**/api/agent/chat"):
-            await say(page, "Hello")
-            await page.get_by_role("button", name="Send", exact=True).and_(page.locator(":disabled")).wait_for()
-            await page.get_by_role("tab", name="Fields").click()
-        await page.wait_for_timeout(500)
-        assert page.url == f"{served.base_url}/documents/{document}"
-        await page.get_by_role("tab", name="Chat").click()
-        await page.get_by_role("log", name="Conversation").get_by_text("Hello").wait_for()
 
 
 async def test_what_is_proposed_by_itself_is_rejected_as_one(serve, browsing):

@@ -6,10 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from agents.library.test_asking import INTENT, submit
-from fieldmark.offline_model.messages import call
 from fieldmark.services.organisations import enter
-from fieldmark.testing.script import Script
 
 pytestmark = pytest.mark.anyio
 
@@ -53,6 +50,11 @@ async def test_an_organisation_is_made_and_somebody_is_let_in_and_removed(serve,
         await remove.click()
         await remove.click()
         await row.wait_for(state="detached")
+        # Whoever is removed is told, and comes to their own.
+        await other.page.reload()
+        await other.page.get_by_text("You do not belong to that organisation any more").wait_for()
+        await other.page.get_by_role("link", name="Documents", exact=True).click()
+        await other.page.get_by_role("heading", name="Drop documents here").wait_for()
         (organisation,) = [one for one in (await served.get("me"))["organisations"] if one["name"] == "Acme"]
         assert organisation["second_person"] is True
         members = (await served.get(f"organisations/{organisation['id']}/members"))["items"]
@@ -82,16 +84,3 @@ async def test_a_key_is_shown_once_works_and_is_revoked(serve, browsing):
         await revoke.click()
         await page.get_by_text("revoked just now").wait_for()
         assert (await served.http.get("/api/documents", headers=key)).status_code == 401
-
-
-async def test_what_was_used_is_told(serve, browsing):
-    nothing = [INTENT, call("search_documents", {"query": "hello"})], [submit("Nothing was found.", nothing_found=True)]
-    script = Script(nothing)
-    async with serve(script) as served, browsing(served) as window:
-        await window.enter("/settings")
-        await window.page.get_by_text("No model has answered yet.").wait_for()
-        begun = await served.http.post("/api/agent/ask", json={"message": "Hello?", "wait": True})
-        assert (begun.status_code, begun.json()["result"]["fallback"]) == (200, None), begun.text
-        await window.page.reload()
-        row = window.page.get_by_role("row").filter(has_text="library")
-        await row.first.wait_for()

@@ -115,21 +115,6 @@ async def test_what_was_written_is_kept_wherever_one_goes(serve, browsing):
             assert [one["actor"] for one in history] == ["user", "agent"]
 
 
-async def test_it_is_reached_from_a_field_and_from_the_review(serve, browsing):
-    async with serve(reading(**FIELDS)) as served, browsing(served) as window:
-        page = window.page
-        await extracted(served, TEXT)
-        await window.enter("/documents")
-        await page.get_by_role("link", name="a.txt").click()
-        await page.locator('[role=treeitem][data-path="total"]').click()
-        await page.get_by_role("link", name="in all documents").click()
-        await page.get_by_label("Value in a.txt").wait_for()
-        await page.wait_for_url("**/review/sheet?path=total&document_type=invoice")
-        await page.get_by_role("navigation", name="Areas").get_by_role("link", name="Review").click()
-        await page.get_by_role("link", name="One field over many documents").click()
-        await page.get_by_role("heading", name="One field over many documents").wait_for()
-
-
 async def test_thousands_of_rows_cost_what_is_seen(serve, browsing, clone):
     many = 1200
     async with serve(with_worker=False) as served, browsing(served) as window:

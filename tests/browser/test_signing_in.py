@@ -14,6 +14,7 @@ pytestmark = pytest.mark.anyio
 async def test_without_a_token_one_is_asked_and_a_wrong_one_is_told(serve, browsing):
     async with serve() as served, browsing(served) as window:
         page = window.page
+        document = await served.document(name="secret.txt")
         await page.goto(f"{served.base_url}/documents")
         field = page.get_by_label("Link or token")
         await field.fill("no.token.atall")
@@ -25,13 +26,16 @@ async def test_without_a_token_one_is_asked_and_a_wrong_one_is_told(serve, brows
         await page.get_by_role("heading", name="Documents", exact=True).wait_for()
         # It holds in another tab, and a token ends with signing out.
         other = await page.context.new_page()
-        await other.goto(f"{served.base_url}/documents")
-        await other.get_by_role("heading", name="Documents", exact=True).wait_for()
+        await other.goto(f"{served.base_url}/documents/{document}")
+        await other.get_by_text("secret.txt").first.wait_for()
         await page.get_by_role("button", name="Account").click()
         await page.get_by_role("menuitem", name="Sign out").click()
         await field.wait_for()
         await other.get_by_label("Link or token").wait_for()
         assert "eyJ" not in await page.evaluate("JSON.stringify({...localStorage})")
+        # Nothing is left in either.
+        for one in (page, other):
+            assert "secret" not in await one.content() and "secret" not in await one.title()
 
 
 async def test_a_link_of_another_person_changes_nothing_until_one_says_so(serve, browsing):

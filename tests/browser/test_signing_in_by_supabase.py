@@ -52,13 +52,3 @@ async def test_with_a_password_and_its_tokens_are_refreshed(serve, browsing):
             # Nothing but the service and Supabase Auth was asked, and nothing was refused by the page's policy.
             asked = f"asked for {auth.url}/auth/v1/"
             window.faults[:] = [one for one in window.faults if not one.startswith(asked)]
-
-
-async def test_a_token_of_another_project_is_none(serve):
-    with supabase_auth() as auth, supabase_auth() as foreign:
-        settings = {"supabase_url": auth.url, "supabase_publishable_key": PUBLISHABLE_KEY}
-        async with serve(**settings) as served:
-            headers = {"authorization": f"Bearer {auth.session()['access_token']}"}
-            assert (await served.http.get("/api/documents", headers=headers)).status_code == 200
-            headers = {"authorization": f"Bearer {foreign.session()['access_token']}"}
-            assert (await served.http.get("/api/documents", headers=headers)).status_code == 401

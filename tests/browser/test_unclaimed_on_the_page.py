@@ -119,18 +119,3 @@ async def test_fields_that_other_documents_have_are_suggested(serve, browsing):
         await page.get_by_text("Here stands 1312.5 already").wait_for()
         await page.keyboard.press("Escape")
         assert (await served.extraction(extraction_id))["extracted_fields"] == {**FIELDS, "deposit": 250}
-
-
-async def test_only_the_kinds_that_one_wants_are_shown(serve, browsing):
-    async with serve(reading(**FIELDS)) as served, browsing(served) as window:
-        page = window.page
-        document_id, _ = await extracted(served, TEXT)
-        await window.enter(f"/documents/{document_id}?unclaimed=true")
-        rows = page.get_by_role("tree", name="Not claimed").locator("[role=treeitem][aria-level='2']")
-        await rows.nth(2).wait_for()
-        await page.get_by_role("button", name="Dates").click()
-        await rows.nth(2).wait_for(state="detached")
-        assert [text.splitlines()[0] for text in await rows.all_inner_texts()] == MISSED[1:]
-        assert await page.locator("rect[data-unclaimed]").count() == 2
-        await page.get_by_role("button", name="Dates").click()
-        await rows.nth(2).wait_for()

@@ -9,38 +9,38 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from at_work import Commands, elsewhere
-from command import Home
+from commands import Commands
 
 from fieldmark.agents.extraction.offline import answer as answer_by_rules
 from fieldmark.cli.process import LOCAL_USER
-from fieldmark.identity.tokens import LocalTokens
 from fieldmark.offline_model.server import OfflineModel
 from standing import Clone, Serve
 
 
 @pytest.fixture(scope="module")
-def home(_home: Path, postgres_major: int) -> Iterator[Home]:
-    """One home for a module: with a space in its path, below a folder that is closed to all others."""
+def home(_home: Path, postgres_major: int) -> Iterator[Commands]:
+    """Commands with an embedded Postgres, one for a module: with a space in its path, in a folder closed to others."""
     with tempfile.TemporaryDirectory(prefix="fieldmark cli ", dir=_home, ignore_cleanup_errors=True) as folder:
-        work = Path(folder) / "work"
+        work, closed = Path(folder) / "work", Path(folder) / "closed"
         work.mkdir()
-        home = Home(Path(folder) / "closed" / "my home", work, postgres_major)
-        home.path.parent.mkdir(mode=0o700)
+        closed.mkdir(mode=0o700)
+        settings = {"FIELDMARK_HOME": str(closed / "my home"), "FIELDMARK_POSTGRES_MAJOR": str(postgres_major)}
+        home = Commands(work, settings)
         yield home
-        assert home.is_free()
+        assert home.is_stopped()
 
 
 @pytest.fixture
 def commands(serve: Serve, clone: Clone, quick_path: Path) -> Callable[..., Any]:
-    """Commands that ask a service in the test's own process, as the local user: `async with commands(Script([...]),
-    max_live_agents=1) as fieldmark`. What answers for the model is a Script, or the rules of the offline model."""
+    """Commands that know the address and a token of a service in the test's own process, and nothing else:
+    `async with commands(Script([...]), max_live_agents=1) as fieldmark`. What answers for the model is a Script, or the
+    rules of the offline model."""
 
     @asynccontextmanager
     async def start(answer: Any = answer_by_rules, **settings: Any) -> AsyncIterator[Commands]:
         async with serve(answer, **settings) as served:
-            token = LocalTokens(served.service.settings.home).sign(LOCAL_USER)
-            yield elsewhere(Commands(clone, quick_path, served.model), served, token)
+            known = {"FIELDMARK_SERVER": served.base_url}
+            yield Commands(quick_path, known, clone.owner_url, served.model, served).by(LOCAL_USER)
 
     return start
 
@@ -52,6 +52,7 @@ def local_commands(clone: Clone, quick_path: Path) -> Callable[..., Any]:
     @asynccontextmanager
     async def start(answer: Any, **settings: str) -> AsyncIterator[Commands]:
         async with OfflineModel(answer) as model:
-            yield Commands(clone, quick_path, model, settings)
+            own = {"ANTHROPIC_API_KEY": "test-key", "ANTHROPIC_BASE_URL": model.base_url, **settings}
+            yield Commands(quick_path, {"DATABASE_URL": clone.app_url, **own}, clone.owner_url, model)
 
     return start

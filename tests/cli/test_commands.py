@@ -1,7 +1,8 @@
-"""`fieldmark migrate`, `token`, and what every command says of settings that cannot work."""
+"""`fieldmark migrate`, `token`, `--help`, and what every command says of settings that cannot work."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -9,10 +10,12 @@ from uuid import uuid4
 import jwt
 import psycopg
 import pytest
-from command import Home, said_at_once
+from commands import Commands, ended, run_here
 from psycopg import sql
 
-pytestmark = pytest.mark.xdist_group("cli-commands")
+pytestmark = pytest.mark.anyio
+
+AWAY = "postgresql://fieldmark_app:secret-word@127.0.0.1:1/postgres"
 
 
 @pytest.fixture
@@ -29,81 +32,68 @@ def empty(postgres, clone) -> Iterator[dict[str, str]]:
         conn.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
 
 
-def test_another_postgres_is_migrated_by_its_owner_and_served_by_nobody_stronger(home: Home, empty):
-    early = home.run("extract", home.file("a.txt", "Total: 10.00 EUR"), DATABASE_URL=empty["DATABASE_URL"])
+async def test_another_postgres_is_migrated_by_its_owner_and_served_by_no_stronger_login(empty, quick_path):
+    fieldmark = Commands(quick_path, empty, empty["DATABASE_OWNER_URL"])
+    early = await fieldmark.run("documents")
     assert early.code == 3 and "migrate" in early.err and "Traceback" not in early.err
 
-    first = home.run("migrate", **empty)
+    first = await fieldmark.run("migrate")
     assert first.code == 0, first.err
     applied = first.out.splitlines()
     assert applied and all(name.endswith(".sql") for name in applied)
-    again = home.run("migrate", **empty)
+    again = await fieldmark.run("migrate")
     assert (again.code, again.out) == (0, "") and "up to date" in again.err
 
-    done = home.run("extract", home.file("a.txt", "Invoice number: 5\nTotal: 10.00 EUR"), "--json", **empty)
-    assert done.code == 0 and '"invoice_number": "5"' in done.out
-    with psycopg.connect(empty["DATABASE_OWNER_URL"]) as conn:
-        assert conn.execute("select count(*) from public.extractions").fetchone() == (1,)
-    assert not (home.path / "postgres").exists()  # no database of our own was started for it
+    listed = await fieldmark.run("documents")
+    assert listed.code == 0 and fieldmark.sql("select count(*) from public.memberships") == [{"count": 1}]
+    assert not (fieldmark.home / "postgres").exists()  # no database of our own was started for it
 
-    for command in (["serve", "--port", "0"], ["worker"], ["extract", "a.txt"]):
-        refused = home.run(*command, DATABASE_URL=empty["DATABASE_OWNER_URL"])
-        assert refused.code == 3 and "superuser" in refused.err and "fieldmark_app" in refused.err
-        assert "Traceback" not in refused.err and urlsplit(empty["DATABASE_OWNER_URL"]).password not in refused.err
+    owner = fieldmark.having(DATABASE_URL=empty["DATABASE_OWNER_URL"], DATABASE_OWNER_URL="")
+    refused = await owner.run("serve", "--port", "0")
+    assert refused.code == 3 and "superuser" in refused.err and "fieldmark_app" in refused.err
+    assert "Traceback" not in refused.err and urlsplit(empty["DATABASE_OWNER_URL"]).password not in refused.err
 
 
-def test_a_database_that_is_not_there(home: Home):
-    away = "postgresql://fieldmark_app:secret-word@127.0.0.1:1/postgres"
-    for command in (["serve", "--port", "0"], ["worker"], ["migrate"], ["extract", home.file("a.txt", "Total: 1")]):
-        refused = home.run(*command, DATABASE_URL=away)
-        assert refused.code == 3 and refused.err
+@pytest.mark.parametrize(
+    "settings", [{"DATABASE_URL": AWAY}, {"FIELDMARK_HOME": "a file/home"}, {"FIELDMARK_PORT": "secret-word"}, {}]
+)
+def test_settings_that_cannot_work_end_a_command_with_3_and_a_sentence(monkeypatch, tmp_path, settings):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FIELDMARK_HOME", str(tmp_path / "home"))
+    (tmp_path / "a file").touch()
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    if not settings:
+        (tmp_path / ".env").write_bytes(b"FIELDMARK_PORT=\xff\xfe\n")
+    for command in (["serve", "--port", "0"], ["worker"], ["migrate"], ["documents"]):
+        refused = run_here(*command)
+        assert (refused.code, refused.out) == (3, "") and refused.err
         assert "Traceback" not in refused.err and "secret-word" not in refused.err
 
 
-def test_settings_come_from_the_environment_and_from_a_file(home: Home):
-    dotenv = home.file(".env", "FIELDMARK_PORT=x\nFIELDMARK_UNKNOWN=1\nOTHER=2\n")
-    try:
-        # A name that no setting has is refused wherever it stands.
-        refused = home.run("token", FIELDMARK_POOL_SIZE="1")
-        assert (refused.code, refused.out) == (3, "")
-        names = [line.split(":")[0] for line in refused.err.splitlines()[1:]]
-        assert names == ["FIELDMARK_UNKNOWN", "FIELDMARK_POOL_SIZE", "FIELDMARK_PORT"]
-        # The environment goes before the file; other names are nobody's business.
-        dotenv.write_text("FIELDMARK_PORT=x\nFIELDMARK_MODEL=\nOTHER=2\n")
-        assert home.run("token", FIELDMARK_PORT="1", FIELDMARKS="2").code == 0
-        dotenv.write_bytes(b"FIELDMARK_PORT=\xff\xfe\n")
-        refused = home.run("token")
-        assert refused.code == 3 and "Traceback" not in refused.err
-    finally:
-        dotenv.unlink()
-
-
-def test_a_home_that_cannot_be_one(home: Home):
-    file = home.file("a file", "")
-    for command in (["serve", "--port", "0"], ["extract", home.file("a.txt", "Total: 1")], ["migrate"], ["token"]):
-        refused = home.run(*command, FIELDMARK_HOME=str(file / "home"))
-        assert refused.code == 3 and "Traceback" not in refused.err and refused.err.rstrip().endswith("."), refused.err
-
-
-def test_a_token_alone(home: Home):
+async def test_a_token_alone(monkeypatch, tmp_path):
+    monkeypatch.setenv("FIELDMARK_HOME", str(tmp_path))
     user = str(uuid4())
-    told = home.run("token", "--user", user, "--hours", "1")
+    told = run_here("token", "--user", user, "--hours", "1")
     assert told.code == 0 and told.err == ""
     claims = jwt.decode(told.out.strip(), options={"verify_signature": False})
     assert (claims["sub"], claims["exp"] - claims["iat"]) == (user, 3600)
-    for arguments in (["--user", "me"], ["--hours", "0"], ["--hours", "nan"], ["--hours", "1e9"]):
-        refused = said_at_once("token", *arguments)
+    for arguments in (["--user", "me"], ["--hours", "0"], ["--hours", "nan"]):
+        refused = run_here("token", *arguments)
         assert (refused.code, refused.out) == (2, ""), arguments
-    full = home.run("token", redirected=">/dev/full")
-    assert full.code == 1 and "No space left on device" in full.err
-    refused = home.run("token", SUPABASE_URL="https://example.com")
+    monkeypatch.setenv("SUPABASE_URL", "https://example.com")
+    refused = run_here("token")
     assert (refused.code, refused.out) == (3, "") and "Supabase" in refused.err
+    full = os.open("/dev/full", os.O_WRONLY)
+    try:
+        done = await ended(await Commands(tmp_path).start("token", stdout=full))
+    finally:
+        os.close(full)
+    assert done.code == 1 and "No space left on device" in done.err
 
 
-def test_help_is_help(home: Home):
-    told = home.run("--help", is_fresh=True)
+async def test_help_is_shown_by_a_terminal_of_few_characters_too(tmp_path):
+    told = await Commands(tmp_path, {"PYTHONIOENCODING": "ascii"}).run("--help", is_fresh=True)
     assert told.code == 0
     for command in ("extract", "serve", "worker", "migrate", "token"):
         assert command in told.out
-        assert said_at_once(command, "--help").code == 0
-    assert said_at_once("nothing").code == 2

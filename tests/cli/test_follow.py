@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from fieldmark.cli.client import Client, Refused
-from fieldmark.cli.follow import Runs
+from fieldmark.cli.follow import Follower, Runs
 from fieldmark.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -81,3 +81,19 @@ async def test_a_full_queue_is_waited_for_and_a_closed_one_is_not():
         with pytest.raises(Refused) as refused:
             await runs.start("extract", {})
     assert refused.value.reason == "queue_closed" and len(asked) == 3
+
+
+async def test_what_a_run_below_asks_is_waited_for():
+    child = str(uuid4())
+    call = {"call_id": "c", "tool": "update_field", "input": {}, "message": "Updating", "changes": []}
+    event = {"type": "child", "run_id": child, "event": {"type": "approval", "approval": call}}
+    answers = (
+        stream(f"id: 1\ndata: {json.dumps(event)}\n\n"),
+        httpx.Response(200, json={**IS_DONE, "status": "awaiting_runs"}),
+        httpx.Response(200, json={**IS_DONE, "id": child, "status": "awaiting_approval", "waits_for": call}),
+    )
+    async with answering(*answers) as (client, asked):
+        follower = Follower(client, Console(stderr=True).status(""), RUN)
+        await follower.follow()
+    assert follower.waiting is not None and follower.waiting.run_id == child
+    assert asked == [f"/api/runs/{RUN}/events", f"/api/runs/{RUN}", f"/api/runs/{child}"]

@@ -1,4 +1,4 @@
-"""Ctrl-C: what a command has started does not go on behind the person's back."""
+"""Signals: a command that is told to end closes what it has opened."""
 
 from __future__ import annotations
 
@@ -10,12 +10,6 @@ import pytest
 import typer
 
 from fieldmark.cli import process
-from fieldmark.offline_model.messages import call, text
-from fieldmark.testing.script import Script
-
-pytestmark = pytest.mark.anyio
-
-TOTAL = {"path": "total", "value": 10, "confidence": 0.9}
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
@@ -51,21 +45,3 @@ def test_a_command_under_nohup_outlives_its_terminal():
         assert process.run(work()) == "done"
     finally:
         signal.signal(signal.SIGHUP, before)
-
-
-async def test_an_interrupt_at_the_question_cancels_too(local_commands):
-    async with local_commands(Script([[call("update_field", TOTAL)], [text("Done.")]])) as fieldmark:
-        async with fieldmark.at_terminal("extract", "--ask", fieldmark.file()) as terminal:
-            await terminal.sees("(a/r/e/l)")
-            terminal.process.send_signal(signal.SIGINT)
-        assert terminal.process.returncode == 130, terminal.shown
-        assert fieldmark.only_run()["status"] == "cancelled" and fieldmark.fields() == {}
-
-
-async def test_who_leaves_it_for_later_has_not_interrupted_it(local_commands):
-    async with local_commands(Script([[call("update_field", TOTAL)], [text("Done.")]])) as fieldmark:
-        async with fieldmark.at_terminal("extract", "--ask", fieldmark.file()) as terminal:
-            await terminal.sees("(a/r/e/l)")
-            terminal.types("\x04")  # Ctrl-D, the end of input
-        assert terminal.process.returncode == 4, terminal.shown
-        assert fieldmark.only_run()["status"] == "awaiting_approval"

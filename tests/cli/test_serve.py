@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import signal
 import socket
-import time
 from uuid import uuid4
 
 import httpx
 import pytest
-from command import SAMPLES, Home, family, finish, serving, signalled
+from commands import INVOICE, Commands, family
 
 from desk import until
 from fieldmark.api.app import listen
@@ -19,9 +19,7 @@ from fieldmark.testing.script import Script
 from living import all_gone, command_line
 from standing import PATIENCE
 
-pytestmark = pytest.mark.xdist_group("cli-serve")
-
-INVOICE = SAMPLES / "i2d_AzureInterior.pdf"
+pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("cli-serve")]
 
 
 def test_what_is_sent_in_parts_waits_for_no_acknowledgement():
@@ -31,96 +29,93 @@ def test_what_is_sent_in_parts_waits_for_no_acknowledgement():
             assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-def test_it_prints_where_it_is_and_answers(home: Home):
-    with serving(home, is_fresh=True) as server:
-        with httpx.Client(base_url=server.url, headers=server.headers, timeout=PATIENCE) as http:
-            assert http.get("/readyz").json() == {"status": "ready", "model": "offline"}
-            assert http.get("/openapi.json").status_code == 200
-            with INVOICE.open("rb") as file:
-                document = http.post("/api/documents", files={"file": file}).json()
-            # Whichever model is asked for: what answers bears its own name.
-            asked = {"document_id": document["id"], "model": "claude-opus-5"}
-            result = http.post("/api/agent/extract", json=asked).json()
-            (used,) = http.get("/api/usage").json()["items"]
-            assert (used["model"], used["cost_usd"]) == ("offline", 0)
-            assert result["status"] == "completed" and result["cost_usd"] == 0
-            assert result["extraction"]["extracted_fields"]["invoice_number"] == "INV/2023/03/0008"
+async def test_it_prints_where_it_is_and_answers(home: Commands):
+    async with home.serving(is_fresh=True) as server:
+        http = server.http
+        assert (await http.get("/readyz")).json() == {"status": "ready", "model": "offline"}
+        document = (await http.post("/api/documents", files={"file": (INVOICE.name, INVOICE.read_bytes())})).json()
+        # Whichever model is asked for: what answers bears its own name.
+        asked = {"document_id": document["id"], "model": "claude-opus-5"}
+        result = (await http.post("/api/agent/extract", json=asked)).json()
+        (used,) = (await http.get("/api/usage")).json()["items"]
+        assert (used["model"], used["cost_usd"]) == ("offline", 0)
+        assert result["status"] == "completed" and result["cost_usd"] == 0
+        assert result["extraction"]["extracted_fields"]["invoice_number"] == "INV/2023/03/0008"
 
-            # A token alone on standard output, for any user; another user sees nothing of this.
-            for user, seen in (("00000000-0000-4000-8000-000000000001", 1), (str(uuid4()), 0)):
-                told = home.run("token", "--user", user)
-                assert (told.code, told.err, told.out.count("\n")) == (0, "", 1)
-                headers = {"authorization": f"Bearer {told.out.strip()}"}
-                assert len(http.get("/api/documents", headers=headers).json()["items"]) == seen
-            assert http.get("/api/documents", headers={"authorization": "Bearer x"}).status_code == 401
+        # A token alone on standard output, for any user; another user sees nothing of this.
+        for user, seen in (("00000000-0000-4000-8000-000000000001", 1), (str(uuid4()), 0)):
+            told = await home.run("token", "--user", user)
+            assert (told.code, told.err, told.out.count("\n")) == (0, "", 1)
+            headers = {"authorization": f"Bearer {told.out.strip()}"}
+            assert len((await http.get("/api/documents", headers=headers)).json()["items"]) == seen
 
-            # A command beside the server shares its database: what it prints is what the API gives.
-            extracted = home.run("extract", INVOICE, "--json")
-            printed = json.loads(extracted.out)
-            assert http.get(f"/api/extractions/{printed['id']}").json() == printed
-            assert http.get("/readyz").status_code == 200
+        # A command beside the server shares its database: what it prints is what the API gives.
+        printed = json.loads((await home.run("show", result["extraction"]["id"], "--json")).out)
+        assert (await http.get(f"/api/extractions/{printed['id']}")).json() == printed
+        assert (await http.get("/readyz")).status_code == 200
 
-        taken = home.run("serve", "--port", server.url.rsplit(":", 1)[1])
+        taken = await home.run("serve", "--port", server.url.rsplit(":", 1)[1])
         assert taken.code == 3 and "Address already in use" in taken.err and "Traceback" not in taken.err
-        done = signalled(server.process, signal.SIGINT)
+        server.process.send_signal(signal.SIGINT)
+        assert await server.process.wait() == 0
     # No token: this is no terminal, and what is written here may lie in a log.
-    assert (done.code, done.out) == (0, "") and "eyJ" not in done.err and "Traceback" not in done.err
-    assert home.is_free()
+    said = "".join(server.lines)
+    assert "eyJ" not in said and "Traceback" not in said
+    assert home.is_stopped()
 
 
-@pytest.mark.anyio
-async def test_on_a_terminal_it_prints_a_token_that_counts(commands):
-    async with commands(Script([])) as fieldmark, fieldmark.at_terminal("serve", "--no-worker", "--port=0") as terminal:
+async def test_on_a_terminal_it_prints_a_token_that_counts(local_commands):
+    async with (
+        local_commands(Script([])) as fieldmark,
+        fieldmark.at_terminal("serve", "--no-worker", "--port=0") as terminal,
+    ):
         # The page's link, above it, bears a token of its own.
         shown = await until(lambda: re.search(r"valid for 12 hours:\s+(eyJ[\w.-]+)\s", terminal.shown), PATIENCE)
         url = terminal.shown.split("serves at ")[1].split()[0]
         async with httpx.AsyncClient(base_url=url, timeout=PATIENCE) as http:
-            assert (await http.get("/api/runs", headers={"authorization": f"Bearer {shown[1]}"})).status_code == 200
+            answer = await http.get("/api/runs", headers={"authorization": f"Bearer {shown[1]}"})
+            assert answer.status_code == 200
         terminal.process.send_signal(signal.SIGINT)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_ends_whoever_is_listening(home: Home, number: signal.Signals):
-    with (
-        socket.create_server(("127.0.0.1", 0)) as silent_model,
-        serving(
-            home, ANTHROPIC_API_KEY="k", ANTHROPIC_BASE_URL=f"http://127.0.0.1:{silent_model.getsockname()[1]}"
-        ) as server,
-        httpx.Client(base_url=server.url, headers=server.headers, timeout=PATIENCE) as http,
-    ):
-        silent_model.settimeout(PATIENCE)
-        document = http.post("/api/documents", files={"file": ("a.txt", b"Total: 1")}).json()
-        body, accept = {"document_id": document["id"]}, {"accept": "text/event-stream"}
-        with http.stream("POST", "/api/agent/extract", json=body, headers=accept) as stream:
-            next(stream.iter_lines())
-            connection, _ = silent_model.accept()  # the agent asks its model, and is never answered
-            with connection:
-                relatives = family(server.process)
-                assert any("claude" in command_line(one) for one in relatives)
-                done = signalled(server.process, number)
-    assert done.code == 0  # neither the run nor its reader would ever have ended
-    assert "Traceback" not in done.err and done.err.rstrip().endswith("Ended.")
-    assert all_gone(relatives) and home.is_free()
-
-
-def test_killed_it_starts_again_with_everything_it_had(home: Home):
-    def document_of(http: httpx.Client) -> dict[str, object]:
-        [found] = http.get("/api/documents").json()["items"]
+async def test_killed_it_starts_again_with_everything_and_ends_whoever_is_listening(home: Commands):
+    async def document_of(http: httpx.AsyncClient) -> dict[str, object]:
+        (found,) = (await http.get("/api/documents")).json()["items"]
         return found
 
-    with serving(home) as server:
-        with httpx.Client(base_url=server.url, headers=server.headers, timeout=PATIENCE) as http:
-            user = home.run("token", "--user", str(uuid4())).out.strip()
-            http.headers["authorization"] = f"Bearer {user}"
-            http.post("/api/documents", files={"file": ("kept.txt", b"Total: 1")})
-            while (kept := document_of(http))["status"] == "reading":
-                time.sleep(0.02)
-        relatives = family(server.process)
-        server.process.kill()
-        finish(server.process)
-    assert all_gone(relatives)
-    with serving(home) as server, httpx.Client(base_url=server.url, timeout=PATIENCE) as http:
-        http.headers["authorization"] = f"Bearer {user}"  # the key is the home's, not the process's
-        assert document_of(http) == kept and kept["status"] == "ready"
-        assert "Total: 1" in http.get(f"/api/documents/{kept['id']}/text").json()[0]["text"]
-    assert home.is_free()
+    with socket.create_server(("127.0.0.1", 0)) as silent_model:
+        silent_model.settimeout(PATIENCE)
+        address = f"http://127.0.0.1:{silent_model.getsockname()[1]}"
+        silent = home.having(ANTHROPIC_API_KEY="k", ANTHROPIC_BASE_URL=address)
+        user = {"authorization": f"Bearer {(await home.run('token', '--user', str(uuid4()))).out.strip()}"}
+        async with silent.serving() as server:
+            server.http.headers.update(user)
+            await server.http.post("/api/documents", files={"file": ("kept.txt", b"Total: 1")})
+
+            async def is_read() -> bool:
+                return (await document_of(server.http))["status"] == "ready"
+
+            await until(is_read)
+            kept = await document_of(server.http)
+            relatives = family(server.process)
+            server.process.kill()
+        assert all_gone(relatives)
+        async with silent.serving() as server:
+            server.http.headers.update(user)  # the key is the home's, not the process's
+            assert await document_of(server.http) == kept
+            text = (await server.http.get(f"/api/documents/{kept['id']}/text")).json()
+            assert "Total: 1" in text[0]["text"]
+            body, stream = {"document_id": kept["id"]}, {"Accept": "text/event-stream"}
+            async with server.http.stream("POST", "/api/agent/extract", json=body, headers=stream) as events:
+                await anext(events.aiter_lines())
+                # The agent asks its model, and is never answered.
+                connection, _ = await asyncio.to_thread(silent_model.accept)
+                with connection:
+                    relatives = family(server.process)
+                    assert any("claude" in command_line(one) for one in relatives)
+                    server.process.terminate()
+                    # Neither the run nor its reader would ever have ended.
+                    assert await asyncio.wait_for(server.process.wait(), PATIENCE) == 0
+        said = "".join(server.lines)
+        assert "Traceback" not in said and said.rstrip().endswith("Ended.")
+    assert all_gone(relatives) and home.is_stopped()

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 from pathlib import Path
 
-import httpx
 import pytest
-from command import SAMPLES, Home, serving
+from commands import INVOICE
 
 from fieldmark.api.app import create_app
 from fieldmark.domain.permissions import Permission
 from fieldmark.settings import Settings
 from node import installed, run
-from standing import PATIENCE
 
 CLIENT = Path(__file__).parents[2] / "clients" / "typescript"
-INVOICE = SAMPLES / "i2d_AzureInterior.pdf"
 
-pytestmark = [pytest.mark.xdist_group("typescript"), pytest.mark.long]
+pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("typescript"), pytest.mark.long]
 
 
 @pytest.fixture(scope="module")
@@ -45,26 +43,28 @@ def test_the_description_is_as_redocly_recommends(client: Path):
     assert "Your API description is valid" in said and "warning" not in said, said
 
 
-def test_a_generated_client_does_all_of_it(client: Path, home: Home):
-    with serving(home) as server:
-        with httpx.Client(base_url=server.url, headers=server.headers, timeout=PATIENCE) as http:
-            (client / "openapi.json").write_text(http.get("/openapi.json").text)
-            scopes = [Permission.DOCUMENTS_WRITE, Permission.RUNS_READ, Permission.RUNS_WRITE, Permission.RUNS_APPROVE]
-            scopes += [Permission.EXTRACTIONS_READ, Permission.EXTRACTIONS_WRITE]
-            made = http.post("/api/keys", json={"name": "story", "scopes": scopes}).json()
-        run(client, "node_modules/.bin/openapi-ts")
-        run(client, "node_modules/.bin/tsc")
-        environment = {"FIELDMARK_URL": server.url, "FIELDMARK_KEY": made["key"]}
-        said = run(client, "node", "dist/examples/story.js", str(INVOICE), **environment)
-        headers = {"authorization": f"Bearer {made['key']}"}
-        run_id = httpx.get(f"{server.url}/api/runs", headers=headers, timeout=PATIENCE).json()["items"][0]["id"]
+async def test_a_generated_client_does_all_of_it(client: Path, serve):
+    async with serve() as served:
+        (client / "openapi.json").write_text((await served.http.get("/openapi.json")).text)
+        scopes = [Permission.DOCUMENTS_WRITE, Permission.RUNS_READ, Permission.RUNS_WRITE, Permission.RUNS_APPROVE]
+        scopes += [Permission.EXTRACTIONS_READ, Permission.EXTRACTIONS_WRITE]
+        made = (await served.http.post("/api/keys", json={"name": "story", "scopes": scopes})).json()
+        environment = {"FIELDMARK_URL": served.base_url, "FIELDMARK_KEY": made["key"]}
+
+        async def node(*arguments: str) -> str:
+            return await asyncio.to_thread(run, client, *arguments, **environment)
+
+        await node("node_modules/.bin/openapi-ts")
+        await node("node_modules/.bin/tsc")
+        said = await node("node", "dist/examples/story.js", str(INVOICE))
+        assert said.splitlines()[0] == "signed in with the key story"
+        told = json.loads(said.strip().splitlines()[-1])
+        async with served.bearing(made["key"]) as http:
+            (story,) = (await http.get("/api/runs")).json()["items"]
         # Its events once more, by a line that is lost again and again.
-        again = json.loads(run(client, "node", "dist/tests/lost.js", run_id, **environment))
+        again = json.loads(await node("node", "dist/tests/lost.js", story["id"]))
         # Another person decides the same calls, and is faster.
-        together = json.loads(run(client, "node", "dist/tests/together.js", str(INVOICE), **environment))
-    lines = said.strip().splitlines()
-    assert lines[0] == "signed in with the key story"
-    told = json.loads(lines[-1])
+        together = json.loads(await node("node", "dist/tests/together.js", str(INVOICE)))
     assert told["version"] == 2 and told["events"] > 6
     assert told["fields"]["invoice_number"] == "INV/2023/03/0008"
     assert (told["fields"]["reviewed_by"], told["fields"]["note"]) == ("Grace", "paid")

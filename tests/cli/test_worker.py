@@ -6,7 +6,7 @@ import signal
 
 import httpx
 import pytest
-from at_work import ended
+from commands import ended, read_until
 
 from fieldmark.testing.script import Script
 from standing import PATIENCE
@@ -18,10 +18,7 @@ async def test_a_worker_tells_how_it_is_and_nothing_else(local_commands):
     async with local_commands(Script([])) as fieldmark:
         process = await fieldmark.start("worker", "--port", "0")
         try:
-            async for line in process.stderr:
-                if b"/metrics at" in line:
-                    break
-            url = line.decode().split()[-1]
+            url = (await read_until(process, "/metrics at")).split()[-1]
             async with httpx.AsyncClient(base_url=url, timeout=PATIENCE) as http:
                 assert (await http.get("/healthz")).json()["status"] == "ok"
                 assert (await http.get("/readyz")).json()["status"] == "ready"

@@ -182,20 +182,16 @@ NOW = int(time.time())
 CLAIMS = [
     ({"exp": NOW - 60}, {"exp": NOW + 6000}, "expired"),
     ({"exp": ABSENT}, {"exp": NOW + 6000.5}, "lacks the claim 'exp'"),
-    ({"exp": "tomorrow"}, {"exp": str(NOW + 6000)}, "cannot be read"),
     ({"exp": float("inf")}, {"exp": 2**40}, "cannot be read"),
     ({"nbf": NOW + 6000}, {"nbf": NOW - 60}, "not valid yet"),
     ({"aud": "anon"}, {"aud": "authenticated"}, "audience"),
-    ({"aud": ABSENT}, {"aud": "authenticated"}, "lacks the claim 'aud'"),
     ({"aud": ["a", "b"]}, {"aud": ["a", "authenticated"]}, "audience"),
-    ({"aud": ["authenticated", 7]}, {"aud": ["authenticated"]}, "audience"),
     ({"role": "service_role"}, {"role": "authenticated"}, "signed-in user"),
     ({"role": ABSENT}, {"role": "authenticated"}, "signed-in user"),
-    ({"role": ["authenticated"]}, {"role": "authenticated"}, "signed-in user"),
-    ({"sub": ABSENT}, {"sub": str(USER)}, "lacks the claim 'sub'"),
     ({"sub": "somebody"}, {"sub": str(USER)}, "UUID"),
     ({"sub": 7}, {"sub": str(USER)}, "cannot be read"),
-    ({"sub": [str(USER)]}, {"sub": str(USER)}, "cannot be read"),
+    ({"iss": "https://evil.example/auth/v1"}, {}, "issued by somebody else"),
+    ({"iss": ABSENT}, {}, "lacks the claim 'iss'"),
 ]
 # By their place: the times in them are not the same in every process of a run.
 ids = [f"{next(iter(bad))}-{place}" for place, (bad, _, _) in enumerate(CLAIMS)]
@@ -221,22 +217,11 @@ async def test_supabase_claims(
     assert await user_of(tokens, ec_key.sign(supabase_claims(auth, **good))) == USER
 
 
-@pytest.mark.parametrize(
-    "issuer", ["https://evil.example/auth/v1", "{}/auth/v1/", "{}/auth", "fieldmark", "", None, ABSENT, ["{}"]]
-)
-async def test_only_this_project_s_auth_issues_tokens(
-    auth: Auth, tokens: SupabaseTokens, ec_key: Key, issuer: Any
-) -> None:
-    given = issuer.format(auth.url) if isinstance(issuer, str) else issuer
-    assert "iss" in await refusal(tokens, odd_token(ec_key, supabase_claims(auth, iss=given)))
-    assert await user_of(tokens, ec_key.sign(supabase_claims(auth))) == USER
-
-
 async def test_a_token_without_a_signature_is_none(auth: Auth, tokens: SupabaseTokens, ec_key: Key) -> None:
     claims = supabase_claims(auth)
-    for algorithm in ("none", "None", "NONE", ""):
+    for algorithm in ("none", "NONE", "HS512", ["ES256"]):
         header = part({"alg": algorithm, "kid": ec_key.kid})
-        assert "ES256 or RS256" in await refusal(tokens, f"{header}.{part(claims)}.")
+        assert await refusal(tokens, f"{header}.{part(claims)}.")
     unsigned = ec_key.sign(claims).rpartition(".")[0] + "."
     assert "signature" in await refusal(tokens, unsigned)
     assert await user_of(tokens, ec_key.sign(claims)) == USER
@@ -247,9 +232,7 @@ async def test_a_public_key_is_no_shared_secret(auth: Auth, tokens: SupabaseToke
     public = rsa_key.private.public_key()
     secrets = [
         public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo),
-        public.public_bytes(Encoding.PEM, PublicFormat.PKCS1),
         public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo),
-        json.dumps(rsa_key.jwk).encode(),
         b"",
     ]
     for secret in secrets:
@@ -274,15 +257,10 @@ async def test_keys_of_other_kinds_are_not_used_even_when_published(
         ps256.jwk,
         es384.jwk,
         for_encryption.jwk | {"use": "enc"},
-        {"kty": "EC"},
-        {"kty": ["EC"]},
+        # One odd key does not take the others with it.
         {"kty": "RSA", "kid": "odd", "n": 7, "e": []},
-        {"kty": "RSA", "kid": "odd", "alg": []},
-        ec_key.jwk | {"kid": 7},
         ec_key.jwk | {"kid": ["odd"]},
-        {},
         7,
-        None,
     ]
     claims = supabase_claims(auth)
     for token in (
@@ -329,19 +307,14 @@ async def test_the_address_is_the_token_s(auth: Auth, tokens: SupabaseTokens, ec
     assert (await tokens.person_of(ec_key.sign(claims))).email is None
 
 
-async def test_a_key_s_name_leads_nowhere(auth: Auth, tokens: SupabaseTokens, ec_key: Key) -> None:
-    """Names that would be a path or a statement elsewhere are names of keys that nobody publishes."""
-    claims = supabase_claims(auth)
-    for kid in ("/dev/null", "../../../../dev/null", "' or 1=1 --", "ec-1/../ec-1", f"{auth.url}/key", ""):
-        assert await refusal(tokens, ec_key.sign(claims, kid=kid))
-        assert await refusal(tokens, hmac_signed({"alg": "ES256", "kid": kid}, claims, b""))
-    assert set(auth.asked) == {"/auth/v1/.well-known/jwks.json"}
-
-
-async def test_a_key_is_used_for_its_own_algorithm_only(
+async def test_a_key_is_used_for_its_own_algorithm_only_and_its_name_leads_nowhere(
     auth: Auth, tokens: SupabaseTokens, ec_key: Key, rsa_key: Key
 ) -> None:
     claims = supabase_claims(auth)
+    for kid in ("/dev/null", "ec-1/../ec-1", f"{auth.url}/key", ""):
+        assert await refusal(tokens, ec_key.sign(claims, kid=kid))
+        assert await refusal(tokens, hmac_signed({"alg": "ES256", "kid": kid}, claims, b""))
+    assert set(auth.asked) == {"/auth/v1/.well-known/jwks.json"}
     assert "signature" in await refusal(tokens, ec_key.sign(claims, kid=rsa_key.kid))
     assert "signature" in await refusal(tokens, rsa_key.sign(claims, kid=ec_key.kid))
     assert await user_of(tokens, rsa_key.sign(claims)) == USER
@@ -371,31 +344,21 @@ async def test_a_key_that_the_token_brings_along_proves_nothing(
     "token",
     [
         "",
-        ".",
         "a.b.c",
-        "é.é.é",
         "\ud800",
         part({"alg": "ES256", "kid": ["ec-1"]}) + ".e30.e30",
-        part({"alg": ["ES256"], "kid": "ec-1"}) + ".e30.e30",
         part({"alg": "ES256", "kid": "ec-1", "crit": ["x"], "x": 1}) + ".e30.e30",
-        part({"kid": "ec-1"}) + ".e30.e30",
         part([]) + ".e30.e30",
-        part(b"[" * 5000) + ".e30.e30",
         part(b'{"alg":"ES256","kid":"ec-1","x":' + b"[" * 4000) + ".e30.e30",
         part(b'{"alg":"ES256","kid":"ec-1","x":' + b"9" * 5000 + b"}") + ".e30.e30",
     ],
 )
-async def test_garbage_is_refused(auth: Auth, tokens: SupabaseTokens, ec_key: Key, token: str) -> None:
+async def test_garbage_is_refused(tokens: SupabaseTokens, token: str) -> None:
     assert await refusal(tokens, token)
-    assert await user_of(tokens, ec_key.sign(supabase_claims(auth))) == USER
 
 
-@pytest.mark.parametrize(
-    "payload", [b"", b"7", b"[]", b"\xff", b"[" * 5000, b'{"exp":' + b"9" * 5000 + b"}", b'{"exp":1e999}']
-)
-async def test_a_garbled_payload_is_refused_though_signed(
-    auth: Auth, tokens: SupabaseTokens, ec_key: Key, payload: bytes
-) -> None:
+@pytest.mark.parametrize("payload", [b"", b"[]", b"\xff", b"[" * 5000, b'{"exp":' + b"9" * 5000 + b"}"])
+async def test_a_garbled_payload_is_refused_though_signed(tokens: SupabaseTokens, ec_key: Key, payload: bytes) -> None:
     assert await refusal(tokens, odd_token(ec_key, payload))
 
 
@@ -443,27 +406,18 @@ async def test_a_new_key_is_learnt_and_a_withdrawn_one_forgotten(auth: Auth, ec_
     assert await user_of(tokens, old) == USER  # still within the keys' lifetime
     assert await user_of(tokens, new.sign(supabase_claims(auth))) == USER
     assert "does not publish" in await refusal(tokens, old)
-
-
-async def test_keys_are_fetched_anew_when_their_time_is_over(auth: Auth, ec_key: Key) -> None:
-    lasting = SupabaseTokens(auth.url, keys_live_s=3600, refetch_after_s=0)
     short = SupabaseTokens(auth.url, keys_live_s=0.05, refetch_after_s=0)
-    token = ec_key.sign(supabase_claims(auth))
-    assert await user_of(lasting, token) == await user_of(short, token) == USER
+    assert await user_of(short, new.sign(supabase_claims(auth))) == USER
     auth.keys = []
     await asyncio.sleep(0.06)
-    assert await user_of(lasting, token) == USER
-    assert "does not publish" in await refusal(short, token)
+    assert "does not publish" in await refusal(short, new.sign(supabase_claims(auth)))
 
 
 AWAY: list[tuple[int, dict[str, str], bytes]] = [
     (500, {}, b"oops"),
-    (404, {}, b'{"keys": []}'),
     (302, {"Location": "{evil}/auth/v1/.well-known/jwks.json"}, b""),
     (200, {}, b"<html>hotel wifi</html>"),
-    (200, {}, b"[]"),
     (200, {}, b'{"keys": 7}'),
-    (200, {}, b"\xff\xfe"),
     (200, {}, b"[" * 100_000),
     (200, {}, b'{"keys": []}' + b" " * 300_000),
     (200, {"Content-Length": "1000"}, b'{"keys": []}'),
@@ -510,9 +464,9 @@ async def test_a_silent_auth_is_waited_for_only_so_long(auth: Auth, ec_key: Key)
     auth.open.clear()
     assert await user_of(tokens, token) == USER  # waits once, as nobody knew
     began = time.monotonic()
-    for _ in range(60):
+    for _ in range(20):
         assert await user_of(tokens, token) == USER
-    assert time.monotonic() - began < 15  # and half a minute if each had waited
+    assert time.monotonic() - began < 5  # and ten seconds if each had waited
     with pytest.raises(Unavailable):
         await user_of(tokens, es256("unknown").sign(supabase_claims(auth)))
 
@@ -597,7 +551,7 @@ def test_the_key_is_256_bits_for_its_owner_only(tmp_path: Path) -> None:
 
 async def test_all_who_start_at_once_have_the_same_key(tmp_path: Path) -> None:
     # Threads and not processes: all they share is the folder, which is all that processes would share.
-    for n in range(20):
+    for n in range(5):
         home, together, found = tmp_path / str(n), threading.Barrier(8), []
 
         def start(home: Path = home, together: threading.Barrier = together, found: list[LocalTokens] = found) -> None:
@@ -614,7 +568,7 @@ async def test_all_who_start_at_once_have_the_same_key(tmp_path: Path) -> None:
         assert {await user_of(other, token) for other in found} == {USER}
 
 
-@pytest.mark.parametrize("harm", ["short", "long", "readable", "link", "pipe", "folder"])
+@pytest.mark.parametrize("harm", ["short", "readable", "link", "pipe"])
 def test_a_key_that_may_not_be_secret_or_whole_is_not_used(tmp_path: Path, harm: str) -> None:
     LocalTokens(tmp_path)
     key = tmp_path / "keys" / "tokens"
@@ -622,19 +576,14 @@ def test_a_key_that_may_not_be_secret_or_whole_is_not_used(tmp_path: Path, harm:
     match harm:
         case "short":
             key.write_bytes(content[:-1])
-        case "long":
-            key.write_bytes(content + b"x")
         case "readable":
             key.chmod(0o640)
         case "link":
             key.rename(tmp_path / "elsewhere")
             key.symlink_to(tmp_path / "elsewhere")
-        case "pipe":
-            key.unlink()
-            os.mkfifo(key, 0o600)
         case _:
             key.unlink()
-            key.mkdir(0o700)
+            os.mkfifo(key, 0o600)
     with pytest.raises(Misconfigured) as caught:
         LocalTokens(tmp_path)
     assert str(key) in str(caught.value)

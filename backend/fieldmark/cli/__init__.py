@@ -14,7 +14,7 @@ from fieldmark.cli.documents import delete, documents, show, usage
 from fieldmark.cli.evaluate import evaluate
 from fieldmark.cli.export import export
 from fieldmark.cli.extract import correct, extract
-from fieldmark.cli.people import key, members
+from fieldmark.cli.keys import key
 from fieldmark.cli.process import on_its_streams
 from fieldmark.cli.proposals import accept, organisation, propose, reject
 from fieldmark.cli.runs import approve, cancel, runs
@@ -56,7 +56,6 @@ schema.command("diff")(diff)
 schema.command("apply")(apply)
 _app.add_typer(schema, name="schema")
 _app.add_typer(key, name="key")
-_app.add_typer(members, name="members")
 
 
 def _say_version(wanted: bool) -> None:

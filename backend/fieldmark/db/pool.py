@@ -18,7 +18,7 @@ from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout, TooManyRe
 
 from fieldmark.db.notifications import NewsTeller, NotificationListener, Subscription
 from fieldmark.errors import (
-    TOLD_BY_SQL,
+    ERRORS_BY_CODE,
     Conflict,
     Fenced,
     FieldmarkError,
@@ -295,7 +295,7 @@ def _refusal(error: Error) -> FieldmarkError | None:
     # code of ours as well.
     refusal = _REFUSALS.get(error.sqlstate or "")
     if refusal is not None and error.diag.message_detail is not None:
-        refusal = TOLD_BY_SQL.get(error.diag.message_detail, refusal)
+        refusal = ERRORS_BY_CODE.get(error.diag.message_detail, refusal)
     return None if refusal is None else refusal(error.diag.message_primary or refusal.title)
 
 

@@ -1,0 +1,77 @@
+"""`fieldmark key`: API keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+from uuid import UUID
+
+import typer
+
+from fieldmark.cli.client import asked
+from fieldmark.cli.files import print_json
+from fieldmark.cli.process import MISUSED, stop
+from fieldmark.cli.target import Target, command
+from fieldmark.cli.terminal import show_lines, steps
+from fieldmark.domain.permissions import Permission
+
+key = typer.Typer(help="Create, list and revoke API keys.", no_args_is_help=True)
+
+
+@key.command("create")
+@command()
+def create_key(
+    target: Target,
+    name: Annotated[str, typer.Argument(help="What it is for.")],
+    scopes: Annotated[str, typer.Option(help=f"What it may do, with commas: {', '.join(Permission)}.")],
+    days: Annotated[
+        int | None, typer.Option(min=1, max=3650, help="For how long; until it is revoked if left out.")
+    ] = None,
+) -> None:
+    """Create a key and print it, this once, alone on standard output."""
+    wanted = [one.strip() for one in scopes.split(",") if one.strip()]
+    if unknown := [one for one in wanted if one not in list(Permission)]:
+        stop(f"There is no scope {unknown[0]!r}. There are: {', '.join(Permission)}.", MISUSED)
+    if not wanted:
+        stop("A key needs a scope.", MISUSED)
+    until = None if days is None else (datetime.now(UTC) + timedelta(days=days)).isoformat()
+    body = {"name": name, "scopes": wanted, "expires_at": until}
+    made = asked(target, lambda client: client.send("POST", "/api/keys", body))
+    if not print_json(target, made):
+        typer.echo(made["key"])
+        steps().print(f"Its id is {made['id']}. It is not shown again.")
+
+
+@key.command("list")
+@command()
+def list_keys(
+    target: Target, limit: Annotated[int, typer.Option(min=1, max=200, help="How many at most.")] = 50
+) -> None:
+    """List keys, newest first: an owner all of the organisation's, a member their own."""
+    found = asked(target, lambda client: client.get("/api/keys", limit=limit))["items"]
+    if print_json(target, found):
+        return
+    rows = ((row["id"], row["prefix"], _state(row), row["name"], ",".join(row["scopes"])) for row in found)
+    show_lines(rows, "There are no keys.")
+
+
+@key.command("revoke")
+@command()
+def revoke_key(
+    target: Target, key_id: Annotated[UUID, typer.Argument(metavar="key", help="Its id, as `key list` shows it.")]
+) -> None:
+    """Revoke a key at once and everywhere, and cancel its open runs."""
+    ended = asked(target, lambda client: client.send("DELETE", f"/api/keys/{key_id}"))
+    if not print_json(target, ended):
+        steps().print("The key is revoked.")
+
+
+def _state(row: Mapping[str, Any]) -> str:
+    if row["revoked_at"] is not None:
+        return "revoked"
+    if row["expires_at"] is not None and datetime.fromisoformat(row["expires_at"]) <= datetime.now(UTC):
+        return "expired"
+    if row["last_used_at"] is None:
+        return "unused"
+    return f"used {datetime.fromisoformat(row['last_used_at']).astimezone():%Y-%m-%d %H:%M}"

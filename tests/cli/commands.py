@@ -1,0 +1,272 @@
+"""Runs `fieldmark` commands as their users do: processes with an environment, a standard input, a terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import logging
+import os
+import pty
+import re
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import httpx
+import psutil
+import structlog
+from typer.testing import CliRunner
+
+import fieldmark
+import zygote
+from desk import sql
+from fieldmark.cli import _app
+from fieldmark.cli.process import LOCAL_USER
+from fieldmark.domain.permissions import Permission
+from fieldmark.identity.tokens import LocalTokens
+from fieldmark.offline_model.server import OfflineModel
+from living import children
+from standing import PATIENCE, Served
+
+SAMPLES = Path(__file__).parents[2] / "docs" / "samples"
+INVOICE = SAMPLES / "i2d_AzureInterior.pdf"
+SOURCE = str(Path(fieldmark.__file__).parents[1])
+
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
+# A suite that was started with nohup ignores SIGHUP, and so would every command that it starts.
+_COMMAND = "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL); from fieldmark.cli import main; main()"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended."""
+
+    code: int | None
+    out: str
+    err: str
+
+
+@dataclass(frozen=True)
+class Terminal:
+    """A process at a terminal: what it shows, and the keys pressed."""
+
+    process: asyncio.subprocess.Process
+    screen: bytearray
+    main: int
+
+    @property
+    def shown(self) -> str:
+        return _ESCAPES.sub("", self.screen.decode(errors="replace"))
+
+    async def sees(self, text: str) -> None:
+        given_up = time.monotonic() + PATIENCE
+        while text not in self.shown:
+            assert time.monotonic() < given_up, f"{text!r} was not shown:\n{self.shown}"
+            await asyncio.sleep(0.05)
+
+    def types(self, keys: str) -> None:
+        os.write(self.main, keys.encode())
+
+
+@dataclass
+class Serving:
+    """A running `fieldmark serve`: a client with a token of the local user, and the lines of its standard error."""
+
+    process: asyncio.subprocess.Process
+    http: httpx.AsyncClient
+    lines: list[str]
+
+    @property
+    def url(self) -> str:
+        return str(self.http.base_url)
+
+
+@dataclass(frozen=True)
+class Commands:
+    """Commands in a folder, with nothing in their environment but `settings`. `served`: the service that they ask, if
+    it is the test's own. `owner_url`: their database, past all policies."""
+
+    folder: Path
+    settings: dict[str, str] = field(default_factory=dict)
+    owner_url: str = ""
+    model: OfflineModel | None = None
+    served: Served | None = None
+
+    @property
+    def home(self) -> Path:
+        return Path(self.settings.get("FIELDMARK_HOME", self.folder / "home"))
+
+    def environment(self) -> dict[str, str]:
+        given = {
+            "PATH": os.environ["PATH"],  # noqa: TID251  no settings of the service
+            "PYTHONPATH": SOURCE,
+            "TERM": "xterm",
+            "FIELDMARK_HOME": str(self.home),
+            "FIELDMARK_WARM_PROCESSES": "0",
+            "FIELDMARK_APPROVAL_WAIT_SECONDS": "0",
+            **self.settings,
+        }
+        return {name: value for name, value in given.items() if value}
+
+    def having(self, **settings: str) -> Commands:
+        """The same commands with other settings."""
+        return replace(self, settings=self.settings | settings)
+
+    def by(self, user_id: UUID) -> Commands:
+        """The same commands as another user of the service."""
+        assert self.served is not None
+        return self.having(FIELDMARK_KEY=LocalTokens(self.served.service.settings.home).sign(user_id))
+
+    async def with_key(self, *scopes: str) -> Commands:
+        """The same commands with a key of the local user, of all scopes if none are named."""
+        assert self.served is not None
+        async with self.served.client(LOCAL_USER) as http:
+            made = await http.post("/api/keys", json={"name": "k", "scopes": list(scopes or Permission)})
+        assert made.status_code == 201, made.text
+        return self.having(FIELDMARK_KEY=made.json()["key"])
+
+    def file(self, text: str | bytes = "Invoice number: 1\nTotal: 10.00 EUR\n", name: str | bytes = "a.txt") -> str:
+        """The name of a file in the folder."""
+        path = self.folder / os.fsdecode(name)
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        return path.name
+
+    async def start(self, *arguments: str, is_fresh: bool = False, **streams: Any) -> asyncio.subprocess.Process:
+        """Start a command. `is_fresh`: in an interpreter of its own, instead of forked."""
+        given = {"stdin": asyncio.subprocess.DEVNULL, "stdout": asyncio.subprocess.PIPE, "stderr": -1, **streams}
+        given |= {"cwd": self.folder, "env": self.environment()}
+        if is_fresh:
+            return await asyncio.create_subprocess_exec(sys.executable, "-c", _COMMAND, *arguments, **given)
+        return await zygote.start(*arguments, **given)
+
+    async def run(self, *arguments: str, stdin: str | None = None, is_fresh: bool = False) -> Ended:
+        """Run a command to its end. `stdin` is piped in; without it there is no input."""
+        source = asyncio.subprocess.DEVNULL if stdin is None else asyncio.subprocess.PIPE
+        return await ended(await self.start(*arguments, is_fresh=is_fresh, stdin=source), stdin)
+
+    @asynccontextmanager
+    async def at_terminal(self, *arguments: str) -> AsyncIterator[Terminal]:
+        main, side = pty.openpty()
+        screen = bytearray()
+        process = await self.start(*arguments, stdin=side, stdout=side, stderr=side, start_new_session=True)
+        os.close(side)
+        loop = asyncio.get_running_loop()
+
+        def read() -> None:
+            try:
+                data = os.read(main, 65_536)
+            except OSError:  # the other end is gone
+                data = b""
+            screen.extend(data)
+            if not data:
+                loop.remove_reader(main)
+
+        loop.add_reader(main, read)
+        try:
+            yield Terminal(process, screen, main)
+            async with asyncio.timeout(PATIENCE):
+                await process.wait()
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+            loop.remove_reader(main)
+            os.close(main)
+
+    @asynccontextmanager
+    async def serving(self, *arguments: str, is_fresh: bool = False) -> AsyncIterator[Serving]:
+        """`fieldmark serve` on a free port, from when it says where; ended with the block unless it has ended."""
+        process = await self.start("serve", "--port", "0", *arguments, is_fresh=is_fresh)
+        lines: list[str] = []
+        said = await read_until(process, "serves at", lines)
+        collecting = asyncio.create_task(_collect(process, lines))
+        headers = {"Authorization": f"Bearer {LocalTokens(self.home).sign(LOCAL_USER)}"}
+        url = said.split("serves at ")[1].split()[0]
+        try:
+            async with httpx.AsyncClient(base_url=url, headers=headers, timeout=PATIENCE) as http:
+                yield Serving(process, http, lines)
+        finally:
+            if process.returncode is None:
+                process.terminate()
+            await collecting
+            await process.wait()
+
+    def sql(self, query: str, *parameters: Any) -> list[dict[str, Any]]:
+        """Rows as the owner sees them."""
+        return sql(self.owner_url, query, *parameters)
+
+    def only_run(self) -> dict[str, Any]:
+        (run,) = self.sql("select * from public.runs")
+        return run
+
+    def fields(self) -> dict[str, Any]:
+        (row,) = self.sql("select extracted_fields from public.extractions")
+        return row["extracted_fields"]
+
+    def is_stopped(self) -> bool:
+        """Whether no process of the home's embedded Postgres lives: they all hold its lock."""
+        if not (self.home / "postgres").exists():
+            return True
+        with (self.home / "postgres" / "server").open("r+b") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            return True
+
+
+async def ended(process: asyncio.subprocess.Process, stdin: str | None = None) -> Ended:
+    """Wait for a command's end."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            out, err = await process.communicate(None if stdin is None else stdin.encode())
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return Ended(process.returncode, (out or b"").decode(), err.decode())
+
+
+async def read_until(process: asyncio.subprocess.Process, words: str, lines: list[str] | None = None) -> str:
+    """Read standard error up to the line with these words, and return that line."""
+    lines = [] if lines is None else lines
+    assert process.stderr is not None
+    while line := (await process.stderr.readline()).decode():
+        lines.append(line)
+        if words in line:
+            return line
+    raise AssertionError(f"it never said {words!r}, but: {''.join(lines)}")
+
+
+async def _collect(process: asyncio.subprocess.Process, lines: list[str]) -> None:
+    assert process.stderr is not None
+    while line := await process.stderr.readline():
+        lines.append(line.decode())
+
+
+def family(process: asyncio.subprocess.Process) -> list[psutil.Process]:
+    """The process and all that it has started, as far as they are still its children."""
+    return [psutil.Process(process.pid), *children(process.pid)]
+
+
+def interrupt(process: asyncio.subprocess.Process) -> None:
+    """Send SIGINT to the whole process group, as Ctrl-C does."""
+    os.killpg(process.pid, signal.SIGINT)
+
+
+def run_here(*arguments: str | Path) -> Ended:
+    """A command that ends before it starts anything, in this process: starting one takes longer."""
+    logs, handlers, level = structlog.get_config(), logging.root.handlers[:], logging.root.level
+    try:
+        done = CliRunner().invoke(_app, [*map(str, arguments)])
+    finally:  # a command that read its settings logs to its own standard error, which is closed by now
+        structlog.configure(**logs)
+        logging.basicConfig(level=level, handlers=handlers, force=True)
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return Ended(done.exit_code, done.stdout, done.stderr)
