@@ -23,15 +23,14 @@ import asyncio
 import collections
 import contextlib
 import functools
-import json
 import logging
 import random
 import sys
 import tempfile
-import threading
 import time
 import unittest
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -41,7 +40,7 @@ import hypothesis
 import requests
 import schemathesis
 import structlog
-import uvicorn
+from fastapi import FastAPI
 from hypothesis.errors import Unsatisfiable
 from pydantic import ValidationError
 from schemathesis.core import NOT_SET
@@ -50,10 +49,11 @@ from schemathesis.generation.feedback import NO_FEEDBACK
 from schemathesis.generation.modes import GenerationMode
 
 from desk import desk_of
-from fieldmark.api.app import create_app
+from fieldmark.api.app import create_app, listen, serve_app
 from fieldmark.domain.events import EVENT
 from fieldmark.domain.statuses import RunStatus
 from fieldmark.errors import NotFound
+from fieldmark.identity.scope import Scope
 from fieldmark.identity.tokens import LocalTokens
 from fieldmark.runs.lifecycle import decisions
 from fieldmark.runtime import Runtime
@@ -156,65 +156,19 @@ class Known:
 
 
 class House:
-    """The application in a thread of its own: reached over HTTP, furnished past it."""
+    """The application in this event loop: reached over HTTP from a thread, furnished past it."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._up = threading.Event()
-        self._loop = asyncio.new_event_loop()
-        self._server: uvicorn.Server | None = None
-        self._furnishing = asyncio.Lock()
-        self._failed: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="house", daemon=True)
-        self.openapi: dict[str, Any] = {}
-        self.base_url = ""
-
-    def __enter__(self) -> House:
-        self._thread.start()
-        self._up.wait()
-        if self._failed is not None:
-            raise self._failed
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        assert self._server is not None
-        self._server.should_exit = True
-        self._thread.join()
-
-    def _run(self) -> None:
-        try:
-            self._loop.run_until_complete(self._serve())
-        except BaseException as error:  # noqa: BLE001  raised where it is waited for
-            self._failed = error
-        finally:
-            self._up.set()
-
-    async def _serve(self) -> None:
-        app = create_app(self._settings, with_worker=False)
+    def __init__(self, app: FastAPI, scope: Scope, base_url: str, token: str) -> None:
         self.openapi = app.openapi()
-        self._server = server = uvicorn.Server(
-            uvicorn.Config(app, port=0, log_config=None, timeout_graceful_shutdown=1)
-        )
-        serving = asyncio.create_task(server._serve())  # not serve(): that takes the process's signals
-        while not server.started:
-            if serving.done():
-                return serving.result()
-            await asyncio.sleep(0.01)
-        self.base_url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+        self.base_url = base_url
+        self.token = token
+        self.known = Known(scope.org_id)
         self._runtime: Runtime = app.state.runtime
-        user_id = uuid4()
-        self._scope = await enter(self._runtime.database, user_id)
-        self.token = LocalTokens(self._settings.home).sign(user_id)
-        self.known = Known(self._scope.org_id)
-        in_their_place = asyncio.create_task(self._cancel_what_comes())
-        self._up.set()
-        try:
-            await serving
-        finally:
-            in_their_place.cancel()
-            await asyncio.wait({in_their_place})
+        self._scope = scope
+        self._loop = asyncio.get_running_loop()
+        self._furnishing = asyncio.Lock()
 
-    async def _cancel_what_comes(self) -> None:
+    async def cancel_what_comes(self) -> None:
         """Instead of workers: nothing is read, nothing is run, and nobody waits for long."""
         while True:
             async with self._furnishing:
@@ -226,7 +180,7 @@ class House:
             await asyncio.sleep(0.01)
 
     def furnish(self) -> None:
-        """Fresh things to ask for: others may be deleted by now."""
+        """Fresh things to ask for: others may be deleted by now. Called from the thread that sends requests."""
         asyncio.run_coroutine_threadsafe(self._furnish_alone(), self._loop).result()
 
     async def _furnish_alone(self) -> None:
@@ -408,28 +362,55 @@ class Draw:
             body["version"] = pick([0, 1, body["version"]])
 
 
+@asynccontextmanager
+async def opened(settings: Settings) -> AsyncIterator[House]:
+    """Serve the application on a free port."""
+    app = create_app(settings, with_worker=False)
+    with listen("127.0.0.1", 0) as listener:
+        async with app.router.lifespan_context(app):
+            user_id = uuid4()
+            scope = await enter(app.state.runtime.database, user_id)
+            base_url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            house = House(app, scope, base_url, LocalTokens(settings.home).sign(user_id))
+            tasks = {asyncio.create_task(serve_app(app, listener)), asyncio.create_task(house.cancel_what_comes())}
+            try:
+                yield house
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.wait(tasks)
+
+
 def fuzz(settings: Settings, *, wanted: int, seed: int = 0, deadline: float = 3600) -> Report:
     """Send that many requests, evenly over the operations, and answer what was found."""
-    with House(settings) as house:
-        until = time.monotonic() + deadline
-        draw = Draw(house, seed)
-        schema = schemathesis.openapi.from_dict(house.openapi)
-        operations = [found.ok() for found in schema.get_all_operations()]
-        draw.report.operations = len(operations)
 
-        @functools.cache  # making one takes longer than a request
-        def drawn(number: int, mode: GenerationMode) -> Any:
-            return operations[number].as_strategy(generation_mode=mode, feedback=NO_FEEDBACK)
+    async def run() -> Report:
+        async with opened(settings) as house:
+            return await asyncio.to_thread(_fuzz, house, wanted, seed, deadline)
 
-        each = max(1, min(AT_ONCE, wanted // (3 * len(operations))))
-        for round_ in range(wanted):
-            for number, operation in enumerate(operations):
-                for mode in (GenerationMode.POSITIVE, GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
-                    if draw.report.sent >= wanted or time.monotonic() > until:
-                        return draw.report
-                    this = random.Random(f"{seed} {round_} {operation.label} {mode}").getrandbits(32)
-                    _some(draw, operation, drawn(number, mode), mode, each, this)
-        return draw.report
+    return asyncio.run(run())
+
+
+def _fuzz(house: House, wanted: int, seed: int, deadline: float) -> Report:
+    until = time.monotonic() + deadline
+    draw = Draw(house, seed)
+    schema = schemathesis.openapi.from_dict(house.openapi)
+    operations = [found.ok() for found in schema.get_all_operations()]
+    draw.report.operations = len(operations)
+
+    @functools.cache  # making one takes longer than a request
+    def drawn(number: int, mode: GenerationMode) -> Any:
+        return operations[number].as_strategy(generation_mode=mode, feedback=NO_FEEDBACK)
+
+    each = max(1, min(AT_ONCE, wanted // (3 * len(operations))))
+    for round_ in range(wanted):
+        for number, operation in enumerate(operations):
+            for mode in (GenerationMode.POSITIVE, GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
+                if draw.report.sent >= wanted or time.monotonic() > until:
+                    return draw.report
+                this = random.Random(f"{seed} {round_} {operation.label} {mode}").getrandbits(32)
+                _some(draw, operation, drawn(number, mode), mode, each, this)
+    return draw.report
 
 
 def _some(draw: Draw, operation: Any, drawn: Any, mode: GenerationMode, number: int, seed: int) -> None:
@@ -493,7 +474,6 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=3600, help="it ends then, however many were sent")
-    parser.add_argument("--json", type=Path, help="where to write what was found")
     said = parser.parse_args()
     logging.disable()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
@@ -503,9 +483,6 @@ def main() -> None:
         report = fuzz(settings, wanted=said.requests, seed=said.seed, deadline=said.seconds)
     print(*report.lines(), sep="\n")
     print(f"{time.monotonic() - began:.0f} s")
-    if said.json:
-        told = [[*key, *value] for key, value in report.faults.items()]
-        said.json.write_text(json.dumps({"sent": report.sent, "faults": told}, indent=1))
     sys.exit(1 if report.faults else 0)
 
 

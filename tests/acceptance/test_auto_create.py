@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
-from uuid import UUID
 
 import pytest
 
@@ -139,19 +138,6 @@ async def test_a_document_like_it_is_read_with_the_schema_that_there_is(serve, c
         assert left(clone) == ALL
         assert (await decided(served, first, "reject"))["status"] == "rejected"
         assert left(clone) == {}
-
-
-async def test_it_is_not_begun_where_nobody_asks_for_it(serve):
-    async with serve(model(*MADE)) as served:
-        document = await upload(served, auto_create="false")
-        await served.read(UUID(document["id"]))
-        assert (await served.get(f"documents/{document['id']}"))["auto_create"] is None
-        # For a document that is there a run can be asked for.
-        started = await served.http.post("/api/agent/auto_create", json={"document_id": document["id"]})
-        assert started.status_code == 200, started.text
-        assert (await ended(served, document))["auto_create"]["status"] == "proposed"
-        again = await served.http.post("/api/agent/auto_create", json={"document_id": document["id"]})
-        assert (again.status_code, again.json()["code"]) == (409, "proposed_already")
 
 
 async def test_the_time_of_what_it_has_started_is_its_own(serve, clone):

@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from desk import until
-from fieldmark.offline_model.messages import call, text
-from fieldmark.testing.script import Script, held, paced
+from fieldmark.offline_model.messages import text
+from fieldmark.testing.script import Script, held
 from standing import PATIENCE
 from two_agents import EXTRACTS, run, talking
 
@@ -81,37 +81,6 @@ async def test_a_child_s_events_stand_in_its_parent_s_in_one_order_live_and_late
         assert began < inside[0] and inside[-1] < ended
         # What the parent tells of itself is as it was: its own end, once.
         assert [event["type"] for _, event in later if event["type"] in ("complete", "error")] == ["complete"]
-
-
-async def test_words_and_previews_of_a_child_pass_while_it_says_them(serve):
-    goes_on = {words: asyncio.Event() for words in ("", "herons", "number")}
-
-    async def writes(written: str) -> None:
-        for words, event in goes_on.items():
-            if words in written:
-                await event.wait()
-
-    fields = {"fields": {"total": 10, "number": "1"}, "confidences": {"total": 0.9}}
-    said = paced(writes, text("I look for herons."), call("extract_fields", fields))
-    async with serve(talking([run()], [text("Done.")], extracts=Script([said, *EXTRACTS[1:]]))) as served:
-        parent = (await begun(served))["run_id"]
-
-        def is_preview(event: dict[str, Any]) -> bool:
-            """Lets the child go on when it has begun, and when it is heard."""
-            kind = nested_type(event)
-            for words, seen in (("", "run"), ("herons", "text_delta")):
-                if kind == seen:
-                    goes_on[words].set()
-            return kind == "preview"
-
-        reading = read(served.http, parent, deltas=True, until=is_preview)
-        told = [event for number, event in await asyncio.wait_for(reading, PATIENCE) if number is None]
-        assert all(event["parent_call_id"] for event in told)
-        assert "I look for herons.".startswith(told[0]["event"]["text_delta"])
-        assert (told[-1]["event"]["path"], told[-1]["event"]["value"]) == ("total", 10)
-        goes_on["number"].set()
-        kept = {nested_type(event) for _, event in await read(served.http, parent) if event["type"] == "child"}
-        assert kept == {"run", "text", "tool", "changed", "complete"}
 
 
 async def test_nothing_comes_behind_a_parent_s_end(serve):

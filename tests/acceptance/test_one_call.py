@@ -136,14 +136,6 @@ async def test_a_correction_does_not_end_over_a_change_that_became_a_proposal(de
     assert worked.state["answer"] == "The vendor stays."
 
 
-async def test_a_correction_takes_one_call(desk):
-    await desk.work(answer_by_rules)
-    worked = await desk.work(answer_by_rules, task="correct", instructions="the total is 12.50")
-    assert len(worked.requests) == 1 and worked.state["answer"].startswith("Set total to 12.5.")
-    stored = desk.extraction()
-    assert (stored["status"], stored["extracted_fields"]["total"]) == ("completed", 12.5)
-
-
 async def test_a_person_is_asked_for_one_call_at_a_time(desk):
     worked = await desk.work(answer_by_rules, approval="ask")
     assert worked.state["status"] == "awaiting_approval"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from desk import until
 from fieldmark.offline_model.messages import Call, call
 from fieldmark.testing.script import Script
 from standing import Served
@@ -30,6 +31,12 @@ async def extracted(served: Served, text: str, name: str = "a.txt") -> tuple[str
 
 
 async def ask_before_writes(served: Served, document: Any, *auto_approved: str) -> str:
-    """Start an extraction that waits for approvals, and return its run's id."""
+    """Start an extraction, wait until it asks for an approval, and return its run's id."""
     tools = ["identify_document", *auto_approved]
-    return (await served.extract(document, approval="ask", wait=False, auto_approved_tools=tools))["run_id"]
+    run_id = (await served.extract(document, approval="ask", wait=False, auto_approved_tools=tools))["run_id"]
+
+    async def asks() -> bool:
+        return (await served.get(f"runs/{run_id}"))["waits_for"] is not None
+
+    await until(asks)  # a page that comes earlier looks again after many seconds
+    return run_id

@@ -58,6 +58,19 @@ async def test_from_the_link_to_the_export(serve, browsing):
         await window.enter()
         assert "#" not in page.url and "token" not in page.url
         await uploaded(window)
+        # The text of a page can be marked. It lies over the printed word, as wide as that (and the space behind it).
+        words = page.locator("[data-page='1'] span", has_text=re.compile(r"^INV/2023/03/0008 $"))
+        await words.first.dblclick()
+        marked = await page.evaluate("getSelection().toString()")
+        assert marked.strip() and marked.strip() in "INV/2023/03/0008"
+        document = (await served.get("documents"))["items"][0]
+        told = (await served.get(f"documents/{document['id']}/pages/1"))["words"]
+        word = next(one for one in told if one["text"] == "INV/2023/03/0008")
+        sheet, shown = await page.locator("[data-page='1']").bounding_box(), await words.first.bounding_box()
+        assert abs((shown["x"] - sheet["x"]) / sheet["width"] - word["x0"]) < 0.005
+        assert abs((shown["y"] - sheet["y"]) / sheet["height"] - word["y0"]) < 0.005
+        assert 0 < shown["width"] / sheet["width"] - (word["x1"] - word["x0"]) < 0.03
+
         extraction = await extracted(window)
 
         # A field shows its box, where the API says that it stands.
@@ -98,27 +111,6 @@ async def test_from_the_link_to_the_export(serve, browsing):
             await page.get_by_role("menuitem", name="CSV").click()
         saved = await (await download.value).path()
         assert "INV-7" in Path(saved).read_text(encoding="utf-8-sig")
-
-
-async def test_the_text_of_a_page_can_be_marked_and_copied(serve, browsing):
-    async with serve() as served, browsing(served) as window:
-        page = window.page
-        await window.enter()
-        await uploaded(window)
-        words = page.locator("[data-page='1'] span", has_text=re.compile(r"^INV/2023/03/0008 $"))
-        await words.first.wait_for()
-        await words.first.dblclick()
-        marked = await page.evaluate("getSelection().toString()")
-        assert marked.strip() and marked.strip() in "INV/2023/03/0008"
-        # It lies over the printed word, as wide as that.
-        document = (await served.get("documents"))["items"][0]
-        told = (await served.get(f"documents/{document['id']}/pages/1"))["words"]
-        word = next(one for one in told if one["text"] == "INV/2023/03/0008")
-        sheet, shown = await page.locator("[data-page='1']").bounding_box(), await words.first.bounding_box()
-        assert abs((shown["x"] - sheet["x"]) / sheet["width"] - word["x0"]) < 0.005
-        assert abs((shown["y"] - sheet["y"]) / sheet["height"] - word["y0"]) < 0.005
-        # (With the space behind it.)
-        assert 0 < shown["width"] / sheet["width"] - (word["x1"] - word["x0"]) < 0.03
 
 
 async def test_a_document_is_deleted_unless_somebody_wants_it_back(serve, browsing):

@@ -110,13 +110,13 @@ class Client:
         except Refused:
             return ""
 
-    async def of_organisation(self, method: str, path: str, body: object = None) -> Any:
-        """What the organisation in use answers: the one that --org names, else the personal one, or the key's."""
+    async def organisation(self, method: str, body: object = None) -> Any:
+        """Get or change the organisation in use: the one that --org names, else the personal one, or the key's."""
         org_id = self._http.headers.get("X-Org-Id")
         if org_id is None:
             me = await self.get("/api/me")
             org_id = next(one["id"] for one in me["organisations"] if one["is_personal"] or me["key"] is not None)
-        return await self.send(method, f"/api/organisations/{org_id}{path}", body)
+        return await self.send(method, f"/api/organisations/{org_id}", body)
 
     async def _ask(self, method: str, path: str, **request: Any) -> httpx.Response:
         with _connected():

@@ -63,10 +63,7 @@ def organisation(
     """Show the organisation's settings, or change those that are named: an owner may."""
     given = (approvers, second_person, examples, auto_create)
     changes = {name: value for name, value in zip(_SETTINGS, given, strict=True) if value is not None}
-    if changes:
-        found = asked(target, lambda client: client.of_organisation("PATCH", "", changes))
-    else:
-        found = asked(target, lambda client: client.of_organisation("GET", ""))
+    found = asked(target, lambda client: client.organisation("PATCH" if changes else "GET", changes or None))
     if not print_json(target, found):
         rows = ((name, str(found[name]).lower()) for name in _SETTINGS)
         show_lines([("name", found["name"]), *rows], "")
