@@ -11,7 +11,6 @@ from agents.talking import SCHEMA, Talk
 from desk import Desk
 from fieldmark.agents.document.agent import AUTO_CREATE, DOCUMENT
 from fieldmark.agents.document.limits import MOST
-from fieldmark.domain.changes import Preview
 from fieldmark.runs.lifecycle.context import run_context
 from fieldmark.stores import runs
 from fieldmark.stores.library import PromptText, prompts, schemas, tags
@@ -52,6 +51,8 @@ def another(number: int) -> dict[str, Any]:
 
 
 async def test_a_schema_and_a_prompt_and_two_refinements_of_each(talk: Talk, alone: RunContext) -> None:
+    # What was refused does not count.
+    assert await code(talk, alone, "create_schema", name="One", schema={"type": "nothing"}) == "invalid_schema"
     assert await code(talk, alone, "create_schema", name="One", schema=SCHEMA) == "schema_created"
     assert await code(talk, alone, "create_schema", name="Two", schema=SCHEMA) == "too_many_refinements"
     assert await code(talk, alone, "create_prompt", name="One", content="Read.") == "prompt_created"
@@ -70,16 +71,12 @@ async def test_a_schema_and_a_prompt_and_two_refinements_of_each(talk: Talk, alo
     ]
 
 
-async def test_what_was_refused_does_not_count(talk: Talk, alone: RunContext) -> None:
-    assert await code(talk, alone, "create_schema", name="One", schema={"type": "nothing"}) == "invalid_schema"
-    assert await code(talk, alone, "create_schema", name="One", schema=SCHEMA) == "schema_created"
-
-
 async def test_a_person_is_not_limited(talk: Talk) -> None:
     turn = await talk.turn()
     for name in ("One", "Two"):
         assert await code(talk, turn, "create_schema", name=name, schema=SCHEMA) == "schema_created"
     assert await code(talk, turn, "create_tag", name="paid") == "tag_created"
+    assert await code(talk, turn, "create_prompt", name="Two", content="Read.", model="dearest") == "prompt_created"
 
 
 async def mine(desk: Desk) -> tuple[UUID, UUID]:
@@ -106,40 +103,19 @@ async def test_what_it_has_not_made_it_does_not_change(talk: Talk, alone: RunCon
     )
 
 
-async def test_its_prompt_follows_its_own_schema_or_none(talk: Talk, alone: RunContext) -> None:
+async def test_its_prompt_follows_its_own_schema_or_none_and_names_no_model(talk: Talk, alone: RunContext) -> None:
     schema, _ = map(str, await mine(talk.desk))
     refused = "not_in_this_run"
     assert await code(talk, alone, "create_prompt", name="One", content="Read.", schema_revid=schema) == refused
+    assert await code(talk, alone, "create_prompt", name="One", content="Read.", model="dearest") == refused
     made = await talk.call(alone, "create_schema", name="Own", schema=SCHEMA)
     assert isinstance(made.data, dict)
     own = made.data["schema_revid"]
     assert await code(talk, alone, "create_prompt", name="One", content="Read.", schema_revid=own) == "prompt_created"
     assert await code(talk, alone, "update_prompt", schema_revid=schema) == refused
+    assert await code(talk, alone, "update_prompt", model="dearest") == refused
     assert str(state(talk.desk)["schema_revid"]) == own
     assert await code(talk, alone, "update_prompt", schema_revid=None) == "prompt_updated"
-    assert await code(talk, alone, "update_prompt", schema_revid=own) == "prompt_updated"
-
-
-async def test_a_prompt_follows_a_schema_that_was_lent(talk: Talk, alone: RunContext) -> None:
-    schema, _ = await mine(talk.desk)
-    lent = talk.desk.sql("select schema_id as id from schema_versions where id = %s", schema)[0]["id"]
-    matched = f'{{"schema_id": "{lent}", "schema_revid": "{schema}", "prompt_revid": null}}'
-    talk.desk.sql("update auto_creations set schema_revid = %s, matched = %s::jsonb", schema, matched)
-    given = {"name": "One", "content": "Read.", "schema_revid": str(schema)}
-    assert await code(talk, alone, "create_prompt", **given) == "prompt_created"
-    turn = await talk.turn()
-    other = await talk.call(turn, "create_schema", name="Another", schema=SCHEMA)
-    assert isinstance(other.data, dict)
-    assert await code(talk, alone, "update_prompt", schema_revid=other.data["schema_revid"]) == "not_in_this_run"
-
-
-async def test_which_model_reads_is_not_its_to_say(talk: Talk, alone: RunContext) -> None:
-    refused = "not_in_this_run"
-    assert await code(talk, alone, "create_prompt", name="One", content="Read.", model="dearest") == refused
-    assert await code(talk, alone, "create_prompt", name="One", content="Read.", model=None) == "prompt_created"
-    assert await code(talk, alone, "update_prompt", model="dearest") == refused
-    turn = await talk.turn()
-    assert await code(talk, turn, "create_prompt", name="Two", content="Read.", model="dearest") == "prompt_created"
 
 
 async def test_it_deletes_nothing_and_makes_no_tags_and_sets_no_values(talk: Talk, alone: RunContext) -> None:
@@ -174,7 +150,8 @@ async def test_it_tags_its_own_document_and_does_not_rename_it(talk: Talk, alone
 
 async def test_no_schema_is_made_where_one_was_lent(talk: Talk, alone: RunContext) -> None:
     schema, prompt = await mine(talk.desk)
-    matched = f'{{"schema_id": "{uuid4()}", "schema_revid": "{schema}", "prompt_revid": "{prompt}"}}'
+    lent = talk.desk.sql("select schema_id as id from schema_versions where id = %s", schema)[0]["id"]
+    matched = f'{{"schema_id": "{lent}", "schema_revid": "{schema}", "prompt_revid": "{prompt}"}}'
     talk.desk.sql(
         "update auto_creations set schema_revid = %s, prompt_revid = %s, matched = %s::jsonb", schema, prompt, matched
     )
@@ -182,12 +159,10 @@ async def test_no_schema_is_made_where_one_was_lent(talk: Talk, alone: RunContex
     assert refused.code == "schema_exists" and isinstance(refused.data, dict)
     assert refused.data["schema_revid"] == str(schema)
     assert await code(talk, alone, "update_schema", schema=SCHEMA) == "not_in_this_run"
+    # Its own prompt may follow the schema that was lent.
+    given = {"name": "One", "content": "Read.", "schema_revid": str(schema)}
+    assert await code(talk, alone, "create_prompt", **given) == "prompt_created"
     assert await code(talk, alone, "run_extraction", prompt_revid=str(prompt)) == "awaiting_runs"
     assert talk.desk.sql("select prompt_revid, run_id from extractions where run_id is not null") == [
         {"prompt_revid": prompt, "run_id": alone.run_id}
     ]
-
-
-async def test_what_asks_a_person_shows_what_it_would_change(talk: Talk, alone: RunContext) -> None:
-    shown = await talk.preview(alone, "create_schema", name="One", schema=SCHEMA)
-    assert isinstance(shown, Preview) and shown.changes

@@ -41,6 +41,9 @@ async def test_only_documents_that_the_person_has_named_are_changed(talk, databa
             with pytest.raises(ToolFailed):
                 await talk.preview(context, name, document_id=other_id, **more)
         await talk.end(context)
+        context = await talk.turn(mentions=[{"type": "extraction", "id": other_id}])  # no document is named by that
+        assert (await talk.call(context, "update_document", document_id=other_id, name="x")).code == "not_given"
+        await talk.end(context)
         # Mentioned in a turn, it is named in the whole conversation, and in no other.
         await talk.end(await talk.turn(mentions=[{"type": "document", "id": other_id}]))
         context = await talk.turn()
@@ -53,13 +56,6 @@ async def test_only_documents_that_the_person_has_named_are_changed(talk, databa
         assert talk.desk.sql("select id from public.documents where id = %s", other.document_id) == []
         again = await talk.call(context, "delete_document", document_id=other_id)
         assert (again.is_error, again.code) == (True, "not_found")
-
-
-async def test_a_mention_of_another_kind_names_no_document(talk, database, clone):
-    async with laid_out(database, clone.owner_url, talk.scope, [INVOICE]) as other:
-        context = await talk.turn(mentions=[{"type": "extraction", "id": str(other.document_id)}])
-        refused = await talk.call(context, "update_document", document_id=str(other.document_id), name="x")
-        assert refused.code == "not_given"
 
 
 async def test_the_conversation_s_own_document_is_not_deleted_under_it(talk, database, clone):
@@ -103,10 +99,3 @@ async def test_the_text_is_read_by_pages_as_far_as_there_is_room(database, clone
         assert "Third page" in (await talk.call(context, "get_ocr_text", page_num=3)).text
         past = await talk.call(context, "get_ocr_text", page_num=4)
         assert past.is_error and past.code == "invalid"
-
-
-async def test_what_help_there_is_fits_an_answer(talk):
-    context = await talk.turn()
-    for name in ("help_schemas", "help_prompts"):
-        answer = await talk.call(context, name)
-        assert answer.code == "ok" and answer.text.startswith("# ") and len(answer.text.encode()) < MAX_RESULT_BYTES

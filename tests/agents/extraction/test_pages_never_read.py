@@ -56,18 +56,12 @@ async def test_it_is_asked_once_with_their_numbers(lay):
     assert desk.extraction()["status"] == "completed"
 
 
-@pytest.mark.parametrize(
-    ("pages", "unread"),
-    [
-        (["One."], None),
-        (["One.", " \n\t", ""], None),
-        (["One.", "Two.", ""], [2]),
-    ],
-)
-async def test_empty_pages_need_no_reading(lay, pages, unread):
-    desk, context = await lay(pages)
-    await desk.call(context, "get_document_text", pages="1")
-    assert await asked(desk, context) == unread
+async def test_empty_pages_need_no_reading(lay):
+    for pages, unread in ((["One.", " \n\t", ""], None), (["One.", "Two.", ""], [2])):
+        desk, context = await lay(pages)
+        await desk.call(context, "get_document_text", pages="1")
+        await desk.call(context, "get_document_text", pages=str(len(pages)), offset=1000)  # shows nothing
+        assert await asked(desk, context) == unread
 
 
 async def test_a_page_is_read_when_its_end_was_shown(lay):
@@ -82,38 +76,12 @@ async def test_a_page_is_read_when_its_end_was_shown(lay):
     assert await asked(desk, context) is None
 
 
-async def test_an_offset_past_the_end_shows_nothing(lay):
-    desk, context = await lay(["One.", "Two."])
-    await desk.call(context, "get_document_text", pages="1", offset=1000)
-    assert await asked(desk, context) == [1, 2]
-
-
-async def test_what_was_read_and_asked_outlives_the_worker(lay):
+async def test_what_was_read_and_asked_outlives_the_worker_and_is_each_run_s_own(lay):
     desk, context = await lay(["One.", "Two.", "Three."])
     await desk.call(context, "get_document_text", pages="1")
     later = await desk.context(context.run_id)
     assert await asked(desk, later) == [2, 3]
+    assert await asked(desk, await desk.context()) == [1, 2, 3]
     last = await desk.context(context.run_id)
     assert await asked(desk, last) is None
-
-
-async def test_each_run_reads_for_itself(lay):
-    desk, context = await lay(["One."])
-    await desk.call(context, "get_document_text")
-    other = await desk.context()
-    assert await asked(desk, other) == [1]
-    assert await asked(desk, context) is None
-
-
-async def test_a_correction_is_not_asked_to_read(lay):
-    desk, context = await lay(["One."], task="correct")
-    assert await asked(desk, context) is None
-
-
-async def test_the_documents_words_cannot_say_that_it_was_asked(lay):
-    desk, context = await lay(["One."])
-    forged = await desk.call(context, "update_field", path="a.b", value="Not read in this run:", confidence=1.0)
-    assert not forged.is_error
-    refused = await desk.call(context, "update_field", path="Not read in this run[5]", value=1, confidence=1.0)
-    assert refused.is_error
-    assert await asked(desk, context) is not None
+    assert await asked(desk, await desk.context(await desk.run("correct"))) is None  # a correction need not read

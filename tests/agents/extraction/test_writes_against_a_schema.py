@@ -67,15 +67,6 @@ async def test_what_is_not_whole_yet_may_be_written(strict):
     assert strict.extraction()["extracted_fields"] == {"subtotal": 8.4, "items": [{}, {"price": 2}]}
 
 
-async def test_an_older_fault_hinders_nobody(strict):
-    await strict.put({"total": "ten", "fax": 1, "items": [{"price": 1}, {"price": "x"}]})
-    context = await strict.context()
-    assert not (await strict.call(context, "update_field", path="number", value="1", confidence=1.0)).is_error
-    assert not (await strict.call(context, "remove_field", path="number")).is_error
-    again = await strict.call(context, "update_field", path="number", value=1, confidence=1.0)
-    assert again.is_error and "number: 1 is not" in again.text and "total" not in again.text
-
-
 async def test_what_a_person_set_is_no_fault_of_the_agents_write(strict):
     async with strict.database.as_user(strict.scope) as conn:
         await extractions.update_field(conn, strict.extraction_id, ["total"], "ten", {}, {})
@@ -108,23 +99,6 @@ async def test_completing_tells_all_at_once_and_passes_when_all_is_mended(strict
     await save(strict, {"number": "1", "total": 119.0}, {"total": {"state": "found", "page": 1}})
     assert not (await complete(strict, context)).is_error
     assert strict.extraction()["status"] == "completed"
-
-
-async def test_a_value_that_a_person_set_needs_no_finding(strict):
-    async with strict.database.as_user(strict.scope) as conn:
-        await extractions.save_fields(conn, strict.extraction_id, {"number": "1"}, {}, {})
-        await extractions.update_field(conn, strict.extraction_id, ["total"], 5, {}, {})
-    context = await strict.context()
-    await strict.call(context, "get_document_text")
-    assert not (await complete(strict, context)).is_error
-
-
-async def test_a_schema_that_nobody_checked_and_cannot_be_used_says_so(strict):
-    wear(strict, {"properties": {"a": {"$ref": "http://127.0.0.1:9/x"}}})
-    context = await strict.context()
-    answer = await strict.call(context, "extract_fields", fields={"a": 1}, confidences={})
-    assert answer.is_error and "only references inside it" in answer.text
-    assert strict.extraction()["extracted_fields"] == {}
 
 
 async def test_a_run_that_has_completed_writes_no_more(strict):

@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.tools.toolset import MAX_RESULT_BYTES
 
 pytestmark = pytest.mark.anyio
@@ -73,35 +72,28 @@ async def test_paths_of_scores_may_be_written_in_any_way(desk, context):
     assert claims == {"a b": 0.5, '["a.b"].c': 0.6}
 
 
-async def test_identifying_names_the_type(desk, context):
+async def test_identifying_and_completing_without_a_schema(desk, context):
     answer = await desk.call(context, "identify_document", document_type="invoice", confidence=1.0)
     assert (answer.code, answer.data) == ("identified", {"document_type": "invoice"})
-    assert desk.extraction()["document_type"] == "invoice"
-
-
-async def test_completing_without_a_schema(desk, context):
     await desk.call(context, "get_document_text")
     answer = await desk.call(context, "complete_extraction")
     assert (answer.code, answer.data) == ("completed", {"version": 1})
-    assert desk.extraction()["status"] == "completed"
+    row = desk.extraction()
+    assert (row["document_type"], row["status"]) == ("invoice", "completed")
 
 
-async def test_completing_against_a_schema_names_every_fault_until_there_is_none(desk, context):
-    schema = {
-        "type": "object",
-        "required": ["total", "number"],
-        "properties": {"total": {"type": "number"}, "vendor": {"properties": {"name": {"type": "integer"}}}},
-    }
-    desk.sql("update public.extractions set schema = %s where id = %s", json.dumps(schema), desk.extraction_id)
-    await desk.call(context, "get_document_text")
-    answer = await desk.call(context, "complete_extraction")
-    assert answer.is_error and answer.code == "schema_violation"
-    assert answer.data == {"paths": ["number", "vendor.name"]}
-    assert "- number: is missing" in answer.text and '- vendor.name: "Acme" is not' in answer.text
-    assert desk.extraction()["status"] == "in_progress"
-    await desk.call(context, "extract_fields", fields={"number": "1", "vendor": {"name": 5}}, confidences={})
-    assert not (await desk.call(context, "complete_extraction")).is_error
-    assert desk.extraction()["status"] == "completed"
+async def test_no_tool_stores_what_nobody_sees(desk, context):
+    before = desk.extraction()["extracted_fields"]
+    hidden = {"fields": {"a": ["x\U000e0041"]}, "confidences": {}}
+    for tool, arguments, code in (
+        ("update_field", {"path": "name", "value": "Ac\u200bme", "confidence": 1.0}, "invisible_character"),
+        ("update_field", {"path": "name", "value": {"a\u202e": 1}, "confidence": 1.0}, "invisible_character"),
+        ("update_field", {"path": "na\u2060me", "value": "Acme", "confidence": 1.0}, "invalid_path"),
+        ("extract_fields", hidden, "invisible_character"),
+    ):
+        answer = await desk.call(context, tool, **arguments)
+        assert (answer.is_error, answer.code) == (True, code)
+    assert desk.extraction()["extracted_fields"] == before
 
 
 async def test_reading_what_is_there_whole_or_by_path(desk, context):
@@ -130,12 +122,3 @@ async def test_no_answer_is_longer_than_the_cli_takes(desk, context):
         await desk.call(context, "remove_field", path="notes[0]"),
     ):
         assert not answer.is_error and len(answer.text.encode()) <= MAX_RESULT_BYTES
-
-
-def test_what_is_left_out_of_the_words_for_a_call_is_not_left_unsaid():
-    def saying(*keys: str) -> str:
-        return EXTRACTION.toolset.summary("extract_fields", {"fields": dict.fromkeys(keys, 1), "confidences": {}})
-
-    assert saying("a", "b") == "Saving a, b"
-    assert saying(*"abcdefgh") == "Saving a, b, c, d, e, f and 2 more"
-    assert saying("x" * 199, "y") == f"Saving {'x' * 199}…"

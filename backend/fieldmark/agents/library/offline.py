@@ -95,7 +95,8 @@ def _submit_figure(turn: RuleTurn, found: Done, *, is_count: bool, is_grouped: b
         return
     names = dict.fromkeys(str(as_object(one).get("filename")) for one in as_list(found.data.get("sources")))
     formula = str(found.data.get("expression"))
-    said = f"{'; '.join(lines)}. {', '.join([*names][:_MOST] if is_count else [])} Computed: {formula}. {NOTE}"
+    parts = ["; ".join(lines), ", ".join([*names][:_MOST] if is_count else []), f"Computed: {formula}", NOTE]
+    said = ". ".join(filter(None, parts))
     turn.call("submit_calculation", {"answer": said, "formula": formula, "result": results[0], "confidence": _SURE})
 
 
