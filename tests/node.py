@@ -37,7 +37,7 @@ def node() -> tuple[Path, Path]:
 def run(folder: Path, *command: str, **environment: str) -> str:
     """What a command says. Of the caller's environment it has what npm needs to find its registry."""
     given = {name: value for name, value in os.environ.items() if name.lower().startswith(("npm_config_", "home"))}  # noqa: TID251
-    given |= {"PATH": f"{node()[0]}:/usr/bin:/bin", "NODE_USE_SYSTEM_CA": "1", "REDOCLY_TELEMETRY": "off"} | environment
+    given |= {"PATH": f"{node()[0]}:/usr/bin:/bin", "NODE_USE_SYSTEM_CA": "1"} | environment
     done = subprocess.run(command, cwd=folder, env=given, capture_output=True, text=True, timeout=PATIENCE * 2)
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
     return done.stdout + done.stderr

@@ -83,39 +83,3 @@ async def test_what_was_missed_is_taken_with_the_keyboard_alone(serve, browsing)
 
 async def len_is(served, extraction_id: str, many: int) -> bool:
     return len(await unclaimed(served, extraction_id)) == many
-
-
-async def is_written_there(page, path: str) -> bool:
-    field = page.get_by_label("Field", exact=True)
-    return await field.count() == 1 and await field.input_value() == path
-
-
-async def test_fields_that_other_documents_have_are_suggested(serve, browsing):
-    async with serve(reading(**FIELDS)) as served, browsing(served) as window:
-        page = window.page
-        _, other = await extracted(served, TEXT)
-        made = await served.http.patch(f"/api/extractions/{other}/fields", json={"path": "deposit", "value": 250})
-        assert made.status_code == 200, made.text
-        document_id, extraction_id = await extracted(served, TEXT)
-        await window.enter(f"/documents/{document_id}?unclaimed=true")
-        tree = page.get_by_role("tree", name="Not claimed")
-        await tree.wait_for()
-        # A click on its box brings it into focus.
-        await page.locator("rect[data-unclaimed]").nth(1).click(force=True)  # (words lie over it)
-        await tree.locator("[aria-selected=true]", has_text="250.00").wait_for()
-        await page.get_by_role("button", name="Take as a field").click()
-        await page.get_by_role("option", name="deposit").wait_for()
-        await page.keyboard.press("ArrowDown")
-        await page.keyboard.press("Enter")
-        await until(lambda: len_is(served, extraction_id, 2))
-        assert (await served.extraction(extraction_id))["extracted_fields"]["deposit"] == 250
-        # What is refused stays, and says why; what stands already is told before it is written over.
-        await page.keyboard.press("Enter")
-        await page.get_by_label("Field", exact=True).fill("a[")
-        await page.keyboard.press("Enter")
-        await page.get_by_text("a[", exact=False).first.wait_for()
-        await until(lambda: is_written_there(page, "a["))
-        await page.get_by_label("Field", exact=True).fill("total")
-        await page.get_by_text("Here stands 1312.5 already").wait_for()
-        await page.keyboard.press("Escape")
-        assert (await served.extraction(extraction_id))["extracted_fields"] == {**FIELDS, "deposit": 250}

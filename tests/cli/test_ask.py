@@ -13,17 +13,17 @@ pytestmark = pytest.mark.anyio
 
 async def test_answers_and_passages_come_with_name_and_page(commands):
     async with commands(answer_offline) as fieldmark:
-        taken = await fieldmark.run("extract", fieldmark.file("The roof leaks.\nTotal: 1500.00 EUR", "survey.txt"))
+        taken = await fieldmark.run("extract", fieldmark.file("The roof leaks.\nInvoice number: 1\nTotal: 1500.00 EUR"))
         assert taken.code == 0, taken.err
         await fieldmark.served.indexed()
         found = await fieldmark.run("search", "leaking roofs", "--where", "total > 1000")
-        assert (found.code, found.out) == (0, "survey.txt, page 1:  The roof leaks. Total: 1500.00 EUR\n"), found.err
+        assert found.code == 0 and found.out.startswith("a.txt, page 1:  The roof leaks."), found.err
         none = await fieldmark.run("search", "roof", "--where", "total > 2000", "--json")
         assert (none.code, json.loads(none.out)["hits"]) == (0, [])
 
-        ended = await fieldmark.run("ask", "what does survey.txt say about the roof?")
+        ended = await fieldmark.run("ask", "what is the invoice number of a.txt?")
         assert ended.code == 0, ended.err
-        assert "[1] survey.txt, page 1: " in ended.out and "no language model" in ended.out
+        assert "[1] a.txt, page 1: " in ended.out
         assert ended.out.splitlines()[0] not in ended.err  # on a terminal it would stand there twice
         (thread,) = fieldmark.sql("select id from public.threads where agent = 'library'")
         assert f"ask --thread {thread['id']}" in ended.err

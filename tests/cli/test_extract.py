@@ -17,8 +17,7 @@ from living import all_gone, command_line
 from locked_files import NEW_PDF, PASSWORD
 from standing import PATIENCE
 
-# One home, so one process: under xdist these stay together.
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("cli-extract")]
+pytestmark = pytest.mark.anyio
 
 KEYS = list(Extraction.model_fields)  # what the API answers with
 SCHEMA = {"type": "object", "properties": {"invoice_number": {"type": "string"}}, "required": ["invoice_number"]}
@@ -28,6 +27,8 @@ def controls(text: str) -> set[str]:
     return {c for c in text if not c.isprintable()} - {"\n"}
 
 
+@pytest.mark.long
+@pytest.mark.xdist_group("cli-extract")  # one home, so one process
 async def test_a_sample_ends_as_a_table_and_is_found_by_the_next_command(home: Commands):
     done = await home.run("extract", str(INVOICE), is_fresh=True)
     assert done.code == 0
@@ -86,6 +87,8 @@ async def test_several_files_of_which_one_is_broken_and_one_has_a_password(comma
         assert not (fieldmark.folder / "none.json").exists()
 
 
+@pytest.mark.long
+@pytest.mark.xdist_group("cli-extract")
 async def test_interrupted_in_the_middle_nothing_is_left(home: Commands):
     begun = datetime.now(UTC)
     with socket.create_server(("127.0.0.1", 0)) as silent_model:

@@ -19,7 +19,7 @@ from fieldmark.testing.script import Script
 from living import all_gone, command_line
 from standing import PATIENCE
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("cli-serve")]
+pytestmark = [pytest.mark.anyio, pytest.mark.long, pytest.mark.xdist_group("cli-serve")]
 
 
 def test_what_is_sent_in_parts_waits_for_no_acknowledgement():
