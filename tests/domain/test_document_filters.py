@@ -14,24 +14,21 @@ from pydantic import ValidationError
 from fieldmark.domain import paths
 from fieldmark.domain.document_filters import DocumentFilters, FieldCondition, FilterOp
 from fieldmark.domain.paths import EACH
-from fieldmark.errors import Invalid, InvalidPath
+from fieldmark.errors import Invalid
 
 
 @pytest.mark.parametrize(
     ("text", "path", "op", "value"),
     [
         ("total > 1000", "total", ">", Decimal(1000)),
-        ("total>=-0.50", "total", ">=", Decimal("-0.5")),
         ('vendor.name = "Acme"', "vendor.name", "=", "Acme"),
         ('vendor.name != "Acme \\"& Co\\""', "vendor.name", "!=", 'Acme "& Co"'),
         ('items[].unit price contains "x = y"', "items[].unit price", "contains", "x = y"),
-        ("invoice date < 2024-03-12", "invoice date", "<", "2024-03-12"),
         ("paid = true", "paid", "=", True),
         ("items[2].total exists", "items[2].total", "exists", None),
         ("  due date   missing ", "due date", "missing", None),
         ('["a < b"].c = 1', "a < b.c", "=", Decimal(1)),
         ('["a\\"] = 1"] missing', '["a\\"] = 1"]', "missing", None),
-        ("exists exists", "exists", "exists", None),
         ('number = "1,000"', "number", "=", "1,000"),
         ("total = 100000000000000000000000000000.01", "total", "=", Decimal("100000000000000000000000000000.01")),
     ],
@@ -46,32 +43,17 @@ def test_a_condition_is_read_from_a_text(text, path, op, value):
     [
         "",
         "total",
-        "> 1000",
-        "total > ",
         "total > 1,000",
-        "total > 1.000,50",
-        "total > 1e400",
         "total > 1e3",
-        "total > NaN",
-        "total > Infinity",
         "total > " + "9" * 42,
-        "total > true",
         'total > "a"',
         "total > 2024-02-30",
         "total = Acme",
-        'total = "Acme',
         'total = "a" or 1 = 1',
-        "total = 'a'",
-        "total == 1",
-        "total <> 1",
         "total contains 3",
         "total exists 3",
         "a[].b[].c[].d[].e = 1",
-        "[] = 1",
-        "a..b = 1",
-        '["a\\u0000"] = 1',
         'total = "\\u0000"',
-        'total = ""',
         'total = "' + "x" * 501 + '"',
         "x" * 5000 + " = 1",
     ],
@@ -106,26 +88,16 @@ def test_a_condition_that_is_written_down_reads_back(steps, value):
     assert FieldCondition.parse(f"{quoted} = {said}") == given
 
 
-def test_a_pattern_is_a_path_with_lists():
-    assert paths.parse_pattern('items[]["a[]"][3][]') == ("items", EACH, "a[]", 3, EACH)
-    with pytest.raises(InvalidPath):
-        paths.parse("items[].total")
-
-
 @pytest.mark.parametrize(
     "values",
     [
         {"document_ids": [str(uuid4()) for _ in range(201)]},
         {"document_ids": ["1; select 1"]},
-        {"tags": ["x"] * 21},
         {"fields": [{"path": "a", "op": "exists"}] * 21},
         {"fields": [{"path": "a", "op": "or 1=1", "value": 1}]},
         {"fields": [{"path": "a", "op": "=", "value": {"$ne": None}}]},
-        {"fields": [{"path": "a", "op": "=", "value": [1]}]},
         {"fields": [{"path": "a", "op": "=", "value": float("nan")}]},
         {"fields": [{"path": "a", "op": "=", "value": "\ud800"}]},
-        {"fields": [{"path": "a", "op": "="}]},
-        {"filename": "x" * 501},
         {"uploaded_after": "2024-01-01T00:00:00"},
         {"where": "1 = 1"},
     ],
@@ -135,12 +107,6 @@ def test_filters_are_bounded_and_strict(values):
         DocumentFilters.model_validate(values)
 
 
-def test_a_number_counts_as_it_is_written():
-    (condition,) = DocumentFilters.model_validate({"fields": [{"path": "a", "op": ">", "value": 0.1}]}).fields
-    assert condition.value == Decimal("0.1")
-    assert DocumentFilters.model_validate_json(condition_json("12.30")).fields[0].value == Decimal("12.3")
-    assert DocumentFilters.model_validate_json(condition_json('"12.30"')).fields[0].value == "12.30"
-
-
-def condition_json(value: str) -> str:
-    return f'{{"fields": [{{"path": "a", "op": "=", "value": {value}}}]}}'
+def test_number_is_exact_and_text_stays_text():
+    given = '{"fields": [{"path": "a", "op": ">", "value": 0.1}, {"path": "a", "op": "=", "value": "12.30"}]}'
+    assert [one.value for one in DocumentFilters.model_validate_json(given).fields] == [Decimal("0.1"), "12.30"]

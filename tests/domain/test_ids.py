@@ -6,7 +6,6 @@ import time
 from uuid import RFC_4122, UUID
 
 import psycopg
-import pytest
 
 from fieldmark.domain.ids import new_id
 from standing import Clone
@@ -24,24 +23,10 @@ def check(ids: list[UUID], before: float, after: float) -> None:
     assert before - 0.01 <= times[0] and times[-1] <= after + 0.01
 
 
-def test_new_ids_are_in_the_order_of_time() -> None:
+def test_new_ids_are_in_the_order_of_time(clone: Clone) -> None:
     before = time.time()
     check([new_id() for _ in range(1000)], before, time.time())
-
-
-def test_those_made_in_sql_too(clone: Clone) -> None:
     before = time.time()
     with psycopg.connect(clone.owner_url) as connection:
         rows = connection.execute("select private.new_id() from generate_series(1, 1000)").fetchall()
     check([row[0] for row in rows], before, time.time())
-
-
-@pytest.mark.parametrize("table", ["organisations", "documents", "extractions", "runs", "threads"])
-def test_every_table_whose_ids_are_not_chosen_has_them(clone: Clone, table: str) -> None:
-    with psycopg.connect(clone.owner_url) as connection:
-        row = connection.execute(
-            "select column_default from information_schema.columns "
-            "where table_schema = 'public' and table_name = %s and column_name = 'id'",
-            [table],
-        ).fetchone()
-    assert row == ("private.new_id()",)

@@ -36,8 +36,7 @@ def test_what_is_seen_may_be_stored(text: str) -> None:
     assert invisible_in(text) is None and invisible_character({"a": [text]}) is None
 
 
-@pytest.mark.parametrize("joiner", ["\u200c", "\u200d"], ids=ascii)
-def test_a_joiner_joins_only_what_is_written_so(joiner: str) -> None:
-    for text in (f"to{joiner}tal", f"1{joiner}0", joiner, f"م{joiner}", f"合{joiner}計"):
+def test_joiner_is_allowed_only_between_letters_that_it_joins() -> None:
+    for text in ("to\u200ctal", "1\u200d0", "\u200c", "م\u200d", "合\u200d計"):
         assert invisible_in(text)
-    assert invisible_in(f"م{joiner}ی", key=True) and not invisible_in(f"م{joiner}ی")
+    assert invisible_in("م\u200cی", key=True) and not invisible_in("م\u200cی")

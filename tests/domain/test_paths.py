@@ -9,57 +9,38 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmark.domain.invisible import invisible_in
-from fieldmark.domain.paths import MAX_CHARACTERS, MAX_INDEX, MAX_STEPS, name, parse, to_sql
+from fieldmark.domain.paths import MAX_CHARACTERS, MAX_INDEX, MAX_STEPS, name, parse
 from fieldmark.errors import InvalidPath
 
 READ = [
     ("total", ("total",)),
     ("vendor.name", ("vendor", "name")),
     ("items[2].price", ("items", 2, "price")),
-    ("items[0][1]", ("items", 0, 1)),
     (f"items[{MAX_INDEX}]", ("items", MAX_INDEX)),
     ('["a.b"].c', ("a.b", "c")),
-    ('a["b.c"][0]', ("a", "b.c", 0)),
-    ('[""]', ("",)),
     (r'["say \"hi\" \\ ä"].x', ('say "hi" \\ ä', "x")),
     ('["\\ud83d\\ude00"]', ("😀",)),
     ("Größe.单价", ("Größe", "单价")),
     ("line items.unit price", ("line items", "unit price")),
     # A key that looks like an index stays a key.
-    ("by_year.2024", ("by_year", "2024")),
     ('a["0"]', ("a", "0")),
 ]
 
 REFUSED = [
     ("", "is empty"),
-    (".a", "character 1: a name is missing"),
-    ("a.", "character 3: a name is missing"),
     ("a..b", "character 3: a name is missing"),
-    ('a.["b"]', "character 3: a name is missing"),
     ("[0].a", "character 1: a path begins with a name"),
     ("a[-1]", "character 2: brackets hold an index"),
-    ("a[01]", "character 2: brackets hold an index"),
-    ("a[*]", "character 2: brackets hold an index"),
     ("a[]", "character 2: brackets hold an index"),
-    ("a[ 1]", "character 2: brackets hold an index"),
-    ("a[1", "character 2: brackets hold an index"),
     ("a[٣]", "character 2: brackets hold an index"),
-    ("a['b']", "character 2: brackets hold an index"),
     ("a[1000000000]", "character 2: an index is at most 999,999,999"),
-    ("a[" + "9" * 900 + "]", "character 2: an index is at most 999,999,999"),
     ('a["b', "character 3: this is not a complete JSON string"),
-    ('a["b\\x"]', "character 3: this is not a complete JSON string"),
     ('a["b"', "character 6: a closing bracket is missing"),
-    ('a["b"c]', "character 6: a closing bracket is missing"),
     ("a[1]b", "character 5: after a closing bracket"),
     ("a]b", r'as a JSON string in brackets, ["a]b"]'),
     (" a", r'as a JSON string in brackets, [" a"]'),
-    ("a .b", r'as a JSON string in brackets, ["a "]'),
-    ("a  b", r'as a JSON string in brackets, ["a  b"]'),
-    ("a\nb", r'as a JSON string in brackets, ["a\nb"]'),
     ("a\x00b", "a NUL character near character 2"),
     ("a\ud800", "half of a surrogate pair near character 2"),
-    ('a["\\u0000"]', "a NUL character"),
     ('a["\\ud800"]', "half of a surrogate pair"),
 ]
 
@@ -105,13 +86,3 @@ def test_any_text_is_read_or_refused_and_what_is_read_has_one_canonical_text(tex
     canonical = name(path)
     assert parse(canonical) == path
     assert name(parse(canonical)) == canonical
-
-
-@pytest.mark.parametrize("text", ["tota\u200bl", 'a["b\u202e"]', r'a["b\u202e"]'], ids=ascii)
-def test_no_key_holds_what_nobody_sees(text: str) -> None:
-    with pytest.raises(InvalidPath):
-        parse(text)
-
-
-def test_sql_takes_each_step_as_text() -> None:
-    assert to_sql(("items", 2, "a.b", "")) == ["items", "2", "a.b", ""]

@@ -87,6 +87,6 @@ def test_a_value_that_was_misread_is_among_them(amounts: list[Decimal], data: st
     assert told(said(ITEMS), misread)[f"items[{at}].total"] == [float(amounts[at])]
 
 
-def test_of_many_only_some_are_reckoned():
+def test_number_of_readings_is_bounded():
     fields = {"items": [{"total": 1}] * 1_000, "subtotal": 999}
     assert len(readings(said(ITEMS), fields)) == 200
