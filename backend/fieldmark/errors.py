@@ -170,8 +170,6 @@ class InvalidSchema(Invalid):
 
 
 class InvalidExpression(Invalid):
-    """`details` have the `fault`, and `at`: the character, counted from 1."""
-
     code, title = "invalid_expression", "The expression cannot be reckoned"
 
 

@@ -23,12 +23,12 @@ def ink(png: bytes) -> Image.Image:
     return Image.open(io.BytesIO(png)).convert("L").point(lambda value: 255 * (value < 160))
 
 
-@pytest.mark.parametrize("name", ["sample", "text", "csv"])
+@pytest.mark.parametrize("name", ["sample", "text"])
 async def test_every_box_has_its_word_in_it_and_the_margins_are_empty(tmp_path: Path, name: str) -> None:
     path = SAMPLE
     if name != "sample":
         path = tmp_path / f"a.{name}"
-        path.write_text("Größe,Preis\nM4,19\n" if name == "csv" else "Total   19,50 €\n" + "lang " * 60 + "y" * 300)
+        path.write_text("Total   19,50 €\n" + "lang " * 60 + "y" * 300)
     reading = await read_file(path, path.name, Limits())
     page = reading.pages[0]
     image = ink(await render_page(path, reading.media_type, 1, Limits(), dpi=100))

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import ast
 import re
-from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal, Inexact
-from enum import StrEnum
 from fractions import Fraction
 from math import log2
 from operator import add, mod, mul, sub
@@ -33,17 +31,6 @@ MAX_INTERMEDIATE_DIGITS: Final = 500
 _MAX_BITS: Final = MAX_INTERMEDIATE_DIGITS * log2(10)
 
 
-class Fault(StrEnum):
-    """Why an expression has no result."""
-
-    SYNTAX = "syntax"
-    NUMBER = "number"  # ambiguous, or not in the form 1234.5
-    NAME = "name"  # an unknown function, or wrong arguments
-    ZERO = "division_by_zero"
-    EXPONENT = "exponent"  # not a whole number, or too large
-    TOO_LARGE = "too_large"  # too long, too deep, or too many digits
-
-
 @dataclass(frozen=True, slots=True)
 class Calculation:
     """A result: `value`, and `text`, the same number without an exponent. `expression` has plain signs and spaces."""
@@ -61,9 +48,9 @@ def calculate(expression: str) -> Calculation:
     '228.1'
     """
     if len(expression) > MAX_CHARACTERS:
-        _refuse(Fault.TOO_LARGE, f"The expression has more than {MAX_CHARACTERS:,} characters", MAX_CHARACTERS)
+        _refuse(f"The expression has more than {MAX_CHARACTERS:,} characters")
     plain = " ".join(expression.translate(_SIGNS).lower().split())
-    value, is_rounded = as_decimal(_Expression(expression.translate(_SIGNS)).result())
+    value, is_rounded = as_decimal(_result(plain))
     return Calculation(value, spelt(value), is_rounded, plain)
 
 
@@ -82,9 +69,11 @@ def spelt(value: Decimal) -> str:
 
 
 _SIGNS: Final = str.maketrans({"−": "-", "–": "-", "×": "*", "·": "*", "÷": "/", "∕": "/", ";": ","})
-_TOKEN: Final = re.compile(r"(?P<number>\.?[0-9](?:[0-9._'’]|,(?=[0-9]))*)|(?P<name>[A-Za-z_]\w*)|[-+*/%^(),]")
+_FOREIGN: Final = re.compile(r"[^0-9a-z_.,+\-*/%^() '’]|%\s*%(?!\s*[0-9a-z_.(])")
+_NUMBER_LIKE: Final = re.compile(r"\.?[0-9](?:[0-9._'’]|,(?=[0-9]))*")
 _NUMBER: Final = re.compile(r"(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
-_OPERAND: Final = re.compile(r"\s*[0-9A-Za-z_.(]")
+_NAME: Final = re.compile(r"[a-z_]+")
+_PERCENT: Final = re.compile(r"%(?!\s*[0-9a-z_.(])")
 _OPERATORS: Final[Mapping[type[ast.operator], Callable[[Fraction, Fraction], Fraction]]] = {
     ast.Add: add,
     ast.Sub: sub,
@@ -94,149 +83,111 @@ _OPERATORS: Final[Mapping[type[ast.operator], Callable[[Fraction, Fraction], Fra
 }
 
 
-class _Expression:
-    """An expression as Python source: each number is a name (`n0`), `^` is `**`, and a percent sign is `.percent`."""
-
-    def __init__(self, text: str) -> None:
-        self._numbers: dict[str, Fraction] = {}
-        self._source = ""
-        self._starts: list[tuple[int, int]] = []  # of each token, in the source and in the text
-        at = depth = minus = 0
-        while at < len(text):
-            if text[at].isspace():
-                at += 1
-                continue
-            found = _TOKEN.match(text, at)
-            if found is None:
-                _refuse(Fault.SYNTAX, f"{text[at]!r} is not allowed: write numbers, + - * / % ^ and parentheses", at)
-            depth += (found[0] == "(") - (found[0] == ")")
-            minus = minus + 1 if found[0] == "-" else 0
-            if depth > MAX_DEPTH or minus > MAX_DEPTH:
-                _refuse(Fault.TOO_LARGE, f"It is nested more than {MAX_DEPTH} deep", at)
-            self._starts.append((len(self._source), at))
-            self._source += self._in_python(found) + " "
-            at = found.end()
-
-    def _in_python(self, token: re.Match[str]) -> str:
-        text, at = token[0], token.start()
-        if token["name"]:
-            if text.lower() not in _FUNCTIONS:
-                _refuse(Fault.NAME, f"There is no function {text[:40]!r}: there are {', '.join(_FUNCTIONS)}", at)
-            return text.lower()
-        if token["number"]:
-            self._numbers[name := f"n{len(self._numbers)}"] = _number(text, at)
-            if len(self._numbers) > MAX_OPERANDS:
-                _refuse(Fault.TOO_LARGE, f"There are more than {MAX_OPERANDS:,} numbers", at)
-            return name
-        if text == "%" and not _OPERAND.match(token.string, token.end()):
-            if self._source.endswith(".percent "):
-                _refuse(Fault.SYNTAX, "One percent sign is enough", at)
-            return ".percent"
-        return "**" if text == "^" else text
-
-    def result(self) -> Fraction:
-        """Return the exact value."""
-        try:
-            tree = ast.parse(self._source.strip(), mode="eval").body
-        except SyntaxError as error:
-            _refuse(Fault.SYNTAX, "A number, sign or parenthesis is missing here", self._at((error.offset or 1) - 1))
-        except (MemoryError, RecursionError):
-            _refuse(Fault.TOO_LARGE, "It is nested too deeply", 0)
-        return self._value(tree, 0)
-
-    def _at(self, column: int) -> int:
-        before = bisect_right(self._starts, (max(column, 0), MAX_CHARACTERS)) - 1
-        return self._starts[before][1] if self._starts else 0
-
-    def _value(self, node: ast.expr, depth: int) -> Fraction:
-        if depth > MAX_DEPTH:
-            _refuse(Fault.TOO_LARGE, f"It is nested more than {MAX_DEPTH} deep", self._at(node.col_offset))
-        steps: list[ast.BinOp] = []  # 1 + 2 + … nests to the left, a thousand levels deep
-        while isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-            steps.append(node)
-            node = node.left
-        value = self._operand(node, depth)
-        for step in reversed(steps):
-            right = self._value(step.right, depth + 1)
-            at = self._at(step.right.col_offset)
-            if right == 0 and isinstance(step.op, ast.Div | ast.Mod):
-                _refuse(Fault.ZERO, "Nothing can be divided by zero", at)
-            value = _bounded(_OPERATORS[type(step.op)](value, right), at)
-        return value
-
-    def _operand(self, node: ast.expr, depth: int) -> Fraction:
-        at = self._at(node.col_offset)
-        match node:
-            case ast.Name(id=name) if name in self._numbers:
-                return self._numbers[name]
-            case ast.UnaryOp(op=ast.USub()):
-                return -self._value(node.operand, depth + 1)
-            case ast.Attribute():
-                return _bounded(self._value(node.value, depth + 1) / 100, at)
-            case ast.BinOp(op=ast.Pow()):
-                return _power(self._value(node.left, depth + 1), self._value(node.right, depth + 1), at)
-            case ast.Call(func=ast.Name(id=name)) if name in _FUNCTIONS and node.args:
-                return _bounded(_FUNCTIONS[name]([self._value(one, depth + 1) for one in node.args], at), at)
-            case _:
-                pass
-        return _refuse(Fault.SYNTAX, "Only numbers, + - * / % ^, parentheses and functions are allowed", at)
+def _result(text: str) -> Fraction:
+    """Return the exact value of an expression in lower case."""
+    if found := _FOREIGN.search(text):
+        _refuse(f"{found[0]!r} is not allowed: write numbers, + - * / % ^ and parentheses")
+    numbers = _NUMBER_LIKE.findall(text)
+    for number in numbers:
+        if len(number) > DIGITS:
+            _refuse(f"A number has at most {DIGITS} digits")
+        if not _NUMBER.fullmatch(number):
+            _refuse(
+                f"{number!r} is ambiguous: write 1000.50, without separators between thousands, with a point before "
+                "the fraction, and a space after a comma between two numbers"
+            )
+    if len(numbers) > MAX_OPERANDS:
+        _refuse(f"There are more than {MAX_OPERANDS:,} numbers")
+    for name in _NAME.findall(text):
+        if name not in _FUNCTIONS:
+            _refuse(f"There is no function {name[:40]!r}: there are {', '.join(_FUNCTIONS)}")
+    # A percent sign binds more tightly than a power, as an attribute does in Python.
+    source = _PERCENT.sub(" .percent", text).replace("^", "**")
+    try:
+        return _value(ast.parse(source, mode="eval").body, source, 0)
+    except SyntaxError:
+        _refuse("A number, sign or parenthesis is missing, or a parenthesis is in the wrong place")
+    except (MemoryError, RecursionError):
+        _refuse("The expression is nested too deeply")
 
 
-def _number(text: str, at: int) -> Fraction:
-    if len(text) > DIGITS:
-        _refuse(Fault.TOO_LARGE, f"A number has at most {DIGITS} digits", at)
-    if not _NUMBER.fullmatch(text):
-        _refuse(
-            Fault.NUMBER,
-            f"{text!r} is ambiguous: write 1000.50, without separators between thousands, with a point before the "
-            "fraction, and a space after a comma between two numbers",
-            at,
-        )
-    return Fraction(text)
-
-
-def _power(base: Fraction, exponent: Fraction, at: int) -> Fraction:
-    if exponent.denominator != 1 or abs(exponent) > MAX_EXPONENT:
-        _refuse(Fault.EXPONENT, f"An exponent is a whole number from -{MAX_EXPONENT:,} to {MAX_EXPONENT:,}", at)
-    if base == 0 and exponent < 0:
-        _refuse(Fault.ZERO, "Nothing can be divided by zero", at)
-    if abs(exponent) * log2(max(abs(base.numerator), base.denominator)) > _MAX_BITS:
-        _refuse(Fault.TOO_LARGE, f"The power has more than {MAX_INTERMEDIATE_DIGITS} digits", at)
-    return _bounded(base ** int(exponent), at)
-
-
-def _bounded(value: Fraction, at: int) -> Fraction:
-    if max(value.numerator.bit_length(), value.denominator.bit_length()) > _MAX_BITS:
-        _refuse(Fault.TOO_LARGE, f"An intermediate result has more than {MAX_INTERMEDIATE_DIGITS} digits", at)
+def _value(node: ast.expr, source: str, depth: int) -> Fraction:
+    if depth > MAX_DEPTH:
+        _refuse(f"The expression is nested more than {MAX_DEPTH} deep")
+    steps: list[ast.BinOp] = []  # 1 + 2 + … nests to the left, a thousand levels deep
+    while isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        steps.append(node)
+        node = node.left
+    value = _operand(node, source, depth)
+    for step in reversed(steps):
+        right = _value(step.right, source, depth + 1)
+        if right == 0 and isinstance(step.op, ast.Div | ast.Mod):
+            _refuse("Nothing can be divided by zero")
+        value = _bounded(_OPERATORS[type(step.op)](value, right))
     return value
 
 
-def _sum(values: Sequence[Fraction], at: int) -> Fraction:
+def _operand(node: ast.expr, source: str, depth: int) -> Fraction:
+    def value_of(inner: ast.expr) -> Fraction:
+        return _value(inner, source, depth + 1)
+
+    match node:
+        case ast.Constant(value=int() | float()):
+            return Fraction(source[node.col_offset : node.end_col_offset])  # as it is written, in ASCII on one line
+        case ast.UnaryOp(op=ast.USub()):
+            return -value_of(node.operand)
+        case ast.Attribute():
+            return _bounded(value_of(node.value) / 100)
+        case ast.BinOp(op=ast.Pow()):
+            return _power(value_of(node.left), value_of(node.right))
+        case ast.Call(func=ast.Name(id=name), keywords=[]) if name in _FUNCTIONS and node.args:
+            return _bounded(_FUNCTIONS[name]([value_of(one) for one in node.args]))
+        case _:
+            return _refuse("Only numbers, + - * / % ^, parentheses and functions are allowed")
+
+
+def _power(base: Fraction, exponent: Fraction) -> Fraction:
+    if exponent.denominator != 1 or abs(exponent) > MAX_EXPONENT:
+        _refuse(f"An exponent is a whole number from -{MAX_EXPONENT:,} to {MAX_EXPONENT:,}")
+    if base == 0 and exponent < 0:
+        _refuse("Nothing can be divided by zero")
+    if abs(exponent) * log2(max(abs(base.numerator), base.denominator)) > _MAX_BITS:
+        _refuse(f"The power has more than {MAX_INTERMEDIATE_DIGITS} digits")
+    return _bounded(base ** int(exponent))
+
+
+def _bounded(value: Fraction) -> Fraction:
+    if max(value.numerator.bit_length(), value.denominator.bit_length()) > _MAX_BITS:
+        _refuse(f"An intermediate result has more than {MAX_INTERMEDIATE_DIGITS} digits")
+    return value
+
+
+def _sum(values: Sequence[Fraction]) -> Fraction:
     total = Fraction()
     for value in values:
-        total = _bounded(total + value, at)
+        total = _bounded(total + value)
     return total
 
 
-def _round(values: Sequence[Fraction], at: int) -> Fraction:
+def _round(values: Sequence[Fraction]) -> Fraction:
     """Round half away from zero, as people round money."""
     places = values[1] if len(values) == 2 else Fraction()
     if len(values) > 2 or places.denominator != 1 or abs(places) > MAX_PLACES:
-        _refuse(Fault.NAME, f"round takes a number and its places, from -{MAX_PLACES} to {MAX_PLACES}", at)
+        _refuse(f"round takes a number and its places, from -{MAX_PLACES} to {MAX_PLACES}")
     shift = Fraction(10) ** int(places)
     whole, half = divmod(abs(values[0]) * shift, 1)
     rounded = (whole + (half >= Fraction(1, 2))) / shift
     return -rounded if values[0] < 0 else rounded
 
 
-_FUNCTIONS: Final[Mapping[str, Callable[[Sequence[Fraction], int], Fraction]]] = {
+_FUNCTIONS: Final[Mapping[str, Callable[[Sequence[Fraction]], Fraction]]] = {
     "sum": _sum,
-    "min": lambda values, _: min(values),
-    "max": lambda values, _: max(values),
-    "avg": lambda values, at: _sum(values, at) / len(values),
+    "min": min,
+    "max": max,
+    "avg": lambda values: _sum(values) / len(values),
     "round": _round,
 }
 
 
-def _refuse(fault: Fault, what: str, at: int) -> NoReturn:
-    raise InvalidExpression(f"{what} (character {at + 1}).", {"fault": fault, "at": at + 1})
+def _refuse(why: str) -> NoReturn:
+    raise InvalidExpression(f"{why}.")

@@ -54,22 +54,13 @@ async def test_an_archive_lists_its_files_and_hands_them_over(read) -> None:
     assert taken == {"a.txt": b"Total: 1", "b.csv": b"x;y"} and told(found) == []
 
 
-async def test_a_mail_without_words_is_read_for_what_is_attached(read) -> None:
-    source = b"MIME-Version: 1.0\nContent-Type: application/pdf; name=a.pdf\n\n%PDF"
-    _, taken = await read(source, "a.eml")
-    assert taken == {"a.pdf": b"%PDF"}
-
-
 @pytest.mark.parametrize(
     ("name", "taken_as"),
     [
         ("../../etc/passwd", "passwd"),
-        ("/etc/passwd", "passwd"),
         ("C:\\windows\\evil.txt", "evil.txt"),
         ("a\u202egpj.exe", "agpj.exe"),
-        ("a\nb.txt", "a b.txt"),
         ("x" * 1000 + ".txt", "x" * 255),
-        ("..", ".."),
     ],
     ids=lambda value: ascii(value)[:20],
 )

@@ -52,14 +52,10 @@ async def test_a_garbled_page_is_read_by_ocr_and_says_so(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     "text",
     [
-        "DE89 3704 0044 0532 0130 00 GmbH HRB 4711 USt-IdNr. DE123456789 " * 9,
-        "Příliš žluťoučký kůň úpěl ďábelské ódy. Strč prst skrz krk. " * 4,
         "Chrząszcz brzmi w trzcinie w Szczebrzeszynie, w szczękach chrząszcza trzeszczy miąższ " * 4,
         "Τιμολόγιο Счёт-фактура 請求書 合計 فاتورة " * 20,
-        "3 gjpq Total __ due ... - gross 1,334.50 " * 6,
         "1,250.00 19,50 7,16 10,00 -2,84 " * 40,
         "\uf0b7 first point of the list \uf0b7 second point of the list",
-        "",
     ],
 )
 def test_text_that_is_only_odd_is_believed(text: str) -> None:

@@ -113,14 +113,11 @@ def test_the_html_that_a_mail_program_shows_is_read_where_it_says_more() -> None
 
 
 def test_an_html_body_is_read_where_there_is_no_other() -> None:
-    source = b"From: a@example.com\r\nContent-Type: text/html; charset=koi8-r\r\n\r\n<p>" + "Цена".encode("koi8-r")
-    assert lines_of(source) == ["From: a@example.com", "", "Цена"]
-
-
-def test_what_an_html_body_hides_is_left_out_and_counted() -> None:
-    source = b'From: a@example.com\nContent-Type: text/html\n\n<p style="display:none">secret 4711</p><p>Total: 1'
+    source = b"From: a@example.com\r\nContent-Type: text/html; charset=koi8-r\r\n\r\n<p hidden>x<p>" + "Цена".encode(
+        "koi8-r"
+    )
     (part,) = read_mail(source).parts
-    assert (part[-1], part.hidden) == ("Total: 1", ["secret", "4711"])
+    assert (part, part.hidden) == (["From: a@example.com", "", "Цена"], ["x"])
 
 
 def test_an_unknown_charset_and_a_broken_structure_are_no_reason_to_give_up() -> None:

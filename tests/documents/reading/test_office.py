@@ -95,21 +95,6 @@ def test_a_workbook_keeps_addresses_and_shows_values_as_a_spreadsheet_does() -> 
     ]
 
 
-def test_a_formula_gives_its_cached_value() -> None:
-    book = openpyxl.Workbook()
-    assert book.active is not None
-    book.active["A1"] = "=SUM(1,2)"
-    out = io.BytesIO()
-    book.save(out)
-    with zipfile.ZipFile(out) as file:
-        members = {name: file.read(name) for name in file.namelist()}
-    name = "xl/worksheets/sheet1.xml"
-    assert b"<v></v>" in members[name] or b"<v />" in members[name] or b"<v/>" in members[name]
-    for empty in (b"<v></v>", b"<v />", b"<v/>"):
-        members[name] = members[name].replace(empty, b"<v>3</v>")
-    assert xlsx_parts(archive(members), Limits()) == [["Sheet: Sheet", "A1: 3"]]
-
-
 def test_an_archive_may_unpack_to_the_limit_and_no_further() -> None:
     body = f"<w:p><w:r><w:t>{'a' * MIB}</w:t></w:r></w:p>"
     data = word_file(body)

@@ -65,7 +65,8 @@ def lines(kind: str, body: str) -> list[list[str]]:
 
 def test_paragraphs_lists_tables_and_boxes_are_read_in_their_order() -> None:
     body = (
-        "<text:h>Invoice</text:h><text:p>Total:<text:tab/>10<text:s text:c='2'/>EUR<text:line-break/>net</text:p>"
+        "<text:h>Invoice</text:h><text:p>Total:<text:tab/>10<text:span text:style-name='up'>99</text:span>"
+        "<text:s text:c='2'/>EUR<text:line-break/>net</text:p>"
         "<text:list><text:list-item><text:p>item</text:p></text:list-item></text:list>"
         "<table:table><table:table-header-rows><table:table-row><table:table-cell><text:p>a</text:p></table:table-cell>"
         "<table:table-cell><text:p>b</text:p></table:table-cell></table:table-row></table:table-header-rows></table:table>"
@@ -74,7 +75,7 @@ def test_paragraphs_lists_tables_and_boxes_are_read_in_their_order() -> None:
         "</text:note-body></text:note></text:p><text:p text:style-name='next'>page 2</text:p>"
     )
     assert lines("text", body) == [
-        ["Invoice", "Total:  10  EUR", "net", "item", "a   b", "", "with more", "box", "note", "below"],
+        ["Invoice", "Total:  10⁹⁹  EUR", "net", "item", "a   b", "", "with more", "box", "note", "below"],
         ["page 2"],
     ]
 
@@ -86,10 +87,6 @@ def test_text_marked_as_hidden_is_left_out_and_counted_and_its_twin_is_not(style
     assert (list(part), part.hidden) == (["Total: 1"], ["secret", "4711"])
     (part,) = opendocument_parts(made("text", body.replace(style, "white")), Limits())
     assert (list(part), part.hidden) == (["Total: 1secret 4711"], [])
-
-
-def test_raised_digits_are_not_part_of_a_number() -> None:
-    assert lines("text", "<text:p>12<text:span text:style-name='up'>99</text:span> EUR</text:p>") == [["12⁹⁹ EUR"]]
 
 
 def test_deleted_text_and_comments_are_not_read() -> None:
@@ -158,12 +155,10 @@ def test_entities_passwords_and_missing_parts_are_refused() -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("kind", ["text", "spreadsheet", "presentation"])
-async def test_each_is_read_behind_the_lock(tmp_path, kind: str) -> None:
+async def test_workbook_is_recognised_and_read_behind_the_lock(tmp_path) -> None:
     table = (
         "<table:table table:name='S'><table:table-row><table:table-cell><text:p>Total: 1</text:p></table:table-cell>"
     )
-    (tmp_path / "a").write_bytes(made(kind, f"{table}</table:table-row></table:table>"))
+    (tmp_path / "a").write_bytes(made("spreadsheet", f"{table}</table:table-row></table:table>"))
     found = await read_file(tmp_path / "a", "a", Limits())
-    assert found.media_type in sniff.OPENDOCUMENTS and found.media_type.endswith(kind)
-    assert "Total: 1" in found.pages[0].text and found.pages[0].engine == "odf"
+    assert found.media_type == sniff.ODS and "Total: 1" in found.pages[0].text

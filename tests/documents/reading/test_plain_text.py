@@ -88,12 +88,6 @@ def test_a_table_gets_a_page_as_wide_as_it_needs() -> None:
     assert len({word.y0 for word in wide[0].words}) == 1
 
 
-def test_wide_characters_take_two_columns() -> None:
-    (page,) = pages(["請求 12"])
-    label, value = page.words
-    assert label.x1 - label.x0 == pytest.approx(2 * (value.x1 - value.x0), abs=1e-4)
-
-
 def test_more_pages_than_the_limit_are_refused() -> None:
     lines = ["word " * 20] * 100
     count = len(pages(lines))

@@ -131,17 +131,12 @@ async def test_what_ocr_cannot_read_is_warned_of(tmp_path: Path) -> None:
     assert codes[2] in (WarningCode.UNREAD_LINES, WarningCode.UNCERTAIN_TEXT)
 
 
-async def test_a_name_that_looks_like_an_attack_is_only_a_name(tmp_path: Path) -> None:
+async def test_name_like_an_attack_is_only_a_name_and_no_one_else_needs_to_reach_the_file(tmp_path: Path) -> None:
     path = saved(tmp_path, "stored", TEXT.encode())
-    name = "../../x'; import os; os._exit(3) #\"\n\ud800.txt"
-    assert (await read_file(path, name, Limits())).pages[0].text == TEXT
-
-
-async def test_a_file_nobody_else_can_reach_is_read(tmp_path: Path) -> None:
-    path = saved(tmp_path, "a.txt", TEXT.encode())
     os.chmod(path, 0o600)  # noqa: PTH101
     os.chmod(tmp_path, 0o700)  # noqa: PTH101
-    assert (await read_file(path, "a.txt", Limits())).pages[0].text == TEXT
+    name = "../../x'; import os; os._exit(3) #\"\n\ud800.txt"
+    assert (await read_file(path, name, Limits())).pages[0].text == TEXT
 
 
 def slow(folder: Path) -> Path:
@@ -176,7 +171,7 @@ async def test_a_reading_that_waits_is_ended_by_the_clock(tmp_path: Path) -> Non
 async def test_a_reading_that_the_machine_has_no_time_for_goes_on(tmp_path: Path) -> None:
     """It is stopped for longer than it may compute, and has computed nothing meanwhile."""
     path = saved(tmp_path, "a.html", b"<p>Invoice 4711</p>" * 40_000)  # so much that it is not done at once
-    limits = Limits(seconds=5, seconds_per_page=0, patience=1000)
+    limits = Limits(seconds=2, seconds_per_page=0, patience=1000)
     task = asyncio.create_task(read_file(path, "a.html", limits))
     child = await started()
     child.suspend()
@@ -249,7 +244,7 @@ async def test_a_document_whose_readers_always_end_is_given_up(tmp_path: Path) -
 
 async def test_pages_for_ocr_take_turns_between_documents_with_one_reader_per_core(tmp_path: Path) -> None:
     page = picture(["Invoice No: 4711", "Total  19.50"])
-    long = saved(tmp_path, "long.tiff", encoded(page, "TIFF", save_all=True, append_images=[page] * 11))
+    long = saved(tmp_path, "long.tiff", encoded(page, "TIFF", save_all=True, append_images=[page] * 5))
     short = saved(tmp_path, "short.tiff", encoded(page, "TIFF"))
     ended: list[str] = []
     most = 0
@@ -271,18 +266,13 @@ async def test_pages_for_ocr_take_turns_between_documents_with_one_reader_per_co
     assert most <= sandbox.CORES + 1  # the short document's own text is looked for at once
 
 
-@pytest.mark.parametrize(
-    ("number", "reason"), [(signal.SIGKILL, "was killed"), (signal.SIGSEGV, r"reader crash \(SIGSEGV\)")]
-)
-async def test_a_reader_that_dies_is_an_unreadable_file(tmp_path: Path, number: signal.Signals, reason: str) -> None:
-    def die(done: int, total: int) -> None:
-        # Only one that reads a page by OCR: it has not answered.
-        if done >= 1:
-            for child in readers():
-                child.send_signal(number)
-
-    with pytest.raises(Unreadable, match=reason):
-        await read_file(slow(tmp_path), "slow.tiff", LENIENT, die)
+async def test_file_whose_reader_dies_is_unreadable(tmp_path: Path) -> None:
+    path = saved(tmp_path, "a.html", b"<p>Invoice 4711</p>" * 40_000)  # so much that it is not done at once
+    for number, reason in ((signal.SIGKILL, "was killed"), (signal.SIGSEGV, r"reader crash \(SIGSEGV\)")):
+        task = asyncio.create_task(read_file(path, "a.html", Limits()))
+        (await started()).send_signal(number)
+        with pytest.raises(Unreadable, match=reason):
+            await task
 
 
 async def test_a_file_that_needs_more_memory_than_it_may_is_refused(tmp_path: Path) -> None:
@@ -314,27 +304,18 @@ async def test_the_reader_of_root_has_a_user_of_its_own(tmp_path: Path) -> None:
     [
         {"number": 2},
         {"width": float("nan")},
-        {"height": 0},
         {"text": "other words"},
         {"engine": "forged"},
         {"text": "a\0", "words": [["a\0", 0, 0, 1, 1, None]]},
-        {"text": "\ud800", "words": [["\ud800", 0, 0, 1, 1, None]]},
         {"words": [["a", 0, 0, 2, 1, None]]},
         {"words": [["a", 0.5, 0, 0.4, 1, None]]},
-        {"words": [["a", float("nan"), 0, 1, 1, None]]},
-        {"words": [["a", 0, 0, 1, "1", None]]},
         {"words": [["a", 0, 0, 1, 1, 7]]},
-        {"words": [["a", 0, 0]]},
         {"hidden_words": -1},
-        {"hidden_words": 2**31},
         {"hidden_words": 0, "hidden_excerpt": "a"},
         {"hidden_words": 1, "hidden_excerpt": "a" * 201},
-        {"hidden_words": 1, "hidden_excerpt": "a\0"},
         {"hidden_words": 1, "hidden_excerpt": "a\u202e"},
         {"warnings": [{"code": "forged", "page": 1, "count": 1, "excerpt": ""}]},
         {"warnings": [WARNING | {"page": 2}]},
-        {"warnings": [WARNING | {"count": -1}]},
-        {"warnings": [WARNING | {"excerpt": "a" * 201}]},
         {"warnings": [WARNING | {"excerpt": "a\u202e"}]},
         {"warnings": [WARNING] * 11},
         {"more": 1},
@@ -349,8 +330,6 @@ def test_a_page_that_a_hijacked_reader_could_send_is_refused(packed: dict[str, o
         return parse_page(json.dumps(page).encode(), 1)
 
     assert parsed(honest).text == "a"
-    hiding = parsed(honest | {"hidden_words": 3, "hidden_excerpt": "a" * 200})
-    assert (hiding.hidden_words, len(hiding.hidden_excerpt)) == (3, 200)
     assert parsed(honest | {"warnings": [WARNING] * 10}).warnings[0].count == 2
     with pytest.raises(ValueError):
         parsed(honest | packed)

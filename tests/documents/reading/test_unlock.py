@@ -39,7 +39,7 @@ async def test_a_file_without_a_password_needs_none_and_an_archive_s_is_not_take
     assert not copy.exists()
 
 
-async def test_what_is_larger_without_its_password_than_a_document_may_be_is_refused(tmp_path) -> None:
+async def test_copy_larger_than_a_document_may_be_is_refused(tmp_path) -> None:
     path, copy = tmp_path / "locked", tmp_path / "copy"
     path.write_bytes(OLD_PDF)
     with pytest.raises(OverLimit):

@@ -85,12 +85,9 @@ def test_what_is_small_is_measured_by_the_page() -> None:
     assert page is not None and (page.text, page.hidden_excerpt) == ("readable 4711", "dots")
 
 
-def test_text_in_a_layer_that_is_off_is_not_read() -> None:
+def test_text_in_a_layer_that_is_off_or_white_in_a_form_of_the_page_is_not_read() -> None:
     assert read(f"/OC /P1 BDC {SECRET} EMC", **layer("OFF")).hidden_excerpt == "secret 4711"
     assert read(f"/OC /P1 BDC {SECRET} EMC", **layer("ON")).text.split()[3:] == ["secret", "4711"]
-
-
-def test_text_in_a_form_within_the_page_is_looked_at_too() -> None:
     assert read("/X Do", **form("1 g " + SECRET)).hidden_excerpt == "secret 4711"
     assert read("/X Do", **form(SECRET)).text.split()[3:] == ["secret", "4711"]
 
@@ -165,7 +162,7 @@ def test_the_line_above_does_not_prove_what_is_hidden_under_it(
     assert (page.text.split()[3:], page.hidden_words) == ([above, "Total", "9,999.00"], 0)
 
 
-@pytest.mark.parametrize("pitch", [9, 10, 11, 12, 13, 14])
+@pytest.mark.parametrize("pitch", [9, 12, 14])
 @pytest.mark.parametrize("matrix", ["1 0 0 1", "0 1 -1 0"], ids=["level", "turned"])
 def test_close_lines_are_read_whole(pitch: int, matrix: str) -> None:
     lines = [f"{row} gjpq Total __ due ... - gross 1,{row}34.50 | \xc4\xd6\xc5 ,." for row in range(6)]
@@ -197,14 +194,6 @@ def test_what_is_hidden_in_the_ink_of_a_word_does_not_join_it(seen: str, hidden:
         for content in (seen + before + hidden, before + hidden + after + seen):
             page = read(content)
             assert (page.text.split()[3:], page.hidden_words) == ([word], 1)
-
-
-def test_a_digit_outside_the_page_does_not_join_a_number_at_its_edge() -> None:
-    """Nor does what stands at the opposite edge prove it."""
-    for start, seen, hidden in ((-2.25, "100", 2), (0, "89100", 0)):
-        digits = [show(text, (start + at) * DIGIT, 700) for at, text in enumerate(("8", "9", "100"))]
-        page = read("".join(digits) + show("MMM", 565, 700))
-        assert ("".join(page.text.split()[3:]), page.hidden_words) == (seen + "MMM", hidden)
 
 
 def test_a_word_of_many_objects_is_read_whole() -> None:
