@@ -424,12 +424,5 @@ def _row(page: ReadPage) -> NewPage:
         height=page.height,
         text=page.text,
         engine=page.engine,
-        words=[
-            [
-                w.text,
-                *(round(v, 5) for v in (w.x0, w.y0, w.x1, w.y1)),
-                *([] if w.confidence is None else [w.confidence]),
-            ]
-            for w in page.words
-        ],
+        words=[list(word[:5] if word.confidence is None else word) for word in page.words],
     )

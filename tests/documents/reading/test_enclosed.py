@@ -152,7 +152,7 @@ def test_a_reader_that_was_taken_over_has_no_pages_but_the_file_s() -> None:
 
 
 def test_a_reader_that_was_taken_over_chooses_no_other_warning() -> None:
-    assert parsed(left_out=[WARNING]).warnings[0].excerpt == "a"
+    assert parsed(left_out=[WARNING]).left_out[0].excerpt == "a"
     for lie in ({"code": "hidden_text"}, {"page": 1}, {"count": -1}, {"excerpt": "a\u202e"}, {"excerpt": "a" * 201}):
         with pytest.raises(ValueError):
             parsed(left_out=[WARNING | lie])

@@ -318,7 +318,6 @@ async def test_the_reader_of_root_has_a_user_of_its_own(tmp_path: Path) -> None:
         {"warnings": [WARNING | {"page": 2}]},
         {"warnings": [WARNING | {"excerpt": "a\u202e"}]},
         {"warnings": [WARNING] * 11},
-        {"more": 1},
     ],
 )
 def test_a_page_that_a_hijacked_reader_could_send_is_refused(packed: dict[str, object]) -> None:

@@ -5,124 +5,92 @@ An answer is one line of JSON (`Answer`), followed by its contents. These are pa
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PositiveInt, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PositiveInt, TypeAdapter, model_validator
 
 from fieldmark.documents.reading.enclosed import MAX_NAME
-from fieldmark.documents.reading.pages import ENGINES, Page, Word, clean
+from fieldmark.documents.reading.pages import ENGINES, Page, clean
 from fieldmark.documents.reading.sniff import MEDIA_TYPES
-from fieldmark.domain.reading_warnings import LEFT_OUT, MAX_ENCLOSED, MAX_EXCERPT, ReadingWarning, WarningCode
+from fieldmark.domain.reading_warnings import LEFT_OUT, MAX_ENCLOSED, MAX_EXCERPT, ReadingWarning
 
 MAX_PAGE_WARNINGS = 10
 MAX_SENTENCE = 500
 
 
+def _require(condition: bool, what: str) -> None:
+    if not condition:
+        raise ValueError(what)
+
+
 def _check_clean(text: str) -> str:
-    if clean(text) != text:
-        raise ValueError("invisible characters")
+    _require(clean(text) == text, "invisible characters")
     return text
 
 
-def _check_media_type(media_type: str) -> str:
-    if media_type not in MEDIA_TYPES:
-        raise ValueError(media_type)
-    return media_type
+def _check_excerpt(excerpt: str) -> None:
+    _require(len(_check_clean(excerpt)) <= MAX_EXCERPT, "a long excerpt")
 
 
-def _check_engine(engine: str) -> str:
-    if engine not in ENGINES:
-        raise ValueError(engine)
-    return engine
+def _check_page(page: Page) -> Page:
+    _require(page.text.split() == [word.text for word in page.words] and "\0" not in page.text, "other words")
+    _require(all(word.x0 <= word.x1 and word.y0 <= word.y1 for word in page.words), "a box that ends before it begins")
+    _require(page.engine in ENGINES, page.engine)
+    _require(not page.hidden_excerpt or page.hidden_words > 0, "an excerpt of no words")
+    _check_excerpt(page.hidden_excerpt)
+    _require(len(page.warnings) <= MAX_PAGE_WARNINGS, "too many warnings")
+    for warning in page.warnings:
+        _check_warning(warning)
+        _require(warning.page == page.number, "a warning of another page")
+    return page
 
 
-_Count = Annotated[int, Field(ge=0, lt=2**31)]
-_Excerpt = Annotated[str, Field(max_length=MAX_EXCERPT), AfterValidator(_check_clean)]
-_Fraction = Annotated[float, Field(ge=0, le=1)]
-_Side = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-_WordMessage = tuple[str, _Fraction, _Fraction, _Fraction, _Fraction, _Fraction | None]
+def _check_warning(warning: ReadingWarning) -> None:
+    _require(0 <= warning.count < 2**31, "a count that cannot be stored")
+    _check_excerpt(warning.excerpt)
+
+
+_PAGE: Final = TypeAdapter(Annotated[Page, AfterValidator(_check_page)])
+
+
+def page_to_json(page: Page) -> bytes:
+    """Return a page as the content of an answer."""
+    return _PAGE.dump_json(page)
+
+
+def parse_page(content: bytes, page_count: int) -> Page:
+    """Return the page in an answer's content. Raise ValueError unless it can be stored and shown."""
+    page = _PAGE.validate_json(content, strict=True)
+    _require(page.number <= page_count, "a page that does not exist")
+    return page
 
 
 class _Message(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 
-class _WarningMessage(_Message):
-    code: WarningCode
-    page: int | None
-    count: _Count
-    excerpt: _Excerpt
-
-    def warning(self) -> ReadingWarning:
-        return ReadingWarning(self.code, self.page, self.count, self.excerpt)
-
-
-class _PageMessage(_Message):
-    number: PositiveInt
-    width: _Side
-    height: _Side
-    text: str
-    words: list[_WordMessage]
-    engine: Annotated[str, AfterValidator(_check_engine)]
-    hidden_words: _Count = 0
-    hidden_excerpt: _Excerpt = ""
-    warnings: Annotated[list[_WarningMessage], Field(max_length=MAX_PAGE_WARNINGS)] = []
-
-    @model_validator(mode="after")
-    def _check(self) -> _PageMessage:
-        if self.text.split() != [word[0] for word in self.words] or "\0" in self.text:
-            raise ValueError("words that are not the text's")
-        if not all(word[1] <= word[3] and word[2] <= word[4] for word in self.words):
-            raise ValueError("a box whose end is before its beginning")
-        if self.hidden_excerpt and not self.hidden_words:
-            raise ValueError("an excerpt of no words")
-        if any(warning.page != self.number for warning in self.warnings):
-            raise ValueError("a warning of another page")
-        return self
-
-
-def parse_page(content: bytes, page_count: int) -> Page:
-    """The page in an answer's content. Raises ValueError unless it can be stored and shown."""
-    message = _PageMessage.model_validate_json(content)
-    if message.number > page_count:
-        raise ValueError(message.number)
-    return Page(
-        message.number,
-        message.width,
-        message.height,
-        message.text,
-        [Word(*word) for word in message.words],
-        message.engine,
-        message.hidden_words,
-        message.hidden_excerpt,
-        tuple(warning.warning() for warning in message.warnings),
-    )
-
-
 class Reading(_Message):
     """The answer to `ReadJob`. Its contents are the pages that are not `scans`, then the files with `file_names`."""
 
-    media_type: Annotated[str, AfterValidator(_check_media_type)]
+    media_type: str
     page_count: Annotated[int, Field(ge=0)]
     scans: list[PositiveInt] = []
     file_names: Annotated[
         list[Annotated[str, Field(min_length=1, max_length=MAX_NAME), AfterValidator(_check_clean)]],
         Field(max_length=MAX_ENCLOSED),
     ] = []
-    left_out: Annotated[list[_WarningMessage], Field(max_length=len(LEFT_OUT))] = []
+    left_out: Annotated[list[ReadingWarning], Field(max_length=len(LEFT_OUT))] = []
+    """The warnings of files that were left out."""
 
     @model_validator(mode="after")
     def _check(self) -> Reading:
-        if len(set(self.scans)) < len(self.scans) or any(number > self.page_count for number in self.scans):
-            raise ValueError("scans that are no pages")
-        if any(warning.page is not None or warning.code not in LEFT_OUT for warning in self.left_out):
-            raise ValueError("a warning that is not of files inside the file")
+        _require(self.media_type in MEDIA_TYPES, self.media_type)
+        _require(len(set(self.scans)) == len(self.scans), "a page twice")
+        _require(max(self.scans, default=0) <= self.page_count, "scans that are no pages")
+        for warning in self.left_out:
+            _check_warning(warning)
+            _require(warning.page is None and warning.code in LEFT_OUT, "a warning that is not of files inside")
         return self
-
-    @property
-    def warnings(self) -> list[ReadingWarning]:
-        """What was left out of the files inside the file."""
-        return [message.warning() for message in self.left_out]
 
 
 class Failure(_Message):

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from PIL import Image
 
 from fieldmark.documents.reading import sniff, text
-from fieldmark.documents.reading.answers import MAX_SENTENCE, Answer, Failure, Reading
+from fieldmark.documents.reading.answers import MAX_SENTENCE, Answer, Failure, Reading, page_to_json
 from fieldmark.documents.reading.archive import read_zip
 from fieldmark.documents.reading.docx import docx_parts
 from fieldmark.documents.reading.drawing import draw_text_page, image_png, part_of, png
@@ -160,17 +160,13 @@ def _do(job: Job, data: bytes, kind: str, limits: Limits) -> _Answer:
         case ReadJob():
             reading, contents = _read(data, kind, job.is_too_deep, limits)
         case OcrJob():
-            contents = [_page_json(_recognise(data, kind, job.number, limits))]
+            contents = [page_to_json(_recognise(data, kind, job.number, limits))]
         case DrawJob():
             contents = _draw(job, data, kind, limits)
         case UnlockJob():
             copy = unlocked(data, job.password, limits)
             contents = [] if copy is None else [copy]
     return Answer(reading=reading, sizes=[len(content) for content in contents]), contents
-
-
-def _page_json(page: Page) -> bytes:
-    return json.dumps(page.to_json(), ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 def _limit_cpu_to(page_count: int, limits: Limits) -> None:
@@ -185,16 +181,12 @@ def _read(data: bytes, kind: str, is_too_deep: bool, limits: Limits) -> tuple[Re
         count = Images(data, kind, limits).page_count
         return Reading(media_type=kind, page_count=count, scans=list(range(1, count + 1))), []
     container = _open(data, kind, limits)
-    pages = [_page_json(page) for page in _paginate(container, kind, limits)]
+    pages = [page_to_json(page) for page in _paginate(container, kind, limits)]
     unpacking = Unpacking(limits, is_too_deep)
     files = list(unpacking.files(container.enclosed))
-    reading = {
-        "media_type": kind,
-        "page_count": len(pages),
-        "file_names": [name for name, _ in files],
-        "left_out": [{**warning.to_json(), "code": warning.code} for warning in unpacking.warnings],
-    }
-    return Reading.model_validate(reading), [*pages, *(content for _, content in files)]
+    names = [name for name, _ in files]
+    reading = Reading(media_type=kind, page_count=len(pages), file_names=names, left_out=unpacking.warnings)
+    return reading, [*pages, *(content for _, content in files)]
 
 
 def _open(data: bytes, kind: str, limits: Limits) -> Container:
@@ -221,8 +213,8 @@ def _read_layers(data: bytes, limits: Limits) -> tuple[Reading, list[bytes]]:
         if page is None:
             scans.append(number)
         else:
-            contents.append(_page_json(attachments.with_warnings(page)))
-    contents += map(_page_json, invoice)
+            contents.append(page_to_json(attachments.with_warnings(page)))
+    contents += map(page_to_json, invoice)
     return Reading(media_type=sniff.PDF, page_count=pdf.page_count + len(invoice), scans=scans), contents
 
 

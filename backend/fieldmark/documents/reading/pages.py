@@ -7,7 +7,9 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple, TypeAlias
+
+from pydantic import Field, PositiveInt
 
 from fieldmark.domain.reading_warnings import MAX_EXCERPT, ReadingWarning, WarningCode
 
@@ -20,8 +22,12 @@ MAX_PAGE_CHARACTERS = 500_000
 MAX_PAGE_WORDS = 100_000
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
+Length: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Count: TypeAlias = Annotated[int, Field(ge=0, lt=2**31)]
+
+
+class Word(NamedTuple):
     """Characters without white space, and their box.
 
     The box is given in fractions of the page (0 to 1) from its top left corner, as the rendered page shows it.
@@ -29,11 +35,11 @@ class Word:
     """
 
     text: str
-    x0: float
-    y0: float
-    x1: float
-    y1: float
-    confidence: float | None = None
+    x0: Share
+    y0: Share
+    x1: Share
+    y1: Share
+    confidence: Share | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +52,13 @@ class Page:
     others: `all_warnings` has both.
     """
 
-    number: int
-    width: float
-    height: float
+    number: PositiveInt
+    width: Length
+    height: Length
     text: str
     words: list[Word]
     engine: str
-    hidden_words: int = 0
+    hidden_words: Count = 0
     hidden_excerpt: str = ""
     warnings: tuple[ReadingWarning, ...] = ()
 
@@ -70,21 +76,6 @@ class Page:
             return self
         excerpt = " ".join([self.hidden_excerpt, *hidden[:MAX_EXCERPT]]).strip()[:MAX_EXCERPT]
         return replace(self, hidden_words=self.hidden_words + len(hidden), hidden_excerpt=excerpt)
-
-    def to_json(self) -> dict[str, Any]:
-        """The page as compact JSON. A word is `[text, x0, y0, x1, y1, confidence]`."""
-        words = [[word.text, word.x0, word.y0, word.x1, word.y1, word.confidence] for word in self.words]
-        return {
-            "number": self.number,
-            "width": self.width,
-            "height": self.height,
-            "text": self.text,
-            "words": words,
-            "engine": self.engine,
-            "hidden_words": self.hidden_words,
-            "hidden_excerpt": self.hidden_excerpt,
-            "warnings": [warning.to_json() for warning in self.warnings],
-        }
 
 
 @dataclass(frozen=True, slots=True)

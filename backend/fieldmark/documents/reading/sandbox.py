@@ -72,7 +72,7 @@ async def read_file(
         hidden = any(page.hidden_words for page in pages)
         raise NoText(f"No text{' that a person can see' if hidden else ''} was found in the document.")
     return DocumentContent(
-        result.media_type, pages, reading.enclosed, result.warnings, cpu_seconds=sum(reading.cpu_seconds)
+        result.media_type, pages, reading.enclosed, result.left_out, cpu_seconds=sum(reading.cpu_seconds)
     )
 
 
