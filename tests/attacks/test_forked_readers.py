@@ -95,7 +95,7 @@ async def reader(server: Forkserver, folder: Path, text: str, user: int | None) 
     job = job_to_json(ReadJob(f"{text[:30]}.txt"), Limits(), user)
     file = os.open(path, os.O_RDONLY)
     try:
-        async with server.reader(file, job, MIB) as (process, _):
+        async with server.reader(file, job, MIB) as process:
             answer = json.loads(await process.answers.readline())
             assert answer["failure"] is None, answer
             await process.answers.readexactly(sum(answer["sizes"]))

@@ -103,7 +103,7 @@ from fieldmark.documents.reading.readers import Forkserver
 async def main():
     server = Forkserver("plain")
     file, kept = os.pipe()  # a file that never ends
-    async with server.reader(file, job_to_json(ReadJob("a.txt"), Limits(), None), 1000) as (reader, _):
+    async with server.reader(file, job_to_json(ReadJob("a.txt"), Limits(), None), 1000) as reader:
         print(server.pid, await reader.pid(), flush=True)
         await reader.answers.readline()
 asyncio.run(main())

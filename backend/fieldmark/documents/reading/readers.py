@@ -96,9 +96,10 @@ class Reader:
             self._ended = Ended(told["code"], told["cpu"])
 
     async def end(self) -> float:
-        """Kill it, if it goes on. Answers the processor time that it took, once it is gone."""
+        """Kill it, if it goes on. Return the processor time that it took, once it is gone."""
         try:
-            self._status_end.write_eof()  # what its parent kills it for
+            if self._ended is None:
+                self._status_end.write_eof()  # what its parent kills it for
             return (await self.ended()).cpu_seconds
         except (ReaderLost, OSError):
             return 0.0
@@ -142,9 +143,8 @@ class Forkserver:
                 self._process.wait()
 
     @asynccontextmanager
-    async def reader(self, file: int, job: dict[str, Any], max_line: int) -> AsyncGenerator[tuple[Reader, list[float]]]:
-        """A reader that was given the file and the job. It is killed at the end, and then the list has the processor
-        time that it took."""
+    async def reader(self, file: int, job: dict[str, Any], max_line: int) -> AsyncGenerator[Reader]:
+        """A reader that was given the file and the job. It is killed at the end."""
         channel, theirs = socket.socketpair()
         status, of_status = socket.socketpair()
         with theirs, of_status:
@@ -155,12 +155,11 @@ class Forkserver:
             except BaseException:
                 reader.abort()
                 raise
-        cpu_seconds: list[float] = []
         try:
             await reader.say(json.dumps(job).encode())
-            yield reader, cpu_seconds
+            yield reader
         finally:
-            cpu_seconds.append(await reader.end())
+            await reader.end()
 
     async def _send(self, descriptors: list[int]) -> None:
         """Hand over descriptors. What was not taken by a process that died is handed to the next one."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import io
 import os
 import signal
 import stat
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
@@ -41,7 +42,7 @@ _SHORT = 8 * 1024
 """Bytes of a page that is parsed on the event loop. A page may hold 100,000 words."""
 CORES: Final = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 MOST_LOST: Final = 3
-"""How many readers in a row may be lost without their own doing while nothing new is read."""
+"""How many readers of one job may be lost without their own doing."""
 
 # What the child may say happened; any other word of it is no more than that the file is unreadable.
 _ERRORS: dict[str, type[FieldmarkError]] = {
@@ -128,7 +129,7 @@ class _DocumentReading:
         async def recognise_next() -> None:
             while left:
                 number = left.popleft()
-                await _retry_if_lost(partial(self._recognise_page, number, reading), lambda: len(self.pages))
+                await _retry_if_lost(partial(self._recognise_page, number, reading))
                 if sum(self.cpu_seconds) > seconds:
                     raise OverLimit(f"The file took more than the {seconds:.0f} seconds of computing that it may.")
 
@@ -157,20 +158,13 @@ class _DocumentReading:
             await pending
 
 
-async def _retry_if_lost(do: Callable[[], Awaitable[T]], progress: Callable[[], int] = lambda: 0) -> T:
-    """Return what `do` does, done again where its reader was lost without its own doing.
-
-    Raises Unavailable where too many readers are lost in a row. Any progress in between begins a new row.
-    """
-    lost, before = 0, progress()
-    while True:
-        try:
+async def _retry_if_lost(do: Callable[[], Awaitable[T]]) -> T:
+    """Return what `do` returns, done again if its reader was lost without its own doing. Raise Unavailable if too many
+    readers are lost in a row."""
+    for _ in range(MOST_LOST + 1):
+        with suppress(ReaderLost):
             return await do()
-        except ReaderLost:
-            lost = lost + 1 if progress() == before else 1
-            before = progress()
-            if lost > MOST_LOST:
-                raise Unavailable("The readers of files end again and again: see why on this machine.") from None
+    raise Unavailable("The readers of files end again and again: see why on this machine.")
 
 
 async def unlock_file(path: Path, password: str, limits: Limits, target: Path) -> bool:
@@ -260,53 +254,44 @@ async def _answer(path: Path, job: Job, limits: Limits, cpu_seconds: list[float]
 
     The reader is killed at the end, and its processor time added to `cpu_seconds`.
     """
+    forkserver = WITH_OCR if isinstance(job, OcrJob) else PLAIN
     seconds = limits.patience * limits.job_seconds(by_ocr=isinstance(job, OcrJob))
     timeout = asyncio.timeout(seconds)
-    try:
-        async with timeout, _subprocess(path, job, limits, cpu_seconds) as reader:
-            try:
-                line = await reader.answers.readline()
-            except (ConnectionResetError, ValueError):
-                line = b""
-            if not line.endswith(b"\n"):
-                raise await _cause_of_death(reader)
-            with _rejecting_nonsense():
-                answer = Answer.model_validate_json(line)
-            if failure := answer.failure:
-                error = _ERRORS.get(failure.code, Unreadable)(failure.sentence)
-                if failure.detail:
-                    error.add_note(failure.detail)
-                raise error
-            yield _CheckedAnswer(reader, answer)
-    except TimeoutError as error:
-        if not timeout.expired():
-            raise
-        raise OverLimit(f"The file took longer to read than the {seconds:g} seconds it may.") from error
-
-
-@asynccontextmanager
-async def _subprocess(path: Path, job: Job, limits: Limits, cpu_seconds: list[float]) -> AsyncGenerator[Reader]:
-    """The reader that works on the file. It is killed at the end, and its processor time added to `cpu_seconds`."""
-    forkserver = WITH_OCR if isinstance(job, OcrJob) else PLAIN
-    with users.taken() as user:
-        # The file is handed over open: the reader's user need not be able to reach it.
-        file = await asyncio.to_thread(_open_checked, path, limits)
+    # The file is handed over open: the reader's user need not be able to reach it.
+    with users.taken() as user, await asyncio.to_thread(_open_checked, path, limits) as file:
         try:
-            working = forkserver.reader(file, job_to_json(job, limits, user), _MAX_LINE)
-            async with working as (reader, taken):
-                os.close(file)
-                file = -1
-                yield reader
-            cpu_seconds += taken
-        finally:
-            if file >= 0:
-                os.close(file)
+            async with timeout, forkserver.reader(file.fileno(), job_to_json(job, limits, user), _MAX_LINE) as reader:
+                try:
+                    yield await _checked_answer(reader)
+                finally:
+                    cpu_seconds.append(await reader.end())
+        except TimeoutError as error:
+            if not timeout.expired():
+                raise
+            raise OverLimit(f"The file took longer to read than the {seconds:g} seconds it may.") from error
 
 
-def _open_checked(path: Path, limits: Limits) -> int:
-    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+async def _checked_answer(reader: Reader) -> _CheckedAnswer:
     try:
-        status = os.fstat(file)
+        line = await reader.answers.readline()
+    except (ConnectionResetError, ValueError):
+        line = b""
+    if not line.endswith(b"\n"):
+        raise await _cause_of_death(reader)
+    with _rejecting_nonsense():
+        answer = Answer.model_validate_json(line)
+    if failure := answer.failure:
+        error = _ERRORS.get(failure.code, Unreadable)(failure.sentence)
+        if failure.detail:
+            error.add_note(failure.detail)
+        raise error
+    return _CheckedAnswer(reader, answer)
+
+
+def _open_checked(path: Path, limits: Limits) -> io.FileIO:
+    file = io.FileIO(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
+    try:
+        status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise Unreadable("This is no file.")
         if status.st_size == 0:
@@ -316,7 +301,7 @@ def _open_checked(path: Path, limits: Limits) -> int:
                 f"The file has {status.st_size / MIB:,.1f} MiB; the limit is {limits.max_bytes / MIB:,.0f} MiB."
             )
     except BaseException:
-        os.close(file)
+        file.close()
         raise
     return file
 
