@@ -8,12 +8,11 @@ import pytest
 from made_files import pdf, show
 
 from fieldmark.documents.reading import sniff
-from fieldmark.documents.reading.einvoice import einvoice_parts
+from fieldmark.documents.reading.einvoice import einvoice_parts, read_attachments
 from fieldmark.documents.reading.pages import Limits, Page
 from fieldmark.documents.reading.pdf import Pdf
-from fieldmark.documents.reading.pdf_attachments import Attachments
 from fieldmark.documents.reading.sandbox import draw_pages, read_file
-from fieldmark.domain.reading_warnings import WarningCode
+from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode
 from fieldmark.errors import OverLimit, Unsupported
 
 pytestmark = pytest.mark.anyio
@@ -41,12 +40,8 @@ def with_attachments(content: str, *files: tuple[str, bytes]) -> bytes:
     return pdf([content], extra=extra, catalog=f"/Names << /EmbeddedFiles << /Names [{names}] >> >>")
 
 
-def read(data: bytes) -> list[Page]:
-    document = Pdf(data, Limits())
-    attachments = Attachments(document, Limits())
-    page = document.read_page(1)
-    assert page is not None
-    return [attachments.with_warnings(page), *attachments.pages]
+def read(data: bytes) -> tuple[list[Page], list[ReadingWarning]]:
+    return read_attachments(Pdf(data, Limits()), Limits())
 
 
 def test_an_invoice_is_read_as_paths_and_values() -> None:
@@ -70,15 +65,15 @@ def test_a_nest_that_grows_is_refused_and_one_inside_a_pdf_is_left_out() -> None
         einvoice_parts(bomb)
     with pytest.raises(Unsupported):
         einvoice_parts(UBL.replace(b"<Invoice", b'<!DOCTYPE x [<!ENTITY e "e">]><Invoice', 1))
-    (page,) = read(with_attachments(show("No RE-1", 50, 700), ("factur-x.xml", bomb)))
-    assert [warning.code for warning in page.warnings] == [WarningCode.ATTACHMENTS_NOT_READ]
+    pages, warnings = read(with_attachments(show("No RE-1", 50, 700), ("factur-x.xml", bomb)))
+    assert pages == [] and [warning.code for warning in warnings] == [WarningCode.ATTACHMENTS_NOT_READ]
 
 
 def test_invoice_follows_the_pages_of_its_pdf_with_one_warning() -> None:
     long = UBL.replace(b"<c:Line>", b"".join(b"<c:Note>%d</c:Note>" % n for n in range(200)) + b"<c:Line>", 1)
-    first, second, third = read(with_attachments(show("No RE-1", 50, 700), ("factur-x.xml", long)))
-    assert first.warnings == third.warnings == () and (second.number, second.engine, third.engine) == (2, "xml", "xml")
-    assert [(one.code, one.page, one.count) for one in second.warnings] == [(WarningCode.MACHINE_READABLE, 2, 2)]
+    (first, second), warnings = read(with_attachments(show("No RE-1", 50, 700), ("factur-x.xml", long)))
+    assert warnings == [] and second.warnings == () and (first.number, first.engine, second.engine) == (2, "xml", "xml")
+    assert [(one.code, one.page, one.count) for one in first.warnings] == [(WarningCode.MACHINE_READABLE, 2, 2)]
 
 
 def test_a_file_inside_an_invoice_is_told_and_is_no_text() -> None:
@@ -96,8 +91,8 @@ def test_a_file_inside_an_invoice_is_told_and_is_no_text() -> None:
 
 def test_other_attachments_are_told_and_a_damaged_invoice_is_one_of_them() -> None:
     data = with_attachments(show("No RE-1", 50, 700), ("terms.txt", b"x"), ("factur-x.xml", UBL[:-30]))
-    (page,) = read(data)
-    (warning,) = page.warnings
+    pages, (warning,) = read(data)
+    assert pages == []
     assert (warning.code, warning.count, warning.excerpt) == (
         WarningCode.ATTACHMENTS_NOT_READ,
         2,

@@ -23,8 +23,8 @@ from fieldmark.documents.reading.answers import MAX_SENTENCE, Answer, Failure, R
 from fieldmark.documents.reading.archive import read_zip
 from fieldmark.documents.reading.docx import docx_parts
 from fieldmark.documents.reading.drawing import draw_text_page, image_png, part_of, png
-from fieldmark.documents.reading.einvoice import einvoice_parts
-from fieldmark.documents.reading.enclosed import Container, Unpacking
+from fieldmark.documents.reading.einvoice import einvoice_parts, read_attachments
+from fieldmark.documents.reading.enclosed import Container, unpack
 from fieldmark.documents.reading.image import Images
 from fieldmark.documents.reading.jobs import DrawJob, Job, OcrJob, ReadJob, UnlockJob, job_from_json
 from fieldmark.documents.reading.mail import read_mail
@@ -34,7 +34,6 @@ from fieldmark.documents.reading.outlook import read_msg
 from fieldmark.documents.reading.pages import MIB, Limits, Page
 from fieldmark.documents.reading.pagination import paginate
 from fieldmark.documents.reading.pdf import Pdf
-from fieldmark.documents.reading.pdf_attachments import Attachments
 from fieldmark.documents.reading.sandbox_lockdown import limit_cpu, lock_down
 from fieldmark.documents.reading.unlock import unlocked
 from fieldmark.documents.reading.xlsx import xlsx_parts
@@ -182,10 +181,9 @@ def _read(data: bytes, kind: str, is_too_deep: bool, limits: Limits) -> tuple[Re
         return Reading(media_type=kind, page_count=count, scans=list(range(1, count + 1))), []
     container = _open(data, kind, limits)
     pages = [page_to_json(page) for page in _paginate(container, kind, limits)]
-    unpacking = Unpacking(limits, is_too_deep)
-    files = list(unpacking.files(container.enclosed))
+    files, warnings = unpack(container.enclosed, limits, is_too_deep=is_too_deep)
     names = [name for name, _ in files]
-    reading = Reading(media_type=kind, page_count=len(pages), file_names=names, left_out=unpacking.warnings)
+    reading = Reading(media_type=kind, page_count=len(pages), file_names=names, left_out=warnings)
     return reading, [*pages, *(content for _, content in files)]
 
 
@@ -203,8 +201,7 @@ def _paginate(container: Container, kind: str, limits: Limits) -> list[Page]:
 def _read_layers(data: bytes, limits: Limits) -> tuple[Reading, list[bytes]]:
     """The text layer of every page of a PDF. An invoice inside the PDF follows as pages of its own."""
     pdf = Pdf(data, limits)
-    attachments = Attachments(pdf, limits)
-    invoice = attachments.pages
+    invoice, warnings = read_attachments(pdf, limits)
     _limit_cpu_to(pdf.page_count + len(invoice), limits)
     scans: list[int] = []
     contents: list[bytes] = []
@@ -213,7 +210,7 @@ def _read_layers(data: bytes, limits: Limits) -> tuple[Reading, list[bytes]]:
         if page is None:
             scans.append(number)
         else:
-            contents.append(page_to_json(attachments.with_warnings(page)))
+            contents.append(page_to_json(_with_warnings(page, warnings) if number == 1 else page))
     contents += map(page_to_json, invoice)
     return Reading(media_type=sniff.PDF, page_count=pdf.page_count + len(invoice), scans=scans), contents
 
@@ -227,13 +224,15 @@ def _recognise(data: bytes, kind: str, number: int, limits: Limits) -> Page:
         pixels, width, height = pdf.draw_page(number, DPI, LONGEST_SIDE * LONGEST_SIDE)
         drawn = Image.frombytes("RGB", (width, height), pixels, "raw", "RGBX")
         page: Page = ocr.read_page(number, drawn, *pdf.size(number))
-        return pdf.told_of_layer(Attachments(pdf, limits).with_warnings(page) if number == 1 else page)
+        return pdf.told_of_layer(_with_warnings(page, read_attachments(pdf, limits)[1]) if number == 1 else page)
     images = Images(data, kind, limits)
     frame, width, height = images.frame(number, LONGEST_SIDE)
     page = ocr.read_page(number, frame, width, height)
-    if images.is_animated:
-        page = replace(page, warnings=(*page.warnings, ReadingWarning(WarningCode.FRAMES_NOT_READ, number)))
-    return page
+    return _with_warnings(page, [ReadingWarning(WarningCode.FRAMES_NOT_READ, number)]) if images.is_animated else page
+
+
+def _with_warnings(page: Page, warnings: Sequence[ReadingWarning]) -> Page:
+    return replace(page, warnings=(*page.warnings, *warnings))
 
 
 def _draw(job: DrawJob, data: bytes, kind: str, limits: Limits) -> list[bytes]:
@@ -249,7 +248,7 @@ def _draw(job: DrawJob, data: bytes, kind: str, limits: Limits) -> list[bytes]:
         pdf: Pdf | None = None
         if kind == sniff.PDF:
             pdf = Pdf(data, limits)
-            pages = Attachments(pdf, limits).pages
+            pages, _ = read_attachments(pdf, limits)
         else:
             pages = _paginate(_open(data, kind, limits), kind, limits)
         own = pdf.page_count if pdf else 0

@@ -42,22 +42,16 @@ class DocxStyles:
 
     def of_paragraph(self, paragraph: Any, inherited: TextStyle) -> TextStyle:
         """The style of a paragraph's runs, before their own properties."""
-        named = paragraph.find(f"{_W}pPr/{_W}pStyle")
-        return self._with_named(named.get(f"{_W}val") if named is not None else self._normal, inherited)
+        return self._with_named(_value(paragraph, "pPr/{}pStyle") or self._normal, inherited)
 
     def of_run(self, run: Any, inherited: TextStyle) -> TextStyle:
         """The style of a run (Word's name for a piece of text with properties of its own)."""
-        properties = run.find(f"{_W}rPr")
-        if properties is None:
-            return inherited
-        named = properties.find(f"{_W}rStyle")
-        style = self._with_named(named.get(f"{_W}val"), inherited) if named is not None else inherited
-        return _with_run_properties(properties, style)
+        style = self._with_named(_value(run, "rPr/{}rStyle"), inherited)
+        return _with_run_properties(run.find(f"{_W}rPr"), style)
 
     def of_table(self, table: Any, inherited: TextStyle) -> TextStyle:
         """The style of a table's text."""
-        named = table.find(f"{_W}tblPr/{_W}tblStyle")
-        return self._with_named(named.get(f"{_W}val"), inherited) if named is not None else inherited
+        return self._with_named(_value(table, "tblPr/{}tblStyle"), inherited)
 
     def of_row(self, row: Any, inherited: TextStyle) -> TextStyle:
         """The style of the text in a row."""
@@ -69,12 +63,16 @@ class DocxStyles:
         while name in self._styles and len(chain) < MAX_STYLE_DEPTH:
             definition = self._styles[name]
             chain.append(definition)
-            base = definition.find(f"{_W}basedOn")
-            name = base.get(f"{_W}val") if base is not None else None
+            name = _value(definition, "basedOn")
         style = inherited
         for definition in reversed(chain):
             style = _with_run_properties(definition.find(f"{_W}rPr"), style)
         return style
+
+
+def _value(node: Any, path: str) -> str | None:
+    found = node.find(_W + path.format(_W))
+    return None if found is None else found.get(f"{_W}val")
 
 
 def _with_run_properties(properties: Any, style: TextStyle) -> TextStyle:

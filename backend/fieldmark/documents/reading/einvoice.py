@@ -1,4 +1,4 @@
-"""Electronic invoices: UBL and CII, alone or inside a PDF (ZUGFeRD, Factur-X), as lines of `path: value`."""
+"""Electronic invoices: UBL and CII, alone or attached to a PDF (ZUGFeRD, Factur-X), as lines of `path: value`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ from dataclasses import replace
 from typing import Any
 
 from fieldmark.documents.reading.archive import etree, parse_xml
-from fieldmark.documents.reading.pages import Limits, Page, clean
+from fieldmark.documents.reading.pages import MIB, Limits, Page, clean
 from fieldmark.documents.reading.pagination import Part, paginate
+from fieldmark.documents.reading.pdf import Pdf
+from fieldmark.documents.reading.sniff import is_einvoice
 from fieldmark.domain.reading_warnings import MAX_EXCERPT, ReadingWarning, WarningCode
 from fieldmark.errors import OverLimit, Unreadable, Unsupported
 
 # Elements that hold a file, as base64.
 _FILES = frozenset({"EmbeddedDocumentBinaryObject", "AttachmentBinaryObject", "IncludedBinaryObject"})
 MAX_CHARACTERS = 4_000_000
+MAX_ATTACHMENTS = 100
+MAX_INVOICE_BYTES = 5 * MIB
 HEADING = "Machine-readable invoice inside the file. Where the printed pages differ from it, the printed pages count."
 
 
@@ -24,17 +28,38 @@ def einvoice_parts(data: bytes) -> list[Part]:
     return [_part(data)]
 
 
-def embedded_pages(data: bytes, page_count: int, limits: Limits) -> list[Page]:
-    """The pages of an invoice inside a PDF, behind its `page_count` own. Raises Unreadable if it cannot be read."""
+def read_attachments(pdf: Pdf, limits: Limits) -> tuple[list[Page], list[ReadingWarning]]:
+    """Return the pages of the invoice that is attached to a PDF, and warnings about what was not read.
+
+    The pages follow those of the PDF. The warnings are for its first page.
+    """
+    pages: list[Page] = []
+    warnings: list[ReadingWarning] = []
+    unread: list[str] = []
+    for name, content in pdf.attachments(MAX_ATTACHMENTS, MAX_INVOICE_BYTES):
+        is_first_invoice = not pages and is_einvoice(content)
+        pages = _embedded_pages(content, pdf.page_count, limits) if is_first_invoice else pages
+        if not (is_first_invoice and pages):
+            unread.append(name)
+    if pdf.is_dynamic_form:
+        warnings.append(ReadingWarning(WarningCode.FORM_NOT_READ, 1))
+    if unread:
+        excerpt = " ".join(unread)[:MAX_EXCERPT]
+        warnings.append(ReadingWarning(WarningCode.ATTACHMENTS_NOT_READ, 1, len(unread), excerpt))
+    return pages, warnings
+
+
+def _embedded_pages(data: bytes, page_count: int, limits: Limits) -> list[Page]:
+    """The pages of an invoice behind the `page_count` own ones of its PDF; none if it cannot be read."""
     try:
         part = _part(data)
-    except etree.XMLSyntaxError as error:
-        raise Unreadable("The invoice inside the PDF is damaged.") from error
-    part[:0] = [HEADING, ""]
-    pages = paginate([part], "xml", replace(limits, max_pages=max(1, limits.max_pages - page_count)))
+        part[:0] = [HEADING, ""]
+        pages = paginate([part], "xml", replace(limits, max_pages=max(1, limits.max_pages - page_count)))
+    except (etree.XMLSyntaxError, Unreadable):
+        return []
     if pages:
-        told = ReadingWarning(WarningCode.MACHINE_READABLE, 1, len(pages))
-        pages[0] = replace(pages[0], warnings=(told, *pages[0].warnings))
+        begins = ReadingWarning(WarningCode.MACHINE_READABLE, 1, len(pages))
+        pages[0] = replace(pages[0], warnings=(begins, *pages[0].warnings))
     return [_behind(page, page_count) for page in pages]
 
 
@@ -44,7 +69,6 @@ def _behind(page: Page, page_count: int) -> Page:
 
 
 def _part(data: bytes) -> Part:
-    """The invoice's lines. Files inside it are left out, and told."""
     files: list[str] = []
     lines = [f"{path}: {value}" for path, value in _leaves(data, files)]
     if not files:

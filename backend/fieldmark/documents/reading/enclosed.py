@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from fieldmark.documents.reading.pages import Limits, clean
@@ -33,43 +33,33 @@ class Container:
     enclosed: Iterable[Enclosed] = ()
 
 
-@dataclass(slots=True)
-class Unpacking:
-    """Unpacks files within the limits, one by one. What it leaves out is told in `warnings`."""
-
-    limits: Limits
-    is_too_deep: bool
-    _left_out: dict[WarningCode, list[str]] = field(default_factory=lambda: {code: [] for code in LEFT_OUT})
-
-    def files(self, enclosed: Iterable[Enclosed]) -> Iterator[tuple[str, bytes]]:
-        """Name and content of each file that is taken."""
-        count, room = 0, self.limits.max_decoded_bytes
-        for one in enclosed:
-            name = shown_name(one.name)
-            if self.is_too_deep or count == MAX_ENCLOSED:
-                code = WarningCode.ENCLOSED_TOO_DEEP if self.is_too_deep else WarningCode.ENCLOSED_TOO_MANY
-                self._left_out[code].append(name)
-                continue
-            try:
-                content = one.unpack(min(self.limits.max_bytes, room))
-            except PasswordProtected:
-                self._left_out[WarningCode.ENCLOSED_PROTECTED].append(name)
-                continue
-            except (OverLimit, MemoryError):
-                self._left_out[WarningCode.ENCLOSED_TOO_LARGE].append(name)
-                continue
-            except Exception:  # noqa: BLE001 - whatever is wrong with one file, the others are taken
-                content = b""
-            if not content:
-                self._left_out[WarningCode.ENCLOSED_DAMAGED].append(name)
-                continue
-            count, room = count + 1, room - len(content)
-            yield name, content
-
-    @property
-    def warnings(self) -> list[ReadingWarning]:
-        """What was left out so far, by reason."""
-        return [left_out(code, names) for code, names in self._left_out.items() if names]
+def unpack(
+    enclosed: Iterable[Enclosed], limits: Limits, *, is_too_deep: bool
+) -> tuple[list[tuple[str, bytes]], list[ReadingWarning]]:
+    """Return name and content of the files that are within the limits, and warnings about the others."""
+    left: dict[WarningCode, list[str]] = {code: [] for code in LEFT_OUT}
+    files: list[tuple[str, bytes]] = []
+    room = limits.max_decoded_bytes
+    for one in enclosed:
+        name = shown_name(one.name)
+        if is_too_deep or len(files) == MAX_ENCLOSED:
+            left[WarningCode.ENCLOSED_TOO_DEEP if is_too_deep else WarningCode.ENCLOSED_TOO_MANY].append(name)
+            continue
+        content, code = b"", WarningCode.ENCLOSED_DAMAGED
+        try:
+            content = one.unpack(min(limits.max_bytes, room))
+        except PasswordProtected:
+            code = WarningCode.ENCLOSED_PROTECTED
+        except (OverLimit, MemoryError):
+            code = WarningCode.ENCLOSED_TOO_LARGE
+        except Exception:  # noqa: BLE001, S110 - whatever is wrong with one file, the others are taken
+            pass
+        if content:
+            files.append((name, content))
+            room -= len(content)
+        else:
+            left[code].append(name)
+    return files, [left_out(code, names) for code, names in left.items() if names]
 
 
 def shown_name(name: str) -> str:

@@ -45,15 +45,13 @@ def opendocument_parts(data: bytes, limits: Limits) -> list[Part]:
         return reader.sheets(body[0])
     # What stands in the head and the foot of the pages comes first and last.
     masters = roots[0].find(f"{_OFFICE}master-styles") if len(roots) > 1 else None
-    if masters is not None and body[0].tag == f"{_OFFICE}text":
-        for name in ("header", "header-first", "header-left"):
-            for part in masters.iter(f"{_STYLE}{name}"):
-                reader.add_blocks(part, TextStyle())
-    reader.add_blocks(body[0], TextStyle())
-    if masters is not None and body[0].tag == f"{_OFFICE}text":
-        for name in ("footer", "footer-first", "footer-left"):
-            for part in masters.iter(f"{_STYLE}{name}"):
-                reader.add_blocks(part, TextStyle())
+    has_heads = masters is not None and body[0].tag == f"{_OFFICE}text"
+    heads, feet = (
+        [part for end in ("", "-first", "-left") for part in masters.iter(f"{_STYLE}{kind}{end}")] if has_heads else []
+        for kind in ("header", "footer")
+    )
+    for part in (*heads, body[0], *feet):
+        reader.add_blocks(part, TextStyle())
     return reader.parts()
 
 

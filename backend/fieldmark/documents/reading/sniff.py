@@ -46,11 +46,6 @@ _ARCHIVES = (
         "an OpenDocument file that is no text, sheet or presentation; save it as DOCX, XLSX or PDF and upload that",
     ),
 )
-_OLD_FILES = (
-    ("PowerPoint Document", "a PowerPoint presentation from before 2007; save it as PDF and upload that"),
-    ("WordDocument", "a Word document from before 2007; save it as DOCX and upload that"),
-    ("Workbook", "an Excel workbook from before 2007; save it as XLSX and upload that"),
-)
 _BINARY_NAMES = frozenset(
     {".pdf", ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp", ".gif", ".docx", ".xlsx", ".pptx", ".odt"}
     | {".zip", ".msg", ".heic"}
@@ -152,10 +147,7 @@ def _old_file(data: bytes) -> Unreadable:
         return PasswordProtected(
             "The Office document is protected with a password: upload it with that, or save it without one."
         )
-    for mark, name in _OLD_FILES:
-        if mark.encode("utf-16-le") in data:
-            return Unsupported(f"The file is {name}.")
-    return Unsupported("The file has the format of Office before 2007; save it as DOCX, XLSX or PDF.")
+    return Unsupported("The file has the format of Office before 2007; save it as DOCX, XLSX or PDF and upload that.")
 
 
 def _text(data: bytes) -> str | None:
