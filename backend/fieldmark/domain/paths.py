@@ -36,7 +36,6 @@ MAX_INDEX: Final = 999_999_999
 # A key that needs no quotes: no dot, bracket, quote, backslash or control character, and single spaces within only.
 _PLAIN_CHARACTER: Final = r'[^\].\["\\\x00-\x20\x7f]'
 _PLAIN: Final = re.compile(rf"{_PLAIN_CHARACTER}+(?: {_PLAIN_CHARACTER}+)*")
-_INDEX: Final = re.compile(r"0|[1-9][0-9]*")
 _QUOTED: Final = (
     r'"(?:[^"\\\x00-\x1f]|\\["\\/bfnrt]|\\u(?!0000|[dD][89a-fA-F])[0-9a-fA-F]{4}'
     r'|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})*"'
@@ -46,13 +45,15 @@ _NEXT: Final = rf"(?:\.{_PLAIN.pattern}|\[(?:0|[1-9][0-9]{{0,8}}|{_QUOTED})\])"
 PATTERN: Final = rf"^(?!.*{IN_A_KEY}){_FIRST}{_NEXT}{{0,{MAX_STEPS - 1}}}$"
 """What `parse` takes, for those who describe it to others; also invisible characters that are written as \\uXXXX."""
 
-_UNTIL_NEXT: Final = re.compile(r"[^.\[]*")
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
-_JSON: Final = json.JSONDecoder()
+_STEP: Final = re.compile(
+    rf"(?P<dot>\.)?(?P<plain>{_PLAIN.pattern})"
+    rf"|\[(?:(?P<index>0|[1-9][0-9]{{0,8}})|(?P<quoted>{_QUOTED})|(?P<each>))\]"
+)
 
 
 def parse(text: str) -> Path:
-    """The steps of a path. Raises InvalidPath, which says what is wrong and at which character (counted from 1)."""
+    """Return the steps of a path. Raise InvalidPath, which names the first wrong character, counted from 1."""
     return tuple(step for step in _parsed(text, several=False) if not isinstance(step, Each))
 
 
@@ -66,23 +67,35 @@ def _parsed(text: str, *, several: bool) -> list[str | int | Each]:
         raise InvalidPath("The path is empty: write the name of a field, such as vendor.name.")
     if len(text) > MAX_CHARACTERS:
         raise InvalidPath(f"The path has {len(text):,} characters; {MAX_CHARACTERS:,} is the most.")
-    _refuse_unstorable(text, 0)
+    _refuse_unseen(text)
     steps: list[str | int | Each] = []
     at = 0
     while at < len(text):
-        step: str | int | Each
-        if several and steps and text.startswith("[]", at):
-            step, at = EACH, at + 2
-        elif text[at] == "[":
-            step, at = _bracketed(text, at, first=not steps)
-        else:
-            if steps and text[at] != ".":
-                raise _wrong(text, at, "after a closing bracket comes a dot, another bracket, or the end")
-            step, at = _plain(text, at + 1 if steps else at)
+        found = _STEP.match(text, at)
+        step = None if found is None else _step(found, is_first=not steps)
+        if found is None or step is None or (step is EACH and not several):
+            raise InvalidPath(
+                f"Path {json.dumps(text[:200], ensure_ascii=False)}, character {at + 1}: write names with dots between "
+                'them, an index from 0 in brackets, and any other name as a JSON string in brackets: items[2]["a.b"].x.'
+            )
         steps.append(step)
+        at = found.end()
         if len(steps) > MAX_STEPS:
             raise InvalidPath(f"The path has more than {MAX_STEPS} steps.")
     return steps
+
+
+def _step(found: re.Match[str], *, is_first: bool) -> str | int | Each | None:
+    """The step that was matched, or None if it cannot be there: a dot joins names, and a path begins with a name."""
+    if found["plain"] is not None:
+        return found["plain"] if is_first == (found["dot"] is None) else None
+    if found["quoted"] is not None:
+        key: str = json.loads(found["quoted"])
+        _refuse_unseen(key)
+        return key
+    if is_first:
+        return None
+    return EACH if found["index"] is None else int(found["index"])
 
 
 def name(steps: Sequence[str | int | Each]) -> str:
@@ -115,50 +128,8 @@ def steps_of(path: Sequence[str | int]) -> str:
     return "".join("i" if isinstance(step, int) else "k" for step in path)
 
 
-def _plain(text: str, at: int) -> tuple[str, int]:
-    found = _UNTIL_NEXT.match(text, at)
-    assert found is not None  # it matches nothing, too
-    key, end = found[0], found.end()
-    if not key:
-        raise _wrong(text, at, "a name is missing here")
-    if not _PLAIN.fullmatch(key):
-        quoted = json.dumps(key, ensure_ascii=False)
-        raise _wrong(text, at, f"this name can only stand as a JSON string in brackets, [{quoted}]")
-    return key, end
-
-
-def _bracketed(text: str, at: int, *, first: bool) -> tuple[str | int, int]:
-    step: str | int
-    if text.startswith('"', at + 1):
-        key: str
-        try:
-            key, end = _JSON.raw_decode(text, at + 1)
-        except json.JSONDecodeError as error:
-            raise _wrong(text, at + 1, "this is not a complete JSON string") from error
-        _refuse_unstorable(key, at)
-        step = key
-    else:
-        found = _INDEX.match(text, at + 1)
-        if found is None or not text.startswith("]", found.end()):
-            raise _wrong(text, at, 'brackets hold an index counted from 0, such as [2], or a JSON string, ["a.b"]')
-        if first:
-            raise _wrong(text, at, "a path begins with a name, not with an index")
-        if len(found[0]) > len(str(MAX_INDEX)):
-            raise _wrong(text, at, f"an index is at most {MAX_INDEX:,}")
-        step, end = int(found[0]), found.end()
-    if not text.startswith("]", end):
-        raise _wrong(text, end, "a closing bracket is missing here")
-    return step, end + 1
-
-
-def _refuse_unstorable(text: str, at: int) -> None:
-    found = _UNSTORABLE.search(text)
-    if found:
-        what = "a NUL character" if found[0] == "\x00" else "half of a surrogate pair"
-        raise InvalidPath(f"The path holds {what} near character {at + found.start() + 1}; no field can be named so.")
+def _refuse_unseen(text: str) -> None:
+    if _UNSTORABLE.search(text):
+        raise InvalidPath("The path holds a NUL character or half of a surrogate pair; no field can be named so.")
     if unseen := invisible_in(text, key=True):
         raise InvalidPath(f"The path holds an invisible character, {unseen}; no field can be named so.")
-
-
-def _wrong(text: str, at: int, what: str) -> InvalidPath:
-    return InvalidPath(f"Path {json.dumps(text[:200], ensure_ascii=False)}, character {at + 1}: {what}.")
