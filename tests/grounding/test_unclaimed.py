@@ -16,21 +16,17 @@ def left(text: str, *values: object) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(
     ("text", "kind", "printed", "value"),
     [
-        ("Total: 12.50 EUR", "number", "12.50", 12.5),
         ("Summe 1.250,00 €", "number", "1.250,00", 1250),
         ("Total 1 250,00", "number", "1 250,00", 1250),
         ("Saldo (75.00)", "number", "(75.00)", -75),
         ("1.250 kg", "number", "1.250", None),  # 1250 or 1.25
         ("Invoice RE-1001/b", "number", "RE-1001/b", None),
-        ("PLZ 08155", "number", "08155", None),
         ("um 20:13 Uhr", "number", "20:13", None),
         ("IBAN DE89 3704 0044 0532 0130 00", "number", "DE89 3704 0044 0532 0130 00", None),
         ("Tel. +49 30 1234567", "number", "+49 30 1234567", None),
-        ("Phone: (870)931-0505", "number", "(870)931-0505", None),
         ("合計 1,203,000円", "number", "1,203,000", 1203000),
         ("المبلغ ١٢٥٠", "number", "١٢٥٠", 1250),
         ("fällig am 12. März 2024", "date", "12. März 2024", "2024-03-12"),
-        ("le 5 juin 2023", "date", "5 juin 2023", "2023-06-05"),
         ("日付 2024年3月12日", "date", "2024年3月12日", "2024-03-12"),
         ("on 02/03/2024", "date", "02/03/2024", None),  # the second of March, or the third of February
     ],

@@ -38,7 +38,7 @@ def read_attachments(pdf: Pdf, limits: Limits) -> tuple[list[Page], list[Reading
     unread: list[str] = []
     for name, content in pdf.attachments(MAX_ATTACHMENTS, MAX_INVOICE_BYTES):
         is_first_invoice = not pages and is_einvoice(content)
-        pages = _embedded_pages(content, pdf.page_count, limits) if is_first_invoice else pages
+        pages = embedded_pages(content, pdf.page_count, limits) if is_first_invoice else pages
         if not (is_first_invoice and pages):
             unread.append(name)
     if pdf.is_dynamic_form:
@@ -49,7 +49,7 @@ def read_attachments(pdf: Pdf, limits: Limits) -> tuple[list[Page], list[Reading
     return pages, warnings
 
 
-def _embedded_pages(data: bytes, page_count: int, limits: Limits) -> list[Page]:
+def embedded_pages(data: bytes, page_count: int, limits: Limits) -> list[Page]:
     """The pages of an invoice behind the `page_count` own ones of its PDF; none if it cannot be read."""
     try:
         part = _part(data)
