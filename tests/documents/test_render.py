@@ -41,15 +41,6 @@ async def test_every_box_has_its_word_in_it_and_the_margins_are_empty(tmp_path: 
         assert image.getbbox() is None
 
 
-async def test_an_image_is_its_own_page_and_a_turned_one_is_turned(tmp_path: Path) -> None:
-    path = tmp_path / "a.jpg"
-    exif = Image.Exif()
-    exif[0x0112] = 6
-    Image.new("RGB", (60, 30), "white").save(path, exif=exif)
-    png = Image.open(io.BytesIO(await render_page(path, sniff.JPEG, 1, Limits())))
-    assert (png.format, png.size) == ("PNG", (30, 60))
-
-
 async def test_only_pages_that_exist_have_images(tmp_path: Path) -> None:
     assert await render_page(SAMPLE, sniff.PDF, 1, Limits())
     for number in (0, 5, -1):

@@ -90,14 +90,6 @@ async def test_a_bomb_is_left_out_and_what_only_packs_well_is_not(read) -> None:
     assert told(found) == [(WarningCode.ENCLOSED_TOO_LARGE, 1, "bomb")]
 
 
-async def test_what_an_archive_says_of_a_size_is_not_believed(read) -> None:
-    data = bytearray(archive({"liar": b"\0" * (30 * MIB)}))
-    said = (30 * MIB).to_bytes(4, "little")
-    assert data.count(said) == 2  # beside the file, and in the list
-    found, taken = await read(bytes(data.replace(said, (10).to_bytes(4, "little"))))
-    assert taken == {} and [code for code, _, _ in told(found)] == [WarningCode.ENCLOSED_DAMAGED]
-
-
 async def test_what_lies_too_deep_is_listed_and_left_out(read) -> None:
     found, taken = await read(archive({"a.txt": b"a", "b.txt": b"b"}), deep=True)
     assert taken == {} and "a.txt" in found.pages[0].text

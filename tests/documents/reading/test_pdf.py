@@ -10,7 +10,7 @@ from PIL import Image
 
 from fieldmark.documents.reading.pages import Limits, Page
 from fieldmark.documents.reading.pdf import Pdf
-from fieldmark.errors import Unreadable
+from fieldmark.errors import OverLimit, Unreadable
 
 SAMPLES = Path(__file__).parents[3] / "docs" / "samples"
 
@@ -89,14 +89,7 @@ def test_what_was_typed_into_a_form_is_read() -> None:
     assert [word.text for word in read(data).words] == ["Number:", "4711"]
 
 
-def test_the_samples_read_as_they_are_printed() -> None:
-    mustang = read((SAMPLES / "zf_mustang_20221026.pdf").read_bytes())
-    assert "Rechnung RE1001" in lines(mustang)
-    assert any(line.startswith("Endsumme  ") and line.endswith("  963,12 €") for line in lines(mustang))
-    assert any(
-        line.startswith("Kunden-Nr.:  ") and line.endswith("Belegdatum:              26.10.22")
-        for line in lines(mustang)
-    )
+def test_a_sample_reads_as_it_is_printed() -> None:
     azure = read((SAMPLES / "i2d_AzureInterior.pdf").read_bytes())
     assert any(line.startswith("Total  ") and line.endswith("  $ 279.84") for line in lines(azure))
     assert "Invoice INV/2023/03/0008" in lines(azure)
@@ -109,16 +102,12 @@ def test_a_limit_of_pages_counts_pages() -> None:
         Pdf(pdf([show("x", 50, 700)] * 4), limits)
 
 
-def test_a_gigantic_page_is_refused() -> None:
+def test_a_gigantic_page_and_one_with_more_text_than_a_page_holds_are_refused() -> None:
     assert read(pdf([show("x", 50, 700)], media_box="[0 0 9000 9000]")).width == 9000
-    with pytest.raises(Unreadable, match="20,000 × 20,000 points"):
-        read(pdf([show("x", 50, 700)], media_box="[0 0 20000 20000]"))
-
-
-def test_a_page_with_more_text_than_a_page_holds_is_refused() -> None:
     crowded = "".join(show("abcdefghij" * 1000, 50, 700 - row, size=1) for row in range(51))
-    with pytest.raises(Unreadable, match=r"Page 1 holds 5\d\d,\d\d\d characters"):
-        read(pdf([crowded]))
+    for data in (pdf([show("x", 50, 700)], media_box="[0 0 20000 20000]"), pdf([crowded])):
+        with pytest.raises(OverLimit):
+            read(data)
 
 
 def test_an_arabic_text_layer_keeps_its_lines() -> None:

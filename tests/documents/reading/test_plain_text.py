@@ -70,13 +70,10 @@ def test_long_text_is_paged_on_line_borders_and_nothing_is_lost() -> None:
     assert " ".join(page.text for page in made).split() == " ".join(lines).split()
 
 
-def test_an_endless_line_is_wrapped_cut_and_kept() -> None:
+def test_an_endless_line_is_cut_and_a_long_one_wraps_in_its_boxes_only() -> None:
     made = pages(["x" * 10_000 + " end"])
     assert "".join(page.text for page in made).replace(" ", "") == "x" * 10_000 + "end"
     assert len(made) > 2
-
-
-def test_a_line_too_long_for_the_page_wraps_in_its_boxes_not_in_its_text() -> None:
     (page,) = pages(["word " * 40])
     assert page.text.count("\n") == 0
     assert len({word.y0 for word in page.words}) == 3

@@ -76,24 +76,6 @@ async def test_a_page_with_text_is_read_and_a_scanned_one_recognised(tmp_path: P
     assert abs(total.x0 * scan.width - 40) < 20 and 120 < total.y0 * scan.height < total.y1 * scan.height < 190
 
 
-async def test_a_scan_s_hidden_layer_is_not_believed(tmp_path: Path) -> None:
-    scan = picture(["Invoice No: 4711", "Total  19.50"])
-    jpeg = encoded(scan, "JPEG")
-    image = (
-        f"<< /Type /XObject /Subtype /Image /Width 900 /Height 400 /ColorSpace /DeviceRGB /BitsPerComponent 8 "
-        f"/Filter [/ASCIIHexDecode /DCTDecode] /Length {2 * len(jpeg) + 1} >>\nstream\n{jpeg.hex()}>\nendstream"
-    )
-    # What its scanner made of it, with another total, and a word where the image is blank.
-    layer = "3 Tr " + show("Invoice No: 4711", 20, 165, size=20) + show("Total", 20, 120, size=20)
-    layer += show("99.50", 280, 120, size=20) + show("blank", 300, 20)
-    content = f"q 450 0 0 200 0 0 cm /I Do Q {layer}"
-    resources = "/XObject << /I 1000 0 R >>"
-    data = pdf([content], media_box="[0 0 450 200]", resources=resources, extra=[image], catalog="")
-    (page,) = (await read_file(saved(tmp_path, "scan.pdf", data), "scan.pdf", LENIENT)).pages
-    assert page.engine == "rapidocr" and "19.50" in page.text and "99.50" not in page.text
-    assert (page.hidden_words, page.hidden_excerpt) == (1, "blank")
-
-
 async def test_style_sheets_are_evaluated_in_the_sandbox(tmp_path: Path) -> None:
     sheet = ".a > p:nth-child(2n of .off):not(:lang(de)) {font-size: 0} @media (width > 1px) {i {opacity: 0}}"
     html = f"<style>{sheet}</style><div class=a><p class=off>one<p class=off>secret</p><i>4711</i></div>"
