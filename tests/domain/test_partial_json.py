@@ -30,16 +30,6 @@ def test_wherever_it_is_cut_the_leaves_are_the_first_of_the_whole(value, in_asci
     assert finished_leaves(text) == whole
 
 
-def test_a_leaf_is_finished_with_its_last_character_and_a_number_once_something_follows():
-    text, ends, known = '{"a": "x\\u00e9", "n": 12, "l": [1, true], "o": {}, "b": "c"}', list[str](), 0
-    for end in range(len(text) + 1):
-        if len(finished_leaves(text[:end])) > known:
-            known += 1
-            ends.append(text[:end][-3:])
-    assert ends[:4] == ['e9"', "12,", "[1,", "rue"]
-    assert finished_leaves(text) == list(walk(json.loads(text)))
-
-
 @pytest.mark.parametrize("text", ["", "]", "{1: 2}", '{"a" 1}', "nothing at all", "[" * 100_000])
 def test_of_what_is_no_json_there_are_no_leaves(text):
     assert finished_leaves(text) == []
