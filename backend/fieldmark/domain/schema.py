@@ -25,7 +25,7 @@ from fieldmark.domain.paths import Path
 from fieldmark.domain.rules import KEYWORD, broken_rules, check_rules
 from fieldmark.domain.schema_hints import TYPES, misplaced_names, with_names_as_properties
 from fieldmark.domain.sentences import shown
-from fieldmark.domain.validation import grounded, one_budget, validate, validate_partial
+from fieldmark.domain.validation import follow_references, grounded, validate, validate_partial
 from fieldmark.domain.violations import Violation
 from fieldmark.errors import InvalidSchema
 
@@ -91,11 +91,7 @@ def _check_form(schema: JsonObject) -> None:
     for said in _values(schema, KEYWORD):
         _check_own_words(said, is_root=said is schema.get(KEYWORD))
     check_rules(schema)
-    # A reference that leads nowhere, or round in a circle, shows only when it is followed: so each is, once.
-    with one_budget():
-        for reference in dict.fromkeys(map(str, _values(schema, "$ref"))):
-            validate(schema, {}, below=reference)
-        validate(schema, {})
+    follow_references(schema, dict.fromkeys(map(str, _values(schema, "$ref"))))
 
 
 def _said_of(error: SchemaError) -> str:

@@ -6,7 +6,7 @@ one validation may do is bounded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from fractions import Fraction
@@ -42,19 +42,23 @@ Schema: TypeAlias = Mapping[str, Any]
 Keyword: TypeAlias = Callable[[Any, Any, Any, Schema], Iterator[ValidationError]]
 
 
-def validate(
-    schema: Schema, fields: JsonValue, below: str = "#", limit: int | None = MAX_VIOLATIONS
-) -> list[Violation]:
-    """Return the violations of the schema, or of its part `below` a reference; at most `limit`. Raise InvalidSchema if
-    the schema cannot be applied."""
-    with _errors(_Validator, schema, fields, below) as errors:
-        return _violations(errors, limit)
+def validate(schema: Schema, fields: JsonValue) -> list[Violation]:
+    """Return the violations of the schema, at most 200. Raise InvalidSchema if the schema cannot be applied."""
+    with _errors(_Validator, schema, fields) as errors:
+        return _violations(islice(errors, MAX_VIOLATIONS))
+
+
+def follow_references(schema: Schema, references: Iterable[str]) -> None:
+    """Raise InvalidSchema if a reference of the schema, or the schema itself, leads nowhere or round in a circle."""
+    with _errors(_Validator, schema, {}, ("#", *references)) as errors:
+        for _ in errors:
+            pass
 
 
 def validate_partial(schema: Schema, fields: JsonValue) -> list[Violation]:
     """Return the violations that remain even if objects gain properties and lists gain items at their end."""
     with _errors(_Validator, schema, fields) as errors:
-        return _violations(filter(_is_final, errors), MAX_VIOLATIONS)
+        return _violations(islice(filter(_is_final, errors), MAX_VIOLATIONS))
 
 
 def grounded(schema: Schema, fields: JsonValue) -> list[Path]:
@@ -67,27 +71,16 @@ _steps_left: ContextVar[list[int]] = ContextVar("steps left")
 
 
 @contextmanager
-def one_budget() -> Generator[None]:
-    """Let several validations of small values share the steps of one: a schema may hold thousands of references."""
-    token = _steps_left.set([MIN_STEPS])
-    try:
-        yield
-    finally:
-        _steps_left.reset(token)
-
-
-@contextmanager
 def _errors(
-    kind: Any, schema: Schema, fields: JsonValue, below: str = "#"
+    kind: Any, schema: Schema, fields: JsonValue, references: Sequence[str] = ()
 ) -> Generator[Iterator[ValidationError], None, None]:
-    budget = None
-    if _steps_left.get(None) is None:
-        budget = _steps_left.set([min(MAX_STEPS, MIN_STEPS + STEPS_PER_VALUE * _count(fields))])
+    budget = _steps_left.set([min(MAX_STEPS, MIN_STEPS + STEPS_PER_VALUE * _count(fields))])
     try:
         # A "$schema" would make a reference to the root use the library's own validator in place of ours.
         plain = {key: value for key, value in schema.items() if key != "$schema"}
         validator = kind(plain, registry=Registry[Any](), format_checker=_FORMATS)  # an empty registry fetches nothing
-        validator = validator if below == "#" else validator.evolve(schema={"$ref": below})
+        if references:
+            validator = validator.evolve(schema={"allOf": [{"$ref": reference} for reference in references]})
         yield validator.iter_errors(fields)
     except Unresolvable as error:
         raise InvalidSchema(f"The schema refers to {str(error.ref)[:100]!r}, which is not in it.") from None
@@ -96,8 +89,7 @@ def _errors(
     except (UnknownType, UndefinedTypeCheck):
         raise InvalidSchema("The schema is not a valid JSON Schema: it names an unknown type.") from None
     finally:
-        if budget is not None:
-            _steps_left.reset(budget)
+        _steps_left.reset(budget)
 
 
 def _spend(steps: int) -> None:
@@ -145,9 +137,10 @@ _MESSAGES: Final[Mapping[str | None, str]] = {
 }
 
 
-def _violations(errors: Iterable[ValidationError], limit: int | None) -> list[Violation]:
-    found = map(_violation, islice(errors, limit))
-    return sorted(found, key=lambda one: [(isinstance(step, str), str(step).rjust(9)) for step in one.path])
+def _violations(errors: Iterable[ValidationError]) -> list[Violation]:
+    return sorted(
+        map(_violation, errors), key=lambda one: [(isinstance(step, str), str(step).rjust(9)) for step in one.path]
+    )
 
 
 def _violation(error: ValidationError) -> Violation:
