@@ -62,7 +62,7 @@ BAD = {
     "a path through a value": (update(path="total.net"), "already holds the value 10", "failed"),
     "past the end": (update(path="items[5]"), "past the end", "failed"),
     "far past the end": (update(path="items[999999999]"), "past the end", "failed"),
-    "before the beginning": (update(path="items[-1]"), "an index counted from 0", "failed"),
+    "before the beginning": (update(path="items[-1]"), "an index from 0", "failed"),
     "nothing to remove": (call("remove_field", {"path": "vendor.phone"}), "Nothing stands at path", "failed"),
     "no fields": (call("extract_fields", {"fields": {}, "confidences": {}}), "at least 1 item", "refused"),
     "fields as text": (call("extract_fields", {"fields": "all", "confidences": {}}), "valid dictionary", "refused"),

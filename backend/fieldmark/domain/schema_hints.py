@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from jsonschema_specifications import REGISTRY
 from pydantic import JsonValue
 
 from fieldmark.domain.json_values import JsonObject
@@ -26,19 +25,22 @@ _TYPE_NAMES: Final = {
 }
 _BY_NAME: Final = ("properties", "$defs", "definitions", "dependentSchemas", "patternProperties")
 """Keywords with schemas under names."""
-_VALUES: Final = frozenset(("default", "const", "enum", "examples", "dependentRequired", "required", "type"))
-"""Keywords without schemas in them."""
-_VOCABULARIES: Final = ("core", "applicator", "unevaluated", "validation", "meta-data", "format-annotation", "content")
-_OF_EARLIER_DRAFTS: Final = ("id", "definitions", "dependencies", "additionalItems")
-_META: Final = "https://json-schema.org/draft/2020-12/meta/"
-_KEYWORDS: Final = frozenset(_OF_EARLIER_DRAFTS).union(
-    *(REGISTRY.contents(_META + name)["properties"] for name in _VOCABULARIES)
+_ONE: Final = (
+    *("items", "additionalProperties", "contains", "not", "if", "then", "else", "propertyNames"),
+    *("unevaluatedItems", "unevaluatedProperties", "contentSchema", "additionalItems"),
 )
+_SEVERAL: Final = ("anyOf", "allOf", "oneOf", "prefixItems")
+_PLAIN: Final = (
+    *("type", "enum", "const", "required", "dependentRequired", "dependencies", "format", "pattern", "default"),
+    *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength"),
+    *("minItems", "maxItems", "uniqueItems", "minContains", "maxContains", "minProperties", "maxProperties"),
+    *("contentEncoding", "contentMediaType", "title", "description", "examples", "deprecated", "readOnly", "writeOnly"),
+    "id",
+)
+_KEYWORDS: Final = frozenset((*_BY_NAME, *_ONE, *_SEVERAL, *_PLAIN))
 # Keywords of other dialects, OpenAPI above all. They change nothing and are not mistakes.
 _OTHER_DIALECTS: Final = frozenset(("example", "nullable", "discriminator", "xml", "externalDocs", "name", "options"))
-_DESCRIBES_FIELDS: Final = frozenset(
-    (*_BY_NAME, "anyOf", "allOf", "oneOf", "prefixItems", "items", "additionalProperties", "$ref", "if", "not")
-)
+_DESCRIBES_FIELDS: Final = frozenset((*_BY_NAME, *_SEVERAL, "items", "additionalProperties", "$ref", "if", "not"))
 
 
 def misplaced_names(schema: JsonValue, at: Path = ()) -> Iterator[Path]:
@@ -95,6 +97,7 @@ def _subschemas(schema: JsonObject) -> Iterator[tuple[Path, JsonValue]]:
     for word, value in schema.items():
         if word in _BY_NAME and isinstance(value, dict):
             yield from (((word, name), below) for name, below in value.items())
-        elif word in _KEYWORDS - _VALUES:
-            items = enumerate(value) if isinstance(value, list) else ()
-            yield from [((word,), value), *(((word, index), below) for index, below in items)]
+        elif word in _ONE:
+            yield (word,), value
+        elif word in _SEVERAL and isinstance(value, list):
+            yield from (((word, index), below) for index, below in enumerate(value))

@@ -45,9 +45,9 @@ def opendocument_parts(data: bytes, limits: Limits) -> list[Part]:
         return reader.sheets(body[0])
     # What stands in the head and the foot of the pages comes first and last.
     masters = roots[0].find(f"{_OFFICE}master-styles") if len(roots) > 1 else None
-    has_heads = masters is not None and body[0].tag == f"{_OFFICE}text"
+    styled = masters if masters is not None and body[0].tag == f"{_OFFICE}text" else ()
     heads, feet = (
-        [part for end in ("", "-first", "-left") for part in masters.iter(f"{_STYLE}{kind}{end}")] if has_heads else []
+        [part for end in ("", "-first", "-left") for master in styled for part in master.iter(f"{_STYLE}{kind}{end}")]
         for kind in ("header", "footer")
     )
     for part in (*heads, body[0], *feet):
