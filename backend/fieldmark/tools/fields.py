@@ -19,17 +19,19 @@ FieldPath = Annotated[
     Field(
         min_length=1,
         max_length=1000,
-        description='Where the field stands: vendor.name, items[2].price, or ["a.b"].c for keys with dots.',
+        description='vendor.name, items[2].price, or ["a.b"].c for a key with dots.',
     ),
 ]
 
 
-def told(context: RunContext, written: WrittenFields, stands: dict[str, JsonValue]) -> ToolResult:
+def told(
+    context: RunContext, written: WrittenFields, stands: dict[str, JsonValue], also: dict[str, JsonValue] | None = None
+) -> ToolResult:
     """What is stored now, since the model's JSON may have lost something on its way (duplicate keys), and a person may
-    have set what it would change."""
+    have set what it would change. `also` is data of the call beside that of its fields."""
     stored = written.stored
     missing = f"\nOn no page: {short(written.not_found)}. Is it what the document prints?" if written.not_found else ""
-    data: dict[str, JsonValue] = {"version": stored.version}
+    data: dict[str, JsonValue] = {"version": stored.version, **(also or {})}
     data |= {"not_found": list(written.not_found)} if written.not_found else {}
     data |= {"proposed": list(stored.proposed)} if stored.proposed else {}
     data |= {"reopened": True} if written.reopened else {}

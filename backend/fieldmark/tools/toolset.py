@@ -27,7 +27,7 @@ MAX_RESULT_BYTES = 40_000
 
 Confidence = Annotated[
     float,
-    Field(strict=True, ge=0, le=1, allow_inf_nan=False, description="0.0 to 1.0: how sure you are of what you read."),
+    Field(strict=True, ge=0, le=1, allow_inf_nan=False, description="0 to 1: how sure you are."),
 ]
 
 
@@ -130,7 +130,9 @@ class Tool(Generic[Input]):
     @property
     def input_schema(self) -> JsonObject:
         """The input as JSON Schema, without what the model learns nothing from: it pays for each word in every call."""
-        return {key: value for key, value in _lean(self.input.model_json_schema()).items() if key != "description"}
+        schema = self.input.model_json_schema()
+        lean = _lean(schema, schema.get("$defs", {}))
+        return {key: value for key, value in lean.items() if key not in ("description", "$defs")}
 
     @property
     def is_gated(self) -> bool:
@@ -212,17 +214,31 @@ class RunTools(Toolset):
         self.actions = actions
 
 
-def _lean(value: Any) -> Any:
-    """A schema without titles and without the default null."""
-    if isinstance(value, list):
-        return [_lean(item) for item in cast(list[Any], value)]
-    if not isinstance(value, dict):
-        return value
-    pairs = cast(JsonObject, value).items()
+_NOT_FOR_THE_MODEL = frozenset({"title", "additionalProperties", "minLength", "maxLength", "minimum", "maximum"})
+"""Keywords of a tool's schema that the model gains nothing by. They are checked when it calls."""
+
+
+def _lean(schema: Any, definitions: JsonObject) -> Any:
+    """A schema without titles, bounds, default nulls and references. What may be left out need not be null too."""
+    if isinstance(schema, list):
+        return [_lean(item, definitions) for item in cast(list[Any], schema)]
+    if not isinstance(schema, dict):
+        return schema
+    pairs = dict(cast(JsonObject, schema))
+    if "$ref" in pairs:
+        pairs |= cast(JsonObject, definitions[str(pairs.pop("$ref")).rpartition("/")[2]])
+    match pairs.get("anyOf"):
+        case [dict() as only, {"type": "null"}]:
+            del pairs["anyOf"]
+            pairs = {**only, **pairs}
+        case _:
+            pass
     return {
-        key: _lean(item)
-        for key, item in pairs
-        if not (key == "title" and isinstance(item, str)) and not (key == "default" and item is None)
+        key: {name: _lean(item, definitions) for name, item in value.items()}
+        if key == "properties" and isinstance(value, dict)
+        else _lean(value, definitions)
+        for key, value in pairs.items()
+        if not (key in _NOT_FOR_THE_MODEL and not isinstance(value, dict)) and not (key == "default" and value is None)
     }
 
 

@@ -72,6 +72,33 @@ async def test_paths_of_scores_may_be_written_in_any_way(desk, context):
     assert claims == {"a b": 0.5, '["a.b"].c': 0.6}
 
 
+async def test_the_type_is_saved_with_the_fields_or_not_at_all(desk, context):
+    answer = await desk.call(context, "extract_fields", document_type="invoice", fields={"total": 4})
+    assert (answer.code, answer.data["document_type"]) == ("stored", "invoice")
+    refused = await desk.call(context, "extract_fields", document_type="receipt", fields={"": 4})
+    assert refused.is_error and desk.extraction()["document_type"] == "invoice"
+
+
+async def test_the_type_is_saved_with_the_completion(desk, context):
+    await desk.call(context, "get_document_text")
+    answer = await desk.call(context, "complete_extraction", document_type="invoice")
+    assert (answer.code, answer.data) == ("completed", {"document_type": "invoice", "version": 1})
+    assert desk.extraction()["document_type"] == "invoice"
+
+
+async def test_who_approves_a_call_sees_the_type_that_it_names(desk, context):
+    tools = EXTRACTION.create_tools(context)
+    asked = EXTRACTION.toolset.check("extract_fields", {"document_type": "invoice", "fields": {"total": 4}})
+    async with desk.database.as_user(context.scope) as conn:
+        shown = await tools.actions["extract_fields"].preview(conn, asked)
+    changes = [(one.path, one.old, one.new) for one in shown.changes]
+    assert changes == [("document_type", None, "invoice"), ("total", 3, 4)]
+    assert (await desk.call(context, "identify_document", document_type="receipt")).code == "identified"
+    async with desk.database.as_user(context.scope) as conn:
+        now = await tools.actions["extract_fields"].preview(conn, asked)
+    assert not shown.covers(now)
+
+
 async def test_identifying_and_completing_without_a_schema(desk, context):
     answer = await desk.call(context, "identify_document", document_type="invoice", confidence=1.0)
     assert (answer.code, answer.data) == ("identified", {"document_type": "invoice"})

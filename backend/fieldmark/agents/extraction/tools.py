@@ -55,82 +55,81 @@ from fieldmark.tools.toolset import (
 
 _MAX_WARNINGS = 20
 
-Quote = Annotated[
-    str, Field(max_length=2000, description="The words on the page that show the value, word for word as printed.")
-]
+Quote = Annotated[str, Field(max_length=2000)]
+DocumentType = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class Quoted(ToolInput):
-    """Where a value was read."""
-
     quote: Quote
-    page: Annotated[int | None, Field(ge=1, description="The page that prints these words.")] = None
+    page: Annotated[int | None, Field(ge=1)] = None
 
 
 class GetCurrentExtraction(ToolInput):
-    """Read what has been extracted so far: document type, status, fields, confidences. Give a path to read only what
-    stands there."""
+    """Read what is saved so far; with a path, what is saved there."""
 
     path: FieldPath | None = None
 
 
 class IdentifyDocument(ToolInput):
-    """Say what kind of document this is, such as invoice, receipt, contract or form."""
+    """Save what kind of document it is: invoice, receipt, contract, form or the like."""
 
-    document_type: Annotated[str, Field(min_length=1, max_length=200)]
-    confidence: Confidence
+    document_type: DocumentType
+    confidence: Confidence | None = None
     reason: Annotated[str | None, Field(max_length=2000)] = None
 
 
 class ExtractFields(ToolInput):
-    """Save fields. Objects merge with what is there already; any other value, lists included, replaces what stood at
-    its place. Only save what the document says."""
+    """Save fields, and the document's type with them. Objects merge with what is saved; other values, lists included,
+    replace it."""
 
-    fields: Annotated[dict[str, JsonValue], Field(min_length=1, description="Nested as the document is.")]
+    document_type: Annotated[DocumentType | None, Field(description="As in identify_document.")] = None
+    fields: Annotated[dict[str, JsonValue], Field(min_length=1, description="Nested as in the document.")]
     confidences: Annotated[
-        dict[str, Confidence], Field(description='By path of the field: {"vendor.name": 0.95, "items[0].price": 0.9}.')
-    ]
+        dict[str, Confidence] | None, Field(description='Only those below 0.9, by path: {"items[0].price": 0.6}.')
+    ] = None
     evidence: Annotated[
-        dict[str, Quoted] | None, Field(description='By path: {"vendor.name": {"quote": "Acme Ltd", "page": 1}}.')
+        dict[str, Quoted] | None,
+        Field(
+            description="Only for values that could not be found on the page without it, by path: "
+            '{"term": {"quote": "due within a month", "page": 1}}.'
+        ),
     ] = None
 
 
 class UpdateField(ToolInput):
-    """Update one field at a path, such as 'vendor.name' or 'items[2].price'. A list grows only at its end."""
+    """Save one field. A list grows only at its end."""
 
     path: FieldPath
     value: JsonValue
-    confidence: Confidence
+    confidence: Confidence | None = None
     quote: Quote | None = None
 
 
 class RemoveField(ToolInput):
-    """Remove one field, or one item of a list, with everything below it."""
+    """Remove a field or an item of a list, with everything below it."""
 
     path: FieldPath
     reason: Annotated[str | None, Field(max_length=2000)] = None
 
 
 class CompleteExtraction(ToolInput):
-    """Declare the task done, as the last call: with a summary it ends the task. Refused with the exact list if the
-    fields do not follow the schema or break its rules, or if pages were not read."""
+    """Declare the task done, as the last call; with a summary it ends the task. Refused, with the reasons, if fields
+    break the schema or its rules, or if pages were not read."""
 
+    document_type: Annotated[DocumentType | None, Field(description="As in identify_document.")] = None
     summary: Annotated[
         str | None,
-        Field(
-            max_length=4000,
-            description="Your answer to the person: in one or two plain sentences what you did and what you could not "
-            "find.",
-        ),
+        Field(max_length=4000, description="Your answer to the person: a short sentence; another for what is missing."),
     ] = None
 
 
 @dataclass(frozen=True, slots=True)
 class _PreparedFields:
-    """Several fields, prepared, and which keys of the root they are under."""
+    """Several fields, prepared, which keys of the root they are under, and the document's type if it is named too."""
 
     write: PreparedWrite
     keys: Sequence[str]
+    document_type: str | None
 
 
 # Reading --------------------------------------------------------------------------------------------------------------
@@ -159,25 +158,25 @@ class ExtractionTools:
 
     async def identify_document(self, conn: Connection, args: IdentifyDocument) -> ToolResult:
         await self._refuse_once_completed(conn)
-        author = self._author()
-        stored = await extractions.identify(conn, self.extraction_id, args.document_type, author)
-        return ToolResult(f"The document type is now {stored.value!r}.", "identified", {"document_type": stored.value})
+        data = await self._identify(conn, args.document_type)
+        return ToolResult(f"The document type is now {data['document_type']!r}.", "identified", data)
 
     async def preview_type(self, conn: Connection, args: IdentifyDocument) -> Preview:
         author = self._author()
         return await extractions.preview_type(conn, self.extraction_id, args.document_type, author)
 
     async def prepare_fields(self, args: ExtractFields) -> _PreparedFields:
-        return _PreparedFields(await self._prepare(_fields_write(args)), list(args.fields))
+        return _PreparedFields(await self._prepare(_fields_write(args)), list(args.fields), args.document_type)
 
     async def extract_fields(self, conn: Connection, prepared: _PreparedFields) -> ToolResult:
+        data = await self._identify(conn, prepared.document_type)
         written = await self._apply(conn, prepared.write)
         value = written.stored.value
         stands = {key: value.get(key) for key in prepared.keys} if isinstance(value, dict) else {}
-        return told(self.context, written, stands)
+        return told(self.context, written, stands, data)
 
     async def preview_fields(self, conn: Connection, args: ExtractFields) -> Preview:
-        return await self._preview(conn, _fields_write(args))
+        return await self._with_type(conn, args.document_type, await self._preview(conn, _fields_write(args)))
 
     async def prepare_field(self, args: UpdateField) -> PreparedWrite:
         return await self._prepare(_field_write(args))
@@ -230,11 +229,12 @@ class ExtractionTools:
                 "unread_pages",
                 fitting(data),
             )
+        data = await self._identify(conn, args.document_type)
         stored = await extractions.complete(conn, row.id, self._author(), found)
-        text, data = f"The extraction is {stored.value}. Version {stored.version}.", dict[str, JsonValue]()
+        text = f"The extraction is {stored.value}. Version {stored.version}."
         warnings = [one for one in await documents.warnings(conn, row.document_id) if one.is_about_reading]
         if warnings:
-            data = {"warnings": [{"code": one.code.value, "page": one.page} for one in warnings[:_MAX_WARNINGS]]}
+            data["warnings"] = [{"code": one.code.value, "page": one.page} for one in warnings[:_MAX_WARNINGS]]
             text += "".join(f"\n[warning: {one.message}]" for one in warnings[:_MAX_WARNINGS])
             if len(warnings) > _MAX_WARNINGS:
                 text += f"\n[{len(warnings) - _MAX_WARNINGS} more warnings]"
@@ -250,7 +250,26 @@ class ExtractionTools:
         return [] if asked else unread
 
     async def preview_completion(self, conn: Connection, args: CompleteExtraction) -> Preview:
-        return await extractions.preview_completion(conn, self.extraction_id)
+        completion = await extractions.preview_completion(conn, self.extraction_id)
+        return await self._with_type(conn, args.document_type, completion)
+
+    async def _identify(self, conn: Connection, document_type: str | None) -> dict[str, JsonValue]:
+        if document_type is None:
+            return {}
+        stored = await extractions.identify(conn, self.extraction_id, document_type, self._author())
+        return {"document_type": stored.value}
+
+    async def _with_type(self, conn: Connection, document_type: str | None, preview: Preview) -> Preview:
+        """What a call changes that names the document's type too."""
+        if document_type is None:
+            return preview
+        first = await extractions.preview_type(conn, self.extraction_id, document_type, self._author())
+        assert isinstance(preview.target, dict)
+        return replace(
+            preview,
+            changes=[*first.changes, *preview.changes],
+            target={**preview.target, "document type": first.target},  # no path is written so
+        )
 
     def _author(self) -> Author:
         fields = self.context.run.input.get("fields")
@@ -308,7 +327,7 @@ def current_extraction(row: ExtractionRow) -> ToolResult:
 def _fields_write(args: ExtractFields) -> FieldsWrite:
     claims = _claims(
         args.fields,
-        {name: Claim(confidence=confidence) for name, confidence in args.confidences.items()},
+        {name: Claim(confidence=confidence) for name, confidence in (args.confidences or {}).items()},
         {name: Claim(given.quote, given.page) for name, given in (args.evidence or {}).items()},
     )
     return FieldsWrite(args.fields, claims)
@@ -353,14 +372,18 @@ def _claims(fields: dict[str, JsonValue], *given: dict[str, Claim]) -> dict[str,
     return claims
 
 
-def _saving(keys: list[str]) -> str:
+def _saving(document_type: str | None, keys: list[str]) -> str:
     """A person may approve by this: what is left out is not left unsaid."""
     named = ", ".join(keys[:6])
     return (
-        "Saving "
+        _typed(document_type, "Saving ")
         + (named if len(named) <= 200 else f"{named[:199]}…")
         + (f" and {len(keys) - 6} more" if len(keys) > 6 else "")
     )
+
+
+def _typed(document_type: str | None, what: str) -> str:
+    return what if document_type is None else f"It is a document of type {document_type}. {what}"
 
 
 GET_CURRENT_EXTRACTION = Tool(
@@ -376,7 +399,7 @@ IDENTIFY_DOCUMENT = Tool(
 EXTRACT_FIELDS = Tool(
     "extract_fields",
     ExtractFields,
-    summary=lambda args: _saving(list(args.fields)),
+    summary=lambda args: _saving(args.document_type, list(args.fields)),
     effect=ToolEffect.WRITE,
     partial_write=_partial_fields,
 )
@@ -396,7 +419,7 @@ REMOVE_FIELD = Tool(
 COMPLETE_EXTRACTION = Tool(
     "complete_extraction",
     CompleteExtraction,
-    summary=lambda args: "Completing the extraction",
+    summary=lambda args: _typed(args.document_type, "Completing the extraction"),
     effect=ToolEffect.WRITE,
     answer=lambda args, _: Answer(args.summary or ""),
 )
