@@ -130,6 +130,8 @@ class Settings(BaseSettings):
     # Runs
     max_live_agents: Annotated[int, Field(ge=1, le=256)] = Field(default_factory=agents_that_fit)
     max_turns: Annotated[int, Field(ge=1, le=1000)] = 100
+    # Unset: medium for extraction, high for the other agents. From high on the model thinks before it answers.
+    effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
     run_seconds: Annotated[int, Field(ge=5, le=86_400)] = 900
     # How long one call of a tool may work in its transaction.
     tool_seconds: Annotated[float, Field(ge=0.1, le=3600)] = 60

@@ -211,6 +211,9 @@ async def test_what_many_runs_share_comes_first(database, clone, make_user):
     assert two.index("Bill") < two.index("Read it well.") < two.index("Two.")
     assert len(longest_common(two, four)) > two.index("Read it well.")
     assert two.index("Bill") >= len(longest_common(two, three)) > two.index("Extract all fields")
+    for worked in sent:
+        asked = worked.requests[0]
+        assert (asked["output_config"]["effort"], asked["thinking"]["type"]) == ("medium", "disabled")
     marks = [json.dumps(worked.requests[0]).count("cache_control") for worked in sent]
     assert max(marks) <= 4  # more are refused
     (block,) = [block for message in sent[1].requests[0]["messages"] for block in message["content"]

@@ -13,7 +13,7 @@ from pydantic import BaseModel, JsonValue, ValidationError
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain.answers import FallbackCode
-from fieldmark.domain.statuses import Approval
+from fieldmark.domain.statuses import Approval, Effort
 from fieldmark.errors import Invalid
 from fieldmark.identity.scope import Scope
 from fieldmark.offline_model.messages import Block, Body
@@ -114,7 +114,8 @@ class AgentSpec:
 
     The prompt and the tools are the same bytes in every run, so that the provider's cache is hit; all that is
     particular to one run stands in its messages. `create_tools` makes the tools of one run, which close over whose it
-    is and what it is about. `approval` holds where neither the request nor the task says who admits writes."""
+    is and what it is about. `approval` holds where neither the request nor the task says who admits writes, `effort`
+    where no setting does."""
 
     name: str
     briefs: Path
@@ -122,6 +123,7 @@ class AgentSpec:
     tasks: Mapping[str, Task[Any, Any]]
     create_tools: Callable[[RunContext], RunTools]
     approval: Approval = Approval.AUTO
+    effort: Effort = Effort.HIGH
     # Answers for the model where there is none, by fixed rules; None for a request that is not this agent's.
     offline: Callable[[Body], Sequence[Block] | None] | None = field(default=None, compare=False)
 

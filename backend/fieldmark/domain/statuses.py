@@ -158,3 +158,18 @@ class Approvers(StrEnum):
 
     OWNERS = "owners"
     MEMBERS = "members"
+
+
+class Effort(StrEnum):
+    """How hard the model tries for an answer."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+    XHIGH = "xhigh"
+    MAX = "max"
+
+    @property
+    def thinks(self) -> bool:
+        """Whether the model thinks before it answers, which costs time and output tokens."""
+        return self not in (Effort.LOW, Effort.MEDIUM)

@@ -15,6 +15,7 @@ from procrastinate.worker import Worker
 
 from fieldmark.agents.registry import AGENTS, answer_offline
 from fieldmark.documents.reading import readers
+from fieldmark.domain.statuses import Effort
 from fieldmark.errors import FieldmarkError
 from fieldmark.offline_model.server import OfflineModel
 from fieldmark.runs.engine import scratch_dir
@@ -83,6 +84,7 @@ async def _model_service(settings: Settings) -> AsyncGenerator[ModelService]:
             settings.anthropic_base_url,
             key.get_secret_value() if key else None,
             token.get_secret_value() if token else None,
+            effort=Effort(settings.effort) if settings.effort else None,
         )
 
 

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.tools.toolset import MAX_RESULT_BYTES
 
 pytestmark = pytest.mark.anyio

@@ -25,7 +25,7 @@ from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
 from fieldmark.domain.fields import Nothing, value_at
 from fieldmark.domain.schema import check_schema
-from fieldmark.domain.statuses import DocumentStatus, ExtractionStatus
+from fieldmark.domain.statuses import DocumentStatus, Effort, ExtractionStatus
 from fieldmark.domain.values import problem_with
 from fieldmark.errors import DocumentFailed, Fenced, Invalid, InvalidSchema, NotFound
 from fieldmark.identity.scope import Scope
@@ -324,5 +324,6 @@ EXTRACTION = AgentSpec(
     toolset=_TOOLSET,
     create_tools=lambda context: create_extraction_tools(context, context.document_id, context.extraction_id),
     tasks={task.name: task for task in (EXTRACT, CORRECT)},
+    effort=Effort.MEDIUM,
     offline=answer,
 )

@@ -17,6 +17,7 @@ from claude_agent_sdk import ClaudeAgentOptions, HookMatcher
 from claude_agent_sdk.types import SessionStore
 
 from fieldmark.agents.spec import AgentSpec
+from fieldmark.domain.statuses import Effort
 from fieldmark.isolation import landlock
 from fieldmark.runs.engine.binding import RunBinding
 from fieldmark.runs.engine.tool_server import tool_server
@@ -38,12 +39,14 @@ _SETTINGS = json.dumps({"enabledPlugins": {f"cc-plugin-{name}@builtin": False fo
 
 @dataclass(frozen=True, slots=True)
 class ModelService:
-    """Where model requests go, and what they are paid with. `offline`: the offline model answers, at no cost."""
+    """Where model requests go, and what they are paid with. `offline`: the offline model answers, at no cost. `effort`
+    holds in place of the agents' own."""
 
     base_url: str | None
     api_key: str | None
     auth_token: str | None
     offline: bool = False
+    effort: Effort | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +60,12 @@ class CliKind:
     model: str
     max_turns: int
     one_at_a_time: bool = False
+    effort: Effort = Effort.HIGH
 
     @classmethod
     def of(cls, spec: AgentSpec, model: str, max_turns: int, one_at_a_time: bool = False) -> Self:
         """Return the kind of CLI that serves an agent."""
-        return cls(spec.name, spec.prompt, spec.toolset, model, max_turns, one_at_a_time)
+        return cls(spec.name, spec.prompt, spec.toolset, model, max_turns, one_at_a_time, spec.effort)
 
 
 def agent_options(
@@ -82,6 +86,7 @@ def agent_options(
     has to be marked as text (`client_composed`)."""
     server = tool_server(kind.toolset, binding.answer)
     session_id = str(binding.session_id)
+    effort = service.effort or kind.effort
     without_commands = {} if is_clearable else {"disable-slash-commands": None}
     launcher = Path(str(files("fieldmark.runs.engine") / "sealed-cli.sh"))
     return ClaudeAgentOptions(
@@ -100,6 +105,8 @@ def agent_options(
         },
         system_prompt=kind.prompt,
         model=kind.model,
+        effort=effort.value,
+        thinking={"type": "adaptive"} if effort.thinks else {"type": "disabled"},
         verbatim_prompts=not is_clearable,
         include_partial_messages=True,
         max_turns=kind.max_turns,
