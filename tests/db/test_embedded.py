@@ -93,19 +93,6 @@ def _eventually(question: Callable[[], bool], seconds: float = 60) -> None:
         time.sleep(0.02)
 
 
-def _taken(port: int) -> socket.socket | None:
-    """The port, taken from whoever else might want it; None if somebody has it."""
-    taker = socket.socket()
-    taker.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        taker.bind(("127.0.0.1", port))
-        taker.listen()
-    except OSError:
-        taker.close()
-        return None
-    return taker
-
-
 def _works(url: str) -> bool:
     try:
         return _ask(url, "select 1") == 1
@@ -121,6 +108,12 @@ def test_it_starts_stops_and_starts_again_with_its_data_and_says_nothing(
         assert str(version).startswith(str(postgres_major))
         with psycopg.connect(server.owner_url) as connection:
             connection.execute("create table kept as select 'GRÖßE' as word")
+        # Its passwords are for its owner alone.
+        folder = quick_path / "postgres"
+        assert folder.stat().st_mode & 0o777 == 0o700
+        assert (folder / "passwords.json").stat().st_mode & 0o777 == 0o600
+        password = urlsplit(server.owner_url).password
+        assert password and password not in (folder / "server.log").read_text()
     assert _server_pid(quick_path) is None
     assert not _works(server.owner_url)
     with running(quick_path, postgres_major) as server:
@@ -143,15 +136,6 @@ def test_it_is_sealed(postgres: Embedded) -> None:
     assert password is not None and len(password) > 30
     with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
         _ask(postgres.owner_url.replace(password, "x" + password[1:]), "select 1")
-
-
-def test_its_passwords_are_for_its_owner_alone(quick_path: Path, postgres_major: int) -> None:
-    with running(quick_path, postgres_major) as server:
-        folder = quick_path / "postgres"
-        assert folder.stat().st_mode & 0o777 == 0o700
-        assert (folder / "passwords.json").stat().st_mode & 0o777 == 0o600
-        password = urlsplit(server.owner_url).password
-        assert password and password not in (folder / "server.log").read_text()
 
 
 def test_processes_share_it_and_the_last_one_out_stops_it(quick_path: Path, postgres_major: int) -> None:
@@ -211,36 +195,6 @@ def test_a_killed_server_comes_back_where_it_was_with_what_was_committed(quick_p
     assert _server_pid(quick_path) is None
 
 
-def test_a_newcomer_starts_a_killed_server_where_the_others_look_for_it(quick_path: Path, postgres_major: int) -> None:
-    with _client(quick_path, postgres_major) as client:
-        url = _address(client)
-        client.send_signal(signal.SIGSTOP)  # it must not be the one that starts the server again
-        while _works(url):
-            if pid := _server_pid(quick_path):
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-        with running(quick_path, postgres_major) as server:
-            assert server.owner_url == url
-        client.send_signal(signal.SIGCONT)
-        assert _works(url)
-        _leave(client)
-    assert _server_pid(quick_path) is None
-
-
-def test_a_killed_server_comes_back_when_its_port_is_free_again(quick_path: Path, postgres_major: int) -> None:
-    with running(quick_path, postgres_major) as server:
-        port = urlsplit(server.owner_url).port
-        assert port is not None
-        while (other := _taken(port)) is None:  # or it came back first
-            if pid := _server_pid(quick_path):
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-        with other:
-            log = quick_path / "postgres/server.log"
-            _eventually(lambda: "Address already in use" in log.read_text())
-        _eventually(lambda: _works(server.owner_url))
-
-
 def test_a_stale_pid_file_that_names_a_living_process_misleads_nobody(quick_path: Path, postgres_major: int) -> None:
     with running(quick_path, postgres_major):
         file = quick_path / "postgres/data/postmaster.pid"
@@ -271,7 +225,7 @@ def test_ctrl_c_in_the_terminal_ends_the_client_and_through_it_the_server(
     assert "received fast shutdown request" in (quick_path / "postgres/server.log").read_text()
 
 
-def test_data_of_another_version_is_refused_and_left_alone(quick_path: Path, postgres_major: int) -> None:
+def test_data_of_another_version_or_without_its_passwords_is_refused(quick_path: Path, postgres_major: int) -> None:
     other = {16: 18, 18: 16}[postgres_major]
     with running(quick_path, postgres_major), pytest.raises(Misconfigured, match=f"POSTGRES_MAJOR={postgres_major}"):
         running(quick_path, other).__enter__()
@@ -279,21 +233,6 @@ def test_data_of_another_version_is_refused_and_left_alone(quick_path: Path, pos
         running(quick_path, other).__enter__()
     with running(quick_path, postgres_major) as server:
         assert _works(server.owner_url)
-
-
-def test_lost_passwords_are_said_in_a_sentence(quick_path: Path, postgres_major: int) -> None:
-    with running(quick_path, postgres_major):
-        pass
-    (quick_path / "postgres/passwords.json").unlink()
-    with pytest.raises(Misconfigured, match=r"passwords cannot be read.*Put that file back"):
-        running(quick_path, postgres_major).__enter__()
-    assert _server_pid(quick_path) is None
-
-
-def test_a_home_that_cannot_be_is_said_in_a_sentence(quick_path: Path, postgres_major: int) -> None:
-    (quick_path / "file").touch()
-    with pytest.raises(Misconfigured, match="FIELDMARK_HOME"):
-        running(quick_path / "file", postgres_major).__enter__()
 
 
 @pytest.mark.skipif(not _AS_ROOT, reason="only root runs the server as another user")

@@ -59,18 +59,6 @@ async def test_nothing_of_a_user_is_left_for_the_next_borrower(clone: Clone) -> 
     assert row == {**first, "role": "fieldmark_app", "claims": None}
 
 
-async def test_a_users_rows_are_seen_by_that_user_and_by_nobody_else(database: Database, make_user: MakeUser) -> None:
-    alice, bob = await make_user(), await make_user()
-    query = "select array_agg(id) as ids from public.organisations"
-    async with database.as_user(alice) as connection:
-        assert await _one(connection, query) == {"ids": [alice.org_id]}
-    async with database.as_user(bob) as connection:
-        assert await _one(connection, query) == {"ids": [bob.org_id]}
-    with pytest.raises(psycopg.errors.InsufficientPrivilege):
-        async with database.as_service() as connection:
-            await connection.execute(query.encode())
-
-
 async def test_a_block_that_ends_well_commits_and_one_that_raises_does_not(
     clone: Clone, database: Database, make_user: MakeUser
 ) -> None:
@@ -151,10 +139,6 @@ async def test_what_cannot_be_reached_is_said_without_the_password(clone: Clone)
 # --- who may log in
 
 
-async def test_the_services_own_role_is_accepted(database: Database) -> None:
-    await database.check_role()
-
-
 async def test_the_owner_is_refused(clone: Clone) -> None:
     async with Database(clone.owner_url) as database:
         with pytest.raises(Misconfigured, match="'postgres', which is a superuser"):
@@ -166,12 +150,10 @@ async def test_the_owner_is_refused(clone: Clone) -> None:
     [
         ("alter role {} bypassrls", "has BYPASSRLS"),
         ("alter role {} createrole", "has CREATEROLE"),
-        ("alter role {} replication", "REPLICATION"),
         ("grant service_role to {}", "member of 'service_role'"),
-        ("grant postgres to {}", "member of 'postgres'"),
+        ("grant authenticator to {}", "member of 'service_role'"),  # through another role
         ("grant pg_write_server_files to {}", "member of 'pg_write_server_files'"),
         ("alter table public.documents owner to {}", "owns 'public.documents'"),
-        ("create table private.mine (); alter table private.mine owner to {}", "owns 'private.mine'"),
         ("alter schema private owner to {}", "owns 'schema private'"),
         ("revoke authenticated from {}", "may not act as 'authenticated'"),
     ],
@@ -196,22 +178,6 @@ async def test_a_login_that_policies_would_not_bind_is_refused(clone: Clone, mad
             )
 
 
-async def test_a_role_that_inherits_a_strong_one_through_another_is_refused(clone: Clone) -> None:
-    with psycopg.connect(clone.owner_url, autocommit=True) as owner:
-        middle, role = f"middle_{uuid4().hex}", f"probe_{uuid4().hex}"
-        owner.execute(
-            f"create role {middle}; create role {role} login noinherit password 'probe';"
-            f"grant service_role to {middle}; grant {middle}, authenticated to {role}".encode()
-        )
-        url = clone.app_url.replace("fieldmark_app:", f"{role}:").replace(_password(clone.app_url), "probe")
-        try:
-            async with Database(url) as database:
-                with pytest.raises(Misconfigured, match="member of 'service_role'"):
-                    await database.check_role()
-        finally:
-            owner.execute(f"drop role {role}; drop role {middle}".encode())
-
-
 def _password(url: str) -> str:
     return url.split("://", 1)[1].split("@", 1)[0].split(":", 1)[1]
 
@@ -225,9 +191,7 @@ def _password(url: str) -> str:
         ("postgresql://u:p@h:5432/d", "postgresql://u:p@h:5432/d", False),
         ("postgresql://u:p@h:6543/d", "postgresql://u:p@h:6543/d", True),
         ("postgres://u:p@h/d?pgbouncer=true&sslmode=require", "postgres://u:p@h/d?sslmode=require", True),
-        ("postgresql://u:p@h/d?pgbouncer=true", "postgresql://u:p@h/d", True),
         ("postgresql://u:p@h/d?pgbouncer=false", "postgresql://u:p@h/d", False),
-        ("postgresql://u:p@h/d?options=-c%20a%3Db", "postgresql://u:p@h/d?options=-c%20a%3Db", False),
         ("host=h port=6543", "host=h port=6543", True),
     ],
 )
