@@ -76,14 +76,27 @@ create function private.is_agent() returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
 as $$ select nullif(current_setting('fieldmark.call_id', true), '') is not null and private.is_service() $$;
 
+-- Raises an error unless something holds: a sentence, the HTTP status as PostgREST reads it, and a code for programs.
+create function private.check_that(
+  p_holds boolean, p_refusal text, p_status text default 'PT422', p_code text default null
+) returns void
+language plpgsql immutable set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if p_holds then
+    return;
+  elsif p_code is null then
+    raise exception using message = p_refusal, errcode = p_status;
+  end if;
+  raise exception using message = p_refusal, errcode = p_status, detail = p_code;
+end $$;
+
 -- Refuses what there is not, or what the caller does not see.
 create function private.check_found(p_found boolean, p_what text) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
 begin
-  if not p_found then
-    raise exception 'There is no such %.', p_what using errcode = 'PT404';
-  end if;
+  perform private.check_that(p_found, format('There is no such %s.', p_what), 'PT404');
 end $$;
 
 -- The run that this transaction's call is of, and the call; null where a person writes.
@@ -98,12 +111,16 @@ as $$ select case when private.is_agent() then nullif(current_setting('fieldmark
 -- Protects a table of tenants: row security binds its owner too, and nobody has a right to it or its sequences, which
 -- Supabase grants to everybody. An owner that row security binds gets a policy, because definer functions act as the
 -- owner.
--- With `p_members_read` the members of an organisation, viewers too, read its rows.
-create function private.protect_table(p_table regclass, p_members_read boolean default false) returns void
+-- With `p_members_read` the members of an organisation, viewers too, read its rows. The verbs in `p_service` (insert,
+-- update) are the service's, for whoever may write in the organisation.
+create function private.protect_table(
+  p_table regclass, p_members_read boolean default false, p_service text[] default '{}'
+) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_sequence regclass;
+  v_verb text;
 begin
   execute format('alter table %s enable row level security', p_table);
   execute format('alter table %s force row level security', p_table);
@@ -125,6 +142,12 @@ begin
       'create policy "members read the rows of their organisations" on %s for select to authenticated '
       'using (org_id in (select private.my_org_ids()))', p_table);
   end if;
+  foreach v_verb in array p_service loop
+    execute format(
+      'create policy "the service %1$ss for members who write" on %2$s for %1$s to authenticated '
+      '%3$s (org_id in (select private.my_writable_org_ids()) and (select private.is_service()))',
+      v_verb, p_table, case v_verb when 'insert' then 'with check' else 'using' end);
+  end loop;
 end $$;
 
 -- organisations.sql
@@ -258,12 +281,10 @@ create function private.this_person() returns uuid
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-  if auth.uid() is null then
-    raise exception 'Nobody is signed in.' using errcode = 'PT401';
-  elsif exists (select from public.api_keys where id = auth.uid()) then
-    raise exception 'A key cannot do this: a person must, with their own token.'
-      using errcode = 'PT403', detail = 'person_needed';
-  end if;
+  perform private.check_that(auth.uid() is not null, 'Nobody is signed in.', 'PT401');
+  perform private.check_that(
+    not exists (select from public.api_keys where id = auth.uid()),
+    'A key cannot do this: a person must, with their own token.', 'PT403', 'person_needed');
   return auth.uid();
 end $$;
 
@@ -272,12 +293,10 @@ create function private.check_owner(p_org_id uuid) returns void
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-  if p_org_id in (select private.my_owned_org_ids()) then
-    return;
-  elsif p_org_id in (select private.my_org_ids()) then
-    raise exception 'Only an owner of the organisation can do this.' using errcode = 'PT403', detail = 'owner_needed';
-  end if;
-  raise exception 'There is no such organisation.' using errcode = 'PT404';
+  perform private.check_found(p_org_id in (select private.my_org_ids()), 'organisation');
+  perform private.check_that(
+    p_org_id in (select private.my_owned_org_ids()), 'Only an owner of the organisation can do this.', 'PT403',
+    'owner_needed');
 end $$;
 
 -- The caller enters. Answers the organisation to act in, or null where `p_org` is not one of the caller's. Without
@@ -323,15 +342,13 @@ declare
   v_personal uuid := private.enter();
   v_org uuid;
 begin
-  if p_name is null or char_length(p_name) not between 1 and 200 then
-    raise exception 'The name of an organisation must have 1 to 200 characters.' using errcode = 'PT422';
-  end if;
+  perform private.check_that(
+    char_length(p_name) between 1 and 200, 'The name of an organisation must have 1 to 200 characters.');
   -- One at a time, so that nobody makes more by asking at once.
   perform from public.organisations where id = v_personal for no key update;
-  if (select count(*) from public.organisations where created_by = v_user) >= 50 then
-    raise exception 'You have made 50 organisations already: delete one that nobody needs.'
-      using errcode = 'PT409', detail = 'too_many';
-  end if;
+  perform private.check_that(
+    (select count(*) from public.organisations where created_by = v_user) < 50,
+    'You have made 50 organisations already: delete one that nobody needs.', 'PT409', 'too_many');
   insert into public.organisations (name, created_by) values (p_name, v_user) returning id into v_org;
   insert into public.memberships (org_id, user_id, role, created_by) values (v_org, v_user, 'owner', v_user);
   return v_org;
@@ -430,29 +447,22 @@ begin
   -- Whoever is removed at the same moment is removed before this, or with the key that it makes.
   perform from public.organisations
   where id = p_org_id and id in (select private.my_org_ids()) for no key update;
-  if p_org_id is null or p_org_id not in (select private.my_org_ids()) then
-    raise exception 'There is no such organisation.' using errcode = 'PT404';
-  elsif p_org_id not in (select private.my_writable_org_ids()) then
-    raise exception 'A viewer makes no keys.' using errcode = 'PT403', detail = 'read_only';
-  elsif p_name is null or char_length(p_name) not between 1 and 200 then
-    raise exception 'The name of a key must have 1 to 200 characters.' using errcode = 'PT422';
-  elsif cardinality(v_scopes) = 0 then
-    raise exception 'A key needs a scope.' using errcode = 'PT422';
-  end if;
+  perform private.check_found(p_org_id in (select private.my_org_ids()), 'organisation');
+  perform private.check_that(
+    p_org_id in (select private.my_writable_org_ids()), 'A viewer makes no keys.', 'PT403', 'read_only');
+  perform private.check_that(
+    char_length(p_name) between 1 and 200, 'The name of a key must have 1 to 200 characters.');
+  perform private.check_that(cardinality(v_scopes) > 0, 'A key needs a scope.');
   select scope into v_unknown from unnest(v_scopes) as scope
   where scope is null or scope not in (
     'documents:read', 'documents:write', 'extractions:read', 'extractions:write', 'schemas:read', 'schemas:write',
     'runs:read', 'runs:write', 'runs:approve', 'usage:read', 'members:read', 'members:write', 'keys:read', 'keys:write')
   limit 1;
-  if found then
-    raise exception 'There is no scope %.', coalesce(left(v_unknown, 50), 'null') using errcode = 'PT422';
-  elsif p_expires_at <= now() then
-    raise exception 'The key would have expired already.' using errcode = 'PT422';
-  end if;
-  if (select count(*) from public.api_keys where org_id = p_org_id and revoked_at is null) >= 200 then
-    raise exception 'The organisation has 200 keys already: revoke one that nobody needs.'
-      using errcode = 'PT409', detail = 'too_many';
-  end if;
+  perform private.check_that(not found, format('There is no scope %s.', coalesce(left(v_unknown, 50), 'null')));
+  perform private.check_that(coalesce(p_expires_at > now(), true), 'The key would have expired already.');
+  perform private.check_that(
+    (select count(*) from public.api_keys where org_id = p_org_id and revoked_at is null) < 200,
+    'The organisation has 200 keys already: revoke one that nobody needs.', 'PT409', 'too_many');
   insert into public.api_keys (org_id, created_by, name, prefix, hash, scopes, expires_at)
   values (p_org_id, auth.uid(), p_name, v_prefix, sha256(convert_to(v_key, 'UTF8')), v_scopes, p_expires_at)
   returning id into v_id;
@@ -538,18 +548,16 @@ declare
   v_id uuid;
 begin
   perform private.check_owner(p_org_id);
-  if coalesce(p_role not in ('owner', 'member', 'viewer'), true) then
-    raise exception 'A member is an owner, a member or a viewer.' using errcode = 'PT422';
-  elsif p_email !~ '^[^@[:space:]]+@[^@[:space:]]+$' or char_length(p_email) > 320 then
-    raise exception 'This is no address of an e-mail.' using errcode = 'PT422';
-  elsif coalesce(p_days not between 1 and 90, true) then
-    raise exception 'An invitation holds for 1 to 90 days.' using errcode = 'PT422';
-  end if;
+  perform private.check_that(p_role in ('owner', 'member', 'viewer'), 'A member is an owner, a member or a viewer.');
+  perform private.check_that(
+    p_email is null or p_email ~ '^[^@[:space:]]+@[^@[:space:]]+$' and char_length(p_email) <= 320,
+    'This is no address of an e-mail.');
+  perform private.check_that(p_days between 1 and 90, 'An invitation holds for 1 to 90 days.');
   perform from public.organisations where id = p_org_id for no key update;
-  if (select count(*) from public.invitations
-      where org_id = p_org_id and accepted_at is null and revoked_at is null and expires_at > now()) >= 1000 then
-    raise exception '1,000 invitations wait already: revoke some.' using errcode = 'PT409', detail = 'too_many';
-  end if;
+  perform private.check_that(
+    (select count(*) from public.invitations
+      where org_id = p_org_id and accepted_at is null and revoked_at is null and expires_at > now()) < 1000,
+    '1,000 invitations wait already: revoke some.', 'PT409', 'too_many');
   insert into public.invitations (org_id, email, role, hash, expires_at)
   values (p_org_id, p_email, p_role, sha256(convert_to(v_token, 'UTF8')), now() + make_interval(days => p_days))
   returning id into v_id;
@@ -565,12 +573,9 @@ declare
 begin
   select * into v_row from public.invitations
   where id = p_invitation_id and org_id in (select private.my_owned_org_ids()) for no key update;
-  if not found then
-    raise exception 'There is no such invitation.' using errcode = 'PT404';
-  elsif v_row.accepted_at is not null then
-    raise exception 'It was accepted already: remove the member instead.'
-      using errcode = 'PT409', detail = 'invitation_used';
-  end if;
+  perform private.check_found(found, 'invitation');
+  perform private.check_that(
+    v_row.accepted_at is null, 'It was accepted already: remove the member instead.', 'PT409', 'invitation_used');
   update public.invitations set revoked_at = now(), revoked_by = auth.uid()
   where id = v_row.id and revoked_at is null;
 end $$;
@@ -586,18 +591,13 @@ declare
   v_account jsonb;
 begin
   select * into v_row from public.invitations where hash = sha256(convert_to(p_token, 'UTF8')) for no key update;
-  if not found then
-    raise exception 'There is no such invitation: copy the whole link.' using errcode = 'PT404';
-  elsif v_row.accepted_at is not null then
-    raise exception 'This invitation was used already: ask for another.'
-      using errcode = 'PT409', detail = 'invitation_used';
-  elsif v_row.revoked_at is not null then
-    raise exception 'This invitation was taken back: ask for another.'
-      using errcode = 'PT410', detail = 'invitation_revoked';
-  elsif v_row.expires_at <= now() then
-    raise exception 'This invitation has expired: ask for another.'
-      using errcode = 'PT410', detail = 'invitation_expired';
-  end if;
+  perform private.check_that(found, 'There is no such invitation: copy the whole link.', 'PT404');
+  perform private.check_that(
+    v_row.accepted_at is null, 'This invitation was used already: ask for another.', 'PT409', 'invitation_used');
+  perform private.check_that(
+    v_row.revoked_at is null, 'This invitation was taken back: ask for another.', 'PT410', 'invitation_revoked');
+  perform private.check_that(
+    v_row.expires_at > now(), 'This invitation has expired: ask for another.', 'PT410', 'invitation_expired');
   if v_row.email is not null then
     select to_jsonb(u) into v_account from auth.users as u where u.id = v_user;
     -- (Supabase Auth says when an address was confirmed; a plain Postgres has no such column.)
@@ -613,17 +613,14 @@ begin
     raise exception 'The organisation is there no longer.' using errcode = 'PT410', detail = 'invitation_revoked';
   end if;
   -- Or a link that an owner kept, or that a key left behind, would bring them back when they are gone.
-  if private.role_of(v_row.org_id, v_row.created_by) is distinct from 'owner' then
-    raise exception 'Whoever sent this invitation owns the organisation no longer: ask for another.'
-      using errcode = 'PT410', detail = 'invitation_revoked';
-  end if;
+  perform private.check_that(
+    private.role_of(v_row.org_id, v_row.created_by) = 'owner',
+    'Whoever sent this invitation owns the organisation no longer: ask for another.', 'PT410', 'invitation_revoked');
   perform private.enter();
   insert into public.memberships (org_id, user_id, role, created_by)
   values (v_row.org_id, v_user, v_row.role, v_row.created_by)
   on conflict do nothing;
-  if not found then
-    raise exception 'You are a member of this organisation already.' using errcode = 'PT409', detail = 'already_member';
-  end if;
+  perform private.check_that(found, 'You are a member of this organisation already.', 'PT409', 'already_member');
   update public.invitations set accepted_at = now(), accepted_by = v_user where id = v_row.id;
   return jsonb_build_object('org_id', v_row.org_id, 'role', v_row.role);
 end $$;
@@ -966,18 +963,15 @@ create function private.check_writable(p_org_id uuid, p_what text) returns void
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-  if p_org_id is null or p_org_id not in (select private.my_writable_org_ids()) then
-    raise exception 'There is no such %.', p_what using errcode = 'PT404';
-  end if;
+  perform private.check_found(p_org_id in (select private.my_writable_org_ids()), p_what);
 end $$;
 
 create function private.check_name(p_name text) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
 begin
-  if private.is_name(p_name) is not true then
-    raise exception 'A name has 1 to 200 characters in one line, and none that nobody sees.' using errcode = 'PT422';
-  end if;
+  perform private.check_that(
+    private.is_name(p_name), 'A name has 1 to 200 characters in one line, and none that nobody sees.');
 end $$;
 
 -- Refuses one more where there are 10,000. They are counted without a lock: whoever makes many at once may have a few more.
@@ -985,22 +979,16 @@ create function private.check_room(p_there bigint, p_refusal text) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
 begin
-  if p_there >= 10000 then
-    raise exception '%', p_refusal using errcode = 'PT409', detail = 'too_many';
-  end if;
+  perform private.check_that(p_there < 10000, p_refusal, 'PT409', 'too_many');
 end $$;
 
 create function private.check_schema_json(p_schema jsonb) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
 begin
-  if jsonb_typeof(p_schema) is distinct from 'object' then
-    raise exception 'A schema is a JSON object.' using errcode = 'PT422';
-  end if;
+  perform private.check_that(jsonb_typeof(p_schema) = 'object', 'A schema is a JSON object.');
   perform private.check_json(p_schema, 'A schema');
-  if pg_column_size(p_schema) > 262144 then
-    raise exception 'A schema may not exceed 256 kB.' using errcode = 'PT422';
-  end if;
+  perform private.check_that(pg_column_size(p_schema) <= 262144, 'A schema may not exceed 256 kB.');
 end $$;
 
 -- Adds a schema with its first version; answers that version's id, the `schema_revid`.
@@ -1020,9 +1008,7 @@ begin
   insert into public.schemas (org_id, name, run_id) values (p_org_id, p_name, private.this_root_run())
   on conflict (org_id, lower(name)) where deleted_at is null do nothing
   returning id into v_schema_id;
-  if v_schema_id is null then
-    raise exception 'There is a schema of this name already.' using errcode = 'PT409', detail = 'name_taken';
-  end if;
+  perform private.check_that(v_schema_id is not null, 'There is a schema of this name already.', 'PT409', 'name_taken');
   insert into public.schema_versions (org_id, schema_id, number, name, schema, run_id, call_id)
   values (p_org_id, v_schema_id, 1, p_name, p_schema, private.this_run(), private.this_call())
   returning id into v_revid;
@@ -1074,9 +1060,8 @@ as $$
 begin
   update public.schemas set deleted_at = now()
   where id = p_schema_id and deleted_at is null and private.may_delete(org_id, created_by);
-  if not found then
-    raise exception 'There is no such schema of yours: whoever made it deletes it, or an owner.' using errcode = 'PT404';
-  end if;
+  perform private.check_that(
+    found, 'There is no such schema of yours: whoever made it deletes it, or an owner.', 'PT404');
   return query select * from private.references_to_schema(p_schema_id);
 end $$;
 
@@ -1211,9 +1196,7 @@ begin
   values (p_org_id, p_name, lower(p_colour), private.this_root_run())
   on conflict (org_id, lower(name)) where deleted_at is null do nothing
   returning id into v_tag_id;
-  if v_tag_id is null then
-    raise exception 'There is a tag of this name already.' using errcode = 'PT409', detail = 'name_taken';
-  end if;
+  perform private.check_that(v_tag_id is not null, 'There is a tag of this name already.', 'PT409', 'name_taken');
   return v_tag_id;
 end $$;
 
@@ -1221,9 +1204,7 @@ create function private.check_colour(p_colour text) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
 begin
-  if p_colour is null or lower(p_colour) !~ '^#[0-9a-f]{6}$' then
-    raise exception 'A colour is written as #1e90ff.' using errcode = 'PT422';
-  end if;
+  perform private.check_that(lower(p_colour) ~ '^#[0-9a-f]{6}$', 'A colour is written as #1e90ff.');
 end $$;
 
 -- Changes the name or the colour of a tag, or both.
@@ -1255,9 +1236,7 @@ as $$
 begin
   update public.tags set deleted_at = now()
   where id = p_tag_id and deleted_at is null and private.may_delete(org_id, created_by);
-  if not found then
-    raise exception 'There is no such tag of yours: whoever made it deletes it, or an owner.' using errcode = 'PT404';
-  end if;
+  perform private.check_that(found, 'There is no such tag of yours: whoever made it deletes it, or an owner.', 'PT404');
   return query select * from private.references_to_tag(p_tag_id);
 end $$;
 
@@ -1278,9 +1257,7 @@ begin
   end if;
   perform from unnest(p_add) as given
   where not exists (select from public.tags where id = given and org_id = v_org and deleted_at is null);
-  if found then
-    raise exception 'There is no such tag.' using errcode = 'PT404';
-  end if;
+  perform private.check_that(not found, 'There is no such tag.', 'PT404');
   delete from public.document_tags where document_id = p_document_id and tag_id = any (p_remove);
   insert into public.document_tags (org_id, document_id, tag_id, run_id, document_created_at)
   select v_org, p_document_id, given, private.this_root_run(), v_created_at from unnest(p_add) as given
@@ -1362,25 +1339,17 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
   perform private.check_name(p_name);
-  if p_content is null or char_length(p_content) not between 1 and 20000 then
-    raise exception 'The words of a prompt have 1 to 20,000 characters.' using errcode = 'PT422';
-  end if;
-  if char_length(p_model) not between 1 and 200 then
-    raise exception 'The name of a model has 1 to 200 characters.' using errcode = 'PT422';
-  end if;
-  if cardinality(p_tag_ids) > 50 then
-    raise exception 'A prompt has at most 50 tags.' using errcode = 'PT422';
-  end if;
+  perform private.check_that(
+    char_length(p_content) between 1 and 20000, 'The words of a prompt have 1 to 20,000 characters.');
+  perform private.check_that(
+    coalesce(char_length(p_model), 1) between 1 and 200, 'The name of a model has 1 to 200 characters.');
+  perform private.check_that(coalesce(cardinality(p_tag_ids), 0) <= 50, 'A prompt has at most 50 tags.');
   -- Whoever hides or removes it meanwhile waits, and then sees the prompt.
   perform from public.schemas where id = p_schema_id and org_id = p_org_id and deleted_at is null for share;
-  if p_schema_id is not null and not found then
-    raise exception 'There is no such schema.' using errcode = 'PT404';
-  end if;
+  perform private.check_that(p_schema_id is null or found, 'There is no such schema.', 'PT404');
   perform from unnest(p_tag_ids) as given
   where not exists (select from public.tags where id = given and org_id = p_org_id and deleted_at is null);
-  if found then
-    raise exception 'There is no such tag.' using errcode = 'PT404';
-  end if;
+  perform private.check_that(not found, 'There is no such tag.', 'PT404');
 end $$;
 
 -- Adds a prompt with its first version; answers that version's id, the `prompt_revid`.
@@ -1402,9 +1371,7 @@ begin
   insert into public.prompts (org_id, name, run_id) values (p_org_id, p_name, private.this_root_run())
   on conflict (org_id, lower(name)) where deleted_at is null do nothing
   returning id into v_prompt_id;
-  if v_prompt_id is null then
-    raise exception 'There is a prompt of this name already.' using errcode = 'PT409', detail = 'name_taken';
-  end if;
+  perform private.check_that(v_prompt_id is not null, 'There is a prompt of this name already.', 'PT409', 'name_taken');
   insert into public.prompt_versions
     (org_id, prompt_id, number, name, content, schema_id, model, tag_ids, run_id, call_id)
   values (p_org_id, v_prompt_id, 1, p_name, p_content, p_schema_id, p_model, coalesce(p_tag_ids, '{}'),
@@ -1462,9 +1429,8 @@ as $$
 begin
   update public.prompts set deleted_at = now()
   where id = p_prompt_id and deleted_at is null and private.may_delete(org_id, created_by);
-  if not found then
-    raise exception 'There is no such prompt of yours: whoever made it deletes it, or an owner.' using errcode = 'PT404';
-  end if;
+  perform private.check_that(
+    found, 'There is no such prompt of yours: whoever made it deletes it, or an owner.', 'PT404');
   return query select * from private.references_to_prompt(p_prompt_id);
 end $$;
 
@@ -1585,9 +1551,7 @@ begin
   select v.schema into v_schema
   from public.extractions as e join public.schema_versions as v on v.org_id = e.org_id and v.id = p_schema_revid
   where e.id = p_extraction_id and e.org_id in (select private.my_writable_org_ids()) and private.is_service();
-  if not found then
-    raise exception 'There is no such extraction, or no such version of a schema.' using errcode = 'PT404';
-  end if;
+  perform private.check_that(found, 'There is no such extraction, or no such version of a schema.', 'PT404');
   update public.extractions set schema = v_schema, schema_revid = p_schema_revid, status = 'in_progress'
   where id = p_extraction_id;
 end $$;
@@ -1727,7 +1691,7 @@ create index runs_at_work on public.runs (org_id) where status = 'running';
 create index runs_held on public.runs (org_id, created_at) where held_at is not null;
 create index runs_lock_key on public.runs (lock_key)
   where status in ('queued', 'running', 'awaiting_approval', 'awaiting_runs');
-select private.protect_table('public.runs');
+select private.protect_table('public.runs', p_service => '{update}');
 -- A front end may start a run by inserting it. Every column that tells of its course is the service's.
 grant select, insert (
   id, org_id, agent, task, input, thread_id, document_id, extraction_id, parent_run_id, parent_call_id, approval,
@@ -1751,9 +1715,6 @@ create policy "members start runs of their own, and the service their parts" on 
     org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid())
     and ((parent_run_id is null and with_examples is null) or (select private.is_service()))
   );
-create policy "the service records the course of runs" on public.runs
-  for update to authenticated
-  using (org_id in (select private.my_writable_org_ids()) and (select private.is_service()));
 
 -- Fills in what follows from the rest of a new run, and refuses one that fits no task.
 -- Security definer: whether a thread or another run fits is told by the rows, whoever sees them.
@@ -1771,21 +1732,13 @@ declare
   v_parent public.runs;
 begin
   select * into v_task from private.agent_tasks where agent = new.agent and task = new.task;
-  if not found then
-    raise exception 'There is no agent % with a task %.', left(new.agent, 80), left(new.task, 80)
-      using errcode = 'PT422';
-  end if;
+  perform private.check_that(
+    found, format('There is no agent %s with a task %s.', left(new.agent, 80), left(new.task, 80)));
   select name into v_wrong from unnest(v_task.needs) as name where name <> all (v_has) limit 1;
-  if found then
-    raise exception 'A run of the task % needs a %.', new.task, v_wrong using errcode = 'PT422';
-  end if;
+  perform private.check_that(not found, format('A run of the task %s needs a %s.', new.task, v_wrong));
   select name into v_wrong from unnest(v_has) as name where name <> all (v_task.needs || v_task.may_have) limit 1;
-  if found then
-    raise exception 'A run of the task % has no %.', new.task, v_wrong using errcode = 'PT422';
-  end if;
-  if pg_column_size(new.input) > 262144 then
-    raise exception 'The input of a run may not exceed 256 kB.' using errcode = 'PT422';
-  end if;
+  perform private.check_that(not found, format('A run of the task %s has no %s.', new.task, v_wrong));
+  perform private.check_that(pg_column_size(new.input) <= 262144, 'The input of a run may not exceed 256 kB.');
   new.approval := coalesce(
     new.approval, v_task.approval, (select approval from private.agents where name = new.agent));
   -- Where a second person decides, nobody admits beforehand what their own run writes.
@@ -1798,21 +1751,16 @@ begin
     update public.threads set updated_at = clock_timestamp()
     where id = new.thread_id and org_id = new.org_id and created_by is not distinct from new.created_by
     returning * into v_thread;
-    if not found then
-      raise exception 'There is no such thread of this user.' using errcode = 'PT422';
-    end if;
-    if v_thread.agent <> new.agent then
-      raise exception 'The thread is one with the agent %.', v_thread.agent using errcode = 'PT422';
-    end if;
+    perform private.check_that(found, 'There is no such thread of this user.');
+    perform private.check_that(
+      v_thread.agent = new.agent, format('The thread is one with the agent %s.', v_thread.agent));
   end if;
 
   new.root_run_id := new.id;
   new.root_thread_id := new.thread_id;
   if new.parent_run_id is not null then
     select * into v_parent from public.runs where id = new.parent_run_id and org_id = new.org_id;
-    if not found then
-      raise exception 'There is no such run of which it could be a part.' using errcode = 'PT422';
-    end if;
+    perform private.check_that(found, 'There is no such run of which it could be a part.');
     if v_parent.status in ('completed', 'failed', 'cancelled') then
       raise exception 'The run of which it would be a part has ended.' using errcode = 'PT410';
     end if;
@@ -1838,9 +1786,7 @@ as $$
 begin
   perform from public.runs
   where id = p_run_id and (status = 'running' or attached) and fencing_token = p_fencing_token for no key update;
-  if not found then
-    raise exception 'The run has ended or was taken up by another worker.' using errcode = 'PT410';
-  end if;
+  perform private.check_that(found, 'The run has ended or was taken up by another worker.', 'PT410');
 end $$;
 
 -- Deletes a run that has ended, with its events, calls and parts: a member one of their own or of their keys', an owner
@@ -1857,12 +1803,10 @@ begin
       select from public.threads as t where t.id = r.root_thread_id and (t.shared or t.created_by = auth.uid())))
   for update;
   perform private.check_found(found, 'run');
-  if v_run.parent_run_id is not null then
-    raise exception 'The run is part of another one, and goes with that.' using errcode = 'PT409';
-  end if;
-  if v_run.status not in ('completed', 'failed', 'cancelled') then
-    raise exception 'The run has not ended: cancel it first.' using errcode = 'PT409';
-  end if;
+  perform private.check_that(
+    v_run.parent_run_id is null, 'The run is part of another one, and goes with that.', 'PT409');
+  perform private.check_that(
+    v_run.status in ('completed', 'failed', 'cancelled'), 'The run has not ended: cancel it first.', 'PT409');
   delete from public.runs where id = p_run_id;
 end $$;
 
@@ -1903,15 +1847,12 @@ create table public.run_events (
   primary key (run_id, number),
   foreign key (run_id, org_id) references public.runs (id, org_id) on delete cascade
 );
-select private.protect_table('public.run_events');
+select private.protect_table('public.run_events', p_service => '{insert}');
 grant select, insert (run_id, number, org_id, body) on public.run_events to authenticated;
 
 create policy "members read the events of their runs" on public.run_events
   for select to authenticated
   using (org_id in (select private.my_org_ids()) and exists (select from public.runs as r where r.id = run_id));
-create policy "the service adds events" on public.run_events
-  for insert to authenticated
-  with check (org_id in (select private.my_writable_org_ids()) and (select private.is_service()));
 
 -- Adds an event and tells readers. The lock on the run makes the order of numbers the order of commits. A child's event
 -- is also added to its open parent as a `child` event; children are locked before parents (child_runs.sql).
@@ -2090,7 +2031,7 @@ create table public.tool_calls (
   check ((status in ('done', 'failed')) = (result is not null)),
   foreign key (run_id, org_id) references public.runs (id, org_id) on delete cascade
 );
-select private.protect_table('public.tool_calls');
+select private.protect_table('public.tool_calls', p_service => '{insert,update}');
 grant select,
   insert (
     run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by, reason, changes, target_hash,
@@ -2104,12 +2045,6 @@ grant select,
 create policy "members read the calls of their runs" on public.tool_calls
   for select to authenticated
   using (org_id in (select private.my_org_ids()) and exists (select from public.runs as r where r.id = run_id));
-create policy "the service enters calls" on public.tool_calls
-  for insert to authenticated
-  with check (org_id in (select private.my_writable_org_ids()) and (select private.is_service()));
-create policy "the service records the results of calls" on public.tool_calls
-  for update to authenticated
-  using (org_id in (select private.my_writable_org_ids()) and (select private.is_service()));
 
 -- Enters a call. One that is there already stays as it is.
 -- Does not wait for the disk: the transaction that claims the entry does, and what precedes it in the log is then there
@@ -2123,11 +2058,9 @@ language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 begin
   -- No lock here: the hook must not wait for whoever writes an event. The tool's transaction holds the fence.
-  if not exists (
-    select from public.runs where id = p_run_id and status = 'running' and fencing_token = p_fencing_token
-  ) then
-    raise exception 'The run has ended or was taken up by another worker.' using errcode = 'PT410';
-  end if;
+  perform private.check_that(
+    exists (select from public.runs where id = p_run_id and status = 'running' and fencing_token = p_fencing_token),
+    'The run has ended or was taken up by another worker.', 'PT410');
   if p_status <> 'pending' then  -- what a person is asked must not be forgotten
     perform set_config('synchronous_commit', 'off', true);
   end if;
@@ -2170,10 +2103,8 @@ begin
     status = case when p_failed then 'failed' else 'done' end, result = p_result, code = p_code, data = p_data,
     finished_at = clock_timestamp()
   where run_id = p_run_id and id = p_call_id and status in ('admitted', 'waiting');
-  if not found then
-    raise exception 'This call is not one that is carried out: it was not admitted, or has been answered.'
-      using errcode = 'PT409';
-  end if;
+  perform private.check_that(
+    found, 'This call is not one that is carried out: it was not admitted, or has been answered.', 'PT409');
   if not p_failed then
     update public.runs set consecutive_failures = 0 where id = p_run_id and consecutive_failures > 0;
   end if;
@@ -2503,9 +2434,7 @@ as $$
 begin
   perform private.fence(p_run_id, p_fencing_token);
   perform from public.tool_calls where run_id = p_run_id and id = p_call_id and status = 'pending';
-  if not found then
-    raise exception 'This call does not wait for a person.' using errcode = 'PT410';
-  end if;
+  perform private.check_that(found, 'This call does not wait for a person.', 'PT410');
   update public.runs set status = 'awaiting_approval', waiting_call = p_call_id, attached = p_attached
   where id = p_run_id;
   if p_event is not null then
@@ -2527,9 +2456,7 @@ begin
     set changes = p_changes, target_hash = p_target_hash, target_version = p_target_version
     where run_id = p_run_id and id = p_call_id and status = 'pending';
   end if;
-  if not found then
-    raise exception 'This call waits no more.' using errcode = 'PT409';
-  end if;
+  perform private.check_that(found, 'This call waits no more.', 'PT409');
   if p_event is not null then
     perform private.append_event(p_run_id, p_event, false);
   end if;
@@ -2645,9 +2572,7 @@ begin
     return v_run.status;
   end if;
   perform from public.tool_calls where run_id = p_run_id and id = v_run.waiting_call and status = 'pending';
-  if found then
-    raise exception 'The call that the run waits for is not decided.' using errcode = 'PT409';
-  end if;
+  perform private.check_that(not found, 'The call that the run waits for is not decided.', 'PT409');
   if v_run.attached then
     perform private.lock_credit(v_run.org_id);
     select * into v_limits from public.credit_limits where org_id = v_run.org_id;
@@ -2674,9 +2599,7 @@ begin
   select * into v_run from public.runs
   where id = p_run_id and fencing_token = p_fencing_token and status not in ('completed', 'failed', 'cancelled')
   for no key update;
-  if not found then
-    raise exception 'The run has ended or was taken up by another worker.' using errcode = 'PT410';
-  end if;
+  perform private.check_that(found, 'The run has ended or was taken up by another worker.', 'PT410');
   if v_run.status in ('running', 'awaiting_runs') then
     v_run.status := 'queued';
     if private.has_open_children(p_run_id, v_run.waiting_call) and exists (
@@ -2731,14 +2654,10 @@ declare
 begin
   select attached or status = 'running' into v_attached from public.runs
   where id = p_run_id and status in ('running', 'awaiting_approval') for no key update;
-  if not found then
-    raise exception 'The run has ended or was taken up by another worker.' using errcode = 'PT410';
-  end if;
+  perform private.check_that(found, 'The run has ended or was taken up by another worker.', 'PT410');
   update public.tool_calls set status = 'waiting' where run_id = p_run_id and id = p_call_id and status = 'admitted';
-  if not found then
-    raise exception 'This call is not one that is carried out: it was not admitted, or has been answered.'
-      using errcode = 'PT409';
-  end if;
+  perform private.check_that(
+    found, 'This call is not one that is carried out: it was not admitted, or has been answered.', 'PT409');
   update public.runs set
     status = case when v_attached or private.has_open_children(p_run_id, p_call_id) then 'awaiting_runs' else 'queued' end,
     waiting_call = p_call_id, attached = v_attached, consecutive_failures = 0
@@ -2872,15 +2791,12 @@ create table public.agent_sessions (
 create unique index agent_sessions_uuid on public.agent_sessions (org_id, session_id, project, subpath, uuid)
   where uuid is not null;
 create index agent_sessions_of on public.agent_sessions (org_id, session_id, project, subpath, number);
-select private.protect_table('public.agent_sessions');
+select private.protect_table('public.agent_sessions', p_service => '{insert}');
 grant select, insert (org_id, project, session_id, subpath, uuid, entry) on public.agent_sessions to authenticated;
 
 create policy "the service reads its members' conversations" on public.agent_sessions
   for select to authenticated
   using (org_id in (select private.my_org_ids()) and (select private.is_service()));
-create policy "the service keeps its members' conversations" on public.agent_sessions
-  for insert to authenticated
-  with check (org_id in (select private.my_writable_org_ids()) and (select private.is_service()));
 
 -- Forgets a conversation with all its parts, or (with a subpath) one part of it.
 create function private.forget_session(p_org_id uuid, p_project text, p_session_id text, p_subpath text) returns void
@@ -2966,24 +2882,24 @@ declare
   v_most integer;
   v_waiting bigint;
 begin
-  if p_table = 'runs' then
-    select coalesce(l.max_waiting_runs, m.runs) into v_most
-    from private.most_waiting as m left join public.queue_limits as l on l.org_id = p_org_id;
-    select count(*) into v_waiting
-    from (select from public.runs where org_id = p_org_id and status = 'queued' limit v_most + 1) as w;
-  else
-    select coalesce(l.max_waiting_documents, m.documents) into v_most
-    from private.most_waiting as m left join public.queue_limits as l on l.org_id = p_org_id;
-    select count(*) into v_waiting
-    from (select from public.documents where org_id = p_org_id and status = 'reading' limit v_most + 1) as w;
-  end if;
-  if v_waiting > v_most and v_most = 0 then  -- nobody need try again
-    raise exception 'No % of this organisation may wait: its owner has set their limit to 0.', p_table
-      using errcode = 'PT409', detail = 'queue_closed';
-  elsif v_waiting > v_most then
-    raise exception 'At most % % of an organisation may wait: try again when some of them are done.',
-      v_most, p_table using errcode = 'PT429';
-  end if;
+  select case p_table
+      when 'runs' then coalesce(l.max_waiting_runs, m.runs) else coalesce(l.max_waiting_documents, m.documents) end
+  into v_most
+  from private.most_waiting as m left join public.queue_limits as l on l.org_id = p_org_id;
+  select count(*) into v_waiting
+  from (
+    select from public.runs where p_table = 'runs' and org_id = p_org_id and status = 'queued'
+    union all
+    select from public.documents where p_table = 'documents' and org_id = p_org_id and status = 'reading'
+    limit v_most + 1) as w;
+  perform private.check_that(
+    v_waiting = 0 or v_most > 0,  -- nobody need try again
+    format('No %s of this organisation may wait: its owner has set their limit to 0.', p_table),
+    'PT409', 'queue_closed');
+  perform private.check_that(
+    v_waiting <= v_most,
+    format('At most %s %s of an organisation may wait: try again when some of them are done.', v_most, p_table),
+    'PT429');
 end $$;
 
 -- Once a statement, however many rows it adds.
@@ -3144,9 +3060,7 @@ begin
   end if;
   -- The share lock settles the race with the reading that ends just now: either this run is seen by it, or it by this.
   select * into v_document from public.documents where id = new.document_id for share;
-  if v_document.status = 'failed' then
-    raise exception '%', v_document.error using errcode = 'PT409', detail = 'document_failed';
-  end if;
+  perform private.check_that(v_document.status <> 'failed', v_document.error, 'PT409', 'document_failed');
   if v_document.status = 'ready' then
     perform private.enqueue_execution(new);
   end if;
@@ -3901,9 +3815,7 @@ as $$
 declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
 begin
-  if jsonb_typeof(p_fields) is distinct from 'object' then
-    raise exception 'Fields must be an object.' using errcode = 'PT422';
-  end if;
+  perform private.check_that(jsonb_typeof(p_fields) = 'object', 'Fields must be an object.');
   perform private.check_json(p_fields, 'Fields');
   return private.write_fields(v_was, private.merge(v_was.extracted_fields, p_fields), p_confidences, p_evidence);
 end $$;
@@ -3922,10 +3834,10 @@ declare
   v_name text;
   v_written jsonb;
 begin
-  if p_value is null then
-    raise exception 'There is no value for path %. To empty a field send JSON null; to delete it, remove it.',
-      left(array_to_string(v_path, '.'), 200) using errcode = 'PT422';
-  end if;
+  perform private.check_that(
+    p_value is not null,
+    format('There is no value for path %s. To empty a field send JSON null; to delete it, remove it.',
+      left(array_to_string(v_path, '.'), 200)));
   -- (NaN is greater than every number, so it is not between any two.)
   if p_confidence not between 0 and 1 then
     raise exception 'Confidence must be 0.0 to 1.0, got %.', left(p_confidence::text, 20) using errcode = 'PT422';
@@ -3978,9 +3890,8 @@ declare
   v_name text := private.name_at(v_was.extracted_fields, v_path);
   v_written jsonb;
 begin
-  if v_name is null then
-    raise exception 'Nothing stands at path %.', left(array_to_string(v_path, '.'), 200) using errcode = 'PT422';
-  end if;
+  perform private.check_that(
+    v_name is not null, format('Nothing stands at path %s.', left(array_to_string(v_path, '.'), 200)));
   v_written := private.write_fields(v_was, v_was.extracted_fields #- v_path, p_removed => v_path)
     - '{changed,value}'::text[] || jsonb_build_object('path', v_name);
   if v_written ? 'proposed' then
@@ -3995,9 +3906,8 @@ as $$
 declare
   v_row public.extractions := private.locked_extraction(p_extraction_id);
 begin
-  if p_document_type is null or char_length(p_document_type) not between 1 and 200 then
-    raise exception 'The document type must have 1 to 200 characters.' using errcode = 'PT422';
-  end if;
+  perform private.check_that(
+    char_length(p_document_type) between 1 and 200, 'The document type must have 1 to 200 characters.');
   update public.extractions set document_type = p_document_type where id = v_row.id returning * into v_row;
   return jsonb_build_object('value', v_row.document_type, 'version', v_row.version);
 end $$;
@@ -4021,10 +3931,9 @@ as $$
 declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
 begin
-  if p_version is null or p_version not between 0 and v_was.version then
-    raise exception 'There is no version %: this extraction has versions 0 to %.', p_version, v_was.version
-      using errcode = 'PT422';
-  end if;
+  perform private.check_that(
+    p_version between 0 and v_was.version,
+    format('There is no version %s: this extraction has versions 0 to %s.', p_version, v_was.version));
   return private.write_fields(v_was, private.fields_at(v_was.id, p_version), p_confidences, p_evidence);
 end $$;
 
@@ -4039,13 +3948,10 @@ declare
   v_locks text[] := array(
     select key from jsonb_object_keys(private.at_or_below(v_was.locks, v_name)) as key order by key);
 begin
-  if v_name is null or cardinality(v_locks) = 0 then
-    raise exception 'Nothing at path % is locked.', left(coalesce(v_name, array_to_string(v_path, '.')), 200)
-      using errcode = 'PT422';
-  end if;
-  if private.is_agent() then
-    raise exception 'A person takes a lock away.' using errcode = 'PT422';
-  end if;
+  perform private.check_that(
+    v_name is not null and cardinality(v_locks) > 0,
+    format('Nothing at path %s is locked.', left(coalesce(v_name, array_to_string(v_path, '.')), 200)));
+  perform private.check_that(not private.is_agent(), 'A person takes a lock away.');
   update public.extractions set locks = locks - v_locks where id = v_was.id returning * into v_row;
   return jsonb_build_object('path', v_name, 'unlocked', to_jsonb(v_locks), 'version', v_row.version);
 end $$;
@@ -4065,13 +3971,11 @@ begin
   perform private.check_found(found, 'extraction');
   select * into v_proposal from public.extraction_proposals where id = p_proposal_id and extraction_id = v_was.id;
   perform private.check_found(found, 'proposal');
-  if p_accepted is null or private.is_agent() then
-    raise exception 'A person accepts a proposal or rejects it.' using errcode = 'PT422';
-  end if;
-  if v_proposal.status <> 'pending' then
-    raise exception 'The proposal for % is % already.', left(v_proposal.name, 200), v_proposal.status
-      using errcode = 'PT409';
-  end if;
+  perform private.check_that(
+    p_accepted is not null and not private.is_agent(), 'A person accepts a proposal or rejects it.');
+  perform private.check_that(
+    v_proposal.status = 'pending',
+    format('The proposal for %s is %s already.', left(v_proposal.name, 200), v_proposal.status), 'PT409');
   update public.extraction_proposals set
     status = case when p_accepted then 'accepted' else 'rejected' end, decided_by = auth.uid(),
     decided_at = clock_timestamp()
@@ -4122,9 +4026,7 @@ begin
     v_old.locks := '{}';
     perform private.check_json(new.schema, 'A schema');
   end if;
-  if new.version <> v_old.version then
-    raise exception 'The version of an extraction counts by itself.' using errcode = 'PT422';
-  end if;
+  perform private.check_that(new.version = v_old.version, 'The version of an extraction counts by itself.');
   new.document_type_by := v_old.document_type_by;
   if new.document_type is distinct from v_old.document_type then
     v_author := case when private.is_agent() then private.author_of('document_type') else auth.uid() end;
@@ -4154,10 +4056,9 @@ begin
       select key from jsonb_object_keys(v_scores || v_evidence) as key
       except select name from private.nodes(new.extracted_fields)
       order by key);
-    if v_said <> '{}' and cardinality(v_nowhere) > 0 then
-      raise exception 'There is no field at path % to score or to prove.', left(v_nowhere[1], 200)
-        using errcode = 'PT422';
-    end if;
+    perform private.check_that(
+      v_said = '{}' or cardinality(v_nowhere) = 0,
+      format('There is no field at path %s to score or to prove.', left(v_nowhere[1], 200)));
     v_scores := v_scores - v_nowhere;
     v_evidence := v_evidence - v_nowhere;
   end if;
@@ -4205,9 +4106,8 @@ begin
     end if;
     select array_agg(name), max(char_length(name)) filter (where c.new is not null) into v_stale, v_longest
     from private.changes(v_old.extracted_fields, new.extracted_fields) as c;
-    if v_longest > 1000 then
-      raise exception 'The path of a field may have at most 1,000 characters.' using errcode = 'PT422';
-    end if;
+    perform private.check_that(
+      coalesce(v_longest, 0) <= 1000, 'The path of a field may have at most 1,000 characters.');
     new.locks := case
       when v_removed is null then private.locks_after(new.locks, v_old.extracted_fields, new.extracted_fields)
       else private.closed_up(
@@ -4301,13 +4201,9 @@ create index auto_creations_known_again on public.auto_creations (org_id, kind, 
 create index auto_creations_schema_revid on public.auto_creations (schema_revid);
 create index auto_creations_prompt_revid on public.auto_creations (prompt_revid);
 create index auto_creations_extraction_id on public.auto_creations (extraction_id);
-select private.protect_table('public.auto_creations', p_members_read => true);
+select private.protect_table('public.auto_creations', p_members_read => true, p_service => '{update}');
 grant update (kind, labels, matched, schema_revid, prompt_revid, extraction_id) on public.auto_creations
   to authenticated;
-
-create policy "the service records what is proposed" on public.auto_creations
-  for update to authenticated
-  using (org_id in (select private.my_writable_org_ids()) and (select private.is_service()));
 
 -- Starts the agent for a document that was read, if asked for. A run that cannot start is recorded as failed here and
 -- does not keep the document from being ready. Archives have no values; the files in them are asked for the same.
@@ -4362,10 +4258,9 @@ begin
     decided_by = null, decided_at = null, kind = null, labels = '{}', matched = null, schema_revid = null,
     prompt_revid = null, extraction_id = null
   where a.status in ('rejected', 'failed');
-  if not found then
-    raise exception 'The agent is at work on this document, or has made a proposal that is not rejected.'
-      using errcode = 'PT409', detail = 'proposed_already';
-  end if;
+  perform private.check_that(
+    found,
+    'The agent is at work on this document, or has made a proposal that is not rejected.', 'PT409', 'proposed_already');
   return null;
 end $$;
 
@@ -4503,10 +4398,10 @@ begin
     select a.document_id into v_first
     from public.schema_versions as v join public.auto_creations as a on a.run_id = v.run_id
     where v.id = v_it.schema_revid and a.document_id <> p_document_id and a.status in ('running', 'proposed');
-    if found then
-      raise exception 'It was read by a schema that is itself proposed, for document %: accept or reject that first.', v_first
-        using errcode = 'PT409', detail = 'schema_proposed';
-    end if;
+    perform private.check_that(
+      not found,
+      format('It was read by a schema that is itself proposed, for document %s: accept or reject that first.', v_first),
+      'PT409', 'schema_proposed');
   end if;
   update public.auto_creations set status = v_status, decided_by = auth.uid(), decided_at = now()
   where document_id = p_document_id;
@@ -5275,10 +5170,10 @@ begin
   end if;
   perform private.this_person();
   -- A personal one comes anew: whoever gives it up again and again would have as many turns in the queue.
-  if (select count(*) from private.departing_organisations where asked_by = auth.uid()) >= 20 then
-    raise exception 'You have given up 20 organisations whose rows are still being deleted: try again in some minutes.'
-      using errcode = 'PT409', detail = 'too_many';
-  end if;
+  perform private.check_that(
+    (select count(*) from private.departing_organisations where asked_by = auth.uid()) < 20,
+    'You have given up 20 organisations whose rows are still being deleted: try again in some minutes.',
+    'PT409', 'too_many');
   -- Whoever accepts an invitation into it, or makes a key of it, waits for this row.
   perform from public.organisations where id = p_org_id for no key update;
   insert into private.departing_organisations (org_id, asked_by) values (p_org_id, auth.uid()) on conflict do nothing;
@@ -5385,7 +5280,7 @@ end $$;
 
 -- What these functions, policies and the service call in a member's name.
 grant execute on function
-  private.is_service, private.check_found, private.is_agent, private.this_run, private.this_call, private.new_id,
+  private.is_service, private.check_that, private.check_found, private.is_agent, private.this_run, private.this_call, private.new_id,
   private.my_org_ids, private.my_writable_org_ids, private.my_owned_org_ids, private.enter, private.role_of,
   private.this_person, private.check_owner, private.person_of,
   private.address_of,

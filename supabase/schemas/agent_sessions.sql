@@ -19,15 +19,12 @@ create table public.agent_sessions (
 create unique index agent_sessions_uuid on public.agent_sessions (org_id, session_id, project, subpath, uuid)
   where uuid is not null;
 create index agent_sessions_of on public.agent_sessions (org_id, session_id, project, subpath, number);
-select private.protect_table('public.agent_sessions');
+select private.protect_table('public.agent_sessions', p_service => '{insert}');
 grant select, insert (org_id, project, session_id, subpath, uuid, entry) on public.agent_sessions to authenticated;
 
 create policy "the service reads its members' conversations" on public.agent_sessions
   for select to authenticated
   using (org_id in (select private.my_org_ids()) and (select private.is_service()));
-create policy "the service keeps its members' conversations" on public.agent_sessions
-  for insert to authenticated
-  with check (org_id in (select private.my_writable_org_ids()) and (select private.is_service()));
 
 -- Forgets a conversation with all its parts, or (with a subpath) one part of it.
 create function private.forget_session(p_org_id uuid, p_project text, p_session_id text, p_subpath text) returns void

@@ -21,29 +21,22 @@ begin
   -- Whoever is removed at the same moment is removed before this, or with the key that it makes.
   perform from public.organisations
   where id = p_org_id and id in (select private.my_org_ids()) for no key update;
-  if p_org_id is null or p_org_id not in (select private.my_org_ids()) then
-    raise exception 'There is no such organisation.' using errcode = 'PT404';
-  elsif p_org_id not in (select private.my_writable_org_ids()) then
-    raise exception 'A viewer makes no keys.' using errcode = 'PT403', detail = 'read_only';
-  elsif p_name is null or char_length(p_name) not between 1 and 200 then
-    raise exception 'The name of a key must have 1 to 200 characters.' using errcode = 'PT422';
-  elsif cardinality(v_scopes) = 0 then
-    raise exception 'A key needs a scope.' using errcode = 'PT422';
-  end if;
+  perform private.check_found(p_org_id in (select private.my_org_ids()), 'organisation');
+  perform private.check_that(
+    p_org_id in (select private.my_writable_org_ids()), 'A viewer makes no keys.', 'PT403', 'read_only');
+  perform private.check_that(
+    char_length(p_name) between 1 and 200, 'The name of a key must have 1 to 200 characters.');
+  perform private.check_that(cardinality(v_scopes) > 0, 'A key needs a scope.');
   select scope into v_unknown from unnest(v_scopes) as scope
   where scope is null or scope not in (
     'documents:read', 'documents:write', 'extractions:read', 'extractions:write', 'schemas:read', 'schemas:write',
     'runs:read', 'runs:write', 'runs:approve', 'usage:read', 'members:read', 'members:write', 'keys:read', 'keys:write')
   limit 1;
-  if found then
-    raise exception 'There is no scope %.', coalesce(left(v_unknown, 50), 'null') using errcode = 'PT422';
-  elsif p_expires_at <= now() then
-    raise exception 'The key would have expired already.' using errcode = 'PT422';
-  end if;
-  if (select count(*) from public.api_keys where org_id = p_org_id and revoked_at is null) >= 200 then
-    raise exception 'The organisation has 200 keys already: revoke one that nobody needs.'
-      using errcode = 'PT409', detail = 'too_many';
-  end if;
+  perform private.check_that(not found, format('There is no scope %s.', coalesce(left(v_unknown, 50), 'null')));
+  perform private.check_that(coalesce(p_expires_at > now(), true), 'The key would have expired already.');
+  perform private.check_that(
+    (select count(*) from public.api_keys where org_id = p_org_id and revoked_at is null) < 200,
+    'The organisation has 200 keys already: revoke one that nobody needs.', 'PT409', 'too_many');
   insert into public.api_keys (org_id, created_by, name, prefix, hash, scopes, expires_at)
   values (p_org_id, auth.uid(), p_name, v_prefix, sha256(convert_to(v_key, 'UTF8')), v_scopes, p_expires_at)
   returning id into v_id;

@@ -33,13 +33,9 @@ create index auto_creations_known_again on public.auto_creations (org_id, kind, 
 create index auto_creations_schema_revid on public.auto_creations (schema_revid);
 create index auto_creations_prompt_revid on public.auto_creations (prompt_revid);
 create index auto_creations_extraction_id on public.auto_creations (extraction_id);
-select private.protect_table('public.auto_creations', p_members_read => true);
+select private.protect_table('public.auto_creations', p_members_read => true, p_service => '{update}');
 grant update (kind, labels, matched, schema_revid, prompt_revid, extraction_id) on public.auto_creations
   to authenticated;
-
-create policy "the service records what is proposed" on public.auto_creations
-  for update to authenticated
-  using (org_id in (select private.my_writable_org_ids()) and (select private.is_service()));
 
 -- Starts the agent for a document that was read, if asked for. A run that cannot start is recorded as failed here and
 -- does not keep the document from being ready. Archives have no values; the files in them are asked for the same.
@@ -94,10 +90,9 @@ begin
     decided_by = null, decided_at = null, kind = null, labels = '{}', matched = null, schema_revid = null,
     prompt_revid = null, extraction_id = null
   where a.status in ('rejected', 'failed');
-  if not found then
-    raise exception 'The agent is at work on this document, or has made a proposal that is not rejected.'
-      using errcode = 'PT409', detail = 'proposed_already';
-  end if;
+  perform private.check_that(
+    found,
+    'The agent is at work on this document, or has made a proposal that is not rejected.', 'PT409', 'proposed_already');
   return null;
 end $$;
 
@@ -235,10 +230,10 @@ begin
     select a.document_id into v_first
     from public.schema_versions as v join public.auto_creations as a on a.run_id = v.run_id
     where v.id = v_it.schema_revid and a.document_id <> p_document_id and a.status in ('running', 'proposed');
-    if found then
-      raise exception 'It was read by a schema that is itself proposed, for document %: accept or reject that first.', v_first
-        using errcode = 'PT409', detail = 'schema_proposed';
-    end if;
+    perform private.check_that(
+      not found,
+      format('It was read by a schema that is itself proposed, for document %s: accept or reject that first.', v_first),
+      'PT409', 'schema_proposed');
   end if;
   update public.auto_creations set status = v_status, decided_by = auth.uid(), decided_at = now()
   where document_id = p_document_id;

@@ -22,14 +22,10 @@ declare
 begin
   select attached or status = 'running' into v_attached from public.runs
   where id = p_run_id and status in ('running', 'awaiting_approval') for no key update;
-  if not found then
-    raise exception 'The run has ended or was taken up by another worker.' using errcode = 'PT410';
-  end if;
+  perform private.check_that(found, 'The run has ended or was taken up by another worker.', 'PT410');
   update public.tool_calls set status = 'waiting' where run_id = p_run_id and id = p_call_id and status = 'admitted';
-  if not found then
-    raise exception 'This call is not one that is carried out: it was not admitted, or has been answered.'
-      using errcode = 'PT409';
-  end if;
+  perform private.check_that(
+    found, 'This call is not one that is carried out: it was not admitted, or has been answered.', 'PT409');
   update public.runs set
     status = case when v_attached or private.has_open_children(p_run_id, p_call_id) then 'awaiting_runs' else 'queued' end,
     waiting_call = p_call_id, attached = v_attached, consecutive_failures = 0

@@ -10,9 +10,7 @@ as $$
 begin
   perform private.fence(p_run_id, p_fencing_token);
   perform from public.tool_calls where run_id = p_run_id and id = p_call_id and status = 'pending';
-  if not found then
-    raise exception 'This call does not wait for a person.' using errcode = 'PT410';
-  end if;
+  perform private.check_that(found, 'This call does not wait for a person.', 'PT410');
   update public.runs set status = 'awaiting_approval', waiting_call = p_call_id, attached = p_attached
   where id = p_run_id;
   if p_event is not null then
@@ -34,9 +32,7 @@ begin
     set changes = p_changes, target_hash = p_target_hash, target_version = p_target_version
     where run_id = p_run_id and id = p_call_id and status = 'pending';
   end if;
-  if not found then
-    raise exception 'This call waits no more.' using errcode = 'PT409';
-  end if;
+  perform private.check_that(found, 'This call waits no more.', 'PT409');
   if p_event is not null then
     perform private.append_event(p_run_id, p_event, false);
   end if;
@@ -152,9 +148,7 @@ begin
     return v_run.status;
   end if;
   perform from public.tool_calls where run_id = p_run_id and id = v_run.waiting_call and status = 'pending';
-  if found then
-    raise exception 'The call that the run waits for is not decided.' using errcode = 'PT409';
-  end if;
+  perform private.check_that(not found, 'The call that the run waits for is not decided.', 'PT409');
   if v_run.attached then
     perform private.lock_credit(v_run.org_id);
     select * into v_limits from public.credit_limits where org_id = v_run.org_id;
@@ -181,9 +175,7 @@ begin
   select * into v_run from public.runs
   where id = p_run_id and fencing_token = p_fencing_token and status not in ('completed', 'failed', 'cancelled')
   for no key update;
-  if not found then
-    raise exception 'The run has ended or was taken up by another worker.' using errcode = 'PT410';
-  end if;
+  perform private.check_that(found, 'The run has ended or was taken up by another worker.', 'PT410');
   if v_run.status in ('running', 'awaiting_runs') then
     v_run.status := 'queued';
     if private.has_open_children(p_run_id, v_run.waiting_call) and exists (

@@ -30,9 +30,7 @@ begin
     v_old.locks := '{}';
     perform private.check_json(new.schema, 'A schema');
   end if;
-  if new.version <> v_old.version then
-    raise exception 'The version of an extraction counts by itself.' using errcode = 'PT422';
-  end if;
+  perform private.check_that(new.version = v_old.version, 'The version of an extraction counts by itself.');
   new.document_type_by := v_old.document_type_by;
   if new.document_type is distinct from v_old.document_type then
     v_author := case when private.is_agent() then private.author_of('document_type') else auth.uid() end;
@@ -62,10 +60,9 @@ begin
       select key from jsonb_object_keys(v_scores || v_evidence) as key
       except select name from private.nodes(new.extracted_fields)
       order by key);
-    if v_said <> '{}' and cardinality(v_nowhere) > 0 then
-      raise exception 'There is no field at path % to score or to prove.', left(v_nowhere[1], 200)
-        using errcode = 'PT422';
-    end if;
+    perform private.check_that(
+      v_said = '{}' or cardinality(v_nowhere) = 0,
+      format('There is no field at path %s to score or to prove.', left(v_nowhere[1], 200)));
     v_scores := v_scores - v_nowhere;
     v_evidence := v_evidence - v_nowhere;
   end if;
@@ -113,9 +110,8 @@ begin
     end if;
     select array_agg(name), max(char_length(name)) filter (where c.new is not null) into v_stale, v_longest
     from private.changes(v_old.extracted_fields, new.extracted_fields) as c;
-    if v_longest > 1000 then
-      raise exception 'The path of a field may have at most 1,000 characters.' using errcode = 'PT422';
-    end if;
+    perform private.check_that(
+      coalesce(v_longest, 0) <= 1000, 'The path of a field may have at most 1,000 characters.');
     new.locks := case
       when v_removed is null then private.locks_after(new.locks, v_old.extracted_fields, new.extracted_fields)
       else private.closed_up(

@@ -63,9 +63,7 @@ as $$
 declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
 begin
-  if jsonb_typeof(p_fields) is distinct from 'object' then
-    raise exception 'Fields must be an object.' using errcode = 'PT422';
-  end if;
+  perform private.check_that(jsonb_typeof(p_fields) = 'object', 'Fields must be an object.');
   perform private.check_json(p_fields, 'Fields');
   return private.write_fields(v_was, private.merge(v_was.extracted_fields, p_fields), p_confidences, p_evidence);
 end $$;
@@ -84,10 +82,10 @@ declare
   v_name text;
   v_written jsonb;
 begin
-  if p_value is null then
-    raise exception 'There is no value for path %. To empty a field send JSON null; to delete it, remove it.',
-      left(array_to_string(v_path, '.'), 200) using errcode = 'PT422';
-  end if;
+  perform private.check_that(
+    p_value is not null,
+    format('There is no value for path %s. To empty a field send JSON null; to delete it, remove it.',
+      left(array_to_string(v_path, '.'), 200)));
   -- (NaN is greater than every number, so it is not between any two.)
   if p_confidence not between 0 and 1 then
     raise exception 'Confidence must be 0.0 to 1.0, got %.', left(p_confidence::text, 20) using errcode = 'PT422';
@@ -140,9 +138,8 @@ declare
   v_name text := private.name_at(v_was.extracted_fields, v_path);
   v_written jsonb;
 begin
-  if v_name is null then
-    raise exception 'Nothing stands at path %.', left(array_to_string(v_path, '.'), 200) using errcode = 'PT422';
-  end if;
+  perform private.check_that(
+    v_name is not null, format('Nothing stands at path %s.', left(array_to_string(v_path, '.'), 200)));
   v_written := private.write_fields(v_was, v_was.extracted_fields #- v_path, p_removed => v_path)
     - '{changed,value}'::text[] || jsonb_build_object('path', v_name);
   if v_written ? 'proposed' then
@@ -157,9 +154,8 @@ as $$
 declare
   v_row public.extractions := private.locked_extraction(p_extraction_id);
 begin
-  if p_document_type is null or char_length(p_document_type) not between 1 and 200 then
-    raise exception 'The document type must have 1 to 200 characters.' using errcode = 'PT422';
-  end if;
+  perform private.check_that(
+    char_length(p_document_type) between 1 and 200, 'The document type must have 1 to 200 characters.');
   update public.extractions set document_type = p_document_type where id = v_row.id returning * into v_row;
   return jsonb_build_object('value', v_row.document_type, 'version', v_row.version);
 end $$;
@@ -183,10 +179,9 @@ as $$
 declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
 begin
-  if p_version is null or p_version not between 0 and v_was.version then
-    raise exception 'There is no version %: this extraction has versions 0 to %.', p_version, v_was.version
-      using errcode = 'PT422';
-  end if;
+  perform private.check_that(
+    p_version between 0 and v_was.version,
+    format('There is no version %s: this extraction has versions 0 to %s.', p_version, v_was.version));
   return private.write_fields(v_was, private.fields_at(v_was.id, p_version), p_confidences, p_evidence);
 end $$;
 
@@ -201,13 +196,10 @@ declare
   v_locks text[] := array(
     select key from jsonb_object_keys(private.at_or_below(v_was.locks, v_name)) as key order by key);
 begin
-  if v_name is null or cardinality(v_locks) = 0 then
-    raise exception 'Nothing at path % is locked.', left(coalesce(v_name, array_to_string(v_path, '.')), 200)
-      using errcode = 'PT422';
-  end if;
-  if private.is_agent() then
-    raise exception 'A person takes a lock away.' using errcode = 'PT422';
-  end if;
+  perform private.check_that(
+    v_name is not null and cardinality(v_locks) > 0,
+    format('Nothing at path %s is locked.', left(coalesce(v_name, array_to_string(v_path, '.')), 200)));
+  perform private.check_that(not private.is_agent(), 'A person takes a lock away.');
   update public.extractions set locks = locks - v_locks where id = v_was.id returning * into v_row;
   return jsonb_build_object('path', v_name, 'unlocked', to_jsonb(v_locks), 'version', v_row.version);
 end $$;
@@ -227,13 +219,11 @@ begin
   perform private.check_found(found, 'extraction');
   select * into v_proposal from public.extraction_proposals where id = p_proposal_id and extraction_id = v_was.id;
   perform private.check_found(found, 'proposal');
-  if p_accepted is null or private.is_agent() then
-    raise exception 'A person accepts a proposal or rejects it.' using errcode = 'PT422';
-  end if;
-  if v_proposal.status <> 'pending' then
-    raise exception 'The proposal for % is % already.', left(v_proposal.name, 200), v_proposal.status
-      using errcode = 'PT409';
-  end if;
+  perform private.check_that(
+    p_accepted is not null and not private.is_agent(), 'A person accepts a proposal or rejects it.');
+  perform private.check_that(
+    v_proposal.status = 'pending',
+    format('The proposal for %s is %s already.', left(v_proposal.name, 200), v_proposal.status), 'PT409');
   update public.extraction_proposals set
     status = case when p_accepted then 'accepted' else 'rejected' end, decided_by = auth.uid(),
     decided_at = clock_timestamp()

@@ -113,9 +113,7 @@ begin
   select v.schema into v_schema
   from public.extractions as e join public.schema_versions as v on v.org_id = e.org_id and v.id = p_schema_revid
   where e.id = p_extraction_id and e.org_id in (select private.my_writable_org_ids()) and private.is_service();
-  if not found then
-    raise exception 'There is no such extraction, or no such version of a schema.' using errcode = 'PT404';
-  end if;
+  perform private.check_that(found, 'There is no such extraction, or no such version of a schema.', 'PT404');
   update public.extractions set schema = v_schema, schema_revid = p_schema_revid, status = 'in_progress'
   where id = p_extraction_id;
 end $$;

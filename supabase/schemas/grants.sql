@@ -31,7 +31,7 @@ end $$;
 
 -- What these functions, policies and the service call in a member's name.
 grant execute on function
-  private.is_service, private.check_found, private.is_agent, private.this_run, private.this_call, private.new_id,
+  private.is_service, private.check_that, private.check_found, private.is_agent, private.this_run, private.this_call, private.new_id,
   private.my_org_ids, private.my_writable_org_ids, private.my_owned_org_ids, private.enter, private.role_of,
   private.this_person, private.check_owner, private.person_of,
   private.address_of,

@@ -37,18 +37,16 @@ declare
   v_id uuid;
 begin
   perform private.check_owner(p_org_id);
-  if coalesce(p_role not in ('owner', 'member', 'viewer'), true) then
-    raise exception 'A member is an owner, a member or a viewer.' using errcode = 'PT422';
-  elsif p_email !~ '^[^@[:space:]]+@[^@[:space:]]+$' or char_length(p_email) > 320 then
-    raise exception 'This is no address of an e-mail.' using errcode = 'PT422';
-  elsif coalesce(p_days not between 1 and 90, true) then
-    raise exception 'An invitation holds for 1 to 90 days.' using errcode = 'PT422';
-  end if;
+  perform private.check_that(p_role in ('owner', 'member', 'viewer'), 'A member is an owner, a member or a viewer.');
+  perform private.check_that(
+    p_email is null or p_email ~ '^[^@[:space:]]+@[^@[:space:]]+$' and char_length(p_email) <= 320,
+    'This is no address of an e-mail.');
+  perform private.check_that(p_days between 1 and 90, 'An invitation holds for 1 to 90 days.');
   perform from public.organisations where id = p_org_id for no key update;
-  if (select count(*) from public.invitations
-      where org_id = p_org_id and accepted_at is null and revoked_at is null and expires_at > now()) >= 1000 then
-    raise exception '1,000 invitations wait already: revoke some.' using errcode = 'PT409', detail = 'too_many';
-  end if;
+  perform private.check_that(
+    (select count(*) from public.invitations
+      where org_id = p_org_id and accepted_at is null and revoked_at is null and expires_at > now()) < 1000,
+    '1,000 invitations wait already: revoke some.', 'PT409', 'too_many');
   insert into public.invitations (org_id, email, role, hash, expires_at)
   values (p_org_id, p_email, p_role, sha256(convert_to(v_token, 'UTF8')), now() + make_interval(days => p_days))
   returning id into v_id;
@@ -64,12 +62,9 @@ declare
 begin
   select * into v_row from public.invitations
   where id = p_invitation_id and org_id in (select private.my_owned_org_ids()) for no key update;
-  if not found then
-    raise exception 'There is no such invitation.' using errcode = 'PT404';
-  elsif v_row.accepted_at is not null then
-    raise exception 'It was accepted already: remove the member instead.'
-      using errcode = 'PT409', detail = 'invitation_used';
-  end if;
+  perform private.check_found(found, 'invitation');
+  perform private.check_that(
+    v_row.accepted_at is null, 'It was accepted already: remove the member instead.', 'PT409', 'invitation_used');
   update public.invitations set revoked_at = now(), revoked_by = auth.uid()
   where id = v_row.id and revoked_at is null;
 end $$;
@@ -85,18 +80,13 @@ declare
   v_account jsonb;
 begin
   select * into v_row from public.invitations where hash = sha256(convert_to(p_token, 'UTF8')) for no key update;
-  if not found then
-    raise exception 'There is no such invitation: copy the whole link.' using errcode = 'PT404';
-  elsif v_row.accepted_at is not null then
-    raise exception 'This invitation was used already: ask for another.'
-      using errcode = 'PT409', detail = 'invitation_used';
-  elsif v_row.revoked_at is not null then
-    raise exception 'This invitation was taken back: ask for another.'
-      using errcode = 'PT410', detail = 'invitation_revoked';
-  elsif v_row.expires_at <= now() then
-    raise exception 'This invitation has expired: ask for another.'
-      using errcode = 'PT410', detail = 'invitation_expired';
-  end if;
+  perform private.check_that(found, 'There is no such invitation: copy the whole link.', 'PT404');
+  perform private.check_that(
+    v_row.accepted_at is null, 'This invitation was used already: ask for another.', 'PT409', 'invitation_used');
+  perform private.check_that(
+    v_row.revoked_at is null, 'This invitation was taken back: ask for another.', 'PT410', 'invitation_revoked');
+  perform private.check_that(
+    v_row.expires_at > now(), 'This invitation has expired: ask for another.', 'PT410', 'invitation_expired');
   if v_row.email is not null then
     select to_jsonb(u) into v_account from auth.users as u where u.id = v_user;
     -- (Supabase Auth says when an address was confirmed; a plain Postgres has no such column.)
@@ -112,17 +102,14 @@ begin
     raise exception 'The organisation is there no longer.' using errcode = 'PT410', detail = 'invitation_revoked';
   end if;
   -- Or a link that an owner kept, or that a key left behind, would bring them back when they are gone.
-  if private.role_of(v_row.org_id, v_row.created_by) is distinct from 'owner' then
-    raise exception 'Whoever sent this invitation owns the organisation no longer: ask for another.'
-      using errcode = 'PT410', detail = 'invitation_revoked';
-  end if;
+  perform private.check_that(
+    private.role_of(v_row.org_id, v_row.created_by) = 'owner',
+    'Whoever sent this invitation owns the organisation no longer: ask for another.', 'PT410', 'invitation_revoked');
   perform private.enter();
   insert into public.memberships (org_id, user_id, role, created_by)
   values (v_row.org_id, v_user, v_row.role, v_row.created_by)
   on conflict do nothing;
-  if not found then
-    raise exception 'You are a member of this organisation already.' using errcode = 'PT409', detail = 'already_member';
-  end if;
+  perform private.check_that(found, 'You are a member of this organisation already.', 'PT409', 'already_member');
   update public.invitations set accepted_at = now(), accepted_by = v_user where id = v_row.id;
   return jsonb_build_object('org_id', v_row.org_id, 'role', v_row.role);
 end $$;

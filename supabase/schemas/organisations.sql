@@ -127,12 +127,10 @@ create function private.this_person() returns uuid
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-  if auth.uid() is null then
-    raise exception 'Nobody is signed in.' using errcode = 'PT401';
-  elsif exists (select from public.api_keys where id = auth.uid()) then
-    raise exception 'A key cannot do this: a person must, with their own token.'
-      using errcode = 'PT403', detail = 'person_needed';
-  end if;
+  perform private.check_that(auth.uid() is not null, 'Nobody is signed in.', 'PT401');
+  perform private.check_that(
+    not exists (select from public.api_keys where id = auth.uid()),
+    'A key cannot do this: a person must, with their own token.', 'PT403', 'person_needed');
   return auth.uid();
 end $$;
 
@@ -141,12 +139,10 @@ create function private.check_owner(p_org_id uuid) returns void
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-  if p_org_id in (select private.my_owned_org_ids()) then
-    return;
-  elsif p_org_id in (select private.my_org_ids()) then
-    raise exception 'Only an owner of the organisation can do this.' using errcode = 'PT403', detail = 'owner_needed';
-  end if;
-  raise exception 'There is no such organisation.' using errcode = 'PT404';
+  perform private.check_found(p_org_id in (select private.my_org_ids()), 'organisation');
+  perform private.check_that(
+    p_org_id in (select private.my_owned_org_ids()), 'Only an owner of the organisation can do this.', 'PT403',
+    'owner_needed');
 end $$;
 
 -- The caller enters. Answers the organisation to act in, or null where `p_org` is not one of the caller's. Without
@@ -192,15 +188,13 @@ declare
   v_personal uuid := private.enter();
   v_org uuid;
 begin
-  if p_name is null or char_length(p_name) not between 1 and 200 then
-    raise exception 'The name of an organisation must have 1 to 200 characters.' using errcode = 'PT422';
-  end if;
+  perform private.check_that(
+    char_length(p_name) between 1 and 200, 'The name of an organisation must have 1 to 200 characters.');
   -- One at a time, so that nobody makes more by asking at once.
   perform from public.organisations where id = v_personal for no key update;
-  if (select count(*) from public.organisations where created_by = v_user) >= 50 then
-    raise exception 'You have made 50 organisations already: delete one that nobody needs.'
-      using errcode = 'PT409', detail = 'too_many';
-  end if;
+  perform private.check_that(
+    (select count(*) from public.organisations where created_by = v_user) < 50,
+    'You have made 50 organisations already: delete one that nobody needs.', 'PT409', 'too_many');
   insert into public.organisations (name, created_by) values (p_name, v_user) returning id into v_org;
   insert into public.memberships (org_id, user_id, role, created_by) values (v_org, v_user, 'owner', v_user);
   return v_org;

@@ -34,24 +34,24 @@ declare
   v_most integer;
   v_waiting bigint;
 begin
-  if p_table = 'runs' then
-    select coalesce(l.max_waiting_runs, m.runs) into v_most
-    from private.most_waiting as m left join public.queue_limits as l on l.org_id = p_org_id;
-    select count(*) into v_waiting
-    from (select from public.runs where org_id = p_org_id and status = 'queued' limit v_most + 1) as w;
-  else
-    select coalesce(l.max_waiting_documents, m.documents) into v_most
-    from private.most_waiting as m left join public.queue_limits as l on l.org_id = p_org_id;
-    select count(*) into v_waiting
-    from (select from public.documents where org_id = p_org_id and status = 'reading' limit v_most + 1) as w;
-  end if;
-  if v_waiting > v_most and v_most = 0 then  -- nobody need try again
-    raise exception 'No % of this organisation may wait: its owner has set their limit to 0.', p_table
-      using errcode = 'PT409', detail = 'queue_closed';
-  elsif v_waiting > v_most then
-    raise exception 'At most % % of an organisation may wait: try again when some of them are done.',
-      v_most, p_table using errcode = 'PT429';
-  end if;
+  select case p_table
+      when 'runs' then coalesce(l.max_waiting_runs, m.runs) else coalesce(l.max_waiting_documents, m.documents) end
+  into v_most
+  from private.most_waiting as m left join public.queue_limits as l on l.org_id = p_org_id;
+  select count(*) into v_waiting
+  from (
+    select from public.runs where p_table = 'runs' and org_id = p_org_id and status = 'queued'
+    union all
+    select from public.documents where p_table = 'documents' and org_id = p_org_id and status = 'reading'
+    limit v_most + 1) as w;
+  perform private.check_that(
+    v_waiting = 0 or v_most > 0,  -- nobody need try again
+    format('No %s of this organisation may wait: its owner has set their limit to 0.', p_table),
+    'PT409', 'queue_closed');
+  perform private.check_that(
+    v_waiting <= v_most,
+    format('At most %s %s of an organisation may wait: try again when some of them are done.', v_most, p_table),
+    'PT429');
 end $$;
 
 -- Once a statement, however many rows it adds.
@@ -212,9 +212,7 @@ begin
   end if;
   -- The share lock settles the race with the reading that ends just now: either this run is seen by it, or it by this.
   select * into v_document from public.documents where id = new.document_id for share;
-  if v_document.status = 'failed' then
-    raise exception '%', v_document.error using errcode = 'PT409', detail = 'document_failed';
-  end if;
+  perform private.check_that(v_document.status <> 'failed', v_document.error, 'PT409', 'document_failed');
   if v_document.status = 'ready' then
     perform private.enqueue_execution(new);
   end if;

@@ -128,10 +128,10 @@ begin
   end if;
   perform private.this_person();
   -- A personal one comes anew: whoever gives it up again and again would have as many turns in the queue.
-  if (select count(*) from private.departing_organisations where asked_by = auth.uid()) >= 20 then
-    raise exception 'You have given up 20 organisations whose rows are still being deleted: try again in some minutes.'
-      using errcode = 'PT409', detail = 'too_many';
-  end if;
+  perform private.check_that(
+    (select count(*) from private.departing_organisations where asked_by = auth.uid()) < 20,
+    'You have given up 20 organisations whose rows are still being deleted: try again in some minutes.',
+    'PT409', 'too_many');
   -- Whoever accepts an invitation into it, or makes a key of it, waits for this row.
   perform from public.organisations where id = p_org_id for no key update;
   insert into private.departing_organisations (org_id, asked_by) values (p_org_id, auth.uid()) on conflict do nothing;

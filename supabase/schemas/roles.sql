@@ -68,14 +68,27 @@ create function private.is_agent() returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
 as $$ select nullif(current_setting('fieldmark.call_id', true), '') is not null and private.is_service() $$;
 
+-- Raises an error unless something holds: a sentence, the HTTP status as PostgREST reads it, and a code for programs.
+create function private.check_that(
+  p_holds boolean, p_refusal text, p_status text default 'PT422', p_code text default null
+) returns void
+language plpgsql immutable set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if p_holds then
+    return;
+  elsif p_code is null then
+    raise exception using message = p_refusal, errcode = p_status;
+  end if;
+  raise exception using message = p_refusal, errcode = p_status, detail = p_code;
+end $$;
+
 -- Refuses what there is not, or what the caller does not see.
 create function private.check_found(p_found boolean, p_what text) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
 begin
-  if not p_found then
-    raise exception 'There is no such %.', p_what using errcode = 'PT404';
-  end if;
+  perform private.check_that(p_found, format('There is no such %s.', p_what), 'PT404');
 end $$;
 
 -- The run that this transaction's call is of, and the call; null where a person writes.
@@ -90,12 +103,16 @@ as $$ select case when private.is_agent() then nullif(current_setting('fieldmark
 -- Protects a table of tenants: row security binds its owner too, and nobody has a right to it or its sequences, which
 -- Supabase grants to everybody. An owner that row security binds gets a policy, because definer functions act as the
 -- owner.
--- With `p_members_read` the members of an organisation, viewers too, read its rows.
-create function private.protect_table(p_table regclass, p_members_read boolean default false) returns void
+-- With `p_members_read` the members of an organisation, viewers too, read its rows. The verbs in `p_service` (insert,
+-- update) are the service's, for whoever may write in the organisation.
+create function private.protect_table(
+  p_table regclass, p_members_read boolean default false, p_service text[] default '{}'
+) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_sequence regclass;
+  v_verb text;
 begin
   execute format('alter table %s enable row level security', p_table);
   execute format('alter table %s force row level security', p_table);
@@ -117,4 +134,10 @@ begin
       'create policy "members read the rows of their organisations" on %s for select to authenticated '
       'using (org_id in (select private.my_org_ids()))', p_table);
   end if;
+  foreach v_verb in array p_service loop
+    execute format(
+      'create policy "the service %1$ss for members who write" on %2$s for %1$s to authenticated '
+      '%3$s (org_id in (select private.my_writable_org_ids()) and (select private.is_service()))',
+      v_verb, p_table, case v_verb when 'insert' then 'with check' else 'using' end);
+  end loop;
 end $$;

@@ -12,15 +12,12 @@ create table public.run_events (
   primary key (run_id, number),
   foreign key (run_id, org_id) references public.runs (id, org_id) on delete cascade
 );
-select private.protect_table('public.run_events');
+select private.protect_table('public.run_events', p_service => '{insert}');
 grant select, insert (run_id, number, org_id, body) on public.run_events to authenticated;
 
 create policy "members read the events of their runs" on public.run_events
   for select to authenticated
   using (org_id in (select private.my_org_ids()) and exists (select from public.runs as r where r.id = run_id));
-create policy "the service adds events" on public.run_events
-  for insert to authenticated
-  with check (org_id in (select private.my_writable_org_ids()) and (select private.is_service()));
 
 -- Adds an event and tells readers. The lock on the run makes the order of numbers the order of commits. A child's event
 -- is also added to its open parent as a `child` event; children are locked before parents (child_runs.sql).

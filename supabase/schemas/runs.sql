@@ -91,7 +91,7 @@ create index runs_at_work on public.runs (org_id) where status = 'running';
 create index runs_held on public.runs (org_id, created_at) where held_at is not null;
 create index runs_lock_key on public.runs (lock_key)
   where status in ('queued', 'running', 'awaiting_approval', 'awaiting_runs');
-select private.protect_table('public.runs');
+select private.protect_table('public.runs', p_service => '{update}');
 -- A front end may start a run by inserting it. Every column that tells of its course is the service's.
 grant select, insert (
   id, org_id, agent, task, input, thread_id, document_id, extraction_id, parent_run_id, parent_call_id, approval,
@@ -115,9 +115,6 @@ create policy "members start runs of their own, and the service their parts" on 
     org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid())
     and ((parent_run_id is null and with_examples is null) or (select private.is_service()))
   );
-create policy "the service records the course of runs" on public.runs
-  for update to authenticated
-  using (org_id in (select private.my_writable_org_ids()) and (select private.is_service()));
 
 -- Fills in what follows from the rest of a new run, and refuses one that fits no task.
 -- Security definer: whether a thread or another run fits is told by the rows, whoever sees them.
@@ -135,21 +132,13 @@ declare
   v_parent public.runs;
 begin
   select * into v_task from private.agent_tasks where agent = new.agent and task = new.task;
-  if not found then
-    raise exception 'There is no agent % with a task %.', left(new.agent, 80), left(new.task, 80)
-      using errcode = 'PT422';
-  end if;
+  perform private.check_that(
+    found, format('There is no agent %s with a task %s.', left(new.agent, 80), left(new.task, 80)));
   select name into v_wrong from unnest(v_task.needs) as name where name <> all (v_has) limit 1;
-  if found then
-    raise exception 'A run of the task % needs a %.', new.task, v_wrong using errcode = 'PT422';
-  end if;
+  perform private.check_that(not found, format('A run of the task %s needs a %s.', new.task, v_wrong));
   select name into v_wrong from unnest(v_has) as name where name <> all (v_task.needs || v_task.may_have) limit 1;
-  if found then
-    raise exception 'A run of the task % has no %.', new.task, v_wrong using errcode = 'PT422';
-  end if;
-  if pg_column_size(new.input) > 262144 then
-    raise exception 'The input of a run may not exceed 256 kB.' using errcode = 'PT422';
-  end if;
+  perform private.check_that(not found, format('A run of the task %s has no %s.', new.task, v_wrong));
+  perform private.check_that(pg_column_size(new.input) <= 262144, 'The input of a run may not exceed 256 kB.');
   new.approval := coalesce(
     new.approval, v_task.approval, (select approval from private.agents where name = new.agent));
   -- Where a second person decides, nobody admits beforehand what their own run writes.
@@ -162,21 +151,16 @@ begin
     update public.threads set updated_at = clock_timestamp()
     where id = new.thread_id and org_id = new.org_id and created_by is not distinct from new.created_by
     returning * into v_thread;
-    if not found then
-      raise exception 'There is no such thread of this user.' using errcode = 'PT422';
-    end if;
-    if v_thread.agent <> new.agent then
-      raise exception 'The thread is one with the agent %.', v_thread.agent using errcode = 'PT422';
-    end if;
+    perform private.check_that(found, 'There is no such thread of this user.');
+    perform private.check_that(
+      v_thread.agent = new.agent, format('The thread is one with the agent %s.', v_thread.agent));
   end if;
 
   new.root_run_id := new.id;
   new.root_thread_id := new.thread_id;
   if new.parent_run_id is not null then
     select * into v_parent from public.runs where id = new.parent_run_id and org_id = new.org_id;
-    if not found then
-      raise exception 'There is no such run of which it could be a part.' using errcode = 'PT422';
-    end if;
+    perform private.check_that(found, 'There is no such run of which it could be a part.');
     if v_parent.status in ('completed', 'failed', 'cancelled') then
       raise exception 'The run of which it would be a part has ended.' using errcode = 'PT410';
     end if;
@@ -202,9 +186,7 @@ as $$
 begin
   perform from public.runs
   where id = p_run_id and (status = 'running' or attached) and fencing_token = p_fencing_token for no key update;
-  if not found then
-    raise exception 'The run has ended or was taken up by another worker.' using errcode = 'PT410';
-  end if;
+  perform private.check_that(found, 'The run has ended or was taken up by another worker.', 'PT410');
 end $$;
 
 -- Deletes a run that has ended, with its events, calls and parts: a member one of their own or of their keys', an owner
@@ -221,12 +203,10 @@ begin
       select from public.threads as t where t.id = r.root_thread_id and (t.shared or t.created_by = auth.uid())))
   for update;
   perform private.check_found(found, 'run');
-  if v_run.parent_run_id is not null then
-    raise exception 'The run is part of another one, and goes with that.' using errcode = 'PT409';
-  end if;
-  if v_run.status not in ('completed', 'failed', 'cancelled') then
-    raise exception 'The run has not ended: cancel it first.' using errcode = 'PT409';
-  end if;
+  perform private.check_that(
+    v_run.parent_run_id is null, 'The run is part of another one, and goes with that.', 'PT409');
+  perform private.check_that(
+    v_run.status in ('completed', 'failed', 'cancelled'), 'The run has not ended: cancel it first.', 'PT409');
   delete from public.runs where id = p_run_id;
 end $$;
 

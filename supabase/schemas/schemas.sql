@@ -61,18 +61,15 @@ create function private.check_writable(p_org_id uuid, p_what text) returns void
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-  if p_org_id is null or p_org_id not in (select private.my_writable_org_ids()) then
-    raise exception 'There is no such %.', p_what using errcode = 'PT404';
-  end if;
+  perform private.check_found(p_org_id in (select private.my_writable_org_ids()), p_what);
 end $$;
 
 create function private.check_name(p_name text) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
 begin
-  if private.is_name(p_name) is not true then
-    raise exception 'A name has 1 to 200 characters in one line, and none that nobody sees.' using errcode = 'PT422';
-  end if;
+  perform private.check_that(
+    private.is_name(p_name), 'A name has 1 to 200 characters in one line, and none that nobody sees.');
 end $$;
 
 -- Refuses one more where there are 10,000. They are counted without a lock: whoever makes many at once may have a few more.
@@ -80,22 +77,16 @@ create function private.check_room(p_there bigint, p_refusal text) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
 begin
-  if p_there >= 10000 then
-    raise exception '%', p_refusal using errcode = 'PT409', detail = 'too_many';
-  end if;
+  perform private.check_that(p_there < 10000, p_refusal, 'PT409', 'too_many');
 end $$;
 
 create function private.check_schema_json(p_schema jsonb) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
 begin
-  if jsonb_typeof(p_schema) is distinct from 'object' then
-    raise exception 'A schema is a JSON object.' using errcode = 'PT422';
-  end if;
+  perform private.check_that(jsonb_typeof(p_schema) = 'object', 'A schema is a JSON object.');
   perform private.check_json(p_schema, 'A schema');
-  if pg_column_size(p_schema) > 262144 then
-    raise exception 'A schema may not exceed 256 kB.' using errcode = 'PT422';
-  end if;
+  perform private.check_that(pg_column_size(p_schema) <= 262144, 'A schema may not exceed 256 kB.');
 end $$;
 
 -- Adds a schema with its first version; answers that version's id, the `schema_revid`.
@@ -115,9 +106,7 @@ begin
   insert into public.schemas (org_id, name, run_id) values (p_org_id, p_name, private.this_root_run())
   on conflict (org_id, lower(name)) where deleted_at is null do nothing
   returning id into v_schema_id;
-  if v_schema_id is null then
-    raise exception 'There is a schema of this name already.' using errcode = 'PT409', detail = 'name_taken';
-  end if;
+  perform private.check_that(v_schema_id is not null, 'There is a schema of this name already.', 'PT409', 'name_taken');
   insert into public.schema_versions (org_id, schema_id, number, name, schema, run_id, call_id)
   values (p_org_id, v_schema_id, 1, p_name, p_schema, private.this_run(), private.this_call())
   returning id into v_revid;
@@ -169,8 +158,7 @@ as $$
 begin
   update public.schemas set deleted_at = now()
   where id = p_schema_id and deleted_at is null and private.may_delete(org_id, created_by);
-  if not found then
-    raise exception 'There is no such schema of yours: whoever made it deletes it, or an owner.' using errcode = 'PT404';
-  end if;
+  perform private.check_that(
+    found, 'There is no such schema of yours: whoever made it deletes it, or an owner.', 'PT404');
   return query select * from private.references_to_schema(p_schema_id);
 end $$;

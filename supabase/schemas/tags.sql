@@ -52,9 +52,7 @@ begin
   values (p_org_id, p_name, lower(p_colour), private.this_root_run())
   on conflict (org_id, lower(name)) where deleted_at is null do nothing
   returning id into v_tag_id;
-  if v_tag_id is null then
-    raise exception 'There is a tag of this name already.' using errcode = 'PT409', detail = 'name_taken';
-  end if;
+  perform private.check_that(v_tag_id is not null, 'There is a tag of this name already.', 'PT409', 'name_taken');
   return v_tag_id;
 end $$;
 
@@ -62,9 +60,7 @@ create function private.check_colour(p_colour text) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
 begin
-  if p_colour is null or lower(p_colour) !~ '^#[0-9a-f]{6}$' then
-    raise exception 'A colour is written as #1e90ff.' using errcode = 'PT422';
-  end if;
+  perform private.check_that(lower(p_colour) ~ '^#[0-9a-f]{6}$', 'A colour is written as #1e90ff.');
 end $$;
 
 -- Changes the name or the colour of a tag, or both.
@@ -96,9 +92,7 @@ as $$
 begin
   update public.tags set deleted_at = now()
   where id = p_tag_id and deleted_at is null and private.may_delete(org_id, created_by);
-  if not found then
-    raise exception 'There is no such tag of yours: whoever made it deletes it, or an owner.' using errcode = 'PT404';
-  end if;
+  perform private.check_that(found, 'There is no such tag of yours: whoever made it deletes it, or an owner.', 'PT404');
   return query select * from private.references_to_tag(p_tag_id);
 end $$;
 
@@ -119,9 +113,7 @@ begin
   end if;
   perform from unnest(p_add) as given
   where not exists (select from public.tags where id = given and org_id = v_org and deleted_at is null);
-  if found then
-    raise exception 'There is no such tag.' using errcode = 'PT404';
-  end if;
+  perform private.check_that(not found, 'There is no such tag.', 'PT404');
   delete from public.document_tags where document_id = p_document_id and tag_id = any (p_remove);
   insert into public.document_tags (org_id, document_id, tag_id, run_id, document_created_at)
   select v_org, p_document_id, given, private.this_root_run(), v_created_at from unnest(p_add) as given

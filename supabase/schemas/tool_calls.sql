@@ -35,7 +35,7 @@ create table public.tool_calls (
   check ((status in ('done', 'failed')) = (result is not null)),
   foreign key (run_id, org_id) references public.runs (id, org_id) on delete cascade
 );
-select private.protect_table('public.tool_calls');
+select private.protect_table('public.tool_calls', p_service => '{insert,update}');
 grant select,
   insert (
     run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by, reason, changes, target_hash,
@@ -49,12 +49,6 @@ grant select,
 create policy "members read the calls of their runs" on public.tool_calls
   for select to authenticated
   using (org_id in (select private.my_org_ids()) and exists (select from public.runs as r where r.id = run_id));
-create policy "the service enters calls" on public.tool_calls
-  for insert to authenticated
-  with check (org_id in (select private.my_writable_org_ids()) and (select private.is_service()));
-create policy "the service records the results of calls" on public.tool_calls
-  for update to authenticated
-  using (org_id in (select private.my_writable_org_ids()) and (select private.is_service()));
 
 -- Enters a call. One that is there already stays as it is.
 -- Does not wait for the disk: the transaction that claims the entry does, and what precedes it in the log is then there
@@ -68,11 +62,9 @@ language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 begin
   -- No lock here: the hook must not wait for whoever writes an event. The tool's transaction holds the fence.
-  if not exists (
-    select from public.runs where id = p_run_id and status = 'running' and fencing_token = p_fencing_token
-  ) then
-    raise exception 'The run has ended or was taken up by another worker.' using errcode = 'PT410';
-  end if;
+  perform private.check_that(
+    exists (select from public.runs where id = p_run_id and status = 'running' and fencing_token = p_fencing_token),
+    'The run has ended or was taken up by another worker.', 'PT410');
   if p_status <> 'pending' then  -- what a person is asked must not be forgotten
     perform set_config('synchronous_commit', 'off', true);
   end if;
@@ -115,10 +107,8 @@ begin
     status = case when p_failed then 'failed' else 'done' end, result = p_result, code = p_code, data = p_data,
     finished_at = clock_timestamp()
   where run_id = p_run_id and id = p_call_id and status in ('admitted', 'waiting');
-  if not found then
-    raise exception 'This call is not one that is carried out: it was not admitted, or has been answered.'
-      using errcode = 'PT409';
-  end if;
+  perform private.check_that(
+    found, 'This call is not one that is carried out: it was not admitted, or has been answered.', 'PT409');
   if not p_failed then
     update public.runs set consecutive_failures = 0 where id = p_run_id and consecutive_failures > 0;
   end if;

@@ -400,7 +400,7 @@ CALLABLE = {
         """,
         """
         my_org_ids my_writable_org_ids my_owned_org_ids role_of person_of this_person check_owner address_of
-        why_not_decide why_not_decide_of decided_by_others is_service check_found new_id enter append_event
+        why_not_decide why_not_decide_of decided_by_others is_service check_that check_found new_id enter append_event
         delta_channel clear_pages count_enclosed read_unlocked record_reading forget_session tell_deltas
         fence keep_in_thread is_name enter_call claim_call finish_call await_approval show_again
         is_left_behind begin_decision admit_further resume_run detach_run disown_run has_open_children
