@@ -35,8 +35,7 @@ exception when insufficient_privilege then
   raise notice 'Only the owner of this database can take the right to create temporary tables away.';
 end $$;
 
--- Whoever holds a lock, or waits for one, does not hold up others for long. PostgREST takes what is set for the role that it
--- becomes; the service says the same for itself.
+-- Nobody holds or awaits a lock for long. PostgREST takes what is set for the role; the service sets the same itself.
 do $$
 declare
   v_role text;
@@ -59,7 +58,6 @@ end $$;
 create function private.new_id() returns uuid
 language sql volatile set search_path = pg_catalog, pg_temp
 as $$
-  -- The first 48 bits are the time. The version's four bits say 4 so far, and 7 is that with two more.
   select encode(
     substring(int8send((extract(epoch from clock_timestamp()) * 1000)::bigint) from 3)
       || set_bit(set_bit(substring(uuid_send(gen_random_uuid()) from 7), 4, 1), 5, 1),
@@ -71,7 +69,7 @@ create function private.is_service() returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
 as $$ select pg_has_role(session_user, 'fieldmark_app', 'member') $$;
 
--- Whether this transaction is an agent's call. Whatever else writes, through the service or beside it, is a person.
+-- Whether this transaction is an agent's call. Everything else is written by a person.
 create function private.is_agent() returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
 as $$ select nullif(current_setting('fieldmark.call_id', true), '') is not null and private.is_service() $$;
@@ -91,7 +89,6 @@ begin
   raise exception using message = p_refusal, errcode = p_status, detail = p_code;
 end $$;
 
--- Refuses what there is not, or what the caller does not see.
 create function private.check_found(p_found boolean, p_what text) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
@@ -161,11 +158,9 @@ create table public.organisations (
   personal_of uuid unique,
   -- Who decides the calls that wait for a person: its owners, or its members too.
   approvers text not null default 'members' check (approvers in ('owners', 'members')),
-  -- Whether somebody else than who started a run decides its calls. Then every run asks: see private.fill_run.
+  -- Whether a second person decides the calls of a run. Then every run asks.
   second_person boolean not null default false,
-  -- Whether corrections that people made are shown to the agent as examples: see examples.sql.
   examples boolean not null default false,
-  -- Whether an agent makes a schema for each document when it is read: see auto_creations.sql.
   auto_create boolean not null default false,
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now()
@@ -187,8 +182,7 @@ create index memberships_org_id on public.memberships (org_id, created_at desc, 
 select private.protect_table('public.memberships');
 grant select, update (role) on public.memberships to authenticated;
 
--- Keys for machines. A key acts under its own id, so that rows tell its work from that of the person who made it. It is
--- never more in its organisation than that person is now.
+-- API keys. A key acts under its own id, with at most the rights that its maker has now.
 create table public.api_keys (
   id uuid primary key default private.new_id(),
   org_id uuid not null references public.organisations (id) on delete cascade,
@@ -201,7 +195,6 @@ create table public.api_keys (
   hash bytea not null unique check (octet_length(hash) = 32),
   scopes text[] not null check (cardinality(scopes) between 1 and 50),
   expires_at timestamptz,
-  -- To the minute.
   last_used_at timestamptz,
   revoked_at timestamptz,
   revoked_by uuid
@@ -212,8 +205,8 @@ grant select (
   id, org_id, created_by, created_at, name, prefix, scopes, expires_at, last_used_at, revoked_at, revoked_by
 ) on public.api_keys to authenticated;
 
--- Members, and the keys of members, with their roles. A key's scopes are checked by the service (api/permissions.py);
--- the role here is the most that they amount to. An expired key cannot act, but what it started goes on.
+-- Members and their keys, with their roles. The service checks a key's scopes (api/permissions.py); the role is the
+-- most that they amount to. An expired key cannot act, but what it started goes on.
 create view private.actors as
   select org_id, user_id, role, false as is_key from public.memberships
   union all
@@ -245,7 +238,6 @@ begin
   end if;
 end $$;
 
--- Those in which the caller may read; write; and what an owner may.
 create function private.my_org_ids() returns setof uuid
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select org_id from private.my_memberships() $$;
@@ -258,7 +250,6 @@ create function private.my_owned_org_ids() returns setof uuid
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select org_id from private.my_memberships() where role = 'owner' $$;
 
--- What a user or a key is in an organisation; null if nothing.
 create function private.role_of(p_org_id uuid, p_user_id uuid) returns text
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select role from private.actors where org_id = p_org_id and user_id = p_user_id $$;
@@ -276,7 +267,6 @@ as $$
     or (p_org_id in (select private.my_writable_org_ids()) and auth.uid() in (p_created_by, private.person_of(p_created_by)))
 $$;
 
--- The caller, who must be a person.
 create function private.this_person() returns uuid
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -299,8 +289,8 @@ begin
     'owner_needed');
 end $$;
 
--- The caller enters. Answers the organisation to act in, or null where `p_org` is not one of the caller's. Without
--- `p_org` it is the personal organisation, which is made on first sight.
+-- Returns the organisation to act in, or null where `p_org` is not one of the caller's. Without `p_org` it is the
+-- personal organisation, which is created on first sight.
 create function private.enter(p_org uuid default null) returns uuid
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -327,13 +317,11 @@ begin
   return v_org;
 end $$;
 
--- The same for a front end, whose user the service may never have seen: answers their personal organisation.
 create function public.enter() returns uuid
 language sql set search_path = pg_catalog, pg_temp
 as $$ select private.enter() $$;
 
--- Makes an organisation, and the caller its owner. A user makes fifty at the most: each has a turn of its own wherever
--- organisations take turns.
+-- A user creates at most fifty organisations: each takes turns of its own in the queue.
 create function public.create_organisation(p_name text) returns uuid
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -375,8 +363,7 @@ create policy "members see their own keys, owners all" on public.api_keys
     or (org_id in (select private.my_org_ids()) and created_by = (select private.person_of(auth.uid())))
   );
 
--- An organisation keeps an owner, also when two leave at once: the second waits for the organisation's row. It may lose
--- the last one when it is deleted or their account is. Who leaves or becomes a viewer has their open runs cancelled.
+-- An organisation keeps an owner unless it or the owner's account is deleted. Leaving it cancels one's open runs.
 create function private.keep_owner() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -408,7 +395,6 @@ create trigger keep_owner_when_roles_change before update of role on public.memb
 create trigger keep_owner_when_removed before delete on public.memberships
   for each row execute function private.keep_owner();
 
--- Removes a member, as an owner, or leaves. Whose personal organisation it is stays.
 create function public.remove_member(p_org_id uuid, p_user_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -424,11 +410,9 @@ end $$;
 
 -- api_keys.sql
 
--- Keys for machines: made and shown once, found by their hash at each request, revoked at once. Their table stands in
--- organisations.sql, because policies ask it.
+-- API keys: shown once, found by their hash. Their table is in organisations.sql, because policies ask it.
 
--- Makes a key of an organisation and answers it, which nothing can do again: {"id", "key"}. Only a person makes keys. An
--- organisation has 200 at the most that are not revoked.
+-- Creates a key and returns {"id", "key"}. Only a person creates keys, at most 200 that are not revoked.
 create function public.create_api_key(
   p_org_id uuid, p_name text, p_scopes text[], p_expires_at timestamptz default null
 ) returns jsonb
@@ -444,7 +428,7 @@ declare
   v_id uuid;
 begin
   perform private.this_person();
-  -- Whoever is removed at the same moment is removed before this, or with the key that it makes.
+  -- Serialised with the removal of an owner, so that no key is left behind.
   perform from public.organisations
   where id = p_org_id and id in (select private.my_org_ids()) for no key update;
   perform private.check_found(p_org_id in (select private.my_org_ids()), 'organisation');
@@ -469,8 +453,7 @@ begin
   return jsonb_build_object('id', v_id, 'key', v_key);
 end $$;
 
--- Revokes a key and cancels its open runs: whoever made it, or an owner. Answers when it was revoked; nothing happens to
--- one that is revoked already. (A key that ends itself does not see its row any more.)
+-- Revokes a key and cancels its open runs. Its maker may, and owners. Returns when it was revoked.
 create function public.revoke_api_key(p_key_id uuid) returns timestamptz
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -486,8 +469,7 @@ begin
   return (select revoked_at from public.api_keys where id = p_key_id);
 end $$;
 
--- The key of a hash, with what it may do now. `refusal` says why it may do nothing: key_revoked (or whoever made it is no
--- member any more), key_expired. `unnoted`: its last use is to be noted.
+-- The key with this hash. `refusal` is key_revoked (or its maker has left) or key_expired. `unnoted`: note its use.
 create function private.use_api_key(p_hash bytea)
 returns table (id uuid, org_id uuid, name text, prefix text, scopes text[], role text, refusal text, unnoted boolean)
 language sql stable security definer set search_path = pg_catalog, pg_temp
@@ -536,8 +518,7 @@ grant select (
 create policy "owners see the invitations of their organisations" on public.invitations
   for select to authenticated using (org_id in (select private.my_owned_org_ids()));
 
--- Invites somebody and answers the token of the link, which nothing can do again: {"id", "token"}. An organisation has 1,000
--- at the most that wait.
+-- Creates an invitation and returns {"id", "token"}. At most 1,000 wait in an organisation.
 create function public.invite(p_org_id uuid, p_role text, p_email text default null, p_days integer default 7)
 returns jsonb
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -564,7 +545,6 @@ begin
   return jsonb_build_object('id', v_id, 'token', v_token);
 end $$;
 
--- Takes an invitation back. Nothing happens to one that is revoked already.
 create function public.revoke_invitation(p_invitation_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -580,8 +560,7 @@ begin
   where id = v_row.id and revoked_at is null;
 end $$;
 
--- The caller accepts an invitation, once. Answers {"org_id", "role"}. Of two who accept it at the same moment the second
--- waits, and is told that it was used.
+-- Accepts an invitation once, and returns {"org_id", "role"}. Of two at the same moment the second waits.
 create function public.accept_invitation(p_token text) returns jsonb
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -625,7 +604,6 @@ begin
   return jsonb_build_object('org_id', v_row.org_id, 'role', v_row.role);
 end $$;
 
--- The address of a member, for the members of their organisation.
 create function private.address_of(p_org_id uuid, p_user_id uuid) returns text
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -643,9 +621,8 @@ create table public.documents (
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now(),
   filename text not null check (char_length(filename) between 1 and 255),
-  -- `<org_id>/<document_id>/<name>` in the bucket `documents` or below FIELDMARK_HOME/files. The name is one plain step:
-  -- a front end chooses it, and `..` would lead to the files of others. The service takes the same names
-  -- (files/stored_path.py): it can read and delete every file that a row names.
+  -- `<org_id>/<document_id>/<name>` in the bucket `documents` or below FIELDMARK_HOME/files. A front end chooses the
+  -- name: `..` would lead to the files of others. The service takes the same names (files/stored_path.py).
   storage_path text not null constraint lies_in_its_own_folder check (
     left(storage_path, 74) = org_id::text || '/' || id::text || '/'
     -- (A constant: an expression made of the row would be compiled anew for each.)
@@ -668,17 +645,13 @@ create table public.documents (
   -- `excerpt` is foreign text, for people only.
   warnings jsonb not null default '[]' check (jsonb_typeof(warnings) = 'array'),
   page_count integer check (page_count > 0),
-  -- While it is read: how many of how many pages are. Told now and then, to whoever waits.
   pages_read integer check (pages_read >= 0),
   pages_to_read integer check (pages_to_read >= pages_read),
-  -- Whether an agent makes a schema for it when it is read; null as the organisation says. See auto_creations.sql.
   auto_create boolean,
-  -- A file that came inside another (attached to a mail, packed into an archive): of which document it is a child, and its
-  -- number there. It goes with it.
+  -- For a file inside another (attached to a mail, packed into an archive): that document, and its number there.
   parent_document_id uuid,
   number_in_parent integer check (number_in_parent > 0),
-  -- A copy of the original without its password, which the service made when it was given the password. The name is one
-  -- that nobody can have put there before.
+  -- A copy without its password, made by the service. Nobody can have put a file of this name there before.
   unlocked_path text constraint unlocked_lies_beside_the_original check (
     left(unlocked_path, 74) = left(storage_path, 74) and substr(unlocked_path, 75) ~ '^unlocked-[0-9a-f]{32}$'
   ),
@@ -700,7 +673,6 @@ grant insert (
   id, org_id, filename, storage_path, media_type, byte_size, content_sha256, parent_document_id, number_in_parent,
   unlocked_path, auto_create
 ) on public.documents to authenticated;
--- Only the service writes what a reading finds. The policies below say so, because column rights cannot.
 grant update (status, error, error_code, warnings, media_type, byte_size, content_sha256, page_count,
   pages_read, pages_to_read)
   on public.documents to authenticated;
@@ -745,7 +717,6 @@ create policy "members add documents of their own" on public.documents
     org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid())
     and (num_nonnulls(parent_document_id, unlocked_path, content_sha256) = 0 or (select private.is_service()))
   );
--- What was taken in is read to its end, also when its user only reads by now.
 create policy "the service records what a reading found" on public.documents
   for update to authenticated
   using (org_id in (select private.my_org_ids()) and (select private.is_service()));
@@ -754,7 +725,7 @@ create policy "the service writes pages" on public.document_pages
   for insert to authenticated
   with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
 
--- Deletes a document and everything that belongs to it; returns the path of its original.
+-- Deletes a document and returns the path of its original.
 -- Security definer, as all that deletes: whoever has the right to delete may lock the table against everybody.
 create function public.delete_document(p_document_id uuid) returns text
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -769,7 +740,6 @@ begin
   return v_path;
 end $$;
 
--- Takes the pages of a document away that is to be read once more.
 create function private.clear_pages(p_document_id uuid) returns void
 language sql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -777,8 +747,7 @@ as $$
   where document_id = p_document_id and org_id in (select private.my_org_ids()) and private.is_service()
 $$;
 
--- How many files inside the document and inside those, and their bytes. Whoever calls it has locked the document: so two
--- readings at once do not both take what is left.
+-- The files inside a document, at any depth. The caller holds the document's lock.
 create function private.count_enclosed(p_document_id uuid) returns table (files bigint, bytes bigint)
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -790,12 +759,10 @@ as $$
   select count(*), coalesce(sum(byte_size), 0)::bigint from enclosed
 $$;
 
--- Whose document it is. A worker asks before it acts as that user.
 create function private.scope_of_document(p_document_id uuid) returns table (user_id uuid, org_id uuid)
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select created_by, org_id from public.documents where id = p_document_id $$;
 
--- Fails a document that no worker can read any more, whoever its user is.
 create function private.fail_document(p_document_id uuid, p_error text) returns void
 language sql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -805,8 +772,7 @@ $$;
 
 -- files_to_delete.sql
 
--- Files that are no document's: whoever deleted a row, the worker deletes its originals. A file that is about to be stored
--- stands here too, until its document does: a process that dies in between leaves nothing behind.
+-- Files to delete: originals of deleted documents, and for a day those about to be stored, in case their process dies.
 
 create table private.files_to_delete (
   storage_path text primary key,
@@ -817,7 +783,6 @@ create table private.files_to_delete (
 create index files_to_delete_due_at on private.files_to_delete (due_at);
 select private.protect_table('private.files_to_delete');
 
--- In the transaction that deletes the documents, through whichever door: the API, a statement, the end of an organisation.
 -- Security definer, all that follow: nobody has a right on the queue.
 create function private.queue_files() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -832,7 +797,6 @@ end $$;
 create trigger queue_files after delete on public.documents
   referencing old table as gone for each statement execute function private.queue_files();
 
--- These files are about to be stored. Those that are no document's a day later are deleted.
 create function private.expect_files(p_paths text[]) returns void
 language sql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -852,7 +816,6 @@ begin
     select storage_path from private.files_to_delete where due_at <= now() order by due_at, storage_path limit p_most;
 end $$;
 
--- These are deleted. They stay in the queue until then: a worker that dies in between leaves them to the next.
 create function private.files_deleted(p_paths text[]) returns void
 language sql security definer set search_path = pg_catalog, pg_temp
 as $$ delete from private.files_to_delete where storage_path = any (p_paths) $$;
@@ -890,7 +853,6 @@ create table private.agent_tasks (
   may_have text[] not null default '{}' check (may_have <@ array['document_id', 'extraction_id', 'thread_id']),
   -- Whether its input is a person's own words, so that the agent can write in that person's name.
   speaks boolean not null default false,
-  -- Whether its calls wait for a person, where that is not as with its agent's other tasks.
   approval text check (approval in ('auto', 'ask')),
   -- Whether it is begun for each document that asks for it, when that is read: see auto_creations.sql.
   when_read boolean not null default false,
@@ -902,8 +864,7 @@ grant select on private.agents, private.agent_tasks to authenticated;
 
 -- Schemas: JSON Schemas by name, with every version that they have had. A version never changes.
 
--- Whether a text can name something in a list: nobody sees a line's end, a control or a change of direction in it. The list
--- is that of domain/invisible.py.
+-- One line of visible characters. The list is that of domain/invisible.py.
 create function private.is_name(p_text text) returns boolean
 language sql immutable
 return p_text = btrim(p_text) and char_length(p_text) between 1 and 200
@@ -916,7 +877,6 @@ create table public.schemas (
   org_id uuid not null references public.organisations (id) on delete cascade,
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now(),
-  -- That of its latest version.
   name text not null constraint has_a_name check (private.is_name(name)),
   -- Hidden: it stands in no list, and in whatever was made with it.
   deleted_at timestamptz,
@@ -930,7 +890,6 @@ create index schemas_run_id on public.schemas (run_id) where run_id is not null;
 select private.protect_table('public.schemas', p_members_read => true);
 
 create table public.schema_versions (
-  -- The `schema_revid`.
   id uuid primary key default private.new_id(),
   org_id uuid not null,
   schema_id uuid not null,
@@ -940,7 +899,6 @@ create table public.schema_versions (
   name text not null,
   -- A JSON Schema (Draft 2020-12). The database cannot check that it is one: whoever uses it does.
   schema jsonb not null check (jsonb_typeof(schema) = 'object' and pg_column_size(schema) <= 262144),
-  -- The run and the call that made it; null where a person did.
   run_id uuid,
   call_id text,
   unique (id, org_id),
@@ -958,7 +916,6 @@ begin
   return (select root_run_id from public.runs where id = private.this_run());
 end $$;
 
--- Refuses whoever may not write in an organisation, as if there were none.
 create function private.check_writable(p_org_id uuid, p_what text) returns void
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -974,7 +931,7 @@ begin
     private.is_name(p_name), 'A name has 1 to 200 characters in one line, and none that nobody sees.');
 end $$;
 
--- Refuses one more where there are 10,000. They are counted without a lock: whoever makes many at once may have a few more.
+-- At most 10,000. They are counted without a lock: parallel requests may create a few more.
 create function private.check_room(p_there bigint, p_refusal text) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
@@ -991,8 +948,7 @@ begin
   perform private.check_that(pg_column_size(p_schema) <= 262144, 'A schema may not exceed 256 kB.');
 end $$;
 
--- Adds a schema with its first version; answers that version's id, the `schema_revid`.
--- Security definer, as all that writes here: versions are only ever added, and numbered by themselves.
+-- Returns the id of the first version, the `schema_revid`. Security definer: versions are only ever added.
 create function public.create_schema(p_org_id uuid, p_name text, p_schema jsonb) returns uuid
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -1015,8 +971,7 @@ begin
   return v_revid;
 end $$;
 
--- Adds a version to a schema, of what is given and else as it is; answers its id, or that of the latest where nothing
--- changes. `p_revid`: refused where another version than this is the latest.
+-- Adds a version, if anything changes, and returns the latest one's id. `p_revid`: the version that must be the latest.
 create function public.update_schema(
   p_schema_id uuid, p_name text default null, p_schema jsonb default null, p_revid uuid default null
 ) returns uuid
@@ -1052,8 +1007,7 @@ begin
   return v_revid;
 end $$;
 
--- Hides a schema: a member one of their own or of their keys', an owner any of the organisation's. What was made with it
--- keeps it. Answers how many prompts and extractions refer to it.
+-- Hides a schema and returns how many prompts and extractions refer to it.
 create function public.delete_schema(p_schema_id uuid) returns table (prompts bigint, extractions bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -1074,12 +1028,11 @@ create table public.threads (
   org_id uuid not null references public.organisations (id) on delete cascade,
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now(),
-  -- Also when a run of it begins: by this time its conversation is forgotten one day.
+  -- When its last run started. Its conversation is deleted some time later.
   updated_at timestamptz not null default now(),
   agent text not null references private.agents (name),
   document_id uuid,
   title text constraint has_a_name check (private.is_name(title)),
-  -- Whether the other members of the organisation may read it.
   shared boolean not null default false,
   -- The conversation that its runs share, and what they keep between turns.
   session_id uuid,
@@ -1088,7 +1041,6 @@ create table public.threads (
   unique (id, org_id),
   foreign key (document_id, org_id) references public.documents (id, org_id) on delete cascade
 );
--- A list is made of two: one's own, and those that others share.
 create index threads_created_by on public.threads (org_id, created_by, created_at desc, id desc);
 create index threads_shared on public.threads (org_id, created_at desc, id desc) where shared;
 create index threads_document_id on public.threads (document_id);
@@ -1105,19 +1057,7 @@ create policy "members change their own threads" on public.threads
   for update to authenticated
   using (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));
 
-create function private.check_thread() returns trigger
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
-begin
-  new.updated_at := clock_timestamp();
-  return new;
-end $$;
-
-create trigger check_thread before update on public.threads
-  for each row execute function private.check_thread();
-
--- Stores the conversation that a thread's next run continues, and adds to what its tools remember. Null changes
--- nothing.
+-- Sets a thread's conversation and adds to its tools' memory. Null changes nothing.
 -- Security definer: only runs write these, also those of another member who decides a call in a shared thread.
 create function private.keep_in_thread(p_thread_id uuid, p_session_id uuid, p_state jsonb) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -1130,7 +1070,6 @@ begin
   perform private.check_found(found, 'thread');
 end $$;
 
--- Deletes a thread with its runs: whoever began it.
 create function public.delete_thread(p_thread_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -1151,9 +1090,7 @@ create table public.tags (
   created_at timestamptz not null default now(),
   name text not null constraint has_a_name check (private.is_name(name)),
   colour text not null default '#808080' check (colour ~ '^#[0-9a-f]{6}$'),
-  -- Hidden: it stands in no list and on no document.
   deleted_at timestamptz,
-  -- The run at the root of those that made it; null where a person did.
   run_id uuid,
   unique (id, org_id)
 );
@@ -1168,7 +1105,6 @@ create table public.document_tags (
   tag_id uuid not null,
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now(),
-  -- The run at the root of those that put it there; null where a person did.
   run_id uuid,
   -- That of the document, which never changes: in this order a tag's documents are listed.
   document_created_at timestamptz not null,
@@ -1181,14 +1117,15 @@ create index document_tags_org_id on public.document_tags (org_id);
 create index document_tags_run_id on public.document_tags (run_id) where run_id is not null;
 select private.protect_table('public.document_tags', p_members_read => true);
 
--- Adds a tag; answers its id. Its colour is `#` and six digits, 0 to 9 and a to f.
+-- Returns the tag's id. Its colour is `#` and six digits, 0 to 9 and a to f.
 create function public.create_tag(p_org_id uuid, p_name text, p_colour text default '#808080') returns uuid
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_tag_id uuid;
 begin
-  perform private.check_writable(p_org_id, 'organisation'), private.check_name(p_name), private.check_colour(p_colour);
+  perform private.check_writable(p_org_id, 'organisation'), private.check_name(p_name);
+  perform private.check_that(lower(p_colour) ~ '^#[0-9a-f]{6}$', 'A colour is written as #1e90ff.');
   perform private.check_room(
     (select count(*) from public.tags where org_id = p_org_id and deleted_at is null),
     'The organisation has 10,000 tags already: delete one that nobody needs.');
@@ -1200,14 +1137,6 @@ begin
   return v_tag_id;
 end $$;
 
-create function private.check_colour(p_colour text) returns void
-language plpgsql immutable set search_path = pg_catalog, pg_temp
-as $$
-begin
-  perform private.check_that(lower(p_colour) ~ '^#[0-9a-f]{6}$', 'A colour is written as #1e90ff.');
-end $$;
-
--- Changes the name or the colour of a tag, or both.
 create function public.update_tag(p_tag_id uuid, p_name text default null, p_colour text default null) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -1216,7 +1145,9 @@ declare
 begin
   select * into v_tag from public.tags where id = p_tag_id and deleted_at is null for no key update;
   perform private.check_writable(v_tag.org_id, 'tag');
-  perform private.check_name(coalesce(p_name, v_tag.name)), private.check_colour(coalesce(p_colour, v_tag.colour));
+  perform private.check_name(coalesce(p_name, v_tag.name));
+  perform private.check_that(
+    lower(coalesce(p_colour, v_tag.colour)) ~ '^#[0-9a-f]{6}$', 'A colour is written as #1e90ff.');
   begin
     update public.tags set
       name = coalesce(p_name, name), colour = lower(coalesce(p_colour, colour)),
@@ -1228,8 +1159,7 @@ begin
   end;
 end $$;
 
--- Hides a tag: a member one of their own or of their keys', an owner any of the organisation's. Answers on how many
--- documents and in how many prompts it was.
+-- Hides a tag and returns on how many documents and in how many prompts it is.
 create function public.delete_tag(p_tag_id uuid) returns table (documents bigint, prompts bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -1240,7 +1170,6 @@ begin
   return query select * from private.references_to_tag(p_tag_id);
 end $$;
 
--- Puts tags on a document and takes others off. A tag that is there already stays, one that is not there is not missed.
 create function public.tag_document(p_document_id uuid, p_add uuid[] default '{}', p_remove uuid[] default '{}')
 returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -1269,7 +1198,6 @@ begin
   end if;
 end $$;
 
--- Gives a document another name. Its original keeps its own.
 create function public.rename_document(p_document_id uuid, p_filename text) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -1290,11 +1218,8 @@ create table public.prompts (
   org_id uuid not null references public.organisations (id) on delete cascade,
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now(),
-  -- That of its latest version.
   name text not null constraint has_a_name check (private.is_name(name)),
-  -- Hidden: it stands in no list, and in whatever was made with it.
   deleted_at timestamptz,
-  -- The run at the root of those that made it; null where a person did.
   run_id uuid,
   unique (id, org_id)
 );
@@ -1304,7 +1229,6 @@ create index prompts_run_id on public.prompts (run_id) where run_id is not null;
 select private.protect_table('public.prompts', p_members_read => true);
 
 create table public.prompt_versions (
-  -- The `prompt_revid`.
   id uuid primary key default private.new_id(),
   org_id uuid not null,
   prompt_id uuid not null,
@@ -1319,7 +1243,6 @@ create table public.prompt_versions (
   model text check (char_length(model) between 1 and 200),
   -- The documents it is meant for. (Tags are hidden and not deleted, so that these stay true.)
   tag_ids uuid[] not null default '{}' check (cardinality(tag_ids) <= 50),
-  -- The run and the call that made it; null where a person did.
   run_id uuid,
   call_id text,
   unique (id, org_id),
@@ -1331,7 +1254,6 @@ create index prompt_versions_org_id on public.prompt_versions (org_id);
 create index prompt_versions_schema_id on public.prompt_versions (schema_id);
 select private.protect_table('public.prompt_versions', p_members_read => true);
 
--- Refuses what a version of a prompt cannot refer to or hold.
 create function private.check_prompt(
   p_org_id uuid, p_name text, p_content text, p_schema_id uuid, p_model text, p_tag_ids uuid[]
 ) returns void
@@ -1352,7 +1274,7 @@ begin
   perform private.check_that(not found, 'There is no such tag.', 'PT404');
 end $$;
 
--- Adds a prompt with its first version; answers that version's id, the `prompt_revid`.
+-- Returns the id of the first version, the `prompt_revid`.
 create function public.create_prompt(
   p_org_id uuid, p_name text, p_content text, p_schema_id uuid default null, p_model text default null,
   p_tag_ids uuid[] default '{}'
@@ -1380,8 +1302,7 @@ begin
   return v_revid;
 end $$;
 
--- Adds a version to a prompt: all of it is given. Answers its id, or that of the latest where nothing changes. `p_revid`:
--- refused where another version than this is the latest.
+-- Adds a version, if anything changes, and returns the latest one's id. `p_revid`: the version that must be the latest.
 create function public.update_prompt(
   p_prompt_id uuid, p_name text, p_content text, p_schema_id uuid, p_model text, p_tag_ids uuid[],
   p_revid uuid default null
@@ -1421,8 +1342,7 @@ begin
   return v_revid;
 end $$;
 
--- Hides a prompt: a member one of their own or of their keys', an owner any of the organisation's. What was made with it
--- keeps it. Answers how many extractions refer to it.
+-- Hides a prompt and returns how many extractions refer to it.
 create function public.delete_prompt(p_prompt_id uuid) returns table (extractions bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -1446,23 +1366,20 @@ create table public.extractions (
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   document_type text check (char_length(document_type) between 1 and 200),
-  -- The person whose word it is, if it is one's. No agent says otherwise without that person's word.
+  -- The person who set it, if one did.
   document_type_by uuid,
   status text not null default 'in_progress' check (status in ('in_progress', 'completed')),
-  -- The JSON Schema (Draft 2020-12) the fields shall follow, if one was given.
   schema jsonb check (jsonb_typeof(schema) = 'object'),
   -- The version of a kept schema that this is, and that of the prompt it was made with.
   schema_revid uuid,
   prompt_revid uuid,
   -- The run at the root of those that began it; null where a person did.
   run_id uuid,
-  -- Nested as the document is.
   extracted_fields jsonb not null default '{}' check (jsonb_typeof(extracted_fields) = 'object'),
   -- Flat, keyed by path name ("vendor.name", "items[2].price"): a nested twin could not score both `a` and `a.b`.
   confidence_scores jsonb not null default '{}' check (jsonb_typeof(confidence_scores) = 'object'),
   evidence jsonb not null default '{}' check (jsonb_typeof(evidence) = 'object'),
-  -- Leaves that a person set, by path name: {"by": user, "at": time}. Agents may not change them. Locks come by
-  -- themselves and can only be taken away.
+  -- Leaves that a person set, by path name: {"by": user, "at": time}. Agents may not change them.
   locks jsonb not null default '{}' check (jsonb_typeof(locks) = 'object'),
   -- Whether a value has a score below a half that no person has set: one should look at it. The check keeps it.
   is_unsure boolean not null default false,
@@ -1470,8 +1387,7 @@ create table public.extractions (
   version integer not null default 0,
   unique (id, document_id, org_id),
   unique (id, org_id),
-  -- Nobody sees these characters: with them two keys look alike, and a text reads otherwise than it is stored. The list is
-  -- that of domain/invisible.py.
+  -- Invisible characters: with them two keys look alike. The list is that of domain/invisible.py.
   constraint has_no_invisible_characters check (
     extracted_fields::text !~ ('[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e'
       '\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a'
@@ -1491,7 +1407,6 @@ create index extractions_org_id on public.extractions (org_id, created_at desc, 
 create index extractions_status on public.extractions (org_id, status, created_at desc, id desc);
 create index extractions_document_type on public.extractions (org_id, document_type, created_at desc, id desc);
 create index extractions_unsure on public.extractions (org_id, created_at desc, id desc) where is_unsure;
--- What an evaluation reads again.
 create index extractions_corrected on public.extractions (org_id, created_at desc)
   where status = 'completed' and locks <> '{}';
 select private.protect_table('public.extractions', p_members_read => true);
@@ -1505,8 +1420,8 @@ create policy "members change their extractions" on public.extractions
   for update to authenticated
   using (org_id in (select private.my_writable_org_ids()));
 
--- Which run has begun it. And: an extraction that names a version of a prompt follows that prompt's schema; one that names a version of a schema has its
--- text. (Named before check_extraction, so that it looks at the text that is stored.)
+-- Fills in the run, the schema of a named prompt, and the text of a named schema version. (Named before
+-- check_extraction, so that it looks at the text that is stored.)
 create function private.a_fill_extraction() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -1540,8 +1455,7 @@ end $$;
 create trigger a_fill_extraction before insert on public.extractions
   for each row execute function private.a_fill_extraction();
 
--- Lets an extraction follow another version of a schema, of whose values somebody has seen to it that they fit, or that
--- they are read again. It is in progress again.
+-- Lets an extraction follow another version of a schema. It is in progress again.
 create function private.follow_schema(p_extraction_id uuid, p_schema_revid uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -1556,7 +1470,6 @@ begin
   where id = p_extraction_id;
 end $$;
 
--- How much of what is in sight refers to a schema, a prompt, a tag.
 create function private.references_to_schema(p_schema_id uuid) returns table (prompts bigint, extractions bigint)
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -1629,7 +1542,6 @@ create table public.runs (
   -- For it and for all runs that are part of it. (NaN counts as greater than every number: without the upper bound it
   -- would be a budget without end.)
   max_cost_usd numeric(12, 6) check (max_cost_usd > 0 and max_cost_usd < 1000000),
-  -- Fewer than the service allows. More are not had.
   max_turns integer check (max_turns between 1 and 1000),
   -- Part of a batch: it has workers of its own, so that it never keeps a person waiting.
   background boolean not null default false,
@@ -1692,7 +1604,6 @@ create index runs_held on public.runs (org_id, created_at) where held_at is not 
 create index runs_lock_key on public.runs (lock_key)
   where status in ('queued', 'running', 'awaiting_approval', 'awaiting_runs');
 select private.protect_table('public.runs', p_service => '{update}');
--- A front end may start a run by inserting it. Every column that tells of its course is the service's.
 grant select, insert (
   id, org_id, agent, task, input, thread_id, document_id, extraction_id, parent_run_id, parent_call_id, approval,
   auto_approved_tools, model, max_cost_usd, idempotency_key, request_hash, background, max_turns, with_examples
@@ -1702,7 +1613,6 @@ grant update (
   pages_read, held_at, started_at, finished_at, answer, result, error, error_code, examples
 ) on public.runs to authenticated;
 
--- A run in a thread, and all that is part of one, is seen by whoever sees the thread.
 create policy "members read their runs" on public.runs
   for select to authenticated
   using (
@@ -1716,7 +1626,7 @@ create policy "members start runs of their own, and the service their parts" on 
     and ((parent_run_id is null and with_examples is null) or (select private.is_service()))
   );
 
--- Fills in what follows from the rest of a new run, and refuses one that fits no task.
+-- Completes a new run, and refuses one that fits no task.
 -- Security definer: whether a thread or another run fits is told by the rows, whoever sees them.
 create function private.fill_run() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -1789,8 +1699,7 @@ begin
   perform private.check_that(found, 'The run has ended or was taken up by another worker.', 'PT410');
 end $$;
 
--- Deletes a run that has ended, with its events, calls and parts: a member one of their own or of their keys', an owner
--- any of the organisation's. What it wrote stays, and what it cost.
+-- Deletes a run that has ended, with its events, calls and children. What it wrote stays, and what it cost.
 create function public.delete_run(p_run_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -1810,13 +1719,11 @@ begin
   delete from public.runs where id = p_run_id;
 end $$;
 
--- Whose run it is. A worker asks before it acts as that user.
 create function private.scope_of_run(p_run_id uuid) returns table (user_id uuid, org_id uuid)
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select created_by, org_id from public.runs where id = p_run_id $$;
 
--- Whether a run works on an extraction of the caller's organisations, or is about to, or waits there.
--- Security definer: it may be part of a conversation that the caller does not see.
+-- Security definer: the run may be part of a conversation that the caller does not see.
 create function private.is_worked_on(p_extraction_id uuid) returns boolean
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -1826,14 +1733,13 @@ as $$
       and status in ('queued', 'running', 'awaiting_approval', 'awaiting_runs'))
 $$;
 
--- How many runs wait for a person, of all tenants: the number and no more.
 create function private.waiting_runs() returns bigint
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select count(*) from public.runs where status = 'awaiting_approval' $$;
 
 -- run_events.sql
 
--- Run events: what happened in a run, in order, for whoever follows it.
+-- Run events: what happened in a run, in order.
 
 create table public.run_events (
   run_id uuid not null,
@@ -1886,8 +1792,8 @@ begin
   return v_number;
 end $$;
 
--- The channel on which the service hears what models say before it is stored. Whoever can log in to the database can listen
--- to a channel whose name they know: this one is random, and nobody but the service is told it.
+-- The channel for what models say before it is stored. Any login of the database can listen to a channel that it knows:
+-- this name is random, and only the service can read it.
 create table private.delta_channel (
   name text not null default 'fieldmark_' || encode(uuid_send(gen_random_uuid()), 'hex')
 );
@@ -1953,7 +1859,6 @@ begin
   select count(pg_notify('fieldmark_run_events', id::text)) into v_told from above where id is not null;
 end $$;
 
--- Whoever follows a run that is deleted, or works on it, hears of it.
 create function private.tell_of_deletion() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -1998,7 +1903,6 @@ end $$;
 
 create table public.tool_calls (
   run_id uuid not null,
-  -- The model's own id of the tool call.
   id text not null check (char_length(id) between 1 and 200),
   org_id uuid not null,
   tool text not null,
@@ -2007,15 +1911,13 @@ create table public.tool_calls (
   arguments_hash text not null check (arguments_hash ~ '^[0-9a-f]{64}$'),
   -- `waiting`: the runs that it started have not all ended.
   status text not null check (status in ('pending', 'admitted', 'waiting', 'refused', 'done', 'failed')),
-  -- Who let it pass, or why not.
   admitted_by text check (admitted_by in ('policy', 'person')),
   reason text,
   -- Which person decided a call that waited, and when; and what the agent had proposed, where the person changed it.
   decided_by uuid,
   decided_at timestamptz,
   proposed jsonb,
-  -- What a call that waits for a person would change, as it was shown, and the hash of what must still stand then. The
-  -- version is that of what it changes: other arguments may be for places that were not shown.
+  -- What a waiting call would change, as it was shown; the hash and version of what it changes must still be the same.
   changes jsonb,
   target_hash text check (target_hash ~ '^[0-9a-f]{64}$'),
   target_version bigint,
@@ -2046,9 +1948,8 @@ create policy "members read the calls of their runs" on public.tool_calls
   for select to authenticated
   using (org_id in (select private.my_org_ids()) and exists (select from public.runs as r where r.id = run_id));
 
--- Enters a call. One that is there already stays as it is.
--- Does not wait for the disk: the transaction that claims the entry does, and what precedes it in the log is then there
--- too. A crash in between leaves no entry and no write.
+-- Enters a call, unless it is there. It does not wait for the disk: the transaction that claims the entry does, and
+-- what precedes it in the log is then there too.
 create function private.enter_call(
   p_run_id uuid, p_fencing_token integer, p_call_id text, p_org_id uuid, p_tool text, p_arguments jsonb,
   p_arguments_hash text, p_status text, p_reason text, p_changes jsonb default null, p_target_hash text default null,
@@ -2072,8 +1973,7 @@ begin
   on conflict (run_id, id) do nothing;
 end $$;
 
--- Locks the entry of exactly this call, and says for whom this transaction writes: the journal's trigger reads it. No
--- row where no such call was entered.
+-- Locks the entry of exactly this call, and says for whom this transaction writes.
 create function private.claim_call(
   p_run_id uuid, p_fencing_token integer, p_call_id text, p_tool text, p_arguments_hash text
 ) returns table (status text, result text, code text, data jsonb)
@@ -2088,8 +1988,7 @@ begin
     for no key update;
 end $$;
 
--- Records a call's answer, which a repetition of the call will be given again, and the events that tell of it: a JSON
--- array, in order. The caller tells of these after the commit, as of all events that a decision writes.
+-- Stores a call's result and events. The caller publishes these after the commit.
 create function private.finish_call(
   p_run_id uuid, p_call_id text, p_result text, p_failed boolean, p_code text default null, p_data jsonb default null,
   p_events json default null
@@ -2120,8 +2019,8 @@ end $$;
 -- No foreign key to the run: what was spent stays spent when its document is deleted.
 create table public.usage (
   run_id uuid not null,
-  -- Ours: the attempt (its fencing token), the place of the message in it, and behind them the id that the model's service
-  -- gave it. A service may repeat its ids, so theirs proves nothing. The same write that comes again is charged once.
+  -- The attempt (its fencing token), the number of the message in it, and the id of the model's service, which proves
+  -- nothing by itself. The same message is charged once.
   message_id text not null check (char_length(message_id) between 1 and 200),
   org_id uuid not null references public.organisations (id) on delete cascade,
   agent text not null,
@@ -2165,8 +2064,7 @@ end $$;
 create trigger fill_usage before insert on public.usage
   for each row execute function private.fill_usage();
 
--- What an organisation used on a day (UTC), with an agent and a model. It is kept in the transaction that charges, so that
--- no list and no limit ever adds up the messages.
+-- Usage by day (UTC), agent and model, added up while charging: no list and no limit sums the messages.
 create table public.usage_by_day (
   org_id uuid not null references public.organisations (id) on delete cascade,
   day date not null,
@@ -2175,7 +2073,6 @@ create table public.usage_by_day (
   -- Several rows make a day: connections that charge at once do not wait for each other's disk.
   slot integer not null check (slot between 0 and 7),
   messages bigint not null,
-  -- How many of them have no price.
   unpriced bigint not null,
   input_tokens bigint not null,
   output_tokens bigint not null,
@@ -2188,7 +2085,6 @@ create table public.usage_by_day (
 ) with (fillfactor = 50);
 select private.protect_table('public.usage_by_day', p_members_read => true);
 
--- Security definer: nobody has the right to write the sums, so nobody but this trigger does.
 create function private.add_up_usage() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -2211,8 +2107,7 @@ end $$;
 create trigger add_up_usage after insert on public.usage
   for each row execute function private.add_up_usage();
 
--- Written by whoever runs the database, as its owner, and by nobody else. An organisation without a row has no limits,
--- and null is none either.
+-- Written by whoever runs the database, and by nobody else. Null is no limit.
 create table public.credit_limits (
   org_id uuid primary key references public.organisations (id) on delete cascade,
   -- For a calendar month in UTC.
@@ -2223,8 +2118,7 @@ create table public.credit_limits (
 );
 select private.protect_table('public.credit_limits', p_members_read => true);
 
--- What a run has cost together with all runs below it: null where one of their messages has no price. What a part had
--- used that is deleted counts for the root. (For a root, which most are, the tree is not looked at.)
+-- The cost of a run and all below it; null if a message has no price. A deleted child's counts for the root.
 create function private.cost_of_run(p_run_id uuid) returns numeric
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -2254,8 +2148,7 @@ $$;
 
 -- Credit: which run may be at work, by its lock key, its budget and its organisation's limits.
 
--- Serialises the runs of an organisation that start or leave, by a lock on the organisation's row. It is taken after
--- the locks on runs. Security definer: members have no right that would let them lock the row.
+-- Locks the organisation's row: runs start and leave one by one. Taken after the locks on runs.
 create function private.lock_credit(p_org_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -2265,7 +2158,6 @@ begin
   end if;
 end $$;
 
--- How many other runs of an organisation are at work.
 -- Security definer: runs in the threads of other members count too.
 create function private.at_work(p_org_id uuid, p_run_id uuid) returns bigint
 language sql stable security definer set search_path = pg_catalog, pg_temp
@@ -2289,7 +2181,6 @@ as $$
         and (r.status = 'queued' or r.thread_id = p_run.thread_id and r.root_run_id <> p_run.root_run_id))
 $$;
 
--- Whether a run of its lock key goes first.
 -- Security definer: it may be one that the caller does not see.
 create function private.is_blocked(p_run public.runs) returns boolean
 language sql stable security definer set search_path = pg_catalog, pg_temp
@@ -2312,8 +2203,7 @@ as $$
   where r.id in (p_run.id, p_run.root_run_id) and r.max_cost_usd is not null
 $$;
 
--- Queues the oldest held run of an organisation that is not blocked, if there is room. A run that is being changed is
--- skipped: it looks for room itself, or makes some.
+-- Queues the oldest held run that is not blocked, if there is room. One that is being changed looks for room itself.
 create function private.make_room() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -2331,7 +2221,6 @@ begin
   return null;
 end $$;
 
--- Whether an organisation has spent what it may spend this month.
 create function private.is_credit_spent(p_org_id uuid) returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -2376,9 +2265,8 @@ begin
   return 'granted';
 end $$;
 
--- Charges one model message, whatever became of the run. Returns null, or why the run may not ask for another:
--- max_cost, out_of_credit. It takes no lock of the organisation: parallel runs may pass its limit by the messages under
--- way.
+-- Charges one model message. Returns null, or why the run may not ask for another (max_cost, out_of_credit). It takes
+-- no lock of the organisation: parallel runs may pass its limit by the messages under way.
 create function private.charge(
   p_run_id uuid, p_org_id uuid, p_agent text, p_message_id text, p_model text, p_input_tokens bigint,
   p_output_tokens bigint, p_cache_write_5m_tokens bigint, p_cache_write_1h_tokens bigint, p_cache_read_tokens bigint,
@@ -2397,14 +2285,11 @@ begin
     p_cache_write_1h_tokens, p_cache_read_tokens, p_cost_usd)
   on conflict (run_id, message_id) do nothing;
   select * into v_run from public.runs where id = p_run_id and status = 'running';
-  if not found then
-    return null;  -- whoever ended it has said so
-  elsif private.is_budget_spent(v_run) then
-    return 'max_cost';
-  elsif private.is_credit_spent(p_org_id) then
-    return 'out_of_credit';
-  end if;
-  return null;
+  return case
+    when not found then null  -- whoever ended it has said so
+    when private.is_budget_spent(v_run) then 'max_cost'
+    when private.is_credit_spent(p_org_id) then 'out_of_credit'
+  end;
 end $$;
 
 -- Starting counts too: where there was room for one, there may be for the next.
@@ -2422,10 +2307,9 @@ create constraint trigger make_room_when_limits_change after update or delete on
 
 -- decisions.sql
 
--- Decisions: a call waits for a person, who decides it. The decision's transaction carries the call out, and the run goes
--- on when it is done.
+-- Decisions: a call waits for a person. The decision's transaction carries it out, and the run goes on.
 
--- The run waits for a person to decide a call. `p_attached`: the worker's CLI waits too, for a while.
+-- `p_attached`: the worker's CLI waits too, for a while.
 create function private.await_approval(
   p_run_id uuid, p_fencing_token integer, p_call_id text, p_attached boolean, p_event json
 ) returns void
@@ -2462,20 +2346,15 @@ begin
   end if;
 end $$;
 
--- Whether the user of a run may not write in the organisation any more. Leaving it cancels one's runs (see
--- private.cancel_runs_of), except one that is started at that very moment: no worker takes that.
+-- Whether a run's user may no longer write. (Leaving cancels one's runs, except one started at that very moment.)
 create function private.is_left_behind(p_run public.runs) returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
   select coalesce(private.role_of(p_run.org_id, p_run.created_by) = 'viewer', true)
 $$;
 
--- Why the caller does not decide the calls of a run; empty if they do. As the organisation has set it: its owners do, or its
--- members; where it asks for a second person, not whoever started the run, nor a key of theirs. Where it says nothing,
--- whoever started the run does, by themselves or by a key, and a member once that user has left.
---   read_only, not_approver, second_person_needed   the caller may not
---   not_found                                       it is somebody else's run
--- Security definer: the caller's organisation tells, whoever sees it.
+-- Why the caller may not decide the calls of a run: read_only, not_approver, second_person_needed, not_found (another's
+-- run), or '' if they may. The organisation sets who decides; else whoever started the run, by themselves or by a key.
 create function private.why_not_decide_of(p_org_id uuid, p_created_by uuid) returns text
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -2490,7 +2369,8 @@ as $$
           else ''
         end
       when p_created_by = auth.uid() or o.approvers = 'owners'
-        or private.person_of(p_created_by) = private.person_of(auth.uid()) or coalesce(private.role_of(p_org_id, p_created_by) = 'viewer', true) then ''
+        or private.person_of(p_created_by) = private.person_of(auth.uid())
+        or coalesce(private.role_of(p_org_id, p_created_by) = 'viewer', true) then ''
       else 'not_found'
     end
     from private.my_memberships() as me join public.organisations as o on o.id = me.org_id
@@ -2502,8 +2382,7 @@ create function private.why_not_decide(p_run public.runs) returns text
 language sql stable set search_path = pg_catalog, pg_temp
 as $$ select private.why_not_decide_of(p_run.org_id, p_run.created_by) $$;
 
--- The users of an organisation whose runs the caller does not decide. Runs of who is no user of it any more have one
--- answer: that of why_not_decide_of for nobody.
+-- The users of an organisation whose runs the caller does not decide.
 create function private.decided_by_others(p_org_id uuid) returns setof uuid
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -2542,8 +2421,7 @@ begin
   return v_status;
 end $$;
 
--- Admits later calls of these tools in a run that waits for the caller. Returns false where a second person decides.
--- Security definer: nobody may write what is admitted in advance.
+-- Admits later calls of these tools in a run that waits for the caller. False where a second person decides.
 create function private.admit_further(p_run_id uuid, p_tools text[]) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -2563,7 +2441,6 @@ language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_run public.runs;
-  v_limits public.credit_limits;
   v_status text := 'queued';
 begin
   select * into v_run from public.runs
@@ -2575,27 +2452,24 @@ begin
   perform private.check_that(not found, 'The call that the run waits for is not decided.', 'PT409');
   if v_run.attached then
     perform private.lock_credit(v_run.org_id);
-    select * into v_limits from public.credit_limits where org_id = v_run.org_id;
-    if private.at_work(v_run.org_id, p_run_id) < coalesce(v_limits.max_concurrent_runs, 2147483647)
+    if private.at_work(v_run.org_id, p_run_id) <
+        coalesce((select max_concurrent_runs from public.credit_limits where org_id = v_run.org_id), 2147483647)
       and not private.is_credit_spent(v_run.org_id) and not private.is_blocked(v_run) then
       v_status := 'running';
     end if;
-    -- Its worker hears of either.
     perform pg_notify('fieldmark_work', p_run_id::text);
   end if;
   update public.runs set status = v_status, attached = false, consecutive_failures = 0 where id = p_run_id;
   return v_status;
 end $$;
 
--- The worker's CLI is there no longer. A run that was decided meanwhile, or whose child runs have all ended, goes on
--- through the queue; one whose call waits for child runs waits on. Answers the status that it has now.
+-- The worker's CLI has gone. A decided run, or one whose child runs have ended, is queued. Returns the new status.
 create function private.detach_run(p_run_id uuid, p_fencing_token integer) returns text
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_run public.runs;
 begin
-  -- Locked before anything else is looked at: a decision may just be starting the child runs that it has to wait for.
   select * into v_run from public.runs
   where id = p_run_id and fencing_token = p_fencing_token and status not in ('completed', 'failed', 'cancelled')
   for no key update;
@@ -2612,8 +2486,7 @@ begin
   return v_run.status;
 end $$;
 
--- The same for a run whose job has come again while it waits: its worker is dead, and may do nothing more should it only
--- have seemed so.
+-- The same for a run whose worker seems dead: a new fencing token keeps that worker from writing.
 create function private.disown_run(p_run_id uuid) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -2634,7 +2507,6 @@ end $$;
 --
 -- Whoever changes several runs of a tree locks the lower ones first, because a run that ends locks its parent after itself.
 
--- Whether a call of a run waits for runs that have not ended.
 create function private.has_open_children(p_run_id uuid, p_call_id text) returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -2644,8 +2516,7 @@ as $$
       and status not in ('completed', 'failed', 'cancelled'))
 $$;
 
--- The call and its run wait for the runs that the call started. If none is open and no CLI is attached, the run is
--- queued; otherwise private.detach_run does that when the CLI has gone.
+-- If no child run is open and no CLI is attached, the run is queued; otherwise private.detach_run does that later.
 create function private.await_runs(p_run_id uuid, p_call_id text) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -2673,8 +2544,7 @@ create function private.wake_parent() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-  -- Locked before anything is looked at: a parent that just begins to wait is seen to, and of two children that end at the
-  -- same moment the second sees the first.
+  -- Locked first, so that of two children that end at the same moment the second sees the first.
   perform from public.runs where id = old.parent_run_id for no key update;
   update public.runs set status = 'queued'
   where id = old.parent_run_id and status = 'awaiting_runs' and waiting_call = old.parent_call_id and not attached
@@ -2691,7 +2561,6 @@ create trigger wake_parent_of_deleted after delete on public.runs
     old.parent_run_id is not null and old.status not in ('completed', 'failed', 'cancelled'))
   execute function private.wake_parent();
 
--- A run and all below it, itself first.
 create function private.tree_of_run(p_run_id uuid) returns uuid[]
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -2703,8 +2572,7 @@ as $$
   select coalesce(array_agg(id order by depth, id), '{}') from tree
 $$;
 
--- Ends a run and all that is part of it, whoever is at work on them: a worker that still is can write nothing more, and
--- hears of it. Answers whether there was anything to end.
+-- Cancels a run and all below it. Its worker can write nothing more. Returns false if it had ended.
 create function private.cancel_run(p_run_id uuid, p_reason text) returns boolean
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -2744,8 +2612,7 @@ begin
   return true;
 end $$;
 
--- Cancels the open runs of a user and of the keys that they made, or of one key. An organisation that is being deleted
--- takes its runs along.
+-- Cancels the open runs of a user and their keys, or of one key. Not needed where the organisation is being deleted.
 create function private.cancel_runs_of(p_org_id uuid, p_user_id uuid, p_reason text) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -2770,7 +2637,7 @@ end $$;
 
 -- agent_sessions.sql
 
--- Agent sessions: the conversations, so that a run or a thread can be taken up again on any machine.
+-- Agent sessions: the conversations of runs and threads, so that any machine can continue one.
 
 create table public.agent_sessions (
   number bigint generated always as identity primary key,
@@ -2778,7 +2645,6 @@ create table public.agent_sessions (
   -- What the SDK calls a project key. The service uses one for all runs.
   project text not null check (char_length(project) between 1 and 500),
   session_id text not null check (char_length(session_id) between 1 and 200),
-  -- Empty for the conversation itself.
   subpath text not null default '' check (char_length(subpath) <= 500),
   -- The entry's own id, where it has one: the same entry comes twice when a batch is sent again.
   uuid text,
@@ -2798,7 +2664,7 @@ create policy "the service reads its members' conversations" on public.agent_ses
   for select to authenticated
   using (org_id in (select private.my_org_ids()) and (select private.is_service()));
 
--- Forgets a conversation with all its parts, or (with a subpath) one part of it.
+-- Deletes a conversation, or the part of it at a subpath.
 create function private.forget_session(p_org_id uuid, p_project text, p_session_id text, p_subpath text) returns void
 language sql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -2808,8 +2674,7 @@ as $$
     and org_id in (select private.my_writable_org_ids()) and private.is_service()
 $$;
 
--- A conversation holds what the document says: it goes with its run. In a thread it stays for as long as the thread goes
--- on in it.
+-- A conversation is deleted with its run. In a thread it stays while the thread uses it.
 create function private.forget_conversation() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -2828,7 +2693,6 @@ end $$;
 create trigger forget_conversation after delete on public.runs
   for each row when (old.session_id is not null) execute function private.forget_conversation();
 
--- With a thread go all conversations that it was led in.
 create function private.forget_thread() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -2859,7 +2723,7 @@ create table private.most_waiting (
 );
 insert into private.most_waiting default values;
 
--- How much of one organisation may wait. Written by whoever runs the database, as its owner, and by nobody else.
+-- Limits of one organisation. Written by whoever runs the database, and by nobody else.
 create table public.queue_limits (
   org_id uuid primary key references public.organisations (id) on delete cascade,
   -- Null: what private.most_waiting says.
@@ -2873,7 +2737,6 @@ select private.protect_table('public.queue_limits', p_members_read => true);
 create index runs_queued on public.runs (org_id) where status = 'queued';
 create index documents_reading on public.documents (org_id) where status = 'reading';
 
--- Refuses more of an organisation waiting than may. Never looked at further than the limit.
 -- Security definer: what waits in the threads of other members counts too.
 create function private.check_waiting_of(p_org_id uuid, p_table text) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -2902,7 +2765,6 @@ begin
     'PT429');
 end $$;
 
--- Once a statement, however many rows it adds.
 create function private.check_waiting() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -2920,8 +2782,7 @@ create trigger check_waiting after insert on public.runs
 create trigger check_waiting after insert on public.documents
   referencing new table as added for each statement execute function private.check_waiting();
 
--- The tables are procrastinate's, made by `fieldmark migrate`. Its functions name them without their schema. A lock begins
--- with its organisation.
+-- The tables and functions are procrastinate's. A lock starts with its organisation.
 create function private.enqueue(p_queue text, p_task text, p_args jsonb, p_lock text) returns void
 language plpgsql security definer set search_path = pg_catalog, queue, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
@@ -2946,7 +2807,7 @@ begin
     array[row(p_queue, p_task, v_place, p_lock, null, p_args, null)::queue.procrastinate_job_to_defer_v1]);
 end $$;
 
--- Records how far a document is read, and tells whoever watches a run that waits for it. It waits for no disk.
+-- Records how far a document is read, and notifies whoever watches a run that waits for it.
 create function private.record_reading(p_document_id uuid, p_pages_read integer, p_pages_to_read integer) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -2961,9 +2822,8 @@ begin
 end $$;
 
 -- Takes the next job of a queue for a worker, or none. When its p_places are taken, one more is for an organisation
--- that has none of them: the first job of one does not wait for the long jobs of others.
--- In place of procrastinate's own, which reads every waiting job. The plan is forced, because the planner knows these
--- tables as they were when empty; each order is written as exactly one index has it.
+-- that has none of them. The plan is forced, because the planner knows these tables as they were when empty; each order
+-- is written as exactly one index has it.
 create function private.claim_job(p_queue text, p_worker_id bigint, p_places integer)
 returns table (
   id bigint, status text, task_name text, priority integer, lock text, queueing_lock text, args jsonb,
@@ -3008,7 +2868,6 @@ begin
       taken.queueing_lock, taken.args, taken.scheduled_at, taken.queue_name::text, taken.attempts, taken.worker_id;
 end $$;
 
--- The lock: runs with one lock key are executed one at a time, in their order.
 create function private.enqueue_execution(p_run public.runs) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -3028,8 +2887,7 @@ begin
   return null;
 end $$;
 
--- Has a document read once more that could not be for want of a password, from a copy that was made with it. Answers
--- whether it waits for that. The service alone makes such copies.
+-- Has a document read again from a copy without its password. Returns whether it was waiting for one.
 create function private.read_unlocked(p_document_id uuid, p_unlocked_path text) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -3047,14 +2905,14 @@ begin
   return v_org is not null;
 end $$;
 
--- A run waits until its document is read. One without a document waits for nothing.
+-- A new run waits until its document is read. One without a document, or that is queued again, waits for nothing.
 create function private.enqueue_run() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_document public.documents;
 begin
-  if new.document_id is null then
+  if new.document_id is null or tg_op = 'UPDATE' then
     perform private.enqueue_execution(new);
     return null;
   end if;
@@ -3067,7 +2925,6 @@ begin
   return null;
 end $$;
 
--- The document is read, or cannot be: the runs that wait for it begin, or fail.
 create function private.release_waiting_runs() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -3086,14 +2943,6 @@ begin
   return null;
 end $$;
 
-create function private.enqueue_again() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
-begin
-  perform private.enqueue_execution(new);
-  return null;
-end $$;
-
 create trigger enqueue_reading after insert on public.documents
   for each row when (new.status = 'reading') execute function private.enqueue_reading();
 create trigger enqueue_reading_again after update of status on public.documents
@@ -3103,10 +2952,10 @@ create trigger release_waiting_runs after update of status on public.documents
 create trigger enqueue_run after insert on public.runs
   for each row when (new.status = 'queued') execute function private.enqueue_run();
 create trigger enqueue_again after update of status on public.runs
-  for each row when (old.status <> 'queued' and new.status = 'queued') execute function private.enqueue_again();
+  for each row when (old.status <> 'queued' and new.status = 'queued') execute function private.enqueue_run();
 create trigger enqueue_released after update of held_at on public.runs
   for each row when (old.held_at is not null and new.held_at is null and old.status = 'queued' and new.status = 'queued')
-  execute function private.enqueue_again();
+  execute function private.enqueue_run();
 
 -- json.sql
 
@@ -3161,7 +3010,6 @@ as $$
   select path, steps, name, old, new from node where steps <> ''
 $$;
 
--- Every node below the root of a document, containers too.
 create function private.nodes(p_doc jsonb) returns table (path text[], steps text, name text, value jsonb)
 language sql immutable set search_path = pg_catalog, pg_temp
 as $$ select path, steps, name, new from private.changes(null, p_doc) $$;
@@ -3262,7 +3110,6 @@ begin
   end case;
 end $$;
 
--- The name of a path as it stands in a document, or null where nothing stands there.
 create function private.name_at(p_doc jsonb, p_path text[]) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
@@ -3308,11 +3155,9 @@ as $$
 $$;
 
 -- Entries by name -----------------------------------------------------------------------------------------------------
--- Scores, evidence and locks are objects keyed by path name. (What may be a stored column is taken apart once: a look into
--- it for each of thousands of keys would decompress it each time.)
+-- Scores, evidence and locks are objects keyed by path name.
 
--- The entries that come with a change: those that differ, and those that the writer names, since what proves another value
--- may read as before.
+-- The entries that a change brings: those that differ, and those in `p_named`.
 create function private.given(p_before jsonb, p_now jsonb, p_named jsonb) returns jsonb
 language sql immutable set search_path = pg_catalog, pg_temp
 as $$
@@ -3342,8 +3187,7 @@ begin
     where key = p_name or starts_with(key, p_name || '.') or starts_with(key, p_name || '['));
 end $$;
 
--- After `p_path` was removed: if it was an item of a list, what stood behind it has moved up by one, and so do its entries.
--- They are taken as they were before, since the items now hold other values than under the same name before.
+-- After an item of a list was removed, the entries of the items behind it move up by one.
 create function private.closed_up(p_now jsonb, p_before jsonb, p_was jsonb, p_path text[]) returns jsonb
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
@@ -3388,8 +3232,6 @@ as $$
   where run_id = private.this_run() and id = private.this_call() and admitted_by = 'person'
 $$;
 
--- The person whose words the run's task carries out, if it is a task that speaks for one. They hold for what they name:
--- see private.spoken_for.
 create function private.speaker() returns uuid
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -3398,8 +3240,7 @@ as $$
   where run.id = private.this_run() and t.speaks
 $$;
 
--- The names of leaves for which the speaker's words hold, and `document_type` for that. The service has looked for them in
--- the words, and says so for this transaction.
+-- The leaves (or `document_type`) that the speaker's words name. The service sets them for this transaction.
 create function private.spoken_for() returns text[]
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -3410,7 +3251,6 @@ as $$
   end
 $$;
 
--- The person in whose name an agent writes the leaf of this name, or null.
 create function private.author_of(p_name text) returns uuid
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -3427,8 +3267,7 @@ create table public.extraction_journal (
   org_id uuid not null,
   extraction_id uuid not null,
   version integer not null,
-  -- One entry a changed leaf: a scalar, or an empty object or list. `steps` has a letter a step, k for an object's key
-  -- and i for a list's index, because {items,0} alone does not tell the two apart.
+  -- A leaf is a scalar, or an empty object or list. `steps`: a letter a step, k for a key and i for an index.
   path text[] not null,
   steps text not null check (steps ~ '^[ki]+$'),
   -- SQL null: there was, or is, no leaf at this path. (JSON null is a value.)
@@ -3444,7 +3283,6 @@ create table public.extraction_journal (
 create index extraction_journal_extraction_id on public.extraction_journal (extraction_id, version, id);
 select private.protect_table('public.extraction_journal', p_members_read => true);
 
--- Security definer: nobody has the right to write the journal, so nobody but this trigger does.
 create function private.keep_journal() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -3465,8 +3303,7 @@ create trigger keep_journal_of_insert after insert on public.extractions
 create trigger keep_journal_of_update after update on public.extractions
   for each row when (new.version <> old.version) execute function private.keep_journal();
 
--- A document as it stood at a version, from its journal: the latest leaf of each path, then level by level upwards, the
--- objects and lists that held them. (Putting leaf after leaf would copy the whole document for each.)
+-- The fields at a version: the latest leaf of each path, then level by level the objects and lists that held them.
 create type private.node as (path text[], steps text, value jsonb);
 
 create function private.fields_at(p_extraction_id uuid, p_version integer) returns jsonb
@@ -3508,8 +3345,7 @@ end $$;
 
 -- Locks of extractions: what a person set stands, and an agent changes it only with that person's word.
 
--- The names of the locks that bind whoever writes here. None binds a person. An agent is bound by a lock unless it writes
--- that leaf in the name of whose lock it is.
+-- The locks that bind whoever writes here: none for a person; for an agent all but those of the person it writes for.
 create function private.binding(p_locks jsonb) returns text[]
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -3595,13 +3431,11 @@ begin
       union
       select name from shifted
     ), free as (
-      -- Leaves that change and that no lock keeps.
       select name from change
       where (private.is_leaf(old) or private.is_leaf(new))
         and name not in (select name from prefix where below in (select name from touched))
         and name not in (select below from prefix where name in (select name from touched))
     ), mixed as (
-      -- Lists that have such a leaf in them.
       select name from prefix
       where below in (select name from free) and level < depth and list
       union
@@ -3620,8 +3454,7 @@ begin
     order by length(steps), lpad(path[length(steps)], 9, '0') collate "C";
 end $$;
 
--- The locks after a change: each leaf that a person changed is theirs, also where an agent did it in their name. With a
--- leaf that is gone its lock goes.
+-- The locks after a change: changed leaves are their author's, and those of missing leaves go.
 create function private.locks_after(p_locks jsonb, p_old jsonb, p_new jsonb) returns jsonb
 language plpgsql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -3666,8 +3499,7 @@ create table public.extraction_proposals (
   -- A leaf that a person set, or the outermost list or object that could only change together with one; and its name.
   path text[] not null,
   name text not null,
-  -- While it is pending or rejected, `old` is what stands there. SQL null as `new`: the agent would remove it. (JSON null is
-  -- a value.)
+  -- While it is pending or rejected, `old` is the current value. SQL null as `new`: the agent would remove it.
   old jsonb not null,
   new jsonb,
   -- By path name, as those of the extraction: what the agent gave for the path and for what stands below it.
@@ -3711,8 +3543,7 @@ begin
     private.this_call());
 end $$;
 
--- After a change: proposals move with their list items. Those whose value or row may have changed are superseded,
--- rejected ones too.
+-- After a change, proposals move with their list items. Those whose value or row may have changed are superseded.
 create function private.keep_proposals(p_now public.extractions, p_was jsonb, p_removed text[]) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -3763,10 +3594,8 @@ begin
   return v_row;
 end $$;
 
--- Writes fields with what scores and proves them, as the values that were meant for the paths `p_set` (a list of lists
--- of steps), or without what stood at `p_removed`: one update, one event for those who watch the table. The trigger is
--- told what it could not see in the row. Returns the fields as `value`, the version, each leaf that changed, and under
--- `proposed` the names of what a person's lock kept.
+-- Writes fields with their scores and evidence, in one update: the values at the paths `p_set`, or without what was at
+-- `p_removed`. Returns the fields as `value`, the version, the changed leaves, and under `proposed` what locks kept.
 create function private.write_fields(
   p_was public.extractions, p_fields jsonb, p_confidences jsonb default '{}', p_evidence jsonb default '{}',
   p_removed text[] default null, p_set jsonb default null
@@ -3922,7 +3751,6 @@ begin
   return jsonb_build_object('value', v_row.status, 'version', v_row.version);
 end $$;
 
--- Confidences and evidence by path name, of what it brings back.
 create function public.restore_extraction(
   p_extraction_id uuid, p_version integer, p_confidences jsonb default '{}', p_evidence jsonb default '{}'
 ) returns jsonb
@@ -4038,7 +3866,6 @@ begin
   end if;
   perform private.check_json(new.extracted_fields, 'The fields of an extraction');
   perform private.check_json(new.confidence_scores, 'The confidences of an extraction');
-  -- (The service writes a dozen values for each field, and whoever wrote the fields never saw them.)
   perform private.check_json(
     new.evidence, 'These are too many fields for one extraction, more than about 6,000: their evidence');
   if exists (
@@ -4119,7 +3946,6 @@ begin
       new.locks := private.locks_at(new.extracted_fields, array(select jsonb_array_elements_text(v_set))) || new.locks;
     end loop;
   end if;
-  -- What scores or proves a value goes with it.
   new.confidence_scores := private.still_true(v_old.confidence_scores, new.confidence_scores, v_stale) || v_scores;
   new.evidence := private.still_true(v_old.evidence, new.evidence, v_stale) || v_evidence;
   if v_removed is not null then
@@ -4166,8 +3992,7 @@ create index extractions_of_schema on public.extractions (org_id, md5(schema::te
 
 -- auto_creations.sql
 
--- Auto-creations: what an agent proposes for a document when that is read, by itself: a schema, a prompt, an extraction. A
--- person accepts it, or rejects it with all that it made.
+-- Auto-creations: the schema, prompt and extraction that an agent proposes for a document when it has been read.
 
 create table public.auto_creations (
   document_id uuid primary key,
@@ -4184,7 +4009,6 @@ create table public.auto_creations (
   kind text check (char_length(kind) between 1 and 200),
   labels text[] not null default '{}' check (cardinality(labels) <= 200),
   matched jsonb check (jsonb_typeof(matched) = 'object'),
-  -- What the run made last, or took.
   schema_revid uuid,
   prompt_revid uuid,
   extraction_id uuid,
@@ -4195,7 +4019,6 @@ create table public.auto_creations (
   foreign key (extraction_id, org_id) references public.extractions (id, org_id) on delete set null (extraction_id)
 );
 create index auto_creations_org_id on public.auto_creations (org_id, created_at desc, document_id desc);
--- What a new document is compared with.
 create index auto_creations_known_again on public.auto_creations (org_id, kind, created_at desc)
   where status in ('proposed', 'accepted') and schema_revid is not null;
 create index auto_creations_schema_revid on public.auto_creations (schema_revid);
@@ -4239,7 +4062,6 @@ begin
   return null;
 end $$;
 
--- (After release_waiting_runs, by its name.)
 create trigger start_auto_create after update of status on public.documents
   for each row when (old.status = 'reading' and new.status = 'ready') execute function private.auto_create();
 
@@ -4268,7 +4090,7 @@ create trigger enter_auto_creation after insert on public.runs
   for each row when (new.parent_run_id is null and new.document_id is not null and new.extraction_id is null)
   execute function private.enter_auto_creation();
 
--- Takes away the extractions that a run and its parts began; not that which is named, nor what a person has set a value in.
+-- Deletes the extractions of a run and its children, except `p_but` and those in which a person set a value.
 create function private.remove_extractions_of(p_run_id uuid, p_but uuid default null) returns void
 language sql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -4285,8 +4107,7 @@ begin
   perform private.remove_extractions_of(p_run_id);
   delete from public.document_tags where run_id = p_run_id;
 
-  -- Locked before anything is looked at: whoever is about to refer to one of them has done so by then, or waits, and finds
-  -- it gone.
+  -- Locked first: whoever is about to refer to one of them has done so by then, or waits and finds it gone.
   perform from public.prompts where run_id = p_run_id for update;
   perform from public.prompt_versions where prompt_id in (select id from public.prompts where run_id = p_run_id) for update;
   update public.prompts as p set deleted_at = coalesce(deleted_at, now())
@@ -4354,7 +4175,7 @@ create trigger end_auto_creation after update of status on public.runs
     and new.document_id is not null and new.extraction_id is null)
   execute function private.end_auto_creation();
 
--- A document goes before anybody has decided: what was proposed for it goes, too.
+-- A document deleted before a decision takes along what was proposed for it.
 create function private.forget_auto_creation() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -4366,8 +4187,8 @@ end $$;
 create trigger forget_auto_creation after delete on public.auto_creations
   for each row when (old.status in ('running', 'proposed')) execute function private.forget_auto_creation();
 
--- Accepts what is proposed for a document, or rejects it: then what the run made is gone, and nothing else. The same
--- decision again changes nothing. Any member decides, unless the organisation says who. What is read by a schema that is itself only proposed is accepted after that.
+-- Accepts what is proposed for a document, or rejects it and removes what its run made. Repeating a decision changes
+-- nothing. Something read with a schema that is itself only proposed can be accepted only after that.
 create function public.decide_auto_creation(p_document_id uuid, p_accepted boolean) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -4393,7 +4214,6 @@ begin
   if v_it.status <> 'proposed' or v_status is null then
     raise exception 'Nothing is to be decided for this document: it is %.', v_it.status using errcode = 'PT409';
   end if;
-  -- Nothing is accepted with a schema that nobody has looked at: an earlier document has proposed it.
   if p_accepted then
     select a.document_id into v_first
     from public.schema_versions as v join public.auto_creations as a on a.run_id = v.run_id
@@ -4410,7 +4230,6 @@ begin
   end if;
 end $$;
 
--- Whether what a run made is proposed only, so far.
 create function private.is_proposed(p_run_id uuid) returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -4441,13 +4260,11 @@ create view public.current_extractions with (security_invoker = true) as
 revoke all on public.current_extractions from anon, authenticated;
 grant select on public.current_extractions to authenticated;
 
--- A text as it is compared: without capitals, and with single spaces. (A body that is parsed now needs no search_path, and
--- can be inlined without one.)
+-- A text in lower case with single spaces. (A parsed body needs no search_path and can be inlined.)
 create function private.folded(p_text text) returns text
 language sql immutable
 return lower(btrim(regexp_replace(p_text, '\s+', ' ', 'g')));
 
--- Whether a value says nothing.
 create function private.is_blank(p_value jsonb) returns boolean
 language sql immutable
 return p_value is null or p_value in ('null'::jsonb, '""'::jsonb, '{}'::jsonb, '[]'::jsonb);
@@ -4456,12 +4273,10 @@ return p_value is null or p_value in ('null'::jsonb, '""'::jsonb, '{}'::jsonb, '
 
 -- Search: which words stand in which piece of a document, and how an organisation's pieces are ranked by them (BM25).
 --
--- Nothing here holds text. A term is kept as a number that is made with a secret of its organisation, so it says nothing to
--- whoever reads the index, and no organisation can choose one that another's words have. All that a rank is reckoned from
--- (how many pieces, how long, how many have a term) is of one organisation. The number has four bytes: with eight the index
--- is twice as large. So of 300,000 terms of an organisation about ten pairs are one for search.
+-- Nothing here holds text. A term is a number made with a secret of its organisation, so the index says nothing to its
+-- readers. Ranks are computed from one organisation alone. The number has four bytes: with eight the index is twice as
+-- large. So of 300,000 terms of an organisation about ten pairs collide.
 
--- What is reckoned with. `number` and `seed` stand for the organisation in the index.
 create table private.search_orgs (
   org_id uuid primary key references public.organisations (id) on delete cascade,
   number integer generated always as identity unique,
@@ -4476,8 +4291,7 @@ create table private.search_orgs (
 select private.protect_table('private.search_orgs');
 
 -- A piece of a page, or (number 0) what is said of the whole document: its name, and its current extraction.
--- No foreign key to documents: the pieces of one that is deleted are taken out of the statistics, too, by its job. It is in
--- nobody's answer from the moment that its row is gone.
+-- No foreign key to documents: the job of a deleted one also takes its pieces out of the statistics.
 create table private.search_pieces (
   document_id uuid not null,
   number integer not null check (number >= 0),
@@ -4486,8 +4300,7 @@ create table private.search_pieces (
   first_word integer not null,
   last_word integer not null,
   language text not null,
-  -- How many terms, with repetitions. `keys` begins with those that are there more than once, and `counts` says how often,
-  -- a byte each.
+  -- `keys` begins with the repeated ones; `counts` says how often, a byte each.
   length integer not null,
   keys integer[] not null,
   counts bytea not null,
@@ -4495,14 +4308,12 @@ create table private.search_pieces (
 );
 -- Without a pending list: every question would read what others have written lately.
 create index search_pieces_keys on private.search_pieces using gin (keys) with (fastupdate = off);
--- Rows are read for their keys, so these stay in them. And a plan that knew the keys of all would know nothing of one
--- organisation's.
+-- Rows are read for their keys, so these stay in them; statistics of all keys say nothing of one organisation's.
 alter table private.search_pieces set (toast_tuple_target = 8160, autovacuum_vacuum_scale_factor = 0.05);
 alter table private.search_pieces alter column keys set storage main, alter column counts set storage main,
   alter column keys set statistics 0;
 select private.protect_table('private.search_pieces');
 
--- In how many pieces of its organisation a term is, if in more than one. Most are in one only.
 create table private.search_terms (
   org_number integer not null,
   key integer not null,
@@ -4511,7 +4322,6 @@ create table private.search_terms (
 ) with (fillfactor = 90);
 select private.protect_table('private.search_terms');
 
--- Documents whose pieces are not there yet, or no longer those that they should be.
 create table private.search_due (
   document_id uuid primary key,
   org_id uuid not null references public.organisations (id) on delete cascade,
@@ -4521,8 +4331,7 @@ create table private.search_due (
 create index search_due_org_id on private.search_due (org_id);
 select private.protect_table('private.search_due');
 
--- A document is to be indexed, by a job that is put into the queue with the change itself. One job of an organisation at a
--- time, so that its statistics are written in a row.
+-- Queues a document for indexing. One job of an organisation at a time, so that its statistics are written in a row.
 create function private.make_search_due(p_document_id uuid, p_org_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -4586,7 +4395,6 @@ create trigger deleted_is_due after delete on public.extractions
 create trigger decided_is_due after update of status on public.auto_creations
   for each row when (new.status = 'accepted' and old.status <> new.status) execute function private.its_document_is_due();
 
--- How many documents of an organisation are read, or were changed, and not indexed as they are now.
 create function private.search_behind(p_org_id uuid) returns bigint
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -4594,8 +4402,7 @@ as $$
   where org_id = p_org_id and p_org_id in (select private.my_org_ids())
 $$;
 
--- The stem of each term in a language, without accents. A word that says nothing there ("the") has none, and no row.
--- All in one: a function for each term, with a search_path of its own, took three times as long.
+-- The stem of each term, without accents; stop words have none. All in one call: one for each took three times as long.
 create function private.search_stems(p_language text, p_terms text[]) returns table (term text, stem text)
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -4609,8 +4416,7 @@ as $$
   where found.stem is not null
 $$;
 
--- What a document that is due is indexed from; no row if it is not due any more. The service alone asks: it works for all
--- tenants here, also where the user of a document has left.
+-- What a due document is indexed from. Called by the service alone, for all tenants.
 create function private.search_source(p_document_id uuid) returns table (
   change bigint, org_id uuid, is_ready boolean, filename text, document_type text, fields jsonb)
 language sql stable security definer set search_path = pg_catalog, pg_temp
@@ -4622,7 +4428,6 @@ as $$
   where due.document_id = p_document_id
 $$;
 
--- The words of some of its pages, in their order.
 create function private.search_words(p_document_id uuid, p_after integer, p_pages integer)
 returns table (number integer, words text[])
 language sql stable security definer set search_path = pg_catalog, pg_temp
@@ -4631,8 +4436,7 @@ as $$
   from public.document_pages where document_id = p_document_id and number > p_after order by number limit p_pages
 $$;
 
--- Puts pieces into the place of those that a document had, and keeps the statistics of its organisation. False if it was
--- changed meanwhile: then it is still due. Whatever is given, a document that is gone has none.
+-- Replaces the pieces of a document and updates the statistics. False if it was changed meanwhile and is still due.
 create function private.write_search_pieces(p_document_id uuid, p_change bigint, p_pieces jsonb) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off set jit = off
@@ -4694,7 +4498,7 @@ begin
   )
   select keys into v_come from counted;
 
-  -- What is counted goes up and down with its pieces. What is not was in one piece at the most: it is counted in the index.
+  -- Only terms in more than one piece are counted. The others are looked up in the index.
   with changed as (
     select key, sum(n) as n
     from (select unnest(v_come) as key, 1 as n union all select unnest(v_gone), -1) as each group by key
@@ -4715,7 +4519,6 @@ begin
   return found;
 end $$;
 
--- Gives a document up that cannot be indexed: it keeps the pieces that it has.
 create function private.give_up_indexing(p_document_id uuid) returns void
 language sql security definer set search_path = pg_catalog, pg_temp
 as $$ delete from private.search_due where document_id = p_document_id $$;
@@ -4747,7 +4550,6 @@ declare
   v_leading integer := 0;
   v_led bigint := 0;
   v_together integer;
-  -- Every piece of these is ranked.
   v_is_of_few constant boolean := coalesce(cardinality(p_documents) <= p_most / 2, false);
   v_more tid[] := '{}';
 begin
@@ -4868,7 +4670,6 @@ end $$;
 -- is written here. They are kept as plain arrays, so the tables are the same everywhere. They are compared one by one,
 -- within one organisation: an index over all would let the pieces of others decide which of one's own are found.
 
--- The embedder that vectors are made with now: its name, and how many dimensions its vectors have.
 create table private.search_embedder (
   is_the_one boolean primary key default true check (is_the_one),
   name text not null
@@ -4883,13 +4684,12 @@ create table private.search_vectors (
   embedding real[] not null,
   primary key (org_number, document_id, number)
 );
--- Numbers do not grow smaller, and all of them are read.
 alter table private.search_vectors set (toast_tuple_target = 8160, autovacuum_vacuum_scale_factor = 0.05);
 alter table private.search_vectors alter column embedding set storage external,
   alter column embedding set statistics 0;
 select private.protect_table('private.search_vectors');
 
--- Documents of whose pieces some have no vector yet. No job leads there: a worker takes what is due, for a while.
+-- No job leads to these documents: a worker leases one that is due.
 create table private.search_vectors_due (
   org_id uuid not null references public.organisations (id) on delete cascade,
   document_id uuid not null,
@@ -4901,7 +4701,6 @@ create table private.search_vectors_due (
 );
 select private.protect_table('private.search_vectors_due');
 
--- Whether vectors can be compared here.
 create function private.has_vectors() returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
 as $$ select exists (select from pg_extension where extname = 'vector') $$;
@@ -4922,8 +4721,7 @@ begin
   on conflict (org_id, document_id) do update set change = default, tries = 0, taken_until = null;
 end $$;
 
--- Takes a document that is due, of any organisation that has some: each gets the same share. Nobody else gets it before
--- the lease ends, which it does if its worker dies. Each time that one fails it is left alone for longer.
+-- Leases a due document, of an organisation drawn at random. After a failure the lease is longer.
 create function private.take_vectors_due(p_seconds double precision)
 returns table (document_id uuid, org_id uuid, change bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -4947,7 +4745,6 @@ begin
     returning due.document_id, due.org_id, due.change;
 end $$;
 
--- Some pieces of a document that is due and was not changed since, those that have no vector of this embedder.
 create function private.pieces_without_vectors(
   p_org_id uuid, p_document_id uuid, p_change bigint, p_embedder text, p_most integer)
 returns table (number integer, page integer, first_word integer, last_word integer, filename text)
@@ -4966,8 +4763,7 @@ as $$
   order by p.number limit p_most
 $$;
 
--- Keeps vectors of pieces, unless the document was changed meanwhile. It is due no longer when none is missing, which who
--- gives no vectors says.
+-- Stores vectors, unless the document was changed meanwhile. An empty list says that none is missing.
 create function private.write_search_vectors(
   p_org_id uuid, p_document_id uuid, p_change bigint, p_embedder text, p_vectors jsonb) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -4999,7 +4795,6 @@ begin
   where org_id = p_org_id and document_id = p_document_id;
 end $$;
 
--- How many documents of an organisation have pieces without a vector.
 create function private.vectors_behind(p_org_id uuid) returns bigint
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -5007,8 +4802,7 @@ as $$
   where org_id = p_org_id and p_org_id in (select private.my_org_ids())
 $$;
 
--- The pieces nearest to a vector, of an organisation that the caller reads in; with p_documents of these alone. All of
--- them are compared. The score is the cosine.
+-- The pieces nearest to a vector by cosine, in an organisation of the caller's. All of them are compared.
 create function private.search_nearest(
   p_org_id uuid, p_embedder text, p_vector real[], p_documents uuid[] default null, p_most integer default 300)
 returns table (
@@ -5020,7 +4814,6 @@ declare
   v_number integer := (
     select o.number from private.search_orgs as o
     where o.org_id = p_org_id and p_org_id in (select private.my_org_ids()));
-  -- The extension stands where whoever made it wanted.
   v_schema text := (select extnamespace::regnamespace::text from pg_extension where extname = 'vector');
 begin
   if v_number is null or v_schema is null then
@@ -5045,8 +4838,7 @@ end $$;
 -- Each function does one batch in a transaction of its own and returns how much it found; the worker repeats it until
 -- 0. With nothing due, a call reads the beginning of an index.
 
--- How far each task has come through the runs in the order in which they ended. One worker at a time has a task: it holds
--- the row.
+-- How far each task has come, in the order in which runs ended. The worker that does a task holds its row.
 create table private.maintenance (
   task text primary key,
   finished_at timestamptz not null default '-infinity',
@@ -5058,7 +4850,6 @@ insert into private.maintenance (task) values
 create index runs_finished_at on public.runs (finished_at, id) where finished_at is not null;
 create index threads_idle on public.threads (updated_at) where session_id is not null;
 
--- Many rows come and go here, or the newest matter most: a fifth of a large table is too much to wait for.
 alter table public.runs set (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.01);
 alter table public.usage set (autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.01);
 alter table public.agent_sessions set (
@@ -5072,7 +4863,6 @@ alter table public.extraction_journal set (
   autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02,
   autovacuum_analyze_scale_factor = 0.01);
 
--- Holds a task for this transaction; false where another worker has it.
 create function private.hold_task(p_task text) returns boolean
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -5118,8 +4908,7 @@ begin
   return cardinality(v_runs);
 end $$;
 
--- The conversations of threads in which nothing has happened for longer than this, and no run is open. The thread stays,
--- and its next run begins a new one.
+-- Deletes the conversations of threads without open runs that are idle for longer than this. The threads stay.
 create function private.forget_idle_threads(p_keep interval) returns integer
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -5152,15 +4941,13 @@ begin
   return cardinality(v_threads);
 end $$;
 
--- Organisations that are to go. Nobody is a member of one any more, so nobody sees what is left of it.
 create table private.departing_organisations (
   org_id uuid primary key references public.organisations (id) on delete cascade,
   asked_by uuid,
   asked_at timestamptz not null default now()
 );
 
--- An owner gives an organisation up, with all that is in it. It is out of everybody's sight at once, and its rows go bit by
--- bit. A user whose personal organisation it was is given a new one when next seen.
+-- Deletes an organisation: it is out of sight at once, and the workers delete its rows bit by bit.
 create function public.delete_organisation(p_org_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -5181,8 +4968,7 @@ begin
   delete from public.memberships where org_id = p_org_id;
 end $$;
 
--- Takes away some of what an organisation has that is to go, from below: nothing is left for a foreign key to cascade over.
--- Runs and documents go by fifties and twenties, with what is theirs.
+-- Deletes some rows of an organisation that is being deleted, from below: nothing is left for a key to cascade over.
 create function private.clear_organisations(p_rows integer default 2000) returns integer
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$

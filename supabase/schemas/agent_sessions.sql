@@ -1,4 +1,4 @@
--- Agent sessions: the conversations, so that a run or a thread can be taken up again on any machine.
+-- Agent sessions: the conversations of runs and threads, so that any machine can continue one.
 
 create table public.agent_sessions (
   number bigint generated always as identity primary key,
@@ -6,7 +6,6 @@ create table public.agent_sessions (
   -- What the SDK calls a project key. The service uses one for all runs.
   project text not null check (char_length(project) between 1 and 500),
   session_id text not null check (char_length(session_id) between 1 and 200),
-  -- Empty for the conversation itself.
   subpath text not null default '' check (char_length(subpath) <= 500),
   -- The entry's own id, where it has one: the same entry comes twice when a batch is sent again.
   uuid text,
@@ -26,7 +25,7 @@ create policy "the service reads its members' conversations" on public.agent_ses
   for select to authenticated
   using (org_id in (select private.my_org_ids()) and (select private.is_service()));
 
--- Forgets a conversation with all its parts, or (with a subpath) one part of it.
+-- Deletes a conversation, or the part of it at a subpath.
 create function private.forget_session(p_org_id uuid, p_project text, p_session_id text, p_subpath text) returns void
 language sql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -36,8 +35,7 @@ as $$
     and org_id in (select private.my_writable_org_ids()) and private.is_service()
 $$;
 
--- A conversation holds what the document says: it goes with its run. In a thread it stays for as long as the thread goes
--- on in it.
+-- A conversation is deleted with its run. In a thread it stays while the thread uses it.
 create function private.forget_conversation() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -56,7 +54,6 @@ end $$;
 create trigger forget_conversation after delete on public.runs
   for each row when (old.session_id is not null) execute function private.forget_conversation();
 
--- With a thread go all conversations that it was led in.
 create function private.forget_thread() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$

@@ -1,8 +1,6 @@
--- Keys for machines: made and shown once, found by their hash at each request, revoked at once. Their table stands in
--- organisations.sql, because policies ask it.
+-- API keys: shown once, found by their hash. Their table is in organisations.sql, because policies ask it.
 
--- Makes a key of an organisation and answers it, which nothing can do again: {"id", "key"}. Only a person makes keys. An
--- organisation has 200 at the most that are not revoked.
+-- Creates a key and returns {"id", "key"}. Only a person creates keys, at most 200 that are not revoked.
 create function public.create_api_key(
   p_org_id uuid, p_name text, p_scopes text[], p_expires_at timestamptz default null
 ) returns jsonb
@@ -18,7 +16,7 @@ declare
   v_id uuid;
 begin
   perform private.this_person();
-  -- Whoever is removed at the same moment is removed before this, or with the key that it makes.
+  -- Serialised with the removal of an owner, so that no key is left behind.
   perform from public.organisations
   where id = p_org_id and id in (select private.my_org_ids()) for no key update;
   perform private.check_found(p_org_id in (select private.my_org_ids()), 'organisation');
@@ -43,8 +41,7 @@ begin
   return jsonb_build_object('id', v_id, 'key', v_key);
 end $$;
 
--- Revokes a key and cancels its open runs: whoever made it, or an owner. Answers when it was revoked; nothing happens to
--- one that is revoked already. (A key that ends itself does not see its row any more.)
+-- Revokes a key and cancels its open runs. Its maker may, and owners. Returns when it was revoked.
 create function public.revoke_api_key(p_key_id uuid) returns timestamptz
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -60,8 +57,7 @@ begin
   return (select revoked_at from public.api_keys where id = p_key_id);
 end $$;
 
--- The key of a hash, with what it may do now. `refusal` says why it may do nothing: key_revoked (or whoever made it is no
--- member any more), key_expired. `unnoted`: its last use is to be noted.
+-- The key with this hash. `refusal` is key_revoked (or its maker has left) or key_expired. `unnoted`: note its use.
 create function private.use_api_key(p_hash bytea)
 returns table (id uuid, org_id uuid, name text, prefix text, scopes text[], role text, refusal text, unnoted boolean)
 language sql stable security definer set search_path = pg_catalog, pg_temp

@@ -1,5 +1,4 @@
--- Auto-creations: what an agent proposes for a document when that is read, by itself: a schema, a prompt, an extraction. A
--- person accepts it, or rejects it with all that it made.
+-- Auto-creations: the schema, prompt and extraction that an agent proposes for a document when it has been read.
 
 create table public.auto_creations (
   document_id uuid primary key,
@@ -16,7 +15,6 @@ create table public.auto_creations (
   kind text check (char_length(kind) between 1 and 200),
   labels text[] not null default '{}' check (cardinality(labels) <= 200),
   matched jsonb check (jsonb_typeof(matched) = 'object'),
-  -- What the run made last, or took.
   schema_revid uuid,
   prompt_revid uuid,
   extraction_id uuid,
@@ -27,7 +25,6 @@ create table public.auto_creations (
   foreign key (extraction_id, org_id) references public.extractions (id, org_id) on delete set null (extraction_id)
 );
 create index auto_creations_org_id on public.auto_creations (org_id, created_at desc, document_id desc);
--- What a new document is compared with.
 create index auto_creations_known_again on public.auto_creations (org_id, kind, created_at desc)
   where status in ('proposed', 'accepted') and schema_revid is not null;
 create index auto_creations_schema_revid on public.auto_creations (schema_revid);
@@ -71,7 +68,6 @@ begin
   return null;
 end $$;
 
--- (After release_waiting_runs, by its name.)
 create trigger start_auto_create after update of status on public.documents
   for each row when (old.status = 'reading' and new.status = 'ready') execute function private.auto_create();
 
@@ -100,7 +96,7 @@ create trigger enter_auto_creation after insert on public.runs
   for each row when (new.parent_run_id is null and new.document_id is not null and new.extraction_id is null)
   execute function private.enter_auto_creation();
 
--- Takes away the extractions that a run and its parts began; not that which is named, nor what a person has set a value in.
+-- Deletes the extractions of a run and its children, except `p_but` and those in which a person set a value.
 create function private.remove_extractions_of(p_run_id uuid, p_but uuid default null) returns void
 language sql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -117,8 +113,7 @@ begin
   perform private.remove_extractions_of(p_run_id);
   delete from public.document_tags where run_id = p_run_id;
 
-  -- Locked before anything is looked at: whoever is about to refer to one of them has done so by then, or waits, and finds
-  -- it gone.
+  -- Locked first: whoever is about to refer to one of them has done so by then, or waits and finds it gone.
   perform from public.prompts where run_id = p_run_id for update;
   perform from public.prompt_versions where prompt_id in (select id from public.prompts where run_id = p_run_id) for update;
   update public.prompts as p set deleted_at = coalesce(deleted_at, now())
@@ -186,7 +181,7 @@ create trigger end_auto_creation after update of status on public.runs
     and new.document_id is not null and new.extraction_id is null)
   execute function private.end_auto_creation();
 
--- A document goes before anybody has decided: what was proposed for it goes, too.
+-- A document deleted before a decision takes along what was proposed for it.
 create function private.forget_auto_creation() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -198,8 +193,8 @@ end $$;
 create trigger forget_auto_creation after delete on public.auto_creations
   for each row when (old.status in ('running', 'proposed')) execute function private.forget_auto_creation();
 
--- Accepts what is proposed for a document, or rejects it: then what the run made is gone, and nothing else. The same
--- decision again changes nothing. Any member decides, unless the organisation says who. What is read by a schema that is itself only proposed is accepted after that.
+-- Accepts what is proposed for a document, or rejects it and removes what its run made. Repeating a decision changes
+-- nothing. Something read with a schema that is itself only proposed can be accepted only after that.
 create function public.decide_auto_creation(p_document_id uuid, p_accepted boolean) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -225,7 +220,6 @@ begin
   if v_it.status <> 'proposed' or v_status is null then
     raise exception 'Nothing is to be decided for this document: it is %.', v_it.status using errcode = 'PT409';
   end if;
-  -- Nothing is accepted with a schema that nobody has looked at: an earlier document has proposed it.
   if p_accepted then
     select a.document_id into v_first
     from public.schema_versions as v join public.auto_creations as a on a.run_id = v.run_id
@@ -242,7 +236,6 @@ begin
   end if;
 end $$;
 
--- Whether what a run made is proposed only, so far.
 create function private.is_proposed(p_run_id uuid) returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
 as $$

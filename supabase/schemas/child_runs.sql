@@ -2,7 +2,6 @@
 --
 -- Whoever changes several runs of a tree locks the lower ones first, because a run that ends locks its parent after itself.
 
--- Whether a call of a run waits for runs that have not ended.
 create function private.has_open_children(p_run_id uuid, p_call_id text) returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -12,8 +11,7 @@ as $$
       and status not in ('completed', 'failed', 'cancelled'))
 $$;
 
--- The call and its run wait for the runs that the call started. If none is open and no CLI is attached, the run is
--- queued; otherwise private.detach_run does that when the CLI has gone.
+-- If no child run is open and no CLI is attached, the run is queued; otherwise private.detach_run does that later.
 create function private.await_runs(p_run_id uuid, p_call_id text) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -41,8 +39,7 @@ create function private.wake_parent() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-  -- Locked before anything is looked at: a parent that just begins to wait is seen to, and of two children that end at the
-  -- same moment the second sees the first.
+  -- Locked first, so that of two children that end at the same moment the second sees the first.
   perform from public.runs where id = old.parent_run_id for no key update;
   update public.runs set status = 'queued'
   where id = old.parent_run_id and status = 'awaiting_runs' and waiting_call = old.parent_call_id and not attached
@@ -59,7 +56,6 @@ create trigger wake_parent_of_deleted after delete on public.runs
     old.parent_run_id is not null and old.status not in ('completed', 'failed', 'cancelled'))
   execute function private.wake_parent();
 
--- A run and all below it, itself first.
 create function private.tree_of_run(p_run_id uuid) returns uuid[]
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -71,8 +67,7 @@ as $$
   select coalesce(array_agg(id order by depth, id), '{}') from tree
 $$;
 
--- Ends a run and all that is part of it, whoever is at work on them: a worker that still is can write nothing more, and
--- hears of it. Answers whether there was anything to end.
+-- Cancels a run and all below it. Its worker can write nothing more. Returns false if it had ended.
 create function private.cancel_run(p_run_id uuid, p_reason text) returns boolean
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -112,8 +107,7 @@ begin
   return true;
 end $$;
 
--- Cancels the open runs of a user and of the keys that they made, or of one key. An organisation that is being deleted
--- takes its runs along.
+-- Cancels the open runs of a user and their keys, or of one key. Not needed where the organisation is being deleted.
 create function private.cancel_runs_of(p_org_id uuid, p_user_id uuid, p_reason text) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$

@@ -1,7 +1,6 @@
 -- Credit: which run may be at work, by its lock key, its budget and its organisation's limits.
 
--- Serialises the runs of an organisation that start or leave, by a lock on the organisation's row. It is taken after
--- the locks on runs. Security definer: members have no right that would let them lock the row.
+-- Locks the organisation's row: runs start and leave one by one. Taken after the locks on runs.
 create function private.lock_credit(p_org_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -11,7 +10,6 @@ begin
   end if;
 end $$;
 
--- How many other runs of an organisation are at work.
 -- Security definer: runs in the threads of other members count too.
 create function private.at_work(p_org_id uuid, p_run_id uuid) returns bigint
 language sql stable security definer set search_path = pg_catalog, pg_temp
@@ -35,7 +33,6 @@ as $$
         and (r.status = 'queued' or r.thread_id = p_run.thread_id and r.root_run_id <> p_run.root_run_id))
 $$;
 
--- Whether a run of its lock key goes first.
 -- Security definer: it may be one that the caller does not see.
 create function private.is_blocked(p_run public.runs) returns boolean
 language sql stable security definer set search_path = pg_catalog, pg_temp
@@ -58,8 +55,7 @@ as $$
   where r.id in (p_run.id, p_run.root_run_id) and r.max_cost_usd is not null
 $$;
 
--- Queues the oldest held run of an organisation that is not blocked, if there is room. A run that is being changed is
--- skipped: it looks for room itself, or makes some.
+-- Queues the oldest held run that is not blocked, if there is room. One that is being changed looks for room itself.
 create function private.make_room() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -77,7 +73,6 @@ begin
   return null;
 end $$;
 
--- Whether an organisation has spent what it may spend this month.
 create function private.is_credit_spent(p_org_id uuid) returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -122,9 +117,8 @@ begin
   return 'granted';
 end $$;
 
--- Charges one model message, whatever became of the run. Returns null, or why the run may not ask for another:
--- max_cost, out_of_credit. It takes no lock of the organisation: parallel runs may pass its limit by the messages under
--- way.
+-- Charges one model message. Returns null, or why the run may not ask for another (max_cost, out_of_credit). It takes
+-- no lock of the organisation: parallel runs may pass its limit by the messages under way.
 create function private.charge(
   p_run_id uuid, p_org_id uuid, p_agent text, p_message_id text, p_model text, p_input_tokens bigint,
   p_output_tokens bigint, p_cache_write_5m_tokens bigint, p_cache_write_1h_tokens bigint, p_cache_read_tokens bigint,
@@ -143,14 +137,11 @@ begin
     p_cache_write_1h_tokens, p_cache_read_tokens, p_cost_usd)
   on conflict (run_id, message_id) do nothing;
   select * into v_run from public.runs where id = p_run_id and status = 'running';
-  if not found then
-    return null;  -- whoever ended it has said so
-  elsif private.is_budget_spent(v_run) then
-    return 'max_cost';
-  elsif private.is_credit_spent(p_org_id) then
-    return 'out_of_credit';
-  end if;
-  return null;
+  return case
+    when not found then null  -- whoever ended it has said so
+    when private.is_budget_spent(v_run) then 'max_cost'
+    when private.is_credit_spent(p_org_id) then 'out_of_credit'
+  end;
 end $$;
 
 -- Starting counts too: where there was room for one, there may be for the next.

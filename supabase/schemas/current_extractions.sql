@@ -19,13 +19,11 @@ create view public.current_extractions with (security_invoker = true) as
 revoke all on public.current_extractions from anon, authenticated;
 grant select on public.current_extractions to authenticated;
 
--- A text as it is compared: without capitals, and with single spaces. (A body that is parsed now needs no search_path, and
--- can be inlined without one.)
+-- A text in lower case with single spaces. (A parsed body needs no search_path and can be inlined.)
 create function private.folded(p_text text) returns text
 language sql immutable
 return lower(btrim(regexp_replace(p_text, '\s+', ' ', 'g')));
 
--- Whether a value says nothing.
 create function private.is_blank(p_value jsonb) returns boolean
 language sql immutable
 return p_value is null or p_value in ('null'::jsonb, '""'::jsonb, '{}'::jsonb, '[]'::jsonb);

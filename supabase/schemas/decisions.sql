@@ -1,7 +1,6 @@
--- Decisions: a call waits for a person, who decides it. The decision's transaction carries the call out, and the run goes
--- on when it is done.
+-- Decisions: a call waits for a person. The decision's transaction carries it out, and the run goes on.
 
--- The run waits for a person to decide a call. `p_attached`: the worker's CLI waits too, for a while.
+-- `p_attached`: the worker's CLI waits too, for a while.
 create function private.await_approval(
   p_run_id uuid, p_fencing_token integer, p_call_id text, p_attached boolean, p_event json
 ) returns void
@@ -38,20 +37,15 @@ begin
   end if;
 end $$;
 
--- Whether the user of a run may not write in the organisation any more. Leaving it cancels one's runs (see
--- private.cancel_runs_of), except one that is started at that very moment: no worker takes that.
+-- Whether a run's user may no longer write. (Leaving cancels one's runs, except one started at that very moment.)
 create function private.is_left_behind(p_run public.runs) returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
   select coalesce(private.role_of(p_run.org_id, p_run.created_by) = 'viewer', true)
 $$;
 
--- Why the caller does not decide the calls of a run; empty if they do. As the organisation has set it: its owners do, or its
--- members; where it asks for a second person, not whoever started the run, nor a key of theirs. Where it says nothing,
--- whoever started the run does, by themselves or by a key, and a member once that user has left.
---   read_only, not_approver, second_person_needed   the caller may not
---   not_found                                       it is somebody else's run
--- Security definer: the caller's organisation tells, whoever sees it.
+-- Why the caller may not decide the calls of a run: read_only, not_approver, second_person_needed, not_found (another's
+-- run), or '' if they may. The organisation sets who decides; else whoever started the run, by themselves or by a key.
 create function private.why_not_decide_of(p_org_id uuid, p_created_by uuid) returns text
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -66,7 +60,8 @@ as $$
           else ''
         end
       when p_created_by = auth.uid() or o.approvers = 'owners'
-        or private.person_of(p_created_by) = private.person_of(auth.uid()) or coalesce(private.role_of(p_org_id, p_created_by) = 'viewer', true) then ''
+        or private.person_of(p_created_by) = private.person_of(auth.uid())
+        or coalesce(private.role_of(p_org_id, p_created_by) = 'viewer', true) then ''
       else 'not_found'
     end
     from private.my_memberships() as me join public.organisations as o on o.id = me.org_id
@@ -78,8 +73,7 @@ create function private.why_not_decide(p_run public.runs) returns text
 language sql stable set search_path = pg_catalog, pg_temp
 as $$ select private.why_not_decide_of(p_run.org_id, p_run.created_by) $$;
 
--- The users of an organisation whose runs the caller does not decide. Runs of who is no user of it any more have one
--- answer: that of why_not_decide_of for nobody.
+-- The users of an organisation whose runs the caller does not decide.
 create function private.decided_by_others(p_org_id uuid) returns setof uuid
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -118,8 +112,7 @@ begin
   return v_status;
 end $$;
 
--- Admits later calls of these tools in a run that waits for the caller. Returns false where a second person decides.
--- Security definer: nobody may write what is admitted in advance.
+-- Admits later calls of these tools in a run that waits for the caller. False where a second person decides.
 create function private.admit_further(p_run_id uuid, p_tools text[]) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -139,7 +132,6 @@ language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_run public.runs;
-  v_limits public.credit_limits;
   v_status text := 'queued';
 begin
   select * into v_run from public.runs
@@ -151,27 +143,24 @@ begin
   perform private.check_that(not found, 'The call that the run waits for is not decided.', 'PT409');
   if v_run.attached then
     perform private.lock_credit(v_run.org_id);
-    select * into v_limits from public.credit_limits where org_id = v_run.org_id;
-    if private.at_work(v_run.org_id, p_run_id) < coalesce(v_limits.max_concurrent_runs, 2147483647)
+    if private.at_work(v_run.org_id, p_run_id) <
+        coalesce((select max_concurrent_runs from public.credit_limits where org_id = v_run.org_id), 2147483647)
       and not private.is_credit_spent(v_run.org_id) and not private.is_blocked(v_run) then
       v_status := 'running';
     end if;
-    -- Its worker hears of either.
     perform pg_notify('fieldmark_work', p_run_id::text);
   end if;
   update public.runs set status = v_status, attached = false, consecutive_failures = 0 where id = p_run_id;
   return v_status;
 end $$;
 
--- The worker's CLI is there no longer. A run that was decided meanwhile, or whose child runs have all ended, goes on
--- through the queue; one whose call waits for child runs waits on. Answers the status that it has now.
+-- The worker's CLI has gone. A decided run, or one whose child runs have ended, is queued. Returns the new status.
 create function private.detach_run(p_run_id uuid, p_fencing_token integer) returns text
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_run public.runs;
 begin
-  -- Locked before anything else is looked at: a decision may just be starting the child runs that it has to wait for.
   select * into v_run from public.runs
   where id = p_run_id and fencing_token = p_fencing_token and status not in ('completed', 'failed', 'cancelled')
   for no key update;
@@ -188,8 +177,7 @@ begin
   return v_run.status;
 end $$;
 
--- The same for a run whose job has come again while it waits: its worker is dead, and may do nothing more should it only
--- have seemed so.
+-- The same for a run whose worker seems dead: a new fencing token keeps that worker from writing.
 create function private.disown_run(p_run_id uuid) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$

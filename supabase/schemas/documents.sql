@@ -6,9 +6,8 @@ create table public.documents (
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now(),
   filename text not null check (char_length(filename) between 1 and 255),
-  -- `<org_id>/<document_id>/<name>` in the bucket `documents` or below FIELDMARK_HOME/files. The name is one plain step:
-  -- a front end chooses it, and `..` would lead to the files of others. The service takes the same names
-  -- (files/stored_path.py): it can read and delete every file that a row names.
+  -- `<org_id>/<document_id>/<name>` in the bucket `documents` or below FIELDMARK_HOME/files. A front end chooses the
+  -- name: `..` would lead to the files of others. The service takes the same names (files/stored_path.py).
   storage_path text not null constraint lies_in_its_own_folder check (
     left(storage_path, 74) = org_id::text || '/' || id::text || '/'
     -- (A constant: an expression made of the row would be compiled anew for each.)
@@ -31,17 +30,13 @@ create table public.documents (
   -- `excerpt` is foreign text, for people only.
   warnings jsonb not null default '[]' check (jsonb_typeof(warnings) = 'array'),
   page_count integer check (page_count > 0),
-  -- While it is read: how many of how many pages are. Told now and then, to whoever waits.
   pages_read integer check (pages_read >= 0),
   pages_to_read integer check (pages_to_read >= pages_read),
-  -- Whether an agent makes a schema for it when it is read; null as the organisation says. See auto_creations.sql.
   auto_create boolean,
-  -- A file that came inside another (attached to a mail, packed into an archive): of which document it is a child, and its
-  -- number there. It goes with it.
+  -- For a file inside another (attached to a mail, packed into an archive): that document, and its number there.
   parent_document_id uuid,
   number_in_parent integer check (number_in_parent > 0),
-  -- A copy of the original without its password, which the service made when it was given the password. The name is one
-  -- that nobody can have put there before.
+  -- A copy without its password, made by the service. Nobody can have put a file of this name there before.
   unlocked_path text constraint unlocked_lies_beside_the_original check (
     left(unlocked_path, 74) = left(storage_path, 74) and substr(unlocked_path, 75) ~ '^unlocked-[0-9a-f]{32}$'
   ),
@@ -63,7 +58,6 @@ grant insert (
   id, org_id, filename, storage_path, media_type, byte_size, content_sha256, parent_document_id, number_in_parent,
   unlocked_path, auto_create
 ) on public.documents to authenticated;
--- Only the service writes what a reading finds. The policies below say so, because column rights cannot.
 grant update (status, error, error_code, warnings, media_type, byte_size, content_sha256, page_count,
   pages_read, pages_to_read)
   on public.documents to authenticated;
@@ -108,7 +102,6 @@ create policy "members add documents of their own" on public.documents
     org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid())
     and (num_nonnulls(parent_document_id, unlocked_path, content_sha256) = 0 or (select private.is_service()))
   );
--- What was taken in is read to its end, also when its user only reads by now.
 create policy "the service records what a reading found" on public.documents
   for update to authenticated
   using (org_id in (select private.my_org_ids()) and (select private.is_service()));
@@ -117,7 +110,7 @@ create policy "the service writes pages" on public.document_pages
   for insert to authenticated
   with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
 
--- Deletes a document and everything that belongs to it; returns the path of its original.
+-- Deletes a document and returns the path of its original.
 -- Security definer, as all that deletes: whoever has the right to delete may lock the table against everybody.
 create function public.delete_document(p_document_id uuid) returns text
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -132,7 +125,6 @@ begin
   return v_path;
 end $$;
 
--- Takes the pages of a document away that is to be read once more.
 create function private.clear_pages(p_document_id uuid) returns void
 language sql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -140,8 +132,7 @@ as $$
   where document_id = p_document_id and org_id in (select private.my_org_ids()) and private.is_service()
 $$;
 
--- How many files inside the document and inside those, and their bytes. Whoever calls it has locked the document: so two
--- readings at once do not both take what is left.
+-- The files inside a document, at any depth. The caller holds the document's lock.
 create function private.count_enclosed(p_document_id uuid) returns table (files bigint, bytes bigint)
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -153,12 +144,10 @@ as $$
   select count(*), coalesce(sum(byte_size), 0)::bigint from enclosed
 $$;
 
--- Whose document it is. A worker asks before it acts as that user.
 create function private.scope_of_document(p_document_id uuid) returns table (user_id uuid, org_id uuid)
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select created_by, org_id from public.documents where id = p_document_id $$;
 
--- Fails a document that no worker can read any more, whoever its user is.
 create function private.fail_document(p_document_id uuid, p_error text) returns void
 language sql security definer set search_path = pg_catalog, pg_temp
 as $$

@@ -8,8 +8,6 @@ as $$
   where run_id = private.this_run() and id = private.this_call() and admitted_by = 'person'
 $$;
 
--- The person whose words the run's task carries out, if it is a task that speaks for one. They hold for what they name:
--- see private.spoken_for.
 create function private.speaker() returns uuid
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -18,8 +16,7 @@ as $$
   where run.id = private.this_run() and t.speaks
 $$;
 
--- The names of leaves for which the speaker's words hold, and `document_type` for that. The service has looked for them in
--- the words, and says so for this transaction.
+-- The leaves (or `document_type`) that the speaker's words name. The service sets them for this transaction.
 create function private.spoken_for() returns text[]
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -30,7 +27,6 @@ as $$
   end
 $$;
 
--- The person in whose name an agent writes the leaf of this name, or null.
 create function private.author_of(p_name text) returns uuid
 language sql stable set search_path = pg_catalog, pg_temp
 as $$

@@ -42,7 +42,6 @@ begin
   end if;
   perform private.check_json(new.extracted_fields, 'The fields of an extraction');
   perform private.check_json(new.confidence_scores, 'The confidences of an extraction');
-  -- (The service writes a dozen values for each field, and whoever wrote the fields never saw them.)
   perform private.check_json(
     new.evidence, 'These are too many fields for one extraction, more than about 6,000: their evidence');
   if exists (
@@ -123,7 +122,6 @@ begin
       new.locks := private.locks_at(new.extracted_fields, array(select jsonb_array_elements_text(v_set))) || new.locks;
     end loop;
   end if;
-  -- What scores or proves a value goes with it.
   new.confidence_scores := private.still_true(v_old.confidence_scores, new.confidence_scores, v_stale) || v_scores;
   new.evidence := private.still_true(v_old.evidence, new.evidence, v_stale) || v_evidence;
   if v_removed is not null then

@@ -11,10 +11,8 @@ begin
   return v_row;
 end $$;
 
--- Writes fields with what scores and proves them, as the values that were meant for the paths `p_set` (a list of lists
--- of steps), or without what stood at `p_removed`: one update, one event for those who watch the table. The trigger is
--- told what it could not see in the row. Returns the fields as `value`, the version, each leaf that changed, and under
--- `proposed` the names of what a person's lock kept.
+-- Writes fields with their scores and evidence, in one update: the values at the paths `p_set`, or without what was at
+-- `p_removed`. Returns the fields as `value`, the version, the changed leaves, and under `proposed` what locks kept.
 create function private.write_fields(
   p_was public.extractions, p_fields jsonb, p_confidences jsonb default '{}', p_evidence jsonb default '{}',
   p_removed text[] default null, p_set jsonb default null
@@ -170,7 +168,6 @@ begin
   return jsonb_build_object('value', v_row.status, 'version', v_row.version);
 end $$;
 
--- Confidences and evidence by path name, of what it brings back.
 create function public.restore_extraction(
   p_extraction_id uuid, p_version integer, p_confidences jsonb default '{}', p_evidence jsonb default '{}'
 ) returns jsonb

@@ -5,8 +5,7 @@ create table public.extraction_journal (
   org_id uuid not null,
   extraction_id uuid not null,
   version integer not null,
-  -- One entry a changed leaf: a scalar, or an empty object or list. `steps` has a letter a step, k for an object's key
-  -- and i for a list's index, because {items,0} alone does not tell the two apart.
+  -- A leaf is a scalar, or an empty object or list. `steps`: a letter a step, k for a key and i for an index.
   path text[] not null,
   steps text not null check (steps ~ '^[ki]+$'),
   -- SQL null: there was, or is, no leaf at this path. (JSON null is a value.)
@@ -22,7 +21,6 @@ create table public.extraction_journal (
 create index extraction_journal_extraction_id on public.extraction_journal (extraction_id, version, id);
 select private.protect_table('public.extraction_journal', p_members_read => true);
 
--- Security definer: nobody has the right to write the journal, so nobody but this trigger does.
 create function private.keep_journal() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -43,8 +41,7 @@ create trigger keep_journal_of_insert after insert on public.extractions
 create trigger keep_journal_of_update after update on public.extractions
   for each row when (new.version <> old.version) execute function private.keep_journal();
 
--- A document as it stood at a version, from its journal: the latest leaf of each path, then level by level upwards, the
--- objects and lists that held them. (Putting leaf after leaf would copy the whole document for each.)
+-- The fields at a version: the latest leaf of each path, then level by level the objects and lists that held them.
 create type private.node as (path text[], steps text, value jsonb);
 
 create function private.fields_at(p_extraction_id uuid, p_version integer) returns jsonb

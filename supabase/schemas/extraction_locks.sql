@@ -1,7 +1,6 @@
 -- Locks of extractions: what a person set stands, and an agent changes it only with that person's word.
 
--- The names of the locks that bind whoever writes here. None binds a person. An agent is bound by a lock unless it writes
--- that leaf in the name of whose lock it is.
+-- The locks that bind whoever writes here: none for a person; for an agent all but those of the person it writes for.
 create function private.binding(p_locks jsonb) returns text[]
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -87,13 +86,11 @@ begin
       union
       select name from shifted
     ), free as (
-      -- Leaves that change and that no lock keeps.
       select name from change
       where (private.is_leaf(old) or private.is_leaf(new))
         and name not in (select name from prefix where below in (select name from touched))
         and name not in (select below from prefix where name in (select name from touched))
     ), mixed as (
-      -- Lists that have such a leaf in them.
       select name from prefix
       where below in (select name from free) and level < depth and list
       union
@@ -112,8 +109,7 @@ begin
     order by length(steps), lpad(path[length(steps)], 9, '0') collate "C";
 end $$;
 
--- The locks after a change: each leaf that a person changed is theirs, also where an agent did it in their name. With a
--- leaf that is gone its lock goes.
+-- The locks after a change: changed leaves are their author's, and those of missing leaves go.
 create function private.locks_after(p_locks jsonb, p_old jsonb, p_new jsonb) returns jsonb
 language plpgsql stable set search_path = pg_catalog, pg_temp
 as $$

@@ -7,8 +7,7 @@ create table public.extraction_proposals (
   -- A leaf that a person set, or the outermost list or object that could only change together with one; and its name.
   path text[] not null,
   name text not null,
-  -- While it is pending or rejected, `old` is what stands there. SQL null as `new`: the agent would remove it. (JSON null is
-  -- a value.)
+  -- While it is pending or rejected, `old` is the current value. SQL null as `new`: the agent would remove it.
   old jsonb not null,
   new jsonb,
   -- By path name, as those of the extraction: what the agent gave for the path and for what stands below it.
@@ -52,8 +51,7 @@ begin
     private.this_call());
 end $$;
 
--- After a change: proposals move with their list items. Those whose value or row may have changed are superseded,
--- rejected ones too.
+-- After a change, proposals move with their list items. Those whose value or row may have changed are superseded.
 create function private.keep_proposals(p_now public.extractions, p_was jsonb, p_removed text[]) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$

@@ -8,23 +8,20 @@ create table public.extractions (
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   document_type text check (char_length(document_type) between 1 and 200),
-  -- The person whose word it is, if it is one's. No agent says otherwise without that person's word.
+  -- The person who set it, if one did.
   document_type_by uuid,
   status text not null default 'in_progress' check (status in ('in_progress', 'completed')),
-  -- The JSON Schema (Draft 2020-12) the fields shall follow, if one was given.
   schema jsonb check (jsonb_typeof(schema) = 'object'),
   -- The version of a kept schema that this is, and that of the prompt it was made with.
   schema_revid uuid,
   prompt_revid uuid,
   -- The run at the root of those that began it; null where a person did.
   run_id uuid,
-  -- Nested as the document is.
   extracted_fields jsonb not null default '{}' check (jsonb_typeof(extracted_fields) = 'object'),
   -- Flat, keyed by path name ("vendor.name", "items[2].price"): a nested twin could not score both `a` and `a.b`.
   confidence_scores jsonb not null default '{}' check (jsonb_typeof(confidence_scores) = 'object'),
   evidence jsonb not null default '{}' check (jsonb_typeof(evidence) = 'object'),
-  -- Leaves that a person set, by path name: {"by": user, "at": time}. Agents may not change them. Locks come by
-  -- themselves and can only be taken away.
+  -- Leaves that a person set, by path name: {"by": user, "at": time}. Agents may not change them.
   locks jsonb not null default '{}' check (jsonb_typeof(locks) = 'object'),
   -- Whether a value has a score below a half that no person has set: one should look at it. The check keeps it.
   is_unsure boolean not null default false,
@@ -32,8 +29,7 @@ create table public.extractions (
   version integer not null default 0,
   unique (id, document_id, org_id),
   unique (id, org_id),
-  -- Nobody sees these characters: with them two keys look alike, and a text reads otherwise than it is stored. The list is
-  -- that of domain/invisible.py.
+  -- Invisible characters: with them two keys look alike. The list is that of domain/invisible.py.
   constraint has_no_invisible_characters check (
     extracted_fields::text !~ ('[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e'
       '\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a'
@@ -53,7 +49,6 @@ create index extractions_org_id on public.extractions (org_id, created_at desc, 
 create index extractions_status on public.extractions (org_id, status, created_at desc, id desc);
 create index extractions_document_type on public.extractions (org_id, document_type, created_at desc, id desc);
 create index extractions_unsure on public.extractions (org_id, created_at desc, id desc) where is_unsure;
--- What an evaluation reads again.
 create index extractions_corrected on public.extractions (org_id, created_at desc)
   where status = 'completed' and locks <> '{}';
 select private.protect_table('public.extractions', p_members_read => true);
@@ -67,8 +62,8 @@ create policy "members change their extractions" on public.extractions
   for update to authenticated
   using (org_id in (select private.my_writable_org_ids()));
 
--- Which run has begun it. And: an extraction that names a version of a prompt follows that prompt's schema; one that names a version of a schema has its
--- text. (Named before check_extraction, so that it looks at the text that is stored.)
+-- Fills in the run, the schema of a named prompt, and the text of a named schema version. (Named before
+-- check_extraction, so that it looks at the text that is stored.)
 create function private.a_fill_extraction() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -102,8 +97,7 @@ end $$;
 create trigger a_fill_extraction before insert on public.extractions
   for each row execute function private.a_fill_extraction();
 
--- Lets an extraction follow another version of a schema, of whose values somebody has seen to it that they fit, or that
--- they are read again. It is in progress again.
+-- Lets an extraction follow another version of a schema. It is in progress again.
 create function private.follow_schema(p_extraction_id uuid, p_schema_revid uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -118,7 +112,6 @@ begin
   where id = p_extraction_id;
 end $$;
 
--- How much of what is in sight refers to a schema, a prompt, a tag.
 create function private.references_to_schema(p_schema_id uuid) returns table (prompts bigint, extractions bigint)
 language sql stable set search_path = pg_catalog, pg_temp
 as $$

@@ -1,5 +1,4 @@
--- Files that are no document's: whoever deleted a row, the worker deletes its originals. A file that is about to be stored
--- stands here too, until its document does: a process that dies in between leaves nothing behind.
+-- Files to delete: originals of deleted documents, and for a day those about to be stored, in case their process dies.
 
 create table private.files_to_delete (
   storage_path text primary key,
@@ -10,7 +9,6 @@ create table private.files_to_delete (
 create index files_to_delete_due_at on private.files_to_delete (due_at);
 select private.protect_table('private.files_to_delete');
 
--- In the transaction that deletes the documents, through whichever door: the API, a statement, the end of an organisation.
 -- Security definer, all that follow: nobody has a right on the queue.
 create function private.queue_files() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -25,7 +23,6 @@ end $$;
 create trigger queue_files after delete on public.documents
   referencing old table as gone for each statement execute function private.queue_files();
 
--- These files are about to be stored. Those that are no document's a day later are deleted.
 create function private.expect_files(p_paths text[]) returns void
 language sql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -45,7 +42,6 @@ begin
     select storage_path from private.files_to_delete where due_at <= now() order by due_at, storage_path limit p_most;
 end $$;
 
--- These are deleted. They stay in the queue until then: a worker that dies in between leaves them to the next.
 create function private.files_deleted(p_paths text[]) returns void
 language sql security definer set search_path = pg_catalog, pg_temp
 as $$ delete from private.files_to_delete where storage_path = any (p_paths) $$;

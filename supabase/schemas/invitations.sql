@@ -25,8 +25,7 @@ grant select (
 create policy "owners see the invitations of their organisations" on public.invitations
   for select to authenticated using (org_id in (select private.my_owned_org_ids()));
 
--- Invites somebody and answers the token of the link, which nothing can do again: {"id", "token"}. An organisation has 1,000
--- at the most that wait.
+-- Creates an invitation and returns {"id", "token"}. At most 1,000 wait in an organisation.
 create function public.invite(p_org_id uuid, p_role text, p_email text default null, p_days integer default 7)
 returns jsonb
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -53,7 +52,6 @@ begin
   return jsonb_build_object('id', v_id, 'token', v_token);
 end $$;
 
--- Takes an invitation back. Nothing happens to one that is revoked already.
 create function public.revoke_invitation(p_invitation_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -69,8 +67,7 @@ begin
   where id = v_row.id and revoked_at is null;
 end $$;
 
--- The caller accepts an invitation, once. Answers {"org_id", "role"}. Of two who accept it at the same moment the second
--- waits, and is told that it was used.
+-- Accepts an invitation once, and returns {"org_id", "role"}. Of two at the same moment the second waits.
 create function public.accept_invitation(p_token text) returns jsonb
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -114,7 +111,6 @@ begin
   return jsonb_build_object('org_id', v_row.org_id, 'role', v_row.role);
 end $$;
 
--- The address of a member, for the members of their organisation.
 create function private.address_of(p_org_id uuid, p_user_id uuid) returns text
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$

@@ -49,7 +49,6 @@ as $$
   select path, steps, name, old, new from node where steps <> ''
 $$;
 
--- Every node below the root of a document, containers too.
 create function private.nodes(p_doc jsonb) returns table (path text[], steps text, name text, value jsonb)
 language sql immutable set search_path = pg_catalog, pg_temp
 as $$ select path, steps, name, new from private.changes(null, p_doc) $$;
@@ -150,7 +149,6 @@ begin
   end case;
 end $$;
 
--- The name of a path as it stands in a document, or null where nothing stands there.
 create function private.name_at(p_doc jsonb, p_path text[]) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
@@ -196,11 +194,9 @@ as $$
 $$;
 
 -- Entries by name -----------------------------------------------------------------------------------------------------
--- Scores, evidence and locks are objects keyed by path name. (What may be a stored column is taken apart once: a look into
--- it for each of thousands of keys would decompress it each time.)
+-- Scores, evidence and locks are objects keyed by path name.
 
--- The entries that come with a change: those that differ, and those that the writer names, since what proves another value
--- may read as before.
+-- The entries that a change brings: those that differ, and those in `p_named`.
 create function private.given(p_before jsonb, p_now jsonb, p_named jsonb) returns jsonb
 language sql immutable set search_path = pg_catalog, pg_temp
 as $$
@@ -230,8 +226,7 @@ begin
     where key = p_name or starts_with(key, p_name || '.') or starts_with(key, p_name || '['));
 end $$;
 
--- After `p_path` was removed: if it was an item of a list, what stood behind it has moved up by one, and so do its entries.
--- They are taken as they were before, since the items now hold other values than under the same name before.
+-- After an item of a list was removed, the entries of the items behind it move up by one.
 create function private.closed_up(p_now jsonb, p_before jsonb, p_was jsonb, p_path text[]) returns jsonb
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$

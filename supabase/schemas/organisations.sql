@@ -7,11 +7,9 @@ create table public.organisations (
   personal_of uuid unique,
   -- Who decides the calls that wait for a person: its owners, or its members too.
   approvers text not null default 'members' check (approvers in ('owners', 'members')),
-  -- Whether somebody else than who started a run decides its calls. Then every run asks: see private.fill_run.
+  -- Whether a second person decides the calls of a run. Then every run asks.
   second_person boolean not null default false,
-  -- Whether corrections that people made are shown to the agent as examples: see examples.sql.
   examples boolean not null default false,
-  -- Whether an agent makes a schema for each document when it is read: see auto_creations.sql.
   auto_create boolean not null default false,
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now()
@@ -33,8 +31,7 @@ create index memberships_org_id on public.memberships (org_id, created_at desc, 
 select private.protect_table('public.memberships');
 grant select, update (role) on public.memberships to authenticated;
 
--- Keys for machines. A key acts under its own id, so that rows tell its work from that of the person who made it. It is
--- never more in its organisation than that person is now.
+-- API keys. A key acts under its own id, with at most the rights that its maker has now.
 create table public.api_keys (
   id uuid primary key default private.new_id(),
   org_id uuid not null references public.organisations (id) on delete cascade,
@@ -47,7 +44,6 @@ create table public.api_keys (
   hash bytea not null unique check (octet_length(hash) = 32),
   scopes text[] not null check (cardinality(scopes) between 1 and 50),
   expires_at timestamptz,
-  -- To the minute.
   last_used_at timestamptz,
   revoked_at timestamptz,
   revoked_by uuid
@@ -58,8 +54,8 @@ grant select (
   id, org_id, created_by, created_at, name, prefix, scopes, expires_at, last_used_at, revoked_at, revoked_by
 ) on public.api_keys to authenticated;
 
--- Members, and the keys of members, with their roles. A key's scopes are checked by the service (api/permissions.py);
--- the role here is the most that they amount to. An expired key cannot act, but what it started goes on.
+-- Members and their keys, with their roles. The service checks a key's scopes (api/permissions.py); the role is the
+-- most that they amount to. An expired key cannot act, but what it started goes on.
 create view private.actors as
   select org_id, user_id, role, false as is_key from public.memberships
   union all
@@ -91,7 +87,6 @@ begin
   end if;
 end $$;
 
--- Those in which the caller may read; write; and what an owner may.
 create function private.my_org_ids() returns setof uuid
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select org_id from private.my_memberships() $$;
@@ -104,7 +99,6 @@ create function private.my_owned_org_ids() returns setof uuid
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select org_id from private.my_memberships() where role = 'owner' $$;
 
--- What a user or a key is in an organisation; null if nothing.
 create function private.role_of(p_org_id uuid, p_user_id uuid) returns text
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select role from private.actors where org_id = p_org_id and user_id = p_user_id $$;
@@ -122,7 +116,6 @@ as $$
     or (p_org_id in (select private.my_writable_org_ids()) and auth.uid() in (p_created_by, private.person_of(p_created_by)))
 $$;
 
--- The caller, who must be a person.
 create function private.this_person() returns uuid
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -145,8 +138,8 @@ begin
     'owner_needed');
 end $$;
 
--- The caller enters. Answers the organisation to act in, or null where `p_org` is not one of the caller's. Without
--- `p_org` it is the personal organisation, which is made on first sight.
+-- Returns the organisation to act in, or null where `p_org` is not one of the caller's. Without `p_org` it is the
+-- personal organisation, which is created on first sight.
 create function private.enter(p_org uuid default null) returns uuid
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -173,13 +166,11 @@ begin
   return v_org;
 end $$;
 
--- The same for a front end, whose user the service may never have seen: answers their personal organisation.
 create function public.enter() returns uuid
 language sql set search_path = pg_catalog, pg_temp
 as $$ select private.enter() $$;
 
--- Makes an organisation, and the caller its owner. A user makes fifty at the most: each has a turn of its own wherever
--- organisations take turns.
+-- A user creates at most fifty organisations: each takes turns of its own in the queue.
 create function public.create_organisation(p_name text) returns uuid
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -221,8 +212,7 @@ create policy "members see their own keys, owners all" on public.api_keys
     or (org_id in (select private.my_org_ids()) and created_by = (select private.person_of(auth.uid())))
   );
 
--- An organisation keeps an owner, also when two leave at once: the second waits for the organisation's row. It may lose
--- the last one when it is deleted or their account is. Who leaves or becomes a viewer has their open runs cancelled.
+-- An organisation keeps an owner unless it or the owner's account is deleted. Leaving it cancels one's open runs.
 create function private.keep_owner() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -254,7 +244,6 @@ create trigger keep_owner_when_roles_change before update of role on public.memb
 create trigger keep_owner_when_removed before delete on public.memberships
   for each row execute function private.keep_owner();
 
--- Removes a member, as an owner, or leaves. Whose personal organisation it is stays.
 create function public.remove_member(p_org_id uuid, p_user_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$

@@ -5,11 +5,8 @@ create table public.prompts (
   org_id uuid not null references public.organisations (id) on delete cascade,
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now(),
-  -- That of its latest version.
   name text not null constraint has_a_name check (private.is_name(name)),
-  -- Hidden: it stands in no list, and in whatever was made with it.
   deleted_at timestamptz,
-  -- The run at the root of those that made it; null where a person did.
   run_id uuid,
   unique (id, org_id)
 );
@@ -19,7 +16,6 @@ create index prompts_run_id on public.prompts (run_id) where run_id is not null;
 select private.protect_table('public.prompts', p_members_read => true);
 
 create table public.prompt_versions (
-  -- The `prompt_revid`.
   id uuid primary key default private.new_id(),
   org_id uuid not null,
   prompt_id uuid not null,
@@ -34,7 +30,6 @@ create table public.prompt_versions (
   model text check (char_length(model) between 1 and 200),
   -- The documents it is meant for. (Tags are hidden and not deleted, so that these stay true.)
   tag_ids uuid[] not null default '{}' check (cardinality(tag_ids) <= 50),
-  -- The run and the call that made it; null where a person did.
   run_id uuid,
   call_id text,
   unique (id, org_id),
@@ -46,7 +41,6 @@ create index prompt_versions_org_id on public.prompt_versions (org_id);
 create index prompt_versions_schema_id on public.prompt_versions (schema_id);
 select private.protect_table('public.prompt_versions', p_members_read => true);
 
--- Refuses what a version of a prompt cannot refer to or hold.
 create function private.check_prompt(
   p_org_id uuid, p_name text, p_content text, p_schema_id uuid, p_model text, p_tag_ids uuid[]
 ) returns void
@@ -67,7 +61,7 @@ begin
   perform private.check_that(not found, 'There is no such tag.', 'PT404');
 end $$;
 
--- Adds a prompt with its first version; answers that version's id, the `prompt_revid`.
+-- Returns the id of the first version, the `prompt_revid`.
 create function public.create_prompt(
   p_org_id uuid, p_name text, p_content text, p_schema_id uuid default null, p_model text default null,
   p_tag_ids uuid[] default '{}'
@@ -95,8 +89,7 @@ begin
   return v_revid;
 end $$;
 
--- Adds a version to a prompt: all of it is given. Answers its id, or that of the latest where nothing changes. `p_revid`:
--- refused where another version than this is the latest.
+-- Adds a version, if anything changes, and returns the latest one's id. `p_revid`: the version that must be the latest.
 create function public.update_prompt(
   p_prompt_id uuid, p_name text, p_content text, p_schema_id uuid, p_model text, p_tag_ids uuid[],
   p_revid uuid default null
@@ -136,8 +129,7 @@ begin
   return v_revid;
 end $$;
 
--- Hides a prompt: a member one of their own or of their keys', an owner any of the organisation's. What was made with it
--- keeps it. Answers how many extractions refer to it.
+-- Hides a prompt and returns how many extractions refer to it.
 create function public.delete_prompt(p_prompt_id uuid) returns table (extractions bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$

@@ -11,7 +11,7 @@ create table private.most_waiting (
 );
 insert into private.most_waiting default values;
 
--- How much of one organisation may wait. Written by whoever runs the database, as its owner, and by nobody else.
+-- Limits of one organisation. Written by whoever runs the database, and by nobody else.
 create table public.queue_limits (
   org_id uuid primary key references public.organisations (id) on delete cascade,
   -- Null: what private.most_waiting says.
@@ -25,7 +25,6 @@ select private.protect_table('public.queue_limits', p_members_read => true);
 create index runs_queued on public.runs (org_id) where status = 'queued';
 create index documents_reading on public.documents (org_id) where status = 'reading';
 
--- Refuses more of an organisation waiting than may. Never looked at further than the limit.
 -- Security definer: what waits in the threads of other members counts too.
 create function private.check_waiting_of(p_org_id uuid, p_table text) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -54,7 +53,6 @@ begin
     'PT429');
 end $$;
 
--- Once a statement, however many rows it adds.
 create function private.check_waiting() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -72,8 +70,7 @@ create trigger check_waiting after insert on public.runs
 create trigger check_waiting after insert on public.documents
   referencing new table as added for each statement execute function private.check_waiting();
 
--- The tables are procrastinate's, made by `fieldmark migrate`. Its functions name them without their schema. A lock begins
--- with its organisation.
+-- The tables and functions are procrastinate's. A lock starts with its organisation.
 create function private.enqueue(p_queue text, p_task text, p_args jsonb, p_lock text) returns void
 language plpgsql security definer set search_path = pg_catalog, queue, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
@@ -98,7 +95,7 @@ begin
     array[row(p_queue, p_task, v_place, p_lock, null, p_args, null)::queue.procrastinate_job_to_defer_v1]);
 end $$;
 
--- Records how far a document is read, and tells whoever watches a run that waits for it. It waits for no disk.
+-- Records how far a document is read, and notifies whoever watches a run that waits for it.
 create function private.record_reading(p_document_id uuid, p_pages_read integer, p_pages_to_read integer) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -113,9 +110,8 @@ begin
 end $$;
 
 -- Takes the next job of a queue for a worker, or none. When its p_places are taken, one more is for an organisation
--- that has none of them: the first job of one does not wait for the long jobs of others.
--- In place of procrastinate's own, which reads every waiting job. The plan is forced, because the planner knows these
--- tables as they were when empty; each order is written as exactly one index has it.
+-- that has none of them. The plan is forced, because the planner knows these tables as they were when empty; each order
+-- is written as exactly one index has it.
 create function private.claim_job(p_queue text, p_worker_id bigint, p_places integer)
 returns table (
   id bigint, status text, task_name text, priority integer, lock text, queueing_lock text, args jsonb,
@@ -160,7 +156,6 @@ begin
       taken.queueing_lock, taken.args, taken.scheduled_at, taken.queue_name::text, taken.attempts, taken.worker_id;
 end $$;
 
--- The lock: runs with one lock key are executed one at a time, in their order.
 create function private.enqueue_execution(p_run public.runs) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -180,8 +175,7 @@ begin
   return null;
 end $$;
 
--- Has a document read once more that could not be for want of a password, from a copy that was made with it. Answers
--- whether it waits for that. The service alone makes such copies.
+-- Has a document read again from a copy without its password. Returns whether it was waiting for one.
 create function private.read_unlocked(p_document_id uuid, p_unlocked_path text) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -199,14 +193,14 @@ begin
   return v_org is not null;
 end $$;
 
--- A run waits until its document is read. One without a document waits for nothing.
+-- A new run waits until its document is read. One without a document, or that is queued again, waits for nothing.
 create function private.enqueue_run() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_document public.documents;
 begin
-  if new.document_id is null then
+  if new.document_id is null or tg_op = 'UPDATE' then
     perform private.enqueue_execution(new);
     return null;
   end if;
@@ -219,7 +213,6 @@ begin
   return null;
 end $$;
 
--- The document is read, or cannot be: the runs that wait for it begin, or fail.
 create function private.release_waiting_runs() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -238,14 +231,6 @@ begin
   return null;
 end $$;
 
-create function private.enqueue_again() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
-begin
-  perform private.enqueue_execution(new);
-  return null;
-end $$;
-
 create trigger enqueue_reading after insert on public.documents
   for each row when (new.status = 'reading') execute function private.enqueue_reading();
 create trigger enqueue_reading_again after update of status on public.documents
@@ -255,7 +240,7 @@ create trigger release_waiting_runs after update of status on public.documents
 create trigger enqueue_run after insert on public.runs
   for each row when (new.status = 'queued') execute function private.enqueue_run();
 create trigger enqueue_again after update of status on public.runs
-  for each row when (old.status <> 'queued' and new.status = 'queued') execute function private.enqueue_again();
+  for each row when (old.status <> 'queued' and new.status = 'queued') execute function private.enqueue_run();
 create trigger enqueue_released after update of held_at on public.runs
   for each row when (old.held_at is not null and new.held_at is null and old.status = 'queued' and new.status = 'queued')
-  execute function private.enqueue_again();
+  execute function private.enqueue_run();

@@ -3,8 +3,7 @@
 -- Each function does one batch in a transaction of its own and returns how much it found; the worker repeats it until
 -- 0. With nothing due, a call reads the beginning of an index.
 
--- How far each task has come through the runs in the order in which they ended. One worker at a time has a task: it holds
--- the row.
+-- How far each task has come, in the order in which runs ended. The worker that does a task holds its row.
 create table private.maintenance (
   task text primary key,
   finished_at timestamptz not null default '-infinity',
@@ -16,7 +15,6 @@ insert into private.maintenance (task) values
 create index runs_finished_at on public.runs (finished_at, id) where finished_at is not null;
 create index threads_idle on public.threads (updated_at) where session_id is not null;
 
--- Many rows come and go here, or the newest matter most: a fifth of a large table is too much to wait for.
 alter table public.runs set (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.01);
 alter table public.usage set (autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.01);
 alter table public.agent_sessions set (
@@ -30,7 +28,6 @@ alter table public.extraction_journal set (
   autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02,
   autovacuum_analyze_scale_factor = 0.01);
 
--- Holds a task for this transaction; false where another worker has it.
 create function private.hold_task(p_task text) returns boolean
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -76,8 +73,7 @@ begin
   return cardinality(v_runs);
 end $$;
 
--- The conversations of threads in which nothing has happened for longer than this, and no run is open. The thread stays,
--- and its next run begins a new one.
+-- Deletes the conversations of threads without open runs that are idle for longer than this. The threads stay.
 create function private.forget_idle_threads(p_keep interval) returns integer
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -110,15 +106,13 @@ begin
   return cardinality(v_threads);
 end $$;
 
--- Organisations that are to go. Nobody is a member of one any more, so nobody sees what is left of it.
 create table private.departing_organisations (
   org_id uuid primary key references public.organisations (id) on delete cascade,
   asked_by uuid,
   asked_at timestamptz not null default now()
 );
 
--- An owner gives an organisation up, with all that is in it. It is out of everybody's sight at once, and its rows go bit by
--- bit. A user whose personal organisation it was is given a new one when next seen.
+-- Deletes an organisation: it is out of sight at once, and the workers delete its rows bit by bit.
 create function public.delete_organisation(p_org_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -139,8 +133,7 @@ begin
   delete from public.memberships where org_id = p_org_id;
 end $$;
 
--- Takes away some of what an organisation has that is to go, from below: nothing is left for a foreign key to cascade over.
--- Runs and documents go by fifties and twenties, with what is theirs.
+-- Deletes some rows of an organisation that is being deleted, from below: nothing is left for a key to cascade over.
 create function private.clear_organisations(p_rows integer default 2000) returns integer
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$

@@ -27,8 +27,7 @@ exception when insufficient_privilege then
   raise notice 'Only the owner of this database can take the right to create temporary tables away.';
 end $$;
 
--- Whoever holds a lock, or waits for one, does not hold up others for long. PostgREST takes what is set for the role that it
--- becomes; the service says the same for itself.
+-- Nobody holds or awaits a lock for long. PostgREST takes what is set for the role; the service sets the same itself.
 do $$
 declare
   v_role text;
@@ -51,7 +50,6 @@ end $$;
 create function private.new_id() returns uuid
 language sql volatile set search_path = pg_catalog, pg_temp
 as $$
-  -- The first 48 bits are the time. The version's four bits say 4 so far, and 7 is that with two more.
   select encode(
     substring(int8send((extract(epoch from clock_timestamp()) * 1000)::bigint) from 3)
       || set_bit(set_bit(substring(uuid_send(gen_random_uuid()) from 7), 4, 1), 5, 1),
@@ -63,7 +61,7 @@ create function private.is_service() returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
 as $$ select pg_has_role(session_user, 'fieldmark_app', 'member') $$;
 
--- Whether this transaction is an agent's call. Whatever else writes, through the service or beside it, is a person.
+-- Whether this transaction is an agent's call. Everything else is written by a person.
 create function private.is_agent() returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
 as $$ select nullif(current_setting('fieldmark.call_id', true), '') is not null and private.is_service() $$;
@@ -83,7 +81,6 @@ begin
   raise exception using message = p_refusal, errcode = p_status, detail = p_code;
 end $$;
 
--- Refuses what there is not, or what the caller does not see.
 create function private.check_found(p_found boolean, p_what text) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$

@@ -1,4 +1,4 @@
--- Run events: what happened in a run, in order, for whoever follows it.
+-- Run events: what happened in a run, in order.
 
 create table public.run_events (
   run_id uuid not null,
@@ -51,8 +51,8 @@ begin
   return v_number;
 end $$;
 
--- The channel on which the service hears what models say before it is stored. Whoever can log in to the database can listen
--- to a channel whose name they know: this one is random, and nobody but the service is told it.
+-- The channel for what models say before it is stored. Any login of the database can listen to a channel that it knows:
+-- this name is random, and only the service can read it.
 create table private.delta_channel (
   name text not null default 'fieldmark_' || encode(uuid_send(gen_random_uuid()), 'hex')
 );
@@ -118,7 +118,6 @@ begin
   select count(pg_notify('fieldmark_run_events', id::text)) into v_told from above where id is not null;
 end $$;
 
--- Whoever follows a run that is deleted, or works on it, hears of it.
 create function private.tell_of_deletion() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$

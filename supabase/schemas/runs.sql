@@ -29,7 +29,6 @@ create table public.runs (
   -- For it and for all runs that are part of it. (NaN counts as greater than every number: without the upper bound it
   -- would be a budget without end.)
   max_cost_usd numeric(12, 6) check (max_cost_usd > 0 and max_cost_usd < 1000000),
-  -- Fewer than the service allows. More are not had.
   max_turns integer check (max_turns between 1 and 1000),
   -- Part of a batch: it has workers of its own, so that it never keeps a person waiting.
   background boolean not null default false,
@@ -92,7 +91,6 @@ create index runs_held on public.runs (org_id, created_at) where held_at is not 
 create index runs_lock_key on public.runs (lock_key)
   where status in ('queued', 'running', 'awaiting_approval', 'awaiting_runs');
 select private.protect_table('public.runs', p_service => '{update}');
--- A front end may start a run by inserting it. Every column that tells of its course is the service's.
 grant select, insert (
   id, org_id, agent, task, input, thread_id, document_id, extraction_id, parent_run_id, parent_call_id, approval,
   auto_approved_tools, model, max_cost_usd, idempotency_key, request_hash, background, max_turns, with_examples
@@ -102,7 +100,6 @@ grant update (
   pages_read, held_at, started_at, finished_at, answer, result, error, error_code, examples
 ) on public.runs to authenticated;
 
--- A run in a thread, and all that is part of one, is seen by whoever sees the thread.
 create policy "members read their runs" on public.runs
   for select to authenticated
   using (
@@ -116,7 +113,7 @@ create policy "members start runs of their own, and the service their parts" on 
     and ((parent_run_id is null and with_examples is null) or (select private.is_service()))
   );
 
--- Fills in what follows from the rest of a new run, and refuses one that fits no task.
+-- Completes a new run, and refuses one that fits no task.
 -- Security definer: whether a thread or another run fits is told by the rows, whoever sees them.
 create function private.fill_run() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -189,8 +186,7 @@ begin
   perform private.check_that(found, 'The run has ended or was taken up by another worker.', 'PT410');
 end $$;
 
--- Deletes a run that has ended, with its events, calls and parts: a member one of their own or of their keys', an owner
--- any of the organisation's. What it wrote stays, and what it cost.
+-- Deletes a run that has ended, with its events, calls and children. What it wrote stays, and what it cost.
 create function public.delete_run(p_run_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -210,13 +206,11 @@ begin
   delete from public.runs where id = p_run_id;
 end $$;
 
--- Whose run it is. A worker asks before it acts as that user.
 create function private.scope_of_run(p_run_id uuid) returns table (user_id uuid, org_id uuid)
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select created_by, org_id from public.runs where id = p_run_id $$;
 
--- Whether a run works on an extraction of the caller's organisations, or is about to, or waits there.
--- Security definer: it may be part of a conversation that the caller does not see.
+-- Security definer: the run may be part of a conversation that the caller does not see.
 create function private.is_worked_on(p_extraction_id uuid) returns boolean
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -226,7 +220,6 @@ as $$
       and status in ('queued', 'running', 'awaiting_approval', 'awaiting_runs'))
 $$;
 
--- How many runs wait for a person, of all tenants: the number and no more.
 create function private.waiting_runs() returns bigint
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select count(*) from public.runs where status = 'awaiting_approval' $$;

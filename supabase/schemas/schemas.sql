@@ -1,7 +1,6 @@
 -- Schemas: JSON Schemas by name, with every version that they have had. A version never changes.
 
--- Whether a text can name something in a list: nobody sees a line's end, a control or a change of direction in it. The list
--- is that of domain/invisible.py.
+-- One line of visible characters. The list is that of domain/invisible.py.
 create function private.is_name(p_text text) returns boolean
 language sql immutable
 return p_text = btrim(p_text) and char_length(p_text) between 1 and 200
@@ -14,7 +13,6 @@ create table public.schemas (
   org_id uuid not null references public.organisations (id) on delete cascade,
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now(),
-  -- That of its latest version.
   name text not null constraint has_a_name check (private.is_name(name)),
   -- Hidden: it stands in no list, and in whatever was made with it.
   deleted_at timestamptz,
@@ -28,7 +26,6 @@ create index schemas_run_id on public.schemas (run_id) where run_id is not null;
 select private.protect_table('public.schemas', p_members_read => true);
 
 create table public.schema_versions (
-  -- The `schema_revid`.
   id uuid primary key default private.new_id(),
   org_id uuid not null,
   schema_id uuid not null,
@@ -38,7 +35,6 @@ create table public.schema_versions (
   name text not null,
   -- A JSON Schema (Draft 2020-12). The database cannot check that it is one: whoever uses it does.
   schema jsonb not null check (jsonb_typeof(schema) = 'object' and pg_column_size(schema) <= 262144),
-  -- The run and the call that made it; null where a person did.
   run_id uuid,
   call_id text,
   unique (id, org_id),
@@ -56,7 +52,6 @@ begin
   return (select root_run_id from public.runs where id = private.this_run());
 end $$;
 
--- Refuses whoever may not write in an organisation, as if there were none.
 create function private.check_writable(p_org_id uuid, p_what text) returns void
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -72,7 +67,7 @@ begin
     private.is_name(p_name), 'A name has 1 to 200 characters in one line, and none that nobody sees.');
 end $$;
 
--- Refuses one more where there are 10,000. They are counted without a lock: whoever makes many at once may have a few more.
+-- At most 10,000. They are counted without a lock: parallel requests may create a few more.
 create function private.check_room(p_there bigint, p_refusal text) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
@@ -89,8 +84,7 @@ begin
   perform private.check_that(pg_column_size(p_schema) <= 262144, 'A schema may not exceed 256 kB.');
 end $$;
 
--- Adds a schema with its first version; answers that version's id, the `schema_revid`.
--- Security definer, as all that writes here: versions are only ever added, and numbered by themselves.
+-- Returns the id of the first version, the `schema_revid`. Security definer: versions are only ever added.
 create function public.create_schema(p_org_id uuid, p_name text, p_schema jsonb) returns uuid
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -113,8 +107,7 @@ begin
   return v_revid;
 end $$;
 
--- Adds a version to a schema, of what is given and else as it is; answers its id, or that of the latest where nothing
--- changes. `p_revid`: refused where another version than this is the latest.
+-- Adds a version, if anything changes, and returns the latest one's id. `p_revid`: the version that must be the latest.
 create function public.update_schema(
   p_schema_id uuid, p_name text default null, p_schema jsonb default null, p_revid uuid default null
 ) returns uuid
@@ -150,8 +143,7 @@ begin
   return v_revid;
 end $$;
 
--- Hides a schema: a member one of their own or of their keys', an owner any of the organisation's. What was made with it
--- keeps it. Answers how many prompts and extractions refer to it.
+-- Hides a schema and returns how many prompts and extractions refer to it.
 create function public.delete_schema(p_schema_id uuid) returns table (prompts bigint, extractions bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$

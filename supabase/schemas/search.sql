@@ -1,11 +1,9 @@
 -- Search: which words stand in which piece of a document, and how an organisation's pieces are ranked by them (BM25).
 --
--- Nothing here holds text. A term is kept as a number that is made with a secret of its organisation, so it says nothing to
--- whoever reads the index, and no organisation can choose one that another's words have. All that a rank is reckoned from
--- (how many pieces, how long, how many have a term) is of one organisation. The number has four bytes: with eight the index
--- is twice as large. So of 300,000 terms of an organisation about ten pairs are one for search.
+-- Nothing here holds text. A term is a number made with a secret of its organisation, so the index says nothing to its
+-- readers. Ranks are computed from one organisation alone. The number has four bytes: with eight the index is twice as
+-- large. So of 300,000 terms of an organisation about ten pairs collide.
 
--- What is reckoned with. `number` and `seed` stand for the organisation in the index.
 create table private.search_orgs (
   org_id uuid primary key references public.organisations (id) on delete cascade,
   number integer generated always as identity unique,
@@ -20,8 +18,7 @@ create table private.search_orgs (
 select private.protect_table('private.search_orgs');
 
 -- A piece of a page, or (number 0) what is said of the whole document: its name, and its current extraction.
--- No foreign key to documents: the pieces of one that is deleted are taken out of the statistics, too, by its job. It is in
--- nobody's answer from the moment that its row is gone.
+-- No foreign key to documents: the job of a deleted one also takes its pieces out of the statistics.
 create table private.search_pieces (
   document_id uuid not null,
   number integer not null check (number >= 0),
@@ -30,8 +27,7 @@ create table private.search_pieces (
   first_word integer not null,
   last_word integer not null,
   language text not null,
-  -- How many terms, with repetitions. `keys` begins with those that are there more than once, and `counts` says how often,
-  -- a byte each.
+  -- `keys` begins with the repeated ones; `counts` says how often, a byte each.
   length integer not null,
   keys integer[] not null,
   counts bytea not null,
@@ -39,14 +35,12 @@ create table private.search_pieces (
 );
 -- Without a pending list: every question would read what others have written lately.
 create index search_pieces_keys on private.search_pieces using gin (keys) with (fastupdate = off);
--- Rows are read for their keys, so these stay in them. And a plan that knew the keys of all would know nothing of one
--- organisation's.
+-- Rows are read for their keys, so these stay in them; statistics of all keys say nothing of one organisation's.
 alter table private.search_pieces set (toast_tuple_target = 8160, autovacuum_vacuum_scale_factor = 0.05);
 alter table private.search_pieces alter column keys set storage main, alter column counts set storage main,
   alter column keys set statistics 0;
 select private.protect_table('private.search_pieces');
 
--- In how many pieces of its organisation a term is, if in more than one. Most are in one only.
 create table private.search_terms (
   org_number integer not null,
   key integer not null,
@@ -55,7 +49,6 @@ create table private.search_terms (
 ) with (fillfactor = 90);
 select private.protect_table('private.search_terms');
 
--- Documents whose pieces are not there yet, or no longer those that they should be.
 create table private.search_due (
   document_id uuid primary key,
   org_id uuid not null references public.organisations (id) on delete cascade,
@@ -65,8 +58,7 @@ create table private.search_due (
 create index search_due_org_id on private.search_due (org_id);
 select private.protect_table('private.search_due');
 
--- A document is to be indexed, by a job that is put into the queue with the change itself. One job of an organisation at a
--- time, so that its statistics are written in a row.
+-- Queues a document for indexing. One job of an organisation at a time, so that its statistics are written in a row.
 create function private.make_search_due(p_document_id uuid, p_org_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -130,7 +122,6 @@ create trigger deleted_is_due after delete on public.extractions
 create trigger decided_is_due after update of status on public.auto_creations
   for each row when (new.status = 'accepted' and old.status <> new.status) execute function private.its_document_is_due();
 
--- How many documents of an organisation are read, or were changed, and not indexed as they are now.
 create function private.search_behind(p_org_id uuid) returns bigint
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -138,8 +129,7 @@ as $$
   where org_id = p_org_id and p_org_id in (select private.my_org_ids())
 $$;
 
--- The stem of each term in a language, without accents. A word that says nothing there ("the") has none, and no row.
--- All in one: a function for each term, with a search_path of its own, took three times as long.
+-- The stem of each term, without accents; stop words have none. All in one call: one for each took three times as long.
 create function private.search_stems(p_language text, p_terms text[]) returns table (term text, stem text)
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -153,8 +143,7 @@ as $$
   where found.stem is not null
 $$;
 
--- What a document that is due is indexed from; no row if it is not due any more. The service alone asks: it works for all
--- tenants here, also where the user of a document has left.
+-- What a due document is indexed from. Called by the service alone, for all tenants.
 create function private.search_source(p_document_id uuid) returns table (
   change bigint, org_id uuid, is_ready boolean, filename text, document_type text, fields jsonb)
 language sql stable security definer set search_path = pg_catalog, pg_temp
@@ -166,7 +155,6 @@ as $$
   where due.document_id = p_document_id
 $$;
 
--- The words of some of its pages, in their order.
 create function private.search_words(p_document_id uuid, p_after integer, p_pages integer)
 returns table (number integer, words text[])
 language sql stable security definer set search_path = pg_catalog, pg_temp
@@ -175,8 +163,7 @@ as $$
   from public.document_pages where document_id = p_document_id and number > p_after order by number limit p_pages
 $$;
 
--- Puts pieces into the place of those that a document had, and keeps the statistics of its organisation. False if it was
--- changed meanwhile: then it is still due. Whatever is given, a document that is gone has none.
+-- Replaces the pieces of a document and updates the statistics. False if it was changed meanwhile and is still due.
 create function private.write_search_pieces(p_document_id uuid, p_change bigint, p_pieces jsonb) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off set jit = off
@@ -238,7 +225,7 @@ begin
   )
   select keys into v_come from counted;
 
-  -- What is counted goes up and down with its pieces. What is not was in one piece at the most: it is counted in the index.
+  -- Only terms in more than one piece are counted. The others are looked up in the index.
   with changed as (
     select key, sum(n) as n
     from (select unnest(v_come) as key, 1 as n union all select unnest(v_gone), -1) as each group by key
@@ -259,7 +246,6 @@ begin
   return found;
 end $$;
 
--- Gives a document up that cannot be indexed: it keeps the pieces that it has.
 create function private.give_up_indexing(p_document_id uuid) returns void
 language sql security definer set search_path = pg_catalog, pg_temp
 as $$ delete from private.search_due where document_id = p_document_id $$;
@@ -291,7 +277,6 @@ declare
   v_leading integer := 0;
   v_led bigint := 0;
   v_together integer;
-  -- Every piece of these is ranked.
   v_is_of_few constant boolean := coalesce(cardinality(p_documents) <= p_most / 2, false);
   v_more tid[] := '{}';
 begin

@@ -4,7 +4,6 @@
 -- is written here. They are kept as plain arrays, so the tables are the same everywhere. They are compared one by one,
 -- within one organisation: an index over all would let the pieces of others decide which of one's own are found.
 
--- The embedder that vectors are made with now: its name, and how many dimensions its vectors have.
 create table private.search_embedder (
   is_the_one boolean primary key default true check (is_the_one),
   name text not null
@@ -19,13 +18,12 @@ create table private.search_vectors (
   embedding real[] not null,
   primary key (org_number, document_id, number)
 );
--- Numbers do not grow smaller, and all of them are read.
 alter table private.search_vectors set (toast_tuple_target = 8160, autovacuum_vacuum_scale_factor = 0.05);
 alter table private.search_vectors alter column embedding set storage external,
   alter column embedding set statistics 0;
 select private.protect_table('private.search_vectors');
 
--- Documents of whose pieces some have no vector yet. No job leads there: a worker takes what is due, for a while.
+-- No job leads to these documents: a worker leases one that is due.
 create table private.search_vectors_due (
   org_id uuid not null references public.organisations (id) on delete cascade,
   document_id uuid not null,
@@ -37,7 +35,6 @@ create table private.search_vectors_due (
 );
 select private.protect_table('private.search_vectors_due');
 
--- Whether vectors can be compared here.
 create function private.has_vectors() returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
 as $$ select exists (select from pg_extension where extname = 'vector') $$;
@@ -58,8 +55,7 @@ begin
   on conflict (org_id, document_id) do update set change = default, tries = 0, taken_until = null;
 end $$;
 
--- Takes a document that is due, of any organisation that has some: each gets the same share. Nobody else gets it before
--- the lease ends, which it does if its worker dies. Each time that one fails it is left alone for longer.
+-- Leases a due document, of an organisation drawn at random. After a failure the lease is longer.
 create function private.take_vectors_due(p_seconds double precision)
 returns table (document_id uuid, org_id uuid, change bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -83,7 +79,6 @@ begin
     returning due.document_id, due.org_id, due.change;
 end $$;
 
--- Some pieces of a document that is due and was not changed since, those that have no vector of this embedder.
 create function private.pieces_without_vectors(
   p_org_id uuid, p_document_id uuid, p_change bigint, p_embedder text, p_most integer)
 returns table (number integer, page integer, first_word integer, last_word integer, filename text)
@@ -102,8 +97,7 @@ as $$
   order by p.number limit p_most
 $$;
 
--- Keeps vectors of pieces, unless the document was changed meanwhile. It is due no longer when none is missing, which who
--- gives no vectors says.
+-- Stores vectors, unless the document was changed meanwhile. An empty list says that none is missing.
 create function private.write_search_vectors(
   p_org_id uuid, p_document_id uuid, p_change bigint, p_embedder text, p_vectors jsonb) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -135,7 +129,6 @@ begin
   where org_id = p_org_id and document_id = p_document_id;
 end $$;
 
--- How many documents of an organisation have pieces without a vector.
 create function private.vectors_behind(p_org_id uuid) returns bigint
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -143,8 +136,7 @@ as $$
   where org_id = p_org_id and p_org_id in (select private.my_org_ids())
 $$;
 
--- The pieces nearest to a vector, of an organisation that the caller reads in; with p_documents of these alone. All of
--- them are compared. The score is the cosine.
+-- The pieces nearest to a vector by cosine, in an organisation of the caller's. All of them are compared.
 create function private.search_nearest(
   p_org_id uuid, p_embedder text, p_vector real[], p_documents uuid[] default null, p_most integer default 300)
 returns table (
@@ -156,7 +148,6 @@ declare
   v_number integer := (
     select o.number from private.search_orgs as o
     where o.org_id = p_org_id and p_org_id in (select private.my_org_ids()));
-  -- The extension stands where whoever made it wanted.
   v_schema text := (select extnamespace::regnamespace::text from pg_extension where extname = 'vector');
 begin
   if v_number is null or v_schema is null then

@@ -7,9 +7,7 @@ create table public.tags (
   created_at timestamptz not null default now(),
   name text not null constraint has_a_name check (private.is_name(name)),
   colour text not null default '#808080' check (colour ~ '^#[0-9a-f]{6}$'),
-  -- Hidden: it stands in no list and on no document.
   deleted_at timestamptz,
-  -- The run at the root of those that made it; null where a person did.
   run_id uuid,
   unique (id, org_id)
 );
@@ -24,7 +22,6 @@ create table public.document_tags (
   tag_id uuid not null,
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now(),
-  -- The run at the root of those that put it there; null where a person did.
   run_id uuid,
   -- That of the document, which never changes: in this order a tag's documents are listed.
   document_created_at timestamptz not null,
@@ -37,14 +34,15 @@ create index document_tags_org_id on public.document_tags (org_id);
 create index document_tags_run_id on public.document_tags (run_id) where run_id is not null;
 select private.protect_table('public.document_tags', p_members_read => true);
 
--- Adds a tag; answers its id. Its colour is `#` and six digits, 0 to 9 and a to f.
+-- Returns the tag's id. Its colour is `#` and six digits, 0 to 9 and a to f.
 create function public.create_tag(p_org_id uuid, p_name text, p_colour text default '#808080') returns uuid
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_tag_id uuid;
 begin
-  perform private.check_writable(p_org_id, 'organisation'), private.check_name(p_name), private.check_colour(p_colour);
+  perform private.check_writable(p_org_id, 'organisation'), private.check_name(p_name);
+  perform private.check_that(lower(p_colour) ~ '^#[0-9a-f]{6}$', 'A colour is written as #1e90ff.');
   perform private.check_room(
     (select count(*) from public.tags where org_id = p_org_id and deleted_at is null),
     'The organisation has 10,000 tags already: delete one that nobody needs.');
@@ -56,14 +54,6 @@ begin
   return v_tag_id;
 end $$;
 
-create function private.check_colour(p_colour text) returns void
-language plpgsql immutable set search_path = pg_catalog, pg_temp
-as $$
-begin
-  perform private.check_that(lower(p_colour) ~ '^#[0-9a-f]{6}$', 'A colour is written as #1e90ff.');
-end $$;
-
--- Changes the name or the colour of a tag, or both.
 create function public.update_tag(p_tag_id uuid, p_name text default null, p_colour text default null) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -72,7 +62,9 @@ declare
 begin
   select * into v_tag from public.tags where id = p_tag_id and deleted_at is null for no key update;
   perform private.check_writable(v_tag.org_id, 'tag');
-  perform private.check_name(coalesce(p_name, v_tag.name)), private.check_colour(coalesce(p_colour, v_tag.colour));
+  perform private.check_name(coalesce(p_name, v_tag.name));
+  perform private.check_that(
+    lower(coalesce(p_colour, v_tag.colour)) ~ '^#[0-9a-f]{6}$', 'A colour is written as #1e90ff.');
   begin
     update public.tags set
       name = coalesce(p_name, name), colour = lower(coalesce(p_colour, colour)),
@@ -84,8 +76,7 @@ begin
   end;
 end $$;
 
--- Hides a tag: a member one of their own or of their keys', an owner any of the organisation's. Answers on how many
--- documents and in how many prompts it was.
+-- Hides a tag and returns on how many documents and in how many prompts it is.
 create function public.delete_tag(p_tag_id uuid) returns table (documents bigint, prompts bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -96,7 +87,6 @@ begin
   return query select * from private.references_to_tag(p_tag_id);
 end $$;
 
--- Puts tags on a document and takes others off. A tag that is there already stays, one that is not there is not missed.
 create function public.tag_document(p_document_id uuid, p_add uuid[] default '{}', p_remove uuid[] default '{}')
 returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -125,7 +115,6 @@ begin
   end if;
 end $$;
 
--- Gives a document another name. Its original keeps its own.
 create function public.rename_document(p_document_id uuid, p_filename text) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$

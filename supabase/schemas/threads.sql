@@ -5,12 +5,11 @@ create table public.threads (
   org_id uuid not null references public.organisations (id) on delete cascade,
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now(),
-  -- Also when a run of it begins: by this time its conversation is forgotten one day.
+  -- When its last run started. Its conversation is deleted some time later.
   updated_at timestamptz not null default now(),
   agent text not null references private.agents (name),
   document_id uuid,
   title text constraint has_a_name check (private.is_name(title)),
-  -- Whether the other members of the organisation may read it.
   shared boolean not null default false,
   -- The conversation that its runs share, and what they keep between turns.
   session_id uuid,
@@ -19,7 +18,6 @@ create table public.threads (
   unique (id, org_id),
   foreign key (document_id, org_id) references public.documents (id, org_id) on delete cascade
 );
--- A list is made of two: one's own, and those that others share.
 create index threads_created_by on public.threads (org_id, created_by, created_at desc, id desc);
 create index threads_shared on public.threads (org_id, created_at desc, id desc) where shared;
 create index threads_document_id on public.threads (document_id);
@@ -36,19 +34,7 @@ create policy "members change their own threads" on public.threads
   for update to authenticated
   using (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));
 
-create function private.check_thread() returns trigger
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
-begin
-  new.updated_at := clock_timestamp();
-  return new;
-end $$;
-
-create trigger check_thread before update on public.threads
-  for each row execute function private.check_thread();
-
--- Stores the conversation that a thread's next run continues, and adds to what its tools remember. Null changes
--- nothing.
+-- Sets a thread's conversation and adds to its tools' memory. Null changes nothing.
 -- Security definer: only runs write these, also those of another member who decides a call in a shared thread.
 create function private.keep_in_thread(p_thread_id uuid, p_session_id uuid, p_state jsonb) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -61,7 +47,6 @@ begin
   perform private.check_found(found, 'thread');
 end $$;
 
--- Deletes a thread with its runs: whoever began it.
 create function public.delete_thread(p_thread_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$

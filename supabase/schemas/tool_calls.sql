@@ -2,7 +2,6 @@
 
 create table public.tool_calls (
   run_id uuid not null,
-  -- The model's own id of the tool call.
   id text not null check (char_length(id) between 1 and 200),
   org_id uuid not null,
   tool text not null,
@@ -11,15 +10,13 @@ create table public.tool_calls (
   arguments_hash text not null check (arguments_hash ~ '^[0-9a-f]{64}$'),
   -- `waiting`: the runs that it started have not all ended.
   status text not null check (status in ('pending', 'admitted', 'waiting', 'refused', 'done', 'failed')),
-  -- Who let it pass, or why not.
   admitted_by text check (admitted_by in ('policy', 'person')),
   reason text,
   -- Which person decided a call that waited, and when; and what the agent had proposed, where the person changed it.
   decided_by uuid,
   decided_at timestamptz,
   proposed jsonb,
-  -- What a call that waits for a person would change, as it was shown, and the hash of what must still stand then. The
-  -- version is that of what it changes: other arguments may be for places that were not shown.
+  -- What a waiting call would change, as it was shown; the hash and version of what it changes must still be the same.
   changes jsonb,
   target_hash text check (target_hash ~ '^[0-9a-f]{64}$'),
   target_version bigint,
@@ -50,9 +47,8 @@ create policy "members read the calls of their runs" on public.tool_calls
   for select to authenticated
   using (org_id in (select private.my_org_ids()) and exists (select from public.runs as r where r.id = run_id));
 
--- Enters a call. One that is there already stays as it is.
--- Does not wait for the disk: the transaction that claims the entry does, and what precedes it in the log is then there
--- too. A crash in between leaves no entry and no write.
+-- Enters a call, unless it is there. It does not wait for the disk: the transaction that claims the entry does, and
+-- what precedes it in the log is then there too.
 create function private.enter_call(
   p_run_id uuid, p_fencing_token integer, p_call_id text, p_org_id uuid, p_tool text, p_arguments jsonb,
   p_arguments_hash text, p_status text, p_reason text, p_changes jsonb default null, p_target_hash text default null,
@@ -76,8 +72,7 @@ begin
   on conflict (run_id, id) do nothing;
 end $$;
 
--- Locks the entry of exactly this call, and says for whom this transaction writes: the journal's trigger reads it. No
--- row where no such call was entered.
+-- Locks the entry of exactly this call, and says for whom this transaction writes.
 create function private.claim_call(
   p_run_id uuid, p_fencing_token integer, p_call_id text, p_tool text, p_arguments_hash text
 ) returns table (status text, result text, code text, data jsonb)
@@ -92,8 +87,7 @@ begin
     for no key update;
 end $$;
 
--- Records a call's answer, which a repetition of the call will be given again, and the events that tell of it: a JSON
--- array, in order. The caller tells of these after the commit, as of all events that a decision writes.
+-- Stores a call's result and events. The caller publishes these after the commit.
 create function private.finish_call(
   p_run_id uuid, p_call_id text, p_result text, p_failed boolean, p_code text default null, p_data jsonb default null,
   p_events json default null

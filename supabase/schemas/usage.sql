@@ -3,8 +3,8 @@
 -- No foreign key to the run: what was spent stays spent when its document is deleted.
 create table public.usage (
   run_id uuid not null,
-  -- Ours: the attempt (its fencing token), the place of the message in it, and behind them the id that the model's service
-  -- gave it. A service may repeat its ids, so theirs proves nothing. The same write that comes again is charged once.
+  -- The attempt (its fencing token), the number of the message in it, and the id of the model's service, which proves
+  -- nothing by itself. The same message is charged once.
   message_id text not null check (char_length(message_id) between 1 and 200),
   org_id uuid not null references public.organisations (id) on delete cascade,
   agent text not null,
@@ -48,8 +48,7 @@ end $$;
 create trigger fill_usage before insert on public.usage
   for each row execute function private.fill_usage();
 
--- What an organisation used on a day (UTC), with an agent and a model. It is kept in the transaction that charges, so that
--- no list and no limit ever adds up the messages.
+-- Usage by day (UTC), agent and model, added up while charging: no list and no limit sums the messages.
 create table public.usage_by_day (
   org_id uuid not null references public.organisations (id) on delete cascade,
   day date not null,
@@ -58,7 +57,6 @@ create table public.usage_by_day (
   -- Several rows make a day: connections that charge at once do not wait for each other's disk.
   slot integer not null check (slot between 0 and 7),
   messages bigint not null,
-  -- How many of them have no price.
   unpriced bigint not null,
   input_tokens bigint not null,
   output_tokens bigint not null,
@@ -71,7 +69,6 @@ create table public.usage_by_day (
 ) with (fillfactor = 50);
 select private.protect_table('public.usage_by_day', p_members_read => true);
 
--- Security definer: nobody has the right to write the sums, so nobody but this trigger does.
 create function private.add_up_usage() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -94,8 +91,7 @@ end $$;
 create trigger add_up_usage after insert on public.usage
   for each row execute function private.add_up_usage();
 
--- Written by whoever runs the database, as its owner, and by nobody else. An organisation without a row has no limits,
--- and null is none either.
+-- Written by whoever runs the database, and by nobody else. Null is no limit.
 create table public.credit_limits (
   org_id uuid primary key references public.organisations (id) on delete cascade,
   -- For a calendar month in UTC.
@@ -106,8 +102,7 @@ create table public.credit_limits (
 );
 select private.protect_table('public.credit_limits', p_members_read => true);
 
--- What a run has cost together with all runs below it: null where one of their messages has no price. What a part had
--- used that is deleted counts for the root. (For a root, which most are, the tree is not looked at.)
+-- The cost of a run and all below it; null if a message has no price. A deleted child's counts for the root.
 create function private.cost_of_run(p_run_id uuid) returns numeric
 language sql stable set search_path = pg_catalog, pg_temp
 as $$

@@ -10,6 +10,8 @@ import pytest
 from doors import Doors, House, become
 from ledger import Ledger
 
+from fieldmark.domain.permissions import Permission
+
 
 def claims(user: UUID, house: House) -> dict[str, str]:
     return {"role": "authenticated", "sub": str(user), "org_id": str(house.org)}
@@ -42,7 +44,7 @@ VALUES = {
     "select invite(%(org)s, 'viewer', null, %(value)s)": ([0, 91, None], 90),
     "select invite(%(org)s, %(value)s)": (["admin", "", None], "viewer"),
     "select create_api_key(%(org)s, %(value)s, '{documents:read}')": (["", "n" * 201, None], "n" * 200),
-    "select create_api_key(%(org)s, 'k', %(value)s)": ([["documents:read", "no:such"], [None], []], ["usage:read"]),
+    "select create_api_key(%(org)s, 'k', %(value)s)": ([["documents:read", "no:such"], [None], []], [*Permission]),
     "select update_extraction_fields(%(extraction)s, %(value)s)": (
         ["{}", "[]", "null", None, str([1] * 1001), "[1]", '[{"path": ["total"]}]', '[{"value": 1}]'],
         '[{"path": ["total"], "value": 13}]',

@@ -10,7 +10,7 @@ _RANKS = (MembershipRole.VIEWER, MembershipRole.MEMBER, MembershipRole.OWNER)
 
 
 class Permission(StrEnum):
-    """What a key may be made for. tests/sql/test_api_keys.py holds it against the database's own list.
+    """What a key may be made for, as `create_api_key` in the database has it (tests/sql/test_refusals.py).
 
     `members` are the organisation itself too: its name and settings, its members, its invitations. `schemas` are
     prompts and tags too.
