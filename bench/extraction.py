@@ -49,8 +49,7 @@ PROMPT = "Extract the fields of the document."
 async def model(writes: str) -> None:
     """Serves. For a line on stdin it prints how often it was called, and with how many tokens, by who asked."""
     from fieldmark.offline_model.messages import Body, call, input_tokens, text
-    from fieldmark.offline_model.replies import Reply
-    from fieldmark.offline_model.server import OfflineModel
+    from fieldmark.offline_model.server import OfflineModel, Reply
     from fieldmark.testing.script import Script
 
     more = [[call("update_field", {"path": f"f{n}", "value": n, "confidence": 0.9})] for n in range(int(writes))]

@@ -22,8 +22,7 @@ from fieldmark.cli.process import LOCAL_USER
 from fieldmark.db.embedded import running
 from fieldmark.identity.tokens import LocalTokens
 from fieldmark.offline_model.messages import Body
-from fieldmark.offline_model.replies import Reply
-from fieldmark.offline_model.server import OfflineModel
+from fieldmark.offline_model.server import OfflineModel, Reply
 from fieldmark.testing.script import Script
 from processes import bounded, child, free_port
 

@@ -8,10 +8,10 @@ import json
 import logging
 import secrets
 import socket
-from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import uvicorn
 from pydantic import JsonValue
@@ -22,11 +22,21 @@ from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from fieldmark.offline_model import messages
-from fieldmark.offline_model.messages import Body, Call, Turn
-from fieldmark.offline_model.replies import Cut, Held, HttpError, Paced, Reply
+from fieldmark.offline_model.messages import Block, Body, Turn
 
 _log = logging.getLogger(__name__)
-_KEPT_BYTES = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Respond:
+    """A response of its own making, such as a fault."""
+
+    make: Callable[[Body], Response]
+    is_fault: bool = False
+
+
+Reply: TypeAlias = Sequence[Block] | Turn | Respond
+"""What a request is answered with."""
 
 
 class OfflineModel:
@@ -34,14 +44,14 @@ class OfflineModel:
 
     `answer` is a function of the request's body to the next turn (`rules.answer`, a `Script`); it may be async. The
     address holds an unguessable token, so another user of the machine cannot ask: outside its path all is 404.
-    `requests` keeps the bodies that were sent, newest last, the oldest dropped beyond 16 MB.
+    `requests` holds the bodies that were sent, if they are kept: tests look at them.
     """
 
-    def __init__(self, answer: Callable[[Body], Reply | Awaitable[Reply]]) -> None:
+    def __init__(self, answer: Callable[[Body], Reply | Awaitable[Reply]], *, keeps_requests: bool = True) -> None:
         self.base_url = ""
         self.requests: list[Body] = []
         self._answer = answer
-        self._kept: deque[int] = deque()
+        self._keeps_requests = keeps_requests
 
     async def __aenter__(self) -> Self:
         token = secrets.token_urlsafe(24)
@@ -92,7 +102,8 @@ class OfflineModel:
         body = await _read(request)
         if body is None:
             return _refuse(400, "The request is not a JSON object.")
-        self._keep(body, len(await request.body()))
+        if self._keeps_requests:
+            self.requests.append(body)
         try:
             # A function may take its time over a long document; the loop goes on.
             reply = await asyncio.to_thread(self._answer, body)
@@ -102,32 +113,12 @@ class OfflineModel:
             # 400, because asking again would fail again.
             _log.exception("the offline model could not answer")
             return _refuse(400, "The offline model failed to answer.")
-        match reply:
-            case HttpError():
-                headers = {} if reply.retry_after is None else {"retry-after": f"{reply.retry_after:g}"}
-                return JSONResponse(messages.error(reply.status, reply.message), reply.status, headers)
-            case Cut():
-                return StreamingResponse(_cut(body, reply), media_type="text/event-stream")
-            case Held():
-                return StreamingResponse(
-                    _stream(body, Turn(reply.blocks), reply.goes_on), media_type="text/event-stream"
-                )
-            case Paced():
-                return StreamingResponse(_paced(body, reply), media_type="text/event-stream")
-            case Turn():
-                turn = reply
-            case _:
-                turn = Turn(reply)
+        if isinstance(reply, Respond):
+            return reply.make(body)
+        turn = reply if isinstance(reply, Turn) else Turn(reply)
         if not body.get("stream"):
             return JSONResponse(messages.message(body, turn))
         return StreamingResponse(_stream(body, turn), media_type="text/event-stream")
-
-    def _keep(self, body: Body, size: int) -> None:
-        self.requests.append(body)
-        self._kept.append(size)
-        while len(self._kept) > 1 and sum(self._kept) > _KEPT_BYTES:
-            del self.requests[0]
-            self._kept.popleft()
 
 
 class _SilentProtocol(H11Protocol):
@@ -143,49 +134,14 @@ _SILENT = logging.getLogger(f"{__name__}.http")
 _SILENT.disabled = True
 
 
-class _BrokenOffError(Exception):
-    """Ends a response in the middle: the connection closes without the last chunk."""
-
-
-async def _stream(body: Body, turn: Turn, goes_on: Callable[[], Awaitable[Any]] | None = None) -> AsyncIterator[str]:
+async def _stream(body: Body, turn: Turn) -> AsyncIterator[str]:
     for event in messages.opening(body, turn):
         yield event
     for index, block in enumerate(turn.blocks):
-        events = list(messages.block_events(index, block, body))
-        for at, event in enumerate(events):
-            if goes_on is not None and index == 0 and at == len(events) // 2:
-                await goes_on()
+        for event in messages.block_events(index, block, body):
             yield event
     for event in messages.closing(turn):
         yield event
-
-
-async def _paced(body: Body, paced: Paced) -> AsyncIterator[str]:
-    turn, size = Turn(paced.blocks), paced.characters
-    for event in messages.opening(body, turn):
-        yield event
-    for index, block in enumerate(paced.blocks):
-        words = messages.said(block)
-        # The block's start, and of a call an empty piece, come first; its end, and a thought's signature, last.
-        events = list(messages.block_events(index, block, body, characters=size))
-        first = 1 + isinstance(block, Call)
-        for at, event in enumerate(events, -first):
-            if 0 <= at * size < len(words):
-                await paced.goes_on(words[: at * size])
-            yield event
-    for event in messages.closing(turn):
-        yield event
-
-
-async def _cut(body: Body, cut: Cut) -> AsyncIterator[str]:
-    for event in messages.opening(body):
-        yield event
-    last = len(cut.blocks) - 1
-    for index, block in enumerate(cut.blocks):
-        for event in messages.block_events(index, block, body, unfinished=index == last):
-            yield event
-    await asyncio.sleep(cut.seconds)
-    raise _BrokenOffError
 
 
 async def _read(request: Request) -> Body | None:

@@ -2,43 +2,90 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import inspect
 import json
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from starlette.responses import JSONResponse, StreamingResponse
+
 from fieldmark.domain.json_values import as_object
-from fieldmark.offline_model.messages import Block, Body, items
-from fieldmark.offline_model.replies import Cut, Fault, Held, HttpError, Paced, Reply
+from fieldmark.offline_model import messages
+from fieldmark.offline_model.messages import Block, Body, Call, Turn, items
+from fieldmark.offline_model.server import Reply, Respond
 
 Step = Reply | Callable[[Body], Reply | Awaitable[Reply]]
 
 
-def http_error(status: int, retry_after: float | None = None, message: str = "The script says so.") -> HttpError:
-    return HttpError(status, retry_after, message)
+def http_error(status: int, retry_after: float | None = None, message: str = "The script says so.") -> Respond:
+    headers = {} if retry_after is None else {"retry-after": f"{retry_after:g}"}
+    return Respond(lambda body: JSONResponse(messages.error(status, message), status, headers), is_fault=True)
 
 
-def drop(*blocks: Block) -> Cut:
-    """The connection breaks in mid-stream."""
-    return Cut(blocks)
+def drop(*blocks: Block) -> Respond:
+    """The connection breaks in the middle of the last block."""
+    return stall(0, *blocks)
 
 
-def stall(seconds: float, *blocks: Block) -> Cut:
-    """The stream falls silent for `seconds` and then breaks."""
-    return Cut(blocks, seconds)
+def stall(seconds: float, *blocks: Block) -> Respond:
+    """The stream falls silent for `seconds` in the middle of its last block, and then breaks."""
+    return Respond(lambda body: _streaming(_cut(body, blocks, seconds)), is_fault=True)
 
 
-def held(goes_on: Callable[[], Awaitable[Any]], *blocks: Block) -> Held:
-    """The model says half of the first block, waits for `goes_on()`, and says the rest."""
-    return Held(blocks, goes_on)
-
-
-def paced(goes_on: Callable[[str], Awaitable[Any]], *blocks: Block, characters: int = 4) -> Paced:
+def paced(goes_on: Callable[[str], Awaitable[Any]], *blocks: Block, characters: int = 4) -> Respond:
     """The model writes a few characters at a time, and waits before each for `goes_on(what stands of the block)`."""
-    return Paced(blocks, goes_on, characters)
+    return Respond(lambda body: _streaming(_paced(body, blocks, goes_on, characters)))
+
+
+def held(goes_on: Callable[[], Awaitable[Any]], *blocks: Block) -> Respond:
+    """The model says half of the first block, waits for `goes_on()`, and says the rest."""
+    words = messages.said(blocks[0])
+    half = -(-len(words) // 2)
+
+    async def wait(written: str) -> None:
+        if written == words[:half]:
+            await goes_on()
+
+    return paced(wait, *blocks, characters=half)
+
+
+def _streaming(events: AsyncIterator[str]) -> StreamingResponse:
+    return StreamingResponse(events, media_type="text/event-stream")
+
+
+class _BrokenOffError(Exception):
+    """Ends a response in the middle: the connection closes without the last chunk."""
+
+
+async def _cut(body: Body, blocks: Sequence[Block], seconds: float) -> AsyncIterator[str]:
+    for event in messages.opening(body):
+        yield event
+    for index, block in enumerate(blocks):
+        for event in messages.block_events(index, block, body, unfinished=index == len(blocks) - 1):
+            yield event
+    await asyncio.sleep(seconds)
+    raise _BrokenOffError
+
+
+async def _paced(
+    body: Body, blocks: Sequence[Block], goes_on: Callable[[str], Awaitable[Any]], size: int
+) -> AsyncIterator[str]:
+    for event in messages.opening(body):
+        yield event
+    for index, block in enumerate(blocks):
+        words = messages.said(block)
+        # The block's start, and of a call an empty piece, come first; its end, and a thought's signature, last.
+        events = list(messages.block_events(index, block, body, characters=size))
+        for at, event in enumerate(events, -1 - isinstance(block, Call)):
+            if 0 <= at * size < len(words):
+                await goes_on(words[: at * size])
+            yield event
+    for event in messages.closing(Turn(blocks)):
+        yield event
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +114,11 @@ class Script:
     """
 
     def __init__(self, steps: Sequence[Step | Endless]) -> None:
-        self._turns: list[tuple[list[Fault], Step]] = []
+        self._turns: list[tuple[list[Respond], Step]] = []
         self._endless = False
-        faults: list[Fault] = []
+        faults: list[Respond] = []
         for step in steps:
-            if isinstance(step, HttpError | Cut):
+            if isinstance(step, Respond) and step.is_fault:
                 faults.append(step)
                 continue
             self._endless = isinstance(step, Endless)
@@ -87,7 +134,7 @@ class Script:
             faults, step = [], self._turns[-1][1]
         elif beyond:
             faults = self._faults_after_the_last if place == len(self._turns) else []
-            step = HttpError(
+            step = http_error(
                 400, message=f"The script has {len(self._turns)} turns and was asked for number {place + 1}."
             )
         else:

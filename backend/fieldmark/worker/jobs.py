@@ -76,7 +76,7 @@ async def working(runtime: Runtime) -> AsyncGenerator[asyncio.Task[None]]:
 async def _model_service(settings: Settings) -> AsyncGenerator[ModelService]:
     """Claude where there is a key or a token, else the offline model on loopback."""
     if settings.offline:
-        async with OfflineModel(answer_offline) as offline:
+        async with OfflineModel(answer_offline, keeps_requests=False) as offline:
             yield ModelService(offline.base_url, "offline", None, offline=True)
     else:
         key, token = settings.anthropic_api_key, settings.anthropic_auth_token

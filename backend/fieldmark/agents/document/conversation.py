@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from uuid import UUID
 
 from pydantic import JsonValue
@@ -10,6 +11,16 @@ from pydantic import JsonValue
 from fieldmark.db.pool import Connection
 from fieldmark.stores import auto_creations, threads
 from fieldmark.tools.context import RunContext
+
+
+class MentionType(StrEnum):
+    """What can be mentioned."""
+
+    SCHEMA = "schema"
+    PROMPT = "prompt"
+    TAG = "tag"
+    DOCUMENT = "document"
+    EXTRACTION = "extraction"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from enum import StrEnum
 from typing import Final
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
+from fieldmark.agents.document.conversation import MentionType
+from fieldmark.agents.document.tools.shared import of_extraction, of_prompt, of_schema, of_tag
 from fieldmark.db.aside import aside
 from fieldmark.db.pool import Connection
 from fieldmark.errors import Conflict, Invalid, NotFound
@@ -20,16 +21,6 @@ from fieldmark.stores.library import prompts, schemas, tags
 MOST: Final = 10
 MAX_BYTES: Final = 256 * 1024
 _PAGES_AT_ONCE: Final = 24
-
-
-class MentionType(StrEnum):
-    """What can be mentioned."""
-
-    SCHEMA = "schema"
-    PROMPT = "prompt"
-    TAG = "tag"
-    DOCUMENT = "document"
-    EXTRACTION = "extraction"
 
 
 class Mention(BaseModel):
@@ -49,9 +40,9 @@ async def check(conn: Connection, mentions: Sequence[Mention]) -> None:
         try:
             room -= len((await _text_of(conn, mention, room)).encode())
         except _TooLong:
-            room = -1
-        if room < 0:
-            raise Invalid(f"What is mentioned has more than {MAX_BYTES // 1024} kB of text: mention less at once.")
+            raise Invalid(
+                f"What is mentioned has more than {MAX_BYTES // 1024} kB of text: mention less at once."
+            ) from None
 
 
 async def texts(conn: Connection, mentions: Sequence[Mention]) -> list[str]:
@@ -61,12 +52,11 @@ async def texts(conn: Connection, mentions: Sequence[Mention]) -> list[str]:
     for mention in mentions:
         try:
             text = await _text_of(conn, mention, room)
-        except _TooLong:
-            text = _said({"type": mention.type, "id": str(mention.id), "error": "too long to show by now"})
-        except NotFound:
-            text = _said({"type": mention.type, "id": str(mention.id), "error": "not found"})
-        except Conflict:  # a front end on Supabase starts runs unchecked
-            text = _said({"type": mention.type, "id": str(mention.id), "error": "not read"})
+        except (_TooLong, NotFound, Conflict) as error:  # a front end on Supabase starts runs unchecked
+            why = "too long to show by now"
+            if not isinstance(error, _TooLong):
+                why = "not read" if isinstance(error, Conflict) else "not found"
+            text = _said({"type": mention.type, "id": str(mention.id), "error": why})
         room -= len(text.encode())
         found.append(text)
     return found
@@ -79,15 +69,21 @@ class _TooLong(Exception):
 async def _text_of(conn: Connection, mention: Mention, room: int) -> str:
     match mention.type:
         case MentionType.SCHEMA:
-            told = await _schema(conn, mention.id)
+            schema = await schemas.get_any(conn, mention.id)
+            _refuse(schema.is_deleted, "schema")
+            told = {**of_schema(schema), "schema": schema.schema}
         case MentionType.PROMPT:
-            told = await _prompt(conn, mention.id)
+            prompt = await prompts.get_any(conn, mention.id)
+            _refuse(prompt.is_deleted, "prompt")
+            told = {**of_prompt(prompt), "content": prompt.content}
         case MentionType.TAG:
             tag = await tags.get(conn, mention.id)
             _refuse(tag.is_deleted, "tag")
-            told = {"name": tag.name, "colour": tag.colour}
+            told = of_tag(tag)
         case MentionType.EXTRACTION:
-            told = await _extraction(conn, mention.id)
+            extraction = await extractions.get(conn, mention.id)
+            told = {**of_extraction(extraction), "document_id": str(extraction.document_id)}
+            told["fields"] = extraction.extracted_fields
         case MentionType.DOCUMENT:
             return await _document(conn, mention.id, room)
     text = await aside(_said, {"type": mention.type, **told})
@@ -103,46 +99,6 @@ def _said(told: dict[str, JsonValue]) -> str:
 def _refuse(is_deleted: bool, what: str) -> None:
     if is_deleted:
         raise NotFound(f"There is no such {what}.")
-
-
-async def _schema(conn: Connection, wanted: UUID) -> dict[str, JsonValue]:
-    row = await schemas.get_any(conn, wanted)
-    _refuse(row.is_deleted, "schema")
-    return {
-        "schema_id": str(row.id),
-        "schema_revid": str(row.schema_revid),
-        "name": row.name,
-        "number": row.number,
-        "schema": row.schema,
-    }
-
-
-async def _prompt(conn: Connection, wanted: UUID) -> dict[str, JsonValue]:
-    row = await prompts.get_any(conn, wanted)
-    _refuse(row.is_deleted, "prompt")
-    return {
-        "prompt_id": str(row.id),
-        "prompt_revid": str(row.prompt_revid),
-        "name": row.name,
-        "number": row.number,
-        "schema_id": None if row.schema_id is None else str(row.schema_id),
-        "model": row.model,
-        "content": row.content,
-    }
-
-
-async def _extraction(conn: Connection, wanted: UUID) -> dict[str, JsonValue]:
-    row = await extractions.get(conn, wanted)
-    return {
-        "extraction_id": str(row.id),
-        "document_id": str(row.document_id),
-        "document_type": row.document_type,
-        "status": row.status,
-        "version": row.version,
-        "schema_revid": None if row.schema_revid is None else str(row.schema_revid),
-        "prompt_revid": None if row.prompt_revid is None else str(row.prompt_revid),
-        "fields": row.extracted_fields,
-    }
 
 
 async def _document(conn: Connection, wanted: UUID, room: int) -> str:

@@ -80,19 +80,9 @@ async def passages(conn: Connection, question: Question, code: FallbackCode, rec
         source = await _source(conn, len(sources) + 1, hit)
         sources += [] if source is None or not source.quote else [source]
     why = _WHY.get(code, "the agent came to no answer")
-    told = Fallback(
-        code=code,
-        text=f"No model has made this answer: {why}. These are the passages that fit best.",
-        by_model=False,
-    )
+    end = "These are the passages that fit best." if sources else "A search found nothing that fits."
+    told = Fallback(code=code, text=f"No model has made this answer: {why}. {end}", by_model=False)
     lines = [told.text, *(f"“{source.quote}” [{source.number}]" for source in sources)]
-    if not sources:
-        told = Fallback(
-            code=code,
-            text=f"No model has made this answer: {why}. A search found nothing that fits.",
-            by_model=False,
-        )
-        lines = [told.text]
     if found.behind:
         lines.append(f"({found.behind} documents are not searched yet.)")
     return AnswerResponse(

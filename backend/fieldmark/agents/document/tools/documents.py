@@ -8,8 +8,7 @@ from uuid import UUID
 
 from pydantic import Field, JsonValue
 
-from fieldmark.agents.document.conversation import Conversation
-from fieldmark.agents.document.mentions import MentionType
+from fieldmark.agents.document.conversation import Conversation, MentionType
 from fieldmark.agents.document.tools.shared import (
     A_PAGE,
     Before,

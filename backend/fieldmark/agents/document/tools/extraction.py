@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from fieldmark.agents.document.conversation import Conversation
 from fieldmark.agents.document.tools.library import PromptTools
-from fieldmark.agents.document.tools.shared import ROOM, size
+from fieldmark.agents.document.tools.shared import ROOM, of_extraction, size, versions_of
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
 from fieldmark.domain.changes import Change, Preview
@@ -131,7 +131,7 @@ class ChatExtractionTools:
             )
         assert child.extraction_id is not None
         row = await extractions.get(conn, child.extraction_id)
-        await self.about.remember(conn, extraction_id=row.id, **_versions(row))
+        await self.about.remember(conn, extraction_id=row.id, **versions_of(row))
         return _shown(f"The document is extracted. {child.answer or ''}".strip()[:4000], "extracted", row)
 
     async def _extraction_of(self, conn: Connection) -> UUID:
@@ -160,7 +160,7 @@ class ChatExtractionTools:
             raise ModelRetry(f"Nothing stands at path {args.path}.", "nothing_there")
         if size(stands) > ROOM:
             raise ModelRetry(f"What stands at {args.path} is too long to show: read it by longer paths.", "too_long")
-        return ToolResult("What stands there.", "ok", {**_of_extraction(row), "value": stands})
+        return ToolResult("What stands there.", "ok", {**of_extraction(row), "value": stands})
 
     def _author(self) -> Author:
         return Author(is_person=False, message=self.context.message)
@@ -191,24 +191,6 @@ class ChatExtractionTools:
         return replace(preview, target={**target, "extraction": str(extraction_id)})
 
 
-def _versions(row: ExtractionRow) -> dict[str, UUID | None]:
-    """What an extraction was made with: the conversation goes on with it."""
-    found = {"prompt_revid": row.prompt_revid, "schema_revid": row.schema_revid}
-    return {name: revid for name, revid in found.items() if revid is not None}
-
-
-def _of_extraction(row: ExtractionRow) -> dict[str, JsonValue]:
-    data: dict[str, JsonValue] = {
-        "extraction_id": str(row.id),
-        "document_type": row.document_type,
-        "status": row.status.value,
-        "version": row.version,
-    }
-    for name, revid in _versions(row).items():
-        data[name] = str(revid)
-    return data
-
-
 def _pages(row: ExtractionRow) -> dict[str, JsonValue]:
     """On which page each value stands that was found, by path name."""
     proofs = {name: as_object(proof) for name, proof in row.evidence.items()}
@@ -217,7 +199,7 @@ def _pages(row: ExtractionRow) -> dict[str, JsonValue]:
 
 def _shown(text: str, code: str, row: ExtractionRow) -> ToolResult:
     """An extraction, or by which paths it can be read where it is too long."""
-    data = _of_extraction(row)
+    data = of_extraction(row)
     pages = _pages(row)
     if size(row.extracted_fields) + size(pages) + len(text.encode()) > ROOM:
         listed = cut(outline(row.extracted_fields), ROOM // 2)

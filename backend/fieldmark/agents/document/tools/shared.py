@@ -14,7 +14,7 @@ from fieldmark.domain.names import problem_with_name
 from fieldmark.identity.scope import Scope
 from fieldmark.stores.library import tags
 from fieldmark.stores.paging import MAX_CURSOR_CHARACTERS
-from fieldmark.stores.rows import PromptRow, SchemaRow, TagRow
+from fieldmark.stores.rows import ExtractionRow, PromptRow, SchemaRow, TagRow
 from fieldmark.tools.errors import ModelRetry
 from fieldmark.tools.fields import cut
 from fieldmark.tools.toolset import ToolResult
@@ -79,6 +79,25 @@ def of_tag(row: TagRow) -> dict[str, JsonValue]:
     """A tag as a program is told of it."""
     told: dict[str, JsonValue] = {"tag_id": str(row.id), "name": row.name, "colour": row.colour}
     return told | _marks(is_latest=True, is_deleted=row.is_deleted, is_proposed=row.is_proposed)
+
+
+def versions_of(row: ExtractionRow) -> dict[str, UUID | None]:
+    """What an extraction was made with: the conversation goes on with it."""
+    found = {"prompt_revid": row.prompt_revid, "schema_revid": row.schema_revid}
+    return {name: revid for name, revid in found.items() if revid is not None}
+
+
+def of_extraction(row: ExtractionRow) -> dict[str, JsonValue]:
+    """An extraction as a program is told of it, without its fields."""
+    data: dict[str, JsonValue] = {
+        "extraction_id": str(row.id),
+        "document_type": row.document_type,
+        "status": row.status.value,
+        "version": row.version,
+    }
+    for name, revid in versions_of(row).items():
+        data[name] = str(revid)
+    return data
 
 
 def _marks(*, is_latest: bool, is_deleted: bool, is_proposed: bool) -> dict[str, JsonValue]:

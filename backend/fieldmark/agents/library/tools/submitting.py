@@ -201,23 +201,31 @@ class SubmittingTools:
                 f"{', '.join(unknown[:10])}. Cite where they stand, or reckon them.",
             )
 
-    async def _submit(
-        self,
-        conn: Connection,
-        faults: Callable[[Record], Iterator[_Fault]],
-        answer: Callable[[Record], dict[str, Any]],
-        make: Callable[..., AnyAnswer],
-        *,
-        confidence: float,
-        citations: Sequence[CiteSource] = (),
-    ) -> ToolResult:
-        """End the run with an answer that has no faults. The first answer with faults is refused with them; after the
-        second the task falls back."""
+    async def _begin(self, conn: Connection, citations: Sequence[CiteSource] = ()) -> tuple[Record, list[_Fault]]:
+        """What the run has done, with the citations that come with its answer, and what is wrong with these."""
         record = await Record.of(conn, self.context.run_id)
         if record.has_answered:
             raise ToolFailed("This run has answered already.", "answered")
-        record, found = await self._with_citations(conn, record, citations)
-        found += faults(record)
+        given: dict[int, Source] = {}
+        found: list[_Fault] = []
+        for one in citations:
+            try:
+                given[one.number] = await source_of(conn, self.question, record, one)
+            except ToolRefusal as refusal:
+                found.append(_Fault(refusal.code, f"[{one.number}]: {refusal.text}"))
+        return replace(record, given=given), found
+
+    async def _end(
+        self,
+        conn: Connection,
+        record: Record,
+        found: Sequence[_Fault],
+        make: Callable[..., AnyAnswer],
+        answer: Callable[[], dict[str, Any]],
+        confidence: float,
+    ) -> ToolResult:
+        """End the run with an answer that has no faults. The first answer with faults is refused with them; after the
+        second the task falls back."""
         told: list[JsonValue] = [fault.code for fault in found]
         if found and (self.context.falls_back is not None or not record.was_refused):
             raise ModelRetry(
@@ -228,7 +236,7 @@ class SubmittingTools:
         if found:
             return ToolResult("The answer cannot be given.", "fallback", {GAVE_UP: INVALID, "faults": told})
         given = make(
-            **answer(record),
+            **answer(),
             coverage=record.coverage,
             confidence=confidence,
             timestamp=datetime.now(UTC),
@@ -236,69 +244,43 @@ class SubmittingTools:
             fallback=None if self.context.falls_back is None else fallback.worded(self.context.falls_back),
         )
         await memory.remember(conn, self.question, record, given)
-        new = [source for number, source in record.citations.items() if number in {one.number for one in citations}]
-        events = [CitationEvent(citation=citation_of(source)) for source in new]
+        events = [CitationEvent(citation=citation_of(source)) for source in record.given.values()]
         return ToolResult("The answer is given.", "answered", given.model_dump(mode="json"), events)
 
-    async def _with_citations(
-        self, conn: Connection, record: Record, citations: Sequence[CiteSource]
-    ) -> tuple[Record, list[_Fault]]:
-        """The record with the citations that come with an answer, and what is wrong with these."""
-        given: dict[int, Source] = {}
-        found: list[_Fault] = []
-        for one in citations:
-            try:
-                given[one.number] = await source_of(conn, self.question, record, one)
-            except ToolRefusal as refusal:
-                found.append(_Fault(refusal.code, f"[{one.number}]: {refusal.text}"))
-        return replace(record, given=given), found
-
     async def submit_answer(self, conn: Connection, args: SubmitAnswer) -> ToolResult:
-        def answer(record: Record) -> dict[str, Any]:
-            return {
-                "kind": "answer",
-                "question": self.question.message,
-                "answer": args.answer,
-                "searched": record.searched if args.nothing_found else [],
-                "sources": record.sources,
-            }
+        record, found = await self._begin(conn, args.citations)
+        found += self._answer_faults(record, args)
 
-        def faults(record: Record) -> Iterator[_Fault]:
-            return self._answer_faults(record, args)
+        def answer() -> dict[str, Any]:
+            searched = record.searched if args.nothing_found else []
+            told = {"kind": "answer", "question": self.question.message, "answer": args.answer}
+            return {**told, "searched": searched, "sources": record.sources}
 
-        return await self._submit(
-            conn, faults, answer, AnswerResponse, confidence=args.confidence, citations=args.citations
-        )
+        return await self._end(conn, record, found, AnswerResponse, answer, args.confidence)
 
     async def submit_summary(self, conn: Connection, args: SubmitSummary) -> ToolResult:
-        def answer(record: Record) -> dict[str, Any]:
+        record, found = await self._begin(conn)
+        found += self._summary_faults(record, args)
+
+        def answer() -> dict[str, Any]:
             told = {"kind": "summary", "summary": args.summary, "key_points": args.key_points}
             return {**told, "sources": record.sources}
 
-        def faults(record: Record) -> Iterator[_Fault]:
-            return self._summary_faults(record, args)
-
-        return await self._submit(conn, faults, answer, SummarizationResponse, confidence=args.confidence)
+        return await self._end(conn, record, found, SummarizationResponse, answer, args.confidence)
 
     async def submit_calculation(self, conn: Connection, args: SubmitCalculation) -> ToolResult:
-        def answer(record: Record) -> dict[str, Any]:
+        record, found = await self._begin(conn)
+        found += self._calculation_faults(record, args)
+
+        def answer() -> dict[str, Any]:
             result = decimal(args.result)
             by = [call for value, call in record.results() if value == result][-1]
             expression = str(as_object(by.data).get("expression", ""))
             behind = _sources_of(as_object(by.data).get("sources")) or _sources_behind(record, expression)
-            return {
-                "kind": "calculation",
-                "answer": args.answer,
-                "formula": args.formula,
-                "expression": expression,
-                "result": args.result.strip(),
-                "sources": record.sources or behind,
-            }
+            told = {"kind": "calculation", "answer": args.answer, "formula": args.formula, "expression": expression}
+            return {**told, "result": args.result.strip(), "sources": record.sources or behind}
 
-        def faults(record: Record) -> Iterator[_Fault]:
-            return self._calculation_faults(record, args)
-
-        return await self._submit(conn, faults, answer, CalculationResponse, confidence=args.confidence)
+        return await self._end(conn, record, found, CalculationResponse, answer, args.confidence)
 
 
 def _citation_faults(record: Record, said: set[int]) -> Iterator[_Fault]:
