@@ -43,7 +43,7 @@ from fieldmark.stores.rows import NewPage
 from fieldmark.stores.runs import Subject
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.ledger import By, ToolCall, ToolOutcome, execute
-from fieldmark.tools.toolset import hash_of
+from fieldmark.tools.toolset import RunTools, hash_of
 from living import clis
 from printed import words_of
 
@@ -338,6 +338,16 @@ async def at_work(desk: Desk, **columns: Any) -> AsyncIterator[tuple[asyncio.Tas
         await asyncio.wait({task})
 
 
+def handlers_of(desk: Desk, tools: RunTools, context: RunContext) -> tuple[ToolExecutor, RunHandlers]:
+    """What answers a CLI in a run: the executor of its calls, and all handlers."""
+    hook = PermissionHook(tools, context)
+
+    async def nothing_before(call_id: str) -> None: ...
+
+    calls = ToolExecutor(hook, tools, context, before=nothing_before)
+    return calls, RunHandlers(hook, calls, Sessions(desk.database, desk.scope))
+
+
 @asynccontextmanager
 async def conversation(
     desk: Desk,
@@ -347,13 +357,9 @@ async def conversation(
 ) -> AsyncIterator[Conversation]:
     """The CLI with the options that a run gives it, `change`d on purpose, in front of a model; without the run."""
     context = await desk.context()
-    hook = PermissionHook(EXTRACTION.create_tools(context), context)
-
-    async def nothing_before(call_id: str) -> None: ...
-
-    calls = ToolExecutor(hook, EXTRACTION.create_tools(context), context, before=nothing_before)
+    calls, handlers = handlers_of(desk, EXTRACTION.create_tools(context), context)
     binding = RunBinding(uuid4())
-    binding.take(RunHandlers(hook, calls, Sessions(desk.database, desk.scope)))
+    binding.take(handlers)
     kind = CliKind.of(EXTRACTION, "claude-sonnet-5", max_turns=10, one_at_a_time=True)
     async with OfflineModel(answer) as model:
         service = ModelService(model.base_url, "test-key", None)

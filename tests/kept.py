@@ -14,19 +14,15 @@ import psutil
 from claude_agent_sdk import Message
 from prometheus_client.parser import text_string_to_metric_families
 
-from desk import Desk, Worked, home_of
+from desk import Desk, Worked, handlers_of, home_of
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.agents.spec import AgentSpec
 from fieldmark.db.pool import Connection
 from fieldmark.offline_model.messages import Body
 from fieldmark.offline_model.server import OfflineModel
-from fieldmark.runs.engine.binding import RunHandlers
 from fieldmark.runs.engine.options import CliKind, ModelService
-from fieldmark.runs.engine.permission_hook import PermissionHook
 from fieldmark.runs.engine.pool import CliPool, PoolSettings
 from fieldmark.runs.engine.process import Process
-from fieldmark.runs.engine.session_store import Sessions
-from fieldmark.runs.engine.tool_executor import ToolExecutor
 from fieldmark.runs.run import Runner
 from fieldmark.telemetry.metrics import Metrics
 from fieldmark.tools.toolset import Action, ToolResult
@@ -72,12 +68,7 @@ class Kept:
         context = await desk.context()
         declared = spec.toolset.bind(**dict.fromkeys(spec.toolset.tools, Action(_no_call)))
         tools = spec.create_tools(context) if spec is EXTRACTION else declared
-        hook = PermissionHook(tools, context)
-
-        async def nothing_before(call_id: str) -> None: ...
-
-        calls = ToolExecutor(hook, tools, context, before=nothing_before)
-        work = RunHandlers(hook, calls, Sessions(desk.database, desk.scope))
+        _, work = handlers_of(desk, tools, context)
         chosen = {"model": MODEL, "max_turns": self.max_turns, "session_id": uuid4(), **options}
         async with self.pool.acquire(spec, desk.scope, work, **chosen) as client:
             yield client

@@ -25,32 +25,14 @@ async def begun(served, **more: Any) -> dict[str, Any]:
     return answer.json()
 
 
-async def read(
-    http: httpx.AsyncClient, run_id: str, after: int = 0, *, deltas: bool = False, until: Any = None
-) -> list:
-    """(number, event) of a stream, None for what has no number; to its end, or to the first event of which `until` is
-    true."""
-    found: list[tuple[int | None, dict[str, Any]]] = []
+async def read(http: httpx.AsyncClient, run_id: str, after: int = 0) -> list[tuple[int | None, dict[str, Any]]]:
+    """The (number, event) of a stream, to its end."""
     headers = {"last-event-id": str(after)} if after else {}
-    path = f"/api/runs/{run_id}/events"
-    async with http.stream("GET", path, headers=headers, params={"deltas": deltas}) as stream:
-        assert stream.status_code == 200
-        number, event = None, None
-        async for line in stream.aiter_lines():
-            if line.startswith("id: "):
-                number = int(line[4:])
-            elif line.startswith("data: "):
-                event = json.loads(line[6:])
-            elif not line and event is not None:
-                found.append((number, event))
-                if until is not None and until(event):
-                    break
-                number, event = None, None
-    return found
-
-
-def nested_type(event: dict[str, Any]) -> str | None:
-    return event["event"]["type"] if event["type"] == "child" else None
+    answer = await http.get(f"/api/runs/{run_id}/events", headers=headers)
+    assert answer.status_code == 200
+    blocks = [dict(line.split(": ", 1) for line in block.splitlines()) for block in answer.text.split("\n\n")]
+    numbered = [(int(one["id"]) if "id" in one else None, one) for one in blocks if "data" in one]
+    return [(number, json.loads(one["data"])) for number, one in numbered]
 
 
 def inner(events: list) -> list[dict[str, Any]]:

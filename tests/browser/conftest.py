@@ -36,7 +36,8 @@ def browsing(_chromium: Any) -> Browsing:
 
     @asynccontextmanager
     async def open_window(served: Served, **options: Any) -> AsyncIterator[Window]:
-        context = await _chromium.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
+        usual = {"viewport": {"width": 1280, "height": 800}, "reduced_motion": "reduce"}
+        context = await _chromium.new_context(**usual | options)
         try:
             context.set_default_timeout(PATIENCE * 1000 / 4)
             window = Window(served, await context.new_page())

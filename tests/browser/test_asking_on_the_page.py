@@ -71,7 +71,6 @@ async def test_a_question_is_answered_and_its_second_source_opened(serve, browsi
         for number in (2, 1):
             await page.get_by_role("button", name=f"Source {number}: survey.txt, page 1").click()
             assert await shown_box(page) == box_of(turn["result"]["sources"][number - 1])
-        await page.wait_for_timeout(700)  # the flash
         assert await page.evaluate("window.hacked") is None
         assert await page.locator("main img[src=x], main a[href^=javascript]").count() == 0
         await page.get_by_text("How it was done").click()

@@ -32,8 +32,6 @@ LOCAL_USER: Final = UUID("00000000-0000-4000-8000-000000000001")
 
 FAILED, MISUSED, CANNOT_WORK, WAITS, INTERRUPTED = 1, 2, 3, 4, 130
 
-_USUAL_THRESHOLD: Final = gc.get_threshold()
-
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 Result = TypeVar("Result")
@@ -43,7 +41,7 @@ Result = TypeVar("Result")
 def on_its_streams() -> Generator[None]:
     """The whole of a command, whatever its standard streams are: full, or of few characters."""
     # A command is half over when it has imported what it needs, and none of that is garbage: not to look for any in it
-    # time and again, and once more at the end, saves a quarter of the processor time.
+    # time and again, and once more at the end, saves a quarter of the processor time. (`open_runtime` sets it again.)
     gc.set_threshold(50_000)
     atexit.register(gc.freeze)
     for stream in (sys.stdout, sys.stderr):
@@ -104,8 +102,6 @@ def run(work: Coroutine[Any, Any, Result], *, endless: bool = False) -> Result:
                 asyncio.get_running_loop().add_signal_handler(number, task.cancel)
         return await work
 
-    if endless:
-        gc.set_threshold(*_USUAL_THRESHOLD)
     with sentences():
         try:
             return asyncio.run(until_told())
