@@ -57,12 +57,6 @@ def test_items_of_a_list_find_each_other_whatever_their_order():
     ]
 
 
-def test_items_that_are_most_alike_are_paired_first():
-    assert total(score({"items": ["ab", "abc"]}, {"items": ["abc", "ab"]}).fields.values()).exact == 2
-    gold = {"items": [item("Chair", 70), item("Desk", 420)]}
-    assert total(score(gold, {"items": [item("Desk", 420), item("Desk", 70)]}).fields.values()).exact == 3
-
-
 def test_what_is_missing_extra_or_of_another_kind_is_counted_once():
     result = score({"a": {"b": 1, "c": 2}, "d": [1, 2], "e": 5}, {"a": 7, "d": {"x": 1}, "f": 1})
     whole = total(result.fields.values())

@@ -198,13 +198,10 @@ def test_a_value_stands_where_its_quote_does_on_the_page_it_is_said_to_be_on() -
     assert (place.page, place.places) == (3, 1)
 
 
-def test_a_number_that_stands_alone_is_meant_rather_than_one_with_a_unit() -> None:
+def test_a_number_alone_is_meant_and_groups_of_an_identifier_are_close() -> None:
     place = document_index("Grass 3m wide   3").find(3)
     assert place is not None
     assert (place.places, place.boxes[0][0]) == (2, 0.17)
-
-
-def test_groups_of_an_identifier_stand_close_together() -> None:
     assert laid_out([("12345678", 0.1), ("87654321", 0.6)]).find("1234567887654321") is None
     assert laid_out([("12345678", 0.1), ("87654321", 0.19)]).find("1234567887654321") is not None
 

@@ -194,12 +194,6 @@ def test_a_schema_gives_no_value_to_two_properties():
     assert found("Date: 2024-05-06", schema) == {"invoiceDate": "2024-05-06"}
 
 
-def test_a_schema_that_refers_to_itself_ends():
-    node = {"type": "object", "properties": {"total": {"type": "number"}, "next": {"$ref": "#/$defs/node"}}}
-    got = read_fields("Total: 12.50", {"$ref": "#/$defs/node", "$defs": {"node": node}})
-    assert got[0].keys == ("total",)
-
-
 @pytest.mark.parametrize(
     ("text", "kind"),
     [

@@ -33,10 +33,6 @@ def scan(mode: str = "RGB") -> Image.Image:
     return picture(LINES).convert(mode)
 
 
-def broken_xref(data: bytes) -> bytes:
-    return re.sub(rb"startxref\s+\d+", b"startxref\n7", data)
-
-
 def nested_mail() -> bytes:
     parts = "".join(f"Content-Type: multipart/mixed; boundary=b{depth}\n\n--b{depth}\n" for depth in range(3000))
     return f"From: a@example.com\n{parts}Content-Type: text/plain\n\nx".encode()
@@ -88,7 +84,6 @@ RUSSIAN = "Счёт 4711\nИтого к оплате: 1250,00 рублей\n"
 # By name: the file, its name, and what it must answer: words that are read, `!` and the code of a warning, `+` and the
 # name of a file that was inside and is handed over. `!code` alone is a refusal.
 ODD: dict[str, tuple[Callable[[], bytes], str, str]] = {
-    "a PDF without an xref table": (lambda: broken_xref(pdf([PAGE])), "a.pdf", NUMBER),
     "a PDF cut in half": (lambda: AZURE[: len(AZURE) // 2], "a.pdf", "!damaged"),
     "a PDF with broken object streams": (
         lambda: MUSTANG.replace(b"/ObjStm", b"/ObjXxx"),
@@ -110,20 +105,9 @@ ODD: dict[str, tuple[Callable[[], bytes], str, str]] = {
         "a.pdf",
         "wait !form_not_read",
     ),
-    "a portfolio of PDFs": (
-        lambda: pdf(
-            [show("Open it in a viewer", 60, 700)],
-            extra=["<< /Type /Filespec /F (a.pdf) /UF (a.pdf) /EF << /F 1001 0 R >> >>", stream("%PDF-1.4")],
-            catalog="/Collection << >> /Names << /EmbeddedFiles << /Names [(a.pdf) 1000 0 R] >> >>",
-        ),
-        "a.pdf",
-        "viewer !attachments_not_read",
-    ),
     "a PDF of a huge page": (lambda: pdf([PAGE], media_box="[0 0 14400 14400]"), "a.pdf", "!over_limit"),
     "a white page with specks": (lambda: encoded(specks(), "PNG"), "a.png", "!no_text"),
-    "a CMYK JPEG": (lambda: encoded(scan(mode="CMYK"), "JPEG"), "a.jpg", NUMBER),
     "a BMP of one bit": (lambda: encoded(scan(mode="1"), "BMP"), "a.bmp", NUMBER),
-    "a PNG that is cut off": (lambda: encoded(scan(), "PNG")[:600], "a.png", "!damaged"),
     "an empty file": (lambda: b"", "a.pdf", "!no_text"),
     "a file of zeros": (lambda: bytes(2000), "a.txt", "!unsupported"),
     "noise": (lambda: bytes((n * 7919 >> 3) % 256 for n in range(4000)), "a.txt", "!unsupported"),
@@ -135,14 +119,7 @@ ODD: dict[str, tuple[Callable[[], bytes], str, str]] = {
     "text in KOI8-R": (lambda: (RUSSIAN * 9).encode("koi8-r"), "a.txt", "!uncertain_encoding"),
     "Word cut off": (lambda: docx(run("4711"))[:-100], "a.docx", "!damaged"),
     "a workbook without sheets": (lambda: archive({"xl/workbook.xml": b"<workbook/>"}), "a.xlsx", "!damaged"),
-    "HTML of a script alone": (
-        lambda: b"<html><body><script>document.write('4711')</script></body></html>",
-        "a.html",
-        "!no_text",
-    ),
     "a mail nested too deeply": (nested_mail, "a.eml", "!over_limit"),
-    "a mail with an archive": (lambda: mail_with({"a.zip": archive({"b.txt": b"b"})}), "a.eml", "1,250.00 +a.zip"),
-    "a mail with an empty file": (lambda: mail_with({"a.pdf": b""}), "a.eml", "1,250.00 !enclosed_damaged"),
     "an Outlook mail with two files, one of them empty": (
         lambda: MESSAGE,
         "a.msg",
@@ -152,7 +129,6 @@ ODD: dict[str, tuple[Callable[[], bytes], str, str]] = {
     "a ZIP in a ZIP": (lambda: archive({"b.zip": archive({"c.txt": b"Total"})}), "a.zip", "b.zip +b.zip"),
     "a ZIP with a password": (lambda: locked_member(archive({"a.txt": b"a"})), "a.zip", "!password"),
     "a ZIP that is cut off": (lambda: archive({"a.txt": b"Total" * 99})[:-30], "a.zip", "!damaged"),
-    "an empty ZIP": (lambda: archive({}), "a.zip", "!no_text"),
     "a presentation": (lambda: archive({"ppt/presentation.xml": b"<p/>"}), "a.pptx", "!unsupported"),
     "a Rich Text document": (lambda: b"{\\rtf1\\ansi Total 1250}", "a.rtf", "!unsupported"),
     "a photograph of a telephone": (lambda: b"\0\0\0\x18ftypheic" + bytes(600), "a.heic", "!unsupported"),

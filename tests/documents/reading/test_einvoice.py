@@ -100,11 +100,8 @@ def test_other_attachments_are_told_and_a_damaged_invoice_is_one_of_them() -> No
     )
 
 
-async def test_the_invoice_inside_a_real_pdf_is_a_page_that_can_be_looked_at(tmp_path: Path) -> None:
+async def test_the_invoice_inside_a_real_pdf_is_a_page_that_can_be_looked_at() -> None:
     reading = await read_file(SAMPLE, "a.pdf", Limits())
     first, second, *_ = reading.pages
     assert (first.engine, second.engine) == ("pdf", "xml") and "ExchangedDocument.ID: RE1001" in second.text
     assert len(await draw_pages(SAMPLE, sniff.PDF, [1, 2], Limits(), 72, 1000, 10_000_000)) == 2
-    bare = tmp_path / "a.xml"
-    bare.write_bytes(UBL)
-    assert (await read_file(bare, "a.xml", Limits())).media_type == sniff.EINVOICE

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import zipfile
 
 import pytest
 from made_files import archive
@@ -110,15 +108,6 @@ async def test_protected_files_of_an_archive_are_named_and_an_archive_of_nothing
     data = archive({"open.txt": b"o", "secret.txt": b"s"})
     found, taken = await read(_marked_as_protected(data, b"secret.txt"))
     assert taken == {"open.txt": b"o"} and told(found) == [(WarningCode.ENCLOSED_PROTECTED, 1, "secret.txt")]
-
-
-async def test_a_broken_file_of_an_archive_does_not_take_the_others_with_it(read) -> None:
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as file:
-        file.writestr("broken.txt", b"0123456789")
-        file.writestr("whole.txt", b"whole")
-    found, taken = await read(out.getvalue().replace(b"0123456789", b"0123456780"))
-    assert taken == {"whole.txt": b"whole"} and told(found) == [(WarningCode.ENCLOSED_DAMAGED, 1, "broken.txt")]
 
 
 READING = {"media_type": sniff.ZIP, "page_count": 1}

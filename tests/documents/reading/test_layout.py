@@ -38,12 +38,6 @@ def test_arabic_lines_are_read_from_the_right_with_their_numbers_and_columns() -
     assert boxes["المبلغ"] == pytest.approx(455, abs=0.1) and boxes["EUR"] == pytest.approx(74, abs=0.1)
 
 
-def test_boxes_are_parts_of_the_page_and_stay_on_it() -> None:
-    page = layout_page(1, 200, 100, [(0, [PlacedWord("x", -5, 25, 50, 120, 1.5)])], "rapidocr")
-    word = page.words[0]
-    assert (word.x0, word.y0, word.x1, word.y1, word.confidence) == (0, 0.25, 0.25, 1, 1)
-
-
 @pytest.mark.parametrize(
     ("raw", "cleaned"),
     [

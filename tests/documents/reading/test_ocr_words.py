@@ -22,11 +22,6 @@ def test_words_of_chinese_and_japanese_are_not_spelled_apart() -> None:
     assert words[1].confidence == 0.9 - 9 / 100
 
 
-def test_a_line_whose_parts_do_not_fit_it_is_left_as_the_engine_has_it() -> None:
-    assert [word.text for word in line_words("合計 12", 0.9, CORNERS, parts("合", "計"))] == ["合", "計"]
-    assert [word.text for word in line_words("合計 12", 0.9, CORNERS, ())] == ["合計", "12"]
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -135,10 +135,8 @@ def test_slides_are_pages_with_their_notes_and_a_hidden_one_is_not_read() -> Non
 
 def test_a_file_that_says_little_and_means_much_is_refused() -> None:
     cell = "<table:table-cell{}><text:p>x</text:p></table:table-cell>"
-    for row, many in (
-        ("", " table:number-columns-repeated='999999999'"),
-        (" table:number-rows-repeated='999999999'", ""),
-    ):
+    repeats = " table:number-{}-repeated='999999999'"
+    for row, many in (("", repeats.format("columns")), (repeats.format("rows"), "")):
         table = f"<table:table><table:table-row{row}>{cell.format(many)}</table:table-row></table:table>"
         with pytest.raises(OverLimit):
             opendocument_parts(made("spreadsheet", table), Limits())

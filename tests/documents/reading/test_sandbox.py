@@ -162,14 +162,6 @@ async def test_a_reading_that_the_machine_has_no_time_for_goes_on(tmp_path: Path
     assert "4711" in (await task).pages[0].text
 
 
-async def test_each_page_has_its_share_of_the_time(tmp_path: Path) -> None:
-    path = saved(tmp_path, "pages.pdf", pdf(["0 0 500 700 re f"] * 300))
-    # A share below nothing, so that the pages are counted in time however slow the machine is.
-    with pytest.raises(OverLimit):
-        await read_file(path, "pages.pdf", Limits(seconds=60, seconds_per_page=-0.2))
-    assert readers() == []
-
-
 async def test_cancelling_ends_the_subprocess(tmp_path: Path) -> None:
     task = asyncio.create_task(read_file(slow(tmp_path), "slow.tiff", Limits()))
     child = await started()

@@ -86,8 +86,6 @@ class DocumentContent:
     pages: list[Page]
     enclosed: list[EnclosedFile] = field(default_factory=list["EnclosedFile"])
     left_out: list[ReadingWarning] = field(default_factory=list[ReadingWarning])
-    cpu_seconds: float = 0
-    """The processor time that its readers took."""
 
     @property
     def warnings(self) -> list[ReadingWarning]:

@@ -72,9 +72,7 @@ async def read_file(
     if not reading.enclosed and not any(page.words for page in pages):
         hidden = any(page.hidden_words for page in pages)
         raise NoText(f"No text{' that a person can see' if hidden else ''} was found in the document.")
-    return DocumentContent(
-        result.media_type, pages, reading.enclosed, result.left_out, cpu_seconds=sum(reading.cpu_seconds)
-    )
+    return DocumentContent(result.media_type, pages, reading.enclosed, result.left_out)
 
 
 class _DocumentReading:
