@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from fieldmark.domain import folding
-from fieldmark.grounding import labels, layout
+from fieldmark.domain.folding import fold_alphanumeric
+from fieldmark.grounding import layout
 from fieldmark.grounding.evidence import Claim
-from fieldmark.grounding.layout import Word
+from fieldmark.grounding.layout import Word, on_same_line
 from fieldmark.grounding.text_search import TextSearch
 from fieldmark.grounding.text_stream import Span
 from fieldmark.grounding.word_index import WordIndex
@@ -21,6 +24,10 @@ _MAX_RANKED: Final = 400  # spans of one value
 _MAX_MEASURED: Final = 200  # spans of one value whose distance to the label is measured
 _MAX_QUOTES: Final = 4  # occurrences of a quote; a quote that is printed more often tells nothing
 _MAX_EQUAL: Final = 16  # equally likely spans among which one without letters on it is preferred
+
+_WORD_BREAK = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[\W_]+")
+# In heights of the label's line: a value this far below its label is still under it.
+_MAX_BELOW = 3.0
 
 # Keyed by page: (weakness, index of the first word, index of the last, box). 0 is the whole last key of the path.
 _LabelHits: TypeAlias = Mapping[int, Sequence[tuple[int, int, int, Word]]]
@@ -73,7 +80,7 @@ class CandidateRanker:
 
     def is_label_printed(self, label: Sequence[str | int]) -> bool:
         """Whether the whole last key of the path is printed anywhere."""
-        names = labels.label_words(label)[:1]
+        names = _label_words(label)[:1]
         return any(hit[0] == 0 for hits in self._hits_of(names).values() for hit in hits) if names else False
 
     def _quoted(self, claim: Claim) -> list[tuple[int, int]]:
@@ -86,7 +93,7 @@ class CandidateRanker:
         self, spans: Sequence[Span], quoted: Sequence[tuple[int, int]], label: Sequence[str | int], page: int | None
     ) -> Sequence[Span]:
         """The first of these that there are: spans in the quote, on the claimed page, on pages with the label, any."""
-        index, labelled = self._index, self._hits_of(labels.label_words(label))
+        index, labelled = self._index, self._hits_of(_label_words(label))
         for those in (
             (span for span in spans if any(first <= span.word <= last for first, last in quoted)),
             (span for span in spans if index.pages[index.page_of[span.word]] == page),
@@ -101,7 +108,7 @@ class CandidateRanker:
         self, spans: Sequence[Span], label: Sequence[str | int], page: int | None
     ) -> dict[int, tuple[float, float]]:
         """The (nearness, distance in heights of a line) of the spans that are near the label, keyed by their number."""
-        names = labels.label_words(label)
+        names = _label_words(label)
         if not names:
             return {}
         index, printed = self._index, self._hits_of(names)
@@ -124,7 +131,7 @@ class CandidateRanker:
                 continue
             word = index.words[at]
             for weakness, first, last, box in printed.get(index.page_of[at], ()):
-                away = None if first <= at <= last else labels.distance(box, word)
+                away = None if first <= at <= last else _distance(box, word)
                 if away is not None:
                     key = (away[0] + weakness / 10, away[1])
                     if number not in best or key < best[number]:
@@ -160,3 +167,33 @@ def _touches_letters(span: Span) -> bool:
     text, start = span.stream.text, span.stream.starts[span.first] + span.start_in_word
     end = span.stream.starts[span.last] + span.end_in_word
     return text[start - 1 : start].isalnum() or text[end : end + 1].isalnum()
+
+
+def _label_words(path: Sequence[str | int]) -> list[tuple[str, ...]]:
+    """The words of a path's last two keys, the last key first: `vendor.taxNumber` gives (tax, number), (vendor,)."""
+    keys = [step for step in path if isinstance(step, str)][-2:]
+    return [words for key in reversed(keys) if (words := _words(key))]
+
+
+@lru_cache(maxsize=1024)
+def _words(key: str) -> tuple[str, ...]:
+    return tuple(folded for word in _WORD_BREAK.split(key) if (folded := fold_alphanumeric(word)))
+
+
+def _distance(label: Word, value: Word) -> tuple[int, float] | None:
+    """How far a value is from a label on the same page; the smaller, the nearer.
+
+    (0, …): right of the label on its line, or just below it. (1, …): further down in its column, or left of it on its
+    line. None: anywhere else.
+    """
+    height = max(label[4] - label[2], 1e-6)
+    if on_same_line(label, value):
+        # Boxes are in parts of the page, so widths and heights cannot be compared. About two letters are a height.
+        unit = max((label[3] - label[1]) * 2 / max(len(label[0]), 1), 1e-6)
+        if value[1] >= label[3] - unit:
+            return (0, max(value[1] - label[3], 0.0) / unit * 0.1)
+        return (1, (label[1] - value[3]) / unit)
+    below = (value[2] - label[4]) / height
+    if below < -0.5 or min(label[3], value[3]) - max(label[1], value[1]) <= 0:
+        return None
+    return (0, below) if below <= _MAX_BELOW else (1, below)

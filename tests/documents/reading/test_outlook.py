@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fieldmark.documents.reading.outlook import read_msg
+from fieldmark.documents.reading.mail import read_msg
 
 # Plain text, HTML with more than that, an attached PDF, an empty file, and a logo that the HTML shows.
 MESSAGE = Path(__file__).with_name("mail.msg").read_bytes()

@@ -27,10 +27,9 @@ from fieldmark.documents.reading.einvoice import einvoice_parts, read_attachment
 from fieldmark.documents.reading.enclosed import Container, unpack
 from fieldmark.documents.reading.image import Images
 from fieldmark.documents.reading.jobs import DrawJob, Job, OcrJob, ReadJob, UnlockJob, job_from_json
-from fieldmark.documents.reading.mail import read_mail
+from fieldmark.documents.reading.mail import read_mail, read_msg
 from fieldmark.documents.reading.markup import html_parts
 from fieldmark.documents.reading.opendocument import opendocument_parts
-from fieldmark.documents.reading.outlook import read_msg
 from fieldmark.documents.reading.pages import MIB, Limits, Page
 from fieldmark.documents.reading.pagination import paginate
 from fieldmark.documents.reading.pdf import Pdf

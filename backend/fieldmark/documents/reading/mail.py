@@ -1,4 +1,4 @@
-"""EML: the headers that a mail program shows, the body, and the attached files."""
+"""EML and MSG: the headers that a mail program shows, the body, and the attached files."""
 
 from __future__ import annotations
 
@@ -11,14 +11,18 @@ from email.policy import default
 from functools import partial
 from typing import NamedTuple
 
+from oxmsg import Message
+from oxmsg.attachment import Attachment
+
 from fieldmark.documents.reading.enclosed import Container, Enclosed, shown_name
 from fieldmark.documents.reading.markup import html_lines
 from fieldmark.documents.reading.pagination import Part, expand_tabs
 from fieldmark.documents.reading.text import decode, says_more
-from fieldmark.errors import OverLimit
+from fieldmark.errors import Damaged, OverLimit
 
 importlib.import_module("email.generator")  # email does when a mail is written, which is after lockdown
 
+_CONTENT_ID = 0x3712  # the property of an MSG by which its HTML names a picture
 SMALL_PICTURE = 64 * 1024
 """A smaller picture that stands in the text is a logo or a signature. A larger one may be a photograph of a receipt."""
 
@@ -41,10 +45,23 @@ def read_mail(data: bytes) -> Container:
     found = _found(message)
     shown = "".join(_content(part) for part in message.walk() if part.get_content_type() == "text/html")
     headers = {name: message[name] for name in _SHOWN}
-    return mail_container(headers, _body(found.texts), shown, [_file(part) for part in found.files])
+    return _container(headers, _body(found.texts), shown, [_file(part) for part in found.files])
 
 
-def mail_container(headers: Mapping[str, object], body: Part, html: str, files: Sequence[MailFile]) -> Container:
+def read_msg(data: bytes) -> Container:
+    """Read an email as Outlook saves it: its plain text, its HTML where that has more, and its files."""
+    message = Message.load(data)
+    plain, html = message.body or "", message.html_body or ""
+    if not message.subject and not plain and not html and not message.sender:
+        raise Damaged("The file is not an Outlook message: it has neither sender, subject nor text.")
+    body = Part(map(expand_tabs, plain.splitlines()))
+    shown = html_lines(html) if html.strip() else Part()
+    if says_more(shown, body):
+        body = Part([*body, *shown], shown.hidden) if plain.strip() else shown
+    return _container(_headers(message), body, html, [_attachment(attachment) for attachment in message.attachments])
+
+
+def _container(headers: Mapping[str, object], body: Part, html: str, files: Sequence[MailFile]) -> Container:
     """Return the text of an email with the names of its files, and those files but the small pictures in its HTML."""
     lines = [f"{name}: {' '.join(str(value).split())}" for name, value in headers.items() if value]
     pictures = [file for file in files if _is_small_picture(file, html)]
@@ -139,3 +156,22 @@ def _name(part: EmailMessage) -> str:
         inner = next(part.iter_parts(), None) if part.is_multipart() else None
         return f"{(inner['Subject'] if inner is not None else None) or 'mail'}.eml".replace("/", "_")
     return f"attachment.{part.get_content_subtype()}"
+
+
+def _headers(message: Message) -> dict[str, object]:
+    sent = message.message_headers
+    recipients = ", ".join(f"{recipient.name} <{recipient.email_address}>" for recipient in message.recipients)
+    date = message.sent_date.isoformat(" ", "seconds") if message.sent_date else None
+    return {
+        "From": message.sender,
+        "To": sent.get("To") or recipients,
+        "Cc": sent.get("Cc"),
+        "Date": sent.get("Date") or date,
+        "Subject": message.subject,
+    }
+
+
+def _attachment(attachment: Attachment) -> MailFile:
+    media_type = attachment.mime_type or "application/octet-stream"
+    content_id = attachment.properties.str_prop_value(_CONTENT_ID) or ""
+    return MailFile(attachment.file_name or "attachment", media_type, attachment.file_bytes or b"", content_id)
