@@ -159,15 +159,6 @@ def test_an_amount_printed_in_any_locale_is_found_and_no_other_is(
     assert page.find(str(other)) is None
 
 
-@given(amounts, st.sampled_from(LOCALES), st.sampled_from(["-{}", "{}-", "−{}", "(€{})", "-€{}", "({})"]))
-@settings(max_examples=80, deadline=None)
-def test_a_negative_amount_is_found_with_its_sign(amount: Decimal, locale: tuple[str, str], around: str) -> None:
-    assume(amount > 0)
-    page = document_index(f"Discount   {around.format(printing_of(amount, locale))}   granted")
-    assert page.find(-float(amount)) is not None
-    assert page.find(float(amount)) is None
-
-
 PRINTED = """
 Acme Corp. Müller straße ﬁnance 東京都 株式会社 שלום עולם السلام कंपनी ไทย 한국 a-b O'Neil x@y.z 1,250.00 12/03/2024
 (net) № ½ été İz ... — € #1 C++ ٣٤ 𝒜𝒷 👍 ​zero‍

@@ -67,17 +67,7 @@ def run(text: str) -> str:
     return f"<w:p><w:r><w:t>{text}</w:t></w:r></w:p>"
 
 
-def specks() -> Image.Image:
-    white = Image.new("L", (900, 900), 255)
-    for n in range(12):
-        white.putpixel((70 * n + 9, (311 * n) % 900), 0)
-    return white
-
-
 TOTAL, NUMBER = "1,250.00", "4711"
-ANNOTATION = (
-    "<< /Type /Annot /Subtype /FreeText /Rect [60 600 500 640] /Contents (Total 1,250.00) /DA (/F1 20 Tf 0 g) >>"
-)
 GERMAN = "Rechnung 4711\nBetrag für März: 1.250,00\n"
 RUSSIAN = "Счёт 4711\nИтого к оплате: 1250,00 рублей\n"
 
@@ -91,11 +81,6 @@ ODD: dict[str, tuple[Callable[[], bytes], str, str]] = {
         "RE1001 !machine_readable",
     ),
     "a PDF without pages": (lambda: pdf([]), "a.pdf", "!no_text"),
-    "a PDF with an annotation alone": (
-        lambda: pdf([""], page_entries="/Annots [1000 0 R]", extra=[ANNOTATION], catalog=""),
-        "a.pdf",
-        "!no_text",
-    ),
     "a PDF that is a form of XFA": (
         lambda: pdf(
             [show("Please wait...", 60, 700)],
@@ -106,7 +91,6 @@ ODD: dict[str, tuple[Callable[[], bytes], str, str]] = {
         "wait !form_not_read",
     ),
     "a PDF of a huge page": (lambda: pdf([PAGE], media_box="[0 0 14400 14400]"), "a.pdf", "!over_limit"),
-    "a white page with specks": (lambda: encoded(specks(), "PNG"), "a.png", "!no_text"),
     "a BMP of one bit": (lambda: encoded(scan(mode="1"), "BMP"), "a.bmp", NUMBER),
     "an empty file": (lambda: b"", "a.pdf", "!no_text"),
     "a file of zeros": (lambda: bytes(2000), "a.txt", "!unsupported"),

@@ -1,10 +1,11 @@
-"""EML: headers, body, attachments."""
+"""EML and MSG: headers, body, attachments."""
 
 from __future__ import annotations
 
 from email.message import EmailMessage
+from pathlib import Path
 
-from fieldmark.documents.reading.mail import SMALL_PICTURE, read_mail
+from fieldmark.documents.reading.mail import SMALL_PICTURE, read_mail, read_msg
 
 
 def message() -> EmailMessage:
@@ -126,3 +127,35 @@ def test_unknown_charset_and_broken_structure_are_read() -> None:
         b"Content-Type: text/plain; charset=klingon\nContent-Transfer-Encoding: quoted-printable\n\nGr=C3=B6=C3=9Fe\n"
     )
     assert lines_of(source)[-1] == "Größe"
+
+
+# Plain text, HTML with more than that, an attached PDF, an empty file, and a logo that the HTML shows.
+MESSAGE = Path(__file__).with_name("mail.msg").read_bytes()
+WITHOUT_PLAIN_TEXT = MESSAGE.replace(b"\x1f\x00\x00\x10", b"\x1f\x00\x08\x10").replace(
+    "_1000001F".encode("utf-16-le"), "_1008001F".encode("utf-16-le")
+)
+OTHER_PLAIN_TEXT = MESSAGE.replace("19,50".encode("utf-16-le"), "12,34".encode("utf-16-le"))
+
+
+def test_outlook_message_is_read_with_its_attachments() -> None:
+    mail = read_msg(MESSAGE)
+    assert mail.parts == [
+        [
+            "From: <ann@example.com>",
+            "Subject: Rechnung für März",
+            "",
+            "Guten Tag,",
+            "Total:  19,50 €",
+            "",
+            "Attachment: RE-1.pdf (application/octet-stream, 4,800 bytes)",
+            "Attachment: empty.txt (application/octet-stream, 0 bytes)",
+            "Picture: logo.png (application/octet-stream, 1 bytes)",
+        ]
+    ]
+    assert [(name, len(unpack(9000))) for name, unpack in mail.enclosed] == [("../RE-1.pdf", 4800), ("empty.txt", 0)]
+
+
+def test_html_of_an_outlook_message_is_read_if_it_has_more_than_the_plain_text() -> None:
+    for source, plain in ((OTHER_PLAIN_TEXT, ["Guten Tag,", "Total:  12,34 €"]), (WITHOUT_PLAIN_TEXT, [])):
+        (part,) = read_msg(source).parts
+        assert part[3 : part.index("Total: 19")] == [*plain, "Guten Tag"] and part.hidden == ["secret"]

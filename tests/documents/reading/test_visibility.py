@@ -9,7 +9,6 @@ from made_files import pdf, show, stream
 
 from fieldmark.documents.reading.pages import Limits, Page
 from fieldmark.documents.reading.pdf import Pdf
-from fieldmark.domain.reading_warnings import MAX_EXCERPT
 
 SAMPLES = Path(__file__).parents[3] / "docs" / "samples"
 SECRET = show("secret 4711", 50, 700)
@@ -66,13 +65,6 @@ def test_what_cannot_be_seen_is_not_read_and_counted(hidden: str, visible: str, 
     assert page.text.split()[3:] == [] and (page.hidden_words, page.hidden_excerpt) == (2, "secret 4711")
     page = read(visible, **rest)
     assert page.text.split()[3:] == ["secret", "4711"] and (page.hidden_words, page.hidden_excerpt) == (0, "")
-
-
-def test_what_is_small_is_measured_by_the_page() -> None:
-    """As drawings have it whose unit is a centimetre."""
-    content = show("readable 4711", 1, 8, size=0.4) + show("dots", 1, 4, size=0.02)
-    page = Pdf(pdf([content], media_box="[0 0 21 29.7]"), Limits()).read_page(1)
-    assert page is not None and (page.text, page.hidden_excerpt) == ("readable 4711", "dots")
 
 
 def test_text_in_a_layer_that_is_off_or_white_in_a_form_of_the_page_is_not_read() -> None:
@@ -211,12 +203,6 @@ def test_a_scan_s_own_layer_of_text_is_not_believed_and_not_reported() -> None:
     assert document.told_of_layer(Page(1, 10, 10, "", [], "rapidocr")).hidden_excerpt == "nowhere"
     page = read(noise() + "3 Tr " + show("secret 4711", 60, 300))  # a few hidden words do not make a page a scan
     assert (page.text.split()[3:], page.hidden_excerpt) == ([], "secret 4711")
-
-
-def test_the_excerpt_is_bounded_and_clean() -> None:
-    page = read("3 Tr " + "".join(show("x\x7fyz " * 40, 50, 700 - 10 * row, size=4) for row in range(50)))
-    assert page.hidden_words == 2000 and len(page.hidden_excerpt) <= MAX_EXCERPT
-    assert page.hidden_excerpt.isprintable()
 
 
 @pytest.mark.parametrize("sample", sorted(SAMPLES.glob("*.pdf")), ids=lambda path: path.stem)
