@@ -44,15 +44,10 @@ MONTHS = {
     "de": "Januar Februar März April Mai Juni Juli August September Oktober November Dezember",
     "de short": "Jan. Feb. Mrz. Apr. Mai Jun. Jul. Aug. Sep. Okt. Nov. Dez.",
     "fr": "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
-    "fr short": "janv. févr. mars avr. mai juin juil. août sept. oct. nov. déc.",
     "es": "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
-    "es short": "ene feb mar abr may jun jul ago sep oct nov dic",
     "it": "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre",
-    "it short": "gen feb mar apr mag giu lug ago set ott nov dic",
     "pt": "janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro",
-    "pt short": "jan fev mar abr mai jun jul ago set out nov dez",
     "nl": "januari februari maart april mei juni juli augustus september oktober november december",
-    "nl short": "jan feb mrt apr mei jun jul aug sep okt nov dec",
 }
 
 

@@ -17,13 +17,11 @@ def left(text: str, *values: object) -> list[tuple[str, str]]:
     ("text", "kind", "printed", "value"),
     [
         ("Summe 1.250,00 €", "number", "1.250,00", 1250),
-        ("Total 1 250,00", "number", "1 250,00", 1250),
         ("Saldo (75.00)", "number", "(75.00)", -75),
         ("1.250 kg", "number", "1.250", None),  # 1250 or 1.25
         ("Invoice RE-1001/b", "number", "RE-1001/b", None),
         ("um 20:13 Uhr", "number", "20:13", None),
         ("IBAN DE89 3704 0044 0532 0130 00", "number", "DE89 3704 0044 0532 0130 00", None),
-        ("Tel. +49 30 1234567", "number", "+49 30 1234567", None),
         ("合計 1,203,000円", "number", "1,203,000", 1203000),
         ("المبلغ ١٢٥٠", "number", "١٢٥٠", 1250),
         ("fällig am 12. März 2024", "date", "12. März 2024", "2024-03-12"),
@@ -48,7 +46,6 @@ def test_what_is_printed_is_seen_with_what_it_means(text, kind, printed, value):
         ("on 12 March 2024 or 2024-03-13", "2024-03-12", [("date", "2024-03-13")]),
         ("Widget 20 cm, 5 pieces", "Widget 20 cm", [("number", "5")]),
         ("qty 2 100", 2, [("number", "100")]),  # two numbers, since one of them is a value
-        ("12.50 EUR", 13, [("number", "12.50")]),
         ("12 March 2024", 2024, []),  # a part of it is a value
     ],
 )
