@@ -189,7 +189,7 @@ async def test_a_run_that_was_broken_off_goes_on_in_a_cli_of_its_own(desks):
         assert warm.taken == {"new": 2, "used_before": 1} and clis() == []
         # It went on: what was read before is known, and nothing of the run before it.
         sent = json.dumps(worked.requests[0]["messages"])
-        assert sent.count("Extract the fields") == 1 and "Canary-two" in sent and "broken off" in sent
+        assert sent.count("Extract all fields") == 1 and "Canary-two" in sent and "broken off" in sent
         assert "Canary-one" not in worked.sent
         # Also where no turn was charged yet, so that it may have as many as any other.
         gone_on = await warm.talk(two, "Go on.", session_id=conversation, resumed=True)

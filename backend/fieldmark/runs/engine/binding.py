@@ -22,6 +22,7 @@ from pydantic import JsonValue
 
 from fieldmark.runs.engine.permission_hook import PermissionHook, Verdict
 from fieldmark.runs.engine.session_store import Sessions
+from fieldmark.runs.engine.start_gate import StartRank
 from fieldmark.runs.engine.tool_executor import ToolExecutor
 from fieldmark.tools.ledger import ToolOutcome
 
@@ -36,11 +37,13 @@ Result = TypeVar("Result")
 @dataclass(frozen=True, slots=True)
 class RunHandlers:
     """What one run brings to its CLI: who admits its calls, who answers them, where its conversation is kept. Calls are
-    answered in the run's own context, for its ids in the log and its span."""
+    answered in the run's own context, for its ids in the log and its span. `rank` says who is waited for, where a CLI
+    has to be started."""
 
     hook: PermissionHook
     executor: ToolExecutor
     sessions: Sessions
+    rank: StartRank = StartRank.INTERACTIVE
     context: contextvars.Context = field(default_factory=contextvars.copy_context)
 
     async def after(self, given: HookInput, call_id: str | None, context: HookContext) -> SyncHookJSONOutput:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import os
 import time
 from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Self
 from uuid import UUID, uuid4
@@ -21,6 +22,7 @@ from fieldmark.identity.scope import Scope
 from fieldmark.runs.engine.binding import RunBinding, RunHandlers, ThreadTurn
 from fieldmark.runs.engine.options import CliKind, ModelService, agent_options
 from fieldmark.runs.engine.process import Process
+from fieldmark.runs.engine.start_gate import StartGate, StartRank
 from fieldmark.telemetry.metrics import Metrics
 
 log = structlog.get_logger()
@@ -31,13 +33,14 @@ LOOK_SECONDS = 5
 @dataclass(frozen=True, slots=True)
 class PoolSettings:
     """How many CLIs the pool keeps alive: `processes` in all, those at work included, and `spares` of them connected
-    before a run asks. With 0 processes, no CLI outlives its run."""
+    before a run asks. With 0 processes, no CLI outlives its run. At most `starts` of them start at a time."""
 
     processes: int = 0
     spares: int = 0
     runs: int = 50
     idle_seconds: float = 300
     max_mb: int = 400
+    starts: int = field(default_factory=lambda: os.cpu_count() or 1)
 
 
 class CliPool:
@@ -68,6 +71,7 @@ class CliPool:
         self._ending: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         self._is_open = False
+        self._gate = StartGate(self._settings.starts)
         self._metrics.live_clis.set_function(lambda: self._at_work)
         self._metrics.warm_clis.labels("idle").set_function(lambda: len(self._kept) - len(self._spares))
         self._metrics.warm_clis.labels("spare").set_function(lambda: sum(cli.clearing.done() for cli in self._spares))
@@ -144,11 +148,17 @@ class CliPool:
                 self._retire(left, "changed")
         elif not resumed and (used := await self._take_kept(kind, scope.org_id)) is not None:
             return used, "used_before"
-        if resumed:
-            return await self._connect(kind, session_id, resumed_by=work), "new"
-        self._wanted.append(kind)
-        spare = await self._take_kept(kind)
-        return (await self._connect(kind, session_id), "new") if spare is None else (spare, "spare")
+        if not resumed:
+            self._wanted.append(kind)
+            if (spare := await self._take_kept(kind)) is not None:
+                return spare, "spare"
+        async with self._gate.place(work.rank):
+            # Meanwhile another run may have left its CLI, or a spare have been connected.
+            if turn is None and not resumed and (used := await self._take_kept(kind, scope.org_id)) is not None:
+                return used, "used_before"
+            if not resumed and (spare := await self._take_kept(kind)) is not None:
+                return spare, "spare"
+            return await self._connect(kind, session_id, resumed_by=work if resumed else None), "new"
 
     async def _take_kept(
         self, kind: CliKind, org_id: UUID | None = None, thread: tuple[UUID, UUID] | None = None
@@ -221,16 +231,8 @@ class CliPool:
             return "uncleared"
 
     def _retire_reason(self, cli: Process) -> str | None:
-        """Return why a CLI must not be used again, as a metric's label."""
-        if cli.binding.spoilt:
-            return "spoilt"
-        if not cli.lives():
-            return "died"
-        if cli.runs >= self._settings.runs:
-            return "runs"
-        if cli.memory_mb() > self._settings.max_mb:
-            return "memory"
-        return "cpu" if cli.cpu_seconds() > self._seconds else None
+        settings = self._settings
+        return cli.worn_out(runs=settings.runs, max_mb=settings.max_mb, cpu_seconds=self._seconds)
 
     def _retire(self, cli: Process, reason: str) -> None:
         """End a CLI that no run has."""
@@ -241,8 +243,6 @@ class CliPool:
         ending = asyncio.create_task(cli.end(in_order), context=contextvars.Context())
         self._ending.add(ending)
         ending.add_done_callback(self._ending.discard)
-
-    # Keeping
 
     @property
     def _spares(self) -> list[Process]:
@@ -270,7 +270,8 @@ class CliPool:
             self._trim()
             if (kind := self._next_spare()) is not None:
                 try:
-                    self._add(await self._connect(kind, uuid4()))
+                    async with self._gate.place(StartRank.SPARE):
+                        self._add(await self._connect(kind, uuid4()))
                     continue
                 except Exception as error:  # noqa: BLE001  runs connect their own, and say what is wrong
                     log.warning("no CLI could be connected in advance", error=type(error).__name__)

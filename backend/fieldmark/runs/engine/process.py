@@ -153,6 +153,18 @@ class Process:
             return True
         return True
 
+    def worn_out(self, *, runs: int, max_mb: int, cpu_seconds: float) -> str | None:
+        """Return why it must not be used again, as a metric's label."""
+        if self.binding.spoilt:
+            return "spoilt"
+        if not self.lives():
+            return "died"
+        if self.runs >= runs:
+            return "runs"
+        if self.memory_mb() > max_mb:
+            return "memory"
+        return "cpu" if self.cpu_seconds() > cpu_seconds else None
+
     def memory_mb(self) -> float:
         """What it holds of memory that nobody shares; 0 where the system does not tell."""
         with contextlib.suppress(OSError, ValueError):

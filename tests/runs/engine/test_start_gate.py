@@ -1,0 +1,46 @@
+"""Few CLIs start at a time, and those first that people wait for."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from fieldmark.runs.engine.start_gate import StartGate, StartRank
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_so_many_start_at_a_time_and_those_first_that_people_wait_for():
+    gate, started, most, now = StartGate(2), [], 0, 0
+
+    async def start(name: str, rank: StartRank) -> None:
+        nonlocal most, now
+        async with gate.place(rank):
+            now += 1
+            most = max(most, now)
+            started.append(name)
+            await asyncio.sleep(0.01)
+            now -= 1
+
+    asked = [("a", StartRank.SPARE), ("b", StartRank.SPARE), ("c", StartRank.SPARE), ("d", StartRank.BACKGROUND)]
+    asked += [("e", StartRank.INTERACTIVE), ("f", StartRank.INTERACTIVE)]
+    await asyncio.gather(*(start(*one) for one in asked))
+    assert (started, most) == (["a", "b", "e", "f", "d", "c"], 2)
+
+
+async def test_a_place_is_not_lost_with_who_gave_up():
+    gate = StartGate(1)
+    async with gate.place(StartRank.SPARE):
+        waiting = [asyncio.create_task(_enter(gate)) for _ in range(3)]
+        await asyncio.sleep(0)
+        waiting[0].cancel()
+    waiting[1].cancel()  # it was given the place just now
+    await asyncio.wait_for(waiting[2], 10)
+    async with asyncio.timeout(10), gate.place(StartRank.SPARE):
+        pass
+
+
+async def _enter(gate: StartGate) -> None:
+    async with gate.place(StartRank.INTERACTIVE):
+        pass
