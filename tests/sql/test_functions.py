@@ -178,21 +178,6 @@ def test_fields_are_bounded_in_depth_and_size(new: Editing) -> None:
     new.refused("update_extraction_field", ["more"], Jsonb("x" * 2_300_000))
 
 
-@pytest.mark.parametrize(
-    ("change", "value"),
-    [
-        ("update extractions set confidence_scores = %s where id = %s", {"x" * 4_200_000: 1}),
-        ("update extractions set evidence = %s where id = %s", {"x" * 4_200_000: 1}),
-        ("update extractions set extracted_fields = %s where id = %s", nested(33)),
-        ("insert into extractions (org_id, document_id, schema) select org_id, document_id, %s from extractions "
-         "where id = %s", nested(33)),
-    ],
-    ids=["scores", "evidence", "fields", "schema"],
-)  # fmt: skip
-def test_plain_statements_have_the_same_bounds(filled: Editing, change: str, value: Any) -> None:
-    filled.unchanged(lambda: filled.connection.execute(change.encode(), [Jsonb(value), filled.extraction]), "PT422")
-
-
 # Remove --------------------------------------------------------------------------------------------------------------
 
 
@@ -266,24 +251,6 @@ def test_restore_brings_a_version_back_as_a_new_one(filled: Editing) -> None:
     assert filled.restore(0) == {"value": {}, "version": 7} == filled.restore(7)
     for version in (-1, 8, None):
         filled.refused("restore_extraction", version)
-
-
-def test_extraction_of_another_organisation_looks_like_a_missing_one(house: House, new: Editing) -> None:
-    for function, *arguments in (
-        ("save_extraction_fields", Jsonb({"a": 1})),
-        ("save_extraction_fields", Jsonb("wrong too")),
-        ("update_extraction_field", ["a"], Jsonb(1)),
-        ("remove_extraction_field", ["vendor"]),
-        ("identify_document", "invoice"),
-        ("complete_extraction",),
-        ("restore_extraction", 0),
-    ):
-        said = set[Any]()
-        for extraction in (house.other_extraction, uuid4()):
-            with pytest.raises(psycopg.DatabaseError) as error, new.connection.transaction():
-                Editing(new.connection, house, extraction).call(function, *arguments)
-            said.add((error.value.sqlstate, error.value.diag.message_primary, error.value.diag.message_detail))
-        assert len(said) == 1 and {code for code, *_ in said} == {"PT404"}
 
 
 # The journal ---------------------------------------------------------------------------------------------------------
@@ -380,52 +347,6 @@ def test_document_is_stored_in_its_own_folder(doors: Doors, house: House, path: 
             return
         with pytest.raises(psycopg.errors.CheckViolation, match="lies_in_its_own_folder"):
             connection.execute(statement, values)
-
-
-def test_row_of_another_organisation_is_refused_like_a_missing_one(doors: Doors, house: House) -> None:
-    run = (
-        "insert into runs (org_id, agent, task, document_id, extraction_id) "
-        "values (%(org)s, 'extraction', 'extract', %(document)s, %(id)s)"
-    )
-    for statement, other in (
-        ("insert into extractions (org_id, document_id) values (%(org)s, %(id)s)", house.other_document),
-        (run, house.other_extraction),
-        (run, house.member_extraction),  # an extraction of theirs, but of another document
-    ):
-        said = set[Any]()
-        for row in (other, uuid4()):
-            with doors.as_front_end(house.member) as connection:
-                with pytest.raises(psycopg.errors.ForeignKeyViolation) as error:
-                    connection.execute(statement, {**vars(house), "id": row})
-                said.add((error.value.diag.message_primary, error.value.diag.constraint_name))
-        assert len(said) == 1
-
-
-def test_events_of_a_run_are_numbered_without_a_gap(doors: Doors, house: House) -> None:
-    append = "select private.append_event(%s, %s)"
-    with doors.as_service(house.owner, house.org) as connection:
-        numbers = [connection.execute(append, [house.run, "{}"]).fetchone() for _ in range(3)]
-        assert numbers == [(2,), (3,), (4,)]  # the house has one
-    for run in (house.run, uuid4()):  # another organisation's, and a missing one
-        with doors.as_service(house.stranger, house.other_org) as connection:
-            with pytest.raises(psycopg.DatabaseError) as error:
-                connection.execute(append, [run, "{}"])
-            assert error.value.sqlstate == "PT404"
-
-
-def test_failed_run_reports_its_error_once(doors: Doors, house: House) -> None:
-    with doors.as_owner() as connection:
-        for _ in range(2):
-            connection.execute("select private.fail_run(%s, 'Its document is gone.', 'document_failed')", [house.run])
-        row = connection.execute(
-            "select status, error, error_code, finished_at is not null from runs where id = %s", [house.run]
-        ).fetchone()
-        assert row == ("failed", "Its document is gone.", "document_failed", True)
-        events = connection.execute(
-            "select body from run_events where run_id = %s and number > 1", [house.run]
-        ).fetchall()
-        error = {"type": "error", "error": "Its document is gone.", "code": "document_failed", "run_id": str(house.run)}
-        assert events == [(error,)]
 
 
 def test_entering_creates_a_personal_organisation_once(doors: Doors, house: House) -> None:

@@ -289,16 +289,6 @@ def test_removing_what_holds_a_locked_leaf_is_proposed(table: Editing, path: str
     assert table.proposals() == []
 
 
-def test_replacing_what_holds_a_locked_leaf_is_proposed_as_a_whole(table: Editing) -> None:
-    table.update("vendor.name", "Acme Ltd")
-    table.update("tags", [])
-    table.agent().update("vendor", "Acme")
-    assert table.agent().update("tags.0", "x")["proposed"] == ["tags"]
-    vendor = {"name": "Acme Ltd", "vat": "DE1"}
-    assert table.proposals() == [("vendor", vendor, "Acme"), ("tags", [], ["x"])]
-    assert table.fields == {**FIELDS, "vendor": vendor, "tags": []}
-
-
 @pytest.mark.parametrize(("leaves", "names"), [(500, 500), (501, 1)])
 def test_very_many_locked_leaves_are_proposed_by_what_holds_them(table: Editing, leaves: int, names: int) -> None:
     """Else an agent could make one statement take the time of many: each is put back by itself."""
@@ -424,31 +414,6 @@ def test_proposal_waits_while_its_row_is_there(table: Editing, items: Any, waits
     table.member().save({"items": items})
     assert table.proposals() == ([("items[0].unit", "kg", "t")] if waits else [])
     assert table.proposals("superseded") == ([] if waits else [("items[0].unit", "kg", "t")])
-
-
-def test_proposals_for_one_row_and_for_equal_items_are_accepted_one_by_one(table: Editing) -> None:
-    table.save({"items": [{"name": "bolt", "unit": "kg"}], "tags": ["x", "x"]})
-    table.agent().save({"items": [{"name": "bolts", "unit": "t"}]})
-    table.remove("tags.0")
-    table.member()
-    for proposal, *_ in table.whole_proposals():
-        table.decide(proposal, True)
-    assert table.fields["items"] == [{"name": "bolts", "unit": "t"}] and table.fields["tags"] == ["x"]
-    assert table.proposals() == [] and len(table.proposals("accepted")) == 2
-
-
-def test_each_change_is_one_update_of_the_row(table: Editing) -> None:
-    """Who follows the table sees it once, with fields, scores, evidence and locks together."""
-    count = "select n_tup_upd from pg_stat_xact_user_tables where relname = 'extractions'"
-    for change in (
-        lambda: table.update("total", 6, 0.5, {"page": 1}),
-        lambda: table.save({"total": 7}, {"total": 0.5}, {"total": {"page": 1}}),
-        lambda: table.remove("items.0"),
-        lambda: table.agent().update("total", 8, 0.5),
-    ):
-        before = table.one(count)
-        change()
-        assert table.one(count) == before + 1
 
 
 # Whatever happens ----------------------------------------------------------------------------------------------------

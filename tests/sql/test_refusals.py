@@ -8,7 +8,6 @@ from uuid import UUID
 import psycopg
 import pytest
 from doors import Doors, House, become
-from ledger import Ledger
 
 from fieldmark.domain.permissions import Permission
 
@@ -94,20 +93,6 @@ def test_an_organisation_has_so_many_keys_and_no_more(doors: Doors, house: House
         assert refusal(connection, statement, org=house.org) == ("PT409", "too_many")
         connection.execute("select revoke_api_key(%s)", [house.key])
         assert connection.execute(statement, {"org": house.org}).fetchone() is not None
-
-
-def test_a_run_is_deleted_by_itself_once_it_has_ended_and_is_no_part_of_another(doors: Doors, house: House) -> None:
-    with doors.as_owner() as connection:
-        become(connection, "authenticated", claims(house.owner, house))
-        ledger = Ledger(connection, house)
-        whole, open_one = ledger.run(), ledger.run()
-        part = ledger.child(whole)
-        connection.execute("update runs set status = 'completed' where id = any(%s)", [[part, whole]])
-        for run in (part, open_one):
-            assert refusal(connection, "select delete_run(%(run)s)", run=run)[0] == "PT409"
-            assert ledger.row(run, "id") is not None
-        connection.execute("select delete_run(%s)", [whole])
-        assert ledger.row(part, "id") is None
 
 
 # How one of a kind is created and changed.

@@ -251,22 +251,3 @@ def test_what_its_runs_keep_in_a_thread_is_kept_by_the_service_for_whoever_sees_
         with enter as refused, pytest.raises(psycopg.DatabaseError) as error:
             refused.execute(keep, [thread, '{"mine": 2}'])
         assert error.value.sqlstate == "PT404"
-
-
-def test_message_behind_a_turn_starts_when_that_has_ended(doors: Doors, house: House) -> None:
-    with doors.as_owner() as connection:
-        turn = {"task": "talk", "thread_id": house.thread, "created_by": house.owner}
-        first, second = start(connection, house, **turn), start(connection, house, **turn)
-        behind = "private.waits_behind(runs), held_at is not null"
-        connection.execute("update runs set status = 'completed' where id = %s", [house.thread_run])
-        assert row(connection, second, behind) == (first, False)
-        # A part of the turn itself does not wait for it.
-        part = start(connection, house, **turn, parent_run_id=first, parent_call_id="call")
-        connection.execute("update runs set status = 'awaiting_runs', waiting_call = 'call' where id = %s", [first])
-        connection.execute("update runs set held_at = now() where id = %s", [second])
-        connection.execute("set constraints all immediate")
-        assert row(connection, second, behind) == (first, True) and row(connection, part, behind) == (second, False)
-        for ended, still in ((part, (first, True)), (first, (None, False))):
-            connection.execute("update runs set status = 'cancelled' where id = %s", [ended])
-            connection.execute("set constraints all immediate")
-            assert row(connection, second, behind) == still
