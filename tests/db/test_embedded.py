@@ -143,7 +143,8 @@ def test_processes_share_it_and_the_last_one_out_stops_it(quick_path: Path, post
     with _client(quick_path, postgres_major) as one, _client(quick_path, postgres_major) as two:
         url = _address(one)
         assert _address(two) == url
-        _leave(one)
+        one.kill()
+        one.wait()
         assert _works(url)
         with running(quick_path, postgres_major) as server:  # a third, and twice in one process
             with running(quick_path, postgres_major) as again:
@@ -152,17 +153,6 @@ def test_processes_share_it_and_the_last_one_out_stops_it(quick_path: Path, post
         assert _works(url)
         _leave(two)
     assert not _works(url)
-    assert _server_pid(quick_path) is None
-
-
-def test_a_killed_client_neither_stops_it_nor_keeps_it(quick_path: Path, postgres_major: int) -> None:
-    with _client(quick_path, postgres_major) as client:
-        url = _address(client)
-        client.kill()
-        client.wait()
-        assert _works(url)
-        with running(quick_path, postgres_major) as server:
-            assert server.owner_url == url
     assert _server_pid(quick_path) is None
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import psycopg
 import pytest
-from doors import Doors, House, become, furnish
+from doors import Doors, House, become
 from ledger import Ledger
 
 
@@ -187,24 +186,6 @@ def test_run_goes_on_only_after_its_decision(ledger: Ledger) -> None:
         assert ledger.resume(other) == ledger.status(other) == status
     ledger.cancel(other)
     assert ledger.resume(other) is None
-
-
-def test_a_run_whose_cli_has_waited_goes_on_at_once_and_its_worker_hears_of_it(clone: Any) -> None:
-    with psycopg.connect(clone.owner_url, autocommit=True) as watch, psycopg.connect(clone.app_url) as app:
-        house = furnish(watch)
-        watch.execute("listen fieldmark_work")
-        become(app, "authenticated", {"sub": str(house.owner), "org_id": str(house.org)})
-        ledger = Ledger(app, house)
-        run = ledger.waiting(attached=True)
-        watch.execute("delete from credit_limits")
-        ledger.decide(run)
-        assert ledger.resume(run) == "running"
-        assert ledger.row(run, "status, attached, fencing_token") == ("running", False, ledger.token)
-        app.commit()
-        assert [note.payload for note in watch.notifies(timeout=60, stop_after=1)] == [str(run)]
-        # When it was inserted: to go on it needs no job.
-        jobs = watch.execute("select count(*) from queue.procrastinate_jobs where args ->> 'run_id' = %s", [str(run)])
-        assert jobs.fetchone() == (1,)
 
 
 @pytest.mark.parametrize(
