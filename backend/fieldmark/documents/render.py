@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from fieldmark.documents.reading.jobs import WHOLE_PAGE
+from fieldmark.documents.reading.jobs import WHOLE_PAGE, DrawJob
 from fieldmark.documents.reading.pages import Limits
 from fieldmark.documents.reading.sandbox import MAX_CONTENT_BYTES, draw_pages
 from fieldmark.errors import OverLimit
@@ -33,7 +33,8 @@ async def render_page(
     Courier. `box` is the part of the page that is drawn, `width` how many pixels wide it is to be, instead of by `dpi`.
     Raises NotFound for a page or a media type that does not exist, Unreadable as `read_file` does.
     """
-    drawn = await draw_pages(path, media_type, [number], limits, dpi, LONGEST_SIDE, MAX_CONTENT_BYTES, box, width)
+    job = DrawJob(media_type, [number], dpi, LONGEST_SIDE, MAX_CONTENT_BYTES, box, width)
+    drawn = await draw_pages(path, job, limits)
     if not drawn:
         raise OverLimit("The page's image is too large.")
     return drawn[0]

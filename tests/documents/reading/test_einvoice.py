@@ -9,6 +9,7 @@ from made_files import pdf, show
 
 from fieldmark.documents.reading import sniff
 from fieldmark.documents.reading.einvoice import einvoice_parts, read_attachments
+from fieldmark.documents.reading.jobs import DrawJob
 from fieldmark.documents.reading.pages import Limits, Page
 from fieldmark.documents.reading.pdf import Pdf
 from fieldmark.documents.reading.sandbox import draw_pages, read_file
@@ -104,4 +105,4 @@ async def test_the_invoice_inside_a_real_pdf_is_a_page_that_can_be_looked_at() -
     reading = await read_file(SAMPLE, "a.pdf", Limits())
     first, second, *_ = reading.pages
     assert (first.engine, second.engine) == ("pdf", "xml") and "ExchangedDocument.ID: RE1001" in second.text
-    assert len(await draw_pages(SAMPLE, sniff.PDF, [1, 2], Limits(), 72, 1000, 10_000_000)) == 2
+    assert len(await draw_pages(SAMPLE, DrawJob(sniff.PDF, [1, 2], 72, 1000, 10_000_000), Limits())) == 2

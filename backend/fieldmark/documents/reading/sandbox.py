@@ -9,7 +9,7 @@ import os
 import signal
 import stat
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 
 from fieldmark.db.aside import aside
 from fieldmark.documents.reading.answers import Answer, Reading, parse_page
-from fieldmark.documents.reading.jobs import WHOLE_PAGE, DrawJob, Job, OcrJob, ReadJob, UnlockJob, job_to_json
+from fieldmark.documents.reading.jobs import DrawJob, Job, OcrJob, ReadJob, UnlockJob, job_to_json
 from fieldmark.documents.reading.pages import MIB, DocumentContent, EnclosedFile, Limits, Page
 from fieldmark.documents.reading.readers import PLAIN, WITH_OCR, Reader, ReaderLost
 from fieldmark.documents.reading.sniff import MEDIA_TYPES
@@ -183,28 +183,17 @@ async def unlock_file(path: Path, password: str, limits: Limits, target: Path) -
     return await _retry_if_lost(unlock)
 
 
-async def draw_pages(
-    path: Path,
-    media_type: str,
-    numbers: Sequence[int],
-    limits: Limits,
-    dpi: float,
-    longest_side: int,
-    max_bytes: int,
-    box: Sequence[float] = WHOLE_PAGE,
-    width: int | None = None,
-) -> list[bytes]:
-    """PNGs of pages, in the order asked for: as many of them as fit into `max_bytes` together.
+async def draw_pages(path: Path, job: DrawJob, limits: Limits) -> list[bytes]:
+    """PNGs of pages, in the order asked for: as many of them as fit into the job's `max_bytes` together.
 
     Raises NotFound for a page or a media type that does not exist, Unreadable as `read_file`.
     """
-    if media_type not in MEDIA_TYPES:
-        raise NotFound(f"A file of type {media_type} has no page images.")
-    job = DrawJob(media_type, list(numbers), dpi, longest_side, max_bytes, box, width)
+    if job.media_type not in MEDIA_TYPES:
+        raise NotFound(f"A file of type {job.media_type} has no page images.")
 
     async def draw() -> list[bytes]:
         async with _answer(path, job, limits, []) as answer:
-            if len(answer.sizes) > len(numbers) or sum(answer.sizes) > max_bytes:
+            if len(answer.sizes) > len(job.numbers) or sum(answer.sizes) > job.max_bytes:
                 raise _nonsense()
             drawn = [await answer.next_content() for _ in answer.sizes]
         if not all(picture.startswith(b"\x89PNG\r\n\x1a\n") for picture in drawn):

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 from uuid import UUID
 
 from fieldmark.db.pool import Database
+from fieldmark.documents.reading.jobs import DrawJob
 from fieldmark.documents.reading.pages import MIB, Limits
 from fieldmark.documents.reading.sandbox import draw_pages
 from fieldmark.domain.paths import name
@@ -115,9 +116,8 @@ async def _sheets(
         try:
             async with DRAWING.of(scope.org_id), files.local(document.readable_path) as path:
                 numbers = [row.number for row in rows]
-                images = await draw_pages(
-                    path, document.media_type or "", numbers, limits, DPI, LONGEST_SIDE, MAX_IMAGE_BYTES
-                )
+                job = DrawJob(document.media_type or "", numbers, DPI, LONGEST_SIDE, MAX_IMAGE_BYTES)
+                images = await draw_pages(path, job, limits)
         except (NotFound, TooLarge, Unreadable):
             images = []
     drawn: list[bytes | None] = [*images, *[None] * (len(rows) - len(images))]
