@@ -7,13 +7,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar
 
-from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic import BaseModel, Field, JsonValue, ValidationError
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain.answers import FallbackCode
 from fieldmark.domain.statuses import Approval, Effort
+from fieldmark.domain.values import problem_with
 from fieldmark.errors import Invalid
 from fieldmark.identity.scope import Scope
 from fieldmark.offline_model.messages import Block, Body
@@ -29,6 +30,10 @@ TaskInput = TypeVar("TaskInput", bound=BaseModel)
 Prompt: TypeAlias = str | tuple[str, str]
 """A message to the agent. In two parts it begins with what is the same for many runs, which the model's service can
 then keep with all that stands before it; the second part is the run's own."""
+
+MAX_MESSAGE = 20_000
+Message = Annotated[str, Field(min_length=1, max_length=MAX_MESSAGE)]
+"""What a person says to an agent."""
 
 MORE_TURNS = 3
 """Beyond its rounds of calls: in one the model is told to come to an end, in one it does, and one is for the last
@@ -48,7 +53,7 @@ class Begun(Generic[TaskInput]):
     model: str | None = None
 
 
-Call: TypeAlias = Callable[[str, dict[str, JsonValue]], Awaitable[ToolOutcome]]
+CallTool: TypeAlias = Callable[[str, dict[str, JsonValue]], Awaitable[ToolOutcome]]
 """Runs a tool of the agent's for a run, recorded and told like a call of the model's."""
 
 
@@ -60,7 +65,7 @@ class LastQuestion(Generic[TaskInput]):
 
     tool: str
     seconds: int
-    prepare: Callable[[RunContext, TaskInput, Call], Awaitable[Prompt | None]]
+    prepare: Callable[[RunContext, TaskInput, CallTool], Awaitable[Prompt | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +144,12 @@ class AgentSpec:
     def text(self, name: str, **particulars: str | int | None) -> str:
         """One of the agent's texts, filled in. Raises KeyError for a particular that it needs and did not get."""
         return _filled(self.briefs / f"{name}.md", particulars)
+
+
+def check_words(what: str, words: str | None) -> None:
+    """Raise Invalid for words of a person that the database cannot keep."""
+    if words is not None and (problem := problem_with(words)):
+        raise Invalid(f"The {what} cannot be used. {problem}")
 
 
 def decided_text(calls: Sequence[CallRow]) -> str:

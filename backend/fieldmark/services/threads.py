@@ -7,7 +7,7 @@ from uuid import UUID
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain.invisible import IN_A_KEY
-from fieldmark.errors import Forbidden, NotFound
+from fieldmark.errors import Conflict, Forbidden, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.stores import threads
 from fieldmark.stores.paging import Cursor, Page, page_of
@@ -34,6 +34,27 @@ async def create(
         about = "all documents: give a document_id" if document_id is None else "a document"
         raise NotFound(f"There is no such agent that can be talked with about {about}.")
     return await threads.add(conn, scope, agent=talker, document_id=document_id, title=title)
+
+
+async def for_message(
+    conn: Connection,
+    scope: Scope,
+    thread_id: UUID | None,
+    message: str,
+    *,
+    agent: str,
+    document_id: UUID | None = None,
+) -> ThreadRow:
+    """The caller's own thread that a message goes on with, or a new one with its beginning as the title. Raises
+    NotFound, and Conflict for one with another agent."""
+    if thread_id is None:
+        return await threads.add(conn, scope, agent=agent, document_id=document_id, title=title_of(message))
+    row = await threads.get(conn, thread_id)
+    if row is None or row.created_by != scope.user_id or row.document_id != document_id:
+        raise NotFound("There is no such conversation of yours" + (" on this document." if document_id else "."))
+    if row.agent != agent:
+        raise Conflict("The conversation is one with another agent.")
+    return row
 
 
 async def get(conn: Connection, thread_id: UUID) -> ThreadRow:

@@ -9,7 +9,6 @@ import pytest
 from agents.talking import talk_at
 from desk import INVOICE, laid_out
 from fieldmark.tools.errors import ToolFailed
-from fieldmark.tools.toolset import MAX_RESULT_BYTES
 
 pytestmark = pytest.mark.anyio
 
@@ -83,19 +82,3 @@ async def test_a_document_of_another_organisation_is_none_even_where_it_is_menti
         for wanted in (theirs, str(uuid4())):
             assert (await talk.call(context, name, document_id=wanted, **more)).code in ("not_found", "not_given")
     assert theirs not in (await talk.call(context, "list_documents")).text
-
-
-async def test_the_text_is_read_by_pages_as_far_as_there_is_room(database, clone, make_user):
-    pages = ["First page\n", "x" * 60_000 + "\nend of two\n", "Third page\n"]
-    async with laid_out(database, clone.owner_url, await make_user(), pages) as desk:
-        talk = await talk_at(desk)
-        context = await talk.turn()
-        first = await talk.call(context, "get_ocr_text")
-        assert first.code == "more" and first.data == {"pages": "2-"} and "page_num 2" in first.text
-        second = await talk.call(context, "get_ocr_text", page_num=2)
-        assert second.code == "more" and len(second.text.encode()) <= MAX_RESULT_BYTES
-        rest = await talk.call(context, "get_ocr_text", page_num=2, offset=second.data["offset"])
-        assert rest.code == "ok" and "end of two" in rest.text and "Third page" not in rest.text
-        assert "Third page" in (await talk.call(context, "get_ocr_text", page_num=3)).text
-        past = await talk.call(context, "get_ocr_text", page_num=4)
-        assert past.is_error and past.code == "invalid"

@@ -10,7 +10,6 @@ import pytest
 from agents.talking import SCHEMA, talk_at
 from desk import INVOICE, laid_out
 from fieldmark.agents.document.agent import CHAT, ChatInput, ChatRequest
-from fieldmark.agents.document.message import EXCERPT_CHARACTERS
 from fieldmark.errors import Conflict, Invalid, NotFound
 from fieldmark.stores import documents, extractions
 from fieldmark.stores.library import PromptText, prompts, schemas, tags
@@ -73,16 +72,6 @@ async def test_a_message_shows_the_document_where_the_talk_stands_and_ends_in_th
     assert text.rstrip().endswith("<message>\nWhat is it?\n</message>")
 
 
-async def test_the_excerpt_ends_at_a_word(database, clone, make_user):
-    pages = ["Wörter " * 1_000, "mehr " * 1_000]
-    async with laid_out(database, clone.owner_url, await make_user(), pages) as desk:
-        talk = await talk_at(desk)
-        text = await message_of(talk, await talk.turn())
-        excerpt = part(text, "excerpt")
-        assert EXCERPT_CHARACTERS - 10 < len(excerpt) <= EXCERPT_CHARACTERS
-        assert excerpt.split()[-1] == "mehr" and "the document goes on: get_ocr_text" in text
-
-
 async def test_pages_that_nobody_prints_are_left_out_and_may_be_read(database, clone, make_user):
     pages = ["Total: 10.00", "Document.Total: 11.00"]
     async with laid_out(database, clone.owner_url, await make_user(), pages, for_machines={2}) as desk:
@@ -92,6 +81,9 @@ async def test_pages_that_nobody_prints_are_left_out_and_may_be_read(database, c
         assert part(text, "excerpt") == "Total: 10.00" and "get_ocr_text shows all of it" in text
         read = await talk.call(context, "get_ocr_text")
         assert "Document.Total: 11.00" in read.sentence and read.data == {"for_machines_from": 2}
+        assert "Document" not in (await talk.call(context, "get_ocr_text", page_num=1)).text
+        past = await talk.call(context, "get_ocr_text", page_num=3)
+        assert past.is_error and past.code == "invalid"
 
 
 async def test_what_is_mentioned_is_shown_whole(talk):

@@ -11,6 +11,7 @@ from agents.talking import SCHEMA
 from desk import sql, tool_results
 from fieldmark.offline_model.messages import call, items, text, thinking
 from fieldmark.testing.script import Script, endless
+from two_agents import talking
 
 pytestmark = pytest.mark.anyio
 
@@ -28,13 +29,7 @@ READER = Script(
 
 def model(*turns):
     """The document agent follows the turns, and the agent that it has read for it its own script."""
-    talker = Script(turns)
-
-    async def answer(body):
-        names = {str(tool.get("name")).rsplit("__", 1)[-1] for tool in items(body, "tools")}
-        return await (talker if "create_schema" in names else READER)(body)
-
-    return answer
+    return talking(*turns, extracts=READER)
 
 
 async def say(http, document_id, message: str, **more) -> dict:

@@ -11,7 +11,6 @@ from agents.played_rules import WORD, Answers, Made, fenced, play
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.agents.extraction.offline import answer
 from fieldmark.agents.offline_rules import NOTE
-from fieldmark.offline_model.messages import Call
 
 INVOICE = f"[{WORD} page 1 of 2]\nInvoice number: A-77\nTotal: 12.50 EUR\n"
 FOR_MACHINES = f"[{WORD} page 2 of 2, for machines]\nExchangedDocument.Note.Content: Thanks\nID: A-78\n"
@@ -81,13 +80,6 @@ def test_a_schema_is_followed_and_instructions_are_owned_up_to():
     ((_, saved, completed),), _ = extracted(INVOICE, {}, more)
     assert saved[1]["fields"] == {"amounts": {"grandTotal": 12.5}}
     assert "instructions in words were not followed" in completed[1]["summary"]
-
-
-def test_a_person_is_asked_for_one_call_at_a_time():
-    tools = [{"name": name} for name in EXTRACTION.toolset.tools]
-    task = {"role": "user", "content": fenced({"document": INVOICE})}
-    said = answer({"messages": [task], "tools": tools, "tool_choice": {"disable_parallel_tool_use": True}}) or []
-    assert [one.name for one in said if isinstance(one, Call)] == ["identify_document"]
 
 
 FIELDS: dict[str, Any] = {

@@ -39,21 +39,18 @@ from fieldmark.agents.document.tools.library import (
     TagTools,
     actions_of,
 )
-from fieldmark.agents.spec import AgentSpec, Begun, Prompt, Task
+from fieldmark.agents.spec import AgentSpec, Begun, Message, Prompt, Task, check_words
 from fieldmark.db.pool import Connection
 from fieldmark.domain.statuses import Approval, DocumentStatus
-from fieldmark.domain.values import problem_with
-from fieldmark.errors import Conflict, DocumentFailed, Invalid, NotFound
+from fieldmark.errors import DocumentFailed, NotFound
 from fieldmark.identity.scope import Scope
-from fieldmark.services import auto_creations
-from fieldmark.services.threads import title_of
-from fieldmark.stores import documents, threads
+from fieldmark.services import auto_creations, threads
+from fieldmark.stores import documents
 from fieldmark.stores.rows import DocumentRow
 from fieldmark.stores.runs import Subject
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.toolset import Action, RunTools, Toolset
 
-_MAX_WORDS = 20_000
 MAX_ROUNDS = 10
 AUTO_CREATE_SECONDS = 120
 
@@ -74,9 +71,7 @@ class ChatRequest(BaseModel):
 
     document_id: UUID
     thread_id: UUID | None = Field(None, description="The conversation that goes on. Left out: a new one.")
-    message: Annotated[str, Field(min_length=1, max_length=_MAX_WORDS)] = Field(
-        examples=["make a schema for invoices like this"]
-    )
+    message: Message = Field(examples=["make a schema for invoices like this"])
     mentions: Mentions = []
 
 
@@ -85,7 +80,7 @@ class ChatInput(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    message: Annotated[str, Field(min_length=1, max_length=_MAX_WORDS)]
+    message: Message
     mentions: Mentions = []
 
 
@@ -104,22 +99,14 @@ class AutoCreateInput(BaseModel):
 
 
 async def _check_chat(request: ChatRequest) -> None:
-    if problem := problem_with(request.message):
-        raise Invalid(f"The message cannot be used. {problem}")
+    check_words("message", request.message)
 
 
 async def _begin_chat(conn: Connection, scope: Scope, request: ChatRequest) -> Begun[ChatInput]:
     await _document_of(conn, request.document_id)
-    if request.thread_id is None:
-        thread = await threads.add(
-            conn, scope, agent=DOCUMENT.name, document_id=request.document_id, title=title_of(request.message)
-        )
-    else:
-        thread = await threads.get(conn, request.thread_id)
-        if thread is None or thread.created_by != scope.user_id or thread.document_id != request.document_id:
-            raise NotFound("There is no such conversation of yours on this document.")
-        if thread.agent != DOCUMENT.name:
-            raise Conflict("The conversation is one with another agent.")
+    thread = await threads.for_message(
+        conn, scope, request.thread_id, request.message, agent=DOCUMENT.name, document_id=request.document_id
+    )
     mentioned = list(dict.fromkeys(request.mentions))
     await mentions.check(conn, mentioned)
     return Begun(Subject(request.document_id, None, thread.id), ChatInput(message=request.message, mentions=mentioned))

@@ -20,7 +20,7 @@ from fieldmark.agents.extraction.tools import (
     ExtractionTools,
     current_extraction,
 )
-from fieldmark.agents.spec import AgentSpec, Begun, Prompt, Task
+from fieldmark.agents.spec import MAX_MESSAGE, AgentSpec, Begun, Message, Prompt, Task, check_words
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
 from fieldmark.domain.fields import Nothing, value_at
@@ -39,7 +39,6 @@ from fieldmark.tools.context import RunContext
 from fieldmark.tools.documents import GET_DOCUMENT_TEXT, SEARCH_DOCUMENT, Boundary, DocumentReader, first_part
 from fieldmark.tools.toolset import Action, RunTools, Toolset
 
-_MAX_WORDS = 20_000
 _MOST_SHOWN = 500
 _MOST_FIELDS: Final = 100
 
@@ -86,7 +85,7 @@ class ExtractRequest(BaseModel):
         description="A version of a prompt: its words are instructions, and its schema and its model hold where no "
         "other is given.",
     )
-    instructions: Annotated[str, Field(max_length=_MAX_WORDS)] | None = None
+    instructions: Annotated[str, Field(max_length=MAX_MESSAGE)] | None = None
     extraction_id: UUID | None = Field(
         None,
         description="Extract again into this extraction of the document. What a person set there stays, and other "
@@ -106,9 +105,7 @@ class CorrectRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     extraction_id: UUID
-    message: Annotated[str, Field(min_length=1, max_length=_MAX_WORDS)] = Field(
-        examples=["the vendor is Acme Ltd, and remove the discount"]
-    )
+    message: Message = Field(examples=["the vendor is Acme Ltd, and remove the discount"])
 
 
 class ExtractInput(BaseModel):
@@ -116,7 +113,7 @@ class ExtractInput(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    instructions: Annotated[str, Field(max_length=2 * _MAX_WORDS + 2)] | None = None
+    instructions: Annotated[str, Field(max_length=2 * MAX_MESSAGE + 2)] | None = None
     # The run may write at these paths alone.
     fields: Fields | None = None
 
@@ -126,7 +123,7 @@ class CorrectInput(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    message: Annotated[str, Field(min_length=1, max_length=_MAX_WORDS)]
+    message: Message
 
 
 async def _check_extract(request: ExtractRequest) -> None:
@@ -138,7 +135,7 @@ async def _check_extract(request: ExtractRequest) -> None:
         if problem := problem_with(request.json_schema):
             raise InvalidSchema(f"The schema cannot be used. {problem}")
         await without_turn(check_schema, request.json_schema)  # a hostile one takes a while
-    _check_text("instructions", request.instructions)
+    check_words("instructions", request.instructions)
 
 
 async def _begin_extract(conn: Connection, scope: Scope, request: ExtractRequest) -> Begun[ExtractInput]:
@@ -175,7 +172,7 @@ async def _begin_extract(conn: Connection, scope: Scope, request: ExtractRequest
 
 
 async def _check_correct(request: CorrectRequest) -> None:
-    _check_text("message", request.message)
+    check_words("message", request.message)
 
 
 async def _begin_correct(conn: Connection, scope: Scope, request: CorrectRequest) -> Begun[CorrectInput]:
@@ -260,11 +257,6 @@ async def _document(conn: Connection, context: RunContext, boundary: Boundary, t
         boundary=boundary.word,
         text=text,
     ).strip()
-
-
-def _check_text(what: str, text: str | None) -> None:
-    if text is not None and (problem := problem_with(text)):
-        raise Invalid(f"The {what} cannot be used. {problem}")
 
 
 EXTRACT = Task(

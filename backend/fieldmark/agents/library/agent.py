@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
@@ -30,16 +30,24 @@ from fieldmark.agents.library.tools.submitting import (
     SubmittingTools,
     in_words,
 )
-from fieldmark.agents.spec import MORE_TURNS, AgentSpec, Begun, Call, LastQuestion, Prompt, Task
+from fieldmark.agents.spec import (
+    MORE_TURNS,
+    AgentSpec,
+    Begun,
+    CallTool,
+    LastQuestion,
+    Message,
+    Prompt,
+    Task,
+    check_words,
+)
 from fieldmark.db.pool import Connection
 from fieldmark.domain.answers import FallbackCode
 from fieldmark.domain.document_filters import DocumentFilters
 from fieldmark.domain.statuses import Approval
-from fieldmark.domain.values import problem_with
-from fieldmark.errors import Conflict, Invalid, NotFound
 from fieldmark.identity.scope import Scope
-from fieldmark.services.threads import title_of
-from fieldmark.stores import runs, threads
+from fieldmark.services import threads
+from fieldmark.stores import runs
 from fieldmark.stores.runs import Subject
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.documents import Boundary
@@ -48,9 +56,6 @@ from fieldmark.tools.toolset import Action, Answer, RunTools, Toolset
 MAX_ROUNDS: Final = 16
 ASK_SECONDS: Final = 180
 LAST_SECONDS: Final = 30
-_MAX_WORDS: Final = 20_000
-
-Message = Annotated[str, Field(min_length=1, max_length=_MAX_WORDS)]
 
 
 class AskRequest(BaseModel):
@@ -73,19 +78,11 @@ class AskInput(BaseModel):
 
 
 async def _check(request: AskRequest) -> None:
-    if problem := problem_with(request.message):
-        raise Invalid(f"The message cannot be used. {problem}")
+    check_words("message", request.message)
 
 
 async def _begin(conn: Connection, scope: Scope, request: AskRequest) -> Begun[AskInput]:
-    if request.thread_id is None:
-        thread = await threads.add(conn, scope, agent=LIBRARY.name, title=title_of(request.message))
-    else:
-        thread = await threads.get(conn, request.thread_id)
-        if thread is None or thread.created_by != scope.user_id:
-            raise NotFound("There is no such conversation of yours.")
-        if thread.agent != LIBRARY.name:
-            raise Conflict("The conversation is one with another agent.")
+    thread = await threads.for_message(conn, scope, request.thread_id, request.message, agent=LIBRARY.name)
     return Begun(Subject(thread_id=thread.id), AskInput(message=request.message, filters=request.filters))
 
 
@@ -106,7 +103,7 @@ async def _brief(conn: Connection, context: RunContext, given: AskInput) -> Prom
     )
 
 
-async def _prepare_last(context: RunContext, given: AskInput, call: Call) -> Prompt | None:
+async def _prepare_last(context: RunContext, given: AskInput, call: CallTool) -> Prompt | None:
     """The best passages, found and read as the agent would have done it; the model is to answer from them alone."""
     shown = await fallback.read_the_best(given.message, call)
     if shown is None:

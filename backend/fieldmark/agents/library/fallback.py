@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from fieldmark.agents.library.question import Question
 from fieldmark.agents.library.record import Record
-from fieldmark.agents.spec import Call
+from fieldmark.agents.spec import CallTool
 from fieldmark.db.pool import Connection
 from fieldmark.domain.answers import AnswerResponse, Effort, Fallback, FallbackCode, Source
 from fieldmark.domain.json_values import as_list, as_object
@@ -42,7 +42,7 @@ _WHY: Final = {
 }
 
 
-async def read_the_best(question: str, call: Call) -> str | None:
+async def read_the_best(question: str, call: CallTool) -> str | None:
     """What the documents say that fit a question best, in blocks that can be cited; None where nothing fits."""
     found = await call("search_documents", {"query": question[:MAX_QUERY], "max_results": MOST_FOUND})
     hits = as_list(as_object(found.data).get("hits"))

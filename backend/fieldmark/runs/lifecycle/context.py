@@ -7,7 +7,7 @@ from itertools import count
 from pydantic import JsonValue
 
 from fieldmark.agents.registry import AGENTS
-from fieldmark.agents.spec import Call
+from fieldmark.agents.spec import CallTool
 from fieldmark.db.pool import Database
 from fieldmark.errors import Invalid
 from fieldmark.identity.scope import Scope
@@ -30,7 +30,7 @@ def run_context(database: Database, scope: Scope, run: RunRow) -> RunContext:
     return RunContext(database, scope, run, message, start_run=start_child)
 
 
-def service_calls(context: RunContext) -> Call:
+def service_calls(context: RunContext) -> CallTool:
     """Calls that the service makes for a run: in the ledger, and reported, like the model's."""
     tools, numbers = AGENTS[context.run.agent].create_tools(context), count(1)
 
