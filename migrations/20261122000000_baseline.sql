@@ -2726,7 +2726,6 @@ insert into private.most_waiting default values;
 -- Limits of one organisation. Written by whoever runs the database, and by nobody else.
 create table public.queue_limits (
   org_id uuid primary key references public.organisations (id) on delete cascade,
-  -- Null: what private.most_waiting says.
   max_waiting_runs integer check (max_waiting_runs >= 0),
   max_waiting_documents integer check (max_waiting_documents >= 0),
   created_by uuid default auth.uid(),
@@ -2918,7 +2917,8 @@ begin
   end if;
   -- The share lock settles the race with the reading that ends just now: either this run is seen by it, or it by this.
   select * into v_document from public.documents where id = new.document_id for share;
-  perform private.check_that(v_document.status <> 'failed', v_document.error, 'PT409', 'document_failed');
+  perform private.check_that(
+    v_document.status is distinct from 'failed', v_document.error, 'PT409', 'document_failed');
   if v_document.status = 'ready' then
     perform private.enqueue_execution(new);
   end if;
