@@ -67,8 +67,8 @@ insert into usage (run_id, message_id, org_id, agent, model, input_tokens, outpu
   cache_write_1h_tokens, cache_read_tokens, cost_usd, created_by, created_at, root_run_id)
   select run, '1.' || m, org, 'extraction', 'claude-sonnet-5', 1000, 100, 0, 0, 0, 0.01, org, at, run
   {_OF} cross join generate_series(1, 2) as m;
-insert into agent_sessions (org_id, project, session_id, uuid, entry, created_by, created_at)
-  select org, 'runs', run::text, gen_random_uuid()::text,
+insert into agent_sessions (org_id, session_id, uuid, entry, created_by, created_at)
+  select org, run::text, gen_random_uuid()::text,
   json_build_object('type', 'user', 'message', repeat('word ', 100)), org, at
   {_OF} cross join generate_series(1, 2) as m;
 """

@@ -2642,8 +2642,6 @@ end $$;
 create table public.agent_sessions (
   number bigint generated always as identity primary key,
   org_id uuid not null references public.organisations (id) on delete cascade,
-  -- What the SDK calls a project key. The service uses one for all runs.
-  project text not null check (char_length(project) between 1 and 500),
   session_id text not null check (char_length(session_id) between 1 and 200),
   subpath text not null default '' check (char_length(subpath) <= 500),
   -- The entry's own id, where it has one: the same entry comes twice when a batch is sent again.
@@ -2653,26 +2651,15 @@ create table public.agent_sessions (
   created_by uuid default auth.uid(),
   created_at timestamptz not null default clock_timestamp()
 );
--- The project comes behind the session, because whoever forgets a conversation does not name it.
-create unique index agent_sessions_uuid on public.agent_sessions (org_id, session_id, project, subpath, uuid)
+create unique index agent_sessions_uuid on public.agent_sessions (org_id, session_id, subpath, uuid)
   where uuid is not null;
-create index agent_sessions_of on public.agent_sessions (org_id, session_id, project, subpath, number);
+create index agent_sessions_of on public.agent_sessions (org_id, session_id, subpath, number);
 select private.protect_table('public.agent_sessions', p_service => '{insert}');
-grant select, insert (org_id, project, session_id, subpath, uuid, entry) on public.agent_sessions to authenticated;
+grant select, insert (org_id, session_id, subpath, uuid, entry) on public.agent_sessions to authenticated;
 
 create policy "the service reads its members' conversations" on public.agent_sessions
   for select to authenticated
   using (org_id in (select private.my_org_ids()) and (select private.is_service()));
-
--- Deletes a conversation, or the part of it at a subpath.
-create function private.forget_session(p_org_id uuid, p_project text, p_session_id text, p_subpath text) returns void
-language sql security definer set search_path = pg_catalog, pg_temp
-as $$
-  delete from public.agent_sessions
-  where org_id = p_org_id and project = p_project and session_id = p_session_id
-    and (p_subpath = '' or subpath = p_subpath)
-    and org_id in (select private.my_writable_org_ids()) and private.is_service()
-$$;
 
 -- A conversation is deleted with its run. In a thread it stays while the thread uses it.
 create function private.forget_conversation() returns trigger
@@ -5084,7 +5071,6 @@ grant execute on function
   private.why_not_decide_of, private.decided_by_others, private.begin_decision, private.admit_further,
   private.resume_run, private.detach_run, private.disown_run,
   private.has_open_children, private.await_runs, private.tree_of_run, private.cancel_run,
-  private.forget_session,
   private.read_unlocked, private.record_reading,
   private.child_name, private.nodes, private.changes, private.is_leaf, private.check_json, private.checked_path,
   private.put, private.name_at, private.merge, private.at_or_below,

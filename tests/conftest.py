@@ -60,14 +60,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--postgres-major", type=int, default=int(chosen), help="PostgreSQL to test on: 16 or 18")
 
 
-# In these folders the CLI's process is the subject. In the others it is marked test by test.
-_ABOUT_THE_CLI = ("attacks", "machines", "runs")
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.path.relative_to(Path(__file__).parent).parts[0] in _ABOUT_THE_CLI:
-            item.add_marker(pytest.mark.real_cli("its process is the subject of the folder"))
     # Tests are handed out in this order: one that takes long and comes last would keep all the others waiting.
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
 

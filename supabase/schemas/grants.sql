@@ -49,7 +49,6 @@ grant execute on function
   private.why_not_decide_of, private.decided_by_others, private.begin_decision, private.admit_further,
   private.resume_run, private.detach_run, private.disown_run,
   private.has_open_children, private.await_runs, private.tree_of_run, private.cancel_run,
-  private.forget_session,
   private.read_unlocked, private.record_reading,
   private.child_name, private.nodes, private.changes, private.is_leaf, private.check_json, private.checked_path,
   private.put, private.name_at, private.merge, private.at_or_below,

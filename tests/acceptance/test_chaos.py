@@ -20,8 +20,6 @@ from fieldmark.stores import runs
 
 pytestmark = pytest.mark.anyio
 SHORT = ("--kills", "2", "--seconds", "5", "--every", "0.5", "--workers", "2", "--customers", "2", "--seed", "1")
-# How long things take is measured by hand, and is none of a test's business.
-SHORT += ("--patience", "4")
 
 
 # As it may be started in the background: deaf to what should end it, which what it starts would inherit.

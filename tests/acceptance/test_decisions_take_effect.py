@@ -45,8 +45,8 @@ def put(clone, result: dict, fields: dict) -> None:
 
 # A bookmark behind the deferral, at the deferral itself: what the CLI wrote in a third of the runs with approvals.
 BAD_ORDER = """
-insert into public.agent_sessions (org_id, project, session_id, entry)
-select org_id, project, session_id, json_build_object(
+insert into public.agent_sessions (org_id, session_id, entry)
+select org_id, session_id, json_build_object(
   'type', 'last-prompt', 'sessionId', session_id, 'lastPrompt', 'x', 'leafUuid', entry ->> 'uuid')
 from public.agent_sessions
 where session_id = (select session_id::text from public.runs where id = %s)

@@ -31,6 +31,7 @@ UPDATE = call("update_field", {"path": "total", "value": 1, "confidence": 1.0})
 FORTY = [call("update_field", {"path": f"f{n}", "value": n, "confidence": 1.0}) for n in range(40)]
 
 
+@pytest.mark.real_cli("it says what it has")
 async def test_the_init_message_and_the_model_list_exactly_our_tools(desk):
     async with conversation(desk, Script([[text("Done.")]])) as talk:
         messages = await talk.all()
@@ -44,7 +45,6 @@ async def test_the_init_message_and_the_model_list_exactly_our_tools(desk):
 
 
 CHANGES = {
-    "a tool of its own": lambda o: replace(o, tools=["Read"]),
     "its usual tools": lambda o: replace(o, tools=None),
     "another server": lambda o: replace(
         o, mcp_servers={**o.mcp_servers, "other": {"type": "stdio", "command": "/bin/false"}}
@@ -52,10 +52,10 @@ CHANGES = {
     "slash commands": lambda o: replace(
         o, extra_args={key: value for key, value in o.extra_args.items() if key != "disable-slash-commands"}
     ),
-    "another permission mode": lambda o: replace(o, permission_mode="default"),
 }
 
 
+@pytest.mark.real_cli("it says what it has")
 @pytest.mark.parametrize("what", CHANGES)
 async def test_a_cli_with_one_thing_more_does_not_begin(desk, what):
     async with conversation(desk, Script([[UPDATE], [text("Done.")]]), change=CHANGES[what]) as talk:
@@ -78,6 +78,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.real_cli("it says what it has")
 async def test_files_in_its_own_folder_give_the_cli_nothing(desk):
     """The folder is empty when a run begins; if ever it were not, what lies there would be of no use."""
 
@@ -142,18 +143,12 @@ async def test_a_cli_that_differs_may_not(messages):
             pass
 
 
-async def test_calls_that_the_hook_let_through_run(desk):
-    async with conversation(desk, Script([[UPDATE], [text("Done.")]])) as talk:
-        await talk.all()
-    assert desk.extraction()["extracted_fields"] == {"total": 1}
-
-
-@pytest.mark.parametrize("said", [[call("get_document_text")], FORTY], ids=["one", "forty"])
-async def test_where_the_hook_does_not_fire_no_call_runs_and_the_run_ends(desk, said):
+@pytest.mark.real_cli("it calls the hook before each call")
+async def test_where_the_hook_does_not_fire_no_call_runs_and_the_run_ends(desk):
     def without_hook(options):
         return replace(options, hooks=None, allowed_tools=TOOLS)
 
-    script = Script([said, [UPDATE], [text("Done.")]])
+    script = Script([[call("get_document_text"), *FORTY], [UPDATE], [text("Done.")]])
     async with conversation(desk, script, change=without_hook) as talk:
         with pytest.raises(SandboxViolation, match="past the permission hook"):
             await talk.all()

@@ -31,48 +31,35 @@ def nested(depth: int) -> str:
 # (the call, what the model is told, how the ledger has it: None = it never came to the hook)
 BAD = {
     "broken JSON": (raw('{"path": "total", "value": '), "could not be parsed as JSON", None),
-    "two objects": (raw('{"path": "a"} {"path": "b"}'), "could not be parsed as JSON", None),
     "NaN": (raw('{"path": "total", "value": NaN, "confidence": 1}'), "could not be parsed as JSON", None),
     "a list": (raw("[1, 2]"), "path: Field required.", "refused"),
     "a text": (raw('"x"'), "path: Field required.", "refused"),
-    "nothing": (raw("{}"), "path: Field required.", "refused"),
     "an unknown tool": (call("drop_table", {}), "No such tool available", None),
     "another server's tool": (call("mcp__other__update_field", {}), "No such tool available", None),
-    "Read": (call("Read", {"file_path": "/etc/passwd"}), "No such tool available", None),
     "Bash": (call("Bash", {"command": "cat /etc/passwd"}), "No such tool available", None),
-    "Task": (call("Task", {"prompt": "help"}), "No such tool available", None),
     "another tenant": (update(org_id="0"), "org_id: there is no such argument", "refused"),
-    "another extraction": (update(extraction_id="0"), "extraction_id: there is no such argument", "refused"),
     "a prototype": (raw('{"path": "a", "value": 1, "confidence": 7, "__proto__": {}}'), "got 7", "refused"),
     "confidence 7": (update(confidence=7), "less than or equal to 1, got 7", "refused"),
-    "confidence below 0": (update(confidence=-0.1), "greater than or equal to 0", "refused"),
     "confidence in words": (update(confidence="high"), "valid number", "refused"),
-    "confidence true": (update(confidence=True), "valid number", "refused"),
-    "confidence null": (update(confidence=None), "valid number", "refused"),
     "confidence beyond a double": (raw('{"path": "a", "value": 1, "confidence": 1e999}'), "valid number", "refused"),
     "33 levels": (raw(nested(33)), "more than 32 levels deep", "refused"),
     "NUL": (raw('{"path": "total", "value": "a\\u0000", "confidence": 1}'), "holds a NUL", "refused"),
     "half a surrogate": (raw('{"path": "total", "value": "\\ud800", "confidence": 1}'), "surrogate", "refused"),
-    "a key with half of one": (raw('{"path": "a", "value": {"\\udfff": 1}, "confidence": 1}'), "surrogate", "refused"),
     "an empty key": (update(value={"": 1}), "has 0 characters", "refused"),
     "a long key": (update(value={"k" * 201: 1}), "has 201 characters", "refused"),
     "300 KB": (update(value=LONG), "at most 262,144 are allowed", "refused"),
-    "a long path": (update(path="a" * 1001), "at most 1000 characters", "refused"),
     "a path that is none": (update(path="a..b"), "character 2", "failed"),
     "a path through a value": (update(path="total.net"), "already holds the value 10", "failed"),
     "past the end": (update(path="items[5]"), "past the end", "failed"),
-    "far past the end": (update(path="items[999999999]"), "past the end", "failed"),
-    "before the beginning": (update(path="items[-1]"), "an index from 0", "failed"),
     "nothing to remove": (call("remove_field", {"path": "vendor.phone"}), "Nothing stands at path", "failed"),
     "no fields": (call("extract_fields", {"fields": {}, "confidences": {}}), "at least 1 item", "refused"),
     "fields as text": (call("extract_fields", {"fields": "all", "confidences": {}}), "valid dictionary", "refused"),
     "a score for nothing": (
         call("extract_fields", {"fields": {"a": 1}, "confidences": {"b": 1.0}}), "holds no value there", "failed"),
-    "a score out of bounds": (
-        call("extract_fields", {"fields": {"a": 1}, "confidences": {"a": 1.1}}), "less than or equal to 1", "refused"),
 }  # fmt: skip
 
 
+@pytest.mark.real_cli("what it makes of malformed calls")
 async def test_no_bad_call_changes_anything_and_each_is_told_why(desk):
     await desk.put(FIELDS)
     before = desk.extraction()
@@ -96,6 +83,7 @@ async def test_no_bad_call_changes_anything_and_each_is_told_why(desk):
     assert LONG[:10_000] not in json.dumps(worked.events)
 
 
+@pytest.mark.real_cli("what it makes of malformed calls")
 async def test_nor_does_any_of_them_in_one_message_which_does_not_end_the_run_either(desk):
     await desk.put(FIELDS)
     before = desk.extraction()
@@ -111,10 +99,8 @@ GOOD = {
     "a number": (update(value=12.5), 12.5),
     "32 levels at most": (raw(nested(31)), json.loads("[" * 31 + "]" * 31)),
     "a pair of surrogates": (raw('{"path": "total", "value": "\\ud83d\\ude00", "confidence": 1}'), "😀"),
-    "an integer for a confidence": (update(confidence=1), 1),
     # The CLI itself makes a number of it, as the tool's schema says.
     "a confidence as text": (update(value=3, confidence="0.9"), 3),
-    "a key of 200 characters": (update(value={"k" * 200: 1}), {"k" * 200: 1}),
     # Lost by the CLI before anybody of us could see it: the answer reads back what is stored.
     "a number beyond a double": (raw('{"path": "total", "value": 1e999, "confidence": 1}'), None),
     "the second of two equal keys": (raw('{"path": "total", "value": {"a": 1, "a": 2}, "confidence": 1}'), {"a": 2}),
@@ -124,6 +110,7 @@ GOOD = {
 }  # fmt: skip
 
 
+@pytest.mark.real_cli("what it makes of malformed calls")
 async def test_what_may_be_stored_is_stored_and_read_back(desk):
     stored = []
 
@@ -161,6 +148,7 @@ async def test_several_writes_in_one_message_happen_one_after_the_other_and_once
     assert [event["version"] for event in said if "changed" in event] == [1, 2, 3, 4, 5, 6]
 
 
+@pytest.mark.real_cli("what it makes of malformed calls")
 async def test_the_same_id_again_is_answered_and_not_done_again(desk):
     same = '{"path": "number", "value": 1, "confidence": 1}'
     again = Call("update_field", same, "toolu_same")

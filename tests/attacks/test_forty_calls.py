@@ -36,6 +36,7 @@ async def ordered(database, clone, make_user):
         yield desk
 
 
+@pytest.mark.real_cli("in which order it makes them")
 async def test_a_puppet_in_a_correction_writes_what_the_message_says_and_proposes_the_rest(ordered):
     script = Script([[*FORTY[:20], update("total", 5), *FORTY[20:], COMPLETE], [text("They stay.")]])
     worked = await ordered.work(script, task=CORRECT.name, instructions="the total is 5")
@@ -59,13 +60,6 @@ async def test_where_a_person_decides_nothing_of_forty_is_done_or_asked(desk):
     assert {entry["status"] for entry in worked.ledger} == {"refused"}
     assert all(failed for _, failed in worked.results) and desk.extraction()["version"] == 0
     assert not [event for event in worked.events if event["type"] == "approval"]
-
-
-async def test_one_id_forty_times_is_done_once(desk):
-    again = Call("update_field", '{"path": "total", "value": 1, "confidence": 1}', "toolu_same")
-    worked = await desk.work(Script([[again] * 40, [text("Done.")]]))
-    assert worked.state["status"] == "completed"
-    assert desk.extraction()["version"] == 1 and [entry["id"] for entry in worked.ledger] == ["toolu_same"]
 
 
 async def test_forty_that_cannot_be_paid_for_are_not_done(desk):

@@ -20,7 +20,7 @@ from fieldmark.offline_model.messages import text
 from fieldmark.runs.engine import pool
 from living import clis, is_alive, is_launched
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.real_cli("its process is sealed")]
 
 ALLOWED = {
     "PATH",
@@ -57,23 +57,9 @@ ALLOWED = {
 }
 
 
-async def test_no_variable_of_the_service_reaches_the_cli(desk, monkeypatch):
-    for name in ("FIELDMARK_CANARY", "DATABASE_URL", "SUPABASE_SECRET_KEY", "ANTHROPIC_AUTH_TOKEN", "NODE_OPTIONS"):
-        monkeypatch.setenv(name, f"canary-{name}" if name != "NODE_OPTIONS" else "--canary-node")
-    probe = [sys.executable, "-c", "import os; print(os.environ)"]
-    assert "canary-DATABASE_URL" in subprocess.check_output(probe, text=True)  # what any other child would get
-    async with at_work(desk) as (_, cli):
-        environment = cli.environ()
-        assert set(environment) == ALLOWED
-        assert "canary" not in str(environment)
-        assert environment["ANTHROPIC_API_KEY"] == "test-key"
-        home = environment["HOME"]
-        assert (environment["TMPDIR"], environment["PWD"], environment["CLAUDE_CONFIG_DIR"]) == (
-            home,
-            home,
-            f"{home}/config",
-        )
-        assert "canary" not in str(cli.cmdline()) and "test-key" not in str(cli.cmdline())
+def sockets(pid: int) -> set[str]:
+    links = [str(entry.readlink()) for entry in Path(f"/proc/{pid}/fd").iterdir() if entry.is_symlink()]
+    return {link for link in links if link.startswith("socket:")}
 
 
 @pytest.fixture
@@ -88,12 +74,33 @@ def in_a_group():
     os.setgroups(before)
 
 
-async def test_the_cli_has_no_rights_and_limits(desk, in_a_group):
+async def test_the_cli_has_none_of_the_service_s_variables_rights_connections_and_signals(
+    desk, monkeypatch, in_a_group
+):
+    for name in ("FIELDMARK_CANARY", "DATABASE_URL", "SUPABASE_SECRET_KEY", "ANTHROPIC_AUTH_TOKEN", "NODE_OPTIONS"):
+        monkeypatch.setenv(name, f"canary-{name}" if name != "NODE_OPTIONS" else "--canary-node")
+    probe = [sys.executable, "-c", "import os; print(os.environ)"]
+    assert "canary-DATABASE_URL" in subprocess.check_output(probe, text=True)  # what any other child would get
+    as_root = os.geteuid() == 0
     async with at_work(desk, seconds=77) as (_, cli):
+        environment = cli.environ()
+        assert set(environment) == ALLOWED
+        assert "canary" not in str(environment)
+        assert environment["ANTHROPIC_API_KEY"] == "test-key"
+        assert "canary" not in str(cli.cmdline()) and "test-key" not in str(cli.cmdline())
+
+        home, config = home_of(cli), home_of(cli) / "config"
+        places = [environment[name] for name in ("TMPDIR", "PWD", "CLAUDE_CONFIG_DIR")]
+        assert places == [str(home), str(home), str(config)]
+        assert Path(cli.cwd()) == home and home.name.startswith("fieldmark-agent-")
+        for folder in (home, config):
+            found = folder.stat()
+            assert stat.S_IMODE(found.st_mode) == 0o700
+            assert users.is_ours(found.st_uid) if as_root else found.st_uid == os.geteuid()
+
         status = dict(line.split(":\t", 1) for line in Path(f"/proc/{cli.pid}/status").read_text().splitlines())
         assert status["NoNewPrivs"].strip() == "1"
-        as_root = os.geteuid() == 0
-        user = home_of(cli).stat().st_uid
+        user = home.stat().st_uid
         assert set(status["Uid"].split()) == {str(user)}
         assert (user == os.geteuid()) is not as_root
         if as_root:
@@ -105,33 +112,12 @@ async def test_the_cli_has_no_rights_and_limits(desk, in_a_group):
         assert allowed["Max core file size"] == ["0", "0"]
         assert allowed["Max open files"] == ["1024", "1024"]
 
-
-@pytest.mark.skipif(not Path("/usr/bin/setsid").exists(), reason="setsid (util-linux) is not there")
-async def test_a_signal_to_the_group_of_the_service_is_not_for_the_cli(desk):
-    """As Ctrl-C sends it: the service itself ends its CLIs."""
-    async with at_work(desk) as (_, cli):
-        assert os.getpgid(cli.pid) == os.getsid(cli.pid) == cli.pid != os.getpgid(0)
-        assert int((home_of(cli) / "pid").read_text()) == cli.pid
-
-
-async def test_the_cli_holds_no_connection_of_the_service(desk):
-    def sockets(pid: int) -> set[str]:
-        links = [str(entry.readlink()) for entry in Path(f"/proc/{pid}/fd").iterdir() if entry.is_symlink()]
-        return {link for link in links if link.startswith("socket:")}
-
-    async with at_work(desk) as (_, cli):
         assert sockets(os.getpid())  # to the database, among others
         assert not sockets(os.getpid()) & sockets(cli.pid)
-
-
-async def test_the_cli_lives_in_a_closed_folder_that_goes_with_it(desk):
-    async with at_work(desk) as (_, cli):
-        home = home_of(cli)
-        assert Path(cli.cwd()) == home and home.name.startswith("fieldmark-agent-")
-        for folder in (home, home / "config"):
-            found = folder.stat()
-            assert stat.S_IMODE(found.st_mode) == 0o700
-            assert users.is_ours(found.st_uid) if os.geteuid() == 0 else found.st_uid == os.geteuid()
+        # Ctrl-C signals the group of the service, which ends its CLIs itself.
+        assert int((home / "pid").read_text()) == cli.pid
+        if Path("/usr/bin/setsid").exists():
+            assert os.getpgid(cli.pid) == os.getsid(cli.pid) == cli.pid != os.getpgid(0)
     assert not home.exists() and clis() == []
 
 
@@ -202,26 +188,6 @@ asyncio.run(main())
 """
 
 
-SERVICE_WITH_A_SPARE = """
-import asyncio
-from fieldmark.agents.extraction.agent import EXTRACTION
-from fieldmark.telemetry.metrics import Metrics
-from fieldmark.runs.engine.pool import CliPool, PoolSettings
-from fieldmark.runs.engine.options import CliKind, ModelService
-
-async def main():
-    service, metrics = ModelService("http://127.0.0.1:9", "k", None), Metrics()
-    settings, first = PoolSettings(processes=1, spares=1), CliKind.of(EXTRACTION, "m", 2)
-    async with CliPool(service, seconds=60, settings=settings, first=first, metrics=metrics):
-        while 'fieldmark_warm_clis{state="spare"} 1' not in metrics.text().decode():
-            await asyncio.sleep(0.01)
-        print("asked", flush=True)
-        await asyncio.sleep(600)
-
-asyncio.run(main())
-"""
-
-
 SERVICE_IN_A_CONTAINER = """
 import asyncio
 from uuid import uuid4
@@ -265,10 +231,9 @@ async def test_root_without_all_of_its_rights_knows_its_cli():
     assert said == ["may not look into it", "lives True memory True", "lives False"]
 
 
-@pytest.mark.parametrize("service", [SERVICE, SERVICE_WITH_A_SPARE], ids=["in a run", "connected in advance"])
-async def test_a_service_that_is_killed_takes_its_cli_along(service):
+async def test_a_service_that_is_killed_takes_its_cli_along():
     service = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", service, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        sys.executable, "-c", SERVICE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
     try:
         async with asyncio.timeout(120):

@@ -320,6 +320,7 @@ async def test_whatever_opens_a_service_closes_its_memory(serve: Serve) -> None:
 def test_a_system_that_keeps_less_apart_is_told_of(is_root: bool, version: int, said: str) -> None:
     told = shortcoming_of(is_root, version)
     assert (told is None) is (said == "") and said in (told or "")
+    assert shortcoming() == shortcoming_of(AS_ROOT, landlock.version())
 
 
 @root
@@ -337,9 +338,3 @@ def test_postgres_user_is_given_to_nobody_however_many_are_asked_for() -> None:
                 one.give_back()
     finally:
         users.use(users.DEFAULT)
-
-
-def test_what_is_not_kept_apart_is_told() -> None:
-    """As root all is. As an ordinary user it is where the kernel has all of Landlock."""
-    apart = AS_ROOT or landlock.version() >= landlock.SCOPES_SIGNALS
-    assert (shortcoming() is None) is apart

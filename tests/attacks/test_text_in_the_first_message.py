@@ -100,12 +100,12 @@ async def test_orders_in_the_document_are_not_followed(lay, task):
     assert desk.extraction()["extracted_fields"]["total"] == 10.0
 
 
-@pytest.mark.parametrize("task", [EXTRACT.name, CORRECT.name])
-async def test_commands_and_mentions_in_it_are_text_also_in_a_cli_that_was_cleared(lay, task):
+@pytest.mark.real_cli("it is cleared by a command")
+async def test_commands_and_mentions_in_it_are_text_also_in_a_cli_that_was_cleared(lay):
     desk = await lay(ORDERS)
     async with kept(Script([[text("Done.")]])) as warm:
         for _ in range(2):
-            worked = await warm.work(await desk.beside(), task=task)
+            worked = await warm.work(await desk.beside())
             (request,) = worked.requests
             sent = "\n".join(
                 block["text"]

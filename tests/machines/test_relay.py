@@ -10,7 +10,7 @@ import pytest
 from desk import until
 from fieldmark.identity.tokens import LocalTokens
 from fieldmark.offline_model.messages import call, text
-from fieldmark.testing.script import Script, held, stall
+from fieldmark.testing.script import Script, held
 
 pytestmark = pytest.mark.anyio
 
@@ -75,34 +75,6 @@ async def test_a_run_passes_through_four_processes(on_hosts):
         async with first.stream(f"/api/runs/{run_id}/events") as events:
             assert [event async for event in events] == seen + after
         assert successor.clis() == []
-
-
-async def test_a_batch_starves_nobody_and_is_cancelled_from_another_replica(on_hosts):
-    async with on_hosts(Script([[call("update_field", TOTAL)], stall(600)])) as hosts:
-        first, second, worker = await asyncio.gather(
-            hosts.api(), hosts.api(), hosts.worker("--concurrency", "1", FIELDMARK_MAX_LIVE_AGENTS="8")
-        )
-        document_id = (await first.document())["id"]
-        batch = [await first.begin(document_id, background=True) for _ in range(2)]
-        await until(lambda: len(hosts.model.requests) == 2)  # the first of them has fallen silent
-
-        asked = await first.begin(document_id)
-        await hosts.run_at(asked, "running")
-        await until(lambda: len(hosts.model.requests) == 4)
-        also_asked = await first.begin(document_id)
-        await asyncio.sleep(1.5)  # longer than a worker needs to look for a job
-        # The concurrency that it was told: one run of each kind, and one more of each waits.
-        assert [hosts.run(run_id)["status"] for run_id in batch] == ["running", "queued"]
-        assert hosts.run(also_asked)["status"] == "queued" and len(worker.clis()) == 2
-
-        async with first.stream(f"/api/runs/{asked}/events") as events:
-            answer = await second.http.post(f"/api/runs/{asked}/cancel")
-            assert answer.status_code == 202 and answer.json()["status"] == "cancelled"
-            assert [event async for _, event in events][-1]["code"] == "cancelled"
-        await hosts.run_at(also_asked, "running")  # the slot is free again: its CLI is gone
-        extraction_id = hosts.run(asked)["extraction_id"]
-        kept = hosts.sql("select extracted_fields from public.extractions where id = %s", extraction_id)
-        assert kept == [{"extracted_fields": {"total": 10}}]
 
 
 async def test_what_lies_on_one_machine_alone_is_said_plainly_on_another(on_hosts, tmp_path):

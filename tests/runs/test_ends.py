@@ -11,15 +11,15 @@ from claude_agent_sdk import CLIConnectionError, CLINotFoundError
 
 from desk import at_work, home_of, until
 from fieldmark.errors import Unavailable
-from fieldmark.offline_model.messages import call, raw_call, text
+from fieldmark.offline_model.messages import raw_call, text
 from fieldmark.offline_model.server import OfflineModel
 from fieldmark.runs.engine.options import ModelService
 from fieldmark.runs.engine.pool import CliPool
 from fieldmark.runs.run import Runner
-from fieldmark.testing.script import Script, endless, http_error, stall
+from fieldmark.testing.script import Script, stall
 from living import children, clis, command_line
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.real_cli("its process and its folder go")]
 
 
 @pytest.fixture
@@ -51,17 +51,13 @@ def nested(depth: int) -> str:
     ("steps", "limits", "status", "code"),
     [
         ([[text("Done.")]], {}, "completed", None),
-        ([http_error(400)] * 9, {}, "failed", "model_refused_request"),
         ([stall(600)], {"seconds": 1}, "failed", "deadline"),
-        ([endless([call("get_document_text")])], {"max_turns": 4}, "failed", "max_turns"),
         # Deeper than any Python reads JSON (3.11: a thousand levels, 3.13: ten thousand); the CLI itself still could.
         ([[raw_call("update_field", nested(12_000))]], {}, "failed", "internal"),
-        # What all of them read is refused like any other call, and the run goes on.
-        ([[raw_call("update_field", nested(500))], [text("Done.")]], {}, "completed", None),
         ([[raw_call("update_field", '{"path": "a", "confidence": 1, "value": "%s"}' % ("x" * 9_000_000))]], {},
          "failed", "agent_process"),
     ],
-    ids=["success", "refused", "deadline", "turns", "depth", "less depth", "size"],
+    ids=["success", "deadline", "depth", "size"],
 )  # fmt: skip
 async def test_it_says_how_and_nothing_stays(desk, watching, homes, steps, limits, status, code):
     worked = await desk.work(watching(*steps), **limits)
@@ -75,18 +71,19 @@ async def test_it_says_how_and_nothing_stays(desk, watching, homes, steps, limit
     assert clis() == [] and not any(home.exists() for home in homes)
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-async def test_a_run_whose_cli_is_killed_is_left_to_be_taken_up_again(desk, number):
+async def test_a_run_whose_cli_is_killed_is_left_to_be_taken_up_again(desk):
     run_id = await desk.run()
-    async with at_work(desk, run_id=run_id) as (task, cli):
-        home = home_of(cli)
-        cli.send_signal(number)
-        with pytest.raises(Unavailable):
-            await asyncio.wait_for(task, 60)
-        assert (desk.state(run_id)["status"], desk.state(run_id)["consecutive_failures"]) == ("running", 1)
-        assert clis() == [] and not home.exists()
+    for times, number in enumerate((signal.SIGKILL, signal.SIGTERM), 1):
+        async with at_work(desk, run_id=run_id) as (task, cli):
+            home = home_of(cli)
+            cli.send_signal(number)
+            with pytest.raises(Unavailable):
+                await asyncio.wait_for(task, 60)
+            state = desk.state(run_id)
+            assert (state["status"], state["consecutive_failures"]) == ("running", times)
+            assert clis() == [] and not home.exists()
     worked = await desk.work(Script([[text("")], [text("Done.")]]), run_id=run_id)
-    assert (worked.state["status"], worked.state["fencing_token"]) == ("completed", 2)
+    assert (worked.state["status"], worked.state["fencing_token"]) == ("completed", 3)
 
 
 @pytest.mark.parametrize(
@@ -129,12 +126,3 @@ async def test_stopped_while_it_starts_no_cli_stays(desk):
         await asyncio.wait({task})
     assert clis() == [] and not any("sealed-cli" in command_line(child) for child in children())
     assert desk.state(run_id)["status"] == "queued"
-
-
-async def test_nothing_can_be_added_to_a_run_that_has_ended(desk):
-    worked = await desk.work(Script([[text("Done.")]]))
-    ended = worked.events
-    async with OfflineModel(Script([[text("Again.")]])) as model:
-        await desk.runner(model).execute(worked.run_id)
-        assert model.requests == []
-    assert worked.events == ended

@@ -7,12 +7,11 @@ from uuid import uuid4
 
 import pytest
 
-from desk import at_work, sql, until, update
+from desk import sql, until, update
 from fieldmark.errors import Unavailable
 from fieldmark.offline_model.messages import call, text
 from fieldmark.runs.claim import MAX_CLAIMS, MAX_CONSECUTIVE_FAILURES
 from fieldmark.testing.script import Script, endless
-from living import clis
 
 pytestmark = pytest.mark.anyio
 
@@ -46,26 +45,17 @@ async def test_a_worker_that_lost_the_run_writes_nothing_more_and_is_quiet(desk)
     assert "'second'" not in str(desk.sql("select entry from public.agent_sessions"))
 
 
-async def test_a_worker_that_lost_the_run_stops_asking_the_model(desk):
+@pytest.mark.parametrize("then", [endless([call("get_document_text")]), []], ids=["in the middle", "at its very end"])
+async def test_a_worker_that_lost_the_run_asks_no_more_and_does_not_end_it(desk, then):
     run_id = await desk.run()
 
     async def lose(body):
-        await asyncio.to_thread(desk.sql, "update public.runs set fencing_token = 9 where id = %s", run_id)
-        return [call("get_document_text")]
+        await asyncio.to_thread(desk.sql, TAKEN_AWAY, run_id)
+        return [call("get_document_text")] if then else []  # no word that an event would tell of
 
-    worked = await desk.work(Script([lose, endless([call("get_document_text")])]), run_id=run_id, max_turns=40)
-    assert len(worked.requests) < 10
-
-
-async def test_a_worker_that_lost_the_run_at_its_very_end_does_not_end_it(desk):
-    run_id = await desk.run()
-
-    async def lose(body):
-        await asyncio.to_thread(desk.sql, "update public.runs set fencing_token = 9 where id = %s", run_id)
-        return []  # no word that an event would tell of
-
-    worked = await desk.work(Script([lose, []]), run_id=run_id)
-    assert worked.state["status"] == "running" and len(worked.events) == 1
+    worked = await desk.work(Script([lose, then]), run_id=run_id, max_turns=40)
+    assert len(worked.requests) < 10 and worked.state["status"] == "running"
+    assert not [event for event in worked.events if "complete" in event or "code" in event]
 
 
 async def test_a_run_that_was_ended_meanwhile_stays_as_it_is(desk):
@@ -104,9 +94,12 @@ async def test_a_user_who_may_not_write_any_more_changes_nothing_and_the_run_end
     assert waiting.requests == [] and waiting.state["error_code"] == "cancelled"
 
 
-async def test_a_run_that_is_gone_is_nothing_to_do(desk):
-    worked = await desk.work(Script([[text("Done.")]]), run_id=(gone := uuid4()))
-    assert worked.requests == [] and desk.events(gone) == []
+async def test_a_run_that_is_gone_or_has_ended_is_nothing_to_do(desk):
+    ended = await desk.work(Script([[text("Done.")]]))
+    before = ended.events
+    for run_id, events in ((uuid4(), []), (ended.run_id, before)):
+        worked = await desk.work(Script([[text("Again.")]]), run_id=run_id)
+        assert worked.requests == [] and worked.events == events
 
 
 async def test_a_second_attempt_is_told_so_and_repeats_nothing_by_itself(desk):
@@ -117,15 +110,19 @@ async def test_a_second_attempt_is_told_so_and_repeats_nothing_by_itself(desk):
     assert "begun before" in str(worked.requests[0]["messages"])
 
 
+@pytest.mark.real_cli("it keeps a message before it is answered")
 async def test_a_run_that_is_broken_off_before_its_first_word_was_kept_begins_anew(desk):
     run_id = await desk.run()
     kept = "select number, entry ->> 'type' as type from public.agent_sessions order by number"
 
+    async def silent(body):
+        await asyncio.sleep(600)
+
     async def break_off():
-        async with at_work(desk, run_id=run_id) as (task, _):
-            await until(lambda: "user" in [entry["type"] for entry in desk.sql(kept)])
-            task.cancel()
-            await task
+        task = asyncio.create_task(desk.work(silent, run_id))
+        await until(lambda: "user" in [entry["type"] for entry in desk.sql(kept)] or task.done())
+        task.cancel()
+        await task
 
     await break_off()
     first = next(entry["number"] for entry in desk.sql(kept) if entry["type"] == "user")
@@ -137,11 +134,15 @@ async def test_a_run_that_is_broken_off_before_its_first_word_was_kept_begins_an
 
 
 async def test_a_run_that_is_taken_up_again_and_again_is_given_up(desk):
-    run_id = await desk.run()
+    """Whether it gets nothing done in between, or something each time for ever."""
+    first, second = await desk.run(), await (await desk.beside()).run()
     for _ in range(MAX_CONSECUTIVE_FAILURES):
-        await desk.context(run_id)
-    worked = await desk.work(Script([[text("Done.")]]), run_id=run_id)
-    assert worked.requests == [] and (worked.state["status"], worked.state["error_code"]) == ("failed", "abandoned")
+        await desk.context(first)
+    desk.sql("update public.runs set fencing_token = %s where id = %s returning 1", MAX_CLAIMS, second)
+    for run_id in (first, second):
+        worked = await desk.work(Script([[text("Done.")]]), run_id=run_id)
+        assert worked.requests == []
+        assert (worked.state["status"], worked.state["error_code"]) == ("failed", "abandoned")
 
 
 async def test_a_run_that_gets_something_done_each_time_is_not_given_up(desk):
@@ -151,13 +152,6 @@ async def test_a_run_that_gets_something_done_each_time_is_not_given_up(desk):
         await desk.call(context, "update_field", path=f"items[{number}]", value=number, confidence=1.0)
     worked = await desk.work(Script([[text("Done.")]]), run_id=run_id)
     assert (worked.state["status"], worked.state["fencing_token"]) == ("completed", MAX_CONSECUTIVE_FAILURES + 2)
-
-
-async def test_a_run_that_gets_something_done_for_ever_is_given_up_in_the_end(desk):
-    run_id = await desk.run()
-    desk.sql("update public.runs set fencing_token = %s where id = %s returning 1", MAX_CLAIMS, run_id)
-    worked = await desk.work(Script([[text("Done.")]]), run_id=run_id)
-    assert worked.requests == [] and (worked.state["status"], worked.state["error_code"]) == ("failed", "abandoned")
 
 
 async def test_connections_that_are_lost_in_the_middle_cost_an_attempt_at_most(desk, postgres):
@@ -178,4 +172,3 @@ async def test_connections_that_are_lost_in_the_middle_cost_an_attempt_at_most(d
         worked = await desk.work(go_on, run_id=run_id)
     assert worked.state["status"] == "completed"
     assert desk.extraction()["extracted_fields"] == {"first": 1, "second": 1}
-    assert clis() == []

@@ -183,8 +183,8 @@ insert into runs (id, org_id, created_by, agent, task, document_id, extraction_i
 insert into run_events (run_id, number, org_id, body, created_by) values (%(run)s, 1, %(org)s, '{}', %(user)s);
 insert into tool_calls (run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by, created_by) values
   (%(run)s, 'call_1', %(org)s, 'update_field', '{}', repeat('0', 64), 'admitted', 'policy', %(user)s);
-insert into agent_sessions (org_id, project, session_id, entry, created_by) values
-  (%(org)s, 'runs', 's', '{}', %(user)s);
+insert into agent_sessions (org_id, session_id, entry, created_by) values
+  (%(org)s, 's', '{}', %(user)s);
 insert into usage (
   run_id, message_id, org_id, agent, model, input_tokens, output_tokens, cache_write_5m_tokens, cache_write_1h_tokens,
   cache_read_tokens, cost_usd, created_by) values

@@ -319,7 +319,7 @@ NOBODY | what was admitted | update tool_calls set tool = 'x', arguments = '{"a"
 OWNERS | in a thread that is not shared | select from tool_calls where run_id = %(thread_run)s
 
 READING | theirs | select from agent_sessions where org_id = %(org)s
-SERVED | theirs | insert into agent_sessions (org_id, project, session_id, entry) values (%(org)s, 'runs', 's', '{}')
+SERVED | theirs | insert into agent_sessions (org_id, session_id, entry) values (%(org)s, 's', '{}')
 NOBODY | theirs | update agent_sessions set entry = '{}'
 
 READERS | theirs | select from usage where org_id = %(org)s

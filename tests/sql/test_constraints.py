@@ -50,7 +50,7 @@ def _rows(table: str) -> dict[str, list[str]]:
 
 BAD = _rows(
     r"""
-public.agent_sessions | project = '' | session_id = '' | subpath = $LONG
+public.agent_sessions | session_id = '' | subpath = $LONG
 private.agents | name = 'A' | approval = $ODD
 private.agent_tasks | task = 'A' | needs = '{odd}' | may_have = '{odd}' | approval = $ODD
 public.documents | filename = '' | storage_path = 'a.pdf' | media_type = '' | byte_size = -1 | status = $ODD |
@@ -178,7 +178,7 @@ def test_references_have_these_keys_and_each_carries_the_organisation(doors: Doo
 
 # What no two rows may have in common, besides primary keys and the (id, organisation) that keys refer to.
 UNIQUE = """
-agent_sessions: org_id session_id project subpath uuid
+agent_sessions: org_id session_id subpath uuid
 api_keys: hash
 auto_creations: run_id
 documents: parent_document_id number_in_parent

@@ -68,10 +68,9 @@ CALLERS = {
 @pytest.mark.parametrize(
     ("statement", "left"),
     [
-        ("select private.forget_session(%(org)s, 'runs', 's', '')", "from agent_sessions where org_id = %(org)s"),
         ("select private.clear_pages(%(document)s)", "from document_pages where document_id = %(document)s"),
     ],
-    ids=["forget_session", "clear_pages"],
+    ids=["clear_pages"],
 )
 def test_what_the_service_clears_away_is_its_own_user_s(
     doors: Doors, house: House, statement: str, left: str, caller: str
@@ -87,27 +86,6 @@ def test_what_the_service_clears_away_is_its_own_user_s(
         connection.execute("reset session authorization")
         connection.execute("reset role")
         assert connection.execute(f"select exists (select {left})", vars(house)).fetchone() == (not can,)
-
-
-def test_one_part_of_one_conversation_is_forgotten_and_nothing_beside_it(doors: Doors, house: House) -> None:
-    parts = [("runs", "s", ""), ("runs", "s", "a"), ("runs", "s", "b"), ("runs", "another", "a"), ("another", "s", "a")]
-    with doors.as_owner() as connection:
-        connection.execute("delete from agent_sessions")
-        for org in (house.org, house.other_org):
-            for part in parts:
-                connection.execute(
-                    "insert into agent_sessions (org_id, project, session_id, subpath, entry) "
-                    "values (%s, %s, %s, %s, '{}')",
-                    [org, *part],
-                )
-        become(connection, "authenticated", {"sub": str(house.owner), "org_id": str(house.org)})
-        for subpath, left in (("a", [*parts[:1], *parts[2:]]), ("", parts[3:])):
-            connection.execute("select private.forget_session(%s, 'runs', 's', %s)", [house.org, subpath])
-            rows = connection.execute("select project, session_id, subpath from agent_sessions").fetchall()
-            assert sorted(rows) == sorted(left)
-        connection.execute("reset role")
-        others = connection.execute("select count(*) from agent_sessions where org_id = %s", [house.other_org])
-        assert others.fetchone() == (len(parts),)
 
 
 @pytest.mark.parametrize("caller", CALLERS)
@@ -314,7 +292,7 @@ RIGHTS = {
     "usage_by_day": {"select": True},
     "credit_limits": {"select": True},
     "queue_limits": {"select": True},
-    "agent_sessions": {"select": True, "insert": "org_id project session_id subpath uuid entry"},
+    "agent_sessions": {"select": True, "insert": "org_id session_id subpath uuid entry"},
     # No tenant's, and not exposed.
     "private.agents": {"select": True},
     "private.agent_tasks": {"select": True},
@@ -401,7 +379,7 @@ CALLABLE = {
         """
         my_org_ids my_writable_org_ids my_owned_org_ids role_of person_of this_person check_owner address_of
         why_not_decide why_not_decide_of decided_by_others is_service check_that check_found new_id enter append_event
-        delta_channel clear_pages count_enclosed read_unlocked record_reading forget_session tell_deltas
+        delta_channel clear_pages count_enclosed read_unlocked record_reading tell_deltas
         fence keep_in_thread is_name enter_call claim_call finish_call await_approval show_again
         is_left_behind begin_decision admit_further resume_run detach_run disown_run has_open_children
         is_worked_on await_runs tree_of_run cancel_run cost_of_run spent_this_month lock_credit at_work

@@ -35,7 +35,7 @@ def ended_run(owner: psycopg.Connection, house: House, ago: str | None, thread: 
         [run, house.org],
     )
     owner.execute(
-        "insert into agent_sessions (org_id, project, session_id, entry) values (%s, 'runs', %s, '{}')",
+        "insert into agent_sessions (org_id, session_id, entry) values (%s, %s, '{}')",
         [house.org, str(session)],
     )
     return run

@@ -167,7 +167,7 @@ def test_what_is_part_of_a_run_in_a_thread_is_seen_by_whoever_sees_the_thread(do
 def conversation(connection: psycopg.Connection, org: UUID) -> UUID:
     session = uuid4()
     connection.execute(
-        "insert into agent_sessions (org_id, project, session_id, entry) values (%s, 'runs', %s, '{}')",
+        "insert into agent_sessions (org_id, session_id, entry) values (%s, %s, '{}')",
         [org, str(session)],
     )
     return session
@@ -191,7 +191,7 @@ def test_conversation_is_deleted_with_its_run_and_one_of_a_thread_with_the_threa
             owner.execute("update runs set session_id = %s where id = %s", [session, run])
         owner.execute("update threads set session_id = %s where id = %s", [of_thread, house.thread])
         # A session's id does not keep two organisations' conversations apart.
-        same = "insert into agent_sessions (org_id, project, session_id, entry) values (%s, 'runs', %s, '{}')"
+        same = "insert into agent_sessions (org_id, session_id, entry) values (%s, %s, '{}')"
         owner.execute(same, [house.other_org, str(of_run)])
         owner.execute(same, [house.other_org, str(of_thread)])
         owner.execute("delete from runs where id = any(%s)", [[alone, first, second, lost, fourth]])

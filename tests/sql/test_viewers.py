@@ -19,7 +19,6 @@ VOLATILE = {
     "private.clear_pages": "(%(document)s)",
     "private.read_unlocked": "(%(document)s, null)",
     "private.record_reading": "(%(document)s, 1, 2)",
-    "private.forget_session": "(%(org)s, 'runs', 's', '')",
     "private.locked_extraction": "(%(extraction)s)",
     "private.write_fields": "((select e from public.extractions as e where id = %(extraction)s), '{\"total\": 14}')",
     "private.enter_call": "(%(run)s, 1, 'call_2', %(org)s, 't', '{}', repeat('0', 64), 'admitted', null)",

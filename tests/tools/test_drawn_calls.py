@@ -26,9 +26,6 @@ BROKEN = {
     "unexplained": "drop trigger keep_journal_of_update on public.extractions",
     "unlocked": """create or replace function private.binding(p_locks jsonb) returns text[]
         language sql as $$ select '{}'::text[] $$""",
-    "unrecorded": """create or replace function private.finish_call(
-        p_run_id uuid, p_call_id text, p_result text, p_failed boolean, p_code text default null,
-        p_data jsonb default null, p_events json default null) returns void language sql as 'select'""",
 }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from uuid import uuid4
 
 import pytest
 from pydantic import JsonValue
@@ -48,20 +47,13 @@ async def test_what_the_ledger_has_admitted_is_written_and_recorded(desk, contex
     assert event["version"] == 1 and [(one["path"], one["value"]) for one in event["changed"]] == [("total", 10)]
 
 
-async def test_what_it_has_not_admitted_is_not_written(desk, context):
+async def test_what_was_admitted_is_what_may_run(desk, context):
     assert (await call(context)).code == "not_admitted"
-    assert desk.extraction()["version"] == 0 and desk.ledger(context.run_id) == []
-
-
-async def test_a_write_without_an_id_is_not_written(desk, context):
-    assert (await call(context, call_id=None)).code == "not_admitted" and desk.extraction()["version"] == 0
-
-
-@pytest.mark.parametrize("field", ["path", "value", "confidence"])
-async def test_what_was_admitted_is_what_may_run(desk, context, field):
+    assert desk.ledger(context.run_id) == []
     await desk.admit(context, "update_field", TOTAL, "call-1")
-    other = {"path": "tax", "value": 2, "confidence": 0.5}
-    assert (await call(context, arguments=TOTAL | {field: other[field]})).code == "not_admitted"
+    for other in ({"path": "tax"}, {"value": 2}, {"confidence": 0.5}):
+        assert (await call(context, arguments=TOTAL | other)).code == "not_admitted"
+    assert (await call(context, call_id=None)).code == "not_admitted"
     assert desk.extraction()["version"] == 0
     assert not (await call(context)).is_error  # the admitted one itself still may
 
@@ -92,11 +84,14 @@ async def test_a_refused_call_does_not_run(desk, context):
     assert desk.ledger(context.run_id)[0]["status"] == "refused"
 
 
-async def test_another_runs_call_admits_nothing_here(desk, context):
+async def test_another_runs_call_admits_nothing_here_though_it_has_the_same_id(desk, context):
     other = await desk.context()
     await desk.admit(other, "update_field", TOTAL, "call-1")
     assert (await call(context)).code == "not_admitted" and desk.extraction()["version"] == 0
-    assert not (await call(other)).is_error and desk.extraction()["version"] == 1
+    await desk.admit(context, "update_field", TOTAL | {"path": "tax"}, "call-1")
+    assert not (await call(other)).is_error
+    assert not (await call(context, arguments=TOTAL | {"path": "tax"})).is_error
+    assert desk.extraction()["version"] == 2
 
 
 async def test_a_call_seen_again_gets_its_recorded_answer_and_no_second_write(desk, context):
@@ -146,11 +141,10 @@ async def test_an_older_worker_records_no_failure_either(desk, context):
     assert desk.ledger(context.run_id)[0]["status"] == "admitted"
 
 
-@pytest.mark.parametrize("status", ["completed", "failed", "cancelled", "queued"])
+@pytest.mark.parametrize("status", ["completed", "queued"])
 async def test_only_a_running_run_acts(desk, context, status):
     await desk.admit(context, "update_field", TOTAL, "call-1")
-    error = "It failed." if status == "failed" else None
-    desk.sql("update public.runs set status = %s, error = %s where id = %s", status, error, context.run_id)
+    desk.sql("update public.runs set status = %s where id = %s", status, context.run_id)
     with pytest.raises(Fenced):
         await call(context)
     assert desk.extraction()["version"] == 0
@@ -202,9 +196,8 @@ async def test_a_tool_that_ends_well_is_one_transaction(desk, context):
         (ModelRetry("Mend it.", "bent", {"n": 1}), "Mend it.", "bent", {"n": 1}),
         (ToolFailed("It is so."), "It is so. This cannot be mended by calling again.", "failed", None),
         (RuntimeError("postgresql://app:secret@db"), INTERNAL, "internal", None),
-        (KeyError("secret"), INTERNAL, "internal", None),
     ],
-    ids=["retry", "data", "failed", "surprise", "key"],
+    ids=["retry", "data", "failed", "surprise"],
 )
 async def test_a_tool_that_fails_half_way_leaves_nothing_but_its_answer(desk, context, failing, told, code, data):
     answer = await write_and(desk, context, failing)
@@ -241,11 +234,6 @@ def test_a_confidence_is_a_number_from_0_to_1(confidence):
         EXTRACTION.toolset.check("update_field", TOTAL | {"confidence": confidence})
 
 
-@pytest.mark.parametrize("confidence", [0, 1, 0.0, 1.0, 0.333])
-def test_and_any_such_number(confidence):
-    assert EXTRACTION.toolset.check("update_field", TOTAL | {"confidence": confidence}).confidence == confidence
-
-
 @pytest.mark.parametrize("name", EXTRACTION.toolset.tools)
 def test_no_tool_takes_a_tenant_a_user_or_a_document(name):
     schema = EXTRACTION.toolset.tools[name].input.model_json_schema()
@@ -259,12 +247,3 @@ def test_one_hash_for_one_meaning():
     same: JsonValue = {"a": "ü", "b": [1, {"c": 2, "d": 1}]}
     assert hash_of({"v": one}) == hash_of({"v": same}) != hash_of({"v": {**same, "a": "u"}})
     assert len({hash_of({"v": v}) for v in (1, "1", True, None, [1], {"1": 1}, "", " ")}) == 8
-
-
-async def test_ids_are_a_runs_own(desk, context):
-    await desk.admit(context, "update_field", TOTAL, call_id := str(uuid4()))
-    other = await desk.context()
-    await desk.admit(other, "update_field", TOTAL | {"path": "tax"}, call_id)
-    assert not (await call(context, call_id=call_id)).is_error
-    assert not (await call(other, call_id=call_id, arguments=TOTAL | {"path": "tax"})).is_error
-    assert desk.extraction()["version"] == 2

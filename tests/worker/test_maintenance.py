@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from uuid import UUID
-
 import psycopg
 import pytest
 
@@ -16,22 +14,26 @@ pytestmark = pytest.mark.anyio
 KEPT = ("run_events", "tool_calls", "agent_sessions")
 
 
-async def left_by_a_run(desk: Desk, ago: str) -> UUID:
-    """A run that ended some time ago, and left one of everything."""
-    context = await desk.context()
-    await desk.admit(context, "update_field", {"path": "a", "value": 1, "confidence": 1}, "c")
+def left_by_runs(desk: Desk, number: int, ago: str) -> None:
+    """Runs that ended some time ago, and left one of everything."""
     desk.sql(
-        "update public.runs set status = 'completed', finished_at = now() - %s::interval where id = %s",
-        ago,
-        context.run_id,
+        """with ended as (
+             insert into public.runs (org_id, agent, task, document_id, extraction_id, created_by, session_id)
+             select %s, 'extraction', 'extract', %s, %s, %s, gen_random_uuid() from generate_series(1, %s)
+             returning *),
+           called as (
+             insert into public.tool_calls (run_id, id, org_id, tool, arguments, arguments_hash, status, created_by)
+             select id, 'c', org_id, 'update_field', '{}', repeat('0', 64), 'refused', created_by from ended),
+           told as (
+             insert into public.run_events (run_id, number, org_id, body, created_by)
+             select id, 1, org_id, '{}', created_by from ended)
+           insert into public.agent_sessions (org_id, session_id, entry, created_by)
+           select org_id, session_id::text, '{}', created_by from ended""",
+        *(desk.scope.org_id, desk.document_id, desk.extraction_id, desk.scope.user_id, number),
     )
-    desk.sql("select private.append_event(%s, '{}')", context.run_id)
     desk.sql(
-        "insert into public.agent_sessions (org_id, project, session_id, entry) "
-        "select org_id, 'runs', session_id::text, '{}' from public.runs where id = %s",
-        context.run_id,
+        "update public.runs set status = 'completed', finished_at = now() - %s::interval where status = 'queued'", ago
     )
-    return context.run_id
 
 
 def counts(desk: Desk) -> list[int]:
@@ -43,9 +45,8 @@ async def clear(desk: Desk, keep_days: float) -> None:
 
 
 async def test_what_runs_left_goes_after_so_many_days_and_nought_is_for_ever(desk):
-    for _ in range(60):  # more than one batch
-        await left_by_a_run(desk, "10 days")
-    await left_by_a_run(desk, "2 days")
+    left_by_runs(desk, 60, "10 days")  # more than one batch
+    left_by_runs(desk, 1, "2 days")
     await clear(desk, 0)
     assert counts(desk) == [61, 61, 61]
     await clear(desk, 5)

@@ -109,8 +109,12 @@ class Task(Generic[Request, TaskInput]):
         try:
             return self.input.model_validate(run.input)
         except ValidationError as error:
-            faults = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:5])
-            raise Invalid(f"The run's input cannot be used: {faults}.") from None
+            raise Invalid(f"The run's input cannot be used: {faults_of(error)}.") from None
+
+
+def faults_of(error: ValidationError) -> str:
+    """What a model of pydantic's does not take, in words."""
+    return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:5])
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,6 @@ class OutcomeObserver:
         return NO_RESULT if self._result is None else outcome_of(self._result, self._api_error)
 
     def on_part(self, part: Part) -> None:
-        """Take note of a part."""
         match part:
             case ServiceRetry(status=401):
                 raise RunEnded(KEY_REFUSED)

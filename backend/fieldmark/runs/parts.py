@@ -5,7 +5,7 @@ Nothing of the SDK is known here, so whoever works on parts knows nothing of it 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -162,14 +162,3 @@ async def show(observers: Iterable[Observer], part: Part) -> None:
     for observer in observers:
         if (working := observer.on_part(part)) is not None:
             await working
-
-
-@dataclass(frozen=True, slots=True)
-class CheckEachPart:
-    """An observer that only asks whether the conversation may go on: `check` raises where it may not."""
-
-    check: Callable[[], None]
-
-    def on_part(self, part: Part) -> None:
-        """Check."""
-        self.check()

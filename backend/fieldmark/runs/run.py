@@ -40,7 +40,7 @@ from fieldmark.runs.events.writer import EventWriter
 from fieldmark.runs.lifecycle.context import run_context, service_calls
 from fieldmark.runs.monitor import RunMonitor
 from fieldmark.runs.outcome import NO_TURNS_LEFT, Outcome, OutcomeObserver, RunEnded, ended_by_call
-from fieldmark.runs.parts import CheckEachPart, MessageStarted, Observer, show
+from fieldmark.runs.parts import MessageStarted, Observer, show
 from fieldmark.stores import runs, threads, tool_calls
 from fieldmark.stores.runs import RunRow
 from fieldmark.telemetry.metrics import Metrics
@@ -285,7 +285,7 @@ class Runner:
                 ending,
                 mapper,
                 meter,
-                CheckEachPart(sessions.check),
+                sessions,
                 calls,
                 telemetry,
                 work.deltas,

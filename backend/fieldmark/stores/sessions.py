@@ -20,12 +20,11 @@ class Part:
     """A conversation of an organisation, or a part of one: the subpath is empty for the conversation itself."""
 
     org_id: UUID
-    project: str
     session_id: str
     subpath: str = ""
 
 
-_HERE = "org_id = %s and project = %s and session_id = %s"
+_HERE = "org_id = %s and session_id = %s"
 
 
 async def append(conn: AsyncConnection[Row], part: Part, entries: Sequence[Mapping[str, Any]]) -> int | None:
@@ -34,16 +33,15 @@ async def append(conn: AsyncConnection[Row], part: Part, entries: Sequence[Mappi
     of numbers is the order in which entries were appended."""
     cursor = await conn.execute(
         """with added as (
-             insert into public.agent_sessions (org_id, project, session_id, subpath, uuid, entry)
-             select %(org)s, %(project)s, %(session)s, %(subpath)s, uuid, entry
+             insert into public.agent_sessions (org_id, session_id, subpath, uuid, entry)
+             select %(org)s, %(session)s, %(subpath)s, uuid, entry
              from unnest(%(uuids)s::text[], %(entries)s::json[]) with ordinality as given (uuid, entry, n)
              order by n
-             on conflict (org_id, project, session_id, subpath, uuid) where uuid is not null do nothing
+             on conflict (org_id, session_id, subpath, uuid) where uuid is not null do nothing
              returning number)
            select max(number) as last from added""",
         {
             "org": part.org_id,
-            "project": part.project,
             "session": part.session_id,
             "subpath": part.subpath,
             "uuids": [entry.get("uuid") for entry in entries],
@@ -58,7 +56,7 @@ async def last_number(conn: AsyncConnection[Row], part: Part) -> int | None:
     """The number of a conversation's last entry; None for one that never was."""
     cursor = await conn.execute(
         f"select max(number) as last from public.agent_sessions where {_HERE} and subpath = %s",
-        (part.org_id, part.project, part.session_id, part.subpath),
+        (part.org_id, part.session_id, part.subpath),
     )
     row = await cursor.fetchone()
     return None if row is None else row["last"]
@@ -68,7 +66,7 @@ async def load(conn: AsyncConnection[Row], part: Part) -> list[JsonObject]:
     """The entries of a conversation, in order; none for one that never was."""
     cursor = await conn.execute(
         f"select entry from public.agent_sessions where {_HERE} and subpath = %s order by number",
-        (part.org_id, part.project, part.session_id, part.subpath),
+        (part.org_id, part.session_id, part.subpath),
     )
     return [row["entry"] for row in await cursor.fetchall()]
 
@@ -79,7 +77,7 @@ async def has_begun(conn: AsyncConnection[Row], part: Part) -> bool:
     cursor = await conn.execute(
         f"""select 1 as there from public.agent_sessions
             where {_HERE} and entry ->> 'type' in ('user', 'assistant') limit 1""",
-        (part.org_id, part.project, part.session_id),
+        (part.org_id, part.session_id),
     )
     return await cursor.fetchone() is not None
 
@@ -91,7 +89,7 @@ async def deferred_call(conn: AsyncConnection[Row], part: Part) -> str | None:
             where {_HERE} and subpath = '' and entry ->> 'type' = 'attachment'
               and entry -> 'attachment' ->> 'type' = 'hook_deferred_tool'
             order by number desc limit 1""",
-        (part.org_id, part.project, part.session_id),
+        (part.org_id, part.session_id),
     )
     deferred = await cursor.fetchone()
     if deferred is None or deferred["id"] is None:
@@ -102,7 +100,7 @@ async def deferred_call(conn: AsyncConnection[Row], part: Part) -> str | None:
             where {_HERE} and subpath = '' and number > %s and entry ->> 'type' = 'user'
               and position(%s in entry::text) > 0 limit 1""",
         (
-            *(part.org_id, part.project, part.session_id, deferred["number"]),
+            *(part.org_id, part.session_id, deferred["number"]),
             json.dumps({"tool_use_id": deferred["id"]})[1:-1],
         ),
     )
@@ -113,13 +111,6 @@ async def subpaths(conn: AsyncConnection[Row], part: Part) -> list[str]:
     """The parts of a conversation besides itself."""
     cursor = await conn.execute(
         f"select distinct subpath from public.agent_sessions where {_HERE} and subpath <> ''",
-        (part.org_id, part.project, part.session_id),
+        (part.org_id, part.session_id),
     )
     return [row["subpath"] for row in await cursor.fetchall()]
-
-
-async def remove(conn: AsyncConnection[Row], part: Part) -> None:
-    """Forget a conversation with all its parts, or (with a subpath) one part of it."""
-    await conn.execute(
-        "select private.forget_session(%s, %s, %s, %s)", (part.org_id, part.project, part.session_id, part.subpath)
-    )

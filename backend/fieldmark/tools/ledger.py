@@ -37,7 +37,7 @@ from fieldmark.stores.tool_calls import Claimed
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.errors import ModelRetry, ToolFailed, ToolRefusal
 from fieldmark.tools.fields import fitting
-from fieldmark.tools.toolset import Action, ChildRun, RunTools, Tool, ToolInput, hash_of, model_text
+from fieldmark.tools.toolset import Action, ChildRun, RunTools, Tool, ToolInput, ToolResult, hash_of, model_text
 
 log = structlog.get_logger()
 
@@ -78,11 +78,13 @@ class By(StrEnum):
     POLICY   the run's policy: its entry in the ledger is claimed
     PERSON   a person, just now: the decision is recorded in the call's transaction, and stands whatever comes of it
     SERVICE  nobody need be asked, since the service itself makes the call: it is entered in its own transaction
+    RUNS     the child runs that it has started and that have ended: its entry, which waits for them, is claimed
     """
 
     POLICY = "policy"
     PERSON = "person"
     SERVICE = "service"
+    RUNS = "runs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +102,15 @@ async def execute(
     call: ToolCall,
     *,
     by: By,
-    ahead: Awaitable[Prepared] | None = None,
     decide: Callable[[Connection], Awaitable[None]] | None = None,
     then: Callable[[Connection, ToolOutcome], Awaitable[None]] | None = None,
 ) -> ToolOutcome:
     """Run a call that was admitted; one that has run already is answered as before. Every expected failure is an
     outcome.
 
-    `ahead` is the preparation of this call, where it was begun when the call was admitted. `decide` records what a
-    person has decided, and `then` what follows from the outcome: both in the transaction of the call. Raises what these
-    raise, Fenced if this worker lost the run, and whatever the database raises if it does not answer.
+    `decide` records what a person has decided, and `then` what follows from the outcome: both in the transaction of the
+    call. Raises what these raise, Fenced if this worker lost the run, and whatever the database raises if it does not
+    answer.
     """
     context = replace(context, call_id=call.id)
     try:
@@ -123,11 +124,9 @@ async def execute(
     tool, action = tools.tools[call.tool], tools.actions[call.tool]
     if tool.is_gated and call.id is None:
         return refused(ToolFailed("The call came without its id, so nobody can have admitted it.", "not_admitted"))
-    begun = iter(() if ahead is None else (ahead,))
 
     async def attempt() -> ToolOutcome:
-        prepared = await (next(begun, None) or prepare(tool, action, args))
-        return await _attempt(context, call, by, prepared, decide, then)
+        return await _attempt(context, call, by, await _prepare(tool, action, args), decide, then)
 
     try:
         return await again_while_stale(attempt)
@@ -198,7 +197,7 @@ async def _begin(
         return refused(ToolFailed("This call was not admitted.", "not_admitted"))
     if (recorded := _recorded(claimed)) is not None:
         return recorded
-    if claimed.status is not CallStatus.ADMITTED:
+    if claimed.status is not (CallStatus.WAITING if by is By.RUNS else CallStatus.ADMITTED):
         return refused(ToolFailed("This call was refused.", "refused"))
     return None
 
@@ -251,7 +250,7 @@ async def _record(
     )
 
 
-async def prepare(tool: Tool[Any], action: Action, args: ToolInput) -> Prepared:
+async def _prepare(tool: Tool[Any], action: Action, args: ToolInput) -> Prepared:
     """Do what a call takes time for, without a connection. What the tool refuses is remembered and not raised, since
     the ledger may know the call as done already."""
     try:
@@ -268,42 +267,20 @@ async def collect(
     row: tool_calls.CallRow,
     then: Callable[[Connection, ToolOutcome], Awaitable[None]],
 ) -> ToolOutcome | None:
-    """The answer of a call whose child runs have all ended, recorded, with what follows from it; None while one of them
-    goes on."""
-    collect_answer = tools.actions[row.tool].collect
-    assert collect_answer is not None
-    context = replace(context, call_id=row.id)
+    """Run a call's `collect` once the child runs that it waits for have all ended. None while one of them goes on."""
+    async with context.database.as_user(context.scope) as conn:
+        await runs.fence(conn, context.run_id, context.fencing_token)
+        started = await runs.children(conn, context.run_id, row.id)
+    if not all(run.status.is_final for run in started):
+        return None
+    make_answer = tools.actions[row.tool].collect
+    assert make_answer is not None
 
-    async def attempt(refusal: ToolOutcome | None = None) -> ToolOutcome | None:
-        async with context.database.as_user(context.scope) as conn:
-            await runs.fence(conn, context.run_id, context.fencing_token)
-            started = await runs.children(conn, context.run_id, row.id)
-            if not all(run.status.is_final for run in started):
-                return None
-            claimed = await tool_calls.claim(
-                conn,
-                run_id=context.run_id,
-                fencing_token=context.fencing_token,
-                call_id=row.id,
-                tool=row.tool,
-                arguments_hash=row.arguments_hash,
-            )
-            if claimed is not None and (recorded := _recorded(claimed)) is not None:
-                return recorded
-            outcome = refusal
-            if outcome is None:
-                result = await collect_answer(conn, tools.check(row.tool, row.arguments), started)
-                outcome = ToolOutcome(result.text, result.code, result.data, heed=result.heed)
-                await _record(conn, context, outcome, result.events)
-            else:
-                await _record(conn, context, outcome)
-            await then(conn, outcome)
-            return outcome
+    async def answer(conn: Connection, args: ToolInput) -> ToolResult:
+        return await make_answer(conn, args, started)
 
-    try:
-        return await attempt()
-    except Exception as error:  # noqa: BLE001  refusals of the tool; the rest is raised again
-        return await attempt(refused(error))
+    tools = RunTools(tools, {**tools.actions, row.tool: Action(answer)})
+    return await execute(tools, context, ToolCall(row.tool, row.id, row.arguments), by=By.RUNS, then=then)
 
 
 def refused(error: Exception) -> ToolOutcome:

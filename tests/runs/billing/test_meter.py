@@ -8,17 +8,15 @@ from decimal import Decimal
 import psycopg
 import pytest
 
-from desk import at_work, until, update
+from desk import until, update
 from fieldmark.offline_model.messages import Turn, call, text
-from fieldmark.offline_model.server import OfflineModel
 from fieldmark.runs.billing.meter import Meter
 from fieldmark.runs.billing.prices import Prices
-from fieldmark.runs.lifecycle.decisions import Decision, cancel, decide
+from fieldmark.runs.lifecycle.decisions import cancel
 from fieldmark.runs.outcome import RunEnded
 from fieldmark.runs.parts import (
     AssistantSaid,
     BlockDelta,
-    BlockStarted,
     MessageChanged,
     MessageStarted,
     MessageStopped,
@@ -28,7 +26,6 @@ from fieldmark.runs.parts import (
     ToolReturned,
 )
 from fieldmark.testing.script import Script, endless, stall
-from living import clis
 
 pytestmark = pytest.mark.anyio
 
@@ -44,16 +41,9 @@ CACHES = {
 }
 
 
-def limit(desk, max_usd: str | None = None, runs: int | None = None) -> None:
+def limit(desk, max_usd: str) -> None:
     """What whoever runs the database allows the organisation."""
-    desk.sql(
-        """insert into public.credit_limits (org_id, max_usd, max_concurrent_runs) values (%s, %s, %s)
-           on conflict (org_id) do update
-           set max_usd = excluded.max_usd, max_concurrent_runs = excluded.max_concurrent_runs""",
-        desk.scope.org_id,
-        max_usd,
-        runs,
-    )
+    desk.sql("insert into public.credit_limits (org_id, max_usd) values (%s, %s)", desk.scope.org_id, max_usd)
 
 
 def rows(desk, run_id) -> list[dict]:
@@ -162,25 +152,13 @@ async def test_every_attempt_at_a_run_charges_its_own_messages(desk):
     assert len(rows(desk, run_id)) == 2
 
 
-async def test_an_answer_that_waited_for_a_person_is_charged_in_the_attempt_that_heard_it(desk):
-    script = Script([Turn([update("a")], usage=used(5, 5)), Turn([text("Done.")], usage=used(7, 7))])
-    waiting = await desk.work(script, approval="ask")
-    call_id = waiting.state["waiting_call"]
-    await decide(desk.database, desk.scope, waiting.run_id, Decision(call_id, approved=True))
-    worked = await desk.work(script, run_id=waiting.run_id)
-    assert worked.state["status"] == "completed"
-    charged = [(row["message_id"].split(".")[0], row["input_tokens"]) for row in rows(desk, waiting.run_id)]
-    assert charged == [("1", 5), ("2", 7)]
-
-
 async def test_an_answer_that_was_not_streamed_is_charged_and_the_cli_s_own_words_are_not(desk):
     told = [whole("a", input=5, output=2), whole("b", "<synthetic>", input=9)]
     assert await metered(desk, *told) == [("a", 5, 2)]
 
 
-@pytest.mark.parametrize("name", ["x" * 200, "a\0", ""])
-async def test_a_message_whose_id_cannot_be_kept_is_charged_under_another(desk, name):
-    ((kept, *figures),) = await metered(desk, whole(name, input=5, output=2))
+async def test_a_message_whose_id_cannot_be_kept_is_charged_under_another(desk):
+    ((kept, *figures),) = await metered(desk, whole("a\0", input=5, output=2))
     assert kept.startswith("unnamed-") and figures == [5, 2]
 
 
@@ -212,40 +190,6 @@ async def test_what_is_in_flight_when_the_next_begins_or_the_run_ends_is_charged
     ]
 
 
-async def test_a_call_waits_until_its_message_is_charged(desk):
-    context = await desk.context()
-    meter = Meter(context, "extraction", Prices(), "claude-sonnet-5", 50, paid="earlier")
-    await meter.charged("earlier")
-    waiting = asyncio.create_task(meter.charged("now"))
-    await meter.on_part(begun("a"))
-    await meter.on_part(BlockStarted("now"))
-    await asyncio.sleep(0.05)
-    assert not waiting.done()
-    await meter.on_part(STOPPED)
-    await asyncio.wait_for(waiting, 60)
-    assert len(rows(desk, context.run_id)) == 1
-
-
-async def test_a_call_of_a_message_that_cannot_be_paid_for_goes_on_waiting(desk):
-    context = await desk.context(await desk.run(max_cost_usd=Decimal("0.000001")))
-    meter = Meter(context, "extraction", Prices(), "claude-sonnet-5", 50)
-    waiting = asyncio.create_task(meter.charged("call-a"))
-    with pytest.raises(RunEnded) as spent:
-        await meter.on_part(whole("a", input=5))
-    assert spent.value.outcome.code == "max_cost"
-    await asyncio.sleep(0.05)
-    assert not waiting.done()
-    waiting.cancel()
-
-
-async def test_a_message_that_broke_off_is_charged_as_far_as_it_came(desk):
-    # A stream that drops is asked for again by the CLI, and paid for twice.
-    worked = await desk.work(Script([stall(0.3, text("x" * 4_000)), [text("Done.")]]))
-    broken, whole = rows(desk, worked.run_id)
-    assert broken["input_tokens"] == whole["input_tokens"] > 100
-    assert 100 < broken["output_tokens"] <= 1_000 and worked.state["status"] == "completed"
-
-
 async def test_a_run_that_is_broken_off_is_charged_for_the_message_in_flight(desk):
     run_id = await desk.run()
     silent = Script([stall(600, text("I begin."), text("x" * 400))])
@@ -255,49 +199,6 @@ async def test_a_run_that_is_broken_off_is_charged_for_the_message_in_flight(des
     assert (await work).state["status"] == "cancelled"
     (row,) = rows(desk, run_id)
     assert row["input_tokens"] > 100 and row["output_tokens"] > 10
-
-
-async def test_a_run_that_was_never_answered_has_cost_nothing(desk):
-    async with at_work(desk) as (task, _):
-        run_id = desk.sql("select id from public.runs")[0]["id"]
-        task.cancel()
-        await asyncio.wait({task})
-        assert rows(desk, run_id) == [] and spent(desk, run_id) == 0
-
-
-async def test_another_model_s_answer_is_priced_as_its_own(desk):
-    answer = Turn([text("Done.")], usage=used(1_000_000, 0), model="claude-haiku-4-5-20251001")
-    worked = await desk.work(Script([answer]))
-    assert spent(desk, worked.run_id) == 1 and rows(desk, worked.run_id)[0]["model"] == "claude-haiku-4-5-20251001"
-
-
-@pytest.mark.parametrize(
-    "usage",
-    [
-        {"input_tokens": -5},
-        {"input_tokens": None},
-        {"cache_creation": "?"},
-        {"output_tokens": 10**30},
-    ],
-)
-async def test_figures_that_cannot_be_meant_do_not_stop_a_run(desk, usage):
-    worked = await desk.work(Script([Turn([text("Done.")], usage=usage, model="m" * 300)]))
-    assert worked.state["status"] == "completed"
-    (row,) = rows(desk, worked.run_id)
-    assert row["input_tokens"] >= 0 and row["cost_usd"] is not None
-
-
-@pytest.mark.parametrize("limited", ["run", "organisation", "neither"])
-async def test_a_model_without_a_price_does_not_run_under_a_limit(desk, limited):
-    if limited == "organisation":
-        limit(desk, "1000")
-    columns = {"max_cost_usd": 1000} if limited == "run" else {}
-    worked = await desk.work(Script([[text("Done.")]]), model="unheard-of", **columns)
-    if limited == "neither":
-        assert worked.events[-1]["complete"] and worked.events[-1]["cost_usd"] is None
-    else:
-        assert (worked.state["status"], worked.state["error_code"]) == ("failed", "model_unpriced")
-        assert worked.requests == [] and "FIELDMARK_MODEL_PRICE" in worked.events[-1]["error"]
 
 
 DEAR = used(50_000, 0)  # 0.10 a message
@@ -312,7 +213,13 @@ async def test_a_run_stops_at_its_limit_and_keeps_what_it_wrote(desk, code):
     assert (worked.state["status"], worked.state["error_code"], worked.events[-1]["code"]) == ("failed", code, code)
     # The second message came to the limit: what it asked for is not done.
     assert desk.extraction()["extracted_fields"] == {"a": 1}
-    assert len(worked.requests) == 2 and spent(desk, worked.run_id) == Decimal("0.2") and clis() == []
+    assert len(worked.requests) == 2 and spent(desk, worked.run_id) == Decimal("0.2")
+
+
+async def test_a_model_without_a_price_does_not_run_under_a_limit(desk):
+    worked = await desk.work(Script([[text("Done.")]]), model="unheard-of", max_cost_usd=1000)
+    assert (worked.state["status"], worked.state["error_code"]) == ("failed", "model_unpriced")
+    assert worked.requests == []
 
 
 async def test_a_run_that_is_done_is_done_whatever_its_last_words_cost(desk):
@@ -321,33 +228,14 @@ async def test_a_run_that_is_done_is_done_whatever_its_last_words_cost(desk):
     assert worked.state["status"] == "completed" and spent(desk, worked.run_id) == Decimal("20.1")
 
 
-async def test_with_enough_credit_it_goes_on(desk):
-    limit(desk, "0.5")
-    worked = await desk.work(
-        Script([Turn([update("a")], usage=DEAR), Turn([update("b")], usage=DEAR), [text("Done.")]])
-    )
-    assert worked.state["status"] == "completed" and desk.extraction()["version"] == 2
-
-
-async def test_without_credit_the_model_is_not_asked(desk):
-    limit(desk, "0")
-    worked = await desk.work(Script([[text("Done.")]]))
-    assert worked.requests == [] and (worked.state["status"], worked.state["error_code"]) == ("failed", "out_of_credit")
-
-
 async def test_what_was_spent_in_another_month_does_not_count(desk):
     limit(desk, "0.1")
     earlier = await desk.work(Script([Turn([text("Done.")], usage=DEAR)]))
-    assert (await desk.work(Script([[text("Done.")]]))).state["error_code"] == "out_of_credit"
+    refused = await desk.work(Script([[text("Done.")]]))
+    assert refused.requests == [] and refused.state["error_code"] == "out_of_credit"
     desk.sql("update public.usage_by_day set day = date_trunc('month', now() at time zone 'utc')::date - 1")
     assert (await desk.work(Script([[text("Done.")]]))).state["status"] == "completed"
     assert spent(desk, earlier.run_id) == Decimal("0.1")
-
-
-async def test_what_was_spent_stays_spent_when_the_document_goes(desk):
-    worked = await desk.work(Script([Turn([text("Done.")], usage=DEAR)]))
-    desk.sql("delete from public.documents")
-    assert spent(desk, worked.run_id) == Decimal("0.1") and desk.sql("select * from public.runs") == []
 
 
 async def test_turns_are_those_of_the_whole_run_and_never_more_than_the_service_allows(desk):
@@ -368,21 +256,3 @@ async def test_turns_are_those_of_the_whole_run_and_never_more_than_the_service_
     )
     worked = await desk.work(Script([read]), run_id=context.run_id, max_turns=5)
     assert len(worked.requests) == 1 and worked.state["error_code"] == "max_turns"
-
-
-async def test_a_run_for_which_there_is_no_room_waits_in_the_queue_without_being_tried(desk):
-    limit(desk, runs=1)
-    first, second = await desk.run(), await desk.run()
-    await desk.context(first)
-    async with OfflineModel(Script([[text("Done.")]])) as model:
-        await desk.runner(model).execute(second)
-        assert model.requests == []
-    state = desk.state(second)
-    assert (state["status"], state["fencing_token"], state["consecutive_failures"]) == ("queued", 0, 0)
-    assert state["held_at"] is not None
-    assert desk.events(second) == []
-    desk.sql("update public.runs set status = 'completed' where id = %s", first)
-    jobs = desk.sql("select args from queue.procrastinate_jobs where args ->> 'run_id' = %s", str(second))
-    assert desk.state(second)["held_at"] is None and len(jobs) == 2  # its first, which is spent, and a new one
-    worked = await desk.work(Script([[text("Done.")]]), run_id=second)
-    assert worked.state["status"] == "completed"

@@ -28,7 +28,6 @@ from toy_agent.agent import TOY, CompareRequest
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli("both are asked")]
 
 PRICES = Prices("claude-sonnet-5", None, offline=False)
-AUTO = RunOptions(approval="auto")
 TOTAL = call("update_field", {"path": "total", "value": 10.0, "confidence": 0.9})
 NUMBER = call("update_field", {"path": "number", "value": "1", "confidence": 0.9})
 DONE = [text("Done.")]
@@ -41,13 +40,19 @@ async def _work(desk: Desk, answer: Any, run_id: UUID | None = None, **columns: 
     return worked.run_id, worked.requests
 
 
-async def one_call(desk: Desk) -> Requests:
-    _, requests = await _work(desk, Script([[thinking("I read."), call("get_document_text")], DONE]))
-    return requests
-
-
-async def two_calls_in_one_message(desk: Desk) -> Requests:
-    _, requests = await _work(desk, Script([[text("Both."), TOTAL, NUMBER], DONE]))
+async def calls_of_all_kinds(desk: Desk) -> Requests:
+    """Read, write twice in one message, be refused by us and by the CLI, and say much."""
+    wrong = call("update_field", {"path": "total", "value": 10, "confidence": 7})
+    steps = [
+        [thinking("I read."), call("get_document_text")],
+        [text("Both."), TOTAL, NUMBER],
+        [wrong, call("update_field", {"path": "vendor", "value": "A", "confidence": 0.9})],
+        [call("remove_field", {"path": "none"})],
+        [call("update"), call("append", {"path": "total"})],
+        [raw_call("update_field", '{"path": "total", "val')],
+        [thinking("Hm. " * 500), text("Ünd so weiter … " * 500)],
+    ]
+    _, requests = await _work(desk, Script(steps))
     return requests
 
 
@@ -57,29 +62,14 @@ async def calls_that_end_the_run(desk: Desk) -> Requests:
     return requests
 
 
-async def a_refused_call(desk: Desk) -> Requests:
-    wrong = call("update_field", {"path": "total", "value": 10, "confidence": 7})
-    _, requests = await _work(desk, Script([[wrong, NUMBER], [call("remove_field", {"path": "none"})], DONE]))
-    return requests
-
-
-async def an_unknown_tool(desk: Desk) -> Requests:
-    _, requests = await _work(desk, Script([[call("update"), call("append", {"path": "total"})], DONE]))
-    return requests
-
-
-async def arguments_that_are_no_json(desk: Desk) -> Requests:
-    _, requests = await _work(desk, Script([[raw_call("update_field", '{"path": "total", "val')], DONE]))
-    return requests
-
-
 async def all_turns_used(desk: Desk) -> Requests:
     _, requests = await _work(desk, lambda body: [call("get_document_text")], max_turns=3)
     return requests
 
 
 async def a_service_that_fails_and_recovers(desk: Desk) -> Requests:
-    _, requests = await _work(desk, Script([http_error(529), [TOTAL], stall(0.3, text("Al")), http_error(500), DONE]))
+    steps = [http_error(529), [TOTAL], stall(0.3, text("Al")), http_error(500), DONE]
+    _, requests = await _work(desk, Script(steps))
     return requests
 
 
@@ -91,11 +81,6 @@ async def a_service_that_fails_for_good(desk: Desk) -> Requests:
 async def a_request_that_is_refused(desk: Desk) -> Requests:
     await _work(desk, Script([http_error(400)] * 9))
     return []  # the CLI asks once more, without what a service may not know
-
-
-async def a_long_text(desk: Desk) -> Requests:
-    _, requests = await _work(desk, Script([[thinking("Hm. " * 500), text("Ünd so weiter … " * 500)]]))
-    return requests
 
 
 async def a_run_that_is_cancelled(desk: Desk) -> Requests:
@@ -117,56 +102,44 @@ async def a_run_that_is_cancelled(desk: Desk) -> Requests:
     return []
 
 
-async def _decided(desk: Desk, decision: Callable[[str], Decision], answer: Any) -> Requests:
-    run_id, before = await _work(desk, Script([[call("get_document_text")], [TOTAL]]), approval="ask")
-    (entry,) = desk.ledger(run_id)
-    await decisions.decide(desk.database, desk.scope, run_id, decision(entry["id"]))
-    _, after = await _work(desk, answer, run_id)
-    return before + after
-
-
-async def an_approved_call(desk: Desk) -> Requests:
-    return await _decided(desk, lambda call_id: Decision(call_id, True), lambda body: DONE)
-
-
-async def a_call_that_a_person_refuses(desk: Desk) -> Requests:
-    return await _decided(desk, lambda call_id: Decision(call_id, False, reason="It is net."), lambda body: DONE)
-
-
-async def a_second_call_that_waits(desk: Desk) -> Requests:
-    return await _decided(desk, lambda call_id: Decision(call_id, True), lambda body: [NUMBER])
-
-
-async def two_calls_that_would_wait(desk: Desk) -> Requests:
-    _, requests = await _work(desk, Script([[TOTAL, NUMBER], DONE]), approval="ask")
+async def calls_that_a_person_decides(desk: Desk) -> Requests:
+    """Two in one message are refused; then one is approved, and the next is rejected."""
+    total, number = (call("update_field", {"path": path, "value": 1, "confidence": 0.9}) for path in "ab")
+    asks = Script([[TOTAL, NUMBER], [call("get_document_text")], [total]])
+    run_id, requests = await _work(desk, asks, approval="ask")
+    for answer, decision in (
+        ([number], Decision(total.id, True)),
+        (DONE, Decision(number.id, False, reason="It is net.")),
+    ):
+        await decisions.decide(desk.database, desk.scope, run_id, decision)
+        _, more = await _work(desk, lambda body, answer=answer: answer, run_id)
+        requests = requests + more
     return requests
 
 
-async def _asked(desk: Desk, message: str, approval: str, thread_id: UUID | None = None) -> UUID:
-    request = CompareRequest(documents=(desk.document_id, desk.document_id), message=message, thread_id=thread_id)
-    options = RunOptions(approval=approval)
-    return await launch.start(desk.database, desk.scope, "compare", request, prices=PRICES, options=options)
-
-
-async def _thread(desk: Desk, first: Any, approval: str) -> Requests:
+async def messages_of_a_thread(desk: Desk) -> Requests:
+    """A second message continues; a third comes past a call that waited."""
+    note, requests, thread_id = call("note", {"text": "Once."}), [], None
     with registered(TOY):
-        run_id, before = await _work(desk, first, await _asked(desk, "One.", approval))
-        second = await _asked(desk, "Two.", "auto", desk.state(run_id)["thread_id"])
-        _, after = await _work(desk, lambda body: DONE, second)
-    return before + after
-
-
-async def a_second_question(desk: Desk) -> Requests:
-    return await _thread(desk, Script([[call("note", {"text": "Once."})], DONE]), "auto")
-
-
-async def a_question_past_a_call_that_waited(desk: Desk) -> Requests:
-    return await _thread(desk, lambda body: [call("note", {"text": "Once."})], "ask")
+        for message, approval, answer in (
+            ("One.", "auto", Script([[call("note", {"text": "First."})], DONE])),
+            ("Two.", "ask", lambda body: [note]),
+            ("Three.", "auto", lambda body: DONE),
+        ):
+            request = CompareRequest(
+                documents=(desk.document_id, desk.document_id), message=message, thread_id=thread_id
+            )
+            options = RunOptions(approval=approval)
+            asked = await launch.start(desk.database, desk.scope, "compare", request, prices=PRICES, options=options)
+            _, more = await _work(desk, answer, asked)
+            thread_id, requests = desk.state(asked)["thread_id"], requests + more
+    return requests
 
 
 async def a_child_run(desk: Desk) -> Requests:
     request = ChatRequest(document_id=desk.document_id, message="Extract it.")
-    run_id = await launch.start(desk.database, desk.scope, "chat", request, prices=PRICES, options=AUTO)
+    options = RunOptions(approval="auto")
+    run_id = await launch.start(desk.database, desk.scope, "chat", request, prices=PRICES, options=options)
     _, before = await _work(desk, lambda body: [call("run_extraction")], run_id)
     (child,) = desk.sql("select id from public.runs where parent_run_id = %s", run_id)
     end = call("complete_extraction", {"summary": "All is read."})
@@ -176,24 +149,15 @@ async def a_child_run(desk: Desk) -> Requests:
 
 
 STORIES: list[Callable[[Desk], Awaitable[Requests]]] = [
-    one_call,
-    two_calls_in_one_message,
+    calls_of_all_kinds,
     calls_that_end_the_run,
-    a_refused_call,
-    an_unknown_tool,
-    arguments_that_are_no_json,
     all_turns_used,
     a_service_that_fails_and_recovers,
     a_service_that_fails_for_good,
     a_request_that_is_refused,
-    a_long_text,
     a_run_that_is_cancelled,
-    an_approved_call,
-    a_call_that_a_person_refuses,
-    a_second_call_that_waits,
-    two_calls_that_would_wait,
-    a_second_question,
-    a_question_past_a_call_that_waited,
+    calls_that_a_person_decides,
+    messages_of_a_thread,
     a_child_run,
 ]
 

@@ -14,7 +14,7 @@ from claude_agent_sdk import ResultMessage
 from desk import laid_out, until
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.agents.library.agent import AskRequest
-from fieldmark.errors import Fenced, Unavailable
+from fieldmark.errors import Unavailable
 from fieldmark.offline_model.messages import Turn, call, text
 from fieldmark.runs.billing.prices import Prices
 from fieldmark.runs.engine.binding import ThreadTurn
@@ -22,13 +22,13 @@ from fieldmark.runs.lifecycle import launch
 from fieldmark.runs.lifecycle.decisions import cancel
 from fieldmark.testing.script import Script, answers_so_far, endless
 from kept import MODEL, in_folder, kept, lies_in, prefix, the_cli
-from living import clis, is_alive, started
+from living import clis
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.real_cli("its processes are lent, cleared and ended")]
 
 UPDATE = call("update_field", {"path": "total", "value": 1, "confidence": 1.0})
 DONE = [text("Done.")]
-READ = [[call("get_document_text")], DONE]
+READ = [call("get_document_text")]
 
 
 @pytest.fixture
@@ -93,45 +93,16 @@ async def test_runs_of_one_organisation_share_a_cli_and_nothing_of_each_other(de
     assert clis() == []
 
 
-async def test_a_spare_serves_whoever_comes_first_and_stays_theirs(desks):
-    ours, _, theirs = desks
-    async with kept(Script(READ), spares=1) as warm:
-        await until(lambda: warm.counted()["warm_clis", "spare"] == 1)
-        spare = the_cli().pid
-        await warm.work(ours)
-        await until(lambda: warm.counted()["warm_clis", "spare"] == 1)  # another took its place
-        await warm.work(theirs)
-        await warm.work(await ours.beside())
-        assert warm.taken == {"spare": 2, "used_before": 1} and spare in {cli.pid for cli in clis()}
-
-
-async def test_spares_are_of_the_kinds_that_were_wanted_last(desks):
-    ours = desks[0]
+async def test_a_spare_is_of_the_kind_that_was_wanted_last(desks):
     async with kept(Script([DONE]), spares=1, processes=6) as warm:
 
         async def spare_of(model: str) -> None:
             await until(lambda: [one.kind.model for one in warm.pool._spares] == [model])
 
         await spare_of(MODEL)  # before anyone has asked
-        await warm.talk(ours, "Go on.", model="claude-opus-5")
+        await warm.talk(desks[0], "Go on.", model="claude-opus-5")
         await spare_of("claude-opus-5")
-        await warm.talk(ours, "Go on.")
-        await warm.talk(ours, "Mine.", model="claude-opus-5", turn=ThreadTurn(uuid4()))
-        await spare_of("claude-opus-5")  # two that are wanted in turn do not evict each other
-        assert warm.taken == {"new": 2, "spare": 1} and warm.ended == {"room": 1}
-
-
-async def test_two_runs_at_once_have_a_cli_each(desks):
-    both = asyncio.Barrier(2)
-
-    async def together(body):
-        await both.wait()
-        return DONE
-
-    one, two, _ = desks
-    async with kept(together) as warm:
-        await asyncio.gather(warm.work(one), warm.work(two))
-        assert len(clis()) == 2
+        assert warm.taken == {"new": 1} and warm.ended == {"room": 1}
 
 
 async def test_a_run_that_does_not_complete_leaves_no_cli(desks):
@@ -152,17 +123,11 @@ async def test_a_run_that_does_not_complete_leaves_no_cli(desks):
         await cancel(desk.database, desk.scope, run_id)
         assert (await working).state["status"] == "cancelled"
         assert warm.ended == {"run": 1} and clis() == []
-    async with kept(Script([DONE])) as warm:
-        with pytest.raises(Fenced):
-            async with warm.acquired(desk) as client:
-                assert [message async for message in client.converse("Hello.")]
-                raise Fenced("Another worker has the run.")
-        assert warm.ended == {"run": 1} and clis() == []
 
 
 async def test_a_run_that_was_broken_off_goes_on_in_a_cli_of_its_own(desks):
     one, two, _ = desks
-    script, asked = Script([READ[0], endless(DONE)]), asyncio.Event()
+    script, asked = Script([READ, endless(DONE)]), asyncio.Event()
     breaks = False
 
     async def answer(body):
@@ -191,16 +156,6 @@ async def test_a_run_that_was_broken_off_goes_on_in_a_cli_of_its_own(desks):
         sent = json.dumps(worked.requests[0]["messages"])
         assert sent.count("Extract all fields") == 1 and "Canary-two" in sent and "broken off" in sent
         assert "Canary-one" not in worked.sent
-        # Also where no turn was charged yet, so that it may have as many as any other.
-        gone_on = await warm.talk(two, "Go on.", session_id=conversation, resumed=True)
-        assert "Canary-two" in str(gone_on.requests) and warm.taken["new"] == 3
-
-
-async def test_runs_with_as_many_turns_share_a_cli(desks):
-    async with kept(Script([DONE])) as warm:
-        for most in (5, 5, 3):
-            await warm.talk(desks[0], "Go on.", max_turns=most)
-        assert warm.taken == {"new": 2, "used_before": 1}
 
 
 async def test_questions_to_the_library_share_a_cli(desks):
@@ -217,8 +172,7 @@ async def test_a_conversation_that_not_every_member_may_read_has_a_cli_of_its_ow
     async with kept(Script([DONE])) as warm:
         await warm.talk(desks[0], "Mine.", turn=ThreadTurn(uuid4()))
         await warm.talk(desks[0], "Ours.")
-        await warm.talk(desks[0], "Mine too.", turn=ThreadTurn(uuid4()))  # none that was used before either
-        assert warm.taken == {"new": 3} and len(clis()) == 3
+        assert warm.taken == {"new": 2} and len(clis()) == 2
 
 
 @pytest.mark.parametrize(
@@ -248,38 +202,18 @@ async def test_there_is_room_for_so_many(desks):
         await until(lambda: len(clis()) == 1)
 
 
-async def test_a_run_waits_for_a_cli_that_is_being_cleared_and_another_takes_its_room(desks):
-    ours, _, theirs = desks
+async def test_a_run_waits_for_a_cli_that_is_being_cleared(desks):
     async with kept(Script([DONE]), processes=1) as warm:
-        for desk, taken in ((ours, {"new": 1, "used_before": 1}), (theirs, {"new": 2, "used_before": 2})):
-            async with warm.acquired(ours) as client:
-                assert [message async for message in client.converse("Go on.")]
-                slow = the_cli()
-                slow.suspend()
-            working = asyncio.create_task(warm.work(await desk.beside()))
-            if desk is ours:
-                await until(lambda: not warm.pool._kept)
-                assert warm.taken == {"new": 1}
-                slow.resume()
-            await working
-            assert warm.taken == taken
-        assert not is_alive(slow) and warm.ended == {"room": 1}
-
-
-async def test_a_run_that_is_cancelled_twice_while_its_cli_starts_is_at_work_no_more(desks):
-    async with kept(Script([DONE])) as warm:
-        working = asyncio.create_task(warm.talk(desks[0], "Go on."))
-        await until(started)
-        assert warm.counted()["live_clis",] == 1
-        (connecting,) = [
-            task for task in asyncio.all_tasks() if task.get_coro().__qualname__ == "ClaudeSDKClient.connect"
-        ]
-        # The first one ends the connecting, and the second one comes while that is waited for.
-        connecting.add_done_callback(lambda _: working.cancel())
-        working.cancel()
-        await asyncio.wait({working})
-        assert working.cancelled() and warm.counted()["live_clis",] == 0
-    assert clis() == []
+        async with warm.acquired(desks[0]) as client:
+            assert [message async for message in client.converse("Go on.")]
+            slow = the_cli()
+            slow.suspend()
+        working = asyncio.create_task(warm.work(desks[0]))
+        await until(lambda: not warm.pool._kept)
+        assert warm.taken == {"new": 1}
+        slow.resume()
+        await working
+        assert warm.taken == {"new": 1, "used_before": 1}
 
 
 async def test_a_cli_that_has_died_meanwhile_is_given_to_nobody(desks):
@@ -293,29 +227,15 @@ async def test_a_cli_that_has_died_meanwhile_is_given_to_nobody(desks):
         assert warm.ended == {"died": 1}
 
 
-async def test_a_cli_with_other_words_or_another_model_is_another(desks, quick_path):
-    desk = desks[0]
+async def test_a_cli_with_other_words_is_another(desks, quick_path):
     in_folder(quick_path)
     spec = replace(EXTRACTION, briefs=quick_path)
     async with kept(Script([DONE])) as warm:
-        await warm.talk(desk, "Go on.", spec=spec)
+        await warm.talk(desks[0], "Go on.", spec=spec)
         with (quick_path / "prompt.md").open("a") as prompt:
             prompt.write("Say banana.")
-        (request,) = (await warm.talk(desk, "Go on.", spec=spec)).requests
-        assert "Say banana." in prefix(request)
-        (request,) = (await warm.talk(desk, "Go on.", spec=spec, model="claude-opus-5")).requests
-        assert request["model"] == "claude-opus-5" and warm.taken == {"new": 3}
-
-
-async def test_where_none_can_be_connected_in_advance_runs_connect_their_own(desks, monkeypatch, quick_path):
-    with monkeypatch.context() as patched:
-        patched.setattr("tempfile.tempdir", str(quick_path / "nowhere"))
-        async with kept(Script([DONE]), spares=1) as warm:
-            await asyncio.sleep(0)  # it has tried
-            await asyncio.sleep(0)
-            patched.undo()
-            assert (await warm.work(desks[0])).state["status"] == "completed"
-            assert warm.taken == {"new": 1}
+        (request,) = (await warm.talk(desks[0], "Go on.", spec=spec)).requests
+        assert "Say banana." in prefix(request) and warm.taken == {"new": 2}
 
 
 async def test_a_cli_that_does_something_without_a_run_is_used_no_more(desks):

@@ -65,12 +65,7 @@ async def test_a_write_passes_and_is_recorded_with_who_admitted_it(desk, hook, c
     ("arguments", "reason"),
     [
         (TOTAL | {"confidence": 7}, "confidence: Input should be less than or equal to 1, got 7."),
-        (TOTAL | {"confidence": "0.9"}, "confidence: Input should be a valid number, got 0.9."),
-        (TOTAL | {"confidence": True}, "confidence: Input should be a valid number, got True."),
-        (TOTAL | {"org_id": "x"}, "org_id: there is no such argument."),
         (TOTAL | {"value": "a\0b"}, "The text at value.value holds a NUL"),
-        (TOTAL | {"value": "\ud800"}, "half of a surrogate pair"),
-        (TOTAL | {"value": "x" * 300_000}, "at most 262,144 are allowed"),
         ({}, "path: Field required."),
     ],
 )
@@ -83,9 +78,7 @@ async def test_a_write_that_cannot_be_is_refused_with_a_reason_for_the_model(des
     assert hook.passed == set()
 
 
-@pytest.mark.parametrize(
-    "name", ["Read", "Bash", "update_field", "mcp__fieldmark__drop", "mcp__other__update_field", "mcp__fieldmark__", ""]
-)
+@pytest.mark.parametrize("name", ["Read", "update_field", "mcp__fieldmark__drop", "mcp__other__update_field"])
 async def test_what_is_no_tool_of_ours_is_denied(desk, hook, context, name):
     decision, said = await ask(hook, name, TOTAL)
     assert decision == "deny" and "There is no tool" in said
@@ -130,26 +123,15 @@ async def test_whatever_goes_wrong_in_it_the_call_is_denied(desk, clone):
     assert hook.passed == set()
 
 
-@pytest.mark.parametrize("call_id", [None, "", "toolu_forged"])
-async def test_a_call_with_no_id_or_a_forged_one_ends_the_run(hook, calls, call_id):
-    await ask(hook, "mcp__fieldmark__get_document_text", {})
+@pytest.mark.parametrize("call_id", [None, "toolu_forged"])
+async def test_a_call_with_no_id_or_a_forged_one_ends_the_run(desk, hook, calls, call_id):
+    await ask(hook, UPDATE, TOTAL)
     answer = await calls("get_document_text", call_id, {})
     assert answer.is_error and answer.code == "ended"
     with pytest.raises(SandboxViolation):
         calls.check()
-
-
-async def test_after_one_call_past_the_gate_no_other_runs_either(desk, hook, calls):
-    await ask(hook, UPDATE, TOTAL)
-    await calls("get_document_text", "toolu_forged", {})
-    assert (await calls("update_field", "call-1", TOTAL)).is_error
+    assert (await calls("update_field", "call-1", TOTAL)).is_error  # no other runs either
     assert desk.extraction()["version"] == 0
-
-
-async def test_a_passed_id_with_other_arguments_changes_nothing(desk, hook, calls):
-    await ask(hook, UPDATE, TOTAL)
-    answer = await calls("update_field", "call-1", TOTAL | {"value": 2})
-    assert answer.is_error and answer.code == "not_admitted" and desk.extraction()["version"] == 0
 
 
 async def test_losing_the_run_in_mid_call_ends_it(desk, hook, calls, context):
@@ -171,31 +153,6 @@ async def test_what_was_said_before_a_call_is_written_before_it(hook, context):
     await ask(hook, "mcp__fieldmark__get_document_text", {}, call_id := str(uuid4()))
     await calls("get_document_text", call_id, {})
     assert order == ["said"]
-
-
-async def test_a_write_is_prepared_while_the_cli_is_on_its_way_to_the_tool(desk, hook, calls):
-    await ask(hook, UPDATE, TOTAL)
-    await asyncio.wait(hook.ahead.values())
-    assert not (await calls("update_field", "call-1", TOTAL)).is_error
-    assert hook.ahead == {} and desk.extraction()["extracted_fields"] == {"total": 1}
-
-
-async def test_what_was_prepared_ahead_of_another_write_sees_that_write(desk, hook, calls):
-    items = {"path": "items", "value": [{"name": "Tea"}], "confidence": 0.9}
-    price = {"path": "items[0].price", "value": 2, "confidence": 0.9}
-    await ask(hook, UPDATE, items, "call-1")
-    await ask(hook, UPDATE, price, "call-2")
-    await asyncio.wait(hook.ahead.values())
-    assert not (await calls("update_field", "call-1", items)).is_error
-    assert not (await calls("update_field", "call-2", price)).is_error
-    assert desk.extraction()["extracted_fields"] == {"items": [{"name": "Tea", "price": 2}]}
-
-
-async def test_a_call_that_never_comes_leaves_nothing_prepared(desk, hook, calls):
-    await ask(hook, UPDATE, TOTAL)
-    (ahead,) = hook.ahead.values()
-    await calls.close()
-    assert ahead.done() and desk.extraction()["version"] == 0
 
 
 @pytest.mark.parametrize("edited", [None, TOTAL | {"value": 2}], ids=["as it was asked", "edited"])

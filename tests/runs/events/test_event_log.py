@@ -80,34 +80,11 @@ def test_an_answer_that_breaks_off_and_is_asked_for_again_is_told_once(messages,
     assert [said["wait_s"] for said in told(*messages) if "retry" in said] == retries
 
 
-def test_a_call_begins_and_ends_under_its_bare_name():
-    first, second = told(began("get_document_text", {"pages": "2-3"}), ended("Words."))
-    assert first == {
-        "type": "tool",
-        "tool": "get_document_text",
-        "call_id": "c",
-        "input": {"pages": "2-3"},
-        "status": "running",
-        "message": "Reading pages 2–3",
-    }
-    assert second.pop("duration_ms") >= 0
-    assert second == {
-        "type": "tool",
-        "tool": "get_document_text",
-        "call_id": "c",
-        "output": "Words.",
-        "status": "complete",
-        "message": "Reading pages 2–3",
-    }
-
-
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("Nothing stands there.", "Nothing stands there."),
         ("PreToolUse:mcp__fieldmark__update_field hook error: Mend\nit.", "Mend\nit."),
         ("<tool_use_error>No such tool available: X</tool_use_error>", "No such tool available: X"),
-        ("", ""),
     ],
 )
 def test_a_refusal_is_told_without_what_the_cli_wraps_around_it(text, shown):
@@ -150,7 +127,7 @@ def test_a_long_output_is_shown_in_part_and_a_tool_that_no_one_knows_too():
     assert told(ended("?", call_id="never begun"))[0]["tool"] == "unknown"
 
 
-@pytest.mark.parametrize("given", [[1, 2], "x", None, {"value": "x" * 300_000}, {"value": "a\0"}, {"\ud800": 1}])
+@pytest.mark.parametrize("given", [[1, 2], {"value": "x" * 300_000}, {"value": "a\0"}])
 def test_an_input_that_could_not_be_stored_is_not_shown(given):
     (begin,) = told(began("update_field", given))
     assert begin["input"] == {} and begin["message"] == "Calling update_field"
@@ -189,37 +166,19 @@ async def test_numbers_have_no_gap_whoever_adds_events_at_once(desk):
 
 
 @anyio
-async def test_the_log_keeps_the_order_and_loses_nothing(desk):
-    context = await desk.context()
-    async with EventWriter(context) as log:
-        for n in range(200):
-            log.say(TextEvent(text=str(n)))
-            if n % 50 == 0:
-                await asyncio.sleep(0.01)
-    assert [event["text"] for event in desk.events(context.run_id)] == [str(n) for n in range(200)]
-
-
-@anyio
-async def test_what_was_said_is_written_before_a_flush_returns_and_even_if_the_block_fails(desk):
+async def test_what_was_said_is_written_in_order_before_a_flush_returns_and_even_if_the_block_fails(desk):
     context = await desk.context()
     with pytest.raises(KeyError):
         async with EventWriter(context) as log:
-            log.say(TextEvent(text="first"))
+            for n in range(100):
+                log.say(TextEvent(text=str(n)))
+                if n % 50 == 0:
+                    await asyncio.sleep(0.01)
             await log.flush()
-            assert len(desk.events(context.run_id)) == 1
-            log.say(TextEvent(text="last words"))
+            assert len(desk.events(context.run_id)) == 100
+            log.say(TextEvent(text="100"))
             raise KeyError
-    assert [event["text"] for event in desk.events(context.run_id)] == ["first", "last words"]
-
-
-@anyio
-async def test_a_worker_that_lost_the_run_says_nothing_more(desk):
-    context = await desk.context()
-    await desk.context(context.run_id)
-    with pytest.raises(Fenced):
-        async with EventWriter(context) as log:
-            log.say(TextEvent(text="too late"))
-    assert desk.events(context.run_id) == []
+    assert [event["text"] for event in desk.events(context.run_id)] == [str(n) for n in range(101)]
 
 
 @anyio
@@ -309,15 +268,3 @@ async def found(following) -> tuple[int, str]:
     while (event := await asyncio.wait_for(anext(following), 30)) is None:
         pass
     return event
-
-
-async def test_news_that_come_at_once_are_told_together(desk):
-    context = await desk.context()
-    async with await psycopg.AsyncConnection.connect(desk.owner_url, autocommit=True) as listener:
-        await listener.execute("listen fieldmark_run_events")
-        for n in range(30):
-            async with desk.database.as_user(desk.scope) as conn:
-                await runs.append_event(conn, context.run_id, TextEvent(text=str(n)))
-        await asyncio.sleep(0.1)
-        desk.sql("select pg_notify('fieldmark_run_events', 'end')")
-        assert 1 < len(await heard_by(listener, "end")) < 30

@@ -15,15 +15,12 @@ from fieldmark.agents.extraction.tools import EXTRACT_FIELDS, UPDATE_FIELD
 from fieldmark.domain.events import EVENT, PreviewEvent, PreviewWithdrawnEvent, TextEvent, ToolEvent
 from fieldmark.domain.statuses import RunError
 from fieldmark.errors import NotFound
-from fieldmark.offline_model.messages import text
-from fieldmark.runs.events import previews
 from fieldmark.runs.events.deltas import MOST_PREVIEWS, PREVIEW_BYTES, DeltaAssembler, DeltaBuffer
 from fieldmark.runs.events.follow import DELTA, follow
 from fieldmark.runs.events.previews import CallPreviews
 from fieldmark.runs.events.writer import EventWriter
-from fieldmark.runs.parts import BlockDelta, BlockStarted, MessageStarted, MessageStopped, ToolReturned
+from fieldmark.runs.parts import BlockDelta, BlockStarted, MessageStarted, ToolReturned
 from fieldmark.stores import runs
-from fieldmark.testing.script import Script
 from fieldmark.tools.toolset import Toolset
 
 anyio = pytest.mark.anyio
@@ -57,29 +54,19 @@ def withdrawn(call_id: str | None = "c") -> dict[str, Any]:
 # Telling --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("event", [field(), field(value=None), PreviewWithdrawnEvent()])
-def test_a_preview_is_an_event_of_the_union(event):
-    assert EVENT.validate_python(json.loads(json.dumps(event.flat()))) == event
-
-
-def test_a_preview_is_told_once():
+def test_a_preview_is_told_once_and_not_behind_the_event_of_its_call():
     draft, reading = DeltaBuffer(1), DeltaAssembler()
     draft.preview(field())  # of a call that there is not
     begin(draft)
     draft.preview(field())
-    assert heard(draft.take(), reading) == [field().flat()] and draft.take() == []
+    (told,) = heard(draft.take(), reading)
+    assert EVENT.validate_python(told) == field() and draft.take() == []
     draft.preview(field(path="net"))
     assert heard(draft.take(), reading) == [field(path="net").flat()]
-
-
-@pytest.mark.parametrize("status", ["running", "complete", "error"])
-def test_once_the_event_of_its_call_is_said_no_preview_is_told_any_more(status):
-    draft = DeltaBuffer(1)
-    begin(draft)
-    draft.preview(field())
-    draft.pass_over(ended(status))
+    draft.preview(field(path="gross"))
+    draft.pass_over(ended("running"))
     draft.preview(field(path="late"))
-    assert draft.take() == []  # it was shown to nobody, so there is nothing to take back
+    assert draft.take() == []
 
 
 def test_a_refused_call_takes_its_previews_back_and_another_s_stay():
@@ -111,16 +98,6 @@ def test_an_answer_that_broke_off_takes_back_what_its_calls_foresaw_whole_ones_t
     assert {one["call_id"] for one in heard(draft.take())} == {"whole", "half"}
 
 
-def test_a_call_that_a_person_refused_was_told_by_them():
-    draft = DeltaBuffer(1)
-    begin(draft)
-    draft.preview(field())
-    draft.take()
-    draft.on_part(ToolReturned("c", "No.", True))  # without an event of its end: the decision had it
-    draft.on_part(MESSAGE)
-    assert draft.take() == []
-
-
 def test_another_worker_takes_back_what_the_one_before_may_have_foreseen():
     reading, lost, draft = DeltaAssembler(), DeltaBuffer(1), DeltaBuffer(2)
     begin(lost)
@@ -147,24 +124,11 @@ def test_a_reader_that_is_behind_another_event_is_told_no_preview_but_what_is_vo
     assert heard(draft.take(), reading, at=3, after=4) == [withdrawn()]
 
 
-def test_previews_and_words_do_not_disturb_each_other():
-    draft, reading = DeltaBuffer(1), DeltaAssembler()
-    begin(draft)
-    draft.preview(field())
-    draft.on_part(BlockStarted())
-    draft.on_part(BlockDelta("text", "I re"))
-    assert [one["type"] for one in heard(draft.take(), reading)] == ["preview", "text_delta"]
-    draft.preview(field(path="net"))
-    draft.on_part(BlockDelta("text", "ad."))
-    assert [one.get("text_delta") for one in heard(draft.take(), reading)] == [None, "ad."]
-
-
-@pytest.mark.parametrize("value", ["x", "ü", "\U0001f600"])
-def test_a_preview_fits_into_a_notification_or_there_is_none(value):
+def test_a_preview_fits_into_a_notification_or_there_is_none():
     draft = DeltaBuffer(9_999)
     begin(draft)
-    for length in range(0, 8_000, 50):
-        draft.preview(field(value=value * length))
+    for length in range(0, 2_000, 50):
+        draft.preview(field(value="\U0001f600" * length))
     pieces = draft.take()
     assert pieces and max(len(f"{'0' * 36} {2**31 - 1} {piece}") for piece in pieces) < 7_900
     assert max(len(piece) for piece in pieces) > PREVIEW_BYTES - 1_000
@@ -220,40 +184,9 @@ async def test_a_field_is_shown_as_soon_as_it_is_whole_and_nothing_is_stored(des
     assert not desk.ledger(context.run_id) and not desk.journal() and not desk.events(context.run_id)
 
 
-@anyio
-async def test_one_field_and_its_path():
-    draft = Recorded()
-    finder = CallPreviews(EXTRACTION.toolset, draft)
-    write(finder, "update_field", '{"path": "vendors[0]", "value": {"name": "Acme GmbH", "id": 1}, "confid')
-    await until(lambda: len(draft.given) == 2)
-    for unusable in ('{"path": "a..b", "value": 1,', '{"path": [], "value": 1,', '{"value": 1, "confidence": 1,'):
-        write(finder, "update_field", unusable)
-        await asyncio.sleep(0.15)
-    write(finder, "update_field", '{"value": "Acme GmbH", ')
-    await asyncio.sleep(0.15)
-    go_on(finder, '"path": "late", ')
-    await until(lambda: "late" in draft.paths)
-    write(finder, "update_field", '{"path": "last", "value": 1,')
-    await until(lambda: "last" in draft.paths)
-    assert draft.paths == {"vendors[0].name": "Acme GmbH", "vendors[0].id": 1, "late": "Acme GmbH", "last": 1}
-
-
-@anyio
-async def test_of_a_run_of_a_batch_nothing_is_parsed():
-    draft = Recorded(is_told=False)
-    finder = CallPreviews(EXTRACTION.toolset, draft)
-    write(finder, "extract_fields", '{"fields": {"vendor": "Acme GmbH", "total": 10.0, ')
-    await asyncio.sleep(0.2)
-    assert not draft.given
-
-
 HOSTILE = {
-    "an invisible character": '{"fields": {"a": "10\\u200b.00", ',
     "NUL": '{"fields": {"a": "\\u0000", ',
-    "half a surrogate": '{"fields": {"a": "\\ud800", ',
-    "a long key": '{"fields": {"%s": 1, ' % ("k" * 201),
     "too many digits": '{"fields": {"a": 1%s, ' % ("0" * 41),
-    "no finite number": '{"fields": {"a": 1e999, ',
     "33 levels": '{"fields": %s1, ' % ('{"a":' * 33),
     "another argument": '{"org_id": "10.00", ',
     "a list": '["10.00", ',
@@ -261,29 +194,18 @@ HOSTILE = {
 
 
 @anyio
-@pytest.mark.parametrize("what", HOSTILE)
-async def test_of_what_would_be_refused_there_is_no_preview(what):
+async def test_of_what_would_be_refused_there_is_no_preview_and_the_next_call_is_none_the_worse():
     draft = Recorded()
     finder = CallPreviews(EXTRACTION.toolset, draft)
-    write(finder, "extract_fields", HOSTILE[what])
-    await asyncio.sleep(0.2)
+    for hostile in HOSTILE.values():
+        write(finder, "extract_fields", hostile)
+        await asyncio.sleep(0.15)
+    write(finder, "complete_extraction", '{"fields": {"a": "10.00", "b": 1, ')  # which writes no fields
+    await asyncio.sleep(0.15)
     assert not draft.given
-    write(finder, "extract_fields", '{"fields": {"a": "10.00", ', call_id="d")  # the next call is none the worse
+    write(finder, "extract_fields", '{"fields": {"a": "10.00", ', call_id="d")
     await until(lambda: draft.given)
     assert [(event.call_id, event.path) for event in draft.given] == [("d", "a")]
-
-
-@anyio
-@pytest.mark.parametrize("tool", ["complete_extraction", None])
-async def test_calls_that_write_no_fields_have_none(tool):
-    draft = Recorded()
-    finder = CallPreviews(EXTRACTION.toolset, draft)
-    finder.on_part(BlockStarted("c", tool))
-    go_on(finder, '{"fields": {"a": "10.00", "b": 1, ')
-    finder.on_part(MessageStopped())
-    go_on(finder, '"c": 1, ')
-    await asyncio.sleep(0.2)
-    assert not draft.given
 
 
 @anyio
@@ -298,16 +220,6 @@ async def test_what_fails_costs_previews_and_nothing_else():
     assert not draft.given
     write(finder, "update_field", '{"path": "a", "value": 1,')
     await until(lambda: draft.given)
-
-
-@anyio
-async def test_arguments_without_end_are_kept_no_longer_than_a_call_may_be():
-    finder = CallPreviews(EXTRACTION.toolset, Recorded(is_told=False))
-    write(finder, "extract_fields", '{"fields": {"a": "')
-    for _ in range(40):
-        go_on(finder, "x" * 10_000)
-        assert finder._call is None or sum(map(len, finder._call.pieces)) <= previews.MAX_CHARACTERS
-    assert finder._call is None
 
 
 # Travelling -----------------------------------------------------------------------------------------------------------
@@ -351,15 +263,3 @@ async def test_previews_go_to_who_asked_behind_the_events_before_them_and_to_no_
     assert (first, preview["type"], preview["call_id"], preview["path"]) == (1, "preview", "c", "total")
     assert (preview["value"], taken_back) == (10.0, withdrawn()) and last >= 4
     assert [event for event in desk.events(context.run_id) if "preview" in event["type"]] == []
-
-
-@anyio
-async def test_a_run_that_is_taken_over_takes_back_what_was_foreseen_before(desk):
-    context = await desk.context()
-    async with desk.database.as_user(desk.scope) as conn:
-        channel = await runs.delta_channel(conn)
-        await runs.release(conn, context.run_id)
-    async with desk.database.listen(channel, about=str(context.run_id)) as news:
-        await desk.work(Script([[text("Done.")]]), context.run_id)
-        piece = await asyncio.wait_for(anext(news), 60)
-    assert DeltaAssembler().passes(str(piece), 10) == json.dumps(withdrawn(None))

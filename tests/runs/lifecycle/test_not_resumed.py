@@ -20,8 +20,8 @@ delete from public.agent_sessions where entry -> 'attachment' ->> 'type' = 'hook
 """
 
 
-@pytest.mark.parametrize("approved", [True, False])
-@pytest.mark.parametrize("lost", [THE_CALL, THE_DEFERRAL], ids=["call", "deferral"])
+@pytest.mark.real_cli("what it makes of a conversation with a gap")
+@pytest.mark.parametrize(("lost", "approved"), [(THE_CALL, True), (THE_DEFERRAL, False)], ids=["call", "deferral"])
 async def test_what_was_decided_stands_and_the_agent_is_told(desk, lost, approved):
     proposed = await desk.work(Script([[call("update_field", TOTAL)]]), approval="ask")
     run_id, before = proposed.run_id, proposed.state

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fieldmark.agents.extraction.agent import EXTRACTION
-from fieldmark.domain.changes import Preview
-from fieldmark.domain.statuses import CallStatus
 from fieldmark.errors import Invalid
-from fieldmark.runs.events.approvals import approval_event
 from fieldmark.runs.lifecycle import decisions
-from fieldmark.stores import runs, tool_calls
-from fieldmark.tools.toolset import hash_of
 
 pytestmark = pytest.mark.anyio
 
@@ -19,24 +13,7 @@ pytestmark = pytest.mark.anyio
 async def asked(desk, name: str, arguments: dict):
     """A run that waits for a person to decide this call."""
     context = await desk.context(await desk.run(approval="ask"))
-    async with desk.database.as_user(desk.scope) as conn:
-        args = EXTRACTION.toolset.check(name, arguments)
-        preview = await EXTRACTION.create_tools(context).actions[name].preview(conn, args)
-        assert isinstance(preview, Preview)
-        await tool_calls.enter(
-            conn,
-            run_id=context.run_id,
-            fencing_token=context.fencing_token,
-            org_id=desk.scope.org_id,
-            call_id="asked",
-            tool=name,
-            arguments=arguments,
-            arguments_hash=hash_of(arguments),
-            status=CallStatus.PENDING,
-            preview=preview,
-        )
-        event = approval_event(context.run_id, "asked", name, arguments, "It asks.", [])
-        await runs.await_approval(conn, context.run_id, context.fencing_token, "asked", attached=False, event=event)
+    await desk.admit(context, name, arguments, "asked", ask=True)
     return context.run_id
 
 

@@ -6,11 +6,11 @@ from uuid import uuid4
 
 import pytest
 
-from fieldmark.errors import Invalid, NotFound
+from fieldmark.errors import Invalid
 from fieldmark.offline_model.messages import text
 from fieldmark.runs.billing.prices import Prices
 from fieldmark.runs.lifecycle import launch
-from fieldmark.stores import runs, threads
+from fieldmark.stores import runs
 from fieldmark.stores.runs import Subject
 from fieldmark.testing.script import Script
 
@@ -20,28 +20,15 @@ DONE = Script([[text("Done.")]])
 PRICES = Prices("claude-sonnet-5", None, offline=False)
 
 
-async def add(desk, scope=None, *, agent="extraction", task="extract", given=None, subject=None):
-    scope = scope or desk.scope
-    async with desk.database.as_user(scope) as conn:
+async def add(desk, *, agent="extraction", task="extract", given=None, subject=None):
+    subject = subject or Subject(desk.document_id, desk.extraction_id)
+    async with desk.database.as_user(desk.scope) as conn:
         return await runs.add(
-            conn,
-            scope,
-            id=uuid4(),
-            agent=agent,
-            task=task,
-            task_input=given or {},
-            subject=subject or Subject(desk.document_id, desk.extraction_id),
+            conn, desk.scope, id=uuid4(), agent=agent, task=task, task_input=given or {}, subject=subject
         )
 
 
-@pytest.mark.parametrize(
-    ("task", "given"),
-    [
-        ("extract", {"bogus": 1}),
-        ("extract", {"instructions": "x" * 40_003}),
-        ("correct", {}),
-    ],
-)
+@pytest.mark.parametrize(("task", "given"), [("extract", {"bogus": 1}), ("correct", {})])
 async def test_a_run_whose_input_is_none_of_its_task_s_fails_and_says_so(desk, task, given):
     run_id = await add(desk, task=task, given=given)
     worked = await desk.work(DONE, run_id=run_id)
@@ -63,45 +50,6 @@ async def test_a_run_of_an_agent_that_this_worker_has_not_fails_and_says_so(desk
         assert worked.requests == []
         assert (worked.state["status"], worked.state["error_code"]) == ("failed", "invalid_input")
         assert worked.events[-1]["code"] == "invalid_input"
-
-
-@pytest.mark.parametrize(
-    ("agent", "task"), [("ghost", "extract"), ("extraction", "haunt"), ("", ""), ("toy", "compare")]
-)
-async def test_a_run_of_an_unknown_agent_or_task_is_refused(desk, agent, task):
-    with pytest.raises(Invalid):
-        await add(desk, agent=agent, task=task)
-    assert desk.sql("select 1 from public.runs") == []
-
-
-async def test_a_run_about_something_else_than_its_task_is_refused(desk):
-    async with desk.database.as_user(desk.scope) as conn:
-        thread = await threads.add(conn, desk.scope, agent="extraction", title="T")
-    ours = Subject(desk.document_id, desk.extraction_id)
-    for subject in (
-        Subject(),
-        Subject(document_id=desk.document_id),
-        Subject(extraction_id=desk.extraction_id),
-        Subject(desk.document_id, desk.extraction_id, thread.id),
-        Subject(desk.document_id, desk.extraction_id, uuid4()),
-        Subject(thread_id=thread.id),
-    ):
-        with pytest.raises(Invalid):
-            await add(desk, subject=subject)
-    assert desk.sql("select 1 from public.runs") == []
-    assert await add(desk, subject=ours)
-
-
-async def test_a_run_about_what_there_is_not_or_is_another_s_is_refused(desk, make_user):
-    stranger = await make_user()
-    for scope, subject in (
-        (stranger, Subject(desk.document_id, desk.extraction_id)),
-        (desk.scope, Subject(uuid4(), desk.extraction_id)),
-        (desk.scope, Subject(desk.document_id, uuid4())),
-    ):
-        with pytest.raises(NotFound):
-            await add(desk, scope=scope, subject=subject)
-    assert desk.sql("select 1 from public.runs") == []
 
 
 async def test_a_task_is_asked_for_by_name_with_what_it_takes(desk):

@@ -120,31 +120,25 @@ async def test_an_owner_does_not_decide_their_own_where_a_second_person_is_neede
 
 
 async def test_nobody_admits_beforehand_what_a_second_person_decides(desk):
-    settings(desk, "members", second_person=True)
-    run_id = await desk.run(approval="auto", auto_approved_tools=["update_field"])
-    state = desk.state(run_id)
-    assert (state["approval"], state["auto_approved_tools"]) == ("ask", [])
-    settings(desk, "members", second_person=False)
-    run_id = await (await desk.beside()).run(approval="auto", auto_approved_tools=["update_field"])
-    state = desk.state(run_id)
-    assert (state["approval"], state["auto_approved_tools"]) == ("auto", ["update_field"])
+    for second_person, admitted in ((True, ("ask", [])), (False, ("auto", ["update_field"]))):
+        settings(desk, "members", second_person=second_person)
+        run_id = await (await desk.beside()).run(approval="auto", auto_approved_tools=["update_field"])
+        state = desk.state(run_id)
+        assert (state["approval"], state["auto_approved_tools"]) == admitted
 
 
 async def test_a_second_person_s_word_is_carried_out_and_the_run_stays_whose_it_is(desk):
     settings(desk, "members", second_person=True)
     colleague = joined(desk, "member")
     worked = await desk.work(Script([[call("update_field", TOTAL)], [text("Done.")]]))
-    state = worked.state
-    assert state["status"] == "awaiting_approval"
+    call_id = worked.state["waiting_call"]
     with pytest.raises(SecondPersonNeeded):
-        await decisions.decide(desk.database, desk.scope, worked.run_id, Decision(state["waiting_call"], True))
-    await decisions.decide(desk.database, colleague, worked.run_id, Decision(state["waiting_call"], True))
-    (row,) = desk.sql("select extracted_fields from public.extractions where id = %s", desk.extraction_id)
-    assert row["extracted_fields"] == {"total": 10}
-    (call_row,) = desk.sql("select decided_by, status from public.tool_calls where run_id = %s", worked.run_id)
-    assert (call_row["decided_by"], call_row["status"]) == (colleague.user_id, "done")
-    state = desk.state(worked.run_id)
-    assert (state["created_by"], state["status"]) == (desk.scope.user_id, "queued")
+        await decisions.decide(desk.database, desk.scope, worked.run_id, Decision(call_id, True))
+    await decisions.decide(desk.database, colleague, worked.run_id, Decision(call_id, True))
+    assert desk.extraction()["extracted_fields"] == {"total": 10}
+    (entry,) = worked.ledger
+    assert (entry["decided_by"], entry["status"]) == (colleague.user_id, "done")
+    assert (worked.state["created_by"], worked.state["status"]) == (desk.scope.user_id, "queued")
 
 
 async def admitted(desk, who: Scope, run_id) -> bool:
@@ -180,3 +174,21 @@ async def test_who_decides_admits_what_follows_unless_a_second_person_decides(de
     settings(desk, "members", second_person=False)
     desk.sql("update public.runs set status = 'running', waiting_call = null where id = %s", run_id)
     assert not await admitted(desk, member, run_id)
+
+
+@pytest.mark.parametrize(
+    "leaves",
+    [
+        "delete from public.memberships where user_id = %s",
+        "update public.memberships set role = 'viewer' where user_id = %s",
+    ],
+    ids=["removed", "made a viewer"],
+)
+async def test_leaving_cancels_one_s_open_runs_and_those_of_one_s_keys(desk, leaves):
+    member = joined(desk, "member")
+    own, of_key, other = [await waiting(await desk.beside(), who) for who in (member, key_of(desk, member), desk.scope)]
+    ended = await waiting(await desk.beside(), member)
+    desk.sql("update public.runs set status = 'completed', waiting_call = null where id = %s", ended)
+    desk.sql(leaves, member.user_id)
+    states = [desk.state(run_id)["status"] for run_id in (own, of_key, other, ended)]
+    assert states == ["cancelled", "cancelled", "awaiting_approval", "completed"]

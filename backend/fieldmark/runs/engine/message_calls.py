@@ -30,7 +30,6 @@ class MessageCalls:
         self._changed = asyncio.Event()
 
     def on_part(self, part: Part) -> None:
-        """Take note of a part."""
         match part:
             case MessageStarted():
                 self._calls, self._returned, self._whole = [], set(), False

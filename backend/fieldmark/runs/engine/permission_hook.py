@@ -7,7 +7,6 @@ hook that never fires changes nothing.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -18,7 +17,6 @@ from claude_agent_sdk.types import HookContext, HookInput, PreToolUseHookSpecifi
 from pydantic import JsonValue
 
 from fieldmark.db.pool import Connection
-from fieldmark.domain.changes import Preview
 from fieldmark.domain.statuses import CallStatus
 from fieldmark.domain.values import problem_with
 from fieldmark.runs.engine.message_calls import MessageCalls
@@ -27,7 +25,7 @@ from fieldmark.runs.events.approvals import Changed, approval_event
 from fieldmark.stores import runs, tool_calls
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.errors import ModelRetry
-from fieldmark.tools.ledger import REFUSALS, By, Prepared, ToolCall, ToolOutcome, execute, prepare, refused
+from fieldmark.tools.ledger import REFUSALS, By, ToolCall, ToolOutcome, execute, refused
 from fieldmark.tools.toolset import Answer, RunTools, Tool, Toolset, hash_of
 
 log = structlog.get_logger()
@@ -87,7 +85,7 @@ class PermissionHook:
 
     `passed` has the ids of the calls that it allowed: the executor refuses any other. `seen` has all that it was asked
     for, `decided` those that a person decided while the CLI waited. `outcomes` has the outcome of each call so far, and
-    `answer` the run's answer once a call has ended the run. `ahead` prepares writes until their tools are called.
+    `answer` the run's answer once a call has ended the run.
 
     `waiting_call` is the call that the run waited for, `stale_call` one at which an earlier run of the thread stopped.
     `before(call_id)` is awaited before a call that lets the CLI go. `wait_for_decision` keeps the CLI for a while and
@@ -125,7 +123,6 @@ class PermissionHook:
         self.outcomes: dict[str, ToolOutcome] = {}
         self.answer: Answer | None = None
         self._tools: dict[str, Tool[Any]] = {}
-        self.ahead: dict[str, asyncio.Task[Prepared]] = {}
 
     async def __call__(self, given: HookInput, call_id: str | None, _: HookContext) -> SyncHookJSONOutput:
         tool_name = ""
@@ -177,9 +174,6 @@ class PermissionHook:
         is_admitted = not tool.asks or self._policy.admits(name) or await self._is_admitted_since(name)
         if is_admitted and action.collect is None:
             await self._enter(name, call_id, arguments, CallStatus.ADMITTED)
-            if action.prepare is not None or action.check is not None:
-                # The CLI takes a while from this answer to the call: what the write takes time for is done meanwhile.
-                self.ahead[call_id] = asyncio.create_task(prepare(tool, action, args))
             return Verdict("allow")
         # Of several deferred calls only the last would survive, and one beside a denied one would spoil the transcript.
         if await self.calls.calls_beside(call_id) != 1:
@@ -280,7 +274,7 @@ class PermissionHook:
         self, name: str, call_id: str, arguments: dict[str, JsonValue], status: CallStatus, reason: str | None = None
     ) -> None:
         async with self._context.database.as_user(self._context.scope) as conn:
-            await self._insert(conn, name, call_id, arguments, status, reason)
+            await self._insert(conn, name, call_id, arguments, status, reason=reason)
 
     async def _insert(
         self,
@@ -289,8 +283,7 @@ class PermissionHook:
         call_id: str,
         arguments: dict[str, JsonValue],
         status: CallStatus,
-        reason: str | None = None,
-        preview: Preview | None = None,
+        **why: Any,
     ) -> None:
         # What cannot be stored (too large, too deep, NUL) was refused for it, and its hash still tells which it was.
         storable = problem_with(arguments) is None
@@ -304,8 +297,7 @@ class PermissionHook:
             arguments=arguments if storable else {},
             arguments_hash=hash_of(arguments),
             status=status,
-            reason=reason,
-            preview=preview,
+            **why,
         )
 
 

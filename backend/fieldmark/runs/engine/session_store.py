@@ -12,9 +12,9 @@ from fieldmark.db.pool import Database
 from fieldmark.domain.json_values import JsonObject, as_object
 from fieldmark.errors import Fenced, Unavailable
 from fieldmark.identity.scope import Scope
+from fieldmark.runs.parts import Part
 from fieldmark.stores import runs, sessions
 
-PROJECT = "runs"
 _BOOKMARK = "last-prompt"
 APPEND_TRIES = 20
 APPEND_PAUSE_SECONDS = 0.5
@@ -27,31 +27,27 @@ class SessionWriteFailed(Exception):
 class Sessions:
     """The SDK's store of one tenant: as much of its SessionStore as resuming needs.
 
-    Bound to the tenant here, by us. The SDK's own `project_key` comes from the CLI's folder, which is another on each
-    machine and could be one for two tenants: `project` stands in its place (None: the key's own, for the SDK's own
-    contracts). `run` is the run that is led in the conversation, and its attempt: what comes when that is no longer at
-    work is not kept (None: for the SDK's own contracts again). Without `is_kept` nothing of it is: it is never gone on
-    with.
+    Bound to the tenant here, by us: the SDK's own `project_key` comes from the CLI's folder, which is another on each
+    machine and could be one for two tenants, so it is ignored. `run` is the run that is led in the conversation, and
+    its attempt: what comes when that is no longer at work is not kept (None: for the SDK's own contracts). Without
+    `is_kept` nothing of it is: it is never gone on with.
     """
 
     def __init__(
-        self,
-        database: Database,
-        scope: Scope,
-        project: str | None = PROJECT,
-        run: tuple[UUID, int] | None = None,
-        *,
-        is_kept: bool = True,
+        self, database: Database, scope: Scope, run: tuple[UUID, int] | None = None, *, is_kept: bool = True
     ) -> None:
         self._database = database
         self._scope = scope
-        self._project = project
         self._run = run
         self.is_kept = is_kept
         self._failure: Fenced | SessionWriteFailed | None = None
         self._passed_over: str | None = None
         self._writing = 0
         self._wrote: int | None = None
+
+    def on_part(self, part: Part) -> None:
+        """Let the conversation go on only while all of it is kept."""
+        self.check()
 
     def check(self) -> None:
         """Raise once something was not kept: Fenced because the run is in other hands, else SessionWriteFailed."""
@@ -69,7 +65,7 @@ class Sessions:
     async def last_entry(self, session_id: UUID) -> int | None:
         """The number of a conversation's last entry, whoever has kept that."""
         async with self._database.as_user(self._scope) as conn:
-            return await sessions.last_number(conn, sessions.Part(self._scope.org_id, PROJECT, str(session_id)))
+            return await sessions.last_number(conn, sessions.Part(self._scope.org_id, str(session_id)))
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         if not entries or not self.is_kept:
@@ -104,10 +100,6 @@ class Sessions:
             and attachment.get("toolUseID") == self._passed_over
         )
 
-    async def delete(self, key: SessionKey) -> None:
-        async with self._database.as_user(self._scope) as conn:
-            await sessions.remove(conn, self._part(key))
-
     async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
         async with self._database.as_user(self._scope) as conn:
             return await sessions.subpaths(conn, self._part(key))
@@ -115,12 +107,12 @@ class Sessions:
     async def has(self, session_id: UUID) -> bool:
         """Whether so much was kept of a conversation that it can be gone on with."""
         async with self._database.as_user(self._scope) as conn:
-            return await sessions.has_begun(conn, sessions.Part(self._scope.org_id, PROJECT, str(session_id)))
+            return await sessions.has_begun(conn, sessions.Part(self._scope.org_id, str(session_id)))
 
     async def deferred_call(self, session_id: UUID) -> str | None:
         """The call at which a conversation stopped for a person to decide: resumed without a word, it goes on there."""
         async with self._database.as_user(self._scope) as conn:
-            return await sessions.deferred_call(conn, sessions.Part(self._scope.org_id, PROJECT, str(session_id)))
+            return await sessions.deferred_call(conn, sessions.Part(self._scope.org_id, str(session_id)))
 
     async def _append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         for left in range(APPEND_TRIES - 1, -1, -1):
@@ -138,5 +130,4 @@ class Sessions:
                 await asyncio.sleep(APPEND_PAUSE_SECONDS)
 
     def _part(self, key: SessionKey | SessionListSubkeysKey) -> sessions.Part:
-        project = self._project or key["project_key"]
-        return sessions.Part(self._scope.org_id, project, key["session_id"], str(key.get("subpath") or ""))
+        return sessions.Part(self._scope.org_id, key["session_id"], str(key.get("subpath") or ""))

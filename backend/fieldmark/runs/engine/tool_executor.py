@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from pydantic import JsonValue
 
@@ -64,24 +63,16 @@ class ToolExecutor:
             raise self._fatal
 
     async def close(self) -> None:
-        """End what still runs: the SDK answers calls in tasks of its own, which outlive a run that was broken off. Nor
-        need a call come that was prepared."""
-        tasks: list[asyncio.Task[Any]] = [*self._running, *self._hook.ahead.values()]
-        for task in tasks:
+        """End what still runs: the SDK answers calls in tasks of its own, which outlive a run that was broken off."""
+        for task in self._running:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._running, return_exceptions=True)
 
     async def _run(self, name: str, call_id: str, arguments: dict[str, JsonValue]) -> ToolOutcome:
-        ahead = self._hook.ahead.pop(call_id, None)
         call = ToolCall(name, call_id, arguments)
-        task = asyncio.create_task(execute(self.toolset, self._context, call, by=By.POLICY, ahead=ahead))
+        task = asyncio.create_task(execute(self.toolset, self._context, call, by=By.POLICY))
         self._running.add(task)
         try:
             return await task
-        except asyncio.CancelledError:
-            task.cancel()
-            raise
         finally:
             self._running.discard(task)
-            if ahead is not None:
-                ahead.cancel()

@@ -81,7 +81,6 @@ class DeltaBuffer:
         """Called whenever there may be something to take."""
 
     def on_part(self, part: Part) -> None:
-        """Take note of a part."""
         match part:
             case MessageStarted():
                 while self._calls:  # the answer that they stood in broke off: they never come

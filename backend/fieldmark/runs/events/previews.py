@@ -45,7 +45,6 @@ class CallPreviews:
         self._next_look: asyncio.TimerHandle | None = None
 
     def on_part(self, part: Part) -> None:
-        """Take note of a part."""
         match part:
             case MessageStarted() | MessageStopped():
                 self._call = None

@@ -12,6 +12,7 @@ from uuid import UUID
 from pydantic import BaseModel, JsonValue, ValidationError
 
 from fieldmark.agents.registry import find_task
+from fieldmark.agents.spec import faults_of
 from fieldmark.db.pool import Connection, Database
 from fieldmark.domain.events import RunStartedEvent
 from fieldmark.domain.ids import new_id
@@ -21,7 +22,6 @@ from fieldmark.identity.scope import Scope
 from fieldmark.runs.billing.meter import REFUSALS
 from fieldmark.runs.billing.prices import Prices
 from fieldmark.stores import runs, usage
-from fieldmark.stores.runs import Subject
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.toolset import ChildRun
 
@@ -114,7 +114,8 @@ async def start_within(
     if run_id != wanted:
         raise _StartedBefore(run_id)
     await _check_credit(conn, scope, prices, replace(options, model=options.model or begun.model))
-    await runs.append_event(conn, run_id, _first_event(run_id, subject))
+    started = RunStartedEvent(run_id=run_id, extraction_id=subject.extraction_id, thread_id=subject.thread_id)
+    await runs.append_event(conn, run_id, started)
     return run_id
 
 
@@ -124,8 +125,7 @@ def request_of(task_name: str, given: Mapping[str, Any]) -> BaseModel:
     try:
         return task.request.model_validate(dict(given))
     except ValidationError as error:
-        faults = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:5])
-        raise Invalid(f"The task cannot be begun: {faults}.") from None
+        raise Invalid(f"The task cannot be begun: {faults_of(error)}.") from None
 
 
 async def start_child(
@@ -155,10 +155,6 @@ async def start_child(
         with_examples=context.run.with_examples,
         parent=(context.run_id, context.call_id),
     )
-
-
-def _first_event(run_id: UUID, subject: Subject) -> RunStartedEvent:
-    return RunStartedEvent(run_id=run_id, extraction_id=subject.extraction_id, thread_id=subject.thread_id)
 
 
 def _hash_of(task: str, kind: type[BaseModel], request: BaseModel, options: RunOptions) -> str:
