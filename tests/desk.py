@@ -341,10 +341,7 @@ async def at_work(desk: Desk, **columns: Any) -> AsyncIterator[tuple[asyncio.Tas
 def handlers_of(desk: Desk, tools: RunTools, context: RunContext) -> tuple[ToolExecutor, RunHandlers]:
     """What answers a CLI in a run: the executor of its calls, and all handlers."""
     hook = PermissionHook(tools, context)
-
-    async def nothing_before(call_id: str) -> None: ...
-
-    calls = ToolExecutor(hook, tools, context, before=nothing_before)
+    calls = ToolExecutor(hook)
     return calls, RunHandlers(hook, calls, Sessions(desk.database, desk.scope))
 
 

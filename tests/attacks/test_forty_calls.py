@@ -9,7 +9,7 @@ import pytest
 from desk import laid_out
 from fieldmark.agents.extraction.agent import CORRECT, EXTRACT
 from fieldmark.offline_model.messages import Call, call, text
-from fieldmark.stores import extractions, runs
+from fieldmark.stores import extractions
 from fieldmark.testing.script import Script
 
 pytestmark = pytest.mark.anyio
@@ -66,28 +66,3 @@ async def test_forty_that_cannot_be_paid_for_are_not_done(desk):
     worked = await desk.work(Script([[*FORTY, COMPLETE]]), max_cost_usd=Decimal("0.000001"))
     assert (worked.state["status"], worked.state["error_code"]) == ("failed", "max_cost")
     assert desk.extraction()["version"] == 0
-
-
-async def test_a_worker_that_lost_the_run_does_none_of_forty(desk):
-    run_id = await desk.run()
-
-    async def lost(_: object) -> list[Call]:
-        desk.sql("update public.runs set fencing_token = fencing_token + 1 where id = %s", run_id)
-        return [*FORTY, COMPLETE]
-
-    worked = await desk.work(lost, run_id)
-    assert desk.extraction()["version"] == 0 and worked.state["status"] == "running"
-    assert not [entry for entry in worked.ledger if entry["status"] == "done"]
-
-
-async def test_a_run_that_is_cancelled_meanwhile_does_none_of_forty(desk):
-    run_id = await desk.run()
-
-    async def cancelled(_: object) -> list[Call]:
-        async with desk.database.as_user(desk.scope) as conn:
-            await runs.cancel(conn, run_id, "It is not wanted any more.")
-        return [*FORTY, COMPLETE]
-
-    worked = await desk.work(cancelled, run_id)
-    assert desk.extraction()["version"] == 0 and worked.state["status"] == "cancelled"
-    assert not [entry for entry in worked.ledger if entry["status"] == "done"]

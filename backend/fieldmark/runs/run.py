@@ -275,7 +275,7 @@ class Runner:
             )
             # Whoever watches knows already how the call ended that the run waited for.
             hook.decided.update([] if run.waiting_call is None else [run.waiting_call])
-            executor = ToolExecutor(hook, tools, context, before=before, on_tool_outcome=telemetry.called)
+            executor = ToolExecutor(hook)
             mapper = EventMapper(tools, events.say, outcome_of=hook.outcomes.get, ended=hook.decided)
             ending = OutcomeObserver(lambda: hook.answer)
             # In this order: a refused key ends the run before "the service is busy" is reported. A message is reported

@@ -22,13 +22,12 @@ WHOSE = contextvars.ContextVar("whose", default="nobody")
 
 def work_of(desk, context) -> RunHandlers:
     told = []
-    hook = PermissionHook(EXTRACTION.create_tools(context), context)
 
     async def before(call_id: str) -> None:
         told.append(WHOSE.get())
 
-    calls = ToolExecutor(hook, EXTRACTION.create_tools(context), context, before=before)
-    work = RunHandlers(hook, calls, Sessions(desk.database, desk.scope))
+    hook = PermissionHook(EXTRACTION.create_tools(context), context, before=before)
+    work = RunHandlers(hook, ToolExecutor(hook), Sessions(desk.database, desk.scope))
     return SimpleNamespace(work=work, told=told)
 
 

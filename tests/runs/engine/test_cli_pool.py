@@ -18,6 +18,7 @@ from fieldmark.errors import Unavailable
 from fieldmark.offline_model.messages import Turn, call, text
 from fieldmark.runs.billing.prices import Prices
 from fieldmark.runs.engine.binding import ThreadTurn
+from fieldmark.runs.engine.options import CliKind
 from fieldmark.runs.lifecycle import launch
 from fieldmark.runs.lifecycle.decisions import cancel
 from fieldmark.testing.script import Script, answers_so_far, endless
@@ -91,18 +92,6 @@ async def test_runs_of_one_organisation_share_a_cli_and_nothing_of_each_other(de
         charged = run.desk.sql("select count(*) as n from public.usage where run_id = %s", run.run_id)
         assert charged == [{"n": 3}]
     assert clis() == []
-
-
-async def test_a_spare_is_of_the_kind_that_was_wanted_last(desks):
-    async with kept(Script([DONE]), spares=1, processes=6) as warm:
-
-        async def spare_of(model: str) -> None:
-            await until(lambda: [one.kind.model for one in warm.pool._spares] == [model])
-
-        await spare_of(MODEL)  # before anyone has asked
-        await warm.talk(desks[0], "Go on.", model="claude-opus-5")
-        await spare_of("claude-opus-5")
-        assert warm.taken == {"new": 1} and warm.ended == {"room": 1}
 
 
 async def test_a_run_that_does_not_complete_leaves_no_cli(desks):
@@ -227,15 +216,18 @@ async def test_a_cli_that_has_died_meanwhile_is_given_to_nobody(desks):
         assert warm.ended == {"died": 1}
 
 
-async def test_a_cli_with_other_words_is_another(desks, quick_path):
+def test_a_cli_with_other_words_another_model_or_other_limits_is_of_another_kind(quick_path):
     in_folder(quick_path)
-    spec = replace(EXTRACTION, briefs=quick_path)
-    async with kept(Script([DONE])) as warm:
-        await warm.talk(desks[0], "Go on.", spec=spec)
-        with (quick_path / "prompt.md").open("a") as prompt:
-            prompt.write("Say banana.")
-        (request,) = (await warm.talk(desks[0], "Go on.", spec=spec)).requests
-        assert "Say banana." in prefix(request) and warm.taken == {"new": 2}
+    with (quick_path / "prompt.md").open("a") as prompt:
+        prompt.write("Say banana.")
+    kind = CliKind.of(EXTRACTION, MODEL, 5)
+    assert kind == CliKind.of(EXTRACTION, MODEL, 5)
+    assert kind not in (
+        CliKind.of(replace(EXTRACTION, briefs=quick_path), MODEL, 5),
+        CliKind.of(EXTRACTION, "claude-opus-5", 5),
+        CliKind.of(EXTRACTION, MODEL, 3),
+        CliKind.of(EXTRACTION, MODEL, 5, one_at_a_time=True),
+    )
 
 
 async def test_a_cli_that_does_something_without_a_run_is_used_no_more(desks):

@@ -43,10 +43,8 @@ def hook(context) -> PermissionHook:
 
 
 @pytest.fixture
-def calls(hook, context) -> ToolExecutor:
-    async def nothing(call_id: str) -> None: ...
-
-    return ToolExecutor(hook, EXTRACTION.create_tools(context), context, before=nothing)
+def calls(hook) -> ToolExecutor:
+    return ToolExecutor(hook)
 
 
 async def test_a_read_passes_and_stands_in_no_ledger(desk, hook, context):
@@ -142,14 +140,15 @@ async def test_losing_the_run_in_mid_call_ends_it(desk, hook, calls, context):
         calls.check()
 
 
-async def test_what_was_said_before_a_call_is_written_before_it(hook, context):
+async def test_what_was_said_before_a_call_is_written_before_it(context):
     order = []
 
     async def flush(call_id: str) -> None:
         await asyncio.sleep(0.02)
         order.append("said")
 
-    calls = ToolExecutor(hook, EXTRACTION.create_tools(context), context, before=flush)
+    hook = PermissionHook(EXTRACTION.create_tools(context), context, before=flush)
+    calls = ToolExecutor(hook)
     await ask(hook, "mcp__fieldmark__get_document_text", {}, call_id := str(uuid4()))
     await calls("get_document_text", call_id, {})
     assert order == ["said"]

@@ -91,17 +91,6 @@ async def test_a_worker_that_lost_the_run_adds_nothing_to_its_conversation(desk,
         store.check()
 
 
-async def test_a_run_that_is_deleted_takes_its_conversation_along_and_what_comes_late(desk):
-    context = await desk.context()
-    key = {**KEY, "session_id": str(desk.state(context.run_id)["session_id"])}
-    store = Sessions(desk.database, desk.scope, run=(context.run_id, context.fencing_token))
-    await store.append(key, [{"type": "user", "uuid": "1"}])
-    assert len(desk.sql("select 1 from public.agent_sessions")) == 1
-    desk.sql("delete from public.runs where id = %s", context.run_id)
-    await store.append(key, [{"type": "user", "uuid": "2"}])
-    assert desk.sql("select 1 from public.agent_sessions") == []
-
-
 async def test_a_run_cannot_change_hands_while_something_is_added_to_its_conversation(desk):
     context = await desk.context()
     store = Sessions(desk.database, desk.scope, run=(context.run_id, context.fencing_token))

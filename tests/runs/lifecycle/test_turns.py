@@ -130,15 +130,6 @@ async def test_the_cli_of_a_thread_is_for_nothing_else(desk):
 
 
 @pytest.mark.real_cli("its process stays for the next turn")
-async def test_a_turn_with_other_options_has_another_cli(desk):
-    async with talked() as warm:
-        first = await say(warm, desk, "One.")
-        second = await say(warm, desk, "Two.", first.state["thread_id"], model="claude-opus-5")
-        assert second.state["status"] == "completed" and "One." in said(second)
-        assert warm.taken == {"new": 2}
-
-
-@pytest.mark.real_cli("its process stays for the next turn")
 async def test_somebody_else_s_turn_has_another_cli(desk):
     """As where a thread was handed on: whose words a CLI holds is not asked of the thread."""
     async with talked() as warm:

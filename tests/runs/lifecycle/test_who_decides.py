@@ -132,48 +132,14 @@ async def test_a_second_person_s_word_is_carried_out_and_the_run_stays_whose_it_
     colleague = joined(desk, "member")
     worked = await desk.work(Script([[call("update_field", TOTAL)], [text("Done.")]]))
     call_id = worked.state["waiting_call"]
-    with pytest.raises(SecondPersonNeeded):
-        await decisions.decide(desk.database, desk.scope, worked.run_id, Decision(call_id, True))
+    for who, further in ((desk.scope, None), (colleague, "tool")):  # nor does the second one admit what follows
+        with pytest.raises(SecondPersonNeeded):
+            await decisions.decide(desk.database, who, worked.run_id, Decision(call_id, True, further=further))
     await decisions.decide(desk.database, colleague, worked.run_id, Decision(call_id, True))
     assert desk.extraction()["extracted_fields"] == {"total": 10}
     (entry,) = worked.ledger
     assert (entry["decided_by"], entry["status"]) == (colleague.user_id, "done")
     assert (worked.state["created_by"], worked.state["status"]) == (desk.scope.user_id, "queued")
-
-
-async def admitted(desk, who: Scope, run_id) -> bool:
-    """Whether they may admit what the run asks from here on; it is undone."""
-    with pytest.raises(ZeroDivisionError):
-        async with desk.database.as_user(who) as conn:
-            answer = await runs.admit_further(conn, run_id, ["update_field"])
-            there = await runs.admitted_tools(conn, run_id)
-            raise ZeroDivisionError
-    assert ("update_field" in there) == answer
-    return answer
-
-
-async def test_who_decides_admits_what_follows_unless_a_second_person_decides(desk):
-    owner, member, colleague = desk.scope, joined(desk, "member"), joined(desk, "member")
-    viewer, robot = joined(desk, "viewer"), key_of(desk, member)
-    run_id = await waiting(desk, member)
-    expected = {
-        ("members", False): (False, True, True, False, False),
-        ("owners", False): (True, False, False, False, False),
-        ("members", True): (False, False, False, False, False),
-        ("owners", True): (False, False, False, False, False),
-    }
-    for (approvers, second), told in expected.items():
-        settings(desk, approvers, second_person=second)
-        asked = [await admitted(desk, who, run_id) for who in (owner, member, robot, colleague, viewer)]
-        assert tuple(asked) == told, (approvers, second)
-    settings(desk, "members", second_person=True)
-    with pytest.raises(SecondPersonNeeded):
-        await decisions.decide(desk.database, owner, run_id, Decision("c", True, TOTAL, further="tool"))
-    assert desk.state(run_id)["status"] == "awaiting_approval"
-    # A run that waits for nobody is admitted nothing.
-    settings(desk, "members", second_person=False)
-    desk.sql("update public.runs set status = 'running', waiting_call = null where id = %s", run_id)
-    assert not await admitted(desk, member, run_id)
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,9 @@ OnToolOutcome = Callable[[str, str, float | None], None]
 def ignore_outcome(tool: str, outcome: str, seconds: float | None) -> None: ...
 
 
+async def nothing_before(call_id: str) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What becomes of a call, why, and with which arguments in the place of its own."""
@@ -88,8 +91,8 @@ class PermissionHook:
     `answer` the run's answer once a call has ended the run.
 
     `waiting_call` is the call that the run waited for, `stale_call` one at which an earlier run of the thread stopped.
-    `before(call_id)` is awaited before a call that lets the CLI go. `wait_for_decision` keeps the CLI for a while and
-    returns whether a person decided. `rounds` limits the messages with calls, `only` the tools."""
+    `before(call_id)` is awaited before each call that runs or lets the CLI go. `wait_for_decision` keeps the CLI for a
+    while and returns whether a person decided. `rounds` limits the messages with calls, `only` the tools."""
 
     def __init__(
         self,
@@ -102,19 +105,19 @@ class PermissionHook:
         stale_call: str | None = None,
         calls: MessageCalls | None = None,
         wait_for_decision: Callable[[], Awaitable[bool]] | None = None,
-        before: Callable[[str], Awaitable[None]] | None = None,
+        before: Callable[[str], Awaitable[None]] = nothing_before,
         rounds: int | None = None,
         only: frozenset[str] | None = None,
     ) -> None:
-        self._toolset = toolset
-        self._context = context
+        self.toolset = toolset
+        self.context = context
         self._policy = policy
         self._waiting_call = waiting_call
         self._stale_call = stale_call
-        self._on_tool_outcome = on_tool_outcome
+        self.on_tool_outcome = on_tool_outcome
         self.calls = calls or MessageCalls()
         self._wait_for_decision = wait_for_decision
-        self._before = before
+        self.before = before
         self._rounds = rounds
         self._only = only
         self.passed: set[str] = set()
@@ -128,7 +131,7 @@ class PermissionHook:
         tool_name = ""
         if call_id is not None:
             self.seen.add(call_id)
-        with in_log(self._context, call_id):
+        with in_log(self.context, call_id):
             try:
                 assert given["hook_event_name"] == "PreToolUse"  # what it is registered for
                 tool_name = given["tool_name"]
@@ -139,12 +142,12 @@ class PermissionHook:
             if call_id is not None and verdict.decision == "allow":
                 self.passed.add(call_id)
             elif (outcome := _OUTCOMES.get(verdict.decision)) is not None:
-                self._on_tool_outcome(known(self._toolset, tool_name.removeprefix(TOOL_PREFIX)), outcome, None)
+                self.on_tool_outcome(known(self.toolset, tool_name.removeprefix(TOOL_PREFIX)), outcome, None)
             return verdict.told()
 
     async def _decide(self, tool_name: str, call_id: str | None, arguments: dict[str, JsonValue]) -> Verdict:
         name = tool_name.removeprefix(TOOL_PREFIX)
-        tool = self._toolset.tools.get(name)
+        tool = self.toolset.tools.get(name)
         if tool is None or name == tool_name:
             return Verdict("deny", f"There is no tool {tool_name[:80]!r}. Use only the tools you were given.")
         if self._only is not None and name not in self._only:
@@ -153,7 +156,7 @@ class PermissionHook:
             return Verdict("deny", "The run has ended.")
         if call_id is not None:
             self._tools[call_id] = tool
-        is_over = self._rounds is not None and self._context.run.turns + self.calls.messages > self._rounds
+        is_over = self._rounds is not None and self.context.run.turns + self.calls.messages > self._rounds
         if is_over and call_id not in (None, self._waiting_call, self._stale_call):
             return Verdict("deny", ToolOutcome(_NO_ROUNDS.format(self._rounds), "rounds_used_up", is_error=True).text)
         if not tool.is_gated:
@@ -165,12 +168,12 @@ class PermissionHook:
         if call_id == self._stale_call:
             return Verdict("deny", "This call is out of date: a newer message took its place.")
         try:
-            args = self._toolset.check(name, arguments)
+            args = self.toolset.check(name, arguments)
         except ModelRetry as retry:
             return await self._refuse(name, call_id, arguments, retry.text, retry.code)
         if (refusal := await self._stands_behind(tool, call_id)) is not None:
             return await self._refuse(name, call_id, arguments, *refusal)
-        action = self._toolset.actions[name]
+        action = self.toolset.actions[name]
         is_admitted = not tool.asks or self._policy.admits(name) or await self._is_admitted_since(name)
         if is_admitted and action.collect is None:
             await self._enter(name, call_id, arguments, CallStatus.ADMITTED)
@@ -178,8 +181,7 @@ class PermissionHook:
         # Of several deferred calls only the last would survive, and one beside a denied one would spoil the transcript.
         if await self.calls.calls_beside(call_id) != 1:
             return await self._refuse(name, call_id, arguments, "Propose one change at a time.", "one_at_a_time")
-        if self._before is not None:
-            await self._before(call_id)
+        await self.before(call_id)
         if is_admitted:
             return await self._start_runs(name, call_id, arguments)
         try:
@@ -196,8 +198,8 @@ class PermissionHook:
 
     async def _is_admitted_since(self, name: str) -> bool:
         """Whether a person has admitted the tool's further calls with a decision since the run was taken up."""
-        async with self._context.database.as_user(self._context.scope) as conn:
-            admitted = await runs.admitted_tools(conn, self._context.run_id)
+        async with self.context.database.as_user(self.context.scope) as conn:
+            admitted = await runs.admitted_tools(conn, self.context.run_id)
         self._policy = replace(self._policy, auto_approved_tools=self._policy.auto_approved_tools | admitted)
         return self._policy.admits(name)
 
@@ -223,8 +225,8 @@ class PermissionHook:
 
     async def _ask(self, name: str, call_id: str, arguments: dict[str, JsonValue], args: Any) -> None:
         """Enter the call as pending, with what it would change, and have the run wait for a person."""
-        show = self._toolset.actions[name].preview
-        async with self._context.database.as_user(self._context.scope) as conn:
+        show = self.toolset.actions[name].preview
+        async with self.context.database.as_user(self.context.scope) as conn:
             preview = None if show is None else await show(conn, args)
             await self._insert(conn, name, call_id, arguments, CallStatus.PENDING, preview=preview)
             changes = [] if preview is None else [one.as_json() for one in preview.changes]
@@ -233,20 +235,20 @@ class PermissionHook:
     async def _await_approval(
         self, conn: Connection, name: str, call_id: str, arguments: dict[str, JsonValue], changes: Sequence[Changed]
     ) -> None:
-        context, message = self._context, self._toolset.summary(name, arguments)
+        context, message = self.context, self.toolset.summary(name, arguments)
         event = approval_event(context.run_id, call_id, name, arguments, message, changes)
         await runs.await_approval(conn, context.run_id, context.fencing_token, call_id, attached=True, event=event)
 
     async def _start_runs(self, name: str, call_id: str, arguments: dict[str, JsonValue]) -> Verdict:
         """Run a call that starts child runs: from its tool there is no way to let the CLI go."""
         await self._enter(name, call_id, arguments, CallStatus.ADMITTED)
-        outcome = await execute(self._toolset, self._context, ToolCall(name, call_id, arguments), by=By.POLICY)
+        outcome = await execute(self.toolset, self.context, ToolCall(name, call_id, arguments), by=By.POLICY)
         # Any other outcome is a refusal, whose answer is recorded.
         return Verdict("defer" if outcome.code == "awaiting_runs" else "allow")
 
     async def _as_decided(self, call_id: str) -> Verdict:
-        async with self._context.database.as_user(self._context.scope) as conn:
-            entry = await tool_calls.get(conn, self._context.run_id, call_id)
+        async with self.context.database.as_user(self.context.scope) as conn:
+            entry = await tool_calls.get(conn, self.context.run_id, call_id)
             if entry is not None and entry.status is CallStatus.PENDING:  # the run's row does not say that it waits
                 await self._await_approval(conn, entry.tool, entry.id, entry.arguments, entry.changes or [])
         if entry is None:
@@ -273,7 +275,7 @@ class PermissionHook:
     async def _enter(
         self, name: str, call_id: str, arguments: dict[str, JsonValue], status: CallStatus, reason: str | None = None
     ) -> None:
-        async with self._context.database.as_user(self._context.scope) as conn:
+        async with self.context.database.as_user(self.context.scope) as conn:
             await self._insert(conn, name, call_id, arguments, status, reason=reason)
 
     async def _insert(
@@ -289,9 +291,9 @@ class PermissionHook:
         storable = problem_with(arguments) is None
         await tool_calls.enter(
             conn,
-            run_id=self._context.run_id,
-            fencing_token=self._context.fencing_token,
-            org_id=self._context.scope.org_id,
+            run_id=self.context.run_id,
+            fencing_token=self.context.fencing_token,
+            org_id=self.context.scope.org_id,
             call_id=call_id,
             tool=name,
             arguments=arguments if storable else {},

@@ -4,53 +4,39 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
 
 from pydantic import JsonValue
 
 from fieldmark.runs.engine.cli_attestation import SandboxViolation
-from fieldmark.runs.engine.permission_hook import OnToolOutcome, PermissionHook, ignore_outcome, in_log, known
+from fieldmark.runs.engine.permission_hook import PermissionHook, in_log, known
 from fieldmark.telemetry.traces import failed, span
-from fieldmark.tools.context import RunContext
 from fieldmark.tools.ledger import By, ToolCall, ToolOutcome, execute
-from fieldmark.tools.toolset import RunTools
 
 
 class ToolExecutor:
-    """`before(call_id)` is awaited ahead of each call. The hook is told what the calls came to."""
+    """The other half of a permission hook, which is told what the calls came to."""
 
-    def __init__(
-        self,
-        hook: PermissionHook,
-        toolset: RunTools,
-        context: RunContext,
-        before: Callable[[str], Awaitable[None]],
-        on_tool_outcome: OnToolOutcome = ignore_outcome,
-    ) -> None:
+    def __init__(self, hook: PermissionHook) -> None:
         self._hook = hook
-        self.toolset = toolset
-        self._context = context
-        self._before = before
-        self._on_tool_outcome = on_tool_outcome
         self._fatal: Exception | None = None
         self._running: set[asyncio.Task[ToolOutcome]] = set()
 
     async def __call__(self, name: str, call_id: str | None, arguments: dict[str, JsonValue]) -> ToolOutcome:
-        tool = known(self.toolset, name)
+        tool = known(self._hook.toolset, name)
         began = time.monotonic()
         try:
-            with in_log(self._context, call_id), span("tool call", tool=tool, call_id=call_id) as current:
+            with in_log(self._hook.context, call_id), span("tool call", tool=tool, call_id=call_id) as current:
                 self.check()
                 if call_id is None or call_id not in self._hook.passed:
                     raise SandboxViolation("The agent's CLI called a tool past the permission hook.")
-                await self._before(call_id)
+                await self._hook.before(call_id)
                 outcome = await self._run(name, call_id, arguments)
                 self._hook.outcomes[call_id] = outcome
                 if not outcome.is_error:
-                    self._hook.answer = self.toolset.answer(name, arguments, outcome.data)
+                    self._hook.answer = self._hook.toolset.answer(name, arguments, outcome.data)
                 if outcome.is_error:
                     failed(current, "tool_error")
-                self._on_tool_outcome(tool, "failed" if outcome.is_error else "done", time.monotonic() - began)
+                self._hook.on_tool_outcome(tool, "failed" if outcome.is_error else "done", time.monotonic() - began)
                 return outcome
         except Exception as error:  # noqa: BLE001  raised again by check()
             # Raised here it would only reach the CLI, as text. It ends the run instead.
@@ -70,7 +56,7 @@ class ToolExecutor:
 
     async def _run(self, name: str, call_id: str, arguments: dict[str, JsonValue]) -> ToolOutcome:
         call = ToolCall(name, call_id, arguments)
-        task = asyncio.create_task(execute(self.toolset, self._context, call, by=By.POLICY))
+        task = asyncio.create_task(execute(self._hook.toolset, self._hook.context, call, by=By.POLICY))
         self._running.add(task)
         try:
             return await task

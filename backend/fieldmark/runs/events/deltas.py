@@ -4,7 +4,7 @@ A piece says where it belongs, so that whatever is lost on the way costs the res
 
     <run> <number of the event before it> <attempt>.<block> <from> <to> {"type": "text_delta", "text_delta": "…"}
 
-A preview has its place among the previews of its attempt instead. Any of them may be missing. Whoever follows a run
+A preview has no place. Any of them may be missing. Whoever follows a run
 above hears it too: that run is the first word, and the run that says it stands before the attempt (`<run>/<attempt>…`).
 """
 
@@ -37,12 +37,10 @@ _WITHDRAWN = "withdrawn"
 
 @dataclass(slots=True)
 class _Heard:
-    """What has passed of one run's pieces: the event that the last words came behind, the block and place that they
-    came to, and the last preview."""
+    """What has passed of one run's words: the event that they came behind, the block and the place in it."""
 
     after: int = -1
     place: tuple[str, str] = ("", "0")
-    preview: tuple[int, int] = (0, 0)
 
 
 @dataclass(slots=True)
@@ -74,7 +72,6 @@ class DeltaBuffer:
         self.is_told = is_told
         self._blocks = 0
         self._block: _Block | None = None
-        self._previews = 0
         self._calls: dict[str, _Call] = {}
         self._withdrawn: list[str] = []
         self.has_words: Callable[[], object] = lambda: None
@@ -106,8 +103,7 @@ class DeltaBuffer:
             return
         body = json.dumps(event.flat())
         if len(body) <= PREVIEW_BYTES:
-            self._previews += 1
-            call.previews.append(f"{self._attempt}.{_PREVIEW} {self._previews} {self._previews} {body}")
+            call.previews.append(f"{self._attempt}.{_PREVIEW} 0 0 {body}")
             self._say_so()
 
     def withdraw_all(self) -> None:
@@ -175,8 +171,7 @@ def follows(piece: str) -> int:
 
 class DeltaAssembler:
     """Puts pieces together for one reader. Of words there passes what is the beginning of one block, and continues what
-    has passed since the last event; of previews what has not passed before. So too of each run that is part of the one
-    that is read."""
+    has passed since the last event. So too of each run that is part of the one that is read."""
 
     def __init__(self) -> None:
         self._heard: dict[str, _Heard] = {}
@@ -191,16 +186,14 @@ class DeltaAssembler:
         """The flat object of a piece as JSON text, if it belongs where the reader is: behind event `after`."""
         _, number, told, at, to, body = piece.split(" ", 5)
         part, _, block = told.rpartition("/")
-        attempt, _, kind = block.partition(".")
+        kind = block.partition(".")[2]
         if kind == _WITHDRAWN:
             return body  # however late: no call comes back
         if int(number) != after:
             return None
-        heard = self._heard.setdefault(part, _Heard())
         if kind == _PREVIEW:
-            place = (int(attempt), int(at))
-            heard.preview, has_passed = max(place, heard.preview), place <= heard.preview
-            return None if has_passed else body
+            return body
+        heard = self._heard.setdefault(part, _Heard())
         if at != "0" if after != heard.after else (block, at) != heard.place:
             return None
         heard.after, heard.place = after, (block, to)
