@@ -217,6 +217,9 @@ class RunTools(Toolset):
 _NOT_FOR_THE_MODEL = frozenset({"title", "additionalProperties", "minLength", "maxLength", "minimum", "maximum"})
 """Keywords of a tool's schema that the model gains nothing by. They are checked when it calls."""
 
+_ANY_VALUE: JsonObject = {"type": ["string", "number", "boolean", "object", "array", "null"]}
+"""Any JSON. Without a type, the CLI would make a number of a text that looks like one."""
+
 
 def _lean(schema: Any, definitions: JsonObject) -> Any:
     """A schema without titles, bounds, default nulls and references. What may be left out need not be null too."""
@@ -226,7 +229,7 @@ def _lean(schema: Any, definitions: JsonObject) -> Any:
         return schema
     pairs = dict(cast(JsonObject, schema))
     if "$ref" in pairs:
-        pairs |= cast(JsonObject, definitions[str(pairs.pop("$ref")).rpartition("/")[2]])
+        pairs |= cast(JsonObject, definitions[str(pairs.pop("$ref")).rpartition("/")[2]]) or _ANY_VALUE
     match pairs.get("anyOf"):
         case [dict() as only, {"type": "null"}]:
             del pairs["anyOf"]
