@@ -41,7 +41,6 @@ BAD = {
     "a prototype": (raw('{"path": "a", "value": 1, "confidence": 7, "__proto__": {}}'), "got 7", "refused"),
     "confidence 7": (update(confidence=7), "less than or equal to 1, got 7", "refused"),
     "confidence in words": (update(confidence="high"), "valid number", "refused"),
-    "confidence beyond a double": (raw('{"path": "a", "value": 1, "confidence": 1e999}'), "valid number", "refused"),
     "33 levels": (raw(nested(33)), "more than 32 levels deep", "refused"),
     "NUL": (raw('{"path": "total", "value": "a\\u0000", "confidence": 1}'), "holds a NUL", "refused"),
     "half a surrogate": (raw('{"path": "total", "value": "\\ud800", "confidence": 1}'), "surrogate", "refused"),
