@@ -34,6 +34,8 @@ from fieldmark.identity.tokens import LocalTokens
 from fieldmark.settings import Settings
 from fieldmark.stores import documents, extractions, jobs, organisations, retention, runs, sessions, threads, usage
 from fieldmark.stores import tool_calls as calls
+from fieldmark.stores.paging import Cursor
+from fieldmark.stores.rows import Position
 from fieldmark.worker.maintenance import clear_up
 
 CONNECTIONS = 32
@@ -162,17 +164,16 @@ LARGER = ", a larger answer"
 
 async def deep_pages(side: Side, turn: int) -> AsyncGenerator[str]:
     """A page from the middle of each list."""
-    middle, nobody = datetime.now(UTC) - timedelta(days=180), side.run(1)
+    place = Position(datetime.now(UTC) - timedelta(days=180), side.run(1))
     org = side.scope.org_id
     async with side.database.as_user(side.scope) as conn:
-        await runs.list_runs(conn, side.scope, status=None, limit=50, after=runs.RunPage(middle, nobody))
+        await runs.list_runs(conn, side.scope, status=None, limit=50, before=str(Cursor("runs", place)))
     yield "a page of runs from their middle"
-    behind = documents.Position(middle, nobody)
     async with side.database.as_user(side.scope) as conn:
-        await documents.list_documents(conn, org, limit=50, behind=behind)
+        await documents.list_documents(conn, org, limit=50, before=str(Cursor("documents", place)))
     yield "a page of documents from their middle"
     async with side.database.as_user(side.scope) as conn:
-        await extractions.list_extractions(conn, org, document_id=None, limit=50, behind=behind)
+        await extractions.list_extractions(conn, org, limit=50, before=str(Cursor("extractions", place)))
     yield "a page of extractions from their middle"
 
 
@@ -522,8 +523,6 @@ ALL: dict[Steps, float] = {
 
 NOT_MEASURED = {
     "runs.detach": "what runs.disown does, with a fencing token",
-    "rows.large_json": "it spells a value, and reads no row",
-    "rows.large_rows": "it parses what another function has asked for",
     "documents.read_unlocked": "what documents.begin_reading does, once a password was given",
     "POST /api/documents/{document_id}/read": "reads a file anew, as POST /api/documents does",
 }
@@ -538,10 +537,12 @@ class StoreTimes:
         self.taken: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
         self.functions: set[str] = set()
         for found in pkgutil.iter_modules(stores.__path__):
+            if found.name == "rows":  # whose functions serve those of the others
+                continue
             module = importlib.import_module(f"{stores.__name__}.{found.name}")
             for name, function in list(vars(module).items()):
                 mine = getattr(function, "__module__", None) == module.__name__
-                if inspect.iscoroutinefunction(function) and mine and not name.startswith("_") and name != "cursor_of":
+                if inspect.iscoroutinefunction(function) and mine and not name.startswith("_"):
                     self.functions.add(f"{found.name}.{name}")
                     setattr(module, name, self._timed(f"{found.name}.{name}", function))
 

@@ -51,7 +51,7 @@ from fieldmark.services import search
 from fieldmark.services.organisations import enter
 from fieldmark.services.search_vectors import VectorMaker
 from fieldmark.stores import documents
-from fieldmark.stores.rows import NewPage
+from fieldmark.stores.rows import PageRow
 from processes import bounded, heed_signals
 
 DEADLINE_SECONDS = 3000
@@ -123,7 +123,7 @@ async def quality(database: Database, name: str, judged: Judged, most: int, embe
                 byte_size=1,
             )
             words = [[word, 0.1, 0.1, 0.2, 0.2] for word in body.split()]
-            await documents.add_pages(conn, document, scope.org_id, [NewPage(1, 600, 800, body, words, "text")])
+            await documents.add_pages(conn, document, scope.org_id, [PageRow(1, 600, 800, body, words, "text")])
             await documents.finish_reading(conn, document, media_type="text/plain", page_count=1)
         await search.index(database, document)
     if embedder is not None:

@@ -40,7 +40,7 @@ from fieldmark.offline_model.messages import Body, Turn, call, text
 from fieldmark.offline_model.server import OfflineModel
 from fieldmark.services.organisations import enter
 from fieldmark.stores import documents
-from fieldmark.stores.rows import NewPage
+from fieldmark.stores.rows import PageRow
 from fieldmark.testing.script import answers_so_far
 from processes import bounded, child, free_port, heed_signals
 
@@ -86,7 +86,7 @@ class Customer:
     async def document(self, database: Database, words: str, name: str = "a.txt") -> UUID:
         """A document that is read already: how that is done is not what is measured here."""
         document_id = uuid4()
-        page = NewPage(number=1, width=600, height=800, text=words, words=[], engine="text")
+        page = PageRow(number=1, width=600, height=800, text=words, words=[], engine="text")
         async with database.as_user(self.scope) as conn:
             path = f"{self.scope.org_id}/{document_id}/a.txt"
             await documents.add(

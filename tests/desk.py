@@ -39,7 +39,7 @@ from fieldmark.runs.events.approvals import approval_event
 from fieldmark.runs.lifecycle.context import run_context
 from fieldmark.runs.run import Runner
 from fieldmark.stores import documents, extractions, runs, tool_calls
-from fieldmark.stores.rows import NewPage
+from fieldmark.stores.rows import PageRow
 from fieldmark.stores.runs import Subject
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.ledger import By, ToolCall, ToolOutcome, execute
@@ -288,7 +288,7 @@ async def desk_of(
 ) -> Desk:
     """A desk with a document that was uploaded, as if it had been read."""
     rows = [
-        NewPage(
+        PageRow(
             number=n,
             width=600,
             height=800,

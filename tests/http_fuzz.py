@@ -173,8 +173,8 @@ class House:
         while True:
             async with self._furnishing:
                 async with self._runtime.database.as_user(self._scope) as conn:
-                    queued = await runs.list_runs(conn, self._scope, status=RunStatus.QUEUED, limit=50, after=None)
-                for run in queued:
+                    queued = await runs.list_runs(conn, self._scope, status=RunStatus.QUEUED, limit=50)
+                for run in queued.items:
                     with contextlib.suppress(NotFound):  # its document was deleted just now
                         await decisions.cancel(self._runtime.database, self._scope, run.id)
             await asyncio.sleep(0.01)

@@ -21,8 +21,9 @@ from fieldmark.identity.scope import Scope
 from fieldmark.services import auto_creations, organisations
 from fieldmark.stores import auto_creations as rows
 from fieldmark.stores import documents, extractions, runs, tool_calls
+from fieldmark.stores.extractions import ExtractionFilter
 from fieldmark.stores.library import PromptText, prompts, schemas, tags
-from fieldmark.stores.rows import DocumentRow, NewChild, NewPage
+from fieldmark.stores.rows import DocumentRow, NewChild, PageRow
 from fieldmark.stores.runs import Subject
 
 pytestmark = pytest.mark.anyio
@@ -175,7 +176,7 @@ class House:
                 byte_size=1,
                 auto_create=auto_create,
             )
-            page = NewPage(number=1, width=600, height=800, text=text, words=[], engine="text")
+            page = PageRow(number=1, width=600, height=800, text=text, words=[], engine="text")
             await documents.add_pages(conn, document_id, self.scope.org_id, [page])
         return document_id
 
@@ -318,7 +319,8 @@ async def marks(it: Proposal) -> tuple[bool, bool, bool]:
         schema = await schemas.get_version(conn, it.schema_revid)
         prompt = await prompts.get_version(conn, it.prompt_revid)
         extraction = await extractions.get(conn, it.extraction_id)
-        (listed,) = await extractions.list_extractions(conn, it.house.scope.org_id, document_id=it.document_id, limit=9)
+        wanted = ExtractionFilter(it.document_id)
+        (listed,) = (await extractions.list_extractions(conn, it.house.scope.org_id, limit=9, wanted=wanted)).items
     assert schema and prompt and extraction and extraction.proposed == listed.proposed
     return schema.is_proposed, prompt.is_proposed, extraction.proposed
 
@@ -327,7 +329,8 @@ async def test_what_somebody_starts_with_it_is_not_proposed(house: House) -> Non
     it = await (await house.document()).proposed()
     async with house.acting() as conn:
         await extractions.add(conn, org_id=house.scope.org_id, document_id=it.document_id, schema_revid=it.schema_revid)
-        listed = await extractions.list_extractions(conn, house.scope.org_id, document_id=it.document_id, limit=9)
+        wanted = ExtractionFilter(it.document_id)
+        listed = (await extractions.list_extractions(conn, house.scope.org_id, limit=9, wanted=wanted)).items
     assert [one.proposed for one in listed] == [False, True]
 
 

@@ -17,7 +17,6 @@ from fieldmark.domain.reading_warnings import MAX_ENCLOSED
 from fieldmark.domain.statuses import DocumentStatus
 from fieldmark.files import LocalFiles
 from fieldmark.identity.scope import Scope
-from fieldmark.services import documents as service_functions
 from fieldmark.services.documents import DocumentService
 from fieldmark.stores import documents
 from fieldmark.stores.documents import DocumentFilter
@@ -69,7 +68,7 @@ def kept(files: Path) -> set[str]:
 async def look(database, scope: Scope, document_id: UUID) -> tuple[DocumentRow, list[DocumentRow], list[str]]:
     """The document, its children and the codes of its warnings."""
     async with database.as_user(scope) as conn:
-        row = await service_functions.get(conn, document_id)
+        row = await documents.find(conn, document_id)
         children = await documents.children(conn, document_id)
         warnings = await documents.warnings(conn, document_id)
     return row, children, [warning.code for warning in warnings]
@@ -93,9 +92,8 @@ async def test_what_is_attached_to_a_mail_becomes_documents_that_know_it(service
     assert row.parent_document_id is None
     async with database.as_user(scope) as conn:
         assert (await documents.pages(conn, first.id))[0].text.strip() == "Total: 1"
-        listed = await service_functions.list_page(
-            conn, scope, limit=9, before=None, wanted=DocumentFilter(parent_id=mail_id)
-        )
+        wanted = DocumentFilter(parent_id=mail_id)
+        listed = await documents.list_documents(conn, scope.org_id, limit=9, wanted=wanted)
         assert {item.id for item in listed.items} == {first.id, second.id}
     assert kept(files) == {row.storage_path, first.storage_path, second.storage_path}
 
@@ -157,7 +155,7 @@ async def test_what_is_inside_goes_with_its_document_and_a_child_goes_alone(
     await service.delete_originals()
     assert kept(files) == set()
     async with database.as_user(scope) as conn:
-        assert await documents.list_documents(conn, scope.org_id, limit=9) == []
+        assert (await documents.list_documents(conn, scope.org_id, limit=9)).items == []
 
 
 async def test_what_is_deleted_while_it_is_unpacked_leaves_nothing(service, database, files, clone, make_user, upload):
@@ -214,7 +212,6 @@ async def test_another_organisation_sees_nothing_of_it(service, database, make_u
     assert len((await look(database, mine, root_id))[1]) == 1
     async with database.as_user(theirs) as conn:
         assert await documents.children(conn, root_id) == []
-        listed = await service_functions.list_page(
-            conn, theirs, limit=9, before=None, wanted=DocumentFilter(parent_id=root_id)
-        )
+        wanted = DocumentFilter(parent_id=root_id)
+        listed = await documents.list_documents(conn, theirs.org_id, limit=9, wanted=wanted)
         assert listed.items == []

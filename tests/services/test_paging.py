@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from fieldmark.errors import Invalid
 from fieldmark.stores import documents
-from fieldmark.stores.paging import Cursor, page_of
+from fieldmark.stores.paging import Cursor, PageRequest
 from fieldmark.stores.rows import Position
 
 SOME = str(UUID(int=7))
@@ -64,9 +64,10 @@ def test_what_is_no_cursor_of_this_list_is_refused(text):
 
 def test_a_page_that_is_the_last_leads_nowhere():
     rows = [Listed(MOMENT - timedelta(seconds=n), uuid4()) for n in range(3)]
-    assert page_of([], 2, "runs").next is None
-    assert page_of(rows[:2], 2, "runs").next is None
-    page = page_of(rows, 2, "runs")
+    request = PageRequest("runs", 2)
+    assert request.page([]).next is None
+    assert request.page(rows[:2]).next is None
+    page = request.page(rows)
     assert page.items == rows[:2] and page.next is not None
     assert Cursor.parse(page.next, "runs").position == (rows[1].created_at, rows[1].id)
 
@@ -87,13 +88,11 @@ async def test_the_pages_of_a_list_are_the_list_whatever_is_deleted_on_the_way(d
             )
     # All in one transaction: they have one moment in common, and only their ids tell them apart.
     seen: list[UUID] = []
-    behind: Position | None = None
-    while True:
+    before: str | None = None
+    while before is not None or not seen:
         async with database.as_user(scope) as conn:
-            rows = await documents.list_documents(conn, scope.org_id, limit=2, behind=behind)
-            if not rows:
-                break
-            seen += [row.id for row in rows]
-            behind = Position(rows[-1].created_at, rows[-1].id)
-            await documents.remove(conn, rows[-1].id)
+            page = await documents.list_documents(conn, scope.org_id, limit=2, before=before)
+            seen += [row.id for row in page.items]
+            before = page.next
+            await documents.remove(conn, page.items[-1].id)
     assert len(seen) == len(set(seen)) == 7

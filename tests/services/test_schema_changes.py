@@ -46,7 +46,7 @@ class Shelf:
         self.desk.sql("select public.save_extraction_fields(%s, %s)", added, Jsonb(fields))
         async with self.desk.database.as_user(self.desk.scope) as conn:
             for name, value in (locked or {}).items():
-                await extractions.update_field(conn, added, paths.to_sql(paths.parse(name)), value, {}, {})
+                await extractions.update_field(conn, added, paths.parse(name), value, {}, {})
             if completed:
                 await extractions.complete(conn, added)
         return added

@@ -154,7 +154,7 @@ async def test_an_agent_may_not_break_the_schema_and_a_person_may(desk):
     await change(desk, write("total", "ten"))
     assert desk.extraction()["extracted_fields"]["total"] == "ten"
     async with desk.database.as_user(desk.scope) as conn:
-        found = await extractions.problems(desk.scope.org_id, await extractions.get(conn, desk.extraction_id))
+        found = await extractions.problems(desk.scope.org_id, await stored.find(conn, desk.extraction_id))
     assert [(one.path, one.code) for one in found] == [(("total",), "type")]
 
 

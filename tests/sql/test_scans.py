@@ -20,7 +20,7 @@ from fieldmark.stores.extractions import ExtractionFilter
 from fieldmark.stores.library import prompts, schemas, tags
 from fieldmark.stores.paging import Cursor
 from fieldmark.stores.rows import Position
-from fieldmark.stores.runs import RunPage, Subject
+from fieldmark.stores.runs import Subject
 
 pytestmark = pytest.mark.anyio
 
@@ -121,15 +121,15 @@ STATEMENTS: dict[str, Statement] = {
     ),
     "documents.unread_pages": lambda c, f: documents.unread_pages(c, f.run),
     "documents.remove": lambda c, f: documents.remove(c, f.document),
-    "extractions.list": lambda c, f: extractions.list_extractions(c, f.scope.org_id, document_id=None, limit=20),
+    "extractions.list": lambda c, f: extractions.list_extractions(c, f.scope.org_id, limit=20),
     "extractions.list of a document": lambda c, f: extractions.list_extractions(
-        c, f.scope.org_id, document_id=f.document, limit=20
+        c, f.scope.org_id, limit=20, wanted=ExtractionFilter(f.document)
     ),
     "extractions.list of a schema": lambda c, f: extractions.list_extractions(
-        c, f.scope.org_id, document_id=None, limit=20, wanted=ExtractionFilter(schema_id=f.schema)
+        c, f.scope.org_id, limit=20, wanted=ExtractionFilter(schema_id=f.schema)
     ),
     "extractions.list of a prompt": lambda c, f: extractions.list_extractions(
-        c, f.scope.org_id, document_id=None, limit=20, wanted=ExtractionFilter(prompt_id=f.prompt)
+        c, f.scope.org_id, limit=20, wanted=ExtractionFilter(prompt_id=f.prompt)
     ),
     "schemas.by_name": lambda c, f: schemas.by_name(c, f.scope.org_id, "SCHEMA 40"),
     "schemas.list": lambda c, f: schemas.list_page(c, f.scope, limit=20),
@@ -149,8 +149,8 @@ STATEMENTS: dict[str, Statement] = {
     "auto_creations.likest": lambda c, f: likest(c, f),
     "auto_creations.decide": lambda c, f: auto_creations.decide(c, f.document, accepted=False),
     "runs.children": lambda c, f: runs.children(c, f.run, "call"),
-    "runs.list": lambda c, f: runs.list_runs(c, f.scope, status=None, limit=20, after=None),
-    "runs.list of a status": lambda c, f: runs.list_runs(c, f.scope, status="awaiting_approval", limit=20, after=None),
+    "runs.list": lambda c, f: runs.list_runs(c, f.scope, status=None, limit=20),
+    "runs.list of a status": lambda c, f: runs.list_runs(c, f.scope, status="awaiting_approval", limit=20),
     "runs.claim": lambda c, f: runs.claim(c, f.run),
     "runs.supersede": lambda c, f: runs.supersede(c, Subject(f.document, f.extraction), "No."),
     "runs.supersede in a thread": lambda c, f: runs.supersede(c, Subject(thread_id=f.thread), "No."),
@@ -197,16 +197,19 @@ async def test_a_later_page_costs_what_the_first_does(filled: Filled) -> None:
 
         org = filled.scope.org_id
         lists: dict[str, Callable[[Any], Awaitable[Any]]] = {
-            "documents": lambda at: documents.list_documents(conn, org, limit=5, behind=at),
-            "documents of a tag": lambda at: documents.list_documents(conn, org, limit=5, behind=at, wanted=tagged),
-            "schemas": lambda at: schemas.list_page(
-                conn, filled.scope, limit=5, before=at and str(Cursor("schemas", at))
+            "documents": lambda at: documents.list_documents(conn, org, limit=5, before=at("documents")),
+            "documents of a tag": lambda at: documents.list_documents(
+                conn, org, limit=5, before=at("documents"), wanted=tagged
             ),
-            "extractions": lambda at: extractions.list_extractions(conn, org, document_id=None, limit=5, behind=at),
-            "runs": lambda at: runs.list_runs(conn, filled.scope, status=None, limit=5, after=at and RunPage(*at)),
+            "schemas": lambda at: schemas.list_page(conn, filled.scope, limit=5, before=at("schemas")),
+            "extractions": lambda at: extractions.list_extractions(conn, org, limit=5, before=at("extractions")),
+            "runs": lambda at: runs.list_runs(conn, filled.scope, status=None, limit=5, before=at("runs")),
         }
         for name, page in lists.items():
-            first, later = await rows_read(page(None)), await rows_read(page(place))
+            first, later = (
+                await rows_read(page(lambda _: None)),
+                await rows_read(page(lambda kind: str(Cursor(kind, place)))),
+            )
             assert (name, max(0, later - first - 50)) == (name, 0)
 
 

@@ -296,7 +296,7 @@ async def _answer(
             extraction = await extractions.get(conn, run.extraction_id)
             if extraction is None:  # deleted between two looks, and the run with it
                 raise NotFound("There is no such run.")
-        waiting = (await decisions.pending_calls(conn, [run])).get(run_id)
+        waiting = (await decisions.pending_calls(conn, {run_id: run.agent})).get(run_id)
     result = RunResult(
         run_id=run_id,
         status=run.status,

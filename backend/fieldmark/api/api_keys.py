@@ -15,7 +15,6 @@ from fieldmark.api.shapes import Before, Body, Limit, ListPage, Shown
 from fieldmark.domain.permissions import Permission
 from fieldmark.errors import NotFound
 from fieldmark.stores import api_keys
-from fieldmark.stores.paging import page_of, position_of
 
 router = APIRouter(prefix="/api/keys", tags=["keys"])
 
@@ -58,8 +57,7 @@ async def list_keys(
     before: Before = None,
 ) -> ListPage[Key]:
     """Your keys in the organisation; an owner sees all of its keys. Those that were revoked, too."""
-    rows = await api_keys.list_keys(conn, scope.org_id, limit=limit + 1, after=position_of(before, "keys"))
-    return ListPage[Key].of(page_of(rows, limit, "keys"))
+    return ListPage[Key].of(await api_keys.list_keys(conn, scope.org_id, limit=limit, before=before))
 
 
 @router.post("", status_code=201)

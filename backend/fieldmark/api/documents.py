@@ -31,9 +31,10 @@ from fieldmark.errors import FieldmarkError, Invalid, NotFound, ScopeMissing
 from fieldmark.identity.scope import Scope
 from fieldmark.identity.tokens import Person
 from fieldmark.runtime import Runtime
-from fieldmark.services import auto_creations, documents
+from fieldmark.services import auto_creations
 from fieldmark.services.api_keys import Machine
 from fieldmark.services.turns import DRAWING
+from fieldmark.stores import documents
 from fieldmark.stores.documents import DocumentFilter
 from fieldmark.stores.library import tags
 from fieldmark.stores.rows import PageRow
@@ -275,14 +276,15 @@ async def list_documents(
 ) -> ListPage[Document]:
     """The organisation's documents, newest first."""
     wanted = DocumentFilter(parent_document_id, status, media_type, filename, since, until, tag_id)
-    page = await documents.list_page(conn, scope, limit=limit, before=before, wanted=wanted)
-    return ListPage[Document].of(page)
+    return ListPage[Document].of(
+        await documents.list_documents(conn, scope.org_id, limit=limit, before=before, wanted=wanted)
+    )
 
 
 @router.get("/{document_id}")
 async def get_document(document_id: UUID, conn: Conn) -> DocumentInFull:
     """One document, with warnings of what was not read, or not read well."""
-    row = await documents.get(conn, document_id)
+    row = await documents.find(conn, document_id)
     warnings = await documents.warnings(conn, document_id)
     inside = await documents.children(conn, document_id)
     return DocumentInFull.of({**asdict(row), "warnings": warnings, "children": inside})
@@ -295,7 +297,7 @@ async def update_document(document_id: UUID, body: DocumentChange, conn: Conn) -
         await documents.rename(conn, document_id, body.filename)
     if body.tags is not None:
         await tags.set_of_document(conn, document_id, body.tags)
-    return Document.of(await documents.get(conn, document_id))
+    return Document.of(await documents.find(conn, document_id))
 
 
 @router.post("/{document_id}/read", status_code=202)
@@ -338,7 +340,7 @@ _BYTES = {"application/octet-stream": {"schema": {"type": "string", "format": "b
 async def download_document(document_id: UUID, conn: Conn, runtime: TheRuntime) -> Response:
     """The file as it was uploaded, with its password if it has one. It is to be stored: whatever it is, no browser
     shows it as a page. `Range` asks for a part of it."""
-    row = await documents.get(conn, document_id)
+    row = await documents.find(conn, document_id)
     return StoredFile(runtime.files, row.storage_path, row.filename, row.content_sha256 or str(row.id))
 
 
@@ -363,7 +365,8 @@ async def _texts(
     while True:
         until = first + PAGES_AT_ONCE - 1 if last is None else min(last, first + PAGES_AT_ONCE - 1)
         async with runtime.database.as_user(scope) as conn:
-            rows = await documents.get_texts(conn, document_id, first, until)
+            await documents.find_read(conn, document_id)
+            rows = await documents.pages(conn, document_id, first, until)
         yield rows
         if until == last or len(rows) < PAGES_AT_ONCE:
             return
@@ -418,7 +421,7 @@ async def get_page_image(
     """One page as a PNG, on which the words' boxes lie; or a part of it, enlarged."""
     shown = WHOLE_PAGE if box is None else with_margin(_box_in(box))
     async with runtime.database.as_user(scope) as conn:
-        document = await documents.get_read(conn, document_id)
+        document = await documents.find_read(conn, document_id)
     if not 1 <= number <= (document.page_count or 0):
         raise NotFound("There is no such page.")
     async with DRAWING.of(scope.org_id), runtime.files.local(document.readable_path) as path:
@@ -443,7 +446,10 @@ def _box_in(given: str) -> tuple[float, float, float, float]:
 async def get_page(document_id: UUID, number: int, scope: TheScope, runtime: TheRuntime) -> Response:
     """One page: its text, size, and words with boxes."""
     async with runtime.database.as_user(scope) as conn:
-        row = await documents.get_page(conn, document_id, number)
+        await documents.find_read(conn, document_id)
+        row = await documents.page(conn, document_id, number)
+    if row is None:
+        raise NotFound("There is no such page.")
     return await json_of(_page, row)
 
 

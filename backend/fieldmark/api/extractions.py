@@ -38,6 +38,7 @@ from fieldmark.runtime import Runtime
 from fieldmark.services import examples, extractions
 from fieldmark.services.evidence import DocumentIndexes, unclaimed
 from fieldmark.services.extractions import PERSON, FieldRemoval, FieldWrite, Write
+from fieldmark.stores import extractions as stored
 from fieldmark.stores.extractions import ExtractionFilter
 from fieldmark.stores.rows import ExtractionRow
 
@@ -391,11 +392,11 @@ async def list_extractions(
     before: Before = None,
 ) -> ListPage[ExtractionSummary]:
     """The organisation's extractions, or those of one document."""
-    wanted = ExtractionFilter(status, document_type, to_check, filename, since, until, schema_id, prompt_id)
+    wanted = ExtractionFilter(
+        document_id, status, document_type, to_check, filename, since, until, schema_id, prompt_id
+    )
     async with runtime.database.as_user(scope) as conn:
-        page = await extractions.list_page(
-            conn, scope, document_id=document_id, limit=limit, before=before, wanted=wanted
-        )
+        page = await stored.list_extractions(conn, scope.org_id, limit=limit, before=before, wanted=wanted)
     judged = await extractions.are_valid(runtime.database, scope, page.items)
     items = [
         ExtractionSummary.model_validate({**asdict(row), "valid": valid})
@@ -414,15 +415,15 @@ async def get_extraction(
     """One extraction as it stands now, or its fields as they stood at a version."""
     async with runtime.database.as_user(scope) as conn:
         if version is not None:
-            return await json_of(PastExtraction.of, await extractions.get_version(conn, extraction_id, version))
-        row = await extractions.get(conn, extraction_id)
+            return await json_of(PastExtraction.of, await stored.find_version(conn, extraction_id, version))
+        row = await stored.find(conn, extraction_id)
     return await json_of(Extraction.of, row, await extractions.is_valid(scope.org_id, row))
 
 
 @router.delete("/{extraction_id}", status_code=204)
 async def delete_extraction(extraction_id: UUID, conn: Conn) -> None:
     """Delete an extraction with its history and its runs, which end. A member may delete their own, an owner any."""
-    await extractions.remove(conn, extraction_id)
+    await stored.remove(conn, extraction_id)
 
 
 @router.patch("/{extraction_id}", response_model=ChangedExtraction)
@@ -443,7 +444,7 @@ async def set_document_type(
 async def get_problems(extraction_id: UUID, scope: TheScope, runtime: TheRuntime) -> Problems:
     """What keeps the fields from following the extraction's schema and its rules, whoever wrote them and wherever."""
     async with runtime.database.as_user(scope) as conn:
-        row = await extractions.get(conn, extraction_id)
+        row = await stored.find(conn, extraction_id)
     return Problems(version=row.version, **_told(await extractions.problems(scope.org_id, row)))
 
 
@@ -452,7 +453,7 @@ async def list_places(extraction_id: UUID, path: FieldPath, scope: TheScope, run
     """Every place in the document where a field's value could stand, so that a person can step through them. `evidence`
     has the one that was taken for the field's, and counts them all. A blank has none."""
     async with runtime.database.as_user(scope) as conn:
-        row = await extractions.get(conn, extraction_id)
+        row = await stored.find(conn, extraction_id)
     found, count = await extractions.places(runtime.database, scope, row, paths.parse(path))
     items = [FieldPlace.of(place) for place in found]
     return Places(version=row.version, items=items, count=count)
@@ -463,7 +464,7 @@ async def list_readings(extraction_id: UUID, scope: TheScope, runtime: TheRuntim
     """Where a rule of the schema is broken: which one value, in place of another, would make it hold, of those that the
     document prints somewhere. None that breaks another rule instead. Nothing is changed."""
     async with runtime.database.as_user(scope) as conn:
-        row = await extractions.get(conn, extraction_id)
+        row = await stored.find(conn, extraction_id)
     found = await extractions.readings(runtime.database, scope, row)
     items = [
         RuleReading(
@@ -487,7 +488,7 @@ async def list_unclaimed(
     """Return every number and date of the document that no field has, so that a person sees what was missed. A value
     covers all places where it could be."""
     async with runtime.database.as_user(scope) as conn:
-        row = await extractions.get(conn, extraction_id)
+        row = await stored.find(conn, extraction_id)
     part = await unclaimed(runtime.database, scope, row, page)
     return Unclaimed(
         version=row.version,
@@ -500,7 +501,7 @@ async def list_unclaimed(
 @router.get("/{extraction_id}/schema")
 async def get_extraction_schema(extraction_id: UUID, conn: Conn) -> ExtractionSchema:
     """The JSON Schema that an extraction follows, and the version of a kept one that this is."""
-    row = await extractions.get(conn, extraction_id)
+    row = await stored.find(conn, extraction_id)
     return ExtractionSchema(schema_revid=row.schema_revid, schema=row.schema)
 
 
@@ -522,7 +523,7 @@ async def get_history(
 ) -> NumberedListPage[Change]:
     """Who changed what, when, from what to what, in which run and call: an entry for each single value."""
     under = None if path is None else paths.parse(path)
-    rows, following = await extractions.history(conn, extraction_id, path=under, limit=limit, before=before)
+    rows, following = await stored.history(conn, extraction_id, path=under, limit=limit, before=before)
     return NumberedListPage[Change](items=[Change.of(row) for row in rows], next=following)
 
 
@@ -591,7 +592,7 @@ async def confirm_field(
     """Say that the value at a path is right as it stands, to the last digit: it is locked, as one that you set."""
     steps = paths.parse(path)
     return await _change(
-        runtime, scope, extraction_id, if_match, lambda conn: extractions.confirm(conn, extraction_id, steps)
+        runtime, scope, extraction_id, if_match, lambda conn: stored.confirm(conn, extraction_id, steps)
     )
 
 
@@ -602,7 +603,7 @@ async def unlock_field(
     """Let agents change again what a person set at a path or below it. Any member may."""
     steps = paths.parse(path)
     return await _change(
-        runtime, scope, extraction_id, if_match, lambda conn: extractions.unlock(conn, extraction_id, steps)
+        runtime, scope, extraction_id, if_match, lambda conn: stored.unlock(conn, extraction_id, steps)
     )
 
 
@@ -625,7 +626,7 @@ async def decide_proposals(
         scope,
         extraction_id,
         if_match,
-        lambda conn: extractions.decide_proposals(conn, extraction_id, decisions),
+        lambda conn: stored.decide(conn, extraction_id, decisions),
     )
 
 
@@ -652,7 +653,7 @@ async def _change(
     async with runtime.database.as_user(scope) as conn:
         await extractions.lock(conn, extraction_id, seen)
         await act(conn)
-        row = await extractions.get(conn, extraction_id)
+        row = await stored.find(conn, extraction_id)
     return await json_of(ChangedExtraction.with_problems, row, await extractions.problems(scope.org_id, row))
 
 

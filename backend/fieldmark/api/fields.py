@@ -16,6 +16,7 @@ from fieldmark.domain import paths
 from fieldmark.domain.document_filters import MAX_TAGS, DocumentFilters, parsed
 from fieldmark.domain.field_query import FieldAnswer, FieldQuery, KnownFields
 from fieldmark.services import field_queries
+from fieldmark.stores import field_values, known_fields
 from fieldmark.stores.field_values import FieldValueRow
 from fieldmark.stores.paging import Page
 
@@ -39,7 +40,7 @@ Filters = Annotated[DocumentFilters, Depends(filters_of)]
 @router.get("")
 async def list_fields(scope: TheScope, conn: Conn, where: Filters) -> KnownFields:
     """The paths that can be asked for, of each type of document, in so many of the newest ones."""
-    return await field_queries.known(conn, scope, where)
+    return await known_fields.run(conn, scope.org_id, where)
 
 
 class ValueOfDocument(BaseModel):
@@ -68,7 +69,7 @@ async def list_field_values(
     """One field over many documents: its value in the current extraction of each, with where it stands. Blanks, objects
     and lists are left out."""
     steps = paths.parse(path)
-    page = await field_queries.values(conn, scope, steps, where, limit=limit, before=before)
+    page = await field_values.list_values(conn, scope.org_id, steps, where, limit=limit, before=before)
     return await json_of(_values, page)
 
 

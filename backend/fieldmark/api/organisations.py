@@ -19,7 +19,6 @@ from fieldmark.runtime import Runtime
 from fieldmark.services import organisations as service
 from fieldmark.services.api_keys import Machine
 from fieldmark.stores import organisations
-from fieldmark.stores.paging import page_of, position_of
 
 router = APIRouter(tags=["organisations"])
 
@@ -142,8 +141,9 @@ async def get_me(caller: TheCaller, runtime: TheRuntime) -> Me:
         return Me(user_id=caller.id, email=None, key=key, organisations=[await _of_machine(runtime, caller)])
     await service.entered(runtime.database, caller.user_id)
     async with runtime.database.as_user_without_org(caller.user_id) as conn:
-        rows = await organisations.of_user(conn, caller.user_id, limit=200, after=None)
-    return Me(user_id=caller.user_id, email=caller.email, key=None, organisations=list(map(Organisation.of, rows)))
+        page = await organisations.of_user(conn, caller.user_id, limit=200)
+    mine = [Organisation.of(row) for row in page.items]
+    return Me(user_id=caller.user_id, email=caller.email, key=None, organisations=mine)
 
 
 @router.get("/api/organisations")
@@ -151,15 +151,14 @@ async def list_organisations(
     caller: TheCaller, runtime: TheRuntime, limit: Limit = 50, before: Before = None
 ) -> ListPage[Organisation]:
     """The organisations that you belong to."""
-    after = position_of(before, "organisations")
     if isinstance(caller, Machine):
         if Permission.MEMBERS_READ not in caller.scopes:
             raise ScopeMissing(f"The key lacks the scope {Permission.MEMBERS_READ}: make one that has it.")
         return ListPage[Organisation](items=[await _of_machine(runtime, caller)], next=None)
     await service.entered(runtime.database, caller.user_id)
     async with runtime.database.as_user_without_org(caller.user_id) as conn:
-        rows = await organisations.of_user(conn, caller.user_id, limit=limit + 1, after=after)
-    return ListPage[Organisation].of(page_of(rows, limit, "organisations"))
+        page = await organisations.of_user(conn, caller.user_id, limit=limit, before=before)
+    return ListPage[Organisation].of(page)
 
 
 @router.post("/api/organisations", status_code=201)
@@ -203,9 +202,7 @@ async def list_members(
     scope: TheOrganisation, conn: OrganisationConn, limit: Limit = 50, before: Before = None
 ) -> ListPage[Member]:
     """Who belongs to it."""
-    after = position_of(before, "members")
-    rows = await organisations.members(conn, scope.org_id, limit=limit + 1, after=after)
-    return ListPage[Member].of(page_of(rows, limit, "members"))
+    return ListPage[Member].of(await organisations.members(conn, scope.org_id, limit=limit, before=before))
 
 
 @router.patch("/api/organisations/{organisation_id}/members/{user_id}")
@@ -228,9 +225,7 @@ async def list_invitations(
     scope: TheOrganisation, conn: OrganisationConn, limit: Limit = 50, before: Before = None
 ) -> ListPage[Invitation]:
     """Who is invited, and who was. An owner may."""
-    after = position_of(before, "invitations")
-    rows = await organisations.invitations(conn, scope.org_id, limit=limit + 1, after=after)
-    return ListPage[Invitation].of(page_of(rows, limit, "invitations"))
+    return ListPage[Invitation].of(await organisations.invitations(conn, scope.org_id, limit=limit, before=before))
 
 
 @router.post(

@@ -17,7 +17,6 @@ from fieldmark.errors import Forgotten, Malformed
 from fieldmark.runs.lifecycle import decisions
 from fieldmark.runs.lifecycle.views import Run, described, listed
 from fieldmark.stores import runs
-from fieldmark.stores.paging import Cursor, page_of
 
 router = APIRouter(prefix="/api/runs", tags=["runs"])
 
@@ -37,10 +36,8 @@ async def list_runs(
     until: Until = None,
 ) -> ListPage[Run]:
     """Your own runs. With `status=awaiting_approval`: your inbox."""
-    behind = None if before is None else runs.RunPage(*Cursor.parse(before, "runs").position)
     wanted = runs.RunFilter(task, document_id, extraction_id, filename, since, until)
-    rows = await runs.list_runs(conn, scope, status=status, limit=limit + 1, after=behind, wanted=wanted)
-    page = page_of(rows, limit, "runs")
+    page = await runs.list_runs(conn, scope, status=status, limit=limit, before=before, wanted=wanted)
     return ListPage[Run](items=await listed(conn, page.items), next=page.next)
 
 

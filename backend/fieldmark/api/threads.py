@@ -14,8 +14,8 @@ from fieldmark.api.shapes import STORABLE, Before, Body, Limit, ListPage
 from fieldmark.domain.values import problem_with
 from fieldmark.errors import Invalid
 from fieldmark.identity.scope import Scope
-from fieldmark.runs.lifecycle.views import Turn, turn
-from fieldmark.services import threads
+from fieldmark.runs.lifecycle.views import Turn, turns
+from fieldmark.stores import threads
 from fieldmark.stores.threads import ThreadFilter, ThreadRow
 
 router = APIRouter(prefix="/api/threads", tags=["threads"])
@@ -79,7 +79,7 @@ async def list_threads(
 ) -> ListPage[ThreadSummary]:
     """Your own threads, and those of others that are shared with the organisation."""
     wanted = ThreadFilter(document_id, agent, mine)
-    page = await threads.list_page(conn, scope, wanted, limit=limit, before=before)
+    page = await threads.list_threads(conn, scope, wanted, limit=limit, before=before)
     return ListPage[ThreadSummary](items=[_summary(scope, row) for row in page.items], next=page.next)
 
 
@@ -100,9 +100,9 @@ async def get_thread(
     before: Annotated[str | None, Query(description="The `next` of the last answer: the turns before those.")] = None,
 ) -> Thread:
     """A thread of yours, or one that is shared, and what was said in it."""
-    row = await threads.get(conn, thread_id)
-    page = await threads.turns_page(conn, thread_id, limit=limit, before=before)
-    said = [turn(one) for one in page.items]
+    row = await threads.find(conn, thread_id)
+    page = await threads.turns(conn, thread_id, limit=limit, before=before)
+    said = await turns(conn, page.items)
     return Thread(**dict(_summary(scope, row)), working_state=row.working_state, turns=said, next=page.next)
 
 

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from typing import Final
 
-from fieldmark.domain.invisible import invisible_in
+from fieldmark.domain.invisible import IN_A_KEY, invisible_in
 
 MAX_CHARACTERS: Final = 200
+MAX_TITLE: Final = 100
+_UNSEEN: Final = re.compile(IN_A_KEY)
 _UNPRINTED: Final = ("Cc", "Zl", "Zp")  # controls, among them line ends
 
 
@@ -27,3 +30,9 @@ def problem_with_name(text: str) -> str | None:
     if unseen := invisible_in(text, key=True):
         return f"A name holds no character that nobody sees, as {unseen} is."
     return None
+
+
+def title_of(message: str) -> str | None:
+    """Return a thread's title: the beginning of a message in one line of visible characters. None if it has none."""
+    line = " ".join(_UNSEEN.sub("", message).split())
+    return "".join(character for character in line if character.isprintable())[:MAX_TITLE].strip() or None

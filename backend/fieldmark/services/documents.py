@@ -26,7 +26,6 @@ from fieldmark.domain.reading_warnings import MAX_ENCLOSED, ReadingWarning, Warn
 from fieldmark.domain.statuses import DocumentStatus
 from fieldmark.errors import (
     Conflict,
-    DocumentFailed,
     Invalid,
     NotFound,
     PasswordProtected,
@@ -40,9 +39,7 @@ from fieldmark.identity.scope import Scope
 from fieldmark.services import einvoices
 from fieldmark.services.turns import in_turn
 from fieldmark.stores import documents
-from fieldmark.stores.documents import DocumentFilter
-from fieldmark.stores.paging import Cursor, Page, page_of
-from fieldmark.stores.rows import DocumentRow, NewChild, NewPage, PageRow, PageText
+from fieldmark.stores.rows import DocumentRow, NewChild, PageRow
 
 log = structlog.get_logger()
 
@@ -131,7 +128,7 @@ class DocumentService:
         """Read a document once more that could not be for want of its password; its row comes back. Raises NotFound,
         Conflict where it does not wait for one, PasswordProtected where this is not it, QueueFull."""
         async with self._database.as_user(scope) as conn:
-            document = await get(conn, document_id)
+            document = await documents.find(conn, document_id)
         if document.error_code != PasswordProtected.code:
             raise Conflict("The document does not wait for a password.")
         async with (
@@ -147,7 +144,7 @@ class DocumentService:
             async with self._database.as_user(scope) as conn:
                 if not await documents.read_unlocked(conn, document_id, path):
                     raise Conflict("The document does not wait for a password any more.")
-                return await get(conn, document_id)
+                return await documents.find(conn, document_id)
         except BaseException:
             await self._files.remove(path)
             raise
@@ -338,65 +335,7 @@ def _sha256(file: Path) -> str:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
-async def get(conn: Connection, document_id: UUID) -> DocumentRow:
-    """One document. Raises NotFound."""
-    row = await documents.get(conn, document_id)
-    if row is None:
-        raise NotFound("There is no such document.")
-    return row
-
-
-async def get_read(conn: Connection, document_id: UUID) -> DocumentRow:
-    """One document that was read. Raises NotFound, DocumentFailed with the reason, or Conflict while it is being
-    read."""
-    row = await get(conn, document_id)
-    if row.status is DocumentStatus.FAILED:
-        raise DocumentFailed(row.error or "The document could not be read.")
-    if row.status is not DocumentStatus.READY:
-        raise Conflict("The document is still being read.")
-    return row
-
-
-async def get_texts(conn: Connection, document_id: UUID, first: int = 1, last: int | None = None) -> list[PageText]:
-    """The texts of pages `first` to `last` of a document that was read. Raises as `get_read`."""
-    await get_read(conn, document_id)
-    return await documents.pages(conn, document_id, first, last)
-
-
-async def get_page(conn: Connection, document_id: UUID, number: int) -> PageRow:
-    """One page of a document that was read. Raises as `get_read`, and NotFound where there is no such page."""
-    await get_read(conn, document_id)
-    row = await documents.page(conn, document_id, number)
-    if row is None:
-        raise NotFound("There is no such page.")
-    return row
-
-
-async def list_page(
-    conn: Connection, scope: Scope, *, limit: int, before: str | None, wanted: DocumentFilter | None = None
-) -> Page[DocumentRow]:
-    """A page of the organisation's documents, newest first. Raises Invalid for a cursor that is none."""
-    behind = None if before is None else Cursor.parse(before, "documents").position
-    rows = await documents.list_documents(conn, scope.org_id, limit=limit + 1, behind=behind, wanted=wanted)
-    return page_of(rows, limit, "documents")
-
-
-async def rename(conn: Connection, document_id: UUID, filename: str) -> None:
-    """Give a document another name; its original keeps its own. Raises NotFound, Invalid."""
-    await documents.rename(conn, document_id, filename)
-
-
-async def children(conn: Connection, document_id: UUID) -> list[DocumentRow]:
-    """The documents that were inside a document, in their order there."""
-    return await documents.children(conn, document_id)
-
-
-async def warnings(conn: Connection, document_id: UUID) -> list[ReadingWarning]:
-    """What of a document was not read, or not read well, in the order of its pages."""
-    return await documents.warnings(conn, document_id)
-
-
-def _rows(pages: Sequence[ReadPage]) -> list[NewPage]:
+def _rows(pages: Sequence[ReadPage]) -> list[PageRow]:
     return [_row(page) for page in pages]
 
 
@@ -417,8 +356,8 @@ async def _containers(conn: Connection, document: DocumentRow) -> list[UUID]:
     return above
 
 
-def _row(page: ReadPage) -> NewPage:
-    return NewPage(
+def _row(page: ReadPage) -> PageRow:
+    return PageRow(
         number=page.number,
         width=page.width,
         height=page.height,

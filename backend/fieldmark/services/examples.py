@@ -19,8 +19,7 @@ from fieldmark.domain import paths
 from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.values import invisible_character, problem_with
 from fieldmark.identity.scope import Scope
-from fieldmark.services import extractions
-from fieldmark.stores import examples, runs
+from fieldmark.stores import examples, extractions, runs
 from fieldmark.stores.examples import CorrectionRow
 from fieldmark.stores.runs import RunRow
 
@@ -69,7 +68,7 @@ def as_text(shown: Sequence[Example]) -> str:
 
 async def withdraw(conn: Connection, scope: Scope, extraction_id: UUID, path: paths.Path) -> None:
     """Take the correction at a path out of the examples: no run is shown it any more. Raises NotFound."""
-    await extractions.get(conn, extraction_id)
+    await extractions.find(conn, extraction_id)
     await examples.withdraw(conn, scope.org_id, extraction_id, paths.name(path))
 
 

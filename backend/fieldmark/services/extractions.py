@@ -15,7 +15,6 @@ from typing import Final, TypeAlias
 from uuid import UUID
 
 from pydantic import JsonValue
-from pydantic_core import to_jsonable_python
 
 from fieldmark.db.aside import aside
 from fieldmark.db.pool import Connection, Database
@@ -53,9 +52,8 @@ from fieldmark.services.evidence import (
 from fieldmark.services.evidence import places as find_places
 from fieldmark.services.turns import in_turn, in_turn_at_last, without_turn
 from fieldmark.stores import extractions
-from fieldmark.stores.extractions import ExtractionFilter, Stored
-from fieldmark.stores.paging import Cursor, Page, page_of
-from fieldmark.stores.rows import ExtractionRow, ExtractionSummaryRow, Fields, JournalRow, PastExtractionRow
+from fieldmark.stores.extractions import Stored
+from fieldmark.stores.rows import ExtractionRow, ExtractionSummaryRow, Fields
 
 MOST_CHANGES_SHOWN: Final = 2_000
 """Changes of one write that a preview lists."""
@@ -145,68 +143,6 @@ class PreparedRestore:
 # Reading --------------------------------------------------------------------------------------------------------------
 
 
-async def get(conn: Connection, extraction_id: UUID) -> ExtractionRow:
-    """One extraction as it stands. Raises NotFound."""
-    row = await extractions.get(conn, extraction_id)
-    if row is None:
-        raise _no_such()
-    return row
-
-
-async def as_json(org_id: UUID, row: ExtractionRow) -> Fields:
-    """An extraction as JSON, in the shape and the order of the API's."""
-    shown = row.shown()
-    head = {name: shown.pop(name) for name in ("id", "document_id", "document_type", "status")}
-    return to_jsonable_python({**head, "valid": await is_valid(org_id, row), **shown})
-
-
-async def get_locked(conn: Connection, extraction_id: UUID) -> ExtractionRow:
-    """One extraction, which nobody else changes until this transaction ends. Raises NotFound."""
-    row = await extractions.locked(conn, extraction_id)
-    if row is None:
-        raise _no_such()
-    return row
-
-
-async def get_version(conn: Connection, extraction_id: UUID, version: int) -> PastExtractionRow:
-    """The fields as they stood at a version. Raises NotFound where there is no such extraction or version."""
-    row = await extractions.as_of(conn, extraction_id, version)
-    if row is None:
-        raise _no_such()
-    if row.extracted_fields is None:
-        raise NotFound(f"There is no version {version}: this extraction has versions 0 to {row.latest_version}.")
-    return row
-
-
-async def list_page(
-    conn: Connection,
-    scope: Scope,
-    *,
-    document_id: UUID | None,
-    limit: int,
-    before: str | None,
-    wanted: ExtractionFilter | None = None,
-) -> Page[ExtractionSummaryRow]:
-    """A page of the organisation's extractions, or of those of one document, newest first. Raises Invalid for a cursor
-    that is none."""
-    behind = None if before is None else Cursor.parse(before, "extractions").position
-    rows = await extractions.list_extractions(
-        conn, scope.org_id, document_id=document_id, limit=limit + 1, behind=behind, wanted=wanted
-    )
-    return page_of(rows, limit, "extractions")
-
-
-async def history(
-    conn: Connection, extraction_id: UUID, *, path: Path | None, limit: int, before: int | None
-) -> tuple[list[JournalRow], int | None]:
-    """The newest entries of the journal, or those before an entry, fewer where they are large; and before which the
-    next ones are. Raises NotFound."""
-    rows, has_more = await extractions.history(conn, extraction_id, path=path, limit=limit, before=before)
-    if not rows:
-        await get(conn, extraction_id)
-    return rows, rows[-1].id if has_more else None
-
-
 async def places(database: Database, scope: Scope, row: ExtractionRow, path: Path) -> tuple[list[Place], int]:
     """The places where the value of a leaf stands in its document, at most 200, and how many there are. Opens a
     transaction of its own. Raises NotFound where nothing stands at the path, Invalid for an object or a list."""
@@ -292,8 +228,6 @@ async def lock(conn: Connection, extraction_id: UUID, seen: int | None = None) -
     """Let nobody else change the extraction until this transaction ends. Raises NotFound, and Conflict if it is not at
     the version that the caller has seen."""
     standing = await extractions.lock(conn, extraction_id)
-    if standing is None:
-        raise _no_such()
     if seen is not None and seen != standing.version:
         raise Conflict(f"The fields changed since version {seen}: this is version {standing.version}.")
 
@@ -305,7 +239,7 @@ async def prepare_write(
     for what cannot be stored, Invisible for what nobody would see, and QuoteNotPrinted where an agent's quote is not on
     its page."""
     async with database.as_user(scope) as conn:
-        row = await get(conn, extraction_id)
+        row = await extractions.find(conn, extraction_id)
     return await _prepared(database, scope, indexes, row, write, author)
 
 
@@ -352,12 +286,13 @@ async def apply(conn: Connection, prepared: PreparedWrite) -> WrittenFields:
         await extractions.speak_for(conn, prepared.from_message)
     match write:
         case FieldWrite():
-            path = paths.to_sql(write.path)
-            stored = await extractions.update_field(conn, row.id, path, write.value, shown.confidences, shown.evidence)
+            stored = await extractions.update_field(
+                conn, row.id, write.path, write.value, shown.confidences, shown.evidence
+            )
         case FieldsWrite():
             stored = await extractions.save_fields(conn, row.id, write.value, shown.confidences, shown.evidence)
         case FieldRemoval():
-            stored = await extractions.remove_field(conn, row.id, paths.to_sql(write.path))
+            stored = await extractions.remove_field(conn, row.id, write.path)
     if not prepared.author.is_person and not (isinstance(write, FieldRemoval) and stored.proposed):
         await _judge(conn, row, stored)
     reopened = (
@@ -379,20 +314,20 @@ async def prepare_changes(
         if often[write.path] > 1 or any(write.path[:depth] in often for depth in range(len(write.path))):
             raise Invalid(f"Two of the changes are of one place: at {paths.name(write.path)}, or what it stands in.")
     async with database.as_user(scope) as conn:
-        row = await get(conn, extraction_id)
+        row = await extractions.find(conn, extraction_id)
     return [await _prepared(database, scope, indexes, row, write, PERSON) for write in writes]
 
 
 async def apply_changes(conn: Connection, prepared: Sequence[PreparedWrite]) -> Stored:
     """Write what was prepared: all of it as one version, or nothing. Raises as `apply`."""
     row = await _as_it_stands(conn, *prepared)
-    changes: list[tuple[list[str], JsonValue]] = []
+    changes: list[tuple[Path, JsonValue]] = []
     confidences: dict[str, float] = {}
     evidence: dict[str, JsonValue] = {}
     for one in prepared:
         shown = await _news(one, row)
         assert isinstance(one.write, FieldWrite)  # what `prepare_changes` takes
-        changes.append((paths.to_sql(one.write.path), one.write.value))
+        changes.append((one.write.path, one.write.value))
         confidences |= shown.confidences
         evidence |= shown.evidence
     return await extractions.update_fields(conn, row.id, changes, confidences, evidence)
@@ -402,7 +337,7 @@ async def preview(conn: Connection, extraction_id: UUID, write: Write, author: A
     """What a write would change as the extraction stands now, and what must still stand when it is done: the old values
     and every row of a list that they are in. Nobody changes the extraction until this transaction ends. Raises
     NotFound, and OutsideFields as `apply` does."""
-    row = await get_locked(conn, extraction_id)
+    row = await extractions.find(conn, extraction_id, lock=True)
     await _refuse_outside(row, write, author)
     return await without_turn(preview_of, row, write)
 
@@ -431,7 +366,7 @@ async def identify(conn: Connection, extraction_id: UUID, document_type: str, au
     if unseen := invisible_character(document_type, "document_type"):
         raise Invisible(unseen)
     if author.only is not None:
-        _refuse_other_type(await get(conn, extraction_id), author)
+        _refuse_other_type(await extractions.find(conn, extraction_id), author)
     if author.message is not None:
         await extractions.speak_for(conn, in_message(author.message, [(_TYPE, document_type)]))
     return await extractions.identify(conn, extraction_id, document_type)
@@ -439,7 +374,7 @@ async def identify(conn: Connection, extraction_id: UUID, document_type: str, au
 
 async def preview_type(conn: Connection, extraction_id: UUID, document_type: str, author: Author = PERSON) -> Preview:
     """What naming the document's type would change. Raises NotFound, and OutsideFields as `identify` does."""
-    row = await get_locked(conn, extraction_id)
+    row = await extractions.find(conn, extraction_id, lock=True)
     _refuse_other_type(row, author)
     changes = [Change(_TYPE, row.document_type, document_type, added=row.document_type is None)]
     return Preview(changes if row.document_type != document_type else [], row.document_type, row.version)
@@ -453,7 +388,7 @@ async def complete(
     not."""
     if not author.is_person:
         if found is None:
-            found = await incomplete(await get_locked(conn, extraction_id))
+            found = await incomplete(await extractions.find(conn, extraction_id, lock=True))
         if found:
             raise SchemaViolation(not_yet(found), names_of(found))
     return await extractions.complete(conn, extraction_id)
@@ -478,7 +413,7 @@ def names_of(found: Sequence[Violation]) -> list[str]:
 
 async def preview_completion(conn: Connection, extraction_id: UUID) -> Preview:
     """What declaring it complete would change; its fields must still stand as they are then. Raises NotFound."""
-    row = await get_locked(conn, extraction_id)
+    row = await extractions.find(conn, extraction_id, lock=True)
     completed = ExtractionStatus.COMPLETED
     changes = [] if row.status is completed else [Change("status", row.status.value, completed.value)]
     return Preview(changes, {"status": row.status.value, "version": row.version}, row.version)
@@ -490,8 +425,9 @@ async def prepare_restore(
     """The fields of an earlier version with their evidence, ready to be applied. Raises NotFound for no such
     extraction; that there is no such version, restoring says."""
     async with database.as_user(scope) as conn:
-        row = await get(conn, extraction_id)
-        then = await extractions.as_of(conn, extraction_id, version)
+        row = await extractions.find(conn, extraction_id)
+        # Restoring refuses a version that there is not.
+        then = await extractions.find_version(conn, extraction_id, version) if version <= row.version else None
     fields = (then and then.extracted_fields) or {}
     index = await indexes.get(database, scope, row.document_id)
     shown = await _evidence(scope, index, row, FieldsWrite(fields), PERSON, frozenset())
@@ -504,29 +440,6 @@ async def restore(conn: Connection, prepared: PreparedRestore) -> Stored:
     write = PreparedWrite(prepared.row, FieldsWrite(prepared.fields), PERSON, prepared.shown, frozenset())
     shown = await _news(write, await _as_it_stands(conn, write))
     return await extractions.restore(conn, prepared.row.id, prepared.version, shown.confidences, shown.evidence)
-
-
-async def remove(conn: Connection, extraction_id: UUID) -> None:
-    """Delete an extraction with its runs. Raises NotFound."""
-    await extractions.remove(conn, extraction_id)
-
-
-async def confirm(conn: Connection, extraction_id: UUID, path: Path) -> None:
-    """Lock what stands at a path as it stands. Raises Invalid where nothing does."""
-    if not await extractions.confirm(conn, extraction_id, paths.to_sql(path)):
-        raise Invalid("Nothing stands there that could be confirmed: set a value.")
-
-
-async def unlock(conn: Connection, extraction_id: UUID, path: Path) -> None:
-    """Let agents change again what a person set at a path or below it. Raises NotFound, Invalid."""
-    await extractions.unlock(conn, extraction_id, paths.to_sql(path))
-
-
-async def decide_proposals(conn: Connection, extraction_id: UUID, decisions: Sequence[tuple[UUID, bool]]) -> None:
-    """Accept proposals, which writes them as the caller's own, or reject them, one after the other. Raises NotFound,
-    and Conflict for one that was decided before."""
-    for proposal_id, accepted in decisions:
-        await extractions.decide(conn, extraction_id, proposal_id, accepted)
 
 
 # Evidence -------------------------------------------------------------------------------------------------------------
@@ -590,11 +503,9 @@ async def _as_it_stands(conn: Connection, *prepared: PreparedWrite) -> Extractio
     ends. Raises NotFound, and Stale if what the preparation looked at stands no more."""
     then = prepared[0].row
     standing = await extractions.lock(conn, then.id)
-    if standing is None:
-        raise _no_such()
     if (standing.version, standing.locks) == (then.version, then.locks):
         return replace(then, status=standing.status)
-    row = await get(conn, then.id)
+    row = await extractions.find(conn, then.id)
     for one in prepared:
         if await aside(_hang_on_other, one, row):
             raise Stale("The fields changed while it was looked for where the new values stand: try again.")
@@ -615,7 +526,7 @@ async def _judge(conn: Connection, before: ExtractionRow, stored: Stored) -> Non
     """Raise SchemaViolation if what stands now can never come to follow the schema."""
     if before.schema is None:
         return
-    now = await get(conn, before.id)
+    now = await extractions.find(conn, before.id)
     written = {paths.parse(str(change["path"])) for change in stored.changed}
     # Not on the event loop, as all that a schema or a document may make long.
     found = await without_turn(
@@ -662,10 +573,6 @@ def _refuse_other_type(row: ExtractionRow, author: Author) -> None:
 
 def _covers(allowed: Iterable[Path], path: Path) -> bool:
     return any(path[: len(one)] == one for one in allowed)
-
-
-def _no_such() -> NotFound:
-    return NotFound("There is no such extraction.")
 
 
 # What a write touches -------------------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ from fractions import Fraction
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain.calculator import as_decimal, spelt
-from fieldmark.domain.document_filters import DocumentFilters
 from fieldmark.domain.field_query import (
     Aggregate,
     AggregateOp,
@@ -15,17 +14,12 @@ from fieldmark.domain.field_query import (
     FieldGroup,
     FieldQuery,
     FieldResult,
-    KnownFields,
     ValueKind,
 )
-from fieldmark.domain.paths import Path
 from fieldmark.identity.scope import Scope
-from fieldmark.stores import field_queries, field_values, known_fields
+from fieldmark.stores import field_queries
 from fieldmark.stores.answered_within import MAX_SECONDS
 from fieldmark.stores.field_queries import Cell
-from fieldmark.stores.field_values import FieldValueRow
-from fieldmark.stores.paging import Cursor, Page
-from fieldmark.stores.rows import Position
 
 
 async def query(conn: Connection, scope: Scope, asked: FieldQuery, *, seconds: float = MAX_SECONDS) -> FieldAnswer:
@@ -44,35 +38,6 @@ async def query(conn: Connection, scope: Scope, asked: FieldQuery, *, seconds: f
         rows_total=found.rows_total,
         coverage=found.coverage,
     )
-
-
-async def known(
-    conn: Connection, scope: Scope, where: DocumentFilters | None = None, *, seconds: float = MAX_SECONDS
-) -> KnownFields:
-    """The paths that can be asked for. What `where` asks of fields does not narrow them. Raises TooLongToAnswer."""
-    return await known_fields.run(conn, scope.org_id, where or DocumentFilters(), seconds)
-
-
-async def values(
-    conn: Connection,
-    scope: Scope,
-    path: Path,
-    where: DocumentFilters,
-    *,
-    limit: int,
-    before: str | None,
-    seconds: float = MAX_SECONDS,
-) -> Page[FieldValueRow]:
-    """The values at a path in the current extractions of the caller's documents, the newest document first. Raises
-    Invalid for a cursor that is none, TooLongToAnswer."""
-    behind = Cursor.parse(before, "field values").position if before else None
-    rows = await field_values.list_values(
-        conn, scope.org_id, path, where, limit=limit + 1, behind=behind, seconds=seconds
-    )
-    told = rows[:limit]
-    if not told or told[0].fetched == len(told):
-        return Page(told, None)
-    return Page(told, str(Cursor("field values", Position(told[-1].created_at, told[-1].id))))
 
 
 def _results(aggregate: Aggregate, cells: Sequence[Cell], documents: int) -> Iterator[FieldResult]:

@@ -25,7 +25,7 @@ from fieldmark.services.turns import in_turn, without_turn
 from fieldmark.stores import extractions as stored
 from fieldmark.stores import schema_changes as store
 from fieldmark.stores.library import schemas
-from fieldmark.stores.paging import Cursor, page_of
+from fieldmark.stores.paging import Cursor
 from fieldmark.stores.rows import ExtractionRow, Position, SchemaRow
 from fieldmark.stores.schema_changes import FollowedVersionRow, FollowerRow
 
@@ -34,7 +34,6 @@ MAX_COUNTED: Final = 10_000
 MAX_VERSIONS: Final = 50
 """Older versions that are compared: the newest that extractions follow."""
 _RUNS_OF_ESTIMATE: Final = 50
-_KIND: Final = "schema changes"
 
 BeginReading: TypeAlias = Callable[[Connection, ExtractionRow, Sequence[str] | None], Awaitable[UUID]]
 """Starts a run that reads the named fields of an extraction again, or all of them, in the caller's transaction."""
@@ -125,22 +124,20 @@ async def apply(
     """Bring extractions to the latest version of a schema, or to `revid`, newest first: the named ones, or `limit` of
     those that follow another version. A run reads the changed fields. Raise NotFound and InvalidSchema; QueueFull or
     OutOfCredit if not even the first could be brought to it."""
-    behind = None if before is None else Cursor.parse(before, _KIND).position
     async with database.as_user(scope) as conn:
         target = await _version(conn, await _schema(conn, schema_id), revid)
-        rows = await store.followers(
+        page = await store.followers(
             conn,
             schema_id,
             other_than=None if extraction_ids is not None else target.schema_revid,
             among=extraction_ids,
-            limit=limit + 1,
-            behind=behind,
+            limit=limit,
+            before=before,
         )
     await check(target.schema or {})
-    page = page_of(rows, limit, _KIND)
     done = AppliedChanges(next=page.next)
     if extraction_ids is not None and before is None and page.next is None:
-        found = {row.id for row in rows}
+        found = {row.id for row in page.items}
         done.skipped += [(one, SkipReason.NOT_FOUND) for one in dict.fromkeys(extraction_ids) if one not in found]
     last = before
     for follower in page.items:
@@ -164,7 +161,7 @@ async def _bring(
     conn: Connection, extraction_id: UUID, target: SchemaRow, begin_reading: BeginReading, done: AppliedChanges
 ) -> SkipReason | None:
     """Bring one extraction to a version. Return why not, if it stays."""
-    row = await stored.locked(conn, extraction_id)
+    row = await stored.get(conn, extraction_id, lock=True)
     if row is None or row.schema is None or target.schema is None:
         return SkipReason.NOT_FOUND
     if row.schema_revid == target.schema_revid:
@@ -184,7 +181,7 @@ async def _bring(
 
 
 def _cursor(row: FollowerRow) -> str:
-    return str(Cursor(_KIND, Position(row.created_at, row.id)))
+    return str(Cursor(store.FOLLOWERS, Position(row.created_at, row.id)))
 
 
 async def _schema(conn: Connection, schema_id: UUID) -> SchemaRow:

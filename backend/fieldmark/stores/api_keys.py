@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final, LiteralString
 from uuid import UUID
 
 from fieldmark.db.pool import Connection
-from fieldmark.stores.rows import Position, cursor_of
+from fieldmark.stores.paging import Page, PageRequest
+from fieldmark.stores.rows import fetch_all, fetch_one, value_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +49,14 @@ class NewKey:
     key: str
 
 
-_COLUMNS = "id, name, prefix, scopes, created_by, created_at, expires_at, last_used_at, revoked_at"
+_COLUMNS: Final[LiteralString] = (
+    "id, name, prefix, scopes, created_by, created_at, expires_at, last_used_at, revoked_at"
+)
 
 
 async def use(conn: Connection, digest: bytes) -> KeyInUse | None:
     """The key of this SHA-256. As the service."""
-    return await (await cursor_of(conn, KeyInUse, "select * from private.use_api_key(%s)", (digest,))).fetchone()
+    return await fetch_one(conn, KeyInUse, "select * from private.use_api_key(%s)", (digest,))
 
 
 async def note(conn: Connection, key_id: UUID) -> None:
@@ -70,23 +74,19 @@ async def add(conn: Connection, org_id: UUID, *, name: str, scopes: list[str], e
 
 async def get(conn: Connection, key_id: UUID) -> ApiKeyRow | None:
     """A key that the caller sees."""
-    query = f"select {_COLUMNS} from public.api_keys where id = %s".encode()
-    return await (await cursor_of(conn, ApiKeyRow, query, (key_id,))).fetchone()
+    return await fetch_one(conn, ApiKeyRow, f"select {_COLUMNS} from public.api_keys where id = %s", (key_id,))
 
 
-async def list_keys(conn: Connection, org_id: UUID, *, limit: int, after: Position | None) -> list[ApiKeyRow]:
-    """The keys of an organisation that the caller sees, newest first: an owner all, a member their own."""
+async def list_keys(conn: Connection, org_id: UUID, *, limit: int, before: str | None = None) -> Page[ApiKeyRow]:
+    """A page of the keys of an organisation that the caller sees, newest first: an owner all, a member their own."""
+    request = PageRequest("keys", limit, before)
     query = f"""
         select {_COLUMNS} from public.api_keys
-        where org_id = %(org)s and (%(id)s::uuid is null or (created_at, id) < (%(at)s::timestamptz, %(id)s))
+        where {" and ".join(["org_id = %(org)s", *request.conditions()])}
         order by created_at desc, id desc limit %(limit)s"""
-    place = {"at": None, "id": None} if after is None else {"at": after.created_at, "id": after.id}
-    cursor = await cursor_of(conn, ApiKeyRow, query.encode(), {"org": org_id, "limit": limit, **place})
-    return await cursor.fetchall()
+    return request.page(await fetch_all(conn, ApiKeyRow, query, {"org": org_id, **request.parameters()}))
 
 
 async def revoke(conn: Connection, key_id: UUID) -> datetime:
     """Revoke a key and return when it was revoked. Raise NotFound."""
-    row = await (await conn.execute("select public.revoke_api_key(%s) as at", (key_id,))).fetchone()
-    assert row is not None
-    return row["at"]
+    return await value_of(conn, "select public.revoke_api_key(%s) as at", (key_id,))

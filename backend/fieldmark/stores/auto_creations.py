@@ -11,7 +11,7 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from fieldmark.db.pool import Connection
-from fieldmark.stores.rows import Fields, cursor_of
+from fieldmark.stores.rows import Fields, fetch_one
 
 _COLUMNS: Final[LiteralString] = "document_id, run_id, kind, matched, schema_revid, prompt_revid, extraction_id"
 _COMPARED: Final = 200
@@ -52,7 +52,7 @@ class Likeness:
 async def of_run(conn: Connection, run_id: UUID) -> AutoCreationRow | None:
     """What a run proposes so far; None for any other run."""
     query: LiteralString = f"select {_COLUMNS} from public.auto_creations where run_id = %s"
-    return await (await cursor_of(conn, AutoCreationRow, query, (run_id,))).fetchone()
+    return await fetch_one(conn, AutoCreationRow, query, (run_id,))
 
 
 async def decide(conn: Connection, document_id: UUID, *, accepted: bool) -> None:
@@ -91,7 +91,7 @@ async def likest(
 ) -> Likeness | None:
     """The document that is most like this one, of those whose schema is there; accepted ones first. Its prompt
     comes with it where a person has accepted that: its words may be the document's."""
-    cursor = await cursor_of(
+    return await fetch_one(
         conn,
         Likeness,
         """select a.document_id, s.id as schema_id, latest.id as schema_revid, prompt.id as prompt_revid, a.common,
@@ -134,4 +134,3 @@ async def likest(
             "alike": ALIKE,
         },
     )
-    return await cursor.fetchone()

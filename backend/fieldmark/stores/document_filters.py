@@ -19,6 +19,7 @@ from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
 from fieldmark.domain.document_filters import DocumentFilters, FieldCondition, FilterOp
 from fieldmark.domain.paths import Each, Pattern
+from fieldmark.stores.rows import value_of
 
 SOURCE: Final[LiteralString] = "public.documents as d left join lateral private.current_extraction(d.id) as e on true"
 """A row for each document, with its current extraction if it has one."""
@@ -60,10 +61,7 @@ def matching(filters: DocumentFilters, org_id: UUID) -> tuple[Composed, dict[str
 async def count(conn: Connection, filters: DocumentFilters, org_id: UUID) -> int:
     """How many documents of the organisation the filters leave."""
     query, parameters = matching(filters, org_id)
-    cursor = await conn.execute(SQL("select count(*) from ({}) as found").format(query), parameters)
-    row = await cursor.fetchone()
-    assert row is not None
-    return row["count"]
+    return await value_of(conn, SQL("select count(*) from ({}) as found").format(query), parameters)
 
 
 def of_documents(filters: DocumentFilters, org_id: UUID, parameters: Parameters) -> Composed:

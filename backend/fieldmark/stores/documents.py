@@ -13,20 +13,22 @@ from psycopg.types.json import Jsonb
 from fieldmark.db.pool import Connection
 from fieldmark.domain.reading_warnings import ReadingWarning
 from fieldmark.domain.statuses import DocumentStatus
+from fieldmark.errors import Conflict, DocumentFailed, NotFound
 from fieldmark.identity.scope import Scope
+from fieldmark.stores.paging import Page, PageRequest
 from fieldmark.stores.rows import (
     Conditions,
     DocumentRow,
     NewChild,
-    NewPage,
     PageRow,
     PageText,
     PageWordsRow,
-    Position,
     asked,
-    cursor_of,
+    fetch_all,
+    fetch_one,
     large_json,
     large_rows,
+    value_of,
 )
 
 _COLUMNS = (
@@ -64,7 +66,7 @@ async def add(
 ) -> DocumentRow | None:
     """The inserted document; its trigger puts the reading into the queue in the same transaction. None where the id is
     taken, by whomever."""
-    cursor = await cursor_of(
+    return await fetch_one(
         conn,
         DocumentRow,
         f"""insert into public.documents (id, org_id, filename, storage_path, byte_size, unlocked_path, content_sha256,
@@ -72,7 +74,6 @@ async def add(
             values (%s, %s, %s, %s, %s, %s, %s, %s) on conflict (id) do nothing returning {_COLUMNS}""",
         (document_id, org_id, filename, storage_path, byte_size, unlocked_path, content_sha256, auto_create),
     )
-    return await cursor.fetchone()
 
 
 async def add_children(conn: Connection, parent_id: UUID, org_id: UUID, children: Sequence[NewChild]) -> None:
@@ -98,13 +99,12 @@ async def add_children(conn: Connection, parent_id: UUID, org_id: UUID, children
 
 async def children(conn: Connection, document_id: UUID) -> list[DocumentRow]:
     """The documents that were inside a document, in their order there."""
-    cursor = await cursor_of(
+    return await fetch_all(
         conn,
         DocumentRow,
         f"select {_COLUMNS} from public.documents where parent_document_id = %s order by number_in_parent",
         (document_id,),
     )
-    return await cursor.fetchall()
 
 
 async def count_enclosed(conn: Connection, document_id: UUID) -> tuple[int, int]:
@@ -123,10 +123,26 @@ async def lock(conn: Connection, document_id: UUID) -> bool:
 
 async def get(conn: Connection, document_id: UUID) -> DocumentRow | None:
     """One document of the caller's organisation."""
-    cursor = await cursor_of(
-        conn, DocumentRow, f"select {_COLUMNS} from public.documents where id = %s", (document_id,)
-    )
-    return await cursor.fetchone()
+    return await fetch_one(conn, DocumentRow, f"select {_COLUMNS} from public.documents where id = %s", (document_id,))
+
+
+async def find(conn: Connection, document_id: UUID) -> DocumentRow:
+    """Return one document of the caller's organisation. Raise NotFound."""
+    row = await get(conn, document_id)
+    if row is None:
+        raise NotFound("There is no such document.")
+    return row
+
+
+async def find_read(conn: Connection, document_id: UUID) -> DocumentRow:
+    """Return a document that was read. Raise NotFound, DocumentFailed with the reason, or Conflict while it is being
+    read."""
+    row = await find(conn, document_id)
+    if row.status is DocumentStatus.FAILED:
+        raise DocumentFailed(row.error or "The document could not be read.")
+    if row.status is not DocumentStatus.READY:
+        raise Conflict("The document is still being read.")
+    return row
 
 
 async def names(conn: Connection, document_ids: Sequence[UUID]) -> dict[UUID, str]:
@@ -137,8 +153,7 @@ async def names(conn: Connection, document_ids: Sequence[UUID]) -> dict[UUID, st
 
 async def scope_of(conn: Connection, document_id: UUID) -> Scope | None:
     """On whose behalf a document is read. Asked by the service, outside of any scope."""
-    cursor = await cursor_of(conn, Scope, "select user_id, org_id from private.scope_of_document(%s)", (document_id,))
-    return await cursor.fetchone()
+    return await fetch_one(conn, Scope, "select user_id, org_id from private.scope_of_document(%s)", (document_id,))
 
 
 async def abandon(conn: Connection, document_id: UUID, reason: str) -> None:
@@ -165,11 +180,12 @@ async def list_documents(
     org_id: UUID,
     *,
     limit: int,
-    behind: Position | None = None,
+    before: str | None = None,
     wanted: DocumentFilter | None = None,
-) -> list[DocumentRow]:
-    """The newest `limit` documents of an organisation, or those that come behind a position in that order."""
+) -> Page[DocumentRow]:
+    """Return a page of an organisation's documents, newest first. Raise Invalid for an invalid cursor."""
     wanted = wanted or DocumentFilter()
+    request = PageRequest("documents", limit, before)
     conditions: Conditions = {
         "parent_document_id = %(parent_id)s": wanted.parent_id,
         "status = %(status)s": wanted.status,
@@ -179,21 +195,17 @@ async def list_documents(
         "created_at < %(until)s": wanted.until,
         "id in (select document_id from public.document_tags where tag_id = %(tag_id)s)": wanted.tag_id,
     }
-    where: list[LiteralString] = ["org_id = %(org)s", *asked(conditions)]
-    parameters: dict[str, Any] = {"org": org_id, "limit": limit, **asdict(wanted)}
     table: LiteralString = "public.documents" if wanted.tag_id is None else _TAGGED
     place: LiteralString = "created_at, id" if wanted.tag_id is None else "tagged_at, document_id"
-    if behind is not None:
-        where.append(f"({place}) < (%(created_at)s, %(id)s)")
-        parameters |= behind._asdict()
+    where: list[LiteralString] = ["org_id = %(org)s", *asked(conditions), *request.conditions(place)]
     order = place.replace(",", " desc,")
-    cursor = await cursor_of(
+    rows = await fetch_all(
         conn,
         DocumentRow,
         f"select {_COLUMNS} from {table} where {' and '.join(where)} order by {order} desc limit %(limit)s",
-        parameters,
+        {"org": org_id, **asdict(wanted), **request.parameters()},
     )
-    return await cursor.fetchall()
+    return request.page(rows)
 
 
 async def is_inside(conn: Connection, document_id: UUID, container_id: UUID) -> bool:
@@ -216,27 +228,23 @@ async def rename(conn: Connection, document_id: UUID, filename: str) -> None:
 
 async def remove(conn: Connection, document_id: UUID) -> str:
     """Where the original of the deleted document lies. All that hangs on it goes too. Raises NotFound."""
-    cursor = await conn.execute("select public.delete_document(%s) as path", (document_id,))
-    row = await cursor.fetchone()
-    assert row is not None
-    return row["path"]
+    return await value_of(conn, "select public.delete_document(%s) as path", (document_id,))
 
 
 async def begin_reading(conn: Connection, document_id: UUID) -> DocumentRow | None:
     """The locked document that is to be read, without what an interrupted reading left; None if there is none."""
-    cursor = await cursor_of(
+    row = await fetch_one(
         conn,
         DocumentRow,
         f"select {_COLUMNS} from public.documents where id = %s and status = 'reading' for update",
         (document_id,),
     )
-    row = await cursor.fetchone()
     if row is not None:
         await conn.execute("select private.clear_pages(%s)", (document_id,))
     return row
 
 
-async def add_pages(conn: Connection, document_id: UUID, org_id: UUID, pages: Sequence[NewPage]) -> None:
+async def add_pages(conn: Connection, document_id: UUID, org_id: UUID, pages: Sequence[PageRow]) -> None:
     """Write pages of a document."""
     rows: list[dict[str, Any]] = [
         {
@@ -294,10 +302,7 @@ async def warn(conn: Connection, document_id: UUID, warnings: Sequence[ReadingWa
 
 async def read_unlocked(conn: Connection, document_id: UUID, unlocked_path: str) -> bool:
     """Whether the document, which failed for want of a password, waits to be read once more. Raises QueueFull."""
-    cursor = await conn.execute("select private.read_unlocked(%s, %s) as waits", (document_id, unlocked_path))
-    row = await cursor.fetchone()
-    assert row is not None
-    return row["waits"]
+    return await value_of(conn, "select private.read_unlocked(%s, %s) as waits", (document_id, unlocked_path))
 
 
 async def fail_reading(conn: Connection, document_id: UUID, reason: str, code: str) -> None:
@@ -311,14 +316,13 @@ async def fail_reading(conn: Connection, document_id: UUID, reason: str, code: s
 
 async def pages(conn: Connection, document_id: UUID, first: int = 1, last: int | None = None) -> list[PageText]:
     """The texts of pages `first` to `last`, in order."""
-    cursor = await cursor_of(
+    return await fetch_all(
         conn,
         PageText,
         """select number, text, engine = 'xml' as is_for_machines from public.document_pages
            where document_id = %s and number between %s and %s order by number""",
         (document_id, first, 2**31 - 1 if last is None else last),
     )
-    return await cursor.fetchall()
 
 
 async def words(conn: Connection, document_id: UUID) -> list[PageWordsRow]:

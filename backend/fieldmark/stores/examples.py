@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain.json_values import JsonObject
-from fieldmark.stores.rows import cursor_of
+from fieldmark.stores.rows import fetch_all, value_of
 
 MOST_EXTRACTIONS: Final = 30
 MOST_OF_ONE: Final = 20
@@ -34,16 +34,14 @@ class CorrectionRow:
 
 async def is_on(conn: Connection, org_id: UUID) -> bool:
     """Whether an organisation has examples shown."""
-    cursor = await conn.execute("select examples from public.organisations where id = %s", (org_id,))
-    row = await cursor.fetchone()
-    return bool(row and row["examples"])
+    return bool(await value_of(conn, "select examples from public.organisations where id = %s", (org_id,)))
 
 
 async def corrections(conn: Connection, org_id: UUID, schema: JsonObject, but_document_id: UUID) -> list[CorrectionRow]:
     """The corrections that stand, in extractions of other documents with the same schema that the caller sees: newest
     extraction first, its newest correction first. A document of the same bytes is no other. Where a change brings items
     of a list or takes some away, what stands in the others may only have moved, and is none."""
-    cursor = await cursor_of(
+    return await fetch_all(
         conn,
         CorrectionRow,
         """select e.id as extraction_id, j.path, j.steps, j.old, j.new,
@@ -80,7 +78,6 @@ async def corrections(conn: Connection, org_id: UUID, schema: JsonObject, but_do
             "entries": MOST_ENTRIES,
         },
     )
-    return await cursor.fetchall()
 
 
 async def withdraw(conn: Connection, org_id: UUID, extraction_id: UUID, name: str) -> None:

@@ -15,6 +15,8 @@ from pydantic import JsonValue
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
 from fieldmark.domain.statuses import ExtractionStatus
+from fieldmark.errors import Invalid, NotFound
+from fieldmark.stores.paging import Page, PageRequest
 from fieldmark.stores.rows import (
     Conditions,
     CorrectedRow,
@@ -24,11 +26,11 @@ from fieldmark.stores.rows import (
     JournalRow,
     LockedRow,
     PastExtractionRow,
-    Position,
     asked,
-    cursor_of,
+    fetch_all,
     large_json,
     large_rows,
+    value_of,
 )
 
 _COLUMNS = """
@@ -41,6 +43,9 @@ _COLUMNS = """
         from public.extraction_proposals as p where p.extraction_id = e.id and p.status = 'pending'
     ) as proposals, version, created_at, updated_at
 """
+
+
+_NO_SUCH: Final = "There is no such extraction."
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,34 +93,38 @@ async def add(
 ) -> UUID:
     """The id of a new, empty extraction of a document. With a version of a schema it has that one's text; with a
     version of a prompt and no schema the latest version of the prompt's. Raises NotFound for a version that is none."""
-    cursor = await conn.execute(
+    return await value_of(
+        conn,
         """insert into public.extractions (org_id, document_id, schema, schema_revid, prompt_revid)
            values (%s, %s, %s, %s, %s) returning id""",
         (org_id, document_id, None if schema is None else Jsonb(schema), schema_revid, prompt_revid),
     )
-    row = await cursor.fetchone()
-    assert row is not None
-    return row["id"]
 
 
-async def get(conn: Connection, extraction_id: UUID) -> ExtractionRow | None:
-    """One extraction as it stands."""
-    rows = await large_rows(
-        conn, ExtractionRow, f"select {_COLUMNS} from public.extractions as e where id = %s", (extraction_id,)
-    )
+async def get(conn: Connection, extraction_id: UUID, *, lock: bool = False) -> ExtractionRow | None:
+    """One extraction as it stands. With `lock` nobody else changes it until this transaction ends."""
+    query: LiteralString = f"select {_COLUMNS} from public.extractions as e where id = %s"
+    rows = await large_rows(conn, ExtractionRow, f"{query} for no key update of e" if lock else query, (extraction_id,))
     return rows[0] if rows else None
+
+
+async def find(conn: Connection, extraction_id: UUID, *, lock: bool = False) -> ExtractionRow:
+    """Return one extraction as `get` does. Raise NotFound."""
+    row = await get(conn, extraction_id, lock=lock)
+    if row is None:
+        raise NotFound(_NO_SUCH)
+    return row
 
 
 async def newest(conn: Connection, document_id: UUID, prompt_revid: UUID | None = None) -> UUID | None:
     """The newest extraction of a document; of those that were made with a version of a prompt, if one is named."""
     conditions: Conditions = {"prompt_revid = %(prompt_revid)s": prompt_revid}
     where: list[LiteralString] = ["document_id = %(document_id)s", *asked(conditions)]
-    cursor = await conn.execute(
+    return await value_of(
+        conn,
         f"select id from public.extractions where {' and '.join(where)} order by created_at desc, id desc limit 1",
         {"document_id": document_id, "prompt_revid": prompt_revid},
     )
-    row = await cursor.fetchone()
-    return None if row is None else row["id"]
 
 
 async def exists(conn: Connection, extraction_id: UUID) -> bool:
@@ -124,34 +133,27 @@ async def exists(conn: Connection, extraction_id: UUID) -> bool:
     return await cursor.fetchone() is not None
 
 
-async def locked(conn: Connection, extraction_id: UUID) -> ExtractionRow | None:
-    """One extraction, which nobody else changes until this transaction ends."""
-    rows = await large_rows(
-        conn,
-        ExtractionRow,
-        f"select {_COLUMNS} from public.extractions as e where id = %s for no key update of e",
-        (extraction_id,),
-    )
-    return rows[0] if rows else None
-
-
-async def lock(conn: Connection, extraction_id: UUID) -> LockedRow | None:
-    """What tells whether an extraction is as it was. Nobody else changes it until this transaction ends."""
+async def lock(conn: Connection, extraction_id: UUID) -> LockedRow:
+    """What tells whether an extraction is as it was. Nobody else changes it until this transaction ends. Raise
+    NotFound."""
     rows = await large_rows(
         conn,
         LockedRow,
         "select version, status, locks from public.extractions where id = %s for no key update",
         (extraction_id,),
     )
-    return rows[0] if rows else None
+    if not rows:
+        raise NotFound(_NO_SUCH)
+    return rows[0]
 
 
 @dataclass(frozen=True, slots=True)
 class ExtractionFilter:
-    """Which extractions a list has; None asks for nothing. `to_check`: whether a person should look at it, since a
+    """Which extractions a list has; None is no condition. `to_check`: whether a person should look at it, since a
     proposal waits or a value is unsure (its score is below a half). `name` is a part of the file's name, in capitals or
     not; `since` is the first moment at which they began, `until` the first that is too late."""
 
+    document_id: UUID | None = None
     status: ExtractionStatus | None = None
     document_type: str | None = None
     to_check: bool | None = None
@@ -187,16 +189,15 @@ async def list_extractions(
     conn: Connection,
     org_id: UUID,
     *,
-    document_id: UUID | None,
     limit: int,
-    behind: Position | None = None,
+    before: str | None = None,
     wanted: ExtractionFilter | None = None,
-) -> list[ExtractionSummaryRow]:
-    """The newest `limit` extractions of an organisation (of one document, if it is given), or those that come behind a
-    position in that order."""
+) -> Page[ExtractionSummaryRow]:
+    """Return a page of an organisation's extractions, newest first. Raise Invalid for an invalid cursor."""
     wanted = wanted or ExtractionFilter()
+    request = PageRequest("extractions", limit, before)
     conditions: Conditions = {
-        "document_id = %(document)s": document_id,
+        "document_id = %(document_id)s": wanted.document_id,
         "status = %(status)s": wanted.status,
         "document_type = %(document_type)s": wanted.document_type,
         "document_id in (select id from named)": wanted.name,
@@ -205,14 +206,10 @@ async def list_extractions(
         "schema_revid in (select id from public.schema_versions where schema_id = %(schema_id)s)": wanted.schema_id,
         "prompt_revid in (select id from public.prompt_versions where prompt_id = %(prompt_id)s)": wanted.prompt_id,
     }
-    where: list[LiteralString] = ["org_id = %(org)s", *asked(conditions)]
-    parameters: dict[str, Any] = {"org": org_id, "limit": limit, "document": document_id, **asdict(wanted)}
-    if behind is not None:
-        where.append("(created_at, id) < (%(created_at)s, %(id)s)")
-        parameters |= behind._asdict()
+    where: list[LiteralString] = ["org_id = %(org)s", *asked(conditions), *request.conditions()]
     if wanted.to_check is not None:
         where.append(_to_check(" and ".join(where)) if wanted.to_check else f"not (is_unsure or {_HAS_PROPOSALS})")
-    cursor = await cursor_of(
+    rows = await fetch_all(
         conn,
         ExtractionSummaryRow,
         f"""{_NAMED if wanted.name is not None else ""}
@@ -222,13 +219,13 @@ async def list_extractions(
                 where p.extraction_id = e.id and p.status = 'pending') as proposals
             from public.extractions as e
             where {" and ".join(where)} order by created_at desc, id desc limit %(limit)s""",
-        parameters,
+        {"org": org_id, **asdict(wanted), **request.parameters()},
     )
-    return await cursor.fetchall()
+    return request.page(rows)
 
 
-async def as_of(conn: Connection, extraction_id: UUID, version: int) -> PastExtractionRow | None:
-    """The fields as they stood at a version. None if there is no such extraction."""
+async def find_version(conn: Connection, extraction_id: UUID, version: int) -> PastExtractionRow:
+    """Return the fields as they stood at a version. Raise NotFound if there is no such extraction or version."""
     rows = await large_rows(
         conn,
         PastExtractionRow,
@@ -241,7 +238,11 @@ async def as_of(conn: Connection, extraction_id: UUID, version: int) -> PastExtr
             from public.extractions as e where id = %(id)s""",
         {"id": extraction_id, "version": version},
     )
-    return rows[0] if rows else None
+    if not rows:
+        raise NotFound(_NO_SUCH)
+    if rows[0].extracted_fields is None:
+        raise NotFound(f"There is no version {version}: this extraction has versions 0 to {rows[0].latest_version}.")
+    return rows[0]
 
 
 _MOST_STORED: Final = 1024 * 1024
@@ -250,9 +251,10 @@ _MOST_STORED: Final = 1024 * 1024
 
 async def history(
     conn: Connection, extraction_id: UUID, *, path: paths.Path | None, limit: int, before: int | None
-) -> tuple[list[JournalRow], bool]:
+) -> tuple[list[JournalRow], int | None]:
     """The journal's newest `limit` entries, or those before the entry `before`; of what stood at a path or below it, if
-    one is given. Fewer where they are large, but one at least. And whether there are more."""
+    one is given. Fewer where they are large, but one at least. And before which entry the next ones are, None if there
+    are none. Raise NotFound."""
     where: list[LiteralString] = ["extraction_id = %(id)s"]
     parameters: dict[str, Any] = {"id": extraction_id, "limit": limit, "most": _MOST_STORED}
     if before is not None:
@@ -276,24 +278,21 @@ async def history(
         parameters,
     )
     rows = await cursor.fetchall()
-    is_last = all(row.pop("is_last") for row in rows[-1:])
-    for row in rows[:-1]:
-        row.pop("is_last")
-    return [
-        JournalRow.of(row, paths.name(paths.from_sql(row.pop("path"), row.pop("steps")))) for row in rows
-    ], not is_last
+    if not rows:
+        await find(conn, extraction_id)
+    is_last = [row.pop("is_last") for row in rows]
+    entries = [JournalRow.of(row, paths.name(paths.from_sql(row.pop("path"), row.pop("steps")))) for row in rows]
+    return entries, None if all(is_last[-1:]) else entries[-1].id
 
 
 async def schema_of(conn: Connection, extraction_id: UUID) -> Fields | None:
     """The JSON Schema that the extraction was begun with."""
-    cursor = await conn.execute("select schema from public.extractions where id = %s", (extraction_id,))
-    row = await cursor.fetchone()
-    return row["schema"] if row else None
+    return await value_of(conn, "select schema from public.extractions where id = %s", (extraction_id,))
 
 
 async def corrected(conn: Connection, org_id: UUID, limit: int) -> list[CorrectedRow]:
     """The completed extractions in which a person has set a value, newest first, with their documents' names."""
-    cursor = await cursor_of(
+    return await fetch_all(
         conn,
         CorrectedRow,
         """select e.id, e.document_id, d.filename, e.schema, e.extracted_fields, e.evidence
@@ -304,7 +303,6 @@ async def corrected(conn: Connection, org_id: UUID, limit: int) -> list[Correcte
            join public.documents as d on d.id = e.document_id order by e.created_at desc""",
         (org_id, limit),
     )
-    return await cursor.fetchall()
 
 
 async def remove(conn: Connection, extraction_id: UUID) -> None:
@@ -321,124 +319,99 @@ async def speak_for(conn: Connection, names: Collection[str]) -> None:
 async def save_fields(
     conn: Connection,
     extraction_id: UUID,
-    fields: Mapping[str, JsonValue],
-    confidences: Mapping[str, float],
-    evidence: Mapping[str, JsonValue],
+    fields: Fields,
+    confidences: dict[str, float],
+    evidence: Fields,
 ) -> Stored:
     """Merge fields into the extraction; the value read back is all its fields."""
-    return await _call(
-        conn,
-        "select public.save_extraction_fields(%s, %s, %s, %s) as answer",
-        (
-            extraction_id,
-            await large_json(dict(fields)),
-            await large_json(dict(confidences)),
-            await large_json(dict(evidence)),
-        ),
-    )
+    query = "select public.save_extraction_fields(%s, %s, %s, %s) as answer"
+    return await _write(conn, query, (extraction_id,), fields, confidences, evidence)
 
 
 async def update_field(
     conn: Connection,
     extraction_id: UUID,
-    path: Sequence[str],
+    path: paths.Path,
     value: JsonValue,
-    confidences: Mapping[str, float],
-    evidence: Mapping[str, JsonValue],
+    confidences: dict[str, float],
+    evidence: Fields,
 ) -> Stored:
     """Write one value at a path, with confidences and evidence by path name."""
-    return await _call(
-        conn,
-        "select public.update_extraction_field(%s, %s::text[], %s, null, %s, %s) as answer",
-        (
-            extraction_id,
-            list(path),
-            await large_json(value),
-            await large_json(dict(confidences)),
-            await large_json(dict(evidence)),
-        ),
-    )
+    query = "select public.update_extraction_field(%s, %s::text[], %s, null, %s, %s) as answer"
+    return await _write(conn, query, (extraction_id, paths.to_sql(path)), value, confidences, evidence)
 
 
 async def update_fields(
     conn: Connection,
     extraction_id: UUID,
-    changes: Sequence[tuple[Sequence[str], JsonValue]],
-    confidences: Mapping[str, float],
-    evidence: Mapping[str, JsonValue],
+    values: Sequence[tuple[paths.Path, JsonValue]],
+    confidences: dict[str, float],
+    evidence: Fields,
 ) -> Stored:
     """Write values at paths, as one change; the value read back is all fields."""
-    return await _call(
-        conn,
-        "select public.update_extraction_fields(%s, %s, %s, %s) as answer",
-        (
-            extraction_id,
-            await large_json([{"path": list(path), "value": value} for path, value in changes]),
-            await large_json(dict(confidences)),
-            await large_json(dict(evidence)),
-        ),
-    )
+    changes = [{"path": paths.to_sql(path), "value": value} for path, value in values]
+    query = "select public.update_extraction_fields(%s, %s, %s, %s) as answer"
+    return await _write(conn, query, (extraction_id,), changes, confidences, evidence)
 
 
-async def remove_field(conn: Connection, extraction_id: UUID, path: Sequence[str]) -> Stored:
+async def remove_field(conn: Connection, extraction_id: UUID, path: paths.Path) -> Stored:
     """Remove what stands at a path. It stays, and is proposed for removal, where a person's lock keeps it."""
-    return await _call(
-        conn, "select public.remove_extraction_field(%s, %s::text[]) as answer", (extraction_id, list(path))
-    )
+    query = "select public.remove_extraction_field(%s, %s::text[]) as answer"
+    return await _write(conn, query, (extraction_id, paths.to_sql(path)))
 
 
 async def restore(
-    conn: Connection,
-    extraction_id: UUID,
-    version: int,
-    confidences: Mapping[str, float],
-    evidence: Mapping[str, JsonValue],
+    conn: Connection, extraction_id: UUID, version: int, confidences: dict[str, float], evidence: Fields
 ) -> Stored:
     """Write the fields as they stood at a version, with confidences and evidence by path name of what that brings
     back; the value read back is all fields."""
-    return await _call(
-        conn,
-        "select public.restore_extraction(%s, %s, %s, %s) as answer",
-        (extraction_id, version, await large_json(dict(confidences)), await large_json(dict(evidence))),
-    )
+    query = "select public.restore_extraction(%s, %s, %s, %s) as answer"
+    return await _write(conn, query, (extraction_id, version), confidences, evidence)
 
 
-async def confirm(conn: Connection, extraction_id: UUID, path: Sequence[str]) -> bool:
-    """Set a value to itself, which locks it; it does not leave the database, so no digit of it is lost. False where
-    nothing stands at the path."""
+async def confirm(conn: Connection, extraction_id: UUID, path: paths.Path) -> None:
+    """Set a value to itself, which locks it; it does not leave the database, so no digit of it is lost. Raise Invalid
+    where nothing stands at the path."""
     cursor = await conn.execute(
         """select public.update_extraction_field(e.id, %(path)s::text[], e.extracted_fields #> %(path)s::text[])
            from public.extractions as e
            where e.id = %(id)s and e.extracted_fields #> %(path)s::text[] is not null""",
-        {"id": extraction_id, "path": list(path)},
+        {"id": extraction_id, "path": paths.to_sql(path)},
     )
-    return await cursor.fetchone() is not None
+    if not cursor.rowcount:
+        raise Invalid("Nothing stands there that could be confirmed: set a value.")
 
 
-async def unlock(conn: Connection, extraction_id: UUID, path: Sequence[str]) -> None:
-    """Take the locks away at a path and below it."""
-    await conn.execute("select public.unlock_extraction_field(%s, %s::text[])", (extraction_id, list(path)))
+async def unlock(conn: Connection, extraction_id: UUID, path: paths.Path) -> None:
+    """Let agents change again what a person set at a path or below it. Raise NotFound, Invalid."""
+    await conn.execute("select public.unlock_extraction_field(%s, %s::text[])", (extraction_id, paths.to_sql(path)))
 
 
-async def decide(conn: Connection, extraction_id: UUID, proposal_id: UUID, accepted: bool) -> None:
-    """Accept a proposal, which writes it as the caller's own, or reject it."""
-    await conn.execute("select public.decide_extraction_proposal(%s, %s, %s)", (extraction_id, proposal_id, accepted))
+async def decide(conn: Connection, extraction_id: UUID, decisions: Sequence[tuple[UUID, bool]]) -> None:
+    """Accept proposals, which writes them as the caller's own, or reject them. Raise NotFound, and Conflict for one
+    that was decided before."""
+    for proposal_id, accepted in decisions:
+        await conn.execute(
+            "select public.decide_extraction_proposal(%s, %s, %s)", (extraction_id, proposal_id, accepted)
+        )
 
 
 async def identify(conn: Connection, extraction_id: UUID, document_type: str) -> Stored:
     """Say what kind of document it is; the value read back is the type that stands."""
-    return await _call(conn, "select public.identify_document(%s, %s) as answer", (extraction_id, document_type))
+    return await _write(conn, "select public.identify_document(%s, %s) as answer", (extraction_id, document_type))
 
 
 async def complete(conn: Connection, extraction_id: UUID) -> Stored:
     """Mark the extraction as completed; the value read back is its status."""
-    return await _call(conn, "select public.complete_extraction(%s) as answer", (extraction_id,))
+    return await _write(conn, "select public.complete_extraction(%s) as answer", (extraction_id,))
 
 
-async def _call(conn: Connection, query: Any, parameters: tuple[Any, ...]) -> Stored:
-    (answer,) = await large_rows(conn, _answered, query, parameters)
-    return answer
+async def _write(conn: Connection, query: LiteralString, plain: tuple[object, ...], *values: object) -> Stored:
+    """Call an SQL function that changes an extraction. `values` are its parameters of JSON, after the plain ones."""
+    parameters = (*plain, *[await large_json(value) for value in values])
+    (stored,) = await large_rows(conn, _stored, query, parameters)
+    return stored
 
 
-def _answered(answer: dict[str, Any]) -> Stored:
+def _stored(answer: dict[str, Any]) -> Stored:
     return Stored(**answer)

@@ -15,10 +15,13 @@ from fieldmark.domain.document_filters import DocumentFilters
 from fieldmark.domain.paths import Path, name
 from fieldmark.stores.answered_within import MAX_SECONDS, answered_within
 from fieldmark.stores.document_filters import SOURCE, Parameters, of_documents, of_type, values_at
+from fieldmark.stores.paging import Cursor, Page, position_of
 from fieldmark.stores.rows import Position, large_rows
 
 MOST_STORED: Final = 1024 * 1024
 """Of a page of values with their evidence, in bytes as Postgres keeps them: a text may have megabytes."""
+
+_KIND: Final = "field values"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +49,13 @@ async def list_values(
     where: DocumentFilters,
     *,
     limit: int,
-    behind: Position | None = None,
+    before: str | None = None,
     seconds: float = MAX_SECONDS,
-) -> list[FieldValueRow]:
-    """The values at a path that are no blanks, lists or objects, at most `limit`, or those that come behind a position;
-    fewer where they are large, but one at least. Conditions on fields do not narrow them. Raises TooLongToAnswer."""
+) -> Page[FieldValueRow]:
+    """Return a page of the values at a path that are no blanks, lists or objects, newest document first; fewer where
+    they are large, but one at least. Conditions on fields do not narrow them. Raise Invalid for an invalid cursor,
+    TooLongToAnswer."""
+    behind = position_of(before, _KIND)
     parameters = Parameters()
     conditions: list[Composable] = [of_documents(where, org_id, parameters), *of_type(where, parameters)]
     if behind is not None:
@@ -78,9 +83,13 @@ async def list_values(
         source=SQL(SOURCE),
         values=values_at(path, parameters),
         where=SQL(" and ").join(conditions),
-        limit=parameters.add(limit, "bigint"),
+        limit=parameters.add(limit + 1, "bigint"),
         most=parameters.add(MOST_STORED, "bigint"),
     )
     values: dict[str, Any] = parameters.values
     async with answered_within(conn, seconds):
-        return await large_rows(conn, FieldValueRow, statement, values)
+        rows = await large_rows(conn, FieldValueRow, statement, values)
+    shown = rows[:limit]
+    if not shown or shown[0].fetched == len(shown):
+        return Page(shown, None)
+    return Page(shown, str(Cursor(_KIND, Position(shown[-1].created_at, shown[-1].id))))

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from fieldmark.db.pool import Connection
-from fieldmark.stores.rows import QueueDepthRow, cursor_of
+from fieldmark.stores.rows import QueueDepthRow, fetch_all
 
 
 async def depth(conn: Connection) -> list[QueueDepthRow]:
     """How many jobs there are by queue and status, of all tenants. Asked by the service, outside of any scope."""
-    cursor = await cursor_of(
+    return await fetch_all(
         conn,
         QueueDepthRow,
         """select queue_name as queue, status::text as status, count(*) as jobs
            from queue.procrastinate_jobs group by 1, 2""",
     )
-    return await cursor.fetchall()

@@ -17,8 +17,8 @@ from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.values import problem_with
 from fieldmark.errors import Invalid, NotFound
 from fieldmark.identity.scope import Scope
-from fieldmark.stores.paging import Cursor, Page, page_of
-from fieldmark.stores.rows import PromptRow, SchemaRow, TagRow, asked, large_rows
+from fieldmark.stores.paging import Page, PageRequest
+from fieldmark.stores.rows import PromptRow, SchemaRow, TagRow, asked, large_rows, value_of
 
 GREY: Final = "#808080"
 
@@ -73,17 +73,16 @@ class NamedItems(Generic[Row]):
     ) -> Page[Row]:
         """Return a page of the organisation's items in their latest versions, those created last first. `name` is a
         part of the name, `named` the whole. Raise Invalid for an invalid cursor."""
+        request = PageRequest(f"{self._kind}s", limit, before)
         where: list[LiteralString] = ["i.org_id = %(org)s", "i.deleted_at is null"]
         where += asked({self._filters[name]: value for name, value in wanted.items()})
-        parameters: dict[str, Any] = {**wanted, "org": scope.org_id, "limit": limit + 1}
-        if before is not None:
-            where.append("(i.created_at, i.id) < (%(created_at)s, %(id)s)")
-            parameters |= Cursor.parse(before, f"{self._kind}s").position._asdict()
+        where += request.conditions("i.created_at, i.id")
         # A schema's text may be long, so lists leave it out.
         columns = self._columns.replace("v.schema,", "null::jsonb as schema,")
         query: LiteralString = f"""select {columns} from {self._latest} where {" and ".join(where)}
             order by i.created_at desc, i.id desc limit %(limit)s"""
-        return page_of(await self._rows(conn, query, parameters), limit, f"{self._kind}s")
+        parameters = {**wanted, "org": scope.org_id, **request.parameters()}
+        return request.page(await self._rows(conn, query, parameters))
 
     async def remove(self, conn: Connection, item_id: UUID) -> dict[str, int]:
         """Hide an item. Return how many rows refer to it, by kind. Raise NotFound."""
@@ -160,8 +159,7 @@ class VersionedItems(NamedItems[Versioned]):
     async def made_by(self, conn: Connection, revid: UUID) -> UUID | None:
         """Return the run that created the item of a version. None if a user did, or there is no such version."""
         query: LiteralString = f"select i.run_id from {self._all} where v.id = %s"
-        row = await (await conn.execute(query, (revid,))).fetchone()
-        return None if row is None else row["run_id"]
+        return await value_of(conn, query, (revid,))
 
 
 class _Schemas(VersionedItems[SchemaRow]):

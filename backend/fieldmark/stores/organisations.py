@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final, LiteralString
 from uuid import UUID
 
 from psycopg import sql
@@ -12,7 +12,8 @@ from psycopg import sql
 from fieldmark.db.pool import Connection
 from fieldmark.domain.statuses import Approvers, MembershipRole
 from fieldmark.errors import NotFound
-from fieldmark.stores.rows import Position, cursor_of
+from fieldmark.stores.paging import Page, PageRequest
+from fieldmark.stores.rows import fetch_all, fetch_one, value_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +72,16 @@ class NewInvitation:
     token: str
 
 
-_ORGANISATION = """o.id, o.name, o.personal_of is not distinct from private.person_of(auth.uid()) as is_personal,
+_ORGANISATION: Final[
+    LiteralString
+] = """o.id, o.name, o.personal_of is not distinct from private.person_of(auth.uid()) as is_personal,
     o.approvers, o.second_person, o.examples, o.auto_create, o.created_at"""
-_INVITATION = "id, email, role, created_by, created_at, expires_at, accepted_at, accepted_by, revoked_at"
+_MEMBER: Final[LiteralString] = """
+    m.user_id as id, m.role, private.address_of(m.org_id, m.user_id) as email, m.created_at
+    from public.memberships as m"""
+_INVITATION: Final[LiteralString] = (
+    "id, email, role, created_by, created_at, expires_at, accepted_at, accepted_by, revoked_at"
+)
 
 
 async def enter(conn: Connection, org_id: UUID | None) -> Entered | None:
@@ -83,29 +91,30 @@ async def enter(conn: Connection, org_id: UUID | None) -> Entered | None:
         select e.org_id, case when %(org)s::uuid is null then 'owner' else private.role_of(e.org_id, auth.uid()) end
           as role
         from (select private.enter(%(org)s) as org_id) as e where e.org_id is not null"""
-    cursor = await cursor_of(conn, Entered, query, {"org": org_id})
-    return await cursor.fetchone()
+    return await fetch_one(conn, Entered, query, {"org": org_id})
 
 
 async def get(conn: Connection, org_id: UUID) -> OrganisationRow:
     """Return one of the caller's organisations. Raise NotFound."""
-    query = f"select {_ORGANISATION}, private.role_of(o.id, auth.uid()) as role from public.organisations as o "
-    cursor = await cursor_of(conn, OrganisationRow, f"{query} where o.id = %s".encode(), (org_id,))
-    if (row := await cursor.fetchone()) is None:
+    query: LiteralString = f"""
+        select {_ORGANISATION}, private.role_of(o.id, auth.uid()) as role
+        from public.organisations as o where o.id = %s"""
+    row = await fetch_one(conn, OrganisationRow, query, (org_id,))
+    if row is None:
         raise NotFound("There is no such organisation.")
     return row
 
 
-async def of_user(conn: Connection, user_id: UUID, *, limit: int, after: Position | None) -> list[OrganisationRow]:
-    """A user's organisations, newest first. (By their memberships, which have an index: policies alone would look at
-    every organisation there is.)"""
+async def of_user(conn: Connection, user_id: UUID, *, limit: int, before: str | None = None) -> Page[OrganisationRow]:
+    """A page of a user's organisations, newest first. (By their memberships, which have an index: policies alone would
+    look at every organisation there is.)"""
+    request = PageRequest("organisations", limit, before)
     query = f"""
         select {_ORGANISATION}, m.role
         from public.memberships as m join public.organisations as o on o.id = m.org_id
-        where m.user_id = %(user)s and (%(id)s::uuid is null or (o.created_at, o.id) < (%(at)s::timestamptz, %(id)s))
+        where {" and ".join(["m.user_id = %(user)s", *request.conditions("o.created_at, o.id")])}
         order by o.created_at desc, o.id desc limit %(limit)s"""
-    cursor = await cursor_of(conn, OrganisationRow, query.encode(), {"user": user_id, "limit": limit, **_place(after)})
-    return await cursor.fetchall()
+    return request.page(await fetch_all(conn, OrganisationRow, query, {"user": user_id, **request.parameters()}))
 
 
 async def add(conn: Connection, name: str) -> UUID:
@@ -127,23 +136,20 @@ async def delete(conn: Connection, org_id: UUID) -> None:
     await conn.execute("select public.delete_organisation(%s)", (org_id,))
 
 
-async def members(conn: Connection, org_id: UUID, *, limit: int, after: Position | None) -> list[MemberRow]:
-    """The members of an organisation, those who joined last first."""
-    query = """
-        select m.user_id as id, m.role, private.address_of(m.org_id, m.user_id) as email, m.created_at
-        from public.memberships as m
-        where m.org_id = %(org)s and (%(id)s::uuid is null or (m.created_at, m.user_id) < (%(at)s::timestamptz, %(id)s))
+async def members(conn: Connection, org_id: UUID, *, limit: int, before: str | None = None) -> Page[MemberRow]:
+    """A page of the members of an organisation, those who joined last first."""
+    request = PageRequest("members", limit, before)
+    query = f"""
+        select {_MEMBER}
+        where {" and ".join(["m.org_id = %(org)s", *request.conditions("m.created_at, m.user_id")])}
         order by m.created_at desc, m.user_id desc limit %(limit)s"""
-    cursor = await cursor_of(conn, MemberRow, query, {"org": org_id, "limit": limit, **_place(after)})
-    return await cursor.fetchall()
+    return request.page(await fetch_all(conn, MemberRow, query, {"org": org_id, **request.parameters()}))
 
 
 async def member(conn: Connection, org_id: UUID, user_id: UUID) -> MemberRow | None:
     """One member."""
-    query = """
-        select m.user_id as id, m.role, private.address_of(m.org_id, m.user_id) as email, m.created_at
-        from public.memberships as m where m.org_id = %s and m.user_id = %s"""
-    return await (await cursor_of(conn, MemberRow, query, (org_id, user_id))).fetchone()
+    query: LiteralString = f"select {_MEMBER} where m.org_id = %s and m.user_id = %s"
+    return await fetch_one(conn, MemberRow, query, (org_id, user_id))
 
 
 async def set_role(conn: Connection, org_id: UUID, user_id: UUID, role: MembershipRole) -> bool:
@@ -165,21 +171,21 @@ async def invite(
     return NewInvitation(UUID(made["id"]), made["token"])
 
 
-async def invitations(conn: Connection, org_id: UUID, *, limit: int, after: Position | None) -> list[InvitationRow]:
-    """The invitations of an organisation, newest first. Raises OwnerNeeded."""
+async def invitations(conn: Connection, org_id: UUID, *, limit: int, before: str | None = None) -> Page[InvitationRow]:
+    """A page of the invitations of an organisation, newest first. Raises OwnerNeeded."""
     await conn.execute("select private.check_owner(%s)", (org_id,))
+    request = PageRequest("invitations", limit, before)
     query = f"""
         select {_INVITATION} from public.invitations
-        where org_id = %(org)s and (%(id)s::uuid is null or (created_at, id) < (%(at)s::timestamptz, %(id)s))
+        where {" and ".join(["org_id = %(org)s", *request.conditions()])}
         order by created_at desc, id desc limit %(limit)s"""
-    cursor = await cursor_of(conn, InvitationRow, query.encode(), {"org": org_id, "limit": limit, **_place(after)})
-    return await cursor.fetchall()
+    return request.page(await fetch_all(conn, InvitationRow, query, {"org": org_id, **request.parameters()}))
 
 
 async def invitation(conn: Connection, invitation_id: UUID) -> InvitationRow:
     """Return an invitation that the caller sees. Raise NotFound."""
     query = f"select {_INVITATION} from public.invitations where id = %s".encode()
-    row = await (await cursor_of(conn, InvitationRow, query, (invitation_id,))).fetchone()
+    row = await fetch_one(conn, InvitationRow, query, (invitation_id,))
     if row is None:
         raise NotFound("There is no such invitation.")
     return row
@@ -197,11 +203,5 @@ async def accept_invitation(conn: Connection, token: str) -> UUID:
     return UUID(accepted["org_id"])
 
 
-def _place(after: Position | None) -> dict[str, Any]:
-    return {"at": None, "id": None} if after is None else {"at": after.created_at, "id": after.id}
-
-
 async def _answer(conn: Connection, query: str, parameters: tuple[Any, ...]) -> Any:
-    row = await (await conn.execute(query.encode(), parameters)).fetchone()
-    assert row is not None
-    return row["answer"]
+    return await value_of(conn, query.encode(), parameters)

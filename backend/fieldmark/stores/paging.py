@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, LiteralString, Protocol, TypeVar
 from uuid import UUID
 
 from fieldmark.errors import Invalid
@@ -66,13 +66,30 @@ class Page(Generic[Row]):
     next: str | None
 
 
-def page_of(rows: Sequence[Row], limit: int, kind: str) -> Page[Row]:
-    """The page of rows that were asked for with one more than the limit: whether that one came tells if there is
-    more."""
-    if len(rows) <= limit:
-        return Page(rows, None)
-    last = rows[limit - 1]
-    return Page(rows[:limit], str(Cursor(kind, Position(last.created_at, last.id))))
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """A page of a list that has the newest first: at most `limit` rows, after the cursor `before`."""
+
+    kind: str
+    limit: int
+    before: str | None = None
+
+    def conditions(self, place: LiteralString = "created_at, id") -> list[LiteralString]:
+        """Return the condition for rows after the cursor, by the columns that the list is ordered by."""
+        return [] if self.before is None else [f"({place}) < (%(created_at)s, %(id)s)"]
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters of a statement, whose limit finds out whether more follows. Raise Invalid for an
+        invalid cursor."""
+        position = {} if self.before is None else Cursor.parse(self.before, self.kind).position._asdict()
+        return {"limit": self.limit + 1, **position}
+
+    def page(self, rows: Sequence[Row]) -> Page[Row]:
+        """Return the page of the rows that the statement answered."""
+        if len(rows) <= self.limit:
+            return Page(rows, None)
+        last = rows[self.limit - 1]
+        return Page(rows[: self.limit], str(Cursor(self.kind, Position(last.created_at, last.id))))
 
 
 def position_of(before: str | None, kind: str) -> Position | None:

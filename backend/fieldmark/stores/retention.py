@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Final
 
 from fieldmark.db.pool import Connection
+from fieldmark.stores.rows import value_of
 
 _ENDED_JOBS: Final = """
 with due as (
@@ -20,9 +21,7 @@ delete from queue.procrastinate_jobs as j using due where j.id = due.id
 
 def _of(function: str) -> Callable[[Connection, timedelta], Awaitable[int]]:
     async def forget(conn: Connection, keep: timedelta) -> int:
-        cursor = await conn.execute(f"select private.{function}(%s) as found".encode(), (keep,))
-        row = await cursor.fetchone()
-        return row["found"] if row else 0
+        return await value_of(conn, f"select private.{function}(%s) as found".encode(), (keep,)) or 0
 
     return forget
 
@@ -40,6 +39,4 @@ async def forget_jobs(conn: Connection, keep: timedelta) -> int:
 
 async def clear_organisations(conn: Connection) -> int:
     """Take away some of what an organisation has left that was given up."""
-    cursor = await conn.execute("select private.clear_organisations() as found")
-    row = await cursor.fetchone()
-    return row["found"] if row else 0
+    return await value_of(conn, "select private.clear_organisations() as found") or 0

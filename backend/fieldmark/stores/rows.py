@@ -11,10 +11,10 @@ from functools import cache
 from typing import Any, Final, LiteralString, NamedTuple, TypeAlias, TypeVar, get_type_hints
 from uuid import UUID
 
-from psycopg import AsyncCursor
+from psycopg import AsyncConnection, AsyncCursor
 from psycopg.abc import Buffer, QueryNoTemplate
 from psycopg.adapt import Loader
-from psycopg.rows import class_row, tuple_row
+from psycopg.rows import DictRow, class_row, tuple_row
 from psycopg.types.json import Jsonb
 from pydantic import JsonValue
 
@@ -46,7 +46,7 @@ def row_of(row_class: type[T]) -> Callable[[Any], Callable[[Sequence[Any]], T]]:
 
 
 async def cursor_of(
-    conn: Connection,
+    conn: AsyncConnection[DictRow],
     row_class: type[T],
     query: QueryNoTemplate,
     parameters: Sequence[Any] | dict[str, Any] | None = None,
@@ -55,6 +55,35 @@ async def cursor_of(
     cursor = conn.cursor(row_factory=row_of(row_class))
     await cursor.execute(query, parameters)
     return cursor
+
+
+async def fetch_one(
+    conn: AsyncConnection[DictRow],
+    row_class: type[T],
+    query: QueryNoTemplate,
+    parameters: Sequence[Any] | dict[str, Any] | None = None,
+) -> T | None:
+    """Return the first row of a statement. None if it has none."""
+    return await (await cursor_of(conn, row_class, query, parameters)).fetchone()
+
+
+async def fetch_all(
+    conn: AsyncConnection[DictRow],
+    row_class: type[T],
+    query: QueryNoTemplate,
+    parameters: Sequence[Any] | dict[str, Any] | None = None,
+) -> list[T]:
+    """Return the rows of a statement."""
+    return await (await cursor_of(conn, row_class, query, parameters)).fetchall()
+
+
+async def value_of(
+    conn: AsyncConnection[DictRow], query: QueryNoTemplate, parameters: Sequence[Any] | dict[str, Any] | None = None
+) -> Any:
+    """Return the first column of the first row of a statement. None if it has no row."""
+    async with conn.cursor(row_factory=tuple_row) as cursor:
+        row = await (await cursor.execute(query, parameters)).fetchone()
+    return None if row is None else row[0]
 
 
 async def large_rows(
@@ -186,18 +215,6 @@ class PageWordsRow:
 @dataclass(frozen=True, slots=True)
 class PageRow:
     """A page. Width and height are in points, or in pixels for images."""
-
-    number: int
-    width: float
-    height: float
-    text: str
-    words: list[list[Any]]
-    engine: str
-
-
-@dataclass(frozen=True, slots=True)
-class NewPage:
-    """A page to be written."""
 
     number: int
     width: float

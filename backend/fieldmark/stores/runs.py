@@ -7,11 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from psycopg import sql
-from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 from pydantic import JsonValue
 
@@ -22,8 +21,8 @@ from fieldmark.domain.statuses import Approval, RunError, RunStatus
 from fieldmark.errors import KeyReused, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.stores.channels import tell_of_events
-from fieldmark.stores.rows import Conditions, asked
-from fieldmark.stores.tool_calls import CallRow
+from fieldmark.stores.paging import Page, PageRequest
+from fieldmark.stores.rows import Conditions, asked, fetch_all, fetch_one, value_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,6 @@ class RunRow:
     session_id: UUID | None
     # The call that the run waits for, or went on from.
     waiting_call: str | None
-    # The paths that a first model left to a second, by name, and none for all; None while the first is at work.
     # Whether corrections are shown to it as examples, None as the organisation says; and which were.
     with_examples: bool | None
     examples: list[dict[str, str]] | None
@@ -82,10 +80,6 @@ class RunRow:
     cost_usd: Decimal | None
     usage: dict[str, JsonValue]
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "status", RunStatus(self.status))
-        object.__setattr__(self, "approval", Approval(self.approval))
-
     @property
     def subject(self) -> Subject:
         return Subject(self.document_id, self.extraction_id, self.thread_id)
@@ -96,30 +90,6 @@ class RunRow:
         turns = self.usage["turns"]
         assert isinstance(turns, int)
         return turns
-
-
-class RunPage(NamedTuple):
-    """The place in a list, newest first, behind which the next page begins."""
-
-    created_at: datetime
-    id: UUID
-
-
-@dataclass(frozen=True, slots=True)
-class ListedRun:
-    """A run in a list: with the call that a person is to decide, and the name of the document's file."""
-
-    run: RunRow
-    call: CallRow | None
-    filename: str | None
-
-    @property
-    def id(self) -> UUID:
-        return self.run.id
-
-    @property
-    def created_at(self) -> datetime:
-        return self.run.created_at
 
 
 # Of a root the messages of all its tree, of a part those of the runs below it, each found by an index. (It is what
@@ -148,9 +118,6 @@ _USED: Final = """
 """
 _COLUMNS: Final = ", ".join(
     f"{'used' if column.name in ('cost_usd', 'usage') else 'r'}.{column.name}" for column in fields(RunRow)
-)
-_LISTED: Final = ", ".join(
-    [_COLUMNS, *(f"c.{column.name} as call_{column.name}" for column in fields(CallRow)), "d.filename"]
 )
 
 
@@ -252,22 +219,19 @@ async def get_in_reach(conn: Connection, run_id: UUID) -> RunRow | None:
 
 async def children(conn: Connection, run_id: UUID, call_id: str) -> list[RunRow]:
     """The runs that a call of a run has started, oldest first."""
-    async with conn.cursor(row_factory=class_row(RunRow)) as cursor:
-        await cursor.execute(
-            f"""select {_COLUMNS} from public.runs as r {_USED}
+    return await fetch_all(
+        conn,
+        RunRow,
+        f"""select {_COLUMNS} from public.runs as r {_USED}
                 where r.parent_run_id = %s and r.parent_call_id = %s order by r.created_at, r.id""".encode(),
-            (run_id, call_id),
-        )
-        return await cursor.fetchall()
+        (run_id, call_id),
+    )
 
 
 async def why_not_decide(conn: Connection, run_id: UUID) -> str:
     """The code of why the caller does not decide the calls of a run that they see; empty if they do."""
-    cursor = await conn.execute(
-        "select private.why_not_decide(r) as why from public.runs as r where r.id = %s", (run_id,)
-    )
-    row = await cursor.fetchone()
-    return "not_found" if row is None else row["why"]
+    why = await value_of(conn, "select private.why_not_decide(r) from public.runs as r where r.id = %s", (run_id,))
+    return "not_found" if why is None else why
 
 
 # Those of others that the caller decides. Who they are is looked up once, not for each run.
@@ -294,11 +258,12 @@ async def list_runs(
     *,
     status: str | None,
     limit: int,
-    after: RunPage | None,
+    before: str | None = None,
     wanted: RunFilter | None = None,
-) -> list[ListedRun]:
-    """The user's newest `limit` runs of a status (of any without one), or those that follow `after` in that order. One
-    statement, however many they are. With those that wait for a person come those of others that the user decides."""
+) -> Page[RunRow]:
+    """Return a page of the user's runs of a status (of any without one), newest first. With those that wait for a
+    person come those of others that the user decides. Raise Invalid for an invalid cursor."""
+    request = PageRequest("runs", limit, before)
     waiting = status == RunStatus.AWAITING_APPROVAL
     of_them = f"(r.created_by = %(user)s {_OR_DECIDED if waiting else ''})"
     wanted = wanted or RunFilter()
@@ -314,54 +279,37 @@ async def list_runs(
         "r.created_at >= %(since)s": wanted.since,
         "r.created_at < %(until)s": wanted.until,
     }
-    conditions = ["r.org_id = %(org)s", of_them, *asked(optional)]
-    conditions += ["(r.created_at, r.id) < (%(created_at)s, %(id)s)"] if after is not None else []
-    place = {"created_at": after.created_at, "id": after.id} if after is not None else {}
-    cursor = await conn.execute(
-        f"""select {_LISTED}
+    conditions = ["r.org_id = %(org)s", of_them, *asked(optional), *request.conditions("r.created_at, r.id")]
+    rows = await fetch_all(
+        conn,
+        RunRow,
+        f"""select {_COLUMNS}
             from (
               select * from public.runs as r
               where {" and ".join(conditions)} order by r.created_at desc, r.id desc limit %(limit)s
             ) as r
             {_USED}
-            left join public.tool_calls as c
-              on c.run_id = r.id and c.id = r.waiting_call and r.status = 'awaiting_approval'
-            left join public.documents as d on d.id = r.document_id
             order by r.created_at desc, r.id desc""".encode(),
-        {"org": scope.org_id, "user": scope.user_id, "status": status, "limit": limit, **asdict(wanted), **place},
+        {"org": scope.org_id, "user": scope.user_id, "status": status, **asdict(wanted), **request.parameters()},
     )
-    return [_listed(row) for row in await cursor.fetchall()]
-
-
-def _listed(row: dict[str, Any]) -> ListedRun:
-    run = RunRow(**{column.name: row[column.name] for column in fields(RunRow)})
-    call = {column.name: row[f"call_{column.name}"] for column in fields(CallRow)}
-    return ListedRun(run, None if call["id"] is None else CallRow(**call), row["filename"])
+    return request.page(rows)
 
 
 async def last_event(conn: Connection, run_id: UUID) -> int:
     """The number of a run's last event; 0 before the first."""
-    cursor = await conn.execute(
-        "select coalesce(max(number), 0) as number from public.run_events where run_id = %s", (run_id,)
+    return await value_of(
+        conn, "select coalesce(max(number), 0) as number from public.run_events where run_id = %s", (run_id,)
     )
-    row = await cursor.fetchone()
-    assert row is not None
-    return row["number"]
 
 
 async def count_waiting(conn: Connection) -> int:
     """How many runs wait for a person, of all tenants. Asked by the service, outside of any scope."""
-    cursor = await conn.execute("select private.waiting_runs() as waiting")
-    row = await cursor.fetchone()
-    assert row is not None
-    return row["waiting"]
+    return await value_of(conn, "select private.waiting_runs() as waiting")
 
 
 async def scope_of(conn: Connection, run_id: UUID) -> Scope | None:
     """On whose behalf a run acts. Asked by the service, outside of any scope."""
-    cursor = await conn.execute("select user_id, org_id from private.scope_of_run(%s)", (run_id,))
-    row = await cursor.fetchone()
-    return Scope(row["user_id"], row["org_id"]) if row else None
+    return await fetch_one(conn, Scope, "select user_id, org_id from private.scope_of_run(%s)", (run_id,))
 
 
 async def claim(conn: Connection, run_id: UUID) -> RunRow | None:
@@ -384,12 +332,8 @@ async def claim(conn: Connection, run_id: UUID) -> RunRow | None:
 
 async def seconds_since_start(conn: Connection, run_id: UUID) -> float:
     """How long ago a run was first claimed, by the database's clock; 0 before that."""
-    cursor = await conn.execute(
-        "select extract(epoch from clock_timestamp() - started_at)::float as seconds from public.runs where id = %s",
-        (run_id,),
-    )
-    row = await cursor.fetchone()
-    return 0 if row is None or row["seconds"] is None else row["seconds"]
+    query = "select extract(epoch from clock_timestamp() - started_at)::float from public.runs where id = %s"
+    return await value_of(conn, query, (run_id,)) or 0
 
 
 async def disown(conn: Connection, run_id: UUID) -> None:
@@ -399,14 +343,15 @@ async def disown(conn: Connection, run_id: UUID) -> None:
 
 async def others_wait(conn: Connection) -> bool:
     """Whether runs of any tenant wait for a worker. Asked by the service, outside of any scope."""
-    cursor = await conn.execute(
-        """select exists (
+    return bool(
+        await value_of(
+            conn,
+            """select exists (
              select from queue.procrastinate_jobs
              where status = 'todo' and task_name = 'execute_run' and (scheduled_at is null or scheduled_at <= now())
-           ) as waiting"""
+           ) as waiting""",
+        )
     )
-    row = await cursor.fetchone()
-    return bool(row and row["waiting"])
 
 
 async def fence(conn: Connection, run_id: UUID, fencing_token: int) -> None:
@@ -416,18 +361,14 @@ async def fence(conn: Connection, run_id: UUID, fencing_token: int) -> None:
 
 async def look(conn: Connection, run_id: UUID, fencing_token: int) -> RunStatus | None:
     """Return the status of a run for the worker that has it; None if another worker has it, or none."""
-    cursor = await conn.execute(
-        "select status from public.runs where id = %s and fencing_token = %s", (run_id, fencing_token)
-    )
-    row = await cursor.fetchone()
-    return RunStatus(row["status"]) if row else None
+    query = "select status from public.runs where id = %s and fencing_token = %s"
+    status = await value_of(conn, query, (run_id, fencing_token))
+    return None if status is None else RunStatus(status)
 
 
 async def delta_channel(conn: Connection) -> str:
     """Return the channel that carries deltas."""
-    row = await (await conn.execute("select private.delta_channel() as channel")).fetchone()
-    assert row is not None
-    return row["channel"]
+    return await value_of(conn, "select private.delta_channel() as channel")
 
 
 async def tell_deltas(conn: Connection, run_id: UUID, fencing_token: int, pieces: list[str]) -> None:
@@ -568,33 +509,23 @@ async def await_runs(conn: Connection, run_id: UUID, call_id: str) -> None:
 
 async def admit_further(conn: Connection, run_id: UUID, tools: Sequence[str]) -> bool:
     """Admit what a run that waits asks with these tools from here on. False where each call is decided by itself."""
-    cursor = await conn.execute("select private.admit_further(%s, %s) as admitted", (run_id, list(tools)))
-    row = await cursor.fetchone()
-    return row is not None and row["admitted"]
+    return bool(await value_of(conn, "select private.admit_further(%s, %s) as admitted", (run_id, list(tools))))
 
 
 async def admitted_tools(conn: Connection, run_id: UUID) -> frozenset[str]:
     """The tools whose calls were admitted in advance, when the run was started or with a decision since."""
-    cursor = await conn.execute("select auto_approved_tools from public.runs where id = %s", (run_id,))
-    row = await cursor.fetchone()
-    return frozenset(row["auto_approved_tools"]) if row else frozenset()
+    return frozenset(await value_of(conn, "select auto_approved_tools from public.runs where id = %s", (run_id,)) or ())
 
 
 async def resume(conn: Connection, run_id: UUID) -> RunStatus:
     """The run goes on after a decision: `running` where its CLI has waited and there is room, else `queued`."""
-    cursor = await conn.execute("select private.resume_run(%s) as status", (run_id,))
-    row = await cursor.fetchone()
-    assert row is not None
-    return RunStatus(row["status"])
+    return RunStatus(await value_of(conn, "select private.resume_run(%s) as status", (run_id,)))
 
 
 async def detach(conn: Connection, run_id: UUID, fencing_token: int) -> RunStatus:
     """The CLI of a run that waits has ended; a run that was decided meanwhile goes back into the queue. Answers how it
     stands now. Raises Fenced."""
-    cursor = await conn.execute("select private.detach_run(%s, %s) as status", (run_id, fencing_token))
-    row = await cursor.fetchone()
-    assert row is not None
-    return RunStatus(row["status"])
+    return RunStatus(await value_of(conn, "select private.detach_run(%s, %s) as status", (run_id, fencing_token)))
 
 
 async def release(conn: Connection, run_id: UUID) -> None:
@@ -608,9 +539,7 @@ async def release(conn: Connection, run_id: UUID) -> None:
 
 async def cancel(conn: Connection, run_id: UUID, reason: str) -> bool:
     """End a run and its child runs, whoever is at work on them. False if it has ended before."""
-    cursor = await conn.execute("select private.cancel_run(%s, %s) as cancelled", (run_id, reason))
-    row = await cursor.fetchone()
-    return bool(row and row["cancelled"])
+    return bool(await value_of(conn, "select private.cancel_run(%s, %s) as cancelled", (run_id, reason)))
 
 
 async def supersede(conn: Connection, subject: Subject, reason: str) -> None:
@@ -643,6 +572,4 @@ async def fail(conn: Connection, run_id: UUID, error: str, code: RunError) -> No
 
 
 async def _one(conn: Connection, query: str, parameters: tuple[object, ...]) -> RunRow | None:
-    async with conn.cursor(row_factory=class_row(RunRow)) as cursor:
-        await cursor.execute(query.encode(), parameters)
-        return await cursor.fetchone()
+    return await fetch_one(conn, RunRow, query.encode(), parameters)

@@ -6,12 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, LiteralString
+from typing import Final, LiteralString
 from uuid import UUID
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain.json_values import JsonObject
-from fieldmark.stores.rows import Position, cursor_of
+from fieldmark.stores.paging import Page, PageRequest
+from fieldmark.stores.rows import fetch_all, value_of
+
+FOLLOWERS: Final = "schema changes"
+"""The kind of list that `followers` returns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +23,6 @@ class FollowerRow:
     """An extraction that follows a version of a schema."""
 
     id: UUID
-    document_id: UUID
     created_at: datetime
 
 
@@ -37,7 +40,7 @@ async def followed_versions(
     conn: Connection, schema_id: UUID, other_than: UUID | None, *, limit: int, max_counted: int
 ) -> list[FollowedVersionRow]:
     """Return the newest versions that extractions follow, without `other_than`. Counts end at `max_counted`."""
-    cursor = await cursor_of(
+    return await fetch_all(
         conn,
         FollowedVersionRow,
         """select v.id as schema_revid, v.number, v.schema, e.extractions
@@ -48,12 +51,12 @@ async def followed_versions(
            order by v.number desc limit %s""",
         (max_counted, schema_id, other_than, limit),
     )
-    return await cursor.fetchall()
 
 
 async def average_cost(conn: Connection, schema_id: UUID, last: int) -> Decimal | None:
     """Return what the last completed runs cost on average that extracted by this schema. None if not known."""
-    cursor = await conn.execute(
+    return await value_of(
+        conn,
         """select avg(private.cost_of_run(r.id)) as cost from (
              select r.id from public.schema_versions as v
              join public.extractions as e on e.schema_revid = v.id
@@ -62,8 +65,6 @@ async def average_cost(conn: Connection, schema_id: UUID, last: int) -> Decimal 
              order by r.created_at desc limit %s) as r""",
         (schema_id, last),
     )
-    row = await cursor.fetchone()
-    return row["cost"] if row else None
 
 
 async def followers(
@@ -73,39 +74,33 @@ async def followers(
     other_than: UUID | None = None,
     among: Sequence[UUID] | None = None,
     limit: int,
-    behind: Position | None = None,
-) -> list[FollowerRow]:
-    """Return the newest `limit` extractions that follow a version of a schema, after a position in that order. Those
-    that follow the version `other_than` are left out. If `among` is given, only these are returned."""
-    where: list[LiteralString] = ["schema_revid = v.id"]
-    parameters: dict[str, Any] = {"schema": schema_id, "other": other_than, "limit": limit}
+    before: str | None = None,
+) -> Page[FollowerRow]:
+    """Return a page of the extractions that follow a version of a schema, newest first. Those that follow the version
+    `other_than` are left out. If `among` is given, only these are returned. Raise Invalid for an invalid cursor."""
+    request = PageRequest(FOLLOWERS, limit, before)
+    where: list[LiteralString] = ["schema_revid = v.id", *request.conditions()]
     if among is not None:
         where.append("id = any (%(among)s)")
-        parameters |= {"among": list(among)}
-    if behind is not None:
-        where.append("(created_at, id) < (%(created_at)s, %(id)s)")
-        parameters |= behind._asdict()
     # The newest of each version are found by an index, and there are few versions.
-    cursor = await cursor_of(
+    rows = await fetch_all(
         conn,
         FollowerRow,
-        f"""select e.id, e.document_id, e.created_at
+        f"""select e.id, e.created_at
             from public.schema_versions as v
             cross join lateral (
-              select id, document_id, created_at from public.extractions
+              select id, created_at from public.extractions
               where {" and ".join(where)} order by created_at desc, id desc limit %(limit)s) as e
             where v.schema_id = %(schema)s and v.id is distinct from %(other)s
             order by e.created_at desc, e.id desc limit %(limit)s""",
-        parameters,
+        {"schema": schema_id, "other": other_than, "among": list(among or ()), **request.parameters()},
     )
-    return await cursor.fetchall()
+    return request.page(rows)
 
 
 async def is_worked_on(conn: Connection, extraction_id: UUID) -> bool:
     """Return whether a run of the organisation is queued, running or waiting for this extraction."""
-    cursor = await conn.execute("select private.is_worked_on(%s) as worked_on", (extraction_id,))
-    row = await cursor.fetchone()
-    return bool(row and row["worked_on"])
+    return bool(await value_of(conn, "select private.is_worked_on(%s) as worked_on", (extraction_id,)))
 
 
 async def follow(conn: Connection, extraction_id: UUID, revid: UUID) -> None:

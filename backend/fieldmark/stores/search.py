@@ -12,7 +12,7 @@ from psycopg.sql import SQL, Composable, Composed
 from fieldmark.db.pool import Connection
 from fieldmark.domain.document_filters import DocumentFilters
 from fieldmark.stores.document_filters import matching
-from fieldmark.stores.rows import Fields, cursor_of, large_json
+from fieldmark.stores.rows import Fields, fetch_all, fetch_one, large_json, value_of
 
 PAGES_AT_ONCE: Final = 25
 
@@ -69,8 +69,7 @@ class NewPiece:
 
 async def source(conn: Connection, document_id: UUID) -> SourceRow | None:
     """What a document is to be indexed from, whosever it is; None if it is not due. Asked by the service."""
-    cursor = await cursor_of(conn, SourceRow, "select * from private.search_source(%s)", (document_id,))
-    return await cursor.fetchone()
+    return await fetch_one(conn, SourceRow, "select * from private.search_source(%s)", (document_id,))
 
 
 async def words(conn: Connection, document_id: UUID, after: int) -> list[tuple[int, list[str]]]:
@@ -89,13 +88,11 @@ async def stems(conn: Connection, language: str, terms: Collection[str]) -> dict
 
 async def write(conn: Connection, document_id: UUID, change: int, pieces: Sequence[NewPiece]) -> bool:
     """Whether a document is indexed now; if not, it has changed meanwhile. Asked by the service."""
-    cursor = await conn.execute(
+    return await value_of(
+        conn,
         "select private.write_search_pieces(%s, %s, %s) as is_done",
         (document_id, change, await large_json([piece.to_json() for piece in pieces])),
     )
-    row = await cursor.fetchone()
-    assert row is not None
-    return row["is_done"]
 
 
 async def give_up(conn: Connection, document_id: UUID) -> None:
@@ -105,10 +102,7 @@ async def give_up(conn: Connection, document_id: UUID) -> None:
 
 async def behind(conn: Connection, org_id: UUID) -> int:
     """How many documents of an organisation are not indexed as they are now."""
-    cursor = await conn.execute("select private.search_behind(%s) as behind", (org_id,))
-    row = await cursor.fetchone()
-    assert row is not None
-    return row["behind"]
+    return await value_of(conn, "select private.search_behind(%s) as behind", (org_id,))
 
 
 async def find(
@@ -136,8 +130,7 @@ async def find(
         among = SQL("array(select id from ({}) as f)").format(query)
         parameters |= values
     pieces = SQL("private.search(%(org)s, %(terms)s, {}, %(most_looked_at)s)").format(among)
-    cursor = await cursor_of(conn, FoundRow, best_of(pieces), parameters)
-    return await cursor.fetchall()
+    return await fetch_all(conn, FoundRow, best_of(pieces), parameters)
 
 
 def best_of(pieces: Composable) -> Composed:

@@ -12,7 +12,7 @@ from psycopg.sql import SQL
 from fieldmark.db.pool import Connection
 from fieldmark.domain.document_filters import DocumentFilters
 from fieldmark.stores.document_filters import matching
-from fieldmark.stores.rows import cursor_of, large_json
+from fieldmark.stores.rows import fetch_all, fetch_one, large_json, value_of
 from fieldmark.stores.search import FoundRow, best_of
 
 
@@ -38,10 +38,7 @@ class PieceRow:
 
 async def are_possible(conn: Connection) -> bool:
     """Whether the database has what compares vectors."""
-    cursor = await conn.execute("select private.has_vectors() as has")
-    row = await cursor.fetchone()
-    assert row is not None
-    return row["has"]
+    return await value_of(conn, "select private.has_vectors() as has")
 
 
 async def use(conn: Connection, name: str) -> None:
@@ -51,19 +48,17 @@ async def use(conn: Connection, name: str) -> None:
 
 async def take(conn: Connection, lease_seconds: float) -> DueRow | None:
     """A document that is due, for so long; None if there is none. Asked by the service."""
-    cursor = await cursor_of(conn, DueRow, "select * from private.take_vectors_due(%s)", (lease_seconds,))
-    return await cursor.fetchone()
+    return await fetch_one(conn, DueRow, "select * from private.take_vectors_due(%s)", (lease_seconds,))
 
 
 async def pieces(conn: Connection, due: DueRow, name: str, most: int) -> list[PieceRow]:
     """Some pieces of a document that have no vector yet. Asked by the service."""
-    cursor = await cursor_of(
+    return await fetch_all(
         conn,
         PieceRow,
         "select * from private.pieces_without_vectors(%s, %s, %s, %s, %s)",
         (due.org_id, due.document_id, due.change, name, most),
     )
-    return await cursor.fetchall()
 
 
 async def write(conn: Connection, due: DueRow, name: str, made: Sequence[tuple[int, Sequence[float]]]) -> None:
@@ -77,10 +72,7 @@ async def write(conn: Connection, due: DueRow, name: str, made: Sequence[tuple[i
 
 async def behind(conn: Connection, org_id: UUID) -> int:
     """How many documents of an organisation have pieces without a vector."""
-    cursor = await conn.execute("select private.vectors_behind(%s) as behind", (org_id,))
-    row = await cursor.fetchone()
-    assert row is not None
-    return row["behind"]
+    return await value_of(conn, "select private.vectors_behind(%s) as behind", (org_id,))
 
 
 async def nearest(
@@ -108,5 +100,4 @@ async def nearest(
         among = SQL("array(select id from ({}) as f)").format(query)
         parameters |= values
     pieces = SQL("private.search_nearest(%(org)s, %(name)s, %(vector)s::real[], {}, %(looked_at)s)").format(among)
-    cursor = await cursor_of(conn, FoundRow, best_of(pieces), parameters)
-    return await cursor.fetchall()
+    return await fetch_all(conn, FoundRow, best_of(pieces), parameters)

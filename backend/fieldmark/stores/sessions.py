@@ -11,6 +11,7 @@ from uuid import UUID
 from psycopg import AsyncConnection
 
 from fieldmark.domain.json_values import JsonObject
+from fieldmark.stores.rows import value_of
 
 Row = dict[str, Any]
 
@@ -31,7 +32,8 @@ async def append(conn: AsyncConnection[Row], part: Part, entries: Sequence[Mappi
     """Add entries in order; answers the number of the last one, None where all are there already. One that is there,
     told by its uuid, is not added again. The caller's fence lets in one writer of a conversation at a time: the order
     of numbers is the order in which entries were appended."""
-    cursor = await conn.execute(
+    return await value_of(
+        conn,
         """with added as (
              insert into public.agent_sessions (org_id, session_id, subpath, uuid, entry)
              select %(org)s, %(session)s, %(subpath)s, uuid, entry
@@ -48,18 +50,15 @@ async def append(conn: AsyncConnection[Row], part: Part, entries: Sequence[Mappi
             "entries": [json.dumps(entry) for entry in entries],
         },
     )
-    row = await cursor.fetchone()
-    return None if row is None else row["last"]
 
 
 async def last_number(conn: AsyncConnection[Row], part: Part) -> int | None:
     """The number of a conversation's last entry; None for one that never was."""
-    cursor = await conn.execute(
+    return await value_of(
+        conn,
         f"select max(number) as last from public.agent_sessions where {_HERE} and subpath = %s",
         (part.org_id, part.session_id, part.subpath),
     )
-    row = await cursor.fetchone()
-    return None if row is None else row["last"]
 
 
 async def load(conn: AsyncConnection[Row], part: Part) -> list[JsonObject]:

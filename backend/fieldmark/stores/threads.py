@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any, Final, LiteralString
+from typing import Final, LiteralString
 from uuid import UUID
 
 from psycopg import errors
@@ -13,11 +13,12 @@ from psycopg.types.json import Jsonb
 from pydantic import JsonValue
 
 from fieldmark.db.pool import Connection
+from fieldmark.domain.names import title_of
 from fieldmark.domain.statuses import RunStatus
-from fieldmark.errors import Invalid
+from fieldmark.errors import Conflict, Forbidden, Invalid, NotFound
 from fieldmark.identity.scope import Scope
-from fieldmark.stores.rows import Conditions, Position, asked
-from fieldmark.stores.tool_calls import CallRow
+from fieldmark.stores.paging import Page, PageRequest
+from fieldmark.stores.rows import Conditions, asked, fetch_all, fetch_one, value_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +62,58 @@ async def add(
     return row
 
 
+async def create(
+    conn: Connection, scope: Scope, document_id: UUID | None, *, agent: str | None = None, title: str | None = None
+) -> ThreadRow:
+    """Create a thread about a document, or about all, with the first agent that can be talked with if none is named.
+    Raise NotFound for the document or the agent, Invalid for the title."""
+    talker = await value_of(
+        conn,
+        """select agent from private.agent_tasks
+           where 'thread_id' = any(needs) and ('document_id' = any(needs)) = %s and agent = coalesce(%s, agent)
+           order by agent limit 1""",
+        (document_id is not None, agent),
+    )
+    if talker is None:
+        about = "all documents: give a document_id" if document_id is None else "a document"
+        raise NotFound(f"There is no such agent that can be talked with about {about}.")
+    return await add(conn, scope, agent=talker, document_id=document_id, title=title)
+
+
 async def get(conn: Connection, thread_id: UUID) -> ThreadRow | None:
     """One thread that the caller may see."""
-    async with conn.cursor(row_factory=class_row(ThreadRow)) as cursor:
-        await cursor.execute(f"select {_COLUMNS} from public.threads where id = %s".encode(), (thread_id,))
-        return await cursor.fetchone()
+    return await fetch_one(
+        conn, ThreadRow, f"select {_COLUMNS} from public.threads where id = %s".encode(), (thread_id,)
+    )
+
+
+async def find(conn: Connection, thread_id: UUID) -> ThreadRow:
+    """Return one thread, of the caller or shared with them. Raise NotFound."""
+    row = await get(conn, thread_id)
+    if row is None:
+        raise NotFound("There is no such thread.")
+    return row
+
+
+async def for_message(
+    conn: Connection,
+    scope: Scope,
+    thread_id: UUID | None,
+    message: str,
+    *,
+    agent: str,
+    document_id: UUID | None = None,
+) -> ThreadRow:
+    """Return the caller's own thread that a message continues, or a new one with its beginning as the title. Raise
+    NotFound, and Conflict for one with another agent."""
+    if thread_id is None:
+        return await add(conn, scope, agent=agent, document_id=document_id, title=title_of(message))
+    row = await get(conn, thread_id)
+    if row is None or row.created_by != scope.user_id or row.document_id != document_id:
+        raise NotFound("There is no such conversation of yours" + (" on this document." if document_id else "."))
+    if row.agent != agent:
+        raise Conflict("The conversation is one with another agent.")
+    return row
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +126,16 @@ class ThreadFilter:
 
 
 async def list_threads(
-    conn: Connection, scope: Scope, *, limit: int, behind: Position | None, wanted: ThreadFilter
-) -> list[ThreadRow]:
-    """The newest `limit` threads that the caller may see, or those that come behind a position in that order."""
+    conn: Connection, scope: Scope, wanted: ThreadFilter, *, limit: int, before: str | None = None
+) -> Page[ThreadRow]:
+    """Return a page of the threads that the caller may see, newest first. Raise Invalid for an invalid cursor."""
+    request = PageRequest("threads", limit, before)
     optional: Conditions = {
         "document_id = %(document_id)s": wanted.document_id,
         "agent = %(agent)s": wanted.agent,
     }
-    where: list[LiteralString] = ["org_id = %(org)s", *asked(optional)]
-    parameters: dict[str, Any] = {"org": scope.org_id, "user": scope.user_id, "limit": limit, **asdict(wanted)}
-    if behind is not None:
-        where.append("(created_at, id) < (%(created_at)s, %(id)s)")
-        parameters |= behind._asdict()
+    where: list[LiteralString] = ["org_id = %(org)s", *asked(optional), *request.conditions()]
+    parameters = {"org": scope.org_id, "user": scope.user_id, **asdict(wanted), **request.parameters()}
     # Each half is found by an index of its own: of all that an organisation has, most is somebody else's.
     halves: list[LiteralString] = []
     if wanted.mine is not False:
@@ -100,49 +146,44 @@ async def list_threads(
     parts = " union all ".join(
         f"(select * from public.threads where {' and '.join([*where, half])} {order})" for half in halves
     )
-    async with conn.cursor(row_factory=class_row(ThreadRow)) as cursor:
-        await cursor.execute(f"select {_COLUMNS} from ({parts}) as t {order}".encode(), parameters)
-        return await cursor.fetchall()
+    rows = await fetch_all(conn, ThreadRow, f"select {_COLUMNS} from ({parts}) as t {order}".encode(), parameters)
+    return request.page(rows)
 
 
-async def talker(conn: Connection, agent: str | None, *, about_one: bool) -> str | None:
-    """The agent that can be talked with about one document, or about all: that one, or the first of them; None where
-    none can."""
-    cursor = await conn.execute(
-        """select agent from private.agent_tasks
-           where 'thread_id' = any(needs) and ('document_id' = any(needs)) = %s and agent = coalesce(%s, agent)
-           order by agent limit 1""",
-        (about_one, agent),
-    )
-    row = await cursor.fetchone()
-    return None if row is None else row["agent"]
-
-
-async def change(conn: Connection, thread_id: UUID, scope: Scope, given: dict[str, str | bool | None]) -> bool:
-    """Set the title of one of the caller's threads, or whether it is shared. False where it is none of theirs. Raises
-    Invalid for a title that nobody could read."""
+async def change(conn: Connection, scope: Scope, thread_id: UUID, given: dict[str, str | bool | None]) -> ThreadRow:
+    """Set the title of one of the caller's threads, or whether it is shared. Return the thread. Raise NotFound,
+    Forbidden for another's, Invalid for a title that nobody could read."""
+    row = await _own(conn, scope, thread_id)
     if not given:
-        return True
+        return row
     wanted = ", ".join(f"{name} = %({name})s" for name in ("title", "shared") if name in given)
     try:
-        cursor = await conn.execute(
+        await conn.execute(
             f"update public.threads set {wanted} where id = %(id)s and created_by = %(user)s".encode(),
             {**given, "id": thread_id, "user": scope.user_id},
         )
     except errors.CheckViolation as error:
         raise Invalid(_NO_TITLE) from error
-    return cursor.rowcount > 0
+    return await find(conn, thread_id)
 
 
-async def remove(conn: Connection, thread_id: UUID) -> None:
-    """Delete one of the caller's threads, with its runs and its conversation. Raises NotFound."""
+async def _own(conn: Connection, scope: Scope, thread_id: UUID) -> ThreadRow:
+    row = await find(conn, thread_id)
+    if row.created_by != scope.user_id:
+        raise Forbidden("Only who has begun a thread renames, shares or deletes it.")
+    return row
+
+
+async def remove(conn: Connection, scope: Scope, thread_id: UUID) -> None:
+    """Delete one of the caller's threads, with its runs and its conversation. Raise NotFound, Forbidden for
+    another's."""
+    await _own(conn, scope, thread_id)
     await conn.execute("select public.delete_thread(%s)", (thread_id,))
 
 
 @dataclass(frozen=True, slots=True)
 class TurnRow:
-    """One turn: a run of the thread. `waiting_run` is the run that waits for a person, it or one that is part of it;
-    `call` is the call that it waits for."""
+    """One turn: a run of the thread. `waiting_run` is the run that waits for a person, it or one that is part of it."""
 
     id: UUID
     created_by: UUID
@@ -158,42 +199,32 @@ class TurnRow:
     waits_behind: UUID | None
     waiting_run: UUID | None
     waiting_agent: str | None
-    call: CallRow | None
 
 
-_TURN: Final = [column.name for column in fields(TurnRow) if column.name not in ("call", "status")]
-_CALL: Final = ", ".join(f"c.{column.name} as call_{column.name}" for column in fields(CallRow))
-
-
-async def turns(conn: Connection, thread_id: UUID, *, limit: int, behind: Position | None) -> list[TurnRow]:
-    """The newest `limit` turns of a thread, or those that come behind a position in that order."""
-    place = "and (created_at, id) < (%(created_at)s, %(id)s)" if behind is not None else ""
-    cursor = await conn.execute(
-        f"""select r.*, private.waits_behind(r) as waits_behind, w.id as waiting_run, w.agent as waiting_agent, {_CALL}
+async def turns(conn: Connection, thread_id: UUID, *, limit: int, before: str | None = None) -> Page[TurnRow]:
+    """Return a page of a thread's turns, newest first. Raise Invalid for an invalid cursor."""
+    request = PageRequest("turns", limit, before)
+    where = " and ".join(["thread_id = %(thread)s", "parent_run_id is null", *request.conditions()])
+    rows = await fetch_all(
+        conn,
+        TurnRow,
+        f"""select r.id, r.created_by, r.created_at, r.finished_at, r.agent, r.input, r.status, r.answer, r.result,
+              r.error, r.error_code, private.waits_behind(r) as waits_behind, w.id as waiting_run,
+              w.agent as waiting_agent
             from (
-              select * from public.runs as r where thread_id = %(thread)s and parent_run_id is null {place}
+              select * from public.runs as r where {where}
               order by created_at desc, id desc limit %(limit)s
             ) as r
             left join lateral (
-              select part.id, part.agent, part.waiting_call from public.runs as part
+              select part.id, part.agent from public.runs as part
               where r.status in ('awaiting_approval', 'awaiting_runs')
                 and part.id = any (private.tree_of_run(r.id)) and part.status = 'awaiting_approval'
               order by part.created_at, part.id limit 1
             ) as w on true
-            left join public.tool_calls as c on c.run_id = w.id and c.id = w.waiting_call
             order by r.created_at desc, r.id desc""".encode(),
-        {"thread": thread_id, "limit": limit, **({} if behind is None else behind._asdict())},
+        {"thread": thread_id, **request.parameters()},
     )
-    return [_turn(row) for row in await cursor.fetchall()]
-
-
-def _turn(row: dict[str, Any]) -> TurnRow:
-    call = {column.name: row[f"call_{column.name}"] for column in fields(CallRow)}
-    return TurnRow(
-        **{name: row[name] for name in _TURN},
-        status=RunStatus(row["status"]),
-        call=None if call["id"] is None else CallRow(**call),
-    )
+    return request.page(rows)
 
 
 async def record_conversation(conn: Connection, thread_id: UUID, session_id: UUID) -> None:

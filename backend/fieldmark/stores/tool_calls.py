@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 from pydantic import JsonValue
 
@@ -16,6 +15,7 @@ from fieldmark.domain.changes import Preview
 from fieldmark.domain.events import EventBase
 from fieldmark.domain.statuses import CallStatus
 from fieldmark.stores.channels import tell_of_events
+from fieldmark.stores.rows import fetch_all, fetch_one, value_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,12 @@ class CallRow:
     code: str | None
     data: JsonValue
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "status", CallStatus(self.status))
+
+@dataclass(frozen=True, slots=True)
+class WaitingCallRow(CallRow):
+    """A call that its run waits for."""
+
+    run_id: UUID
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +54,6 @@ class Claimed:
     result: str | None
     code: str | None
     data: JsonValue
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "status", CallStatus(self.status))
 
 
 _COLUMNS = """id, tool, status, arguments, arguments_hash, reason, proposed, decided_by, changes, target_hash,
@@ -97,11 +98,9 @@ async def enter(
 
 async def get(conn: Connection, run_id: UUID, call_id: str) -> CallRow | None:
     """One call of a run."""
-    async with conn.cursor(row_factory=class_row(CallRow)) as cursor:
-        await cursor.execute(
-            f"select {_COLUMNS} from public.tool_calls where run_id = %s and id = %s", (run_id, call_id)
-        )
-        return await cursor.fetchone()
+    return await fetch_one(
+        conn, CallRow, f"select {_COLUMNS} from public.tool_calls where run_id = %s and id = %s", (run_id, call_id)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,19 +114,16 @@ class RecordedCall:
     code: str | None
     data: JsonValue
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "status", CallStatus(self.status))
-
 
 async def recorded(conn: Connection, run_id: UUID) -> list[RecordedCall]:
     """The calls of a run that have run, well or not, in their order."""
-    async with conn.cursor(row_factory=class_row(RecordedCall)) as cursor:
-        await cursor.execute(
-            """select id, tool, status, arguments, code, data from public.tool_calls
+    return await fetch_all(
+        conn,
+        RecordedCall,
+        """select id, tool, status, arguments, code, data from public.tool_calls
                where run_id = %s and status in ('done', 'failed') order by finished_at, id""",
-            (run_id,),
-        )
-        return await cursor.fetchall()
+        (run_id,),
+    )
 
 
 async def carried_out(conn: Connection, run_id: UUID) -> list[str]:
@@ -140,36 +136,38 @@ async def carried_out(conn: Connection, run_id: UUID) -> list[str]:
 
 async def of_thread(conn: Connection, thread_id: UUID, call_id: str) -> CallRow | None:
     """A call of one of a thread's runs."""
-    async with conn.cursor(row_factory=class_row(CallRow)) as cursor:
-        await cursor.execute(
-            f"""select {_COLUMNS} from public.tool_calls
+    return await fetch_one(
+        conn,
+        CallRow,
+        f"""select {_COLUMNS} from public.tool_calls
                 where id = %s and run_id in (select id from public.runs where thread_id = %s)""",
-            (call_id, thread_id),
-        )
-        return await cursor.fetchone()
+        (call_id, thread_id),
+    )
 
 
 async def waiting(conn: Connection, run_ids: Sequence[UUID]) -> dict[UUID, CallRow]:
     """The pending tool calls of those of the runs that await approval, keyed by run id."""
-    cursor = await conn.execute(
+    rows = await fetch_all(
+        conn,
+        WaitingCallRow,
         f"""select r.id as run_id, {", ".join(f"c.{name.strip()}" for name in _COLUMNS.split(","))}
             from public.runs as r join public.tool_calls as c on c.run_id = r.id and c.id = r.waiting_call
-            where r.id = any(%s) and r.status = 'awaiting_approval'""",
+            where r.id = any(%s) and r.status = 'awaiting_approval'""".encode(),
         (list(run_ids),),
     )
-    return {row.pop("run_id"): CallRow(**row) for row in await cursor.fetchall()}
+    return {row.run_id: row for row in rows}
 
 
 async def decided(conn: Connection, run_id: UUID) -> list[CallRow]:
     """The calls of a run that a person decided and that have run or were refused, in that order."""
-    async with conn.cursor(row_factory=class_row(CallRow)) as cursor:
-        await cursor.execute(
-            f"""select {_COLUMNS} from public.tool_calls
+    return await fetch_all(
+        conn,
+        CallRow,
+        f"""select {_COLUMNS} from public.tool_calls
                 where run_id = %s and decided_by is not null and status in ('done', 'failed', 'refused')
                 order by decided_at""",
-            (run_id,),
-        )
-        return await cursor.fetchall()
+        (run_id,),
+    )
 
 
 async def begin_decision(
@@ -185,12 +183,12 @@ async def begin_decision(
 ) -> bool:
     """Decide a call that waits, as the user of its run. What this transaction writes from here on is that call's. False
     if it waits no more, or never did."""
-    cursor = await conn.execute(
-        "select private.begin_decision(%s, %s, %s, %s, %s, %s, %s) as decided",
+    decided = await value_of(
+        conn,
+        "select private.begin_decision(%s, %s, %s, %s, %s, %s, %s)",
         (run_id, call_id, seen_hash, approved, reason, None if arguments is None else Jsonb(arguments), arguments_hash),
     )
-    row = await cursor.fetchone()
-    return row is not None and row["decided"] is not None
+    return decided is not None
 
 
 async def show_again(conn: Connection, run_id: UUID, call_id: str, preview: Preview, event: EventBase) -> None:
@@ -210,12 +208,12 @@ async def claim(
 
     Raises Fenced if another worker has the run. What the transaction writes from here on is journalled as this call's.
     """
-    async with conn.cursor(row_factory=class_row(Claimed)) as cursor:
-        await cursor.execute(
-            "select status, result, code, data from private.claim_call(%s, %s, %s, %s, %s)",
-            (run_id, fencing_token, call_id, tool, arguments_hash),
-        )
-        return await cursor.fetchone()
+    return await fetch_one(
+        conn,
+        Claimed,
+        "select status, result, code, data from private.claim_call(%s, %s, %s, %s, %s)",
+        (run_id, fencing_token, call_id, tool, arguments_hash),
+    )
 
 
 async def has_code(conn: Connection, run_id: UUID, tool: str, code: str) -> bool:
@@ -228,13 +226,13 @@ async def has_code(conn: Connection, run_id: UUID, tool: str, code: str) -> bool
 
 async def done_of(conn: Connection, run_id: UUID, tools: Sequence[str]) -> CallRow | None:
     """The last call of one of these tools that a run has done."""
-    async with conn.cursor(row_factory=class_row(CallRow)) as cursor:
-        await cursor.execute(
-            f"""select {_COLUMNS} from public.tool_calls where run_id = %s and tool = any(%s) and status = 'done'
+    return await fetch_one(
+        conn,
+        CallRow,
+        f"""select {_COLUMNS} from public.tool_calls where run_id = %s and tool = any(%s) and status = 'done'
                 order by finished_at desc, id desc limit 1""",
-            (run_id, list(tools)),
-        )
-        return await cursor.fetchone()
+        (run_id, list(tools)),
+    )
 
 
 async def finish(

@@ -9,6 +9,8 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 
+from fieldmark.stores.rows import value_of
+
 Row = dict[str, Any]
 
 
@@ -16,9 +18,7 @@ async def find_room(conn: AsyncConnection[Row], run_id: UUID, *, priced: bool) -
     """Ask for a run to be taken up in this transaction. `priced`: the price of its model is known. Return `granted`,
     `held`, `out_of_credit`, `max_cost` or `model_unpriced`; None for a run that has ended or is out of sight. A run
     that is held comes back into the queue by itself."""
-    cursor = await conn.execute("select private.find_room(%s, %s) as answer", (run_id, priced))
-    row = await cursor.fetchone()
-    return row["answer"] if row else None
+    return await value_of(conn, "select private.find_room(%s, %s) as answer", (run_id, priced))
 
 
 async def charge(
@@ -37,7 +37,8 @@ async def charge(
     cost_usd: Decimal | None,
 ) -> str | None:
     """Charge one message, once. Return None, or why the run may not ask for another: `max_cost`, `out_of_credit`."""
-    cursor = await conn.execute(
+    return await value_of(
+        conn,
         "select private.charge(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) as refusal",
         (
             run_id,
@@ -53,8 +54,6 @@ async def charge(
             cost_usd,
         ),
     )
-    row = await cursor.fetchone()
-    return row["refusal"] if row else None
 
 
 async def credit(conn: AsyncConnection[Row], org_id: UUID) -> Row | None:

@@ -44,8 +44,8 @@ from fieldmark.db.pool import Connection
 from fieldmark.domain.statuses import Approval, DocumentStatus
 from fieldmark.errors import DocumentFailed, NotFound
 from fieldmark.identity.scope import Scope
-from fieldmark.services import auto_creations, threads
-from fieldmark.stores import documents
+from fieldmark.services import auto_creations
+from fieldmark.stores import documents, threads
 from fieldmark.stores.rows import DocumentRow
 from fieldmark.stores.runs import Subject
 from fieldmark.tools.context import RunContext

@@ -14,8 +14,7 @@ from fieldmark.agents.document.tools.shared import of_extraction, of_prompt, of_
 from fieldmark.db.aside import aside
 from fieldmark.db.pool import Connection
 from fieldmark.errors import Conflict, Invalid, NotFound
-from fieldmark.services import documents, extractions
-from fieldmark.stores import documents as document_rows
+from fieldmark.stores import documents, extractions
 from fieldmark.stores.library import prompts, schemas, tags
 
 MOST: Final = 10
@@ -81,7 +80,7 @@ async def _text_of(conn: Connection, mention: Mention, room: int) -> str:
             _refuse(tag.is_deleted, "tag")
             told = of_tag(tag)
         case MentionType.EXTRACTION:
-            extraction = await extractions.get(conn, mention.id)
+            extraction = await extractions.find(conn, mention.id)
             told = {**of_extraction(extraction), "document_id": str(extraction.document_id)}
             told["fields"] = extraction.extracted_fields
         case MentionType.DOCUMENT:
@@ -102,7 +101,7 @@ def _refuse(is_deleted: bool, what: str) -> None:
 
 
 async def _document(conn: Connection, wanted: UUID, room: int) -> str:
-    row = await documents.get_read(conn, wanted)
+    row = await documents.find_read(conn, wanted)
     head = _said(
         {
             "type": MentionType.DOCUMENT,
@@ -115,7 +114,7 @@ async def _document(conn: Connection, wanted: UUID, room: int) -> str:
     room -= len(head.encode()) + 1
     said = [head]
     first = 1
-    while pages := await document_rows.pages(conn, wanted, first, first + _PAGES_AT_ONCE - 1):
+    while pages := await documents.pages(conn, wanted, first, first + _PAGES_AT_ONCE - 1):
         for page in pages:
             room -= len(page.text.encode()) + 1
             if room < 0:

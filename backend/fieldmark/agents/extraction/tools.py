@@ -30,6 +30,7 @@ from fieldmark.services.extractions import (
     WrittenFields,
 )
 from fieldmark.stores import documents, tool_calls
+from fieldmark.stores import extractions as extraction_rows
 from fieldmark.stores.rows import ExtractionRow
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.errors import ModelRetry, ToolFailed
@@ -143,7 +144,7 @@ class ExtractionTools:
         self.extraction_id = extraction_id
 
     async def get_current_extraction(self, conn: Connection, args: GetCurrentExtraction) -> ToolResult:
-        row = await extractions.get(conn, self.extraction_id)
+        row = await extraction_rows.find(conn, self.extraction_id)
         if args.path is None:
             return current_extraction(row)
         found = value_at(row.extracted_fields, paths.parse(args.path))
@@ -217,7 +218,7 @@ class ExtractionTools:
         return await self._preview(conn, FieldRemoval(paths.parse(args.path)))
 
     async def complete_extraction(self, conn: Connection, args: CompleteExtraction) -> ToolResult:
-        row = await extractions.get_locked(conn, self.extraction_id)
+        row = await extraction_rows.find(conn, self.extraction_id, lock=True)
         found = await extractions.incomplete(row)
         if unread := await self._asks_for_pages(conn):
             data: dict[str, JsonValue] = {"pages": list(unread)}

@@ -46,8 +46,7 @@ from fieldmark.domain.answers import FallbackCode
 from fieldmark.domain.document_filters import DocumentFilters
 from fieldmark.domain.statuses import Approval
 from fieldmark.identity.scope import Scope
-from fieldmark.services import threads
-from fieldmark.stores import runs
+from fieldmark.stores import runs, threads
 from fieldmark.stores.runs import Subject
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.documents import Boundary

@@ -6,7 +6,7 @@ done."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 from uuid import UUID
@@ -62,9 +62,9 @@ class WaitingCall(BaseModel):
     changes: list[ShownChange] = Field(description="What it would change, as you approve it: old → new for each path.")
 
 
-async def pending_calls(conn: Connection, rows: Sequence[RunRow]) -> dict[UUID, WaitingCall]:
-    """Pending tool calls of the runs that await approval, keyed by run id."""
-    agents = {row.id: row.agent for row in rows if row.status is RunStatus.AWAITING_APPROVAL}
+async def pending_calls(conn: Connection, agents: Mapping[UUID, str]) -> dict[UUID, WaitingCall]:
+    """Return the pending calls of those runs that await approval, by run id. `agents` are the runs with their
+    agents."""
     if not agents:
         return {}
     waiting = await tool_calls.waiting(conn, list(agents))

@@ -12,11 +12,10 @@ from fieldmark.db.pool import Connection
 from fieldmark.domain.answers import AnyAnswer, typed_answer
 from fieldmark.domain.events import TokensUsed
 from fieldmark.domain.statuses import RunError, RunStatus
-from fieldmark.runs.lifecycle.decisions import WaitingCall, as_pending, pending_calls
+from fieldmark.runs.lifecycle.decisions import WaitingCall, pending_calls
 from fieldmark.stores import runs, usage
-from fieldmark.stores.runs import ListedRun, RunRow
+from fieldmark.stores.runs import RunRow
 from fieldmark.stores.threads import TurnRow
-from fieldmark.stores.tool_calls import CallRow
 
 
 class ShownExample(BaseModel):
@@ -92,19 +91,26 @@ class Turn(BaseModel):
 
 async def described(conn: Connection, row: RunRow) -> Run:
     """One run with what it waits for, and with what each model used."""
-    used = [ModelUsage(**one) for one in await usage.by_model(conn, row.id)]
-    behind = (await runs.waits_behind(conn, [row])).get(row.id)
-    return _described(row, (await pending_calls(conn, [row])).get(row.id), behind, used)
+    (run,) = await listed(conn, [row])
+    return run.model_copy(update={"models": [ModelUsage(**one) for one in await usage.by_model(conn, row.id)]})
 
 
-async def listed(conn: Connection, rows: Sequence[ListedRun]) -> list[Run]:
+async def listed(conn: Connection, rows: Sequence[RunRow]) -> list[Run]:
     """The runs of a list with what they wait for."""
-    behind = await runs.waits_behind(conn, [row.run for row in rows])
-    return [_described(row.run, _pending(row.run.agent, row.call), behind.get(row.id)) for row in rows]
+    behind = await runs.waits_behind(conn, rows)
+    calls = await pending_calls(conn, {row.id: row.agent for row in rows if row.status is RunStatus.AWAITING_APPROVAL})
+    return [_described(row, calls.get(row.id), behind.get(row.id)) for row in rows]
 
 
-def turn(row: TurnRow) -> Turn:
-    """A turn of a thread: what was said is in its run, which keeps it for as long as there is the thread."""
+async def turns(conn: Connection, rows: Sequence[TurnRow]) -> list[Turn]:
+    """Return turns of a thread with the calls that they wait for."""
+    calls = await pending_calls(
+        conn, {row.waiting_run: row.waiting_agent or row.agent for row in rows if row.waiting_run}
+    )
+    return [_turn(row, calls.get(row.waiting_run or row.id)) for row in rows]
+
+
+def _turn(row: TurnRow, call: WaitingCall | None) -> Turn:
     message, mentions = row.input.get("message"), row.input.get("mentions")
     shown = {name: getattr(row, name) for name in Turn.model_fields if hasattr(row, name)}
     return Turn.model_validate(
@@ -115,16 +121,12 @@ def turn(row: TurnRow) -> Turn:
             "mentions": mentions if isinstance(mentions, list) else [],
             "result": typed_answer(row.result),
             "waiting_run_id": row.waiting_run,
-            "waits_for": _pending(row.waiting_agent or row.agent, row.call),
+            "waits_for": call,
         }
     )
 
 
-def _pending(agent: str, call: CallRow | None) -> WaitingCall | None:
-    return None if call is None else as_pending(agent, call)
-
-
-def _described(row: RunRow, call: WaitingCall | None, behind: UUID | None, used: list[ModelUsage] | None = None) -> Run:
+def _described(row: RunRow, call: WaitingCall | None, behind: UUID | None) -> Run:
     shown = {name: getattr(row, name) for name in Run.model_fields if hasattr(row, name)}
     return Run.model_validate(
         {
@@ -133,6 +135,6 @@ def _described(row: RunRow, call: WaitingCall | None, behind: UUID | None, used:
             "waits_for": call,
             "waits_behind": behind,
             "result": typed_answer(row.result),
-            "models": used,
+            "models": None,
         }
     )

@@ -21,9 +21,7 @@ from fieldmark.agents.document.tools.shared import (
 )
 from fieldmark.db.pool import Connection
 from fieldmark.domain.changes import Change, Preview
-from fieldmark.services import documents
-from fieldmark.stores import documents as document_rows
-from fieldmark.stores import threads
+from fieldmark.stores import documents, threads
 from fieldmark.stores.documents import DocumentFilter
 from fieldmark.stores.library import tags
 from fieldmark.stores.rows import DocumentRow
@@ -86,12 +84,14 @@ class DocumentTools:
                 "mentions.",
                 "not_given",
             )
-        return await documents.get(conn, wanted)
+        return await documents.find(conn, wanted)
 
     async def list_page(self, conn: Connection, args: ListDocuments) -> ToolResult:
         tag = None if args.tag is None else await tag_named(conn, self.context.scope, args.tag)
         wanted = DocumentFilter(name=args.name, tag_id=None if tag is None else tag.id)
-        page = await documents.list_page(conn, self.context.scope, limit=A_PAGE, before=args.before, wanted=wanted)
+        page = await documents.list_documents(
+            conn, self.context.scope.org_id, limit=A_PAGE, before=args.before, wanted=wanted
+        )
         on = await tags.of_documents(conn, [row.id for row in page.items])
         items: list[JsonValue] = []
         for row in page.items:
@@ -116,7 +116,7 @@ class DocumentTools:
             await tags.change_of_document(conn, row.id, add=add, remove=remove)
         data: dict[str, JsonValue] = {
             "document_id": str(row.id),
-            "name": (await documents.get(conn, row.id)).filename,
+            "name": (await documents.find(conn, row.id)).filename,
             "tags": [*await _tags_of(conn, row.id)],
         }
         return ToolResult("The document is changed.", "document_updated", data)
@@ -137,21 +137,21 @@ class DocumentTools:
 
     async def delete(self, conn: Connection, args: DeleteDocument) -> ToolResult:
         row = await self._deletable(conn, args)
-        await document_rows.remove(conn, row.id)  # its file goes by the trigger's queue
+        await documents.remove(conn, row.id)  # its file goes by the trigger's queue
         data: dict[str, JsonValue] = {"document_id": str(row.id), "name": row.filename}
         return ToolResult("The document is deleted.", "document_deleted", data)
 
     async def preview_deletion(self, conn: Connection, args: DeleteDocument) -> Preview:
         row = await self._deletable(conn, args)
         changes = [Change("name", row.filename, None, removed=True)]
-        enclosed, _ = await document_rows.count_enclosed(conn, row.id)
+        enclosed, _ = await documents.count_enclosed(conn, row.id)
         if found := referred(enclosed, "document inside it"):
             changes.append(Change("with it", found[0], None, removed=True))
         return Preview(changes, {"document": str(row.id), "name": row.filename, "enclosed": enclosed})
 
     async def _deletable(self, conn: Connection, args: DeleteDocument) -> DocumentRow:
         row = await self._given(conn, args.document_id)
-        if row.id == self.about.document_id or await document_rows.is_inside(conn, self.about.document_id, row.id):
+        if row.id == self.about.document_id or await documents.is_inside(conn, self.about.document_id, row.id):
             raise ToolFailed(
                 "This conversation goes with its document, and with whatever that is inside of: a person deletes it in "
                 "the list of documents.",

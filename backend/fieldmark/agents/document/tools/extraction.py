@@ -130,7 +130,7 @@ class ChatExtractionTools:
                 data,
             )
         assert child.extraction_id is not None
-        row = await extractions.get(conn, child.extraction_id)
+        row = await extraction_rows.find(conn, child.extraction_id)
         await self.about.remember(conn, extraction_id=row.id, **versions_of(row))
         return _shown(f"The document is extracted. {child.answer or ''}".strip()[:4000], "extracted", row)
 
@@ -152,7 +152,7 @@ class ChatExtractionTools:
             if found is None:
                 raise ModelRetry("Nothing was extracted from this document with that version.", "no_extraction")
             extraction_id = found
-        row = await extractions.get(conn, extraction_id)
+        row = await extraction_rows.find(conn, extraction_id)
         if args.path is None:
             return _shown("What is extracted.", "ok", row)
         stands = value_at(row.extracted_fields, paths.parse(args.path))
@@ -219,7 +219,7 @@ async def _closed_again(conn: Connection, prepared: PreparedWrite, written: Writ
     """What was complete stays so where nothing is missing: nobody else would say that it is."""
     if not written.reopened:
         return written
-    row = await extractions.get_locked(conn, prepared.row.id)
+    row = await extraction_rows.find(conn, prepared.row.id, lock=True)
     if await extractions.incomplete(row):
         return written
     stored = await extractions.complete(conn, row.id, prepared.author, [])

@@ -20,9 +20,9 @@ from fieldmark.domain.field_query import (
     GroupBy,
     ValueKind,
 )
-from fieldmark.services.field_queries import known as known_fields
 from fieldmark.services.field_queries import query
 from fieldmark.services.narrowed import both
+from fieldmark.stores import known_fields
 from fieldmark.tools.errors import ModelRetry
 from fieldmark.tools.fields import cut
 from fieldmark.tools.toolset import Tool, ToolEffect, ToolInput, ToolResult
@@ -115,7 +115,7 @@ def not_known(found: Coverage, where: DocumentFilters) -> list[str]:
 
 async def what_there_is(conn: Connection, question: Question) -> tuple[str, JsonValue]:
     """The fields that can be asked for, the commonest of each type first, and a sentence that says so."""
-    known = await known_fields(conn, question.context.scope, question.filters)
+    known = await known_fields.run(conn, question.context.scope.org_id, question.filters or DocumentFilters())
     told: list[JsonValue] = [
         {
             "document_type": one.document_type,

@@ -90,8 +90,8 @@ async def _named(conn: Connection, question: Question, named: str) -> DocumentRo
     except ValueError:
         pass
     wanted = DocumentFilter(name=named)
-    rows = await documents.list_documents(conn, question.context.scope.org_id, limit=_MOST_ALIKE, wanted=wanted)
-    found = [row for row in rows if row.filename.casefold() == named.casefold()]
+    page = await documents.list_documents(conn, question.context.scope.org_id, limit=_MOST_ALIKE, wanted=wanted)
+    found = [row for row in page.items if row.filename.casefold() == named.casefold()]
     if len(found) > 1:
         ids: list[JsonValue] = [str(row.id) for row in found]
         raise ModelRetry(
