@@ -35,13 +35,13 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return sent
 
 
-async def test_a_list_of_runs_is_one_statement(serve, clone, statements):
+async def test_a_list_of_runs_takes_two_statements(serve, clone, statements):
     async with serve(Script([[TOTAL], [text("Done.")]])) as served:
         body = {"document_id": str(await served.document()), "approval": "ask"}
         ids = [(await served.http.post("/api/agent/extract", json=body)).json()["run_id"] for _ in range(3)]
         statements.clear()
         listed = (await served.http.get("/api/runs?limit=200")).json()
-        assert len(statements) == 1, statements
+        assert len(statements) == 2, statements  # the runs, and the calls that they wait for
         assert [run["id"] for run in listed["items"]] == ids[::-1] and listed["next"] is None
         for run in listed["items"]:
             assert (run["status"], run["usage"]["turns"]) == ("awaiting_approval", 1)

@@ -18,9 +18,9 @@ from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.statuses import CallStatus, RunError, RunStatus
 from fieldmark.errors import Conflict, NotApprover, NotFound, ProposedAlready, SchemaProposed, SecondPersonNeeded
 from fieldmark.identity.scope import Scope
-from fieldmark.services import auto_creations, organisations
+from fieldmark.services import auto_creations
 from fieldmark.stores import auto_creations as rows
-from fieldmark.stores import documents, extractions, runs, tool_calls
+from fieldmark.stores import documents, extractions, organisations, runs, tool_calls
 from fieldmark.stores.extractions import ExtractionFilter
 from fieldmark.stores.library import PromptText, prompts, schemas, tags
 from fieldmark.stores.rows import DocumentRow, NewChild, PageRow

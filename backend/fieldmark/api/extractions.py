@@ -6,10 +6,10 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 from uuid import UUID
 
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Depends, Header, Query, Response
 from pydantic import BaseModel, BeforeValidator, Discriminator, Field, JsonValue, Tag
 
 from fieldmark.api.auth import Conn, TheRuntime, TheScope
@@ -33,8 +33,6 @@ from fieldmark.domain.attempts import again_while_stale
 from fieldmark.domain.statuses import Actor, ExtractionStatus
 from fieldmark.domain.violations import Violation
 from fieldmark.errors import Invalid
-from fieldmark.identity.scope import Scope
-from fieldmark.runtime import Runtime
 from fieldmark.services import examples, extractions
 from fieldmark.services.evidence import DocumentIndexes, unclaimed
 from fieldmark.services.extractions import PERSON, FieldRemoval, FieldWrite, Write
@@ -43,6 +41,8 @@ from fieldmark.stores.extractions import ExtractionFilter
 from fieldmark.stores.rows import ExtractionRow
 
 router = APIRouter(prefix="/api/extractions", tags=["extractions"])
+
+Prepared = TypeVar("Prepared")
 
 
 Match = Literal["exact", "normalised", "number", "date", "fuzzy", "quote", "symbol"]
@@ -364,6 +364,58 @@ IfMatch = Annotated[
 ]
 
 
+async def extraction_of(extraction_id: UUID, scope: TheScope, runtime: TheRuntime) -> ExtractionRow:
+    """Return the extraction that the path names, in a transaction of its own: what follows may take long."""
+    async with runtime.database.as_user(scope) as conn:
+        return await stored.find(conn, extraction_id)
+
+
+TheExtraction = Annotated[ExtractionRow, Depends(extraction_of)]
+
+
+class ExtractionChange:
+    """One change of an extraction by a person: made at the version that they saw, read back and answered in one
+    transaction."""
+
+    def __init__(self, extraction_id: UUID, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None) -> None:
+        self.id = extraction_id
+        self.scope = scope
+        self.database = runtime.database
+        self._seen = _version_in(if_match)
+
+    async def make(self, act: Callable[[Connection], Awaitable[object]]) -> Response:
+        """Make the change in a transaction."""
+        async with self.database.as_user(self.scope) as conn:
+            await extractions.lock(conn, self.id, self._seen)
+            await act(conn)
+            row = await stored.find(conn, self.id)
+        return await json_of(ChangedExtraction.with_problems, row, await extractions.problems(self.scope.org_id, row))
+
+    async def make_prepared(
+        self,
+        prepare: Callable[[DocumentIndexes], Awaitable[Prepared]],
+        apply: Callable[[Connection, Prepared], Awaitable[object]],
+    ) -> Response:
+        """Make a change whose evidence is looked for before anything is locked."""
+        indexes = DocumentIndexes()
+
+        async def attempt() -> Response:
+            prepared = await prepare(indexes)
+            return await self.make(lambda conn: apply(conn, prepared))
+
+        return await again_while_stale(attempt)
+
+    async def write(self, write: Write) -> Response:
+        """Write one value, or remove one."""
+        return await self.make_prepared(
+            lambda indexes: extractions.prepare_write(self.database, self.scope, indexes, self.id, write, PERSON),
+            extractions.apply,
+        )
+
+
+TheChange = Annotated[ExtractionChange, Depends()]
+
+
 @router.get("")
 async def list_extractions(
     scope: TheScope,
@@ -427,45 +479,29 @@ async def delete_extraction(extraction_id: UUID, conn: Conn) -> None:
 
 
 @router.patch("/{extraction_id}", response_model=ChangedExtraction)
-async def set_document_type(
-    extraction_id: UUID, body: DocumentType, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None
-) -> Response:
+async def set_document_type(body: DocumentType, change: TheChange) -> Response:
     """Say what kind of document it is. No agent says otherwise then, unless you ask for it."""
-    return await _change(
-        runtime,
-        scope,
-        extraction_id,
-        if_match,
-        lambda conn: extractions.identify(conn, extraction_id, body.document_type),
-    )
+    return await change.make(lambda conn: extractions.identify(conn, change.id, body.document_type))
 
 
 @router.get("/{extraction_id}/problems")
-async def get_problems(extraction_id: UUID, scope: TheScope, runtime: TheRuntime) -> Problems:
+async def get_problems(row: TheExtraction, scope: TheScope) -> Problems:
     """What keeps the fields from following the extraction's schema and its rules, whoever wrote them and wherever."""
-    async with runtime.database.as_user(scope) as conn:
-        row = await stored.find(conn, extraction_id)
     return Problems(version=row.version, **_told(await extractions.problems(scope.org_id, row)))
 
 
 @router.get("/{extraction_id}/places")
-async def list_places(extraction_id: UUID, path: FieldPath, scope: TheScope, runtime: TheRuntime) -> Places:
+async def list_places(row: TheExtraction, path: FieldPath, scope: TheScope, runtime: TheRuntime) -> Places:
     """Every place in the document where a field's value could stand, so that a person can step through them. `evidence`
     has the one that was taken for the field's, and counts them all. A blank has none."""
-    async with runtime.database.as_user(scope) as conn:
-        row = await stored.find(conn, extraction_id)
     found, count = await extractions.places(runtime.database, scope, row, paths.parse(path))
-    items = [FieldPlace.of(place) for place in found]
-    return Places(version=row.version, items=items, count=count)
+    return Places(version=row.version, items=[FieldPlace.of(place) for place in found], count=count)
 
 
 @router.get("/{extraction_id}/readings")
-async def list_readings(extraction_id: UUID, scope: TheScope, runtime: TheRuntime) -> RuleReadings:
+async def list_readings(row: TheExtraction, scope: TheScope, runtime: TheRuntime) -> RuleReadings:
     """Where a rule of the schema is broken: which one value, in place of another, would make it hold, of those that the
     document prints somewhere. None that breaks another rule instead. Nothing is changed."""
-    async with runtime.database.as_user(scope) as conn:
-        row = await stored.find(conn, extraction_id)
-    found = await extractions.readings(runtime.database, scope, row)
     items = [
         RuleReading(
             path=paths.name(one.reading.path),
@@ -473,22 +509,20 @@ async def list_readings(extraction_id: UUID, scope: TheScope, runtime: TheRuntim
             rule=one.reading.kind,
             place=FieldPlace.of(one.place),
         )
-        for one in found
+        for one in await extractions.readings(runtime.database, scope, row)
     ]
     return RuleReadings(version=row.version, items=items)
 
 
 @router.get("/{extraction_id}/unclaimed")
 async def list_unclaimed(
-    extraction_id: UUID,
+    row: TheExtraction,
     scope: TheScope,
     runtime: TheRuntime,
     page: Annotated[int, Query(ge=1, le=2**31 - 1, description="From this page on.")] = 1,
 ) -> Unclaimed:
     """Return every number and date of the document that no field has, so that a person sees what was missed. A value
     covers all places where it could be."""
-    async with runtime.database.as_user(scope) as conn:
-        row = await stored.find(conn, extraction_id)
     part = await unclaimed(runtime.database, scope, row, page)
     return Unclaimed(
         version=row.version,
@@ -499,9 +533,8 @@ async def list_unclaimed(
 
 
 @router.get("/{extraction_id}/schema")
-async def get_extraction_schema(extraction_id: UUID, conn: Conn) -> ExtractionSchema:
+async def get_extraction_schema(row: TheExtraction) -> ExtractionSchema:
     """The JSON Schema that an extraction follows, and the version of a kept one that this is."""
-    row = await stored.find(conn, extraction_id)
     return ExtractionSchema(schema_revid=row.schema_revid, schema=row.schema)
 
 
@@ -528,83 +561,57 @@ async def get_history(
 
 
 @router.patch("/{extraction_id}/fields", response_model=ChangedExtraction)
-async def set_fields(
-    extraction_id: UUID, body: FieldValues, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None
-) -> Response:
+async def set_fields(body: FieldValues, change: TheChange) -> Response:
     """Set a field, or several at once with a list: that is one version, all of them or none. Each is set to another
     value, or to the one that stands there because it is right: then it is locked, and agents propose another value
     instead of writing it. Missing objects on the way are made, a list grows at its end. A value that breaks the schema
     is stored, since the document may say so, and `problems` names it. Where the value stands on a page is its evidence;
     where it does not, it needs no confidence, because you say so."""
     if isinstance(body, FieldValue):
-        return await _write(runtime, scope, extraction_id, if_match, FieldWrite(paths.parse(body.path), body.value))
+        return await change.write(FieldWrite(paths.parse(body.path), body.value))
     writes = [FieldWrite(paths.parse(one.path), one.value) for one in body]
-    indexes = DocumentIndexes()
-
-    async def attempt() -> Response:
-        made = await extractions.prepare_changes(runtime.database, scope, indexes, extraction_id, writes)
-        return await _change(
-            runtime, scope, extraction_id, if_match, lambda conn: extractions.apply_changes(conn, made)
-        )
-
-    return await again_while_stale(attempt)
+    return await change.make_prepared(
+        lambda indexes: extractions.prepare_changes(change.database, change.scope, indexes, change.id, writes),
+        extractions.apply_changes,
+    )
 
 
 @router.delete("/{extraction_id}/fields", response_model=ChangedExtraction)
-async def remove_field(
-    extraction_id: UUID, path: FieldPath, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None
-) -> Response:
+async def remove_field(path: FieldPath, change: TheChange) -> Response:
     """Remove one field, or one item of a list, with everything below it. The items behind it move up with their
     locks."""
-    return await _write(runtime, scope, extraction_id, if_match, FieldRemoval(paths.parse(path)))
+    return await change.write(FieldRemoval(paths.parse(path)))
 
 
 @router.post("/{extraction_id}/complete", response_model=ChangedExtraction)
-async def complete_extraction(
-    extraction_id: UUID, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None
-) -> Response:
+async def complete_extraction(change: TheChange) -> Response:
     """Declare the extraction complete as it stands. You may where an agent may not: when the document itself breaks a
     rule of the schema, say. `problems` lists what it is complete in spite of."""
-    return await _change(
-        runtime, scope, extraction_id, if_match, lambda conn: extractions.complete(conn, extraction_id)
-    )
+    return await change.make(lambda conn: stored.complete(conn, change.id))
 
 
 @router.post("/{extraction_id}/restore", response_model=ChangedExtraction)
-async def restore_version(
-    extraction_id: UUID, body: RestoreRequest, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None
-) -> Response:
+async def restore_version(body: RestoreRequest, change: TheChange) -> Response:
     """Write the fields as they stood at a version, as a new version. What this changes is looked for on the pages
     again, and locked by you."""
-    indexes = DocumentIndexes()
-
-    async def attempt() -> Response:
-        prepared = await extractions.prepare_restore(runtime.database, scope, indexes, extraction_id, body.version)
-        return await _change(runtime, scope, extraction_id, if_match, lambda conn: extractions.restore(conn, prepared))
-
-    return await again_while_stale(attempt)
+    return await change.make_prepared(
+        lambda indexes: extractions.prepare_restore(change.database, change.scope, indexes, change.id, body.version),
+        extractions.restore,
+    )
 
 
 @router.post("/{extraction_id}/locks", response_model=ChangedExtraction)
-async def confirm_field(
-    extraction_id: UUID, path: FieldPath, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None
-) -> Response:
+async def confirm_field(path: FieldPath, change: TheChange) -> Response:
     """Say that the value at a path is right as it stands, to the last digit: it is locked, as one that you set."""
     steps = paths.parse(path)
-    return await _change(
-        runtime, scope, extraction_id, if_match, lambda conn: stored.confirm(conn, extraction_id, steps)
-    )
+    return await change.make(lambda conn: stored.confirm(conn, change.id, steps))
 
 
 @router.delete("/{extraction_id}/locks", response_model=ChangedExtraction)
-async def unlock_field(
-    extraction_id: UUID, path: FieldPath, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None
-) -> Response:
+async def unlock_field(path: FieldPath, change: TheChange) -> Response:
     """Let agents change again what a person set at a path or below it. Any member may."""
     steps = paths.parse(path)
-    return await _change(
-        runtime, scope, extraction_id, if_match, lambda conn: stored.unlock(conn, extraction_id, steps)
-    )
+    return await change.make(lambda conn: stored.unlock(conn, change.id, steps))
 
 
 @router.delete("/{extraction_id}/examples", status_code=204)
@@ -615,46 +622,11 @@ async def remove_example(extraction_id: UUID, path: FieldPath, scope: TheScope, 
 
 
 @router.post("/{extraction_id}/proposals", response_model=ChangedExtraction)
-async def decide_proposals(
-    extraction_id: UUID, body: DecisionsRequest, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None
-) -> Response:
+async def decide_proposals(body: DecisionsRequest, change: TheChange) -> Response:
     """Accept or reject proposals. An accepted one is written as yours, with its evidence; a rejected one is not
     proposed again while the same value stands."""
     decisions = [(decision.id, decision.accepted) for decision in body.decisions]
-    return await _change(
-        runtime,
-        scope,
-        extraction_id,
-        if_match,
-        lambda conn: stored.decide(conn, extraction_id, decisions),
-    )
-
-
-async def _write(runtime: Runtime, scope: Scope, extraction_id: UUID, if_match: str | None, write: Write) -> Response:
-    """A person's write of fields: its evidence is looked for before anything is locked."""
-    indexes = DocumentIndexes()
-
-    async def attempt() -> Response:
-        prepared = await extractions.prepare_write(runtime.database, scope, indexes, extraction_id, write, PERSON)
-        return await _change(runtime, scope, extraction_id, if_match, lambda conn: extractions.apply(conn, prepared))
-
-    return await again_while_stale(attempt)
-
-
-async def _change(
-    runtime: Runtime,
-    scope: Scope,
-    extraction_id: UUID,
-    if_match: str | None,
-    act: Callable[[Connection], Awaitable[object]],
-) -> Response:
-    """Change, read back, answer: one transaction, at the version that the caller saw."""
-    seen = _version_in(if_match)
-    async with runtime.database.as_user(scope) as conn:
-        await extractions.lock(conn, extraction_id, seen)
-        await act(conn)
-        row = await stored.find(conn, extraction_id)
-    return await json_of(ChangedExtraction.with_problems, row, await extractions.problems(scope.org_id, row))
+    return await change.make(lambda conn: stored.decide(conn, change.id, decisions))
 
 
 def _version_in(if_match: str | None) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from dataclasses import asdict, dataclass
 from typing import Annotated
 from uuid import UUID
 
@@ -10,7 +10,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from fieldmark.api.auth import OrganisationConn, TheCaller, TheOrganisation, ThePerson, TheRuntime
-from fieldmark.api.shapes import Before, Body, Limit, ListPage, Shown
+from fieldmark.api.shapes import Before, Body, Limit, ListPage
 from fieldmark.domain.permissions import Permission
 from fieldmark.domain.statuses import Approvers, MembershipRole
 from fieldmark.errors import ScopeMissing
@@ -19,31 +19,11 @@ from fieldmark.runtime import Runtime
 from fieldmark.services import organisations as service
 from fieldmark.services.api_keys import Machine
 from fieldmark.stores import organisations
+from fieldmark.stores.organisations import Invitation, Member, Organisation
 
 router = APIRouter(tags=["organisations"])
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
-
-
-class Organisation(Shown):
-    """An organisation that you belong to."""
-
-    id: UUID
-    name: str
-    role: MembershipRole = Field(description="Yours.")
-    is_personal: bool = Field(description="Where you act if no `X-Org-Id` is sent.")
-    approvers: Approvers = Field(description="Who decides the calls that its runs wait for.")
-    second_person: bool = Field(
-        description="Whether somebody else than who started a run decides its calls. All its runs then ask."
-    )
-    examples: bool = Field(
-        description="Whether the agent is shown a few corrections that people made in documents of the same schema."
-    )
-    auto_create: bool = Field(
-        description="Whether an agent proposes a schema, a prompt and an extraction for each document that is read, "
-        "where its upload does not say otherwise."
-    )
-    created_at: datetime
 
 
 class KeyOfCaller(BaseModel):
@@ -80,15 +60,6 @@ class OrganisationChange(Body):
     auto_create: bool | None = None
 
 
-class Member(Shown):
-    """Somebody who belongs to an organisation."""
-
-    user_id: UUID = Field(validation_alias="id")
-    role: MembershipRole
-    email: str | None = Field(description="null where the service knows none.")
-    created_at: datetime = Field(description="Since when.")
-
-
 class MemberChange(Body):
     """What a member shall be."""
 
@@ -105,24 +76,11 @@ class NewInvitation(Body):
     days: Annotated[int, Field(ge=1, le=90)] = Field(7, description="How long it holds.")
 
 
-class Invitation(Shown):
-    """An invitation into an organisation."""
-
-    id: UUID
-    email: str | None
-    role: MembershipRole
-    created_by: UUID | None
-    created_at: datetime
-    expires_at: datetime
-    accepted_at: datetime | None
-    accepted_by: UUID | None
-    revoked_at: datetime | None
-
-
+@dataclass(frozen=True, slots=True)
 class InvitationMade(Invitation):
     """An invitation with its token, which nothing shows again: the link that you send has it."""
 
-    token: str = Field(examples=["fmi_…"])
+    token: Annotated[str, Field(examples=["fmi_…"])]
 
 
 class Accept(Body):
@@ -142,8 +100,7 @@ async def get_me(caller: TheCaller, runtime: TheRuntime) -> Me:
     await service.entered(runtime.database, caller.user_id)
     async with runtime.database.as_user_without_org(caller.user_id) as conn:
         page = await organisations.of_user(conn, caller.user_id, limit=200)
-    mine = [Organisation.of(row) for row in page.items]
-    return Me(user_id=caller.user_id, email=caller.email, key=None, organisations=mine)
+    return Me(user_id=caller.user_id, email=caller.email, key=None, organisations=list(page.items))
 
 
 @router.get("/api/organisations")
@@ -166,19 +123,19 @@ async def create_organisation(body: NewOrganisation, person: ThePerson, runtime:
     """Make an organisation, of which you are the owner."""
     async with runtime.database.as_user_without_org(person.user_id) as conn:
         made = await organisations.add(conn, body.name)
-        return Organisation.of(await organisations.get(conn, made))
+        return await organisations.get(conn, made)
 
 
 @router.get("/api/organisations/{organisation_id}")
 async def get_organisation(scope: TheOrganisation, conn: OrganisationConn) -> Organisation:
     """One of your organisations, with its settings."""
-    return Organisation.of(await organisations.get(conn, scope.org_id))
+    return await organisations.get(conn, scope.org_id)
 
 
 @router.patch("/api/organisations/{organisation_id}")
 async def update_organisation(body: OrganisationChange, scope: TheOrganisation, conn: OrganisationConn) -> Organisation:
     """Rename it, or say who decides what its runs wait for. An owner may."""
-    return Organisation.of(await service.update(conn, scope.org_id, body.model_dump(exclude_none=True)))
+    return await organisations.update(conn, scope.org_id, body.model_dump(exclude_none=True))
 
 
 @router.delete("/api/organisations/{organisation_id}", status_code=204)
@@ -186,7 +143,7 @@ async def delete_organisation(organisation_id: UUID, person: ThePerson, runtime:
     """Give it up with all that is in it. It is out of everybody's sight at once. An owner may."""
     scope = await service.enter(runtime.database, person.user_id, organisation_id)
     async with runtime.database.as_user(scope) as conn:
-        await service.delete(conn, organisation_id)
+        await organisations.delete(conn, organisation_id)
 
 
 @router.post("/api/organisations/{organisation_id}/leave", status_code=204)
@@ -194,7 +151,7 @@ async def leave_organisation(organisation_id: UUID, person: ThePerson, runtime: 
     """Leave it. Your keys in it end. The last owner cannot, nor you your personal one."""
     scope = await service.enter(runtime.database, person.user_id, organisation_id)
     async with runtime.database.as_user(scope) as conn:
-        await service.leave(conn, scope)
+        await organisations.leave(conn, scope)
 
 
 @router.get("/api/organisations/{organisation_id}/members")
@@ -208,7 +165,7 @@ async def list_members(
 @router.patch("/api/organisations/{organisation_id}/members/{user_id}")
 async def update_member(user_id: UUID, body: MemberChange, scope: TheOrganisation, conn: OrganisationConn) -> Member:
     """Make a member an owner, a member or a viewer. An owner may; an organisation keeps an owner."""
-    return Member.of(await service.set_role(conn, scope.org_id, user_id, body.role))
+    return await organisations.set_role(conn, scope.org_id, user_id, body.role)
 
 
 @router.delete(
@@ -236,7 +193,7 @@ async def create_invitation(body: NewInvitation, scope: TheOrganisation, conn: O
     """Invite somebody by a link of yours that holds the token. An owner may. Nobody is a member before they accept."""
     made = await organisations.invite(conn, scope.org_id, role=body.role, email=body.email, days=body.days)
     row = await organisations.invitation(conn, made.id)
-    return InvitationMade(token=made.token, **Invitation.of(row).model_dump())
+    return InvitationMade(**asdict(row), token=made.token)
 
 
 @router.delete(
@@ -253,9 +210,9 @@ async def accept_invitation(body: Accept, person: ThePerson, runtime: TheRuntime
     """Accept an invitation, once, and become a member."""
     async with runtime.database.as_user_without_org(person.user_id, person.email) as conn:
         joined = await organisations.accept_invitation(conn, body.token)
-        return Organisation.of(await organisations.get(conn, joined))
+        return await organisations.get(conn, joined)
 
 
 async def _of_machine(runtime: Runtime, machine: Machine) -> Organisation:
     async with runtime.database.as_user(Scope(machine.id, machine.org_id)) as conn:
-        return Organisation.of(await organisations.get(conn, machine.org_id))
+        return await organisations.get(conn, machine.org_id)

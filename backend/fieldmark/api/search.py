@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from fieldmark.api.auth import TheCaller, TheRuntime, TheScope
 from fieldmark.api.shapes import STORABLE, Filename, Since, Text, Until
@@ -22,39 +22,6 @@ router = APIRouter(prefix="/api/search", tags=["search"])
 Condition = Annotated[
     str, Field(json_schema_extra={"pattern": r"^[a-z]{1,20} (exists|missing|(=|!=|<|<=|>|>=) [1-9][0-9]{0,8})$"})
 ]
-
-
-class Mark(BaseModel):
-    """A word that was asked for."""
-
-    start: int = Field(description="Where it begins in the snippet, counted in Unicode code points.")
-    end: int = Field(description="Where it ends there: the first code point behind it.")
-    box: tuple[float, float, float, float] = Field(
-        description="Where it stands on the page: x0, y0, x1, y1 from 0 to 1, from the upper left corner."
-    )
-
-
-class Hit(BaseModel):
-    """A piece of a document that answers the question."""
-
-    document_id: UUID
-    filename: str
-    page: int
-    score: float = Field(description="The higher the better. To be compared within one answer only.")
-    snippet: str = Field(description="Foreign text, to be shown as such: no HTML.")
-    marks: list[Mark]
-    chunk: tuple[int, int] = Field(description="The piece: its first and last word on the page, counted from 0.")
-
-
-class Found(BaseModel):
-    """What answers a question best, the best first."""
-
-    hits: list[Hit]
-    behind: int = Field(description="So many documents are not indexed as they are now: they may be missing.")
-    by_meaning: search.ByMeaning = Field(
-        description="Whether pieces of like meaning were looked for, too: `down` if the embedder did not answer."
-    )
-    behind_by_meaning: int = Field(description="So many documents cannot be found by their meaning yet.")
 
 
 @router.get("")
@@ -87,7 +54,7 @@ async def search_documents(
     filename: Filename = None,
     since: Since = None,
     until: Until = None,
-) -> Found:
+) -> search.Found:
     """What of the documents answers a question best: a page of each, and the words that were asked for."""
     asked: dict[str, Any] = {
         "document_ids": document_id,
@@ -104,5 +71,4 @@ async def search_documents(
     filters = parsed(DocumentFilters, {name: value for name, value in asked.items() if value})
     meaning = await search.meaning_of(runtime.embedder, q)
     async with runtime.database.as_user(scope) as conn:
-        found = await search.search(conn, scope, q, filters=filters, limit=limit, meaning=meaning)
-    return Found.model_validate(found, from_attributes=True)
+        return await search.search(conn, scope, q, filters=filters, limit=limit, meaning=meaning)

@@ -23,9 +23,7 @@ from fieldmark.identity.scope import Scope
 from fieldmark.runs.events.follow import end_of
 from fieldmark.runs.lifecycle import launch
 from fieldmark.runtime import Runtime
-from fieldmark.services import organisations
-from fieldmark.stores import extractions, runs
-from fieldmark.stores import organisations as stored
+from fieldmark.stores import extractions, organisations, runs
 
 TASK = "extract"
 GOLD_SUFFIX = ".gold.json"
@@ -167,7 +165,7 @@ async def compare_examples(
     dropped = False
     if worse:
         async with runtime.database.as_user(scope) as conn:
-            if (await stored.get(conn, scope.org_id)).examples:
+            if (await organisations.get(conn, scope.org_id)).examples:
                 with suppress(OwnerNeeded):  # what was scored is told to a member too
                     await organisations.update(conn, scope.org_id, {"examples": False})
                     dropped = True

@@ -7,15 +7,16 @@ different finding becomes a proposal.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
-from decimal import Decimal
+from dataclasses import asdict, replace
 from enum import StrEnum
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 from uuid import UUID
+
+from pydantic import BaseModel, Field
 
 from fieldmark.db.pool import Connection, Database
 from fieldmark.domain.json_values import JsonObject
-from fieldmark.domain.schema_changes import SchemaDifference, compare_schemas
+from fieldmark.domain.schema_changes import compare_schemas
 from fieldmark.domain.statuses import ExtractionStatus
 from fieldmark.errors import DocumentFailed, Invalid, NotFound, OutOfCredit, QueueFull
 from fieldmark.identity.scope import Scope
@@ -48,40 +49,47 @@ class SkipReason(StrEnum):
     DOCUMENT_FAILED = "document_failed"
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaPreview:
-    """How each followed version differs from the new one. `average_cost`: of one extraction, None if not known."""
+class VersionDifference(BaseModel):
+    """How an older version differs from the new one, by top-level field."""
 
-    versions: list[tuple[FollowedVersionRow, SchemaDifference]]
-    average_cost: Decimal | None
-
-    @property
-    def extractions(self) -> int:
-        """How many extractions follow another version."""
-        return sum(row.extractions for row, _ in self.versions)
-
-    @property
-    def read_again(self) -> int:
-        """How many of them are read again."""
-        return sum(row.extractions for row, difference in self.versions if difference.needs_reading)
-
-    @property
-    def estimated_cost(self) -> Decimal | None:
-        """What reading them costs if each costs as much as a first extraction. None if not known."""
-        if not self.read_again:
-            return Decimal()
-        return None if self.average_cost is None else self.average_cost * self.read_again
+    schema_revid: UUID = Field(description="The older version.")
+    number: int
+    extractions: int = Field(description="Extractions that follow the older version. 10,000 means as many or more.")
+    added: list[str]
+    removed: list[str]
+    changed: list[str] = Field(description="Fields whose schema differs in more than a title, a default or examples.")
+    everything: bool = Field(description="A keyword at the root differs that may concern any field.")
+    rules: bool = Field(description="The rules differ.")
 
 
-@dataclass(slots=True)
-class AppliedChanges:
-    """What was done. `next`: the cursor to continue from. `stopped`: the error code that ended it early."""
+class SchemaChanges(BaseModel):
+    """What a version changes for the extractions that follow another one."""
 
-    followed: int = 0
-    runs: list[UUID] = field(default_factory=list[UUID])
-    skipped: list[tuple[UUID, SkipReason]] = field(default_factory=list[tuple[UUID, SkipReason]])
-    next: str | None = None
-    stopped: str | None = None
+    versions: list[VersionDifference] = Field(description="The versions that extractions follow, newest first: 50.")
+    extractions: int = Field(description="Extractions that follow another version.")
+    read_again: int = Field(description="Extractions of which fields are read again.")
+    estimated_cost_usd: float | None = Field(
+        description="If each costs as much as a first extraction did on average. null where that is not known."
+    )
+
+
+class SkippedExtraction(BaseModel):
+    """An extraction that stays at its version."""
+
+    extraction_id: UUID
+    why: SkipReason
+
+
+class AppliedVersion(BaseModel):
+    """What was done."""
+
+    followed: int = Field(description="How many extractions follow the version now.")
+    runs: list[UUID] = Field(description="The runs that read the changed fields: one for each extraction.")
+    skipped: list[SkippedExtraction]
+    next: str | None = Field(description="Pass it as `before` of the same request to continue. null when all is done.")
+    stopped: Literal["queue_full", "out_of_credit"] | None = Field(
+        description="Why it ended early. Continue from `next` later."
+    )
 
 
 async def preview(
@@ -91,7 +99,7 @@ async def preview(
     *,
     schema: JsonObject | None = None,
     revid: UUID | None = None,
-) -> SchemaPreview:
+) -> SchemaChanges:
     """Compare the versions that extractions follow with the latest one, with the version `revid`, or with a `schema`
     that is not stored. Nothing is changed. Raise NotFound, Invalid, InvalidSchema, and TooManyAtOnce."""
     if schema is not None and revid is not None:
@@ -106,8 +114,16 @@ async def preview(
             rows.insert(0, FollowedVersionRow(head.schema_revid, head.number, head.schema or {}, 0))
     target = schema if schema is not None else version.schema or {}
     await check(target)
-    versions = [(row, await in_turn(scope.org_id, compare_schemas, row.schema, target)) for row in rows]
-    return SchemaPreview(versions, cost)
+    found = SchemaChanges(versions=[], extractions=0, read_again=0, estimated_cost_usd=None)
+    for row in rows:
+        difference = await in_turn(scope.org_id, compare_schemas, row.schema, target)
+        version = {"schema_revid": row.schema_revid, "number": row.number, "extractions": row.extractions}
+        found.versions.append(VersionDifference.model_validate({**asdict(difference), **version}))
+        found.extractions += row.extractions
+        found.read_again += row.extractions if difference.needs_reading else 0
+    if cost is not None or not found.read_again:
+        found.estimated_cost_usd = float((cost or 0) * found.read_again)
+    return found
 
 
 async def apply(
@@ -120,7 +136,7 @@ async def apply(
     extraction_ids: Sequence[UUID] | None = None,
     limit: int,
     before: str | None = None,
-) -> AppliedChanges:
+) -> AppliedVersion:
     """Bring extractions to the latest version of a schema, or to `revid`, newest first: the named ones, or `limit` of
     those that follow another version. A run reads the changed fields. Raise NotFound and InvalidSchema; QueueFull or
     OutOfCredit if not even the first could be brought to it."""
@@ -135,10 +151,14 @@ async def apply(
             before=before,
         )
     await check(target.schema or {})
-    done = AppliedChanges(next=page.next)
+    done = AppliedVersion(followed=0, runs=[], skipped=[], next=page.next, stopped=None)
     if extraction_ids is not None and before is None and page.next is None:
         found = {row.id for row in page.items}
-        done.skipped += [(one, SkipReason.NOT_FOUND) for one in dict.fromkeys(extraction_ids) if one not in found]
+        done.skipped += [
+            SkippedExtraction(extraction_id=one, why=SkipReason.NOT_FOUND)
+            for one in dict.fromkeys(extraction_ids)
+            if one not in found
+        ]
     last = before
     for follower in page.items:
         try:
@@ -149,16 +169,17 @@ async def apply(
         except (QueueFull, OutOfCredit) as full:
             if last == before:
                 raise
-            done.next, done.stopped = last, full.code
+            done.next = last
+            done.stopped = "queue_full" if isinstance(full, QueueFull) else "out_of_credit"
             return done
         if why is not None:
-            done.skipped.append((follower.id, why))
+            done.skipped.append(SkippedExtraction(extraction_id=follower.id, why=why))
         last = _cursor(follower)
     return done
 
 
 async def _bring(
-    conn: Connection, extraction_id: UUID, target: SchemaRow, begin_reading: BeginReading, done: AppliedChanges
+    conn: Connection, extraction_id: UUID, target: SchemaRow, begin_reading: BeginReading, done: AppliedVersion
 ) -> SkipReason | None:
     """Bring one extraction to a version. Return why not, if it stays."""
     row = await stored.get(conn, extraction_id, lock=True)

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 from uuid import UUID
 
 import structlog
+from pydantic import Field
 
 from fieldmark.db.pool import Connection, Database
 from fieldmark.domain import search_terms
@@ -51,24 +52,29 @@ _ROUNDS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A word that was asked for: where it stands in the snippet, in Unicode code points, and on the page."""
+    """A word that was asked for."""
 
-    start: int
-    end: int
-    box: tuple[float, float, float, float]
+    start: Annotated[int, Field(description="Where it begins in the snippet, counted in Unicode code points.")]
+    end: Annotated[int, Field(description="Where it ends there: the first code point behind it.")]
+    box: Annotated[
+        tuple[float, float, float, float],
+        Field(description="Where it stands on the page: x0, y0, x1, y1 from 0 to 1, from the upper left corner."),
+    ]
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A piece of a document that answers a question. `chunk` are its first and its last word, counted from 0."""
+    """A piece of a document that answers the question."""
 
     document_id: UUID
     filename: str
     page: int
-    score: float
-    snippet: str
+    score: Annotated[float, Field(description="The higher the better. To be compared within one answer only.")]
+    snippet: Annotated[str, Field(description="Foreign text, to be shown as such: no HTML.")]
     marks: tuple[Mark, ...]
-    chunk: tuple[int, int]
+    chunk: Annotated[
+        tuple[int, int], Field(description="The piece: its first and last word on the page, counted from 0.")
+    ]
 
 
 ByMeaning: TypeAlias = Literal["off", "on", "down"]
@@ -76,14 +82,17 @@ ByMeaning: TypeAlias = Literal["off", "on", "down"]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The best pieces first. `behind`: so many documents are not indexed as they are now. `by_meaning`: whether pieces
-    were found by their meaning, too; `down` if the embedder did not answer. `behind_by_meaning`: so many documents
-    could not be, or not wholly."""
+    """What answers a question best, the best first."""
 
     hits: list[Hit]
-    behind: int
-    by_meaning: ByMeaning = "off"
-    behind_by_meaning: int = 0
+    behind: Annotated[int, Field(description="So many documents are not indexed as they are now: they may be missing.")]
+    by_meaning: Annotated[
+        ByMeaning,
+        Field(
+            description="Whether pieces of like meaning were looked for, too: `down` if the embedder did not answer."
+        ),
+    ] = "off"
+    behind_by_meaning: Annotated[int, Field(description="So many documents cannot be found by their meaning yet.")] = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, LiteralString
+from typing import Annotated, Any, Final, LiteralString
 from uuid import UUID
 
 from psycopg import sql
+from pydantic import Field
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain.statuses import Approvers, MembershipRole
-from fieldmark.errors import NotFound
+from fieldmark.errors import Conflict, NotFound, OwnerNeeded
+from fieldmark.identity.scope import Scope
 from fieldmark.stores.paging import Page, PageRequest
 from fieldmark.stores.rows import fetch_all, fetch_one, value_of
 
@@ -25,33 +27,52 @@ class Entered:
 
 
 @dataclass(frozen=True, slots=True)
-class OrganisationRow:
-    """An organisation as one of its members sees it. `role` is the caller's."""
+class Organisation:
+    """An organisation that you belong to."""
 
     id: UUID
     name: str
-    role: MembershipRole
-    is_personal: bool
-    approvers: Approvers
-    second_person: bool
-    examples: bool
-    auto_create: bool
+    role: Annotated[MembershipRole, Field(description="Yours.")]
+    is_personal: Annotated[bool, Field(description="Where you act if no `X-Org-Id` is sent.")]
+    approvers: Annotated[Approvers, Field(description="Who decides the calls that its runs wait for.")]
+    second_person: Annotated[
+        bool,
+        Field(description="Whether somebody else than who started a run decides its calls. All its runs then ask."),
+    ]
+    examples: Annotated[
+        bool,
+        Field(
+            description="Whether the agent is shown a few corrections that people made in documents of the same schema."
+        ),
+    ]
+    auto_create: Annotated[
+        bool,
+        Field(
+            description="Whether an agent proposes a schema, a prompt and an extraction for each document that is "
+            "read, where its upload does not say otherwise."
+        ),
+    ]
     created_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
-class MemberRow:
-    """A member. `id` is the user's; `email` is None where the database knows none."""
+class Member:
+    """Somebody who belongs to an organisation."""
 
-    id: UUID
+    user_id: UUID
     role: MembershipRole
-    email: str | None
-    created_at: datetime
+    email: Annotated[str | None, Field(description="null where the service knows none.")]
+    created_at: Annotated[datetime, Field(description="Since when.")]
+
+    @property
+    def id(self) -> UUID:
+        """The member's position in a list."""
+        return self.user_id
 
 
 @dataclass(frozen=True, slots=True)
-class InvitationRow:
-    """An invitation, without its token."""
+class Invitation:
+    """An invitation into an organisation."""
 
     id: UUID
     email: str | None
@@ -77,7 +98,7 @@ _ORGANISATION: Final[
 ] = """o.id, o.name, o.personal_of is not distinct from private.person_of(auth.uid()) as is_personal,
     o.approvers, o.second_person, o.examples, o.auto_create, o.created_at"""
 _MEMBER: Final[LiteralString] = """
-    m.user_id as id, m.role, private.address_of(m.org_id, m.user_id) as email, m.created_at
+    m.user_id, m.role, private.address_of(m.org_id, m.user_id) as email, m.created_at
     from public.memberships as m"""
 _INVITATION: Final[LiteralString] = (
     "id, email, role, created_by, created_at, expires_at, accepted_at, accepted_by, revoked_at"
@@ -94,18 +115,18 @@ async def enter(conn: Connection, org_id: UUID | None) -> Entered | None:
     return await fetch_one(conn, Entered, query, {"org": org_id})
 
 
-async def get(conn: Connection, org_id: UUID) -> OrganisationRow:
+async def get(conn: Connection, org_id: UUID) -> Organisation:
     """Return one of the caller's organisations. Raise NotFound."""
     query: LiteralString = f"""
         select {_ORGANISATION}, private.role_of(o.id, auth.uid()) as role
         from public.organisations as o where o.id = %s"""
-    row = await fetch_one(conn, OrganisationRow, query, (org_id,))
+    row = await fetch_one(conn, Organisation, query, (org_id,))
     if row is None:
         raise NotFound("There is no such organisation.")
     return row
 
 
-async def of_user(conn: Connection, user_id: UUID, *, limit: int, before: str | None = None) -> Page[OrganisationRow]:
+async def of_user(conn: Connection, user_id: UUID, *, limit: int, before: str | None = None) -> Page[Organisation]:
     """A page of a user's organisations, newest first. (By their memberships, which have an index: policies alone would
     look at every organisation there is.)"""
     request = PageRequest("organisations", limit, before)
@@ -114,7 +135,7 @@ async def of_user(conn: Connection, user_id: UUID, *, limit: int, before: str | 
         from public.memberships as m join public.organisations as o on o.id = m.org_id
         where {" and ".join(["m.user_id = %(user)s", *request.conditions("o.created_at, o.id")])}
         order by o.created_at desc, o.id desc limit %(limit)s"""
-    return request.page(await fetch_all(conn, OrganisationRow, query, {"user": user_id, **request.parameters()}))
+    return request.page(await fetch_all(conn, Organisation, query, {"user": user_id, **request.parameters()}))
 
 
 async def add(conn: Connection, name: str) -> UUID:
@@ -122,44 +143,64 @@ async def add(conn: Connection, name: str) -> UUID:
     return await _answer(conn, "select public.create_organisation(%s) as answer", (name,))
 
 
-async def update(conn: Connection, org_id: UUID, changes: dict[str, Any]) -> bool:
-    """Change the name or the settings. Whether the caller could."""
-    columns = sql.SQL(", ").join(
-        sql.SQL("{} = {}").format(sql.Identifier(name), value) for name, value in changes.items()
-    )
-    statement = sql.SQL("update public.organisations set {} where id = {}").format(columns, org_id)
-    return (await conn.execute(statement)).rowcount > 0
+async def update(conn: Connection, org_id: UUID, changes: dict[str, Any]) -> Organisation:
+    """Change the name or the settings. Raise OwnerNeeded, NotFound."""
+    if changes:
+        columns = sql.SQL(", ").join(
+            sql.SQL("{} = {}").format(sql.Identifier(name), value) for name, value in changes.items()
+        )
+        statement = sql.SQL("update public.organisations set {} where id = {}").format(columns, org_id)
+        if not (await conn.execute(statement)).rowcount:
+            await get(conn, org_id)
+            raise OwnerNeeded("Only an owner of the organisation can change it.")
+    return await get(conn, org_id)
 
 
 async def delete(conn: Connection, org_id: UUID) -> None:
-    """Give an organisation up. Raises NotFound where the caller does not own it."""
+    """Give an organisation up. Raise OwnerNeeded, NotFound."""
+    if (await get(conn, org_id)).role is not MembershipRole.OWNER:
+        raise OwnerNeeded("Only an owner of the organisation can delete it.")
     await conn.execute("select public.delete_organisation(%s)", (org_id,))
 
 
-async def members(conn: Connection, org_id: UUID, *, limit: int, before: str | None = None) -> Page[MemberRow]:
+async def members(conn: Connection, org_id: UUID, *, limit: int, before: str | None = None) -> Page[Member]:
     """A page of the members of an organisation, those who joined last first."""
     request = PageRequest("members", limit, before)
     query = f"""
         select {_MEMBER}
         where {" and ".join(["m.org_id = %(org)s", *request.conditions("m.created_at, m.user_id")])}
         order by m.created_at desc, m.user_id desc limit %(limit)s"""
-    return request.page(await fetch_all(conn, MemberRow, query, {"org": org_id, **request.parameters()}))
+    return request.page(await fetch_all(conn, Member, query, {"org": org_id, **request.parameters()}))
 
 
-async def member(conn: Connection, org_id: UUID, user_id: UUID) -> MemberRow | None:
+async def member(conn: Connection, org_id: UUID, user_id: UUID) -> Member | None:
     """One member."""
     query: LiteralString = f"select {_MEMBER} where m.org_id = %s and m.user_id = %s"
-    return await fetch_one(conn, MemberRow, query, (org_id, user_id))
+    return await fetch_one(conn, Member, query, (org_id, user_id))
 
 
-async def set_role(conn: Connection, org_id: UUID, user_id: UUID, role: MembershipRole) -> bool:
-    """Make a member an owner, a member or a viewer. Whether the caller could; raises LastOwner."""
+async def set_role(conn: Connection, org_id: UUID, user_id: UUID, role: MembershipRole) -> Member:
+    """Make a member an owner, a member or a viewer. Raise NotFound, LastOwner, and Conflict for whose personal
+    organisation it is."""
     statement = "update public.memberships set role = %s where org_id = %s and user_id = %s"
-    return (await conn.execute(statement, (role, org_id, user_id))).rowcount > 0
+    done = (await conn.execute(statement, (role, org_id, user_id))).rowcount > 0
+    row = await member(conn, org_id, user_id)
+    if row is None:
+        raise NotFound("There is no such member.")
+    if not done:
+        raise Conflict("This is the member's personal organisation: they stay its owner.")
+    return row
+
+
+async def leave(conn: Connection, scope: Scope) -> None:
+    """Leave an organisation. Raise NotFound, LastOwner, and Conflict for the personal one."""
+    if (await get(conn, scope.org_id)).is_personal:
+        raise Conflict("This is your personal organisation: nobody leaves that. You can delete it.")
+    await remove(conn, scope.org_id, scope.user_id)
 
 
 async def remove(conn: Connection, org_id: UUID, user_id: UUID) -> None:
-    """Remove a member, or leave. Raises NotFound, LastOwner."""
+    """Remove a member. Raises NotFound, LastOwner."""
     await conn.execute("select public.remove_member(%s, %s)", (org_id, user_id))
 
 
@@ -171,7 +212,7 @@ async def invite(
     return NewInvitation(UUID(made["id"]), made["token"])
 
 
-async def invitations(conn: Connection, org_id: UUID, *, limit: int, before: str | None = None) -> Page[InvitationRow]:
+async def invitations(conn: Connection, org_id: UUID, *, limit: int, before: str | None = None) -> Page[Invitation]:
     """A page of the invitations of an organisation, newest first. Raises OwnerNeeded."""
     await conn.execute("select private.check_owner(%s)", (org_id,))
     request = PageRequest("invitations", limit, before)
@@ -179,13 +220,13 @@ async def invitations(conn: Connection, org_id: UUID, *, limit: int, before: str
         select {_INVITATION} from public.invitations
         where {" and ".join(["org_id = %(org)s", *request.conditions()])}
         order by created_at desc, id desc limit %(limit)s"""
-    return request.page(await fetch_all(conn, InvitationRow, query, {"org": org_id, **request.parameters()}))
+    return request.page(await fetch_all(conn, Invitation, query, {"org": org_id, **request.parameters()}))
 
 
-async def invitation(conn: Connection, invitation_id: UUID) -> InvitationRow:
+async def invitation(conn: Connection, invitation_id: UUID) -> Invitation:
     """Return an invitation that the caller sees. Raise NotFound."""
     query = f"select {_INVITATION} from public.invitations where id = %s".encode()
-    row = await fetch_one(conn, InvitationRow, query, (invitation_id,))
+    row = await fetch_one(conn, Invitation, query, (invitation_id,))
     if row is None:
         raise NotFound("There is no such invitation.")
     return row

@@ -343,17 +343,14 @@ class Position(NamedTuple):
     id: UUID
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaRow:
-    """A version of a schema: `id` is the schema, `schema_revid` the version, `number` which of its versions. In a list
-    `schema` is None. `created_at` is the schema's, `changed_at` the version's. `is_proposed`: an agent made it by
-    itself, and nobody has accepted it yet."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionRow:
+    """A version of a named item: `id` is the item's, `number` which of its versions it is. `created_at` is the item's,
+    `changed_at` the version's. `is_proposed`: an agent made it by itself, and nobody has accepted it yet."""
 
     id: UUID
-    schema_revid: UUID
     number: int
     name: str
-    schema: Fields | None
     created_by: UUID | None
     created_at: datetime
     changed_by: UUID | None
@@ -363,26 +360,23 @@ class SchemaRow:
     is_proposed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class PromptRow:
-    """A version of a prompt: `id` is the prompt, `prompt_revid` the version, `number` which of its versions.
-    `created_at`, `changed_at` and `is_proposed` as of a schema."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaRow(VersionRow):
+    """A version of a schema. In a list `schema` is None."""
 
-    id: UUID
+    schema_revid: UUID
+    schema: Fields | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptRow(VersionRow):
+    """A version of a prompt."""
+
     prompt_revid: UUID
-    number: int
-    name: str
     content: str
     schema_id: UUID | None
     model: str | None
     tag_ids: list[UUID]
-    created_by: UUID | None
-    created_at: datetime
-    changed_by: UUID | None
-    changed_at: datetime
-    is_latest: bool
-    is_deleted: bool
-    is_proposed: bool
 
 
 @dataclass(frozen=True, slots=True)
