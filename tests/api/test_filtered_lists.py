@@ -14,8 +14,6 @@ from fieldmark.testing.script import Script
 
 pytestmark = pytest.mark.anyio
 
-SURE = call("extract_fields", {"fields": {"number": "1"}, "confidences": {"number": 0.9}})
-UNSURE = call("extract_fields", {"fields": {"vendor": "Nobody"}, "confidences": {"vendor": 0.9}})
 TOTAL = call("update_field", {"path": "total", "value": 10, "confidence": 0.9})
 
 
@@ -43,33 +41,6 @@ async def test_documents(serve, clone):
         assert await listed(served, at, since=(when + timedelta(days=1)).isoformat()) == []
         for wrong in ("status=gone", "since=yesterday", "since=2026-01-01T00:00:00", "filename="):
             problem(await served.http.get(f"{at}?{wrong}"), 422)
-
-
-async def test_extractions(serve):
-    found, guessed = (Script([[one], [text("Done.")]]) for one in (SURE, UNSURE))
-
-    async def model(body):
-        return await (guessed if "Guess." in json.dumps(body) else found)(body)
-
-    async with serve(model) as served:
-        made = []
-        for name in ("one.txt", "two.txt"):
-            body = {"document_id": str(await served.document(name=name))}
-            body |= {"instructions": "Guess."} if name == "two.txt" else {}
-            made.append((await served.http.post("/api/agent/extract", json=body)).json()["extraction"]["id"])
-        sure, unsure = made
-        at = "/api/extractions"
-        assert await listed(served, at, to_check="true") == [unsure]
-        assert await listed(served, at, to_check="false") == [sure]
-        assert await listed(served, at, filename="TWO") == [unsure]
-        await served.http.patch(f"{at}/{sure}", json={"document_type": "invoice"})
-        assert await listed(served, at, document_type="invoice") == [sure]
-        assert await listed(served, at, status="completed") == []
-        await served.http.post(f"{at}/{sure}/complete")
-        assert await listed(served, at, status="completed") == [sure]
-        # Whoever says that it is right has checked it.
-        await served.http.patch(f"{at}/{unsure}/fields", json={"path": "vendor", "value": "Nobody"})
-        assert await listed(served, at, to_check="true") == []
 
 
 async def test_what_is_to_check_comes_page_by_page_for_either_reason(serve, clone):
@@ -112,6 +83,14 @@ async def test_what_is_to_check_comes_page_by_page_for_either_reason(serve, clon
         to_check = ["unsure", "proposed", "both"]
         assert await paged(to_check="true") == [kind for kind in newest if kind in to_check]
         assert await paged(to_check="false") == [kind for kind in newest if kind not in to_check]
+        sure, other, *_ = made
+        await served.http.patch(f"/api/extractions/{sure}", json={"document_type": "invoice"})
+        assert await listed(served, "/api/extractions", document_type="invoice") == [sure]
+        await served.http.post(f"/api/extractions/{sure}/complete")
+        assert await listed(served, "/api/extractions", status="completed") == [sure]
+        # Whoever says that a value is right has checked it.
+        await served.http.patch(f"/api/extractions/{other}/fields", json={"path": "a", "value": 1})
+        assert other not in await listed(served, "/api/extractions", to_check="true")
         odd = [kind for number, kind in enumerate(kinds) if number % 2][::-1]
         assert await paged(to_check="true", filename="D 1") == [kind for kind in odd if kind == "proposed"]
         assert await paged(filename=" 1") == odd

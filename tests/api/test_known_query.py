@@ -24,8 +24,3 @@ async def test_every_parameter_that_is_described_is_known(serve, openapi):
                 assert "There is no query parameter" not in given.text, (verb, path)
                 asked += 1
         assert asked >= 8
-
-
-async def test_what_machines_ask_of_the_service_may_carry_what_they_like(serve):
-    async with serve() as served:
-        assert (await served.http.get("/healthz?probe=1")).status_code == 200

@@ -44,34 +44,21 @@ async def test_several_fields_are_one_version_with_evidence_and_locks(serve):
         }
 
 
-@pytest.mark.parametrize(
-    ("body", "status"),
-    [
-        ([{"path": "total", "value": 1}, {"path": "items[7].n", "value": "x"}], 422),
-        ([{"path": "total", "value": 1}, {"path": "total", "value": 2}], 422),
-        ([{"path": "vendor", "value": {}}, {"path": "vendor.name", "value": "x"}], 422),
-        ([{"path": "total", "value": 1}, {"path": "a"}], 422),
-        ([{"path": "total", "value": 1}, 5], 422),
-        ([], 422),
-        ([{"path": f"a{n}", "value": n} for n in range(201)], 422),
-    ],
-    ids=["leads nowhere", "twice", "one in another", "no value", "no change", "none", "too many"],
-)
-async def test_if_one_cannot_be_set_none_is(serve, body, status):
+async def test_if_one_cannot_be_set_none_is(serve):
     async with serve(Script([EXTRACT, [text("Done.")]])) as served:
         at = await an_extraction(served)
-        problem(await served.http.patch(f"{at}/fields", json=body), status)
-        found = (await served.http.get(at)).json()
-        assert (found["version"], found["extracted_fields"], found["locks"]) == (1, FIELDS, {})
-
-
-async def test_what_is_wrong_is_told_where_it_stands(serve):
-    async with serve(Script([EXTRACT, [text("Done.")]])) as served:
-        at = await an_extraction(served)
+        for body in (
+            [{"path": "total", "value": 1}, {"path": "items[7].n", "value": "x"}],
+            [{"path": "total", "value": 1}, {"path": "total", "value": 2}],
+            [{"path": "vendor", "value": {}}, {"path": "vendor.name", "value": "x"}],
+            [],
+            [{"path": f"a{n}", "value": n} for n in range(201)],
+        ):
+            problem(await served.http.patch(f"{at}/fields", json=body), 422)
         refused = await served.http.patch(f"{at}/fields", json=[{"path": "a", "value": 1}, {"path": "b"}])
         problem(refused, 422)
         assert refused.json()["errors"] == [{"path": "[1].value", "code": "missing", "message": "Field required"}]
-        refused = await served.http.patch(f"{at}/fields", json={"path": "b"})
-        assert [error["path"] for error in refused.json()["errors"]] == ["value"]
         seen = [{"path": "total", "value": 1}]
         problem(await served.http.patch(f"{at}/fields", json=seen, headers={"if-match": "0"}), 409)
+        found = (await served.http.get(at)).json()
+        assert (found["version"], found["extracted_fields"], found["locks"]) == (1, FIELDS, {})

@@ -70,20 +70,6 @@ async def test_a_run_is_counted(serve):
         assert found["process_resident_memory_bytes",] > 1e6
 
 
-async def test_what_waits_is_counted(serve):
-    async with serve(Script([[call("update_field", TOTAL)], [text("Done.")]])) as served:
-        assert (await read(served.http))["fieldmark_waiting_runs",] == 0
-        body = {"document_id": str(await served.document()), "approval": "ask"}
-        run = (await served.http.post("/api/agent/extract", json=body)).json()
-        assert run["status"] == "awaiting_approval"
-        found = await read_once(served.http, "fieldmark_runs_total", "extraction", "awaiting_approval")
-        assert found["fieldmark_waiting_runs",] == 1
-        assert found["fieldmark_runs_total", "extraction", "awaiting_approval"] == 1
-        assert found["fieldmark_tool_calls_total", "deferred", "update_field"] == 1
-        await served.http.post(f"/api/runs/{run['run_id']}/cancel")
-        assert (await read(served.http))["fieldmark_waiting_runs",] == 0
-
-
 async def test_readers_and_the_queue_are_looked_up(serve):
     silent = asyncio.Event()
 
@@ -132,15 +118,3 @@ async def test_with_a_token_whoever_has_it_is_told(serve):
         told = await scraper.get("/metrics", headers=SCRAPER | {"X-Forwarded-For": "8.8.8.8"})
         assert told.status_code == 200 and "fieldmark_pool_waiting" in told.text
         problem(await scraper.get("/api/runs", headers=SCRAPER), 401)
-
-
-async def test_two_services_in_a_process_count_apart(serve, quick_path):
-    async with serve(home=quick_path) as one, serve(home=quick_path) as other:
-        body = {"document_id": str(await one.document())}
-        assert (await one.http.post("/api/agent/extract", json=body)).status_code == 200
-
-        async def counted() -> float:
-            samples = [*(await read(one.http)).items(), *(await read(other.http)).items()]
-            return sum(value for key, value in samples if key[0] == "fieldmark_runs_total")
-
-        assert await until(counted) == 1  # they share a queue: whoever took the run has counted it, and nobody else

@@ -84,17 +84,7 @@ async def test_a_picture_is_no_larger_than_it_may_be(serve):
         assert tiny.width < 300
         for width in ("31", "4001", "x", "-1"):
             problem(await served.http.get(at, params={"width": width}), 422)
-        for box in (
-            "",
-            "0,0,1",
-            "0,0,1,1,1",
-            "1,0,0,1",
-            "0,0.5,1,0.5",
-            "0,0,1.1,1",
-            "-0.1,0,1,1",
-            "nan,0,1,1",
-            "0,0,1e0,1",
-        ):
+        for box in ("", "0,0,1", "1,0,0,1", "0,0,1.1,1", "nan,0,1,1"):
             problem(await served.http.get(at, params={"box": box}), 422)
 
 
@@ -152,22 +142,6 @@ async def test_what_is_printed_and_would_mend_a_rule_is_told(serve):
         (one,) = told["items"]
         assert (one["path"], one["value"], one["rule"], one["place"]["quote"]) == ("total", 119, "sum", "119.00")
         assert (await served.http.get(f"/api/extractions/{free}/readings")).json()["items"] == []
-
-
-async def test_no_more_places_are_told_than_a_person_steps_through(serve):
-    async with serve() as served:
-        document_id = await read(served, b"Code 12345 \n" * 300, "a.txt")
-        async with served.service.database.as_user(served.scope) as conn:
-            made = await extractions.add(conn, org_id=served.scope.org_id, document_id=document_id, schema=None)
-        at = f"/api/extractions/{made}"
-        await served.http.patch(f"{at}/fields", json={"path": "code", "value": 12345})
-        found = (await served.http.get(f"{at}/places", params={"path": "code"})).json()
-        assert (len(found["items"]), found["count"]) == (200, 300)
-        pages = [place["page"] for place in found["items"]]
-        assert (
-            pages == sorted(pages)
-            and len({str(place["boxes"]) + str(place["page"]) for place in found["items"]}) == 200
-        )
 
 
 async def test_what_no_field_claims_is_told_until_a_field_has_it(serve):

@@ -59,12 +59,10 @@ async def test_no_value_parameter_or_header_is_our_fault(serve):
         document = str(uuid4())
         for name, value in (
             ("schema", '"a\\u0000b"'),
-            ("schema", '{"\\u0000": 1}'),
             ("max_cost_usd", "NaN"),
             ("max_cost_usd", "1e400"),
             ("max_turns", "1" * 5000),
             ("instructions", '"\\ud800"'),
-            ("\\ud800", "1"),
             ("schema", "[" * 100_000),
         ):
             content = f'{{"document_id": "{document}", "{name}": {value}}}'

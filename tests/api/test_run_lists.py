@@ -64,7 +64,6 @@ async def test_a_list_of_runs_takes_two_statements(serve, clone, statements):
         assert "before, document_id" in problem(await served.http.get("/api/runs?agent=extraction"), 422)
 
 
-USER = "insert into auth.users (id) values (gen_random_uuid()) returning id"
 PART = """
 insert into public.runs (org_id, created_by, agent, task, document_id, extraction_id, parent_run_id)
 select org_id, created_by, agent, task, document_id, extraction_id, id from public.runs where id = %s returning id
@@ -103,21 +102,3 @@ async def test_a_run_in_a_list_costs_what_its_tree_has_cost_and_used_what_it_has
             for run in listed.values()
         ]
         assert told == [run["cost_usd"] for run in listed.values()]
-
-
-async def test_the_inbox_has_the_runs_of_whoever_left_and_not_those_of_another_member(serve, clone):
-    async with serve(Script([[TOTAL], [text("Done.")]])) as served:
-        body = {"document_id": str(await served.document()), "approval": "ask"}
-        own, left, theirs = [(await served.http.post("/api/agent/extract", json=body)).json()["run_id"] for _ in "123"]
-        somebody, colleague = (sql(clone.owner_url, USER)[0]["id"] for _ in "12")
-        sql(clone.owner_url, "update public.runs set created_by = %s where id = %s", somebody, left)
-        sql(clone.owner_url, "update public.runs set created_by = %s where id = %s", colleague, theirs)
-        sql(
-            clone.owner_url,
-            "insert into public.memberships (org_id, user_id, role, created_by) "
-            "select org_id, created_by, 'member', created_by from public.runs where id = %s",
-            theirs,
-        )
-        inbox = (await served.http.get("/api/runs?status=awaiting_approval")).json()["items"]
-        assert {run["id"] for run in inbox} == {own, left}
-        assert [run["id"] for run in (await served.http.get("/api/runs")).json()["items"]] == [own]

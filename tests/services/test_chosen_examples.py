@@ -81,12 +81,7 @@ async def test_only_of_the_same_schema_and_of_another_document(desk):
         await again.call(context, "extract_fields", fields={"vendor": "A"}, confidences={"vendor": 0.9})
         await put_right(again, {"vendor": "Acme Worldwide"})
         assert await chosen(desk) == []
-
-
-async def test_none_of_the_same_file_that_was_uploaded_again(desk):
-    """A folder that is evaluated is taken in anew: its answers may stand in the organisation already."""
-    give(desk, SCHEMA)
-    switch(desk)
+    # Nor of the same file that was uploaded again: a folder that is evaluated may stand in the organisation already.
     same = "update public.documents set content_sha256 = %s where id = %s"
     async with corrected(desk, {"vendor": "ACME"}, {"vendor": "Acme Worldwide"}) as other:
         desk.sql(same, "a" * 64, other.document_id)

@@ -13,7 +13,7 @@ from fieldmark.db.aside import aside
 from fieldmark.errors import TooManyAtOnce
 from fieldmark.grounding import Claim, DocumentIndex, PageWords
 from fieldmark.services.evidence import find, quotes_elsewhere
-from fieldmark.services.turns import AT_ONCE, DRAWING, MOST_WAITING, Turns, in_turn, in_turn_at_last, without_turn
+from fieldmark.services.turns import AT_ONCE, MOST_WAITING, Turns, in_turn, in_turn_at_last, without_turn
 
 pytestmark = pytest.mark.anyio
 
@@ -33,21 +33,6 @@ async def test_who_asks_for_much_is_served_in_turn_with_who_asks_for_little():
     assert len(done) == 11 and "quiet" in done[:3]
 
 
-async def test_one_organisation_has_one_turn_at_a_time():
-    org, go, begun = uuid4(), threading.Event(), []
-
-    def wait() -> None:
-        begun.append(1)
-        go.wait()
-
-    asked = [asyncio.create_task(in_turn(org, wait)) for _ in range(3)]
-    await asyncio.sleep(0.1)
-    assert len(begun) == 1
-    assert await asyncio.wait_for(in_turn(uuid4(), int), 10) == 0
-    go.set()
-    await asyncio.gather(*asked)
-
-
 async def test_all_organisations_together_have_so_many_turns_and_no_more():
     go, taken = asyncio.Event(), []
     turns = Turns(2)
@@ -65,16 +50,23 @@ async def test_all_organisations_together_have_so_many_turns_and_no_more():
     assert len(taken) == 5
 
 
-async def test_too_many_are_refused_and_nobody_else():
-    org, go = uuid4(), threading.Event()
-    asked = [asyncio.create_task(in_turn(org, go.wait)) for _ in range(MOST_WAITING)]
-    await asyncio.sleep(0.05)
+async def test_too_many_are_refused_and_nobody_else_nor_what_follows_a_write():
+    org, go, begun = uuid4(), threading.Event(), []
+
+    def wait() -> None:
+        begun.append(1)
+        go.wait()
+
+    asked = [asyncio.create_task(in_turn(org, wait)) for _ in range(MOST_WAITING)]
+    await asyncio.sleep(0.1)
+    assert len(begun) == 1  # one turn at a time
     with pytest.raises(TooManyAtOnce):
         await in_turn(org, int)
+    asked.append(asyncio.create_task(in_turn_at_last(org, wait)))
     assert await asyncio.wait_for(in_turn(uuid4(), int), 10) == 0
     go.set()
     await asyncio.gather(*asked)
-    assert await in_turn(org, int) == 0
+    assert len(begun) == MOST_WAITING + 1 and await in_turn(org, int) == 0
 
 
 async def test_a_turn_that_fails_or_is_given_up_lets_the_next_go():
@@ -85,17 +77,6 @@ async def test_a_turn_that_fails_or_is_given_up_lets_the_next_go():
     await asyncio.sleep(0.05)
     waiting.cancel()
     assert await asyncio.wait_for(in_turn(org, int), 10) == 0
-
-
-async def test_what_follows_a_write_is_never_refused():
-    org, go = uuid4(), threading.Event()
-    asked = [asyncio.create_task(in_turn(org, go.wait)) for _ in range(MOST_WAITING)]
-    await asyncio.sleep(0.05)
-    answered = asyncio.create_task(in_turn_at_last(org, int))
-    await asyncio.sleep(0.05)
-    go.set()
-    assert await answered == 0
-    await asyncio.gather(*asked)
 
 
 async def test_no_long_computing_takes_the_threads_that_files_are_read_with():
@@ -143,20 +124,3 @@ async def test_values_and_quotes_are_looked_for_in_turn_and_not_on_the_event_loo
     assert found.confidences.keys() == {"vendor"}
     assert await quotes_elsewhere(org, index, {"vendor": Claim("Acme", 1)}) == {}
     assert len(index.threads) >= 2 and all(name.startswith("turn") for name in index.threads)
-
-
-async def test_who_has_many_pages_drawn_keeps_nobody_from_one():
-    loud, done, go = uuid4(), [], asyncio.Event()
-
-    async def draw(org, name):
-        async with DRAWING.of(org):
-            await go.wait()
-            done.append(name)
-
-    asked = [asyncio.create_task(draw(loud, "loud")) for _ in range(50)]
-    await asyncio.sleep(0.05)
-    asked.append(asyncio.create_task(draw(uuid4(), "quiet")))
-    await asyncio.sleep(0.05)
-    go.set()
-    await asyncio.gather(*asked)
-    assert "quiet" in done[:3]

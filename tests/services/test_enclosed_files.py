@@ -82,7 +82,7 @@ async def read_all(service: DocumentService, database, scope: Scope, document_id
 
 
 async def test_what_is_attached_to_a_mail_becomes_documents_that_know_it(service, database, files, make_user, upload):
-    scope = await make_user()
+    scope, stranger = await make_user(), await make_user()
     mail_id = await upload(scope, mail({"a.txt": b"Total: 1", "b.bin": bytes(range(256)) * 9}), "m.eml")
     await read_all(service, database, scope, mail_id)
     row, (first, second), codes = await look(database, scope, mail_id)
@@ -96,6 +96,9 @@ async def test_what_is_attached_to_a_mail_becomes_documents_that_know_it(service
         listed = await documents.list_documents(conn, scope.org_id, limit=9, wanted=wanted)
         assert {item.id for item in listed.items} == {first.id, second.id}
     assert kept(files) == {row.storage_path, first.storage_path, second.storage_path}
+    async with database.as_user(stranger) as conn:
+        assert await documents.children(conn, mail_id) == []
+        assert (await documents.list_documents(conn, stranger.org_id, limit=9, wanted=wanted)).items == []
 
 
 async def test_an_archive_in_a_mail_is_unpacked_and_one_in_that_is_not(service, database, make_user, upload):
@@ -160,7 +163,7 @@ async def test_what_is_inside_goes_with_its_document_and_a_child_goes_alone(
 
 async def test_what_is_deleted_while_it_is_unpacked_leaves_nothing(service, database, files, clone, make_user, upload):
     scope = await make_user()
-    for pause in (0, 0.05, 0.2, 0.4):
+    for pause in (0, 0.2):
         root_id = await upload(scope, archive({f"{n}.txt": b"x" for n in range(20)}))
         reading = asyncio.create_task(service.read(root_id))
         await asyncio.sleep(pause)
@@ -203,15 +206,3 @@ async def test_what_is_inside_counts_as_waiting_and_what_may_not_wait_is_told(
     await service.read(too_much)
     row, children, codes = await look(database, scope, too_much)
     assert (row.status, children, codes) == ("ready", [], ["enclosed_not_queued"])
-
-
-async def test_another_organisation_sees_nothing_of_it(service, database, make_user, upload):
-    mine, theirs = await make_user(), await make_user()
-    root_id = await upload(mine, archive({"a.txt": b"a"}))
-    await service.read(root_id)
-    assert len((await look(database, mine, root_id))[1]) == 1
-    async with database.as_user(theirs) as conn:
-        assert await documents.children(conn, root_id) == []
-        wanted = DocumentFilter(parent_id=root_id)
-        listed = await documents.list_documents(conn, theirs.org_id, limit=9, wanted=wanted)
-        assert listed.items == []

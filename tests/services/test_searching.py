@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -71,15 +71,8 @@ class Library:
 
     def extract(self, document: UUID, fields: dict[str, Any], document_type: str | None = None) -> None:
         """A completed extraction, as an agent would leave it, with all triggers."""
-        sql(
-            self.owner_url,
-            """with made as (
-                 insert into extractions (org_id, document_id, created_by) values (%s, %s, %s) returning id)
-               select id from made""",
-            self.scope.org_id,
-            document,
-            self.scope.user_id,
-        )
+        made = "insert into extractions (org_id, document_id, created_by) values (%s, %s, %s) returning id"
+        sql(self.owner_url, made, self.scope.org_id, document, self.scope.user_id)
         sql(
             self.owner_url,
             """update extractions set extracted_fields = %s, document_type = %s, status = 'completed'
@@ -91,11 +84,11 @@ class Library:
 
 
 @pytest.fixture
-async def enter(database, make_user, clone) -> AsyncIterator[Callable[[], Awaitable[Library]]]:
+def enter(database, make_user, clone) -> Callable[[], Awaitable[Library]]:
     async def make() -> Library:
         return Library(database, clone.owner_url, await make_user())
 
-    yield make
+    return make
 
 
 @pytest.fixture
@@ -132,10 +125,8 @@ async def test_other_languages_accents_and_printed_ids(library):
     assert await library.found("北京大学") == [chinese]
     for asked in ("INV-2024/0077", "inv-2024/0077.", "0077", "DE89370400440532013000", "1234.50", "1234"):
         assert await library.found(asked) == [printed], asked
-
-
-async def test_words_that_say_nothing_do_not_lead_to_another_language(library):
-    await library.add("El informe de la casa con el tejado: the, what, is.")  # where they are no such words
+    # Words that say nothing in the question's language do not lead to another, where they are rare.
+    await library.add("El informe de la casa con el tejado: the, what, is.")
     english = await library.add("The survey of the house says that the roof leaks.")
     assert await library.found("What is the survey?") == [english]
 
@@ -241,47 +232,6 @@ async def test_of_another_organisation_nothing_is_found_and_nothing_counts(libra
     assert await library.found("roof", filters=DocumentFilters(document_ids=tuple(theirs))) == []
 
 
-async def test_what_another_organisation_has_is_not_even_looked_at(library, enter):
-    for number in range(3):
-        await library.add(f"The roof leaks, and room {number} is wet.")
-    before = await touched(library, "roof wet")
-    other = await enter()
-    for number in range(20):
-        await other.add(f"The roof leaks, and the roof of room {number} is wet.")
-    assert await touched(library, "roof wet") == before > 0
-    assert await touched(other, "roof wet") > before
-
-
-async def test_the_documents_of_others_are_not_looked_through_for_names(library, enter):
-    mine = [await library.add("The roof leaks.", filename=f"{number}.txt") for number in range(3)]
-    other = await enter()
-    sql(
-        library.owner_url,
-        """insert into documents
-             (id, org_id, created_by, filename, storage_path, media_type, byte_size, status, page_count)
-           select id, org, person, 'a.txt', concat_ws('/', org, id, 'a.txt'), 'text/plain', 1, 'ready', 1
-           from (select %s::uuid as org, %s::uuid as person, gen_random_uuid() as id from generate_series(1, 2000))""",
-        other.scope.org_id,
-        other.scope.user_id,
-    )
-    sql(library.owner_url, "analyze documents")
-    assert 0 < await touched(library, "roof", "documents", "document_pages") <= 4 * len(mine)
-
-
-async def touched(library: Library, query: str, *tables: str) -> int:
-    """How many rows are read to answer a question, of search's own tables or these."""
-    counted = """select sum(idx_tup_fetch + seq_tup_read)::integer as n from pg_stat_xact_all_tables
-        where relname = any (%s)"""
-    names = list(tables or ("search_pieces", "search_terms"))
-    async with library.database.as_user(library.scope) as conn:
-        # What this connection has read before may not be handed in yet: then it counts here, too.
-        before = await (await conn.execute(counted, [names])).fetchone()
-        assert (await search.search(conn, library.scope, query)).hits
-        after = await (await conn.execute(counted, [names])).fetchone()
-    assert before is not None and after is not None
-    return after["n"] - (before["n"] or 0)
-
-
 async def test_where_words_are_frequent_what_has_most_of_them_is_found(library, monkeypatch):
     monkeypatch.setattr(search, "MOST_LOOKED_AT", 2)
     for _ in range(4):
@@ -325,33 +275,17 @@ async def test_filters_leave_what_they_name_and_every_piece_of_it(library):
     assert await library.found("roof", filters=DocumentFilters(tags=("none",))) == []
 
 
-async def test_where_filters_leave_many_the_rest_is_left_out_all_the_same(library, monkeypatch):
-    monkeypatch.setattr(search, "MOST_LOOKED_AT", 4)
-    kept = [await library.add("The roof leaks.", filename=f"{number}.txt") for number in range(3)]
-    await library.add("The roof leaks.", filename="other.pdf")
-    assert set(await library.found("roof", filters=DocumentFilters(filename=".txt"))) == set(kept)
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
-        "roof " + "word" * 200,
+async def test_a_question_has_no_operators_and_is_of_bounded_length(library):
+    document = await library.add("The roof leaks.")
+    for query in (
         "'roof' & ! | <-> :* (( roof",
         "roof'; drop table documents; --",
         "roof\0 \ud800",
-        "roof \u202e\u200b %s %(org)s {}",
-        "\u202eroof",
-        " ".join(f"w{n}" for n in range(200)) + " roof",
-    ],
-)
-async def test_a_question_has_no_operators(library, query):
-    document = await library.add("The roof leaks.")
-    first = query[: search.MAX_QUERY]
-    # Of the last question only the first words are searched.
-    assert await library.found(first) == ([] if "w199" in query else [document])
-
-
-async def test_a_question_is_of_bounded_length(library):
+        "roof \u202e %s {}",
+    ):
+        assert (query, await library.found(query)) == (query, [document])
+    # Only the first words are searched.
+    assert await library.found(" ".join(f"w{n}" for n in range(200)) + " roof") == []
     with pytest.raises(Invalid):
         await library.find("roof " * 10_000)
 

@@ -90,17 +90,6 @@ async def test_a_row_that_changed_meanwhile_is_looked_for_again(desk):
     assert desk.extraction()["evidence"]["items[0].total"]["boxes"][0][1] == tries[1]
 
 
-async def test_what_another_wrote_meanwhile_at_the_same_place_needs_no_second_look(desk):
-    ready = await prepared(desk, write("items", [{"name": "Bolt M8", "total": 9.0}]))
-    other = await prepared(desk, write("items", [{"name": "Bolt M8"}, {"name": "Nut M8"}]))
-    await apply(desk, other)
-    before = desk.extraction()["evidence"]["items[0].name"]
-    await apply(desk, ready)
-    row = desk.extraction()
-    assert row["extracted_fields"]["items"] == [{"name": "Bolt M8", "total": 9.0}]
-    assert row["evidence"]["items[0].name"] == before and row["evidence"]["items[0].total"]["state"] == "found"
-
-
 async def test_it_is_not_looked_for_under_a_lock_nor_for_ever(desk):
     tries = []
 
@@ -187,15 +176,7 @@ async def test_what_is_not_the_caller_s_is_not_there(desk, make_user):
     [
         (write("total", 2), [{"path": "total", "old": 1, "new": 2}]),
         (write("total", 1), []),
-        (write("total", None), [{"path": "total", "old": 1, "new": None}]),
-        (write("fax", None), [{"path": "fax", "old": None, "new": None, "added": True}]),
-        (
-            write("items[2]", {"name": "Nail", "price": 1}),
-            [
-                {"path": "items[2].name", "old": None, "new": "Nail", "added": True},
-                {"path": "items[2].price", "old": None, "new": 1, "added": True},
-            ],
-        ),
+        (write("items[2]", {"name": "Nail"}), [{"path": "items[2].name", "old": None, "new": "Nail", "added": True}]),
         (
             write("vendor", "Acme"),
             [
@@ -204,21 +185,12 @@ async def test_what_is_not_the_caller_s_is_not_there(desk, make_user):
             ],
         ),
         (FieldRemoval(("items", 0)), [{"path": "items[0]", "old": {"name": "Bolt M8"}, "new": None, "removed": True}]),
-        (FieldRemoval(("nothing",)), []),
         (
             FieldsWrite({"vendor": {"vat": "DE1"}, "items": [{"name": "Nut M8"}], "total": 1}),
             [
                 {"path": "vendor.vat", "old": None, "new": "DE1", "added": True},
                 {"path": "items[0].name", "old": "Bolt M8", "new": "Nut M8"},
                 {"path": "items[1].name", "old": "Nut M8", "new": None, "removed": True},
-            ],
-        ),
-        (FieldsWrite({"vendor": {}}), []),
-        (
-            FieldsWrite({"total": {"net": 1}}),
-            [
-                {"path": "total.net", "old": None, "new": 1, "added": True},
-                {"path": "total", "old": 1, "new": None, "removed": True},
             ],
         ),
     ],
@@ -228,8 +200,7 @@ async def test_a_preview_shows_old_and_new_by_path(desk, one, changes):
     assert [each.as_json() for each in shown.changes] == changes
     # And so it comes.
     before = desk.extraction()["extracted_fields"]
-    if not isinstance(one, FieldRemoval) or changes:
-        await change(desk, one)
+    await change(desk, one)
     after = desk.extraction()["extracted_fields"]
     assert (before == after) is (changes == [])
 
@@ -240,15 +211,10 @@ async def test_a_preview_shows_old_and_new_by_path(desk, one, changes):
         (write("total", 2), write("total", 3), True),
         (write("total", 2), write("vendor.name", "B"), False),
         (FieldRemoval(("items", 0)), FieldRemoval(("items", 0)), True),
-        (FieldRemoval(("items", 0)), write("items[0].name", "Nail"), True),
         (FieldRemoval(("items", 0)), FieldRemoval(("items", 1)), False),
         (write("items[0].price", 1), write("items[0].name", "Nail"), True),
-        (write("items[0].price", 1), FieldRemoval(("items", 0)), True),
-        (write("items[2]", {}), write("items[2].name", "Nail"), True),
         (write("fax", "1"), write("fax", "1"), True),
-        (write("vendor", {"name": "B"}), write("vendor.vat", "DE"), True),
         (FieldsWrite({"total": 2}), write("total", 3), True),
-        (FieldsWrite({"total": 2}), write("fax", 3), False),
     ],
 )
 async def test_the_target_of_a_preview_moves_with_what_was_shown(desk, one, meanwhile, moves):
@@ -297,11 +263,9 @@ async def test_the_type_that_a_person_set_gives_way_to_their_word_alone(desk):
     assert desk.extraction()["document_type"] == "receipt"
 
 
-@pytest.mark.parametrize(
-    ("wanted", "changes"), [("receipt", [("document_type", "invoice", "receipt")]), ("invoice", [])]
-)
-async def test_a_preview_shows_the_type_where_it_is_another(desk, wanted, changes):
+async def test_a_preview_shows_the_type_where_it_is_another(desk):
     async with desk.database.as_user(desk.scope) as conn:
         await extractions.identify(conn, desk.extraction_id, "invoice", AGENT)
-        shown = await extractions.preview_type(conn, desk.extraction_id, wanted, AGENT)
-    assert [(one.path, one.old, one.new) for one in shown.changes] == changes
+        for wanted, changes in (("receipt", [("document_type", "invoice", "receipt")]), ("invoice", [])):
+            shown = await extractions.preview_type(conn, desk.extraction_id, wanted, AGENT)
+            assert [(one.path, one.old, one.new) for one in shown.changes] == changes

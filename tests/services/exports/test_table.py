@@ -94,26 +94,19 @@ def test_a_workbook_has_a_sheet_of_fields_and_one_for_each_list() -> None:
 
 FORMULAS = [
     "=1+1",
-    "=HYPERLINK(\"http://x\",\"y\")",
     "+49 30 1234",
     "-5",
     "@SUM(A1)",
     "\t=1",
-    "\r=1",
     "\n=1",
     "  =1+1",
     "\u00a0\u3000=1",
     "\u200b=1",
-    "\ufeff+1",
     "＝1+1",
-    "＋1",
-    "－1",
-    "＠x",
     "−1",
-]  # fmt: skip
+]
 # What a spreadsheet that splits at semicolons, or knows no quotes within a cell, would find a formula in.
 CELLS_WITHIN = ["x;=1+cmd|' /C calc'!A0;", "a\n=1+1", 'a; "=1', "a\t@x", "a;＝1"]
-HARMLESS = ["RE-1", "a=b", "5-3", "1.5", "'=1", "<b>", "x@y.example", "", " ", "你好"]
 
 
 @pytest.mark.parametrize("text", FORMULAS)
@@ -141,29 +134,16 @@ def test_a_cell_within_a_cell_is_no_formula_either(text: str) -> None:
     assert openpyxl.load_workbook(io.BytesIO(as_xlsx(row)))["Fields"]["B2"].value == text
 
 
-def test_a_list_under_a_key_that_no_title_holds_is_exported() -> None:
-    book = openpyxl.load_workbook(io.BytesIO(as_xlsx(extraction({"a\uffff": [{"b": 1}]}))))
-    assert book.sheetnames == ["Fields", "a"]
-
-
-@pytest.mark.parametrize("text", HARMLESS)
-def test_other_text_is_left_as_it_is(text: str) -> None:
-    row = extraction({"field": text})
-    assert rows(as_csv(row, None))[1][1] == text
-    cell = openpyxl.load_workbook(io.BytesIO(as_xlsx(row)))["Fields"]["B2"]
-    assert (cell.value or "") == text and not cell.quotePrefix
-
-
 def test_numbers_stay_numbers_also_below_nought_and_text_of_digits_stays_text() -> None:
-    values = {"a": -5, "b": -0.25, "c": "0049", "d": 1e300, "e": 2**60, "f": "1e5", "g": "#N/A", "h": "2024-03-12"}
+    values = {"a": -5, "b": -0.25, "c": "0049", "d": 1e300, "e": 2**60, "f": "1e5", "g": "#N/A", "h": "5-3 x@y a=b"}
     row = extraction(values)
     assert [line[1] for line in rows(as_csv(row, None))[1:]] == [
-        "-5", "-0.25", "0049", "1e+300", "1152921504606846976", "1e5", "#N/A", "2024-03-12",
+        "-5", "-0.25", "0049", "1e+300", "1152921504606846976", "1e5", "#N/A", "5-3 x@y a=b",
     ]  # fmt: skip
     book = openpyxl.load_workbook(io.BytesIO(as_xlsx(row)))
     cells = [book["Fields"].cell(line, 2) for line in range(2, 10)]
     # A spreadsheet would round 2**60.
-    assert [cell.value for cell in cells] == [-5, -0.25, "0049", 1e300, str(2**60), "1e5", "#N/A", "2024-03-12"]
+    assert [cell.value for cell in cells] == [-5, -0.25, "0049", 1e300, str(2**60), "1e5", "#N/A", "5-3 x@y a=b"]
     assert [cell.data_type for cell in cells] == ["n", "n", "s", "n", "s", "s", "s", "s"]
 
 
@@ -175,7 +155,7 @@ def test_what_a_workbook_cannot_hold_is_made_to_fit() -> None:
 
 
 def test_titles_of_sheets_are_titles_whatever_the_list_is_called() -> None:
-    names = ["Fields", "fields", "a/b:c*?[]\\", "x" * 40, "x" * 41, "'", "history", "=1"]
+    names = ["Fields", "fields", "a/b:c*?[]\\", "x" * 40, "x" * 41, "'", "history", "=1", "a\uffff"]
     row = extraction({name: [{"a": 1}] for name in names})
     titles = list(sheets(as_xlsx(row)))
     assert len({title.casefold() for title in titles}) == len(titles) == len(names) + 1
@@ -195,8 +175,7 @@ def test_thousands_of_leaves_and_lists_stay_within_bounds() -> None:
 
 @pytest.mark.parametrize(
     "given",
-    [None, [], "x", 7, {"state": ["found"]}, {"state": "=1", "page": "1", "quote": 5}, {"page": True}, {"page": -1},
-     {"boxes": "x"}, {"boxes": [[0, 0, 1]]}, {"boxes": [[0, 0, "1", 1]]}, {"boxes": [[0, 0, 2, 1]]}],
+    [None, [], {"state": ["found"]}, {"state": "=1", "page": "1", "quote": 5}, {"page": True}, {"boxes": "x"}],
 )  # fmt: skip
 def test_evidence_that_is_none_is_left_out(given: Any) -> None:
     row = extraction({"a": 1}, evidence={"a": given}, confidence_scores={"a": "high"}, locks=[], proposals=None)
@@ -204,7 +183,7 @@ def test_evidence_that_is_none_is_left_out(given: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "box", [[0, 0, 2, 1], [-1, 0, 1, 1], [0.5, 0, 0.4, 1], [0, 0.5, 1, 0.4], [0, 0, 1, float("nan")]]
+    "box", [[0, 0, 2, 1], [0.5, 0, 0.4, 1], [0, 0, 1, float("nan")], ["0", 0, 1, 1], [0, 0, 1], "0011", None]
 )
 def test_a_box_off_the_page_is_none_and_there_is_an_end_to_boxes(box: list[float]) -> None:
     on_it = [0.1, 0.1, 0.2, 0.2]

@@ -105,7 +105,7 @@ async def _sheets(
     extraction: Mapping[str, Any],
     document: DocumentRow,
 ) -> list[Sheet]:
-    """The first page and those on which values stand, MAX_PAGES at most; from their words where no image can be had."""
+    """The first page and those on which values stand, MAX_PAGES at most; blank where no image can be had."""
     there = {leaf.page for leaf in leaves_of(extraction) if leaf.page and leaf.boxes}
     numbers = sorted(number for number in there | {1} if number <= (document.page_count or 0))[:MAX_PAGES]
     async with database.as_user(scope) as conn:
@@ -121,4 +121,4 @@ async def _sheets(
         except (NotFound, TooLarge, Unreadable):
             images = []
     drawn: list[bytes | None] = [*images, *[None] * (len(rows) - len(images))]
-    return [Sheet(row.number, row.width, row.height, row.words, png) for row, png in zip(rows, drawn, strict=True)]
+    return [Sheet(row.number, row.width, row.height, png) for row, png in zip(rows, drawn, strict=True)]

@@ -26,7 +26,6 @@ from fieldmark.services.exports.shape import Leaf, Table, leaves_of, tables_of
 
 MAX_LEAVES = 10_000
 MAX_VALUE = 2_000  # characters shown of one value
-MAX_WORDS = 5_000  # of a page that is drawn from its words
 MAX_PROBLEMS = 50
 MAX_LIT = 400  # values that light up with their boxes under the pointer: each takes two rules of style
 SURE, FAIR = 0.9, 0.6
@@ -44,12 +43,11 @@ _LEGEND = (
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A page to show: its size in any unit; a PNG, or else its words as [text, x0, y0, x1, y1, …]."""
+    """A page to show: its size in any unit, and a PNG, without which it is blank."""
 
     number: int
     width: float
     height: float
-    words: Sequence[Sequence[Any]]
     png: bytes | None
 
 
@@ -78,7 +76,6 @@ class _Page(NamedTuple):
     width: str
     height: str
     image: Markup  # base64
-    words: list[tuple[str, str, str, str, str]]  # text, x, y, size, width
     values: list[_Value]
 
 
@@ -164,27 +161,10 @@ def _pages(sheets: Sequence[Sheet], values: Iterable[_Value]) -> list[_Page]:
             f"{sheet.width:.2f}",
             f"{sheet.height:.2f}",
             Markup(base64.b64encode(sheet.png).decode() if sheet.png else ""),  # noqa: S704 - base64 needs no escaping
-            [] if sheet.png else _words(sheet),
             on_page.get(sheet.number, []),
         )
         for sheet in sheets
     ]
-
-
-def _words(sheet: Sheet) -> list[tuple[str, str, str, str, str]]:
-    """The words of a page that has no image, where they are printed: (text, x, y, size, width)."""
-    words: list[tuple[str, str, str, str, str]] = []
-    for text, x0, y0, x1, y1, *_ in sheet.words[:MAX_WORDS]:
-        left, top, width, size = (
-            x0 * sheet.width,
-            y0 * sheet.height,
-            (x1 - x0) * sheet.width,
-            0.8 * (y1 - y0) * sheet.height,
-        )
-        words.append(
-            (str(text), f"{left:.2f}", f"{top + size:.2f}", f"{size:.2f}", f"{width:.2f}" if width > 0 else "")
-        )
-    return words
 
 
 def _groups(
