@@ -126,26 +126,6 @@ async def test_a_key_is_never_more_than_whoever_made_it_is_now(serve):
                 problem(await robot.get("/api/documents"), 401, "key_revoked")
 
 
-async def test_who_sees_and_ends_a_key(serve):
-    async with serve() as served:
-        org = await org_of(served.http)
-        served.http.headers["x-org-id"] = org
-        async with joined(served, org, "member") as (anna, _a), joined(served, org, "member") as (bert, _b):
-            key, owners = await made(anna), await made(served.http)
-
-            async def seen(http: httpx.AsyncClient) -> set[str]:
-                return {one["id"] for one in (await http.get("/api/keys")).json()["items"]}
-
-            assert await seen(anna) == {key["id"]}
-            assert await seen(bert) == set()
-            assert await seen(served.http) == {key["id"], owners["id"]}
-            problem(await bert.delete(f"/api/keys/{key['id']}"), 404)
-            problem(await anna.delete(f"/api/keys/{owners['id']}"), 404)
-            assert (await served.http.delete(f"/api/keys/{key['id']}")).is_success
-        async with served.client() as stranger:
-            problem(await stranger.delete(f"/api/keys/{owners['id']}"), 404)
-
-
 async def test_nobody_but_the_service_acts_as_a_key(serve, clone):
     """A token of Supabase's that named a key as its user would be nobody's in PostgREST."""
     async with serve() as served:

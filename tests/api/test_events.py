@@ -106,31 +106,6 @@ async def test_a_run_whose_events_are_kept_no_longer_says_so(serve, clone):
                 assert status == 200 or answer.json()["code"] == "events_forgotten"
 
 
-async def test_two_readers_of_a_run_that_goes_on_miss_nothing_however_often_cut(serve):
-    def slowly(turn):
-        async def answer(_: object) -> object:
-            await asyncio.sleep(0.1)
-            return turn
-
-        return answer
-
-    async with serve(Script([slowly(turn) for turn in TURNS])) as served:
-        document_id = await served.document()
-        run_id = await start(served.http, document_id)
-
-        async def cut_after_each() -> list[tuple[int, object]]:
-            found: list[tuple[int, object]] = []
-            while more := await read(served.http, run_id, len(found), at_most=1):
-                found += more
-            return found
-
-        first, second, patient = await asyncio.gather(cut_after_each(), cut_after_each(), read(served.http, run_id, 0))
-        whole = await read(served.http, run_id, 0)
-        assert first == whole and second == whole and patient == whole
-        assert [number for number, _ in whole] == list(range(1, len(whole) + 1)) and len(whole) > 12
-        assert (await served.http.get(f"/api/runs/{run_id}")).json()["status"] == "completed"
-
-
 async def test_readers_that_do_not_read_hold_nothing_up(serve, clone):
     let_go = asyncio.Event()
 

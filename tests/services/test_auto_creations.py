@@ -586,15 +586,6 @@ async def test_nothing_is_accepted_by_a_schema_that_nobody_has_looked_at(house: 
     await (await borrowed(house, 3)).decide(False)
 
 
-async def test_a_schema_that_a_person_has_changed_since_was_looked_at(house: House) -> None:
-    earlier = await first(house)
-    async with house.acting() as conn:
-        schema = await schemas.get_version(conn, earlier.schema_revid or uuid4())
-        assert schema
-        await schemas.update(conn, schema.id, name="Better", schema=None, revid=None)
-    await (await borrowed(house)).decide(True)
-
-
 async def test_a_document_of_another_form_is_not(house: House) -> None:
     await first(house)
     for text in (
@@ -616,18 +607,6 @@ async def test_what_was_rejected_or_deleted_or_another_organisations_is_lent_to_
     neighbours = House(house.database, house.owner_url, await house.make_user(), house.make_user)
     await first(neighbours, INVOICE.format(3))
     assert (await recognised(await house.document(INVOICE.format(4)))).matched is None
-
-
-async def test_what_was_accepted_comes_before_what_is_more_alike(house: House) -> None:
-    accepted = await first(house, INVOICE.format(1) + "IBAN: DE1\n")
-    await accepted.decide(True)
-    proposed = await house.document(INVOICE.format(2))
-    await recognised(proposed)
-    await proposed.make("Others")
-    await proposed.extract()
-    await proposed.end()
-    row = await recognised(await house.document(INVOICE.format(3)))
-    assert row.matched is not None and row.matched["document_id"] == str(accepted.document_id)
 
 
 async def test_rejecting_one_of_two_leaves_the_other_what_both_have(house: House) -> None:

@@ -11,8 +11,6 @@ import pytest
 
 from fieldmark.db.aside import aside
 from fieldmark.errors import TooManyAtOnce
-from fieldmark.grounding import Claim, DocumentIndex, PageWords
-from fieldmark.services.evidence import find, quotes_elsewhere
 from fieldmark.services.turns import AT_ONCE, MOST_WAITING, Turns, in_turn, in_turn_at_last, without_turn
 
 pytestmark = pytest.mark.anyio
@@ -100,27 +98,3 @@ async def test_what_cannot_wait_for_a_turn_and_what_has_one_keep_each_other_from
         finally:
             go.set()
             await asyncio.gather(*asked)
-
-
-class _Watched(DocumentIndex):
-    """Remembers in which threads it was asked."""
-
-    def __init__(self):
-        super().__init__([PageWords(1, [["Acme", 0, 0, 0.1, 0.1]])])
-        self.threads = []
-
-    def ground_leaves(self, *given):
-        self.threads.append(threading.current_thread().name)
-        return super().ground_leaves(*given)
-
-    def find_quote(self, *given):
-        self.threads.append(threading.current_thread().name)
-        return super().find_quote(*given)
-
-
-async def test_values_and_quotes_are_looked_for_in_turn_and_not_on_the_event_loop():
-    index, org = _Watched(), uuid4()
-    found = await find(org, index, ("vendor",), "Acme", stands={}, claims=None)
-    assert found.confidences.keys() == {"vendor"}
-    assert await quotes_elsewhere(org, index, {"vendor": Claim("Acme", 1)}) == {}
-    assert len(index.threads) >= 2 and all(name.startswith("turn") for name in index.threads)

@@ -123,21 +123,6 @@ async def test_a_reading_that_died_is_done_again_from_the_start(service, databas
     assert "old" not in pages[0].text
 
 
-async def test_a_document_deleted_while_it_is_read_stays_deleted(service, database, files, make_user, source):
-    scope = await make_user()
-    for pause in (0, 0.03, 0.1):
-        document = await service.upload(scope, source(), "a.txt")
-        reading = asyncio.create_task(service.read(document.id))
-        await asyncio.sleep(pause)
-        await service.remove(scope, document.id)
-        await reading
-        async with database.as_user(scope) as conn:
-            assert await documents.get(conn, document.id) is None
-            assert await documents.pages(conn, document.id) == []
-    assert kept(files) == []
-    await service.read(uuid4())  # a job for what is long gone
-
-
 async def test_an_original_goes_with_its_row_whoever_deletes_that(service, files, clone, make_user, source):
     scope = await make_user()
     stays, goes = await service.upload(scope, source(), "a.txt"), await service.upload(scope, source(), "b.txt")

@@ -169,20 +169,6 @@ async def test_what_is_deleted_is_found_no_more_and_leaves_nothing(library):
     assert statistics(library) == 1  # the name says nothing
 
 
-async def test_of_an_organisation_on_its_way_out_nothing_is_to_be_indexed_and_of_others_all(library, enter):
-    other = await enter()
-    first, second = await other.add("The roof leaks."), await other.add("The roof is sound.")
-    due = "select count(*) as n from private.search_due where org_id = %s"
-    sql(library.owner_url, "delete from documents where id = %s returning id", first)
-    assert sql(library.owner_url, due, other.scope.org_id)[0]["n"] == 1
-    leaves = "insert into private.departing_organisations (org_id) values (%s) returning org_id"
-    sql(library.owner_url, leaves, other.scope.org_id)
-    sql(library.owner_url, "delete from documents where id = %s returning id", second)
-    assert sql(library.owner_url, due, other.scope.org_id)[0]["n"] == 1
-    await library.read_text("The roof is dry.")
-    assert sql(library.owner_url, due, library.scope.org_id)[0]["n"] == 1
-
-
 async def test_what_is_read_anew_or_renamed_takes_the_place_of_what_was(library):
     document = await library.add("The roof leaks.", filename="Hilltop.txt")
     async with library.database.as_user(library.scope) as conn:
@@ -230,15 +216,6 @@ async def test_of_another_organisation_nothing_is_found_and_nothing_counts(libra
         behind = await (await conn.execute("select private.search_behind(%s) as n", (other.scope.org_id,))).fetchone()
         assert behind == {"n": 0}
     assert await library.found("roof", filters=DocumentFilters(document_ids=tuple(theirs))) == []
-
-
-async def test_where_words_are_frequent_what_has_most_of_them_is_found(library, monkeypatch):
-    monkeypatch.setattr(search, "MOST_LOOKED_AT", 2)
-    for _ in range(4):
-        await library.add("The roof is sound.")
-        await library.add("The cellar is wet.")
-    both = await library.add("The roof is wet.")
-    assert (await library.found("roof wet"))[0] == both
 
 
 async def test_where_words_are_frequent_filters_come_before_what_is_left_out(library, monkeypatch):

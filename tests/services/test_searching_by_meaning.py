@@ -80,15 +80,6 @@ async def test_what_both_find_comes_before_what_one_finds(library, endpoint, mak
     assert hits[0].marks and hits[0].score > hits[1].score
 
 
-async def test_every_piece_gets_a_vector_and_a_long_document_does_not_fill_the_list(library, endpoint, maker):
-    long = await library.add(*[f"The roof of house {number}." for number in range(40)])
-    short = await library.add("A roof, and a cellar.")
-    await maker.make_all()
-    assert vectors_of(library, long) == 40
-    found = [hit.document_id for hit in (await ask(library, endpoint, "shingles", limit=10)).hits]
-    assert found.count(long) == search.MOST_OF_A_DOCUMENT and short in found
-
-
 async def test_filters_come_before_the_cut(library, endpoint, maker, monkeypatch):
     monkeypatch.setattr(search, "_FUSED", 2)
     for _ in range(8):
