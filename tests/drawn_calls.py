@@ -315,7 +315,7 @@ class Play:
                 self._database, self._desk.scope, DocumentIndexes(), self._extraction, version
             )
             async with self._database.as_user(self._desk.scope) as conn:
-                await extractions.restore(conn, prepared)
+                await extractions.apply(conn, prepared)
 
         if await self._as_person(before, end, restore):
             after = await self._row()

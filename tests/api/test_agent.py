@@ -240,27 +240,3 @@ async def test_a_run_goes_on_when_its_reader_goes_away(serve):
         run = await ended(served.http, watched)
         assert (run["status"], run["attempt"]) == ("completed", 1)
         assert len({request["metadata"]["user_id"] for request in served.model.requests}) == 2
-
-
-async def test_deleting_a_document_takes_its_runs_along(serve, clone):
-    let_go = asyncio.Event()
-
-    async def held(_: object) -> list[object]:
-        await let_go.wait()
-        return [SAVE]
-
-    async with serve(Script([held, [text("Done.")]])) as served:
-        document_id = await served.document()
-        body = {"document_id": str(document_id)}
-        asked = asyncio.create_task(served.http.post("/api/agent/extract", json=body))
-        while not served.model.requests:
-            await asyncio.sleep(0.02)
-        assert (await served.http.delete(f"/api/documents/{document_id}")).status_code == 204
-        tables = ("documents", "extractions", "runs", "run_events", "tool_calls", "extraction_journal")
-        assert [count(clone, table) for table in tables] == [0] * 6
-        let_go.set()
-        problem(await asked, 404)
-        # Whoever was at work on it has let go, and does the next.
-        body = {"document_id": str(await served.document())}
-        assert (await served.http.post("/api/agent/extract", json=body)).json()["status"] == "completed"
-        assert [count(clone, table) for table in tables[:3]] == [1] * 3

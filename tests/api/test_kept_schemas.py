@@ -143,8 +143,8 @@ async def test_a_schema_that_cannot_be_used_is_refused(serve):
             problem(await served.http.post("/api/schemas", json={"name": "New", "schema": schema}), 422, code)
             problem(await served.http.patch(f"/api/schemas/{kept['id']}", json={"schema": schema}), 422, code)
         assert (await served.http.get(f"/api/schemas/{kept['id']}")).json() == kept
+        problem(await served.http.post("/api/schemas", json={"name": "KEPT", "schema": SCHEMA}), 409, "name_taken")
         for kind, body, status in (
-            ("schemas", {"name": "KEPT", "schema": SCHEMA}, 409),
             ("prompts", {"name": "New", "content": "a\x00"}, 422),
             ("prompts", {"name": "New", "content": "Read.", "tag_ids": [str(uuid4())]}, 404),
             ("tags", {"name": "two\nlines"}, 422),

@@ -21,14 +21,13 @@ from fieldmark.domain.events import TokensUsed
 from fieldmark.domain.permissions import Permission
 from fieldmark.domain.statuses import Approval as ApprovalPolicy
 from fieldmark.domain.statuses import RunError, RunStatus
-from fieldmark.errors import DocumentFailed, NotFound, ScopeMissing
+from fieldmark.errors import DocumentFailed, NotFound
 from fieldmark.identity.scope import Scope
-from fieldmark.identity.tokens import Person
 from fieldmark.runs.events.follow import end_of
 from fieldmark.runs.lifecycle import decisions, launch
 from fieldmark.runs.lifecycle.decisions import WaitingCall
 from fieldmark.runtime import Runtime
-from fieldmark.services.api_keys import Machine
+from fieldmark.services.api_keys import require_scope
 from fieldmark.services.extractions import is_valid
 from fieldmark.stores import extractions, runs
 from fieldmark.stores.rows import ExtractionRow
@@ -186,7 +185,10 @@ def _add_task(router: APIRouter, agent: AgentSpec, task: Task[Any, Any]) -> None
         idempotency_key: IdempotencyKey = None,
         deltas: Deltas = False,
     ) -> Response:
-        _check_beforehand(caller, body, (task.approval or agent.approval) is ApprovalPolicy.ASK)
+        asks = (task.approval or agent.approval) is ApprovalPolicy.ASK
+        if asks and (body.approval == "auto" or body.auto_approved_tools):
+            why = "`approval: auto` and `auto_approved_tools` need with an agent that asks before it writes"
+            require_scope(caller, Permission.RUNS_APPROVE, why)
         options = launch.RunOptions(
             approval=body.approval,
             background=body.background,
@@ -213,16 +215,6 @@ def _add_task(router: APIRouter, agent: AgentSpec, task: Task[Any, Any]) -> None
         responses=ANSWERS,
         response_model=None,
     )
-
-
-def _check_beforehand(caller: Person | Machine, body: RunRequest, asks: bool) -> None:
-    """Raise ScopeMissing for a key that would approve by itself, and in advance, what the agent asks about."""
-    admits = body.approval == "auto" or body.auto_approved_tools
-    if asks and admits and isinstance(caller, Machine) and Permission.RUNS_APPROVE not in caller.scopes:
-        raise ScopeMissing(
-            f"The key lacks the scope {Permission.RUNS_APPROVE}, which `approval: auto` and `auto_approved_tools` need "
-            "with an agent that asks before it writes."
-        )
 
 
 async def decide_call(

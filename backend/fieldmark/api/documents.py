@@ -27,12 +27,11 @@ from fieldmark.documents.render import LONGEST_SIDE, render_page, with_margin
 from fieldmark.domain.permissions import Permission
 from fieldmark.domain.reading_warnings import WarningCode
 from fieldmark.domain.statuses import AutoCreationStatus, DocumentStatus, ReadingError
-from fieldmark.errors import FieldmarkError, Invalid, NotFound, ScopeMissing
+from fieldmark.errors import FieldmarkError, Invalid, NotFound
 from fieldmark.identity.scope import Scope
-from fieldmark.identity.tokens import Person
 from fieldmark.runtime import Runtime
 from fieldmark.services import auto_creations
-from fieldmark.services.api_keys import Machine
+from fieldmark.services.api_keys import require_scope
 from fieldmark.services.turns import DRAWING
 from fieldmark.stores import documents
 from fieldmark.stores.documents import DocumentFilter
@@ -224,7 +223,8 @@ async def upload_document(
     request: Request, caller: TheCaller, scope: TheScope, runtime: TheRuntime, auto_create: AutoCreate = None
 ) -> Document:
     """Upload a file. Its reading begins at once, as a job."""
-    _check_auto_create(caller, auto_create)
+    if auto_create:
+        require_scope(caller, Permission.RUNS_WRITE, "auto_create needs")
     if not request.headers.get("content-type", "").startswith("multipart/form-data"):
         raise Invalid("Send the file as multipart/form-data, in a part named file.")
     async with request.form(max_files=1, max_fields=10) as form:
@@ -248,14 +248,9 @@ async def adopt_document(
 ) -> Document:
     """Make a document of an object that a front end has put into the bucket `documents` already. Its reading begins at
     once, as a job."""
-    _check_auto_create(caller, auto_create)
+    if auto_create:
+        require_scope(caller, Permission.RUNS_WRITE, "auto_create needs")
     return Document.of(await runtime.documents.adopt(scope, body.storage_path, auto_create=auto_create))
-
-
-def _check_auto_create(caller: Person | Machine, wanted: bool | None) -> None:
-    """Raise ScopeMissing for a key that would start a run and may not."""
-    if wanted and isinstance(caller, Machine) and Permission.RUNS_WRITE not in caller.scopes:
-        raise ScopeMissing(f"The key lacks the scope {Permission.RUNS_WRITE}, which auto_create needs.")
 
 
 @router.get("")

@@ -596,7 +596,7 @@ async def restore_version(body: RestoreRequest, change: TheChange) -> Response:
     again, and locked by you."""
     return await change.make_prepared(
         lambda indexes: extractions.prepare_restore(change.database, change.scope, indexes, change.id, body.version),
-        extractions.restore,
+        extractions.apply,
     )
 
 

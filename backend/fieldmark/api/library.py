@@ -171,6 +171,28 @@ def _add_item_routes(kind: str, items: NamedItems[Any], shape: type[Shown]) -> N
     )
 
 
+def _add_list_route(kind: str, items: NamedItems[Any], listed: type[Shown]) -> None:
+    async def list_items(
+        scope: TheScope,
+        conn: Conn,
+        name: PartOfName = None,
+        named: Named = None,
+        limit: Limit = 50,
+        before: Before = None,
+    ) -> Shown:
+        page = await items.list_page(conn, scope, name=name, named=named, limit=limit, before=before)
+        return ListPage[listed].of(page)
+
+    router.add_api_route(
+        f"/{kind}s",
+        list_items,
+        name=f"list_{kind}s",
+        response_model=ListPage[listed],
+        tags=[f"{kind}s"],
+        description=f"List the organisation's {kind}s, those created last first.",
+    )
+
+
 def _add_version_routes(kind: str, items: VersionedItems[Any], listed: type[Shown], shape: type[Shown]) -> None:
     async def get_version(revid: Annotated[UUID, Path(alias=f"{kind}_revid")], conn: Conn) -> Shown:
         return shape.of(await items.get_version(conn, revid))
@@ -197,21 +219,6 @@ def _add_version_routes(kind: str, items: VersionedItems[Any], listed: type[Show
         response_model=NumberedListPage[listed],
         tags=[f"{kind}s"],
         description=f"List the versions of a {kind}, newest first.",
-    )
-
-
-@router.get("/schemas", tags=["schemas"])
-async def list_schemas(
-    scope: TheScope,
-    conn: Conn,
-    name: PartOfName = None,
-    named: Named = None,
-    limit: Limit = 50,
-    before: Before = None,
-) -> ListPage[SchemaVersion]:
-    """List the organisation's schemas without their texts, those created last first."""
-    return ListPage[SchemaVersion].of(
-        await schemas.list_page(conn, scope, name=name, named=named, limit=limit, before=before)
     )
 
 
@@ -283,19 +290,6 @@ async def update_prompt(
     return await again_while_stale(attempt)
 
 
-@router.get("/tags", tags=["tags"])
-async def list_tags(
-    scope: TheScope,
-    conn: Conn,
-    name: PartOfName = None,
-    named: Named = None,
-    limit: Limit = 50,
-    before: Before = None,
-) -> ListPage[Tag]:
-    """List the organisation's tags, newest first."""
-    return ListPage[Tag].of(await tags.list_page(conn, scope, name=name, named=named, limit=limit, before=before))
-
-
 @router.post("/tags", status_code=201, tags=["tags"])
 async def create_tag(body: NewTag, scope: TheScope, conn: Conn) -> Tag:
     """Create a tag."""
@@ -308,6 +302,8 @@ async def update_tag(tag_id: UUID, body: TagChange, conn: Conn) -> Tag:
     return Tag.of(await tags.update(conn, tag_id, name=body.name, colour=body.colour))
 
 
+_add_list_route("schema", schemas, SchemaVersion)
+_add_list_route("tag", tags, Tag)
 _add_item_routes("schema", schemas, KeptSchema)
 _add_item_routes("prompt", prompts, KeptPrompt)
 _add_item_routes("tag", tags, Tag)

@@ -13,11 +13,10 @@ from fieldmark.api.auth import OrganisationConn, TheCaller, TheOrganisation, The
 from fieldmark.api.shapes import Before, Body, Limit, ListPage
 from fieldmark.domain.permissions import Permission
 from fieldmark.domain.statuses import Approvers, MembershipRole
-from fieldmark.errors import ScopeMissing
 from fieldmark.identity.scope import Scope
 from fieldmark.runtime import Runtime
 from fieldmark.services import organisations as service
-from fieldmark.services.api_keys import Machine
+from fieldmark.services.api_keys import Machine, require_scope
 from fieldmark.stores import organisations
 from fieldmark.stores.organisations import Invitation, Member, Organisation
 
@@ -109,8 +108,7 @@ async def list_organisations(
 ) -> ListPage[Organisation]:
     """The organisations that you belong to."""
     if isinstance(caller, Machine):
-        if Permission.MEMBERS_READ not in caller.scopes:
-            raise ScopeMissing(f"The key lacks the scope {Permission.MEMBERS_READ}: make one that has it.")
+        require_scope(caller, Permission.MEMBERS_READ, "members of organisations are told with")
         return ListPage[Organisation](items=[await _of_machine(runtime, caller)], next=None)
     await service.entered(runtime.database, caller.user_id)
     async with runtime.database.as_user_without_org(caller.user_id) as conn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated
 from uuid import UUID
@@ -126,14 +127,4 @@ def _check(title: str | None) -> None:
 
 
 def _summary(scope: Scope, row: ThreadRow) -> ThreadSummary:
-    return ThreadSummary(
-        id=row.id,
-        agent=row.agent,
-        document_id=row.document_id,
-        title=row.title,
-        shared=row.shared,
-        mine=row.created_by == scope.user_id,
-        created_by=row.created_by,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-    )
+    return ThreadSummary.model_validate({**asdict(row), "mine": row.created_by == scope.user_id})

@@ -100,6 +100,12 @@ async def known_keys(database: Database) -> AsyncGenerator[ApiKeys]:
         await keys.close()
 
 
+def require_scope(caller: object, scope: Permission, why: str) -> None:
+    """Raise ScopeMissing for a key without a scope that it needs besides that of its route, with why it does."""
+    if isinstance(caller, Machine) and scope not in caller.scopes:
+        raise ScopeMissing(f"The key lacks the scope {scope}, which {why}.")
+
+
 def check_permission(
     permission: Permission | None, role: MembershipRole, machine: Machine | None, *, writes: bool
 ) -> None:

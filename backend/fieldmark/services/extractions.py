@@ -105,6 +105,13 @@ class FieldRemoval:
     path: Path
 
 
+@dataclass(frozen=True, slots=True)
+class Restoration(FieldsWrite):
+    """All fields as they stood at a version: what has come since goes."""
+
+    version: int = 0
+
+
 Write: TypeAlias = FieldWrite | FieldsWrite | FieldRemoval
 
 
@@ -128,16 +135,6 @@ class WrittenFields:
     stored: Stored
     not_found: Sequence[str] = ()
     reopened: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedRestore:
-    """The fields of an earlier version with their evidence, for an extraction as it stood at `row.version`."""
-
-    row: ExtractionRow
-    version: int
-    fields: Fields
-    shown: Evidence
 
 
 # Reading --------------------------------------------------------------------------------------------------------------
@@ -289,6 +286,8 @@ async def apply(conn: Connection, prepared: PreparedWrite) -> WrittenFields:
             stored = await extractions.update_field(
                 conn, row.id, write.path, write.value, shown.confidences, shown.evidence
             )
+        case Restoration():
+            stored = await extractions.restore(conn, row.id, write.version, shown.confidences, shown.evidence)
         case FieldsWrite():
             stored = await extractions.save_fields(conn, row.id, write.value, shown.confidences, shown.evidence)
         case FieldRemoval():
@@ -421,25 +420,17 @@ async def preview_completion(conn: Connection, extraction_id: UUID) -> Preview:
 
 async def prepare_restore(
     database: Database, scope: Scope, indexes: DocumentIndexes, extraction_id: UUID, version: int
-) -> PreparedRestore:
-    """The fields of an earlier version with their evidence, ready to be applied. Raises NotFound for no such
-    extraction; that there is no such version, restoring says."""
+) -> PreparedWrite:
+    """The fields of an earlier version with their evidence, ready to be applied by a person. What this brings back has
+    the evidence that it is found at now. Raises NotFound for no such extraction; that there is no such version,
+    applying says."""
     async with database.as_user(scope) as conn:
         row = await extractions.find(conn, extraction_id)
-        # Restoring refuses a version that there is not.
         then = await extractions.find_version(conn, extraction_id, version) if version <= row.version else None
-    fields = (then and then.extracted_fields) or {}
+    write = Restoration((then and then.extracted_fields) or {}, version=version)
     index = await indexes.get(database, scope, row.document_id)
-    shown = await _evidence(scope, index, row, FieldsWrite(fields), PERSON, frozenset())
-    return PreparedRestore(row, version, fields, shown)
-
-
-async def restore(conn: Connection, prepared: PreparedRestore) -> Stored:
-    """Write the fields as they stood at a version, as a new version. What this brings back has the evidence that it is
-    found at now. Raises NotFound, Invalid, and Stale as `apply` does."""
-    write = PreparedWrite(prepared.row, FieldsWrite(prepared.fields), PERSON, prepared.shown, frozenset())
-    shown = await _news(write, await _as_it_stands(conn, write))
-    return await extractions.restore(conn, prepared.row.id, prepared.version, shown.confidences, shown.evidence)
+    shown = await _evidence(scope, index, row, write, PERSON, frozenset())
+    return PreparedWrite(row, write, PERSON, shown, frozenset())
 
 
 # Evidence -------------------------------------------------------------------------------------------------------------

@@ -36,23 +36,14 @@ def asked(conditions: Conditions) -> list[LiteralString]:
     return [condition for condition, value in conditions.items() if value is not None]
 
 
-def row_of(row_class: type[T]) -> Callable[[Any], Callable[[Sequence[Any]], T]]:
-    """A row factory that makes rows of a dataclass, with enums where it has them."""
-
-    def factory(cursor: Any) -> Callable[[Sequence[Any]], T]:
-        return class_row(_maker(row_class))(cursor)
-
-    return factory
-
-
 async def cursor_of(
     conn: AsyncConnection[DictRow],
     row_class: type[T],
     query: QueryNoTemplate,
     parameters: Sequence[Any] | dict[str, Any] | None = None,
 ) -> AsyncCursor[T]:
-    """The result of a statement, as rows of a dataclass."""
-    cursor = conn.cursor(row_factory=row_of(row_class))
+    """The result of a statement, as rows of a dataclass, with enums where it has them."""
+    cursor = conn.cursor(row_factory=class_row(_maker(row_class)))
     await cursor.execute(query, parameters)
     return cursor
 
