@@ -58,7 +58,7 @@ async def test_the_same_run_as_json_and_as_events(serve, clone):
         assert answer.status_code == 200 and answer.headers["content-type"] == "application/json"
         result = answer.json()
         assert list(result) == RESULT
-        stored = (await served.http.get(f"/api/extractions/{result['extraction']['id']}")).json()
+        stored = await served.get(f"extractions/{result['extraction']['id']}")
         assert result["extraction"] == stored
         assert (result["status"], result["answer"], result["error"], result["code"]) == (
             "completed",
@@ -69,7 +69,7 @@ async def test_the_same_run_as_json_and_as_events(serve, clone):
         assert result["extraction"]["document_id"] == document_id
         assert result["extraction"]["extracted_fields"] == {"number": "1"}
         assert result["usage"]["turns"] == 3 and result["usage"]["input_tokens"] > 0
-        run = (await served.http.get(f"/api/runs/{result['run_id']}")).json()
+        run = await served.get(f"runs/{result['run_id']}")
         assert {name: run[name] for name in ("status", "answer", "usage", "cost_usd", "error")} == {
             name: result[name] for name in ("status", "answer", "usage", "cost_usd", "error")
         }
@@ -233,7 +233,7 @@ async def test_a_run_goes_on_when_its_reader_goes_away(serve):
             await asyncio.sleep(0.02)
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
-        assert (await served.http.get(f"/api/runs/{watched}")).json()["status"] == "running"
+        assert (await served.get(f"runs/{watched}"))["status"] == "running"
         let_go.set()
         result = (await served.http.post("/api/agent/extract", json=second, headers=key)).json()
         assert (result["status"], result["extraction"]["extracted_fields"]) == ("completed", {"number": "1"})

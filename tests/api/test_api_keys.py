@@ -166,7 +166,7 @@ async def test_a_run_that_a_key_has_started(serve, clone):
         (row,) = sql(clone.owner_url, "select created_by from public.runs where id = %s", run["run_id"])
         assert str(row["created_by"]) == key["id"]
         assert (await served.http.delete(f"/api/keys/{key['id']}")).is_success
-        cancelled = (await served.http.get(f"/api/runs/{run['run_id']}")).json()
+        cancelled = await served.get(f"runs/{run['run_id']}")
         assert (cancelled["status"], cancelled["error_code"]) == ("cancelled", "cancelled")
 
 

@@ -43,7 +43,7 @@ async def upload(served: Any) -> dict[str, Any]:
 
 async def ended(served: Any, document: dict[str, Any]) -> dict[str, Any]:
     async def has_ended() -> Any:
-        now = (await served.http.get(f"/api/documents/{document['id']}")).json()
+        now = await served.get(f"documents/{document['id']}")
         return now if now["auto_create"] and now["auto_create"]["status"] != "running" else None
 
     return await until(has_ended)

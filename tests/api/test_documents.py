@@ -145,7 +145,7 @@ async def test_a_file_that_cannot_be_read_says_why_and_is_not_extracted(serve):
         }
         for name, document_id in uploads.items():
             await served.read(UUID(document_id))
-            found = (await served.http.get(f"/api/documents/{document_id}")).json()
+            found = await served.get(f"documents/{document_id}")
             assert (found["status"], found["page_count"]) == ("failed", None), name
             reason = reasons[name] = found["error"]
             assert reason[0].isupper() and reason.endswith(".") and "\n" not in reason and len(reason) < 200, reason
@@ -176,7 +176,7 @@ async def test_an_object_in_the_bucket_becomes_a_document_once(serve):
         assert list(adopted.json()) == SHAPE
         assert adopted.json()["filename"] == "März 1.txt" and adopted.json()["id"] in path
         await served.read(UUID(adopted.json()["id"]))
-        assert (await served.http.get(f"/api/documents/{adopted.json()['id']}")).json()["status"] == "ready"
+        assert (await served.get(f"documents/{adopted.json()['id']}"))["status"] == "ready"
         problem(await served.http.post("/api/documents/adopt", json={"storage_path": path}), 409)
 
         at_once = {"storage_path": put(f"{org_id}/{uuid4()}/a.txt")}
@@ -185,7 +185,7 @@ async def test_an_object_in_the_bucket_becomes_a_document_once(serve):
         # The same bytes are known when they are read.
         (same,) = [answer.json()["id"] for answer in answers if answer.status_code == 201]
         await served.read(UUID(same))
-        assert (await served.http.get(f"/api/documents/{same}")).json()["duplicate_of"] == adopted.json()["id"]
+        assert (await served.get(f"documents/{same}"))["duplicate_of"] == adopted.json()["id"]
 
         absent = await served.http.post("/api/documents/adopt", json={"storage_path": f"{org_id}/{uuid4()}/a.txt"})
         problem(absent, 404)
@@ -246,7 +246,7 @@ async def test_a_form_without_a_file_is_refused(serve):
         ):
             answer = await served.http.post("/api/documents", content=content, headers=content_type)
             problem(answer, 422)
-        assert (await served.http.get("/api/documents")).json()["items"] == []
+        assert (await served.get("documents"))["items"] == []
 
 
 NAMES = {
@@ -270,7 +270,7 @@ async def test_a_hostile_filename_stays_a_name(serve, clone):
             assert answer.status_code == 201, filename
             document = answer.json()
             assert document["filename"] == kept and len(kept.encode()) <= 255
-            found = (await served.http.get(f"/api/documents/{document['id']}")).json()
+            found = await served.get(f"documents/{document['id']}")
             assert found == document | {"warnings": [], "children": []}
             folder = served.service.settings.home / "files" / str(served.scope.org_id) / document["id"]
             [original] = folder.iterdir()

@@ -62,6 +62,6 @@ async def test_the_same_bytes_are_known_again_in_their_organisation_only(serve):
         async with served.client() as stranger:
             assert (await upload(stranger, "a.pdf"))["duplicate_of"] is None
         await served.http.delete(f"/api/documents/{first['id']}")
-        listed = (await served.http.get("/api/documents")).json()["items"]
+        listed = (await served.get("documents"))["items"]
         known = {one["filename"]: one["duplicate_of"] for one in listed}
         assert known == {"b.pdf": None, "c.pdf": second["id"], "d.pdf": None}

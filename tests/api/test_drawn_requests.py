@@ -33,15 +33,3 @@ def test_a_path_is_taken_where_it_is_as_described(text):
     except InvalidPath as refused:
         taken = "1,000" in str(refused)
     assert taken == described
-
-
-@pytest.mark.anyio
-async def test_a_body_that_is_none_is_invalid_whoever_says_so(serve):
-    async with serve(None) as served:
-        for body, kind in ((b"\xff", "application/json"), (b"[" * 100_000, "application/json"), (b"x", "multipart/x")):
-            path = f"/api/extractions/{served.scope.org_id}/restore"
-            told = await served.http.post(path, content=body, headers={"content-type": kind})
-            assert (told.status_code, told.json()["code"]) == (422, "invalid"), told.text
-        form = {"content-type": "multipart/form-data; boundary=limit"}
-        told = await served.http.post("/api/documents", content=b"nothing", headers=form)
-        assert (told.status_code, told.json()["code"]) == (422, "invalid"), told.text

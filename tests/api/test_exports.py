@@ -37,7 +37,7 @@ async def test_an_extraction_as_each_kind_of_file(serve):
         answer = await served.http.get(at)
         assert answer.headers["content-type"] == "application/json"
         whole = answer.json()
-        now = (await served.http.get(f"/api/extractions/{made}")).json()
+        now = await served.get(f"extractions/{made}")
         assert whole["extracted_fields"] == now["extracted_fields"] == FIELDS
         assert whole["evidence"] == now["evidence"] and whole.keys() == now.keys() | {"document", "problems"}
         assert whole["document"]["page_count"] == 4

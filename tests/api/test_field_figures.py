@@ -51,7 +51,7 @@ async def test_which_fields_there_are_is_told_of_each_type(serve, clone):
     ]
     async with serve(with_worker=False) as served:
         put(clone.owner_url, served.scope, shelf)
-        told = (await served.http.get("/api/fields")).json()
+        told = await served.get("fields")
         assert told["looked_at"] == 5
         fields = {
             (one["document_type"], one["path"]): (one["documents"], sorted(one["kinds"])) for one in told["fields"]
@@ -71,9 +71,9 @@ async def test_which_fields_there_are_is_told_of_each_type(serve, clone):
             (path,) = (await served.http.post("/api/fields/query", json=figures)).json()["coverage"]["paths"]
             assert path["have"] == sum(documents for (_, name), (documents, _) in fields.items() if name == one["path"])
         for narrowed in ("document_type=SURVEY", "tag=house"):
-            told = (await served.http.get(f"/api/fields?{narrowed}")).json()
+            told = await served.get(f"fields?{narrowed}")
             assert ([one["path"] for one in told["fields"]], told["looked_at"]) == (["roof"], 1)
-        told = (await served.http.get("/api/fields?tag=none")).json()
+        told = await served.get("fields?tag=none")
         assert told == {"fields": [], "looked_at": 0}
 
 

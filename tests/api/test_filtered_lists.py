@@ -99,7 +99,7 @@ async def test_what_is_to_check_comes_page_by_page_for_either_reason(serve, clon
 async def test_runs_are_filtered_and_deleted_when_they_have_ended(serve, clone):
     async with serve(Script([[TOTAL], [text("Done.")]])) as served:
         body = {"document_id": str(await served.document(name="one.txt")), "approval": "ask"}
-        open_run = (await served.http.post("/api/agent/extract", json=body)).json()
+        open_run = await served.extract(**body)
         other = {"document_id": str(await served.document(name="two.txt"))}
         ended = (await served.http.post("/api/agent/extract", json=other)).json()
         at = "/api/runs"
@@ -126,7 +126,7 @@ async def test_runs_are_filtered_and_deleted_when_they_have_ended(serve, clone):
 async def test_an_extraction_is_deleted_with_its_runs_also_one_that_waits(serve):
     async with serve(Script([[TOTAL], [text("Done.")]])) as served:
         body = {"document_id": str(await served.document()), "approval": "ask"}
-        run = (await served.http.post("/api/agent/extract", json=body)).json()
+        run = await served.extract(**body)
         at = f"/api/extractions/{run['extraction']['id']}"
         async with served.client() as stranger:
             problem(await stranger.delete(at), 404)

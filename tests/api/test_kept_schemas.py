@@ -104,7 +104,7 @@ async def test_a_prompt_keeps_what_a_change_leaves_out(serve):
         ).json()
         gone = {"schema_id": None, "model": None, "tag_ids": []}
         assert (now := await changed(served.http, at, **gone)) | gone == now
-        first = (await served.http.get(f"/api/prompt_versions/{prompt['prompt_revid']}")).json()
+        first = await served.get(f"prompt_versions/{prompt['prompt_revid']}")
         assert first | more == first and not first["latest"]
         numbers = [one["number"] for one in (await served.http.get(f"{at}/versions")).json()["items"]]
         assert numbers == [3, 2, 1]
@@ -142,7 +142,7 @@ async def test_a_schema_that_cannot_be_used_is_refused(serve):
         ):
             problem(await served.http.post("/api/schemas", json={"name": "New", "schema": schema}), 422, code)
             problem(await served.http.patch(f"/api/schemas/{kept['id']}", json={"schema": schema}), 422, code)
-        assert (await served.http.get(f"/api/schemas/{kept['id']}")).json() == kept
+        assert await served.get(f"schemas/{kept['id']}") == kept
         problem(await served.http.post("/api/schemas", json={"name": "KEPT", "schema": SCHEMA}), 409, "name_taken")
         for kind, body, status in (
             ("prompts", {"name": "New", "content": "a\x00"}, 422),
@@ -167,7 +167,7 @@ async def test_documents_have_names_and_tags(serve):
         assert (await changed(served.http, at, filename="b.txt"))["tags"] == shown[1:]
         assert (await changed(served.http, at))["filename"] == "b.txt"
         await changed(served.http, f"/api/documents/{documents[2]}", tags=[paid["id"], late["id"]])
-        listed = (await served.http.get("/api/documents")).json()["items"]
+        listed = (await served.get("documents"))["items"]
         assert [[tag["name"] for tag in item["tags"]] for item in listed] == [["late", "Paid"], [], ["Paid"]]
 
         async def tagged(**asked: Any) -> list[str]:
@@ -199,7 +199,7 @@ async def test_an_extraction_names_its_versions_and_has_its_schema(serve, clone)
             return answer.json()["extraction"]
 
         async def schema_of(extraction: dict[str, Any]) -> dict[str, Any]:
-            return (await served.http.get(f"/api/extractions/{extraction['id']}/schema")).json()
+            return await served.get(f"extractions/{extraction['id']}/schema")
 
         prompted = await extracted(prompt_revid=prompt["prompt_revid"])
         assert prompted["schema_revid"] == schema["schema_revid"]

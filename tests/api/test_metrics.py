@@ -51,7 +51,7 @@ async def test_a_run_is_counted(serve):
     async with serve(script) as served:
         assert ("fieldmark_runs_total", "extraction", "completed") not in await read(served.http)
         body = {"document_id": str(await served.document())}
-        assert (await served.http.post("/api/agent/extract", json=body)).json()["status"] == "completed"
+        assert (await served.extract(**body))["status"] == "completed"
         found = await read_once(served.http, "fieldmark_runs_total", "extraction", "completed")
         assert found["fieldmark_runs_total", "extraction", "completed"] == 1
         assert found["fieldmark_run_seconds_count", "extraction", "completed"] == 1

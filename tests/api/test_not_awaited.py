@@ -46,10 +46,10 @@ async def test_the_same_key_is_answered_though_it_could_not_be_started_anew(serv
 async def test_a_decision_is_carried_out_when_202_comes(serve):
     async with serve(Script([[TOTAL], [text("Done.")]])) as served:
         body = {"document_id": str(await served.document()), "approval": "ask"}
-        run = (await served.http.post("/api/agent/extract", json=body)).json()
+        run = await served.extract(**body)
         said = {"run_id": run["run_id"], "approvals": [{"call_id": run["waits_for"]["call_id"], "approved": True}]}
         answer = await served.http.post("/api/agent/approve", json={**said, "wait": False})
         assert answer.status_code == 202 and answer.json()["run_id"] == run["run_id"]
-        found = (await served.http.get(f"/api/extractions/{run['extraction']['id']}")).json()
+        found = await served.get(f"extractions/{run['extraction']['id']}")
         assert found["extracted_fields"] == {"total": 10}
         problem(await served.http.post("/api/agent/approve", json={**said, "wait": False}), 409)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import io
 import struct
 from pathlib import Path
-from uuid import UUID
 
 import pytest
 from answers import problem
@@ -20,10 +19,9 @@ INVOICE = next((Path(__file__).parents[2] / "docs" / "samples").glob("**/*.pdf")
 LINES = b"Invoice 4711\n\nNet 113,00\nTotal 113.00\nPaid yes\nThanks 7\n"
 
 
-async def read(served, content, name):
-    answer = await served.http.post("/api/documents", files={"file": (name, content)})
-    assert answer.status_code == 201, answer.text
-    return await served.read(UUID(answer.json()["id"]))
+async def empty_extraction(served, document_id, schema=None):
+    async with served.service.database.as_user(served.scope) as conn:
+        return await extractions.add(conn, org_id=served.scope.org_id, document_id=document_id, schema=schema)
 
 
 def image_of(answer):
@@ -58,7 +56,7 @@ def as_pdf():
 @pytest.mark.parametrize(("name", "made"), [("a.png", square), ("a.pdf", as_pdf)])
 async def test_a_part_of_a_page_is_drawn_where_it_says(serve, name, made):
     async with serve() as served:
-        at = f"/api/documents/{await read(served, made(), name)}/pages/1.png"
+        at = f"/api/documents/{await served.upload(name, made())}/pages/1.png"
         whole = image_of(await served.http.get(at, params={"width": 200}))
         assert whole.size == (200, 100)
         assert inked(whole) == pytest.approx((0.4, 0.2, 0.6, 0.4), abs=0.02)
@@ -75,7 +73,7 @@ async def test_a_part_of_a_page_is_drawn_where_it_says(serve, name, made):
 
 async def test_a_picture_is_no_larger_than_it_may_be(serve):
     async with serve() as served:
-        at = f"/api/documents/{await read(served, INVOICE.read_bytes(), 'a.pdf')}/pages/1.png"
+        at = f"/api/documents/{await served.upload('a.pdf', INVOICE.read_bytes())}/pages/1.png"
         answer = await served.http.get(at, params={"width": 4000})
         width, height = struct.unpack(">II", answer.content[16:24])
         assert width <= 4000 and width * height <= 16_000_000
@@ -90,9 +88,8 @@ async def test_a_picture_is_no_larger_than_it_may_be(serve):
 
 async def test_all_places_of_a_value_are_told(serve):
     async with serve() as served:
-        document_id = await read(served, LINES, "a.txt")
-        async with served.service.database.as_user(served.scope) as conn:
-            made = await extractions.add(conn, org_id=served.scope.org_id, document_id=document_id, schema=None)
+        document_id = await served.upload("a.txt", LINES)
+        made = await empty_extraction(served, document_id)
         at = f"/api/extractions/{made}"
         fields = {"total": 113, "absent": 99, "empty": None, "vendor": {"name": "Thanks"}}
         writes = [{"path": name, "value": value} for name, value in fields.items()]
@@ -127,10 +124,8 @@ async def test_what_is_printed_and_would_mend_a_rule_is_told(serve):
         "properties": {name: {"type": "number"} for name in ("net", "tax", "total")},
     }
     async with serve() as served:
-        document_id = await read(served, b"Net 100.00\nTax 19.00\nTotal 119.00\nCustomer 191\n", "a.txt")
-        async with served.service.database.as_user(served.scope) as conn:
-            made = await extractions.add(conn, org_id=served.scope.org_id, document_id=document_id, schema=schema)
-            free = await extractions.add(conn, org_id=served.scope.org_id, document_id=document_id, schema=None)
+        document_id = await served.upload("a.txt", b"Net 100.00\nTax 19.00\nTotal 119.00\nCustomer 191\n")
+        made, free = await empty_extraction(served, document_id, schema), await empty_extraction(served, document_id)
         at = f"/api/extractions/{made}"
         writes = [{"path": name, "value": value} for name, value in {"net": 100, "tax": 19, "total": 191}.items()]
         written = (await served.http.patch(f"{at}/fields", json=writes)).json()
@@ -141,14 +136,13 @@ async def test_what_is_printed_and_would_mend_a_rule_is_told(serve):
         assert told["version"] == written["version"]
         (one,) = told["items"]
         assert (one["path"], one["value"], one["rule"], one["place"]["quote"]) == ("total", 119, "sum", "119.00")
-        assert (await served.http.get(f"/api/extractions/{free}/readings")).json()["items"] == []
+        assert (await served.get(f"extractions/{free}/readings"))["items"] == []
 
 
 async def test_what_no_field_claims_is_told_until_a_field_has_it(serve):
     async with serve() as served:
-        document_id = await read(served, LINES + b"signed by Karl Weber on 12 March 2024\n", "a.txt")
-        async with served.service.database.as_user(served.scope) as conn:
-            made = await extractions.add(conn, org_id=served.scope.org_id, document_id=document_id, schema=None)
+        document_id = await served.upload("a.txt", LINES + b"signed by Karl Weber on 12 March 2024\n")
+        made = await empty_extraction(served, document_id)
         at = f"/api/extractions/{made}"
 
         async def unclaimed():
@@ -166,7 +160,7 @@ async def test_what_no_field_claims_is_told_until_a_field_has_it(serve):
             ("date", "12 March 2024", "2024-03-12"),
         ]
         assert (first["version"], first["pages"], first["next"]) == (0, [{"page": 1, "count": 5}], None)
-        words = (await served.http.get(f"/api/documents/{document_id}/pages/1")).json()["words"]
+        words = (await served.get(f"documents/{document_id}/pages/1"))["words"]
         for one in first["items"]:
             assert " ".join(word["text"] for word in words[one["first"] : one["last"] + 1]) == one["text"]
             assert [words[one["first"]][side] for side in ("x0", "y0")] == pytest.approx(one["boxes"][0][:2], abs=1e-4)
@@ -192,9 +186,8 @@ async def test_what_no_field_claims_is_told_until_a_field_has_it(serve):
 async def test_what_no_field_claims_comes_in_whole_pages(serve):
     async with serve() as served:
         lines = [f"Code {number}" for number in range(10_000, 12_400)]
-        document_id = await read(served, "\n".join(lines).encode(), "a.txt")
-        async with served.service.database.as_user(served.scope) as conn:
-            made = await extractions.add(conn, org_id=served.scope.org_id, document_id=document_id, schema=None)
+        document_id = await served.upload("a.txt", "\n".join(lines).encode())
+        made = await empty_extraction(served, document_id)
         seen, page, counts = [], 1, 0
         while page is not None:
             answer = await served.http.get(f"/api/extractions/{made}/unclaimed", params={"page": page})

@@ -31,6 +31,9 @@ async def test_no_route_and_no_method(serve):
 
 async def test_what_is_wrong_with_a_body_is_said_in_a_sentence(serve):
     async with serve() as served:
+        for body, kind in ((b"\xff", "application/json"), (b"[" * 100_000, "application/json"), (b"x", "multipart/x")):
+            path = f"/api/extractions/{uuid4()}/restore"
+            problem(await served.http.post(path, content=body, headers={"content-type": kind}), 422)
         for headers, body, said in (
             (JSON, '{"document_id": }', "no JSON at character 16"),  # a place that all Pythons agree upon
             (JSON, "[1]", "must be a JSON object"),

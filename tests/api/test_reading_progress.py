@@ -24,7 +24,7 @@ async def test_whoever_waits_for_a_document_sees_its_pages_read(serve, clone):
             files = {"file": ("a.pdf", INVOICE.read_bytes())}
             document_id = (await served.http.post("/api/documents", files=files)).json()["id"]
             body = {"document_id": document_id, "wait": False}
-            started = (await served.http.post("/api/agent/extract", json=body)).json()
+            started = await served.extract(**body)
             assert started["status"] == "queued"
             at = f"/api/runs/{started['run_id']}/events"
             async with served.http.stream("GET", at) as stream:

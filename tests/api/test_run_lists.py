@@ -38,9 +38,9 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 async def test_a_list_of_runs_takes_two_statements(serve, clone, statements):
     async with serve(Script([[TOTAL], [text("Done.")]])) as served:
         body = {"document_id": str(await served.document()), "approval": "ask"}
-        ids = [(await served.http.post("/api/agent/extract", json=body)).json()["run_id"] for _ in range(3)]
+        ids = [(await served.extract(**body))["run_id"] for _ in range(3)]
         statements.clear()
-        listed = (await served.http.get("/api/runs?limit=200")).json()
+        listed = await served.get("runs?limit=200")
         assert len(statements) == 2, statements  # the runs, and the calls that they wait for
         assert [run["id"] for run in listed["items"]] == ids[::-1] and listed["next"] is None
         for run in listed["items"]:
@@ -50,11 +50,11 @@ async def test_a_list_of_runs_takes_two_statements(serve, clone, statements):
             (change,) = waiting["changes"]
             assert (change["path"], change["old"], change["new"], change["added"]) == ("total", None, 10, True)
             # The same as it is told by itself, but for what each model used.
-            alone = (await served.http.get(f"/api/runs/{run['id']}")).json()
+            alone = await served.get(f"runs/{run['id']}")
             assert run == alone | {"models": None} and alone["models"][0]["turns"] == 1
 
         # A page begins where the last one ended, also when that run is gone.
-        first = (await served.http.get("/api/runs?limit=1")).json()
+        first = await served.get("runs?limit=1")
         sql(clone.owner_url, "delete from public.runs where id = %s", first["items"][0]["id"])
         rest = (await served.http.get("/api/runs", params={"before": first["next"]})).json()
         assert [run["id"] for run in rest["items"]] == ids[1::-1] and rest["next"] is None
@@ -79,13 +79,13 @@ select id, 'more', org_id, agent, 'm', 1, 2, 3, 4, 5, %s from public.runs where 
 async def test_a_run_in_a_list_costs_what_its_tree_has_cost_and_used_what_it_has_itself(serve, clone):
     async with serve(Script([[TOTAL], [text("Done.")]])) as served:
         body = {"document_id": str(await served.document()), "approval": "ask"}
-        root = (await served.http.post("/api/agent/extract", json=body)).json()["run_id"]
+        root = (await served.extract(**body))["run_id"]
         child, other = (sql(clone.owner_url, PART, root)[0]["id"] for _ in range(2))
         leaf = sql(clone.owner_url, PART, child)[0]["id"]
         sql(clone.owner_url, "delete from public.usage")
         for run, cost in ((root, 1), (child, 2), (other, None), (leaf, 8)):
             sql(clone.owner_url, MESSAGE, cost, run)
-        listed = {run["id"]: run for run in (await served.http.get("/api/runs")).json()["items"]}
+        listed = {run["id"]: run for run in (await served.get("runs"))["items"]}
         costs = [listed[str(run)]["cost_usd"] for run in (root, child, other, leaf)]
         assert costs == [None, 10, None, 8]
         assert [run["usage"] for run in listed.values()] == 4 * [

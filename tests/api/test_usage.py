@@ -48,13 +48,13 @@ async def extract(served, **body):
 
 async def test_what_was_used_by_day_agent_and_model(serve, clone):
     async with serve(script()) as served:
-        nothing = (await served.http.get("/api/usage")).json()
+        nothing = await served.get("usage")
         today = datetime.now(UTC).date()
         assert nothing == {"since": f"{today.replace(day=1)}", "until": f"{today}", "items": [], "credit": None}
         for model in ("claude-sonnet-5", "claude-sonnet-5", "claude-opus-5"):
             assert (await extract(served, model=model)).json()["status"] == "completed"
         limit(clone, served.scope.org_id, 5, 3)
-        answer = (await served.http.get("/api/usage")).json()
+        answer = await served.get("usage")
         same = {"day": f"{today}", "agent": "extraction", "cache_creation_input_tokens": 0}
         assert answer["items"] == [
             same
@@ -102,7 +102,7 @@ async def test_without_credit_nothing_is_started_and_what_was_started_is_answere
         problem(await served.http.post("/api/agent/correct", json=correction), 402, "out_of_credit")
         again = await served.http.post("/api/agent/extract", json={"document_id": document_id}, headers=key)
         assert again.json()["run_id"] == first.json()["run_id"]
-        assert len((await served.http.get("/api/runs")).json()["items"]) == 1
+        assert len((await served.get("runs"))["items"]) == 1
         limit(clone, served.scope.org_id, 3)
         assert (await served.http.post("/api/agent/extract", json={"document_id": document_id})).is_success
 

@@ -148,7 +148,7 @@ async def test_what_is_known_of_a_document_leads_to_each_of_its_pages(library):
 
 async def test_it_says_while_it_lags(library):
     document = await library.read_text("The roof leaks.")
-    assert await library.find("roof") == Found([], 1)
+    assert await library.find("roof") == Found([], 1, "off", 0)
     await search.index(library.database, document)
     await search.index(library.database, document)  # twice does no harm
     found = await library.find("roof")
@@ -163,7 +163,7 @@ async def test_what_is_deleted_is_found_no_more_and_leaves_nothing(library):
         await documents.remove(conn, document)
     assert await library.found("roof") == [kept]  # before its job has run, too
     await search.index(library.database, document)
-    assert await library.find("hilltop leaks") == Found([], 0)
+    assert await library.find("hilltop leaks") == Found([], 0, "off", 0)
     left = sql(library.owner_url, "select count(*) as n from private.search_pieces where document_id = %s", document)
     assert left[0]["n"] == 0
     assert statistics(library) == 1  # the name says nothing

@@ -66,7 +66,7 @@ async def test_what_means_the_same_is_found_once_it_has_vectors(library, endpoin
     assert [hit.document_id for hit in found.hits] == [roof, other]
     assert (found.by_meaning, found.behind_by_meaning) == ("on", 0)
     assert (found.hits[0].snippet, found.hits[0].marks) == ("The roof leaks.", ())
-    assert await library.find("shingles") == Found([], 0)  # by its words alone
+    assert await library.find("shingles") == Found([], 0, "off", 0)  # by its words alone
 
 
 async def test_what_both_find_comes_before_what_one_finds(library, endpoint, maker):

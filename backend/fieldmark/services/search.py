@@ -91,8 +91,8 @@ class Found:
         Field(
             description="Whether pieces of like meaning were looked for, too: `down` if the embedder did not answer."
         ),
-    ] = "off"
-    behind_by_meaning: Annotated[int, Field(description="So many documents cannot be found by their meaning yet.")] = 0
+    ]
+    behind_by_meaning: Annotated[int, Field(description="So many documents cannot be found by their meaning yet.")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,7 +117,7 @@ async def _found(conn: Connection, question: Question) -> Found:
     except Exception as error:
         # (Its text may hold a value of the tenant's: it goes into the log, and nowhere else.)
         log.exception("search failed for a run that falls back", exc_info=error)
-        return Found([], 0)
+        return Found([], 0, "off", 0)
 
 
 async def _source(conn: Connection, number: int, hit: Hit) -> Source | None:
