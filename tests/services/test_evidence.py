@@ -94,13 +94,6 @@ async def test_a_quote_on_another_page_than_the_one_named_is_refused_with_the_pa
     assert shown(desk, "number")[2] == 1
 
 
-async def test_only_a_quote_grounds_a_yes_or_no(desk, context):
-    evidence = {"tax_exempt": {"quote": "Tax exempt: yes"}}
-    await save(desk, context, {"tax_exempt": True, "signed": True}, evidence=evidence)
-    assert shown(desk, "tax_exempt") == ("found", "quote", 2, "Tax exempt: yes")
-    assert shown(desk, "signed")[0] == "not_found"
-
-
 async def test_the_rest_of_its_row_tells_where_a_cell_stands(desk, context):
     rows = [{"name": "Bolt M8", "count": 2, "price": 4.5}, {"name": "Nut M8", "count": 1, "price": 9}]
     await save(desk, context, {"items": rows})
@@ -111,15 +104,6 @@ async def test_the_rest_of_its_row_tells_where_a_cell_stands(desk, context):
     for n in (0, 1):
         (name,), (total,) = proofs[f"items[{n}].name"]["boxes"], proofs[f"items[{n}].total"]["boxes"]
         assert name[1] == total[1], n  # on one line
-
-
-async def test_an_object_written_at_a_path_is_looked_for_leaf_by_leaf(desk, context):
-    row = {"name": "Nut M8", "prices": {"one": 9}}
-    answer = await desk.call(context, "update_field", path="items[0]", value=row, confidence=0.75)
-    assert not answer.is_error
-    proofs = desk.extraction()["evidence"]
-    assert proofs.keys() == desk.extraction()["confidence_scores"].keys() == {"items[0].name", "items[0].prices.one"}
-    assert {proof["claim"]["confidence"] for proof in proofs.values()} == {0.75}
 
 
 async def test_what_a_person_says_needs_no_score_and_what_only_the_agent_says_does(desk):

@@ -225,15 +225,6 @@ async def meanwhile(shelf):
         await until(lambda: shelf.desk.sql(WAITING)[0]["count"] == 1)
 
 
-async def test_what_is_completed_meanwhile_is_complete(shelf):
-    one = await shelf.extraction({"number": "1", "total": 3})
-    await shelf.version({**OLD, "title": "T"})
-    async with meanwhile(shelf) as (conn, done):
-        await extractions.lock(conn, one)
-        await extractions.complete(conn, one)
-    assert (await done[0]).followed == 1 and shelf.row(one)["status"] == "completed"
-
-
 async def test_what_somebody_else_brings_to_it_meanwhile_is_let_be(shelf):
     one = await shelf.extraction({"number": "1", "total": 3})
     revid = await shelf.version(MORE)

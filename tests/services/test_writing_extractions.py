@@ -10,8 +10,7 @@ import pytest
 from desk import laid_out
 from fieldmark.domain import paths
 from fieldmark.domain.attempts import again_while_stale
-from fieldmark.domain.statuses import ExtractionStatus
-from fieldmark.errors import Conflict, NotFound, SchemaViolation, Stale
+from fieldmark.errors import Conflict, NotFound, Stale
 from fieldmark.services import extractions
 from fieldmark.services.evidence import DocumentIndexes
 from fieldmark.services.extractions import PERSON, Author, FieldRemoval, FieldsWrite, FieldWrite
@@ -132,30 +131,6 @@ async def test_a_tool_s_call_is_prepared_anew_where_the_row_moved(desk):
     assert [row["status"] for row in rows] == ["done"]
 
 
-async def test_an_agent_may_not_break_the_schema_and_a_person_may(desk):
-    desk.sql(
-        """update public.extractions set schema = '{"properties": {"total": {"type": "number"}}}' where id = %s""",
-        desk.extraction_id,
-    )
-    with pytest.raises(SchemaViolation) as refused:
-        await change(desk, write("total", "ten"), AGENT)
-    assert refused.value.paths == ("total",) and desk.extraction()["extracted_fields"]["total"] == 1
-    await change(desk, write("total", "ten"))
-    assert desk.extraction()["extracted_fields"]["total"] == "ten"
-    async with desk.database.as_user(desk.scope) as conn:
-        found = await extractions.problems(desk.scope.org_id, await stored.find(conn, desk.extraction_id))
-    assert [(one.path, one.code) for one in found] == [(("total",), "type")]
-
-
-async def test_an_agent_may_not_complete_what_is_not_and_a_person_may(desk):
-    desk.sql("""update public.extractions set schema = '{"required": ["number"]}' where id = %s""", desk.extraction_id)
-    async with desk.database.as_user(desk.scope) as conn:
-        with pytest.raises(SchemaViolation) as refused:
-            await extractions.complete(conn, desk.extraction_id, AGENT)
-        assert refused.value.paths == ("number",)
-        assert (await extractions.complete(conn, desk.extraction_id)).value == ExtractionStatus.COMPLETED
-
-
 async def test_what_is_not_the_caller_s_is_not_there(desk, make_user):
     stranger = await make_user()
     with pytest.raises(NotFound):
@@ -244,23 +219,6 @@ async def test_a_correction_writes_what_its_message_says_and_proposes_the_rest(d
     assert row["extracted_fields"]["vendor"] == {"name": "Acme Ltd", "iban": "DE89370400440532013000"}
     assert row["extracted_fields"]["total"] == 1
     assert row["locks"].keys() == {"vendor.name", "vendor.iban", "total"}
-
-
-async def test_what_a_correction_writes_is_locked_where_its_person_said_it(desk):
-    context = await desk.context(await desk.run("correct", instructions="set fax to 5"))
-    await desk.call(context, "extract_fields", fields={"fax": "5", "note": "n"}, confidences={})
-    assert desk.extraction()["locks"].keys() == {"fax"}
-
-
-async def test_the_type_that_a_person_set_gives_way_to_their_word_alone(desk):
-    async with desk.database.as_user(desk.scope) as conn:
-        await extractions.identify(conn, desk.extraction_id, "invoice")
-    unsaid = await desk.context(await desk.run("correct", instructions="the total is 5"))
-    await desk.call(unsaid, "identify_document", document_type="receipt", confidence=1.0)
-    assert desk.extraction()["document_type"] == "invoice"
-    said = await desk.context(await desk.run("correct", instructions="this document is a receipt"))
-    await desk.call(said, "identify_document", document_type="receipt", confidence=1.0)
-    assert desk.extraction()["document_type"] == "receipt"
 
 
 async def test_a_preview_shows_the_type_where_it_is_another(desk):

@@ -30,7 +30,7 @@ from fieldmark.api.shapes import (
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
 from fieldmark.domain.attempts import again_while_stale
-from fieldmark.domain.statuses import Actor, ExtractionStatus
+from fieldmark.domain.statuses import ExtractionStatus
 from fieldmark.domain.violations import Violation
 from fieldmark.errors import Invalid
 from fieldmark.services import examples, extractions
@@ -38,7 +38,7 @@ from fieldmark.services.evidence import DocumentIndexes, unclaimed
 from fieldmark.services.extractions import PERSON, FieldRemoval, FieldWrite, Write
 from fieldmark.stores import extractions as stored
 from fieldmark.stores.extractions import ExtractionFilter
-from fieldmark.stores.rows import ExtractionRow
+from fieldmark.stores.rows import Change, ExtractionRow
 
 router = APIRouter(prefix="/api/extractions", tags=["extractions"])
 
@@ -270,23 +270,6 @@ class ExtractionSummary(BaseModel):
     proposals: int = Field(description="How many wait for you.")
     created_at: datetime
     updated_at: datetime
-
-
-class Change(Shown):
-    """One value that changed: a scalar, or an empty object or list."""
-
-    id: int
-    version: int = Field(description="The version that it came with.")
-    path: str
-    old: Any
-    new: Any
-    added: bool = Field(description="Nothing stood there: `old` is null then and stands for nothing.")
-    removed: bool = Field(description="Nothing stands there since: `new` is null then and stands for nothing.")
-    actor: Actor
-    user_id: UUID | None = Field(description="Who did it, or whose agent.")
-    run_id: UUID | None
-    call_id: str | None
-    created_at: datetime
 
 
 # Told and not checked here: `paths.parse` says what is wrong, and where.
@@ -557,7 +540,7 @@ async def get_history(
     """Who changed what, when, from what to what, in which run and call: an entry for each single value."""
     under = None if path is None else paths.parse(path)
     rows, following = await stored.history(conn, extraction_id, path=under, limit=limit, before=before)
-    return NumberedListPage[Change](items=[Change.of(row) for row in rows], next=following)
+    return NumberedListPage[Change](items=rows, next=following)
 
 
 @router.patch("/{extraction_id}/fields", response_model=ChangedExtraction)

@@ -18,12 +18,12 @@ from fieldmark.domain.statuses import ExtractionStatus
 from fieldmark.errors import Invalid, NotFound
 from fieldmark.stores.paging import Page, PageRequest
 from fieldmark.stores.rows import (
+    Change,
     Conditions,
     CorrectedRow,
     ExtractionRow,
     ExtractionSummaryRow,
     Fields,
-    JournalRow,
     LockedRow,
     PastExtractionRow,
     asked,
@@ -251,7 +251,7 @@ _MOST_STORED: Final = 1024 * 1024
 
 async def history(
     conn: Connection, extraction_id: UUID, *, path: paths.Path | None, limit: int, before: int | None
-) -> tuple[list[JournalRow], int | None]:
+) -> tuple[list[Change], int | None]:
     """The journal's newest `limit` entries, or those before the entry `before`; of what stood at a path or below it, if
     one is given. Fewer where they are large, but one at least. And before which entry the next ones are, None if there
     are none. Raise NotFound."""
@@ -281,7 +281,7 @@ async def history(
     if not rows:
         await find(conn, extraction_id)
     is_last = [row.pop("is_last") for row in rows]
-    entries = [JournalRow.of(row, paths.name(paths.from_sql(row.pop("path"), row.pop("steps")))) for row in rows]
+    entries = [Change.of(row, paths.name(paths.from_sql(row.pop("path"), row.pop("steps")))) for row in rows]
     return entries, None if all(is_last[-1:]) else entries[-1].id
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
-from typing import Any, Final, LiteralString, NamedTuple, TypeAlias, TypeVar, get_type_hints
+from typing import Annotated, Any, Final, LiteralString, NamedTuple, TypeAlias, TypeVar, get_type_hints
 from uuid import UUID
 
 from psycopg import AsyncConnection, AsyncCursor
@@ -16,7 +16,7 @@ from psycopg.abc import Buffer, QueryNoTemplate
 from psycopg.adapt import Loader
 from psycopg.rows import DictRow, class_row, tuple_row
 from psycopg.types.json import Jsonb
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from fieldmark.db.aside import aside
 from fieldmark.db.pool import Connection
@@ -295,24 +295,26 @@ class CorrectedRow:
 
 
 @dataclass(frozen=True, slots=True)
-class JournalRow:
-    """One value that changed. `path` is its name; `added` and `removed` tell nothing from JSON's null."""
+class Change:
+    """One value that changed: a scalar, or an empty object or list."""
 
     id: int
-    version: int
+    version: Annotated[int, Field(description="The version that it came with.")]
     path: str
-    old: JsonValue
-    new: JsonValue
-    added: bool
-    removed: bool
+    old: Any
+    new: Any
+    added: Annotated[bool, Field(description="Nothing stood there: `old` is null then and stands for nothing.")]
+    removed: Annotated[
+        bool, Field(description="Nothing stands there since: `new` is null then and stands for nothing.")
+    ]
     actor: Actor
-    user_id: UUID | None
+    user_id: Annotated[UUID | None, Field(description="Who did it, or whose agent.")]
     run_id: UUID | None
     call_id: str | None
     created_at: datetime
 
     @classmethod
-    def of(cls, row: Mapping[str, Any], path: str) -> JournalRow:
+    def of(cls, row: Mapping[str, Any], path: str) -> Change:
         """The entry of a row of the journal, with its path's name."""
         values: dict[str, Any] = {**row, "path": path, "actor": Actor(row["actor"])}
         return cls(**values)
