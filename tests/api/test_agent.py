@@ -99,42 +99,29 @@ HELD_WHEN_IT_FAILS = """create function public.hold() returns trigger language p
 """A reader that found a file broken waits for the advisory lock before it says so."""
 
 
-@pytest.mark.parametrize(
-    ("file", "hold"),
-    [
-        (("a.txt", b"Total: 1"), "lock table public.document_pages in share mode"),
-        (("a.pdf", b"%PDF-1.7 broken"), "select pg_advisory_xact_lock(1)"),
-    ],
-    ids=["ready", "failed"],
-)
-async def test_a_run_waits_for_the_reading_of_its_document(serve, clone, file, hold):
+async def test_a_run_waits_for_the_reading_of_its_document_and_fails_with_it(serve, clone):
+    """One that is read well is waited for in test_reading_progress.py."""
     sql(clone.owner_url, HELD_WHEN_IT_FAILS)
     async with serve(DONE) as served:
         http = served.http
-        for headers in ({}, SSE):
-            before = count(clone, "runs")
-            async with await psycopg.AsyncConnection.connect(clone.owner_url) as conn:
-                await conn.execute(hold)
-                document_id = (await http.post("/api/documents", files={"file": file})).json()["id"]
-                asked = asyncio.create_task(
-                    http.post("/api/agent/extract", json={"document_id": document_id}, headers=headers)
-                )
-                # Its run is there, or waits for the reader, which may have come to the rows before it.
-                await until(lambda before=before: count(clone, "runs") + blocked(clone) > before, PATIENCE)
-                assert (await http.get(f"/api/documents/{document_id}")).json()["status"] == "reading"
-                assert not asked.done()
-            answer = await asked
-            document = (await http.get(f"/api/documents/{document_id}")).json()
-            last = events(answer.text)[-1][1] if headers else answer.json()
-            if document["status"] == "ready":
-                assert file[0] == "a.txt" and answer.status_code == 200
-                assert last.get("complete") or last["status"] == "completed"
-            elif headers:
-                assert file[0] == "a.pdf"
-                told = {"type": "error", "error": document["error"], "code": "document_failed"}
-                assert last == told | {"run_id": last["run_id"]}
-            else:
-                assert problem(answer, 409, "document_failed") == document["error"]
+        async with await psycopg.AsyncConnection.connect(clone.owner_url) as conn:
+            await conn.execute("select pg_advisory_xact_lock(1)")
+            file = ("a.pdf", b"%PDF-1.7 broken")
+            document_id = (await http.post("/api/documents", files={"file": file})).json()["id"]
+            body = {"document_id": document_id}
+            asked = [
+                asyncio.create_task(http.post("/api/agent/extract", json=body, headers=headers))
+                for headers in ({}, SSE)
+            ]
+            # Their runs are there, or wait for the reader, which may have come to the rows before them.
+            await until(lambda: count(clone, "runs") + blocked(clone) == 2, PATIENCE)
+            assert (await served.get(f"documents/{document_id}"))["status"] == "reading"
+        as_json, as_events = await asyncio.gather(*asked)
+        reason = (await served.get(f"documents/{document_id}"))["error"]
+        assert problem(as_json, 409, "document_failed") == reason
+        if as_events.status_code == 200:  # else its run was launched when the document had failed
+            last = events(as_events.text)[-1][1]
+            assert (last["type"], last["error"], last["code"]) == ("error", reason, "document_failed")
 
 
 async def test_a_schema_that_is_none_is_refused_with_the_nearest(serve, clone):
