@@ -305,7 +305,9 @@ async def course_of_a_run(side: Side, turn: int) -> AsyncGenerator[str]:
         yield "a conversation is loaded", lambda c: sessions.load(c, part)
         yield (
             "a message is charged",
-            lambda c: usage.charge(c, run_id=run_id, org_id=scope.org_id, message_id="1.1 m", **MESSAGE),
+            lambda c: usage.charge(
+                c, usage.ChargedMessage(run_id=run_id, org_id=scope.org_id, message_id="1.1 m", **MESSAGE)
+            ),
         )
         yield "an event is added", lambda c: runs.append_event(c, run_id, said)
         yield "a look at a run", lambda c: runs.look(c, run_id, 1)

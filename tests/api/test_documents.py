@@ -294,3 +294,18 @@ async def test_the_text_of_many_pages_is_whole(serve):
         for first, last in ((2, 26), (2, 27), (count, count + 40), (count - 25, count), (7, 5)):
             part = await served.http.get(f"{at}/text", params={"first": first, "last": last})
             assert part.json() == pages[first - 1 : last]
+
+
+async def test_a_key_that_may_start_no_runs_asks_for_no_proposal(serve):
+    async with serve(with_worker=False) as served:
+        scopes = ["documents:read", "documents:write"]
+        for more, status in ([], 403), (["runs:write"], 201):
+            made = await served.http.post("/api/keys", json={"name": "k", "scopes": [*scopes, *more]})
+            async with served.bearing(made.json()["key"]) as robot:
+                file = {"file": ("a.txt", b"Total: 1")}
+                assert (await robot.post("/api/documents?auto_create=true", files=file)).status_code == status
+                assert (await robot.post("/api/documents", files=file)).status_code == 201
+                if not more:
+                    body = {"storage_path": "a/b/c"}
+                    answer = await robot.post("/api/documents/adopt?auto_create=true", json=body)
+                    problem(answer, 403, "scope_missing")

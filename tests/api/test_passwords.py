@@ -10,7 +10,7 @@ import pytest
 from answers import problem
 from psycopg import sql
 
-from locked_files import NEW_PDF, PASSWORD, TEXT, workbook
+from locked_files import NEW_PDF, PASSWORD, TEXT
 
 pytestmark = pytest.mark.anyio
 
@@ -79,18 +79,6 @@ async def test_a_password_may_come_later_and_a_wrong_one_changes_nothing(serve, 
         told = dump(clone) + said.out + said.err + repr(files(home))
         for word in (PASSWORD, "not-this-one", "nor-this-one"):
             assert word not in told
-
-
-async def test_an_office_file_opens_too_and_a_password_that_is_none_is_refused(serve):
-    async with serve() as served:
-        sent = {"files": {"file": ("a.xlsx", workbook())}, "data": {"password": PASSWORD}}
-        document_id = await served.read(UUID((await served.http.post("/api/documents", **sent)).json()["id"]))
-        assert TEXT in (await served.http.get(f"/api/documents/{document_id}/text")).text
-        for password in ("", "x" * 251):
-            sent = {"files": {"file": ("a.txt", b"a")}, "data": {"password": password}}
-            problem(await served.http.post("/api/documents", **sent), 422)
-        plain = await served.document()
-        problem(await served.http.post(f"/api/documents/{plain}/read", json={"password": "x"}), 409)
 
 
 async def test_a_copy_without_its_password_is_waited_for_before_it_is_stored(serve, clone):

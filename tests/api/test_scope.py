@@ -72,8 +72,8 @@ NAMED = [
     ("DELETE", "/api/documents/{document}", None),
 ]
 # They need a call, a proposal, a schema or a document that waits: acceptance/test_approval.py, test_extractions.py,
-# test_passwords.py, test_asking_for_proposals.py and acceptance/test_changed_schema.py ask them, as their user and as a
-# stranger.
+# test_passwords.py, services/test_auto_creations.py and acceptance/test_changed_schema.py ask them, as their user and
+# as a stranger.
 ELSEWHERE = {
     ("POST", "/api/agent/approve"),
     ("POST", "/api/extractions/{}/proposals"),

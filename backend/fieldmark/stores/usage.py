@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple, dataclass, fields
 from datetime import date
 from decimal import Decimal
-from typing import Any
+from typing import Any, LiteralString
 from uuid import UUID
 
 from psycopg import AsyncConnection
@@ -21,39 +22,27 @@ async def find_room(conn: AsyncConnection[Row], run_id: UUID, *, priced: bool) -
     return await value_of(conn, "select private.find_room(%s, %s) as answer", (run_id, priced))
 
 
-async def charge(
-    conn: AsyncConnection[Row],
-    *,
-    run_id: UUID,
-    org_id: UUID,
-    agent: str,
-    message_id: str,
-    model: str,
-    input_tokens: int,
-    output_tokens: int,
-    cache_write_5m_tokens: int,
-    cache_write_1h_tokens: int,
-    cache_read_tokens: int,
-    cost_usd: Decimal | None,
-) -> str | None:
+@dataclass(frozen=True, slots=True)
+class ChargedMessage:
+    """One message of the model in a run. `cost_usd` is None where the model's price is not known."""
+
+    run_id: UUID
+    org_id: UUID
+    agent: str
+    message_id: str
+    model: str
+    input_tokens: int
+    output_tokens: int
+    cache_write_5m_tokens: int
+    cache_write_1h_tokens: int
+    cache_read_tokens: int
+    cost_usd: Decimal | None
+
+
+async def charge(conn: AsyncConnection[Row], message: ChargedMessage) -> str | None:
     """Charge one message, once. Return None, or why the run may not ask for another: `max_cost`, `out_of_credit`."""
-    return await value_of(
-        conn,
-        "select private.charge(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) as refusal",
-        (
-            run_id,
-            org_id,
-            agent,
-            message_id,
-            model,
-            input_tokens,
-            output_tokens,
-            cache_write_5m_tokens,
-            cache_write_1h_tokens,
-            cache_read_tokens,
-            cost_usd,
-        ),
-    )
+    marks: LiteralString = ", ".join("%s" for _ in fields(message))
+    return await value_of(conn, f"select private.charge({marks})", astuple(message))
 
 
 async def credit(conn: AsyncConnection[Row], org_id: UUID) -> Row | None:

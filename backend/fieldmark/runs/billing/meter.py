@@ -162,8 +162,7 @@ class Meter:
         tokens = _tokens(message)
         price = self._prices.of_message(self._asked, message.model)
         async with self._context.database.as_user(self._context.scope) as conn:
-            return await usage.charge(
-                conn,
+            charged = usage.ChargedMessage(
                 run_id=self._context.run_id,
                 org_id=self._context.scope.org_id,
                 agent=self._agent,
@@ -176,6 +175,7 @@ class Meter:
                 cache_read_tokens=tokens.cache_read,
                 cost_usd=None if price is None else price.of(tokens),
             )
+            return await usage.charge(conn, charged)
 
 
 def _tokens(message: _Message) -> Tokens:
