@@ -40,7 +40,7 @@ from fieldmark.runs.lifecycle.context import run_context
 from fieldmark.runs.run import Runner
 from fieldmark.stores import documents, extractions, runs, tool_calls
 from fieldmark.stores.rows import PageRow
-from fieldmark.stores.runs import Subject
+from fieldmark.stores.runs import RunOptions, Subject
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.ledger import By, ToolCall, ToolOutcome, execute
 from fieldmark.tools.toolset import RunTools, hash_of
@@ -67,7 +67,13 @@ class Desk:
         return replace(self, extraction_id=added)
 
     async def run(
-        self, task: str = "extract", instructions: str | None = None, *, fields: list[str] | None = None, **columns: Any
+        self,
+        task: str = "extract",
+        instructions: str | None = None,
+        *,
+        fields: list[str] | None = None,
+        parent: tuple[UUID, str] | None = None,
+        **options: Any,
     ) -> UUID:
         """A run that waits for a worker. `instructions` are the message of a correction. `fields` limit the run."""
         given: dict[str, Any] = {} if fields is None else {"fields": fields}
@@ -84,7 +90,8 @@ class Desk:
                 task=task,
                 task_input=given,
                 subject=Subject(self.document_id, self.extraction_id),
-                **columns,
+                options=RunOptions(**options),
+                parent=parent,
             )
 
     async def context(self, run_id: UUID | None = None) -> RunContext:

@@ -12,7 +12,7 @@ from fieldmark.agents.spec import AgentSpec
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.lifecycle.context import run_context
 from fieldmark.stores import runs, threads
-from fieldmark.stores.runs import Subject
+from fieldmark.stores.runs import RunOptions, Subject
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.ledger import By, ToolCall, ToolOutcome, execute
 
@@ -46,7 +46,7 @@ class Talk:
                 task="chat" if self.agent is DOCUMENT else "ask",
                 task_input={"message": message, **given},
                 subject=Subject(_document_of(self.desk, self.agent), None, self.thread_id),
-                approval="auto",
+                options=RunOptions(approval="auto"),
             )
             claimed = await runs.claim(conn, run_id)
         assert claimed is not None

@@ -170,7 +170,7 @@ def skipped(done) -> list[tuple[UUID, str]]:
     return [(one.extraction_id, one.why) for one in done.skipped]
 
 
-async def at_work(shelf, extraction_id, scope=None, **columns):
+async def at_work(shelf, extraction_id, scope=None):
     scope = scope or shelf.desk.scope
     async with shelf.desk.database.as_user(scope) as conn:
         return await runs.add(
@@ -181,7 +181,6 @@ async def at_work(shelf, extraction_id, scope=None, **columns):
             task="extract",
             task_input={},
             subject=runs.Subject(shelf.desk.document_id, extraction_id),
-            **columns,
         )
 
 

@@ -31,6 +31,7 @@ from fieldmark.services.api_keys import require_scope
 from fieldmark.services.extractions import is_valid
 from fieldmark.stores import extractions, runs
 from fieldmark.stores.rows import ExtractionRow
+from fieldmark.stores.runs import RunOptions
 
 
 def _to_a_millionth(amount: Decimal) -> Decimal:
@@ -189,7 +190,7 @@ def _add_task(router: APIRouter, agent: AgentSpec, task: Task[Any, Any]) -> None
         if asks and (body.approval == "auto" or body.auto_approved_tools):
             why = "`approval: auto` and `auto_approved_tools` need with an agent that asks before it writes"
             require_scope(caller, Permission.RUNS_APPROVE, why)
-        options = launch.RunOptions(
+        options = RunOptions(
             approval=body.approval,
             background=body.background,
             model=body.model,

@@ -18,6 +18,7 @@ from fieldmark.services import schema_changes
 from fieldmark.services.schema_changes import AppliedVersion, SchemaChanges
 from fieldmark.stores.paging import MAX_CURSOR_CHARACTERS
 from fieldmark.stores.rows import ExtractionRow
+from fieldmark.stores.runs import RunOptions
 
 router = APIRouter(prefix="/api/schemas", tags=["schemas"])
 
@@ -62,7 +63,7 @@ async def apply_schema_changes(
     """Bring extractions to a version of a schema. A run in the background reads the changed fields and can write
     nowhere else. No value is removed; what a person set stays. Extractions that follow the version already are left
     alone, so the request can be repeated. A key needs runs:write besides."""
-    options = launch.RunOptions(approval=body.approval, model=body.model, background=True)
+    options = RunOptions(approval=body.approval, model=body.model, background=True)
 
     async def begin(conn: Connection, row: ExtractionRow, fields: Sequence[str] | None) -> UUID:
         given = {"document_id": row.document_id, "extraction_id": row.id, "fields": fields}

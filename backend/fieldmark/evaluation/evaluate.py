@@ -24,6 +24,7 @@ from fieldmark.runs.events.follow import end_of
 from fieldmark.runs.lifecycle import launch
 from fieldmark.runtime import Runtime
 from fieldmark.stores import extractions, organisations, runs
+from fieldmark.stores.runs import RunOptions
 
 TASK = "extract"
 GOLD_SUFFIX = ".gold.json"
@@ -114,7 +115,7 @@ async def evaluate(
                     TASK,
                     launch.request_of(TASK, wanted),
                     prices=runtime.prices,
-                    options=launch.RunOptions(approval="auto", background=True, with_examples=with_examples),
+                    options=RunOptions(approval="auto", background=True, with_examples=with_examples),
                 )
             except (Unavailable, Misconfigured):
                 raise

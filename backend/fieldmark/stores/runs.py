@@ -35,6 +35,23 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What a person may ask of a run besides its task."""
+
+    approval: str | None = None
+    model: str | None = None
+    max_cost_usd: Decimal | None = None
+    max_turns: int | None = None
+    auto_approved_tools: tuple[str, ...] = ()
+    background: bool = False
+    with_examples: bool | None = None
+    idempotency_key: str | None = None
+
+
+_NO_OPTIONS: Final = RunOptions()
+
+
+@dataclass(frozen=True, slots=True)
 class RunRow:
     """One run. `cost_usd` is what it and its child runs cost, null where a price is not known; `usage` is its own."""
 
@@ -130,20 +147,13 @@ async def add(
     task: str,
     task_input: Mapping[str, JsonValue],
     subject: Subject,
-    approval: str | None = None,
-    auto_approved_tools: Sequence[str] = (),
-    model: str | None = None,
-    max_cost_usd: Decimal | None = None,
-    max_turns: int | None = None,
-    background: bool = False,
-    with_examples: bool | None = None,
-    idempotency_key: str | None = None,
+    options: RunOptions = _NO_OPTIONS,
     request_hash: str | None = None,
     parent: tuple[UUID, str] | None = None,
 ) -> UUID:
     """Insert a run; triggers fill in what the request leaves open and put it into the queue. Answers its id.
 
-    With an `idempotency_key` that this user has used before, nothing is inserted and the earlier run's id is answered.
+    With an idempotency key that this user has used before, nothing is inserted and the earlier run's id is answered.
     Raises KeyReused where that run was asked for otherwise, NotFound for a subject that does not exist, QueueFull where
     too many of the organisation wait.
     `parent` is a run and its call that waits for this one.
@@ -154,18 +164,10 @@ async def add(
         "agent": agent,
         "task": task,
         "input": Jsonb(dict(task_input)),
-        "document_id": subject.document_id,
-        "extraction_id": subject.extraction_id,
-        "thread_id": subject.thread_id,
-        "approval": approval,
-        "auto_approved_tools": list(auto_approved_tools),
-        "model": model,
-        "max_cost_usd": max_cost_usd,
-        "max_turns": max_turns,
-        "background": background,
-        "with_examples": with_examples,
-        "idempotency_key": idempotency_key,
         "request_hash": request_hash,
+        **asdict(subject),
+        **asdict(options),
+        "auto_approved_tools": list(options.auto_approved_tools),
     }
     if parent is not None:
         given |= {"parent_run_id": parent[0], "parent_call_id": parent[1]}
@@ -176,7 +178,8 @@ async def add(
     row = await (await conn.execute(query, given)).fetchone()
     if row is not None:
         return row["id"]
-    earlier = None if idempotency_key is None else await started_before(conn, scope, idempotency_key, request_hash)
+    assert options.idempotency_key is not None
+    earlier = await started_before(conn, scope, options.idempotency_key, request_hash)
     assert earlier is not None
     return earlier
 

@@ -21,7 +21,7 @@ from fieldmark.offline_model.messages import Body, call, raw_call, text, thinkin
 from fieldmark.runs.billing.prices import Prices
 from fieldmark.runs.lifecycle import decisions, launch
 from fieldmark.runs.lifecycle.decisions import Decision
-from fieldmark.runs.lifecycle.launch import RunOptions
+from fieldmark.stores.runs import RunOptions
 from fieldmark.testing.script import Script, http_error, stall
 from toy_agent.agent import TOY, CompareRequest
 

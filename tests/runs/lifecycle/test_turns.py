@@ -18,7 +18,7 @@ from fieldmark.runs.billing.prices import Prices
 from fieldmark.runs.claim import claim
 from fieldmark.runs.lifecycle import launch
 from fieldmark.runs.lifecycle.decisions import Decision, decide
-from fieldmark.runs.lifecycle.launch import RunOptions
+from fieldmark.stores.runs import RunOptions
 from fieldmark.testing.script import Script, endless
 from kept import Kept, kept
 from living import clis, is_alive

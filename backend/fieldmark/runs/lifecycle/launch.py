@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from decimal import Decimal
+from dataclasses import asdict, replace
 from hashlib import sha256
 from typing import Any
 from uuid import UUID
@@ -22,22 +21,9 @@ from fieldmark.identity.scope import Scope
 from fieldmark.runs.billing.meter import REFUSALS
 from fieldmark.runs.billing.prices import Prices
 from fieldmark.stores import runs, usage
+from fieldmark.stores.runs import RunOptions
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.toolset import ChildRun
-
-
-@dataclass(frozen=True, slots=True)
-class RunOptions:
-    """What a person may ask of a run besides its task."""
-
-    approval: str | None = None
-    model: str | None = None
-    max_cost_usd: Decimal | None = None
-    max_turns: int | None = None
-    auto_approved_tools: tuple[str, ...] = ()
-    background: bool = False
-    with_examples: bool | None = None
-    idempotency_key: str | None = None
 
 
 async def start(
@@ -92,6 +78,8 @@ async def start_within(
     subject = begun.subject
     if subject.extraction_id is not None or subject.thread_id is not None:
         await runs.supersede(conn, subject, "A newer run took its place.")
+    approval = options.approval or task.approval or agent.approval
+    options = replace(options, approval=approval, model=options.model or begun.model)
     wanted = new_id()
     run_id = await runs.add(
         conn,
@@ -101,19 +89,12 @@ async def start_within(
         task=task.name,
         task_input=begun.input.model_dump(mode="json", exclude_none=True),
         subject=subject,
-        approval=options.approval or task.approval or agent.approval,
-        auto_approved_tools=options.auto_approved_tools,
-        model=options.model or begun.model,
-        max_cost_usd=options.max_cost_usd,
-        max_turns=options.max_turns,
-        background=options.background,
-        with_examples=options.with_examples,
-        idempotency_key=options.idempotency_key,
+        options=options,
         request_hash=request_hash,
     )
     if run_id != wanted:
         raise _StartedBefore(run_id)
-    await _check_credit(conn, scope, prices, replace(options, model=options.model or begun.model))
+    await _check_credit(conn, scope, prices, options)
     started = RunStartedEvent(run_id=run_id, extraction_id=subject.extraction_id, thread_id=subject.thread_id)
     await runs.append_event(conn, run_id, started)
     return run_id
@@ -149,10 +130,12 @@ async def start_child(
         task=child.task,
         task_input=given.model_dump(mode="json", exclude_none=True),
         subject=child.subject,
-        approval=child.approval or context.run.approval,
-        model=child.model or context.run.model,
-        background=context.run.background,
-        with_examples=context.run.with_examples,
+        options=RunOptions(
+            approval=child.approval or context.run.approval,
+            model=child.model or context.run.model,
+            background=context.run.background,
+            with_examples=context.run.with_examples,
+        ),
         parent=(context.run_id, context.call_id),
     )
 
