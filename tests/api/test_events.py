@@ -198,24 +198,6 @@ async def test_deltas_are_the_beginning_of_what_comes_next_for_whoever_asks_and_
     assert {number + 1 for number, _ in gathered} == set(numbers.values())
 
 
-async def test_signs_of_life_while_nothing_happens(serve):
-    let_go = asyncio.Event()
-
-    async def held(_: object) -> list[object]:
-        await let_go.wait()
-        return [text("Done.")]
-
-    async with serve(Script([held])) as served:
-        run_id = await start(served.http, await served.document())
-        seen: list[tuple[int, str] | None] = []
-        async for event in follow(served.service.database, served.scope, run_id, poll_seconds=0.1):
-            seen.append(event)
-            if seen[-3:] == [None] * 3:
-                let_go.set()
-        assert seen[0] is not None and seen[-1] is not None
-        assert '"complete": true' in seen[-1][1]
-
-
 @pytest.mark.parametrize("table", ["runs", "documents"])
 async def test_a_reader_hears_at_once_of_a_run_that_is_deleted(desk, table):
     row = {"runs": (run_id := await desk.run()), "documents": desk.document_id}

@@ -187,42 +187,23 @@ async def test_documents_have_names_and_tags(serve):
         assert (await changed(served.http, at, tags=[]))["tags"] == []
 
 
-async def test_an_extraction_names_its_versions_and_has_its_schema(serve, clone):
+async def test_an_extraction_names_its_versions_and_has_its_schema(serve):
+    """Which text it has is proven in sql/test_artifacts.py."""
     async with serve(Script([endless([text("Done.")])])) as served:
         schema = await made(served.http, "schemas", "Invoice")
         prompt = await made(served.http, "prompts", "Invoices", schema_id=schema["id"])
-        document = str(await served.document())
-
-        async def extracted(**more: Any) -> dict[str, Any]:
-            answer = await served.http.post("/api/agent/extract", json={"document_id": document, **more})
-            assert answer.status_code == 200, answer.text
-            return answer.json()["extraction"]
-
-        async def schema_of(extraction: dict[str, Any]) -> dict[str, Any]:
-            return await served.get(f"extractions/{extraction['id']}/schema")
-
-        prompted = await extracted(prompt_revid=prompt["prompt_revid"])
-        assert prompted["schema_revid"] == schema["schema_revid"]
-        assert prompted["prompt_revid"] == prompt["prompt_revid"]
-        newer = await changed(served.http, f"/api/schemas/{schema['id']}", schema=LONGER)
-        plain, own = await extracted(schema_revid=newer["schema_revid"]), await extracted(schema=SCHEMA)
-        none = await extracted()
-        # What was made before has the schema that it was made with.
-        assert await schema_of(prompted) == {"schema_revid": schema["schema_revid"], "schema": SCHEMA}
-        assert await schema_of(plain) == {"schema_revid": newer["schema_revid"], "schema": LONGER}
-        assert await schema_of(own) == {"schema_revid": None, "schema": SCHEMA}
-        assert await schema_of(none) == {"schema_revid": None, "schema": None}
-
-        async def listed(**asked: Any) -> list[str]:
-            answer = await served.http.get("/api/extractions", params=asked)
-            return [item["id"] for item in answer.json()["items"]]
-
-        assert await listed(schema_id=schema["id"]) == [plain["id"], prompted["id"]]
-        assert await listed(prompt_id=prompt["id"]) == [prompted["id"]]
-        assert await listed(schema_id=str(uuid4())) == []
-        # Deleting says so, and both stay what they are.
-        assert (await served.http.delete(f"/api/schemas/{schema['id']}")).json() == {"prompts": 1, "extractions": 2}
+        document = await served.document()
+        one = (await served.extract(document, prompt_revid=prompt["prompt_revid"]))["extraction"]
+        own = (await served.extract(document, schema=SCHEMA))["extraction"]
+        assert (one["schema_revid"], one["prompt_revid"]) == (schema["schema_revid"], prompt["prompt_revid"])
+        kept = {"schema_revid": schema["schema_revid"], "schema": SCHEMA}
+        assert await served.get(f"extractions/{one['id']}/schema") == kept
+        assert await served.get(f"extractions/{own['id']}/schema") == {"schema_revid": None, "schema": SCHEMA}
+        for asked in ({"schema_id": schema["id"]}, {"prompt_id": prompt["id"]}):
+            listed = (await served.http.get("/api/extractions", params=asked)).json()["items"]
+            assert [item["id"] for item in listed] == [one["id"]]
+        # Deleting says what refers to it.
+        assert (await served.http.delete(f"/api/schemas/{schema['id']}")).json() == {"prompts": 1, "extractions": 1}
         assert (await served.http.delete(f"/api/prompts/{prompt['id']}")).json() == {"extractions": 1}
-        assert await schema_of(prompted) == {"schema_revid": schema["schema_revid"], "schema": SCHEMA}
-        for more in ({"schema_revid": newer["schema_revid"]}, {"prompt_revid": prompt["prompt_revid"]}):
-            problem(await served.http.post("/api/agent/extract", json={"document_id": document, **more}), 404)
+        request = {"document_id": str(document), "schema_revid": schema["schema_revid"]}
+        problem(await served.http.post("/api/agent/extract", json=request), 404)

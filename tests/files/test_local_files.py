@@ -153,15 +153,3 @@ async def test_a_folder_that_cannot_be_used_is_said(source: Path, tmp_path: Path
     with pytest.raises(Unavailable, match="No such file"):
         await LocalFiles(tmp_path / "files").put(PATH, tmp_path / "missing")
     assert await LocalFiles(tmp_path / "files").size(PATH) is None
-
-
-async def test_an_original_that_goes_before_it_is_opened_is_none(files: LocalFiles, source: Path) -> None:
-    await files.put(PATH, source)
-    with pytest.raises(NotFound):
-        async with files.local(PATH) as original:
-            await files.remove(PATH)
-            original.read_bytes()
-    await files.put(PATH, source)
-    with pytest.raises(FileNotFoundError):  # it is there still: something else is missing
-        async with files.local(PATH):
-            source.with_name("another").read_bytes()

@@ -132,19 +132,6 @@ async def test_a_download_cut_short_is_no_original(bucket: Storage, files: Supab
     assert len(await read(files)) == 1000
 
 
-@pytest.mark.parametrize("body", [b"<html>hotel wifi</html>", b"null", b'{"size": "7"}'])
-async def test_another_kind_of_server_is_noticed(
-    bucket: Storage, files: SupabaseFiles, source: Path, body: bytes
-) -> None:
-    bucket.answer = (200, {"Content-Length": str(len(body))}, body)
-    with pytest.raises(Unavailable, match="SUPABASE_URL"):
-        await files.put(PATH, source)
-    with pytest.raises(Unavailable, match="SUPABASE_URL"):
-        await files.size(PATH)
-    bucket.answer = (200, {}, b'{"size": null}')  # an upload under way has no size yet
-    assert await files.size(PATH) is None
-
-
 async def test_the_key_is_sent_once_as_a_key_and_as_a_token(
     bucket: Storage, files: SupabaseFiles, source: Path
 ) -> None:
