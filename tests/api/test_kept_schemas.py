@@ -131,6 +131,31 @@ async def test_lists_are_in_pages_and_searched_by_name(serve):
         assert await names(served.http, "/api/prompts", tag_id=tag["id"]) == ["Tagged"]
 
 
+async def test_what_is_deleted_is_hidden_and_stays_readable(serve):
+    async with serve() as served:
+        tag = await made(served.http, "tags", "paid")
+        schema = await made(served.http, "schemas", "Invoice")
+        prompt = await made(served.http, "prompts", "Invoices", schema_id=schema["id"], tag_ids=[tag["id"]])
+        document = await served.document()
+        await changed(served.http, f"/api/documents/{document}", tags=[tag["id"]])
+        for kind, thing, told in (
+            ("schemas", schema, {"prompts": 1, "extractions": 0}),
+            ("tags", tag, {"documents": 1, "prompts": 1}),
+            ("prompts", prompt, {"extractions": 0}),
+        ):
+            at = f"/api/{kind}/{thing['id']}"
+            answer = await served.http.delete(at)
+            assert (answer.status_code, answer.json()) == (200, told)
+            problem(await served.http.delete(at), 404)
+            problem(await served.http.patch(at, json={"name": "New"}), 404)
+            assert (await served.http.get(at)).json() == thing | {"deleted": True}
+            assert await names(served.http, f"/api/{kind}") == []
+            await made(served.http, kind, thing["name"])  # its name is free
+        assert (await served.http.get(f"/api/documents/{document}")).json()["tags"] == []
+        problem(await served.http.patch(f"/api/documents/{document}", json={"tags": [tag["id"]]}), 404)
+        assert (await served.http.get("/api/documents", params={"tag_id": tag["id"]})).json()["items"] == []
+
+
 async def test_a_schema_that_cannot_be_used_is_refused(serve):
     """Which can be is proven in domain/test_schema.py."""
     async with serve() as served:

@@ -177,3 +177,22 @@ async def test_somebody_makes_so_many_organisations_and_no_more(serve, clone):
         query = "insert into public.organisations (name, created_by) select 'o', %s from generate_series(1, 49)"
         await as_owner(clone, query, served.scope.user_id)
         problem(await served.http.post("/api/organisations", json={"name": "One more"}), 409, "too_many")
+
+
+async def test_somebody_gives_up_so_many_organisations_at_a_time_and_no_more(serve, clone):
+    async with serve() as served:
+        query = """
+            insert into private.departing_organisations (org_id, asked_by)
+            select id, %s from public.organisations where name = 'gone'"""
+        await as_owner(clone, "insert into public.organisations (name) select 'gone' from generate_series(1, 19)")
+        await as_owner(clone, query, served.scope.user_id)
+
+        async def personal() -> str:
+            (one,) = (await served.http.get("/api/me")).json()["organisations"]
+            return one["id"]
+
+        assert (await served.http.delete(f"/api/organisations/{await personal()}")).status_code == 204
+        problem(await served.http.delete(f"/api/organisations/{await personal()}"), 409, "too_many")
+        async with served.client() as other:  # who has given up none
+            (one,) = (await other.get("/api/me")).json()["organisations"]
+            assert (await other.delete(f"/api/organisations/{one['id']}")).status_code == 204
