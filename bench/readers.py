@@ -192,7 +192,7 @@ async def measure(options: argparse.Namespace, folder: Path) -> int:
     with running(home, 18) as database:
         processes = Processes(folder, "http://127.0.0.1:1", workers=0)
         token = LocalTokens(home).sign(user_id)
-        url = processes.urls[0]
+        url = processes.url
         try:
             processes.keep_up()
             async with httpx.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {token}"}) as http:
