@@ -31,7 +31,6 @@ from fieldmark.runs.engine.permission_hook import PermissionHook, Policy
 from fieldmark.runs.engine.pool import CliPool
 from fieldmark.runs.engine.run_telemetry import RunTelemetry, run_telemetry
 from fieldmark.runs.engine.session_store import Sessions, SessionWriteFailed
-from fieldmark.runs.engine.start_gate import StartRank
 from fieldmark.runs.engine.tool_executor import ToolExecutor
 from fieldmark.runs.events.deltas import DeltaBuffer
 from fieldmark.runs.events.mapper import EventMapper, end_reporter
@@ -300,7 +299,7 @@ class Runner:
                     async with self.pool.acquire(
                         agent,
                         context.scope,
-                        RunHandlers(hook, executor, sessions, StartRank.of(run)),
+                        RunHandlers(hook, executor, sessions),
                         model=model,
                         max_turns=most - kept,
                         session_id=beginning.session_id,

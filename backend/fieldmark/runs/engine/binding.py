@@ -37,14 +37,17 @@ Result = TypeVar("Result")
 @dataclass(frozen=True, slots=True)
 class RunHandlers:
     """What one run brings to its CLI: who admits its calls, who answers them, where its conversation is kept. Calls are
-    answered in the run's own context, for its ids in the log and its span. `rank` says who is waited for, where a CLI
-    has to be started."""
+    answered in the run's own context, for its ids in the log and its span."""
 
     hook: PermissionHook
     executor: ToolExecutor
     sessions: Sessions
-    rank: StartRank = StartRank.INTERACTIVE
     context: contextvars.Context = field(default_factory=contextvars.copy_context)
+
+    @property
+    def rank(self) -> StartRank:
+        """When a CLI that has to be started for it is started."""
+        return StartRank.BACKGROUND if self.hook.context.run.background else StartRank.INTERACTIVE
 
     async def after(self, given: HookInput, call_id: str | None, context: HookContext) -> SyncHookJSONOutput:
         """The PostToolUse hook: a run that a call has ended is not asked for anything more. It spares a call of the

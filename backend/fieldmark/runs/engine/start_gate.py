@@ -9,8 +9,6 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from enum import IntEnum
 
-from fieldmark.stores.runs import RunRow
-
 
 class StartRank(IntEnum):
     """Who goes first when several wait for a place."""
@@ -18,10 +16,6 @@ class StartRank(IntEnum):
     INTERACTIVE = 0
     BACKGROUND = 1
     SPARE = 2
-
-    @classmethod
-    def of(cls, run: RunRow) -> StartRank:
-        return cls.BACKGROUND if run.background else cls.INTERACTIVE
 
 
 class StartGate:
