@@ -179,6 +179,30 @@ async def test_what_is_not_shared_is_seen_by_nobody_else_and_sharing_takes_effec
             await nothing_is_seen_by(http)
 
 
+async def test_a_stream_of_a_thread_that_is_shared_no_longer_ends(serve):
+    goes_on = asyncio.Event()
+    async with house(serve, Script([held(goes_on.wait, text(f"Hear: {SECRET}"))])) as at:
+        begun = await says(at, "Tell me", wait=False)
+        thread_id = begun["thread_id"]
+        await at.http.patch(f"/api/threads/{thread_id}", json={"shared": True})
+        heard = asyncio.Event()
+        read: list[str] = []
+
+        async def follow():
+            path = f"/api/runs/{begun['run_id']}/events"
+            async with at.colleague.stream("GET", path, params={"deltas": True}) as answer:
+                async for line in answer.aiter_lines():
+                    read.append(line)
+                    heard.set()
+
+        following = asyncio.create_task(follow())
+        await asyncio.wait_for(heard.wait(), 60)
+        await at.http.patch(f"/api/threads/{thread_id}", json={"shared": False})
+        await asyncio.wait_for(following, 3)  # before a reader would look by itself
+        goes_on.set()
+        assert SECRET not in "".join(read)
+
+
 async def test_who_decides_in_a_thread(serve, clone):
     """Where a second person is asked for, one who sees the thread: what they decide, the thread remembers."""
 
