@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -17,6 +17,7 @@ from fieldmark.db.embedded import running
 from fieldmark.db.migrate import migrate, pending
 from fieldmark.db.pool import Database
 from fieldmark.documents.reading.pages import Limits as ReadingLimits
+from fieldmark.documents.render import PageImages
 from fieldmark.embedding import Embedder, embedder_for
 from fieldmark.errors import Misconfigured
 from fieldmark.files import Files, LocalFiles, files_for
@@ -42,6 +43,7 @@ class Runtime:
     metrics: Metrics
     prices: Prices
     embedder: Embedder | None = None
+    page_images: PageImages = field(default_factory=PageImages)
 
     def full_disk(self) -> Path | None:
         """A folder that this process writes to, on a disk with less than FIELDMARK_MIN_FREE_MB free; None if all have

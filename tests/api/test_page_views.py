@@ -11,7 +11,7 @@ import pytest
 from answers import problem
 from PIL import Image, ImageDraw, ImageFont
 
-from fieldmark.stores import extractions
+from fieldmark.stores import documents, extractions
 
 pytestmark = pytest.mark.anyio
 
@@ -51,6 +51,21 @@ def as_pdf():
     out = io.BytesIO()
     Image.open(io.BytesIO(square())).save(out, "PDF")
     return out.getvalue()
+
+
+async def test_a_page_that_was_drawn_is_kept_for_who_may_see_it(serve):
+    async with serve() as served:
+        document_id = await served.upload("a.png", square())
+        at = f"/api/documents/{document_id}/pages/1.png"
+        drawn = await served.http.get(at, params={"width": 200})
+        async with served.service.database.as_user(served.scope) as conn:
+            kept = (await documents.find_read(conn, document_id)).readable_path
+        await served.service.files.remove(kept)
+        again = await served.http.get(at, params={"width": 200})
+        assert (again.status_code, again.content) == (200, drawn.content)
+        assert (await served.http.get(at, params={"width": 100})).status_code == 404  # another image: drawn anew
+        async with served.client() as stranger:
+            problem(await stranger.get(at, params={"width": 200}), 404)
 
 
 @pytest.mark.parametrize(("name", "made"), [("a.png", square), ("a.pdf", as_pdf)])

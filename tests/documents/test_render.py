@@ -11,7 +11,7 @@ from PIL import Image
 from fieldmark.documents.reading import sniff
 from fieldmark.documents.reading.pages import Limits
 from fieldmark.documents.reading.sandbox import read_file
-from fieldmark.documents.render import render_page
+from fieldmark.documents.render import PageImages, render_page
 from fieldmark.errors import NotFound, Unreadable
 
 pytestmark = pytest.mark.anyio
@@ -61,3 +61,13 @@ async def test_a_giant_page_is_drawn_small_and_a_damaged_image_not_at_all(tmp_pa
     path.write_bytes(path.read_bytes()[:600])
     with pytest.raises(Unreadable, match="PNG image is damaged or cut off"):
         await render_page(path, sniff.PNG, 1, Limits())
+
+
+def test_the_images_that_were_asked_for_last_are_kept():
+    images = PageImages(most_bytes=10)
+    for key in "abc":
+        images.keep(key, b"1234")
+        images.get("a")
+    assert [images.get(key) for key in "abc"] == [b"1234", None, b"1234"]
+    images.keep("d", b"x" * 11)
+    assert [images.get(key) for key in "abcd"] == [None] * 4

@@ -419,11 +419,15 @@ async def get_page_image(
         document = await documents.find_read(conn, document_id)
     if not 1 <= number <= (document.page_count or 0):
         raise NotFound("There is no such page.")
-    async with DRAWING.of(scope.org_id), runtime.files.local(document.readable_path) as path:
-        image = await render_page(
-            path, document.media_type or "", number, runtime.reading_limits, box=shown, width=width
-        )
     # A document's content never changes under its id.
+    key = (document_id, number, shown, width)
+    image = runtime.page_images.get(key)
+    if image is None:
+        async with DRAWING.of(scope.org_id), runtime.files.local(document.readable_path) as path:
+            image = await render_page(
+                path, document.media_type or "", number, runtime.reading_limits, box=shown, width=width
+            )
+        runtime.page_images.keep(key, image)
     headers = {"Cache-Control": "private, max-age=86400, immutable", "X-Box": ",".join(f"{at:.5f}" for at in shown)}
     return Response(image, media_type="image/png", headers=headers)
 

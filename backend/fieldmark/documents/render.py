@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 
 from fieldmark.documents.reading.jobs import WHOLE_PAGE, DrawJob
@@ -14,6 +15,28 @@ from fieldmark.errors import OverLimit
 LONGEST_SIDE = 4000
 
 LEAST_MARGIN = 0.005  # of the page
+KEPT_BYTES = 32 * 1024 * 1024
+
+
+class PageImages:
+    """The images that were drawn last, up to `most_bytes` of them: the pages at work are looked at again and again."""
+
+    def __init__(self, most_bytes: int = KEPT_BYTES) -> None:
+        self._most_bytes = most_bytes
+        self._bytes = 0
+        self._kept: OrderedDict[Hashable, bytes] = OrderedDict()
+
+    def get(self, key: Hashable) -> bytes | None:
+        if key in self._kept:
+            self._kept.move_to_end(key)
+        return self._kept.get(key)
+
+    def keep(self, key: Hashable, image: bytes) -> None:
+        self._bytes += len(image) - len(self._kept.pop(key, b""))
+        self._kept[key] = image
+        while self._bytes > self._most_bytes:
+            _, oldest = self._kept.popitem(last=False)
+            self._bytes -= len(oldest)
 
 
 async def render_page(
