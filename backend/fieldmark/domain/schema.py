@@ -6,12 +6,12 @@ Two words of our own stand under `"x-fieldmark"`: `{"rules": [...]}` at the root
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Collection, Iterator
-from functools import lru_cache
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 import regex
 from jsonschema import Draft202012Validator
@@ -33,6 +33,10 @@ MAX_VIOLATIONS = 20
 MOST_TOLD = 200
 MAX_PATTERN_CHARACTERS = 500
 MAX_SUGGESTION_CHARACTERS = 20_000
+MAX_REMEMBERED = 1000
+
+_usable: Final = OrderedDict[bytes, None]()
+"""The hashes of schemas that were found usable last: the same one comes with each document of a batch."""
 
 
 def check_schema(schema: JsonObject) -> None:
@@ -42,6 +46,9 @@ def check_schema(schema: JsonObject) -> None:
     References may only point inside the schema: nothing is fetched. Patterns are bounded in length and time.
     """
     try:
+        digest = hashlib.sha256(json.dumps(schema).encode()).digest()
+        if digest in _usable:
+            return
         _check_form(schema)
     except InvalidSchema as error:
         suggestion = _suggestion(schema)
@@ -50,6 +57,9 @@ def check_schema(schema: JsonObject) -> None:
         raise InvalidSchema(str(error), {**error.details, "suggestion": suggestion}) from None
     except RecursionError:  # a pattern of open brackets alone
         raise InvalidSchema("The schema is nested too deeply: a pattern in it, perhaps.") from None
+    _usable[digest] = None
+    if len(_usable) > MAX_REMEMBERED:
+        _usable.popitem(last=False)
 
 
 def _suggestion(schema: JsonObject) -> JsonObject | None:
@@ -124,7 +134,7 @@ def violations(
     That is: where they do not follow the schema; what must be found in the document and is not by its `evidence`
     ({path name: {"state", …}}), nor set by a person (`locks` holds its name); and which rules they break. Raises
     InvalidSchema if the schema cannot be used."""
-    _check_once(json.dumps(schema))
+    check_schema(schema)  # a front end on Supabase begins extractions by itself: its schema comes here unchecked
     found = [*validate(schema, fields), *_not_found(schema, fields, evidence or {}, locks)]
     return _first([*found, *broken_rules(schema, fields)], most)
 
@@ -147,7 +157,7 @@ def violations_of_write(
 
     Only for what stands at or below a path that was `written`, and for what is wrong elsewhere because of the write: an
     older violation does not keep anybody from writing another field. What only lacks is none yet."""
-    _check_once(json.dumps(schema))
+    check_schema(schema)
     found = validate_partial(schema, after)
     if not found:
         return []
@@ -188,12 +198,6 @@ def _not_found(
                     "again and write it as the page prints it, with its quote; or remove it"
                 )
                 yield Violation(path, "grounded", message)
-
-
-@lru_cache(maxsize=8)
-def _check_once(schema: str) -> None:
-    # A front end on Supabase begins extractions by itself: its schema comes here unchecked.
-    check_schema(json.loads(schema))
 
 
 def _check_own_words(said: JsonValue, *, is_root: bool) -> None:
