@@ -63,6 +63,7 @@ MOST_READINGS: Final = 20
 
 
 MOST_JUDGED: Final = 10_000
+JUDGED_AT_ONCE: Final = 25
 _judged: Final = OrderedDict[tuple[UUID, int, datetime], bool | None]()
 """Whether extractions are valid, by id, version and time of the last change: so a list judges each once."""
 
@@ -206,16 +207,14 @@ async def is_valid(org_id: UUID, row: ExtractionRow) -> bool | None:
 
 async def are_valid(database: Database, scope: Scope, rows: Sequence[ExtractionSummaryRow]) -> list[bool | None]:
     """For each of these, `is_valid`. Opens transactions of its own."""
-    answers: list[bool | None] = []
-    for row in rows:
-        seen = row.id, row.version, row.updated_at
-        if row.has_schema and seen not in _judged:
-            async with database.as_user(scope) as conn:
-                whole = await extractions.get(conn, row.id)
-            if whole is not None:  # else it was deleted meanwhile
-                await is_valid(scope.org_id, whole)
-        answers.append(_judged.get(seen))
-    return answers
+    seen = [(row.id, row.version, row.updated_at) for row in rows]
+    new = [row.id for row, key in zip(rows, seen, strict=True) if row.has_schema and key not in _judged]
+    for first in range(0, len(new), JUDGED_AT_ONCE):
+        async with database.as_user(scope) as conn:
+            found = await extractions.several(conn, new[first : first + JUDGED_AT_ONCE])
+        for whole in found:
+            await is_valid(scope.org_id, whole)
+    return [_judged.get(key) for key in seen]
 
 
 # Writing --------------------------------------------------------------------------------------------------------------

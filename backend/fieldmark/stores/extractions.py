@@ -108,6 +108,12 @@ async def get(conn: Connection, extraction_id: UUID, *, lock: bool = False) -> E
     return rows[0] if rows else None
 
 
+async def several(conn: Connection, extraction_ids: Sequence[UUID]) -> list[ExtractionRow]:
+    """Those of these extractions that exist, in any order. Each may be megabytes: ask for a few at a time."""
+    query = f"select {_COLUMNS} from public.extractions as e where id = any (%s)"
+    return await large_rows(conn, ExtractionRow, query, (list(extraction_ids),))
+
+
 async def find(conn: Connection, extraction_id: UUID, *, lock: bool = False) -> ExtractionRow:
     """Return one extraction as `get` does. Raise NotFound."""
     row = await get(conn, extraction_id, lock=lock)
