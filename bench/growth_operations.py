@@ -255,6 +255,95 @@ async def whole_runs(side: Side, turn: int) -> AsyncGenerator[str]:
     yield "DELETE /api/documents/{document_id} with three runs"
 
 
+async def library(side: Side, turn: int) -> AsyncGenerator[str]:
+    """Schemas, prompts, tags and threads: made, looked at, changed, and gone again."""
+    schema = {"type": "object", "properties": {"field_1": {"type": "string"}}}
+    other = {"type": "object", "properties": {"field_2": {"type": "string"}}}
+    for kind, one, made, changed in (
+        ("schemas", "schema", {"schema": schema}, {"schema": other}),
+        ("prompts", "prompt", {"content": "Read it."}, {"content": "Read it well."}),
+        ("tags", "tag", {"colour": "#aabbcc"}, {"colour": "#bbccdd"}),
+        ("threads", "thread", {"document_id": str(side.document(side.of_ours(turn)))}, {"shared": True}),
+    ):
+        title = "title" if kind == "threads" else "name"
+        item = await ask(side, "POST", f"/api/{kind}", json={title: f"{kind} {uuid4()}", **made})
+        yield f"POST /api/{kind}"
+        at, name = f"/api/{kind}/{item['id']}", f"/api/{kind}/{{{one}_id}}"
+        await ask(side, "GET", f"/api/{kind}")
+        yield f"GET /api/{kind}"
+        await ask(side, "GET", at)
+        yield f"GET {name}"
+        await ask(side, "PATCH", at, json=changed)
+        yield f"PATCH {name}"
+        if kind in ("schemas", "prompts"):
+            (version, *_) = (await ask(side, "GET", f"{at}/versions"))["items"]
+            yield f"GET {name}/versions"
+            await ask(side, "GET", f"/api/{one}_versions/{version[f'{one}_revid']}")
+            yield f"GET /api/{one}_versions/{{{one}_revid}}"
+        if kind == "schemas":
+            await ask(side, "POST", f"{at}/changes", json={"schema": schema})
+            yield f"POST {name}/changes"
+            await ask(side, "POST", f"{at}/apply", json={"schema_revid": version["schema_revid"]})
+            yield f"POST {name}/apply"
+        if kind == "tags":
+            document = f"/api/documents/{side.document(side.of_ours(turn))}"
+            await ask(side, "PATCH", document, json={"tags": [item["id"]], "filename": f"{turn}.pdf"})
+            yield "PATCH /api/documents/{document_id}"
+        await ask(side, "DELETE", at)
+        yield f"DELETE {name}"
+
+
+async def fields(side: Side, turn: int) -> AsyncGenerator[str]:
+    """Questions over fields, and what a reviewer sees of one extraction besides it."""
+    n = side.of_ours(turn)
+    at, name = f"/api/extractions/{side.extraction(n)}", "/api/extractions/{extraction_id}"
+    for path in ("places", "readings", "unclaimed", "schema"):
+        await ask(side, "GET", f"{at}/{path}", params={"path": "field_1"} if path == "places" else {})
+        yield f"GET {name}/{path}"
+    await ask(side, "POST", f"{at}/locks", params={"path": "field_3"})
+    yield f"POST {name}/locks"
+    await ask(side, "DELETE", f"{at}/examples", params={"path": "field_3"})
+    yield f"DELETE {name}/examples"
+    await ask(side, "GET", "/api/fields")
+    yield "GET /api/fields"
+    await ask(side, "GET", "/api/fields/values", params={"path": "field_1"})
+    yield "GET /api/fields/values"
+    count = {"where": {}, "aggregates": [{"op": "count"}], "include_unverified": True}
+    await ask(side, "POST", "/api/fields/query", json=count)
+    yield "POST /api/fields/query"
+    await ask(side, "GET", "/api/search", params={"q": f"value {n}"})
+    yield "GET /api/search"
+    await ask(side, "GET", "/api/config")
+    yield "GET /api/config"
+
+
+async def conversations(side: Side, turn: int) -> AsyncGenerator[str]:
+    """The other tasks, with the real CLI and the offline model; and what is deleted with their document."""
+    text = f"Invoice {uuid4()}\nVendor: Acme GmbH\nTotal: {turn}.00 EUR\n".encode()
+    document = (await ask(side, "POST", "/api/documents", files={"file": (f"{turn}.txt", text, "text/plain")}))["id"]
+    while (await ask(side, "GET", f"/api/documents/{document}"))["status"] == "reading":
+        await asyncio.sleep(0.005)
+    yield ""
+    await ask(side, "GET", f"/api/documents/{document}/file")
+    yield "GET /api/documents/{document_id}/file"
+    done = await ask(side, "POST", "/api/agent/extract", json={"document_id": document})
+    await ask(side, "DELETE", f"/api/extractions/{done['extraction']['id']}")
+    yield "DELETE /api/extractions/{extraction_id}"
+    for decision in ("reject", "accept"):
+        await ask(side, "POST", "/api/agent/auto_create", json={"document_id": document})
+        yield "POST /api/agent/auto_create until it has ended"
+        await ask(side, "POST", f"/api/documents/{document}/auto_create/{decision}")
+        yield f"POST /api/documents/{{document_id}}/auto_create/{decision}"
+    await ask(side, "POST", "/api/agent/chat", json={"document_id": document, "message": "What is the total?"})
+    yield "POST /api/agent/chat until it has ended"
+    asked = await ask(side, "POST", "/api/agent/ask", json={"message": "What is the total of Acme?"})
+    yield "POST /api/agent/ask until it has ended"
+    await ask(side, "DELETE", f"/api/runs/{asked['run_id']}")
+    yield "DELETE /api/runs/{run_id}"
+    await ask(side, "DELETE", f"/api/documents/{document}")
+    yield ""
+
+
 async def files_in_a_file(side: Side, turn: int) -> AsyncGenerator[str]:
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as zipped:
@@ -291,7 +380,7 @@ async def course_of_a_run(side: Side, turn: int) -> AsyncGenerator[str]:
     scope, n = side.scope, side.of_ours(turn)
     run_id, said = uuid4(), TextEvent(text="A word.")
     subject = runs.Subject(side.document(n), side.extraction(n))
-    part = sessions.Part(scope.org_id, "runs", str(run_id))
+    part = sessions.Part(scope.org_id, str(run_id))
     hash_, other = "0" * 64, str(uuid4())
 
     async def in_order() -> AsyncGenerator[tuple[str, Callable[[Connection], Any]]]:
@@ -377,7 +466,6 @@ async def course_of_a_run(side: Side, turn: int) -> AsyncGenerator[str]:
         yield "a run is claimed once more", lambda c: runs.claim(c, run_id)
         yield "a call waits for runs", lambda c: runs.await_runs(c, run_id, "asked")
         yield "a run ends", lambda c: runs.finish(c, run_id, RunStatus.COMPLETED, answer="Done.")
-        yield "a conversation is forgotten", lambda c: sessions.remove(c, part)
 
     async with side.database.as_user(scope) as conn:
         yield ""
@@ -391,7 +479,7 @@ async def rest_of_the_stores(side: Side, turn: int) -> AsyncGenerator[str]:
     """The functions of the stores that nothing above comes to, or not each time."""
     scope, n = side.scope, side.of_ours(turn)
     run, document, org = side.run(n), side.document(n), side.scope.org_id
-    part = sessions.Part(org, "runs", str(run))
+    part = sessions.Part(org, str(run))
     # Of a run that waits and one that is queued, which all of it is undone for.
     waiting = side.run((turn % 50 + 1) * (10 if side.count < 10_000 else 1000))
     async with side.database.as_user(scope) as conn:
@@ -516,10 +604,13 @@ ALL: dict[Steps, float] = {
     course_of_a_run: 1,
     rest_of_the_stores: 1,
     people: 1,
+    library: 1,
+    fields: 1,
     maintenance: 1,
     maintenance_in_the_database: 1,
     files_in_a_file: 0.4,
     whole_runs: 0.1,
+    conversations: 0.1,
 }
 """Each with the part of the turns that it has."""
 
