@@ -71,11 +71,13 @@ async def load(conn: AsyncConnection[Row], part: Part) -> list[JsonObject]:
 
 
 async def has_begun(conn: AsyncConnection[Row], part: Part) -> bool:
-    """Whether a word of a conversation was kept. In what the CLI notes ahead of the first it finds nothing to resume,
-    and ends."""
+    """Whether a message of a conversation was kept. What the CLI notes ahead of the first one is none, though it calls
+    the notes of a `/clear` messages of the user: a run that went on from there would not know its task."""
     cursor = await conn.execute(
         f"""select 1 as there from public.agent_sessions
-            where {_HERE} and entry ->> 'type' in ('user', 'assistant') limit 1""",
+            where {_HERE} and (entry ->> 'type' = 'assistant'
+              or entry ->> 'type' = 'user' and coalesce(entry ->> 'isMeta', 'false') <> 'true'
+                and coalesce(entry -> 'message' ->> 'content', '') not like '<command-name>%%') limit 1""",
         (part.org_id, part.session_id),
     )
     return await cursor.fetchone() is not None

@@ -114,6 +114,38 @@ async def test_a_run_that_does_not_complete_leaves_no_cli(desks):
         assert warm.ended == {"run": 1} and clis() == []
 
 
+async def test_a_run_that_was_broken_off_before_its_message_was_kept_begins_anew(desks):
+    """What the CLI notes of the `/clear` is kept ahead of it, and looks like messages of the user."""
+    one, two, _ = desks
+    asked = asyncio.Event()
+    breaks = False
+
+    async def answer(body):
+        if breaks:
+            asked.set()
+            await asyncio.sleep(600)
+        return READ if answers_so_far(body) == 0 else DONE
+
+    async with kept(answer) as warm:
+        await warm.work(one)
+        breaks, run_id = True, await two.run()
+        working = asyncio.create_task(warm.work(two, run_id))
+        await until(asked.is_set)
+        await until(lambda: "Extract all" in kept_of(two, run_id))
+        the_cli().kill()
+        with pytest.raises(Unavailable):
+            await working
+        breaks = False
+        notes = """delete from public.agent_sessions where session_id = %s and number >= (
+            select min(number) from public.agent_sessions where session_id = %s and entry::text like '%%Extract all%%')
+            returning number"""
+        conversation = two.state(run_id)["session_id"]
+        assert two.sql(notes, str(conversation), str(conversation)) and "/clear" in kept_of(two, run_id)
+        worked = await warm.work(two, run_id)
+        sent = json.dumps(worked.requests[0]["messages"])
+        assert sent.count("Extract all fields") == 1 and "broken off" in sent
+
+
 async def test_a_run_that_was_broken_off_goes_on_in_a_cli_of_its_own(desks):
     one, two, _ = desks
     script, asked = Script([READ, endless(DONE)]), asyncio.Event()
