@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -125,8 +127,13 @@ def the_cli() -> psutil.Process:
 
 def lies_in(cli: psutil.Process) -> str:
     """All that is written in its folder."""
-    files = [path for path in home_of(cli).rglob("*") if path.is_file()]
-    return "\n".join(f"{path}\n{path.read_text(errors='replace')}" for path in files)
+    found: list[str] = []
+    for folder, _, names in os.walk(home_of(cli)):  # it passes over what is gone meanwhile
+        for path in (Path(folder, name) for name in names):
+            with contextlib.suppress(FileNotFoundError):
+                if path.is_file():
+                    found.append(f"{path}\n{path.read_text(errors='replace')}")
+    return "\n".join(found)
 
 
 def prefix(request: Body) -> str:

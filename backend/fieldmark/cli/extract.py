@@ -32,13 +32,15 @@ class Result:
     extraction: dict[str, Any] | None = None
     error: str | None = None
     code: str | None = None
+    document_id: str | None = None
 
     def as_json(self, *, named: bool) -> dict[str, Any]:
         """The extraction as the API has it, or what became of it instead. `named`: with the file in front."""
         name = {"file": os.fsencode(self.file).decode(errors="replace")}
         if self.extraction is not None:
             return (name if named else {}) | self.extraction
-        known = {"run_id": self.run["id"], "document_id": self.run["document_id"]} if self.run else {}
+        known = {"run_id": self.run["id"]} if self.run else {}
+        known |= {"document_id": self.document_id} if self.document_id else {}
         status = self.run["status"] if self.run else RunStatus.FAILED
         return {**name, **known, "status": status, "code": self.code, "error": self.error}
 
@@ -113,22 +115,26 @@ async def _extract(
     for kind, name in named.items():
         if name is not None:
             wanted = {**wanted, f"{kind}_revid": (await kept(client, kind, name))[f"{kind}_revid"]}
-    started: list[tuple[Path, str | Refused]] = []
+    started: list[tuple[Path, str | None, str | Refused]] = []
     person = Person(err, client.settings.editor) if wanted["approval"] else None
     async with running(client) as runs:
         for file in files:
+            document_id: str | None = None
             try:
-                document = await runs.upload(file, password)
-                run_id = await runs.start("extract", {**wanted, "document_id": document["id"]})
+                document_id = str((await runs.upload(file, password))["id"])
+                run_id = await runs.start("extract", {**wanted, "document_id": document_id})
             except Refused as refused:
                 if refused.exit_code == CANNOT_WORK:
                     raise
                 err.print(f"[red]✗[/red] {plain(file.name)}: {plain(said(refused))}")
                 run_id = refused
-            started.append((file, run_id))
-        for file, run_id in started:
+            started.append((file, document_id, run_id))
+        for file, document_id, run_id in started:
             if isinstance(run_id, Refused):
-                told(Result(file, FAILED, error=str(run_id), code=run_id.reason))
+                # A file whose reading fails before its run begins is refused for the same reason as a run fails later.
+                document = await warn(client, document_id) if document_id else {"error_code": None}
+                code = document["error_code"] or run_id.reason
+                told(Result(file, FAILED, error=str(run_id), code=code, document_id=document_id))
                 continue
             steps().print(f"[bold]{plain(file.name)}[/bold]")
             tell(runs.status, "Reading the document…")
@@ -140,7 +146,7 @@ async def _extract(
                 runs.status.start()
             # Why, rather than that it could not be read.
             code = document["error_code"] or seen.run["error_code"]
-            told(Result(file, seen.exit_code, seen.run, seen.extraction, seen.run["error"], code))
+            told(Result(file, seen.exit_code, seen.run, seen.extraction, seen.run["error"], code, document_id))
 
 
 async def _correct(client: Client, wanted: Mapping[str, object]) -> Seen:
