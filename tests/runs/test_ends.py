@@ -16,7 +16,7 @@ from fieldmark.offline_model.server import OfflineModel
 from fieldmark.runs.engine.options import ModelService
 from fieldmark.runs.engine.pool import CliPool
 from fieldmark.runs.run import Runner
-from fieldmark.testing.script import Script, stall
+from fieldmark.testing.script import Script, endless, stall
 from living import children, clis, command_line
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli("its process and its folder go")]
@@ -82,7 +82,7 @@ async def test_a_run_whose_cli_is_killed_is_left_to_be_taken_up_again(desk):
             state = desk.state(run_id)
             assert (state["status"], state["consecutive_failures"]) == ("running", times)
             assert clis() == [] and not home.exists()
-    worked = await desk.work(Script([[text("")], [text("Done.")]]), run_id=run_id)
+    worked = await desk.work(Script([endless([text("Done.")])]), run_id=run_id)
     assert (worked.state["status"], worked.state["fencing_token"]) == ("completed", 3)
 
 

@@ -129,7 +129,7 @@ async def test_a_run_that_is_broken_off_before_its_first_word_was_kept_begins_an
     assert first > desk.sql(kept)[0]["number"]  # the CLI notes something ahead of it
     desk.sql("delete from public.agent_sessions where number >= %s", first)
     await break_off()
-    worked = await desk.work(Script([[text("")], [text("Done.")]]), run_id=run_id)
+    worked = await desk.work(Script([endless([text("Done.")])]), run_id=run_id)
     assert (worked.state["status"], worked.state["fencing_token"]) == ("completed", 3)
 
 
