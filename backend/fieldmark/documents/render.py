@@ -19,7 +19,7 @@ KEPT_BYTES = 32 * 1024 * 1024
 
 
 class PageImages:
-    """The images that were drawn last, up to `most_bytes` of them: the pages at work are looked at again and again."""
+    """A cache of page images: the least recently used go first, beyond `most_bytes` in all."""
 
     def __init__(self, most_bytes: int = KEPT_BYTES) -> None:
         self._most_bytes = most_bytes

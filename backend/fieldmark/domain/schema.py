@@ -36,7 +36,7 @@ MAX_SUGGESTION_CHARACTERS = 20_000
 MAX_REMEMBERED = 1000
 
 _usable: Final = OrderedDict[bytes, None]()
-"""The hashes of schemas that were found usable last: the same one comes with each document of a batch."""
+"""Hashes of the schemas last found usable: each document of a batch comes with the same one."""
 
 
 def check_schema(schema: JsonObject) -> None:

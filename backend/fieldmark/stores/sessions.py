@@ -71,8 +71,8 @@ async def load(conn: AsyncConnection[Row], part: Part) -> list[JsonObject]:
 
 
 async def has_begun(conn: AsyncConnection[Row], part: Part) -> bool:
-    """Whether a message of a conversation was kept. What the CLI notes ahead of the first one is none, though it calls
-    the notes of a `/clear` messages of the user: a run that went on from there would not know its task."""
+    """Whether a message of a conversation is stored. The CLI's own notes do not count, although it stores those of a
+    `/clear` as messages of the user: a run that continued from them would not know its task."""
     cursor = await conn.execute(
         f"""select 1 as there from public.agent_sessions
             where {_HERE} and (entry ->> 'type' = 'assistant'

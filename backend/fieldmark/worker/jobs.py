@@ -43,7 +43,7 @@ log = structlog.get_logger()
 SWEEP_SECONDS = 5
 MAINTENANCE_SECONDS = 30
 POLL_SECONDS = 15
-"""New jobs, free places and due tries wake a worker at once. This finds what another process left that is gone."""
+"""New jobs, free places and due retries wake a worker at once. Polling finds the jobs of a process that died."""
 VECTORS_SECONDS = 1
 RESTART_SECONDS = 1
 RETRY_SECONDS = 2

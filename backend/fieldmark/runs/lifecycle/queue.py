@@ -71,8 +71,8 @@ class _Jobs(JobManager):
 
     A database that restarts is waited for: a job whose end was not recorded would be its living worker's for ever.
 
-    procrastinate wakes a worker for each new job, and forgets the wake-up that comes while the worker looks for one.
-    Here a job that ends and a try that becomes due wake it too, and it looks again where it was woken while it looked.
+    procrastinate wakes a worker for each new job, and loses a wake-up that comes while the worker is fetching one. Here
+    the end of a job and a retry that is due wake it too, and a worker that is woken while it fetches fetches again.
     """
 
     def __init__(self, connector: BaseConnector, database: Database, places: Mapping[str, int]) -> None:
