@@ -211,7 +211,7 @@ def test_after_any_member_unlocks_an_agent_can_write(table: Editing) -> None:
     table.agent().save({"vendor": {"vat": "DE3"}}, {"vendor.vat": 0.9})
     assert table.fields["vendor"]["vat"] == "DE3" and table.scores == {"vendor.vat": 0.9}
     for path in (["vendor", "vat"], ["nothing"]):
-        table.refused("unlock_extraction_field", path)
+        table.member().refused("unlock_extraction_field", path)
 
 
 # Lists and containers ------------------------------------------------------------------------------------------------
