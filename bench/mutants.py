@@ -65,7 +65,10 @@ TESTS_OF_RIGHTS = (
     "tests/sql/test_policies.py::test_nobody_holds_a_right_that_no_verb_here_stands_for",
 )
 TESTS_OF_CONSTRAINTS = ("tests/sql/test_constraints.py",)
-TESTS_OF_SQL = ("tests/sql/test_policies.py", "tests/sql", "tests/tools", "tests/agents/extraction", "tests/db")
+TESTS_OF_SQL = (
+    "tests/sql/test_policies.py", "tests/sql", "tests/tools", "tests/agents/extraction", "tests/db", "tests/services",
+    "tests/api/test_api_keys.py", "tests/api/test_organisations.py",
+)  # fmt: skip
 MOST_SECONDS = 60
 """Of the tests of one mutant that are chosen by what they run."""
 DRAWN_FROM = ("identity", "tools", "services", "runs", "api")

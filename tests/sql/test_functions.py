@@ -176,6 +176,8 @@ def test_fields_are_bounded_in_depth_and_size(new: Editing) -> None:
     new.save({"text": "x" * 2_000_000, "number": 10**99, "small": 1e-99, "list": list(range(500))})
     # Two that fit alone do not fit together.
     new.refused("update_extraction_field", ["more"], Jsonb("x" * 2_300_000))
+    large = {"q": {"quote": "x" * 4_200_000}}
+    new.refused("save_extraction_fields", Jsonb({"q": 1}), Jsonb({}), Jsonb(large))
 
 
 # Remove --------------------------------------------------------------------------------------------------------------
