@@ -27,12 +27,28 @@ from fieldmark import stores
 from fieldmark.api.app import create_app
 from fieldmark.db.pool import Connection, Database
 from fieldmark.domain.changes import Preview
+from fieldmark.domain.document_filters import DocumentFilters
 from fieldmark.domain.events import TextEvent
 from fieldmark.domain.statuses import CallStatus, RunStatus
 from fieldmark.identity.scope import Scope
 from fieldmark.identity.tokens import LocalTokens
 from fieldmark.settings import Settings
-from fieldmark.stores import documents, extractions, jobs, organisations, retention, runs, sessions, threads, usage
+from fieldmark.stores import (
+    document_filters,
+    documents,
+    examples,
+    extractions,
+    jobs,
+    library,
+    organisations,
+    retention,
+    runs,
+    schema_changes,
+    search,
+    sessions,
+    threads,
+    usage,
+)
 from fieldmark.stores import tool_calls as calls
 from fieldmark.stores.paging import Cursor
 from fieldmark.stores.rows import Position
@@ -255,7 +271,7 @@ async def whole_runs(side: Side, turn: int) -> AsyncGenerator[str]:
     yield "DELETE /api/documents/{document_id} with three runs"
 
 
-async def library(side: Side, turn: int) -> AsyncGenerator[str]:
+async def named_items(side: Side, turn: int) -> AsyncGenerator[str]:
     """Schemas, prompts, tags and threads: made, looked at, changed, and gone again."""
     schema = {"type": "object", "properties": {"field_1": {"type": "string"}}}
     other = {"type": "object", "properties": {"field_2": {"type": "string"}}}
@@ -362,6 +378,8 @@ async def files_in_a_file(side: Side, turn: int) -> AsyncGenerator[str]:
     await ask(side, "DELETE", f"/api/documents/{document}")
     yield "DELETE /api/documents/{document_id} with three files in it"
 
+
+SCHEMA: dict[str, Any] = {"type": "object", "properties": {"field_1": {"type": "string"}}}
 
 MESSAGE: dict[str, Any] = {
     "agent": "extraction",
@@ -489,15 +507,29 @@ async def rest_of_the_stores(side: Side, turn: int) -> AsyncGenerator[str]:
         made = await extractions.add(conn, org_id=org, document_id=document, schema=None)
         await extractions.save_fields(conn, made, {"a": 1}, {}, {})
         await extractions.speak_for(conn, ["a"])
+        await extractions.update_fields(conn, side.extraction(n), [(["field_1"], "one"), (["field_2"], "two")], {}, {})
+        await extractions.exists(conn, side.extraction(n))
+        await extractions.several(conn, [side.extraction(side.of_ours(turn + k)) for k in range(25)])
+        await extractions.current_of(conn, document)
+        await examples.corrections(conn, org, SCHEMA, document)
+        await schema_changes.is_worked_on(conn, side.extraction(n))
+        schema = await library.schemas.create(conn, org, f"schema {uuid4()}", SCHEMA)
+        await schema_changes.follow(conn, made, schema.schema_revid)
         await extractions.remove(conn, made)
+        await documents.is_inside(conn, document, side.document(side.of_ours(turn + 1)))
+        await document_filters.count(conn, DocumentFilters(filename=f"invoice {n}.pdf"), org)
         await documents.names(conn, [side.document(side.of_ours(turn + k)) for k in range(50)])
         await documents.unread_pages(conn, run)
         await documents.words(conn, document)
         await runs.children(conn, run, "call_1")
+        await runs.progress_of(conn, run)
+        await runs.record_examples(conn, run, [])
+        await runs.admit_further(conn, waiting, ["update_field"])
         await runs.last_event(conn, run)
         await sessions.subpaths(conn, part)
         await sessions.deferred_call(conn, part)
         await sessions.has_begun(conn, part)
+        await sessions.last_number(conn, part)
         await calls.waiting(conn, [side.run(k * 10) for k in range(1, 51)])
         await calls.decided(conn, run)
         await calls.has_code(conn, run, "update_field", "ok")
@@ -506,8 +538,11 @@ async def rest_of_the_stores(side: Side, turn: int) -> AsyncGenerator[str]:
         thread = await threads.add(conn, scope, agent="extraction", document_id=document)
         await threads.get(conn, side.thread(n))
         await threads.record_conversation(conn, thread.id, run)
+        await threads.was_mentioned(conn, side.thread(n), "document", document)
+        await calls.of_thread(conn, side.thread(n), "call_1")
         await threads.remember(conn, thread.id, {"a": 1})
         await runs.cancel(conn, waiting, "Cancelled.")
+        await documents.record_reading(conn, document, 1, 1)
         await documents.fail_reading(conn, document, "It is not being read.", "damaged")
         await conn.rollback()
     async with side.database.as_service() as conn:
@@ -518,6 +553,7 @@ async def rest_of_the_stores(side: Side, turn: int) -> AsyncGenerator[str]:
             await documents.files_to_delete(conn, 100)
             await documents.files_deleted(conn, [])
             await documents.scope_of(conn, document)
+            await search.give_up(conn, document)
             await documents.abandon(conn, document, "It is not being read.")
             await runs.scope_of(conn, run)
             await runs.fail(conn, run, "It has ended.", "failed")
@@ -604,7 +640,7 @@ ALL: dict[Steps, float] = {
     course_of_a_run: 1,
     rest_of_the_stores: 1,
     people: 1,
-    library: 1,
+    named_items: 1,
     fields: 1,
     maintenance: 1,
     maintenance_in_the_database: 1,
@@ -618,6 +654,11 @@ NOT_MEASURED = {
     "runs.detach": "what runs.disown does, with a fencing token",
     "documents.read_unlocked": "what documents.begin_reading does, once a password was given",
     "POST /api/documents/{document_id}/read": "reads a file anew, as POST /api/documents does",
+    "POST /api/documents/adopt": "enters what POST /api/documents enters, of a file in a bucket of Supabase",
+    **{
+        f"search_vectors.{name}": "needs pgvector, which the embedded Postgres lacks"
+        for name in ("are_possible", "behind", "nearest", "pieces", "take", "use", "write")
+    },
 }
 """Routes and functions of the stores that are left out, and why."""
 
