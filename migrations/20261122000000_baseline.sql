@@ -2661,7 +2661,7 @@ create policy "the service reads its members' conversations" on public.agent_ses
   for select to authenticated
   using (org_id in (select private.my_org_ids()) and (select private.is_service()));
 
--- A conversation is deleted with its run. In a thread it stays while the thread uses it.
+-- A conversation is deleted when its run ends, because nothing continues it. In a thread it stays while the thread uses it.
 create function private.forget_conversation() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -2679,6 +2679,10 @@ end $$;
 
 create trigger forget_conversation after delete on public.runs
   for each row when (old.session_id is not null) execute function private.forget_conversation();
+create trigger forget_conversation_of_ended_run after update of status on public.runs
+  for each row when (
+    new.status in ('completed', 'failed', 'cancelled') and old.thread_id is null and old.session_id is not null)
+  execute function private.forget_conversation();
 
 create function private.forget_thread() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -4858,7 +4862,7 @@ begin
   return found;
 end $$;
 
--- Deletes the events, calls and conversations of runs that ended longer ago than this, oldest first. Those of threads
+-- Deletes the events and calls of runs that ended longer ago than this, oldest first. Those of threads
 -- stay. At least an hour is kept: a run can be recorded as ended later than its row says.
 create function private.forget_runs(p_keep interval) returns integer
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -4888,10 +4892,6 @@ begin
     select id from public.runs where id = any (v_runs) and root_thread_id is null);
   delete from public.tool_calls where run_id in (
     select id from public.runs where id = any (v_runs) and root_thread_id is null);
-  delete from public.agent_sessions as s
-  using public.runs as r
-  where r.id = any (v_runs) and r.thread_id is null and s.org_id = r.org_id
-    and s.session_id = r.session_id::text;
   return cardinality(v_runs);
 end $$;
 

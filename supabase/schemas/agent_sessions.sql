@@ -22,7 +22,7 @@ create policy "the service reads its members' conversations" on public.agent_ses
   for select to authenticated
   using (org_id in (select private.my_org_ids()) and (select private.is_service()));
 
--- A conversation is deleted with its run. In a thread it stays while the thread uses it.
+-- A conversation is deleted when its run ends, because nothing continues it. In a thread it stays while the thread uses it.
 create function private.forget_conversation() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -40,6 +40,10 @@ end $$;
 
 create trigger forget_conversation after delete on public.runs
   for each row when (old.session_id is not null) execute function private.forget_conversation();
+create trigger forget_conversation_of_ended_run after update of status on public.runs
+  for each row when (
+    new.status in ('completed', 'failed', 'cancelled') and old.thread_id is null and old.session_id is not null)
+  execute function private.forget_conversation();
 
 create function private.forget_thread() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp

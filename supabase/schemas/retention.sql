@@ -36,7 +36,7 @@ begin
   return found;
 end $$;
 
--- Deletes the events, calls and conversations of runs that ended longer ago than this, oldest first. Those of threads
+-- Deletes the events and calls of runs that ended longer ago than this, oldest first. Those of threads
 -- stay. At least an hour is kept: a run can be recorded as ended later than its row says.
 create function private.forget_runs(p_keep interval) returns integer
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -66,10 +66,6 @@ begin
     select id from public.runs where id = any (v_runs) and root_thread_id is null);
   delete from public.tool_calls where run_id in (
     select id from public.runs where id = any (v_runs) and root_thread_id is null);
-  delete from public.agent_sessions as s
-  using public.runs as r
-  where r.id = any (v_runs) and r.thread_id is null and s.org_id = r.org_id
-    and s.session_id = r.session_id::text;
   return cardinality(v_runs);
 end $$;
 

@@ -10,20 +10,19 @@ import psycopg
 import pytest
 from doors import Doors, House, become, furnish
 
-LEFT = ("run_events", "tool_calls", "agent_sessions")
+LEFT = ("run_events", "tool_calls")
 """What a run leaves, by table."""
 
 
 def ended_run(owner: psycopg.Connection, house: House, ago: str | None, thread: UUID | None = None) -> UUID:
-    """A run with an event, a call and a conversation, that ended some time ago, or is still at work."""
-    run, session = uuid4(), uuid4()
+    """A run with an event and a call that ended some time ago, or is still at work."""
+    run = uuid4()
     kind = ("talker", "talk") if thread else ("extraction", "extract")
     owner.execute(
-        "insert into runs (id, org_id, created_by, agent, task, thread_id, document_id, extraction_id, session_id) "
-        "values (%s, %s, %s, %s, %s, %s, %s, %s, %s)",
-        [run, house.org, house.owner, *kind, thread, *([None] * 2 if thread else [house.document, house.extraction]),
-         session],
-    )  # fmt: skip
+        "insert into runs (id, org_id, created_by, agent, task, thread_id, document_id, extraction_id) "
+        "values (%s, %s, %s, %s, %s, %s, %s, %s)",
+        [run, house.org, house.owner, *kind, thread, *([None] * 2 if thread else [house.document, house.extraction])],
+    )
     if ago is not None:
         owner.execute(
             "update runs set status = 'completed', finished_at = now() - %s::interval where id = %s", [ago, run]
@@ -34,17 +33,11 @@ def ended_run(owner: psycopg.Connection, house: House, ago: str | None, thread: 
         "values (%s, 'c', %s, 't', '{}', repeat('0', 64), 'admitted', 'policy')",
         [run, house.org],
     )
-    owner.execute(
-        "insert into agent_sessions (org_id, session_id, entry) values (%s, %s, '{}')",
-        [house.org, str(session)],
-    )
     return run
 
 
 def has(owner: psycopg.Connection, table: str, run: UUID) -> bool:
-    which = "session_id = (select session_id::text from runs where id = %s)"
-    query = f"select from {table} where {which if table == 'agent_sessions' else 'run_id = %s'}"
-    return owner.execute(query.encode(), [run]).rowcount > 0
+    return owner.execute(f"select from {table} where run_id = %s".encode(), [run]).rowcount > 0
 
 
 def call(owner: psycopg.Connection, function: str, *arguments: Any) -> int:

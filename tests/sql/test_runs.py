@@ -205,19 +205,27 @@ def test_conversation_is_deleted_with_its_run_and_one_of_a_thread_with_the_threa
         assert len(owner.execute(sessions, [house.other_org, both]).fetchall()) == 2
 
 
-def test_the_sweep_forgets_a_thread_s_conversation_when_nothing_has_happened_in_it(doors: Doors, house: House) -> None:
+def test_a_conversation_goes_when_its_run_ends_and_a_thread_s_when_nothing_has_happened_in_it(
+    doors: Doors, house: House
+) -> None:
     with doors.as_owner() as owner:
-        of_thread, of_run = conversation(owner, house.org), conversation(owner, house.org)
+        of_thread, of_run, of_other = (conversation(owner, house.org) for _ in range(3))
         talk = {"created_by": house.owner, "task": "talk", "thread_id": house.thread}
-        talking, alone = start(owner, house, **talk), start(owner, house, created_by=house.owner)
-        ended = "update runs set status = 'completed', finished_at = now() - interval '2 days', session_id = %s "
-        for run, session in ((talking, of_thread), (alone, of_run)):
-            owner.execute(ended + "where id = %s", [session, run])
+        talking, alone, other = (
+            *(start(owner, house, **talk), start(owner, house, created_by=house.owner)),
+            start(owner, house, created_by=house.owner),
+        )
+        for run, session in ((talking, of_thread), (alone, of_run), (other, of_other)):
+            owner.execute("update runs set session_id = %s where id = %s", [session, run])
+        ended = "update runs set status = 'completed', finished_at = now() - interval '2 days' where id = any (%s)"
+        owner.execute(ended, [[talking, alone]])
+        # Nothing goes on in the conversation of a run that has ended, unless a thread does.
+        assert kept(owner, of_thread, of_run, of_other) == [True, False, True]
         owner.execute("update runs set status = 'completed' where id = %s", [house.thread_run])
         owner.execute("update threads set session_id = %s where id = %s", [of_thread, house.thread])
         forget = "select private.forget_runs(%(keep)s), private.forget_idle_threads(%(keep)s)"
         owner.execute(forget, {"keep": "1 day"})
-        assert kept(owner, of_thread, of_run) == [True, False]
+        assert kept(owner, of_thread) == [True]
         owner.execute("update threads set updated_at = now() - interval '2 days' where id = %s", [house.thread])
         # Not while a run of it goes on.
         owner.execute("update runs set status = 'awaiting_runs', waiting_call = 'c' where id = %s", [talking])

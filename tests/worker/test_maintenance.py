@@ -11,24 +11,21 @@ from fieldmark.worker.maintenance import clear_up
 
 pytestmark = pytest.mark.anyio
 
-KEPT = ("run_events", "tool_calls", "agent_sessions")
+KEPT = ("run_events", "tool_calls")
 
 
 def left_by_runs(desk: Desk, number: int, ago: str) -> None:
     """Runs that ended some time ago, and left one of everything."""
     desk.sql(
         """with ended as (
-             insert into public.runs (org_id, agent, task, document_id, extraction_id, created_by, session_id)
-             select %s, 'extraction', 'extract', %s, %s, %s, gen_random_uuid() from generate_series(1, %s)
+             insert into public.runs (org_id, agent, task, document_id, extraction_id, created_by)
+             select %s, 'extraction', 'extract', %s, %s, %s from generate_series(1, %s)
              returning *),
            called as (
              insert into public.tool_calls (run_id, id, org_id, tool, arguments, arguments_hash, status, created_by)
-             select id, 'c', org_id, 'update_field', '{}', repeat('0', 64), 'refused', created_by from ended),
-           told as (
-             insert into public.run_events (run_id, number, org_id, body, created_by)
-             select id, 1, org_id, '{}', created_by from ended)
-           insert into public.agent_sessions (org_id, session_id, entry, created_by)
-           select org_id, session_id::text, '{}', created_by from ended""",
+             select id, 'c', org_id, 'update_field', '{}', repeat('0', 64), 'refused', created_by from ended)
+           insert into public.run_events (run_id, number, org_id, body, created_by)
+           select id, 1, org_id, '{}', created_by from ended""",
         *(desk.scope.org_id, desk.document_id, desk.extraction_id, desk.scope.user_id, number),
     )
     desk.sql(
@@ -48,11 +45,11 @@ async def test_what_runs_left_goes_after_so_many_days_and_nought_is_for_ever(des
     left_by_runs(desk, 60, "10 days")  # more than one batch
     left_by_runs(desk, 1, "2 days")
     await clear(desk, 0)
-    assert counts(desk) == [61, 61, 61]
+    assert counts(desk) == [61, 61]
     await clear(desk, 5)
-    assert counts(desk) == [1, 1, 1]
+    assert counts(desk) == [1, 1]
     await clear(desk, 1.5)
-    assert counts(desk) == [0, 0, 0]
+    assert counts(desk) == [0, 0]
 
 
 async def test_jobs_that_gave_up_go_and_those_that_wait_stay(desk):

@@ -23,7 +23,7 @@ _LISTEN_TIMEOUT_SECONDS: Final = 2.0
 _POLL_SECONDS: Final = 1.0
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 5.0
-_GATHER_SECONDS: Final = 0.02
+_GATHER_SECONDS: Final = 0.05
 _LAST_WORDS_SECONDS: Final = 2.0
 
 
@@ -70,7 +70,7 @@ class Subscription(AsyncIterator["str | None"]):
 
 
 class NewsTeller:
-    """Tells of what transactions have committed. The first news go at once, and what comes within 20 ms goes together.
+    """Tells of what transactions have committed. The first news go at once, and what comes within 50 ms goes together.
 
     News that are lost cost a reader some seconds: each looks by itself now and then."""
 

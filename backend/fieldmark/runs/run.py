@@ -200,12 +200,14 @@ class Runner:
         """How long the run may take, and how much of that is left before its last question. The seconds of the task at
         the root are those of the whole tree, unless its calls wait for people."""
         root = work.run
-        async with self.database.as_user(work.context.scope) as conn:
-            if root.parent_run_id is not None:
+        if root.parent_run_id is not None:
+            async with self.database.as_user(work.context.scope) as conn:
                 root = await runs.get(conn, root.root_run_id) or root
-            seconds = min(self.seconds, AGENTS[root.agent].tasks[root.task].seconds or self.seconds)
-            left = float(seconds)
-            if AGENTS[root.agent].tasks[root.task].seconds is not None and root.approval is not Approval.ASK:
+        task = AGENTS[root.agent].tasks[root.task]
+        seconds = min(self.seconds, task.seconds or self.seconds)
+        left = float(seconds)
+        if task.seconds is not None and root.approval is not Approval.ASK:
+            async with self.database.as_user(work.context.scope) as conn:
                 left -= await runs.seconds_since_start(conn, root.id)
         if (last := work.task.last_question) is not None:
             left -= last.seconds if left > 2 * last.seconds else 0
