@@ -175,7 +175,9 @@ async def reads(side: Side, turn: int) -> AsyncGenerator[str]:
 
 
 LARGER = ", a larger answer"
-"""Ends the names of what answers with more the more there is: a year of a small organisation has fewer days in it."""
+"""Ends the names of what reads more the more there is: a year of a small organisation has fewer days in it, and a count
+of all documents looks at each."""
+LARGER_FUNCTIONS = frozenset({"document_filters.count", "field_queries.run"})
 
 
 async def deep_pages(side: Side, turn: int) -> AsyncGenerator[str]:
@@ -325,8 +327,11 @@ async def fields(side: Side, turn: int) -> AsyncGenerator[str]:
     await ask(side, "GET", "/api/fields/values", params={"path": "field_1"})
     yield "GET /api/fields/values"
     count = {"where": {}, "aggregates": [{"op": "count"}], "include_unverified": True}
+    some = [str(side.document(side.of_ours(turn + k))) for k in range(50)]
+    await ask(side, "POST", "/api/fields/query", json={**count, "where": {"document_ids": some}})
+    yield "POST /api/fields/query of fifty documents"
     await ask(side, "POST", "/api/fields/query", json=count)
-    yield "POST /api/fields/query"
+    yield f"POST /api/fields/query of all documents{LARGER}"
     await ask(side, "GET", "/api/search", params={"q": f"value {n}"})
     yield "GET /api/search"
     await ask(side, "GET", "/api/config")
@@ -353,7 +358,7 @@ async def conversations(side: Side, turn: int) -> AsyncGenerator[str]:
     await ask(side, "POST", "/api/agent/chat", json={"document_id": document, "message": "What is the total?"})
     yield "POST /api/agent/chat until it has ended"
     asked = await ask(side, "POST", "/api/agent/ask", json={"message": "What is the total of Acme?"})
-    yield "POST /api/agent/ask until it has ended"
+    yield f"POST /api/agent/ask about all documents, until it has ended{LARGER}"
     await ask(side, "DELETE", f"/api/runs/{asked['run_id']}")
     yield "DELETE /api/runs/{run_id}"
     await ask(side, "DELETE", f"/api/documents/{document}")

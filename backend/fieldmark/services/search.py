@@ -252,17 +252,15 @@ def _hit(row: FoundRow, words: Sequence[Sequence[Any]], is_match: Sequence[bool]
 async def index(database: Database, document_id: UUID) -> None:
     """Index a document as it is now, or take it out if it is gone. Does nothing for one that is not due."""
     for _ in range(_ROUNDS):
+        pages: list[tuple[int, list[str]]] = []
         async with database.as_service() as conn:
             source = await store.source(conn, document_id)
+            while source is not None and source.is_ready:
+                pages += (more := await store.words(conn, document_id, pages[-1][0] if pages else 0))
+                if len(more) < store.PAGES_AT_ONCE:
+                    break
         if source is None:
             return
-        pages: list[tuple[int, list[str]]] = []
-        while source.is_ready:
-            async with database.as_service() as conn:
-                more = await store.words(conn, document_id, pages[-1][0] if pages else 0)
-            if not more:
-                break
-            pages += more
         chunks = await in_turn_at_last(source.org_id, search_terms.chunks, pages)
         header = _header(source)
         header_language = chunks[0].language if chunks else search_terms.language_of(header)
