@@ -351,7 +351,8 @@ async def conversations(side: Side, turn: int) -> AsyncGenerator[str]:
     await ask(side, "DELETE", f"/api/extractions/{done['extraction']['id']}")
     yield "DELETE /api/extractions/{extraction_id}"
     for decision in ("reject", "accept"):
-        await ask(side, "POST", "/api/agent/auto_create", json={"document_id": document})
+        done = await ask(side, "POST", "/api/agent/auto_create", json={"document_id": document})
+        assert done["status"] == "completed", done
         yield "POST /api/agent/auto_create until it has ended"
         await ask(side, "POST", f"/api/documents/{document}/auto_create/{decision}")
         yield f"POST /api/documents/{{document_id}}/auto_create/{decision}"
