@@ -14,6 +14,8 @@ from fieldmark.tools.context import RunContext
 
 GATHER_SECONDS = 0.08
 """How long words are gathered at least before readers are told again: each time costs a transaction."""
+BACKGROUND_SECONDS = 0.5
+"""How long the events of a run are gathered that is part of a batch, so that hardly anybody watches it."""
 
 
 class EventWriter:
@@ -30,6 +32,7 @@ class EventWriter:
         self._draft.has_words = self._gather
         self._gathering: asyncio.TimerHandle | None = None
         self._told_at = -GATHER_SECONDS
+        self._pause = BACKGROUND_SECONDS if context.run.background else 0
         self._waiting: list[Event] = []
         self._writing = asyncio.Lock()
         self._wanted = asyncio.Event()
@@ -83,6 +86,7 @@ class EventWriter:
     async def _write(self) -> None:
         while True:
             await self._wanted.wait()
+            await asyncio.sleep(self._pause)
             self._wanted.clear()
             await asyncio.shield(self.pass_on())
 
