@@ -162,10 +162,11 @@ def test_what_a_person_says_is_understood_or_answered_with_help(message, answers
 
 def test_a_schema_is_made_of_the_labels_and_takes_a_free_name():
     taken = ("There is one already.", "name_taken!", None)
-    made, said = played(brief("make a schema of this document"), {"create_schema": [taken, DONE]})
-    (_, first), (_, second) = made
-    assert (first["name"], second["name"]) == ("Invoice of Acme", "Invoice of Acme 2")
-    properties = second["schema"]["properties"]
+    made, said = played(brief("make a schema of this document"), {"create_schema": [taken, taken, DONE]})
+    first, second, third = (arguments["name"] for _, arguments in made)
+    assert (first, second) == ("Invoice of Acme", "Invoice of Acme 2")
+    assert third.startswith("Invoice of Acme ") and third != second  # whichever names are taken
+    properties = made[-1][1]["schema"]["properties"]
     assert properties["total"] == {"type": "number"} and properties["due_date"]["format"] == "date"
     assert properties["vendor"]["properties"]["name"] == {"type": "string"} and '"Mine" is made' in said
 

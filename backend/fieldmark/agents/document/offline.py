@@ -3,6 +3,7 @@ field."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable
@@ -135,12 +136,12 @@ def _propose(turn: RuleTurn) -> str:
 
 
 def _make(turn: RuleTurn, tool: str, name: str, arguments: JsonObject, why: str) -> Done:
-    """Make something under a name, or a numbered one where the name is taken."""
+    """Make something under a name; where that is taken, under a numbered one, then under one of this task alone."""
     made = turn.call(tool, {"name": name, **arguments}, why)
-    for number in range(2, 6):
+    for ending in ("2", hashlib.sha256(turn.task.encode()).hexdigest()[:6]):
         if made.code != "name_taken":
             break
-        made = turn.call(tool, {"name": f"{name} {number}", **arguments}, why)
+        made = turn.call(tool, {"name": f"{name} {ending}", **arguments}, why)
     return made
 
 
