@@ -56,7 +56,6 @@ bench name="" *args:
     mutants      guards taken away one by one: do the tests notice?                       1 min a mutant
     ocr          OCR beside rapidocr called directly; --values: what it reads right       5 min
     page         the web UI in a browser: clicks, loads, scrolling                       10 min
-    readers      200 readers of live streams, cut at random                               3 min
     reading      pages a second of PDFs with text, beside pdfplumber                      1 min
     search       ranking and speed of search (needs questions, or --chunks)               5 min; --chunks 1000000: 20 min
     warm         throughput, first word, and nothing mixed up between runs                3 min; --canaries 1000: 15 min
