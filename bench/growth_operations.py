@@ -82,6 +82,10 @@ class Side:
     def thread(self, n: int) -> UUID:
         return UUID(f"c0000000-0000-7000-8000-{n:012x}")
 
+    def newest(self, many: int) -> list[int]:
+        """The numbers of its last documents, which people look at more often than at those of last year."""
+        return [(self.count // 10 - 1 - k) * 10 + 1 for k in range(many)]
+
     def of_ours(self, turn: int) -> int:
         """The number of a document of the organisation, another one each turn."""
         tens = max(self.count // 10 - 1, 1)
@@ -327,7 +331,7 @@ async def fields(side: Side, turn: int) -> AsyncGenerator[str]:
     await ask(side, "GET", "/api/fields/values", params={"path": "field_1"})
     yield "GET /api/fields/values"
     count = {"where": {}, "aggregates": [{"op": "count"}], "include_unverified": True}
-    some = [str(side.document(side.of_ours(turn + k))) for k in range(50)]
+    some = [str(side.document(k)) for k in side.newest(50)]
     await ask(side, "POST", "/api/fields/query", json={**count, "where": {"document_ids": some}})
     yield "POST /api/fields/query of fifty documents"
     await ask(side, "POST", "/api/fields/query", json=count)
@@ -515,7 +519,7 @@ async def rest_of_the_stores(side: Side, turn: int) -> AsyncGenerator[str]:
         await extractions.speak_for(conn, ["a"])
         await extractions.update_fields(conn, side.extraction(n), [(["field_1"], "one"), (["field_2"], "two")], {}, {})
         await extractions.exists(conn, side.extraction(n))
-        await extractions.several(conn, [side.extraction(side.of_ours(turn + k)) for k in range(25)])
+        await extractions.several(conn, [side.extraction(k) for k in side.newest(25)])
         await extractions.current_of(conn, document)
         await examples.corrections(conn, org, SCHEMA, document)
         await schema_changes.is_worked_on(conn, side.extraction(n))
@@ -524,7 +528,7 @@ async def rest_of_the_stores(side: Side, turn: int) -> AsyncGenerator[str]:
         await extractions.remove(conn, made)
         await documents.is_inside(conn, document, side.document(side.of_ours(turn + 1)))
         await document_filters.count(conn, DocumentFilters(filename=f"invoice {n}.pdf"), org)
-        await documents.names(conn, [side.document(side.of_ours(turn + k)) for k in range(50)])
+        await documents.names(conn, [side.document(k) for k in side.newest(50)])
         await documents.unread_pages(conn, run)
         await documents.words(conn, document)
         await runs.children(conn, run, "call_1")
