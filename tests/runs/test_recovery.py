@@ -30,9 +30,15 @@ def script(desk, query: str, *parameters):
 
 
 async def test_undisturbed_both_writes_happen(desk):
-    worked = await desk.work(script(desk, "select 1"))
+    conversation = "select entry from public.agent_sessions"
+
+    async def done(body):
+        await until(lambda: "'second'" in str(desk.sql(conversation)))
+        return [text("Done.")]
+
+    worked = await desk.work(Script([[update("first")], [update("second")], done]))
     assert worked.state["status"] == "completed" and desk.extraction()["version"] == 2
-    assert "'second'" in str(desk.sql("select entry from public.agent_sessions"))
+    assert desk.sql(conversation) == []  # nobody goes on with it
 
 
 async def test_a_worker_that_lost_the_run_writes_nothing_more_and_is_quiet(desk):
