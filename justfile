@@ -49,7 +49,7 @@ bench name="" *args:
     cat << 'LIST'
     ask          questions over documents: answers right, sources true, cheats refused    2 min
     covered_by   which tests run which lines, for mutants                                30 min
-    extraction   one extraction beside a bare SDK client and a raw loop                   2 min
+    extraction   an extraction's tokens, pace, batch cost and latency, beside others     10 min; one part: 2 to 10 min
     fairness     what one organisation's flood costs another                              5 min
     grounding    values found where they are printed (needs a folder of samples)          2 min
     growth       every route and store function: a thousand documents and many           10 min; --scale 1: 60 min

@@ -17,14 +17,13 @@ import httpx
 import psycopg
 from psycopg.types.json import Jsonb
 
-from extraction import wait_for
 from fieldmark.cli.process import LOCAL_USER
 from fieldmark.db.embedded import running
 from fieldmark.identity.tokens import LocalTokens
 from fieldmark.offline_model.messages import Body
 from fieldmark.offline_model.server import OfflineModel, Reply
 from fieldmark.testing.script import Script
-from processes import bounded, child, free_port
+from processes import bounded, child, free_port, wait_for
 
 LINES = 50
 """On a page."""

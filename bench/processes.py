@@ -1,7 +1,10 @@
-"""The processes of a benchmark: started with pipes, ended with it, and all of them ended when it takes too long."""
+"""The processes of a benchmark: started with pipes, ended with it, and all of them ended when it takes too long.
+
+`service` starts Fieldmark itself."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import faulthandler
 import os
@@ -11,13 +14,19 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from uuid import UUID
 
+import httpx
 import psutil
 
 GOODBYE_SECONDS = 20
+START_SECONDS = 300
 
 
 @contextmanager
@@ -47,6 +56,71 @@ def said(process: subprocess.Popen[str]) -> str:
     line = process.stdout.readline().strip()
     assert line, "a process of the benchmark ended early"
     return line
+
+
+@dataclass(frozen=True)
+class Service:
+    """Fieldmark, at work on loopback with a Postgres of its own."""
+
+    home: Path
+    address: str
+    owner_url: str
+    process: subprocess.Popen[str]
+
+    def token(self, user: UUID | None = None) -> str:
+        """Return a token of a user, who gets an organisation of its own with the first request. None: the local one."""
+        from fieldmark.cli.process import LOCAL_USER
+        from fieldmark.identity.tokens import LocalTokens
+
+        return LocalTokens(self.home).sign(user or LOCAL_USER)
+
+    def client(self, user: UUID | None = None) -> httpx.AsyncClient:
+        headers = {"Authorization": f"Bearer {self.token(user)}"}
+        return httpx.AsyncClient(base_url=self.address, headers=headers, timeout=START_SECONDS)
+
+
+@contextmanager
+def service(home: Path, base_url: str, **settings: str) -> Iterator[Service]:
+    """Start Fieldmark with a model at `base_url` (none: the offline model) and wait until it is ready."""
+    from fieldmark.db.embedded import running
+
+    given = {
+        "FIELDMARK_HOME": str(home),
+        "ANTHROPIC_API_KEY": "bench" if base_url else "",
+        "ANTHROPIC_BASE_URL": base_url,
+        "FIELDMARK_PORT": str(port := free_port()),
+        "FIELDMARK_LOG_LEVEL": "error",
+        "DATABASE_URL": "",
+        "SUPABASE_URL": "",
+        **settings,
+    }
+    with running(home, 18) as database, child("-c", "from fieldmark.cli import main; main()", "serve", **given) as made:
+        address = f"http://127.0.0.1:{port}"
+        wait_for(f"{address}/readyz")
+        assert made.poll() is None, "the service ended early"
+        yield Service(home, address, database.owner_url, made)
+
+
+def wait_for(address: str) -> None:
+    until = time.monotonic() + START_SECONDS
+    with httpx.Client() as http:
+        while time.monotonic() < until:
+            with contextlib.suppress(httpx.TransportError):
+                if http.get(address).is_success:
+                    return
+            time.sleep(0.1)
+    raise SystemExit("The service did not become ready.")
+
+
+async def upload(http: httpx.AsyncClient, name: str, content: bytes) -> str:
+    """Upload a document, wait until it is read, and return its id."""
+    answer = await http.post("/api/documents", files={"file": (name, content)})
+    document: dict[str, Any] = answer.raise_for_status().json()
+    while document["status"] == "reading":
+        await asyncio.sleep(0.05)
+        document = (await http.get(f"/api/documents/{document['id']}")).json()
+    assert document["status"] == "ready", document
+    return document["id"]
 
 
 def heed_signals() -> None:

@@ -42,7 +42,7 @@ from fieldmark.services.organisations import enter
 from fieldmark.stores import documents
 from fieldmark.stores.rows import PageRow
 from fieldmark.testing.script import answers_so_far
-from processes import bounded, child, free_port, heed_signals
+from processes import bounded, child, free_port, heed_signals, wait_for
 
 METRICS_TOKEN = "a-token-of-the-benchmark"
 SERVE = ("-c", "from fieldmark.cli import main; main()", "serve")
@@ -122,7 +122,7 @@ async def first_words(home: str, times: int) -> None:
         with running(Path(home), 18) as embedded:
             port = free_port()
             with child(*SERVE, **settings(home, model.base_url, port)):
-                await asyncio.to_thread(extraction.wait_for, f"http://127.0.0.1:{port}/readyz")
+                await asyncio.to_thread(wait_for, f"http://127.0.0.1:{port}/readyz")
                 async with Database(embedded.app_url, size=2) as database:
                     for who in await customers(database, home, f"http://127.0.0.1:{port}", times + 1):
                         body = {"document_id": str(await who.document(database, "Total: 1"))}
@@ -192,7 +192,7 @@ async def canaries(home: str, runs: int, seed: int) -> int:
                 "FIELDMARK_MODEL_PRICE": "3/15",
             }
             with child(*SERVE, **settings(home, model.base_url, port, **more)):
-                await asyncio.to_thread(extraction.wait_for, f"http://127.0.0.1:{port}/readyz")
+                await asyncio.to_thread(wait_for, f"http://127.0.0.1:{port}/readyz")
                 async with Database(embedded.app_url, size=CUSTOMERS + 2) as database:
                     people = await customers(database, home, f"http://127.0.0.1:{port}", ORGANISATIONS)
                     free = list(people)
@@ -303,12 +303,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     if options.runs:
-        extraction.main(options.runs, 1)
+        asyncio.run(extraction.beside(options.runs))
     with tempfile.TemporaryDirectory(prefix="fieldmark-warm-") as home, bounded(DEADLINE_SECONDS, Path(home)):
         if options.first:
             asyncio.run(first_words(home, options.first))
     if options.at_once:
-        extraction.main(options.at_once, 16)
+        asyncio.run(extraction.beside(options.at_once, 16))
     if not options.canaries:
         return 0
     with tempfile.TemporaryDirectory(prefix="fieldmark-warm-") as home, bounded(DEADLINE_SECONDS, Path(home)):
