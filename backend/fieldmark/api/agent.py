@@ -7,13 +7,14 @@ from decimal import ROUND_CEILING, Decimal
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import Header, Query, Request, Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, WithJsonSchema, create_model
 
 from fieldmark.agents.registry import AGENTS
 from fieldmark.agents.spec import AgentSpec, Task
 from fieldmark.api.auth import TheCaller, TheRuntime, TheScope
 from fieldmark.api.extractions import Extraction
+from fieldmark.api.routing import Routes
 from fieldmark.api.shapes import Body, json_of
 from fieldmark.api.streams import STREAM, Deltas, event_stream
 from fieldmark.domain.answers import AnyAnswer, typed_answer
@@ -156,9 +157,9 @@ IdempotencyKey = Annotated[
 ]
 
 
-def make_router() -> APIRouter:
+def make_router() -> Routes:
     """The routes of all agents that are registered now."""
-    router = APIRouter(prefix="/api/agent", tags=["agent"])
+    router = Routes(prefix="/api/agent", tags=["agent"])
     for agent in AGENTS.values():
         for task in agent.tasks.values():
             _add_task(router, agent, task)
@@ -167,7 +168,7 @@ def make_router() -> APIRouter:
     return router
 
 
-def _add_task(router: APIRouter, agent: AgentSpec, task: Task[Any, Any]) -> None:
+def _add_task(router: Routes, agent: AgentSpec, task: Task[Any, Any]) -> None:
     # One flat object: what the task is given, and what every run may be asked for.
     told = Field(max_length=100, json_schema_extra={"enum": list(agent.toolset.tools)})
     body_type = create_model(

@@ -7,16 +7,16 @@ from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter
 from pydantic import AwareDatetime, Field
 
 from fieldmark.api.auth import Conn, ThePerson, TheScope
+from fieldmark.api.routing import Routes
 from fieldmark.api.shapes import Before, Body, Limit, ListPage, Shown
 from fieldmark.domain.permissions import Permission
 from fieldmark.errors import NotFound
 from fieldmark.stores import api_keys
 
-router = APIRouter(prefix="/api/keys", tags=["keys"])
+router = Routes(prefix="/api/keys", tags=["keys"])
 
 
 class NewKey(Body):

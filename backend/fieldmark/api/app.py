@@ -129,9 +129,9 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True, wi
     things = (documents, search, extractions, exports, library, schema_changes)
     modules = (runs, threads, *things, fields, usage, organisations, api_keys)
     for router in (agent.make_router(), *(module.router for module in modules)):
-        app.include_router(router, dependencies=[KnownQuery], responses=ERRORS)
+        router.add_to(app, dependencies=[KnownQuery], responses=ERRORS)
     for router in (page.router, health.router, metrics.router):
-        app.include_router(router, responses=ERRORS)
+        router.add_to(app, responses=ERRORS)
     if with_page:
         page.add_page(app, settings)
     return app
@@ -146,7 +146,7 @@ def create_watching_app(runtime: Runtime, worker: asyncio.Task[None] | None) -> 
     add_handlers(app)
     app.add_middleware(RequestLog)
     for router in (health.router, metrics.router):
-        app.include_router(router)
+        router.add_to(app)
     return app
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field, SecretStr
 from starlette.datastructures import UploadFile
@@ -21,6 +21,7 @@ from starlette.datastructures import UploadFile
 from fieldmark.api.auth import Conn, TheCaller, TheRuntime, TheScope
 from fieldmark.api.downloads import StoredFile
 from fieldmark.api.problems import log
+from fieldmark.api.routing import Routes
 from fieldmark.api.shapes import STORABLE, Before, Body, Filename, Limit, ListPage, Name, Shown, Since, Until, json_of
 from fieldmark.documents.reading.jobs import WHOLE_PAGE
 from fieldmark.documents.render import LONGEST_SIDE, render_page, with_margin
@@ -39,7 +40,7 @@ from fieldmark.stores.library import tags
 from fieldmark.stores.rows import PageRow
 from fieldmark.stores.rows import PageText as PageTextRow
 
-router = APIRouter(prefix="/api/documents", tags=["documents"])
+router = Routes(prefix="/api/documents", tags=["documents"])
 
 PAGES_AT_ONCE = 25
 

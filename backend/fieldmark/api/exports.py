@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Query, Response
+from fastapi import Query, Response
 
 from fieldmark.api.auth import TheRuntime, TheScope
 from fieldmark.api.downloads import as_attachment
+from fieldmark.api.routing import Routes
 from fieldmark.services.exports.export import MEDIA_TYPES, Format, export
 
-router = APIRouter(prefix="/api/extractions", tags=["extractions"])
+router = Routes(prefix="/api/extractions", tags=["extractions"])
 
 _CONTENT: dict[str, dict[str, dict[str, str]]] = {
     media_type: {"schema": {"type": "string"} if media_type.startswith("text/") else {}}

@@ -9,11 +9,12 @@ from datetime import datetime
 from typing import Annotated, Any, Literal, Self, TypeVar
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Header, Query, Response
+from fastapi import Depends, Header, Query, Response
 from pydantic import BaseModel, BeforeValidator, Discriminator, Field, JsonValue, Tag
 
 from fieldmark.api.auth import Conn, TheRuntime, TheScope
 from fieldmark.api.problems import FieldError
+from fieldmark.api.routing import Routes
 from fieldmark.api.shapes import (
     STORABLE,
     Before,
@@ -40,7 +41,7 @@ from fieldmark.stores import extractions as stored
 from fieldmark.stores.extractions import ExtractionFilter
 from fieldmark.stores.rows import Change, ExtractionRow
 
-router = APIRouter(prefix="/api/extractions", tags=["extractions"])
+router = Routes(prefix="/api/extractions", tags=["extractions"])
 
 Prepared = TypeVar("Prepared")
 

@@ -6,11 +6,12 @@ from dataclasses import asdict
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import Depends, Query, Response
 from pydantic import BaseModel, Field
 
 from fieldmark.api.auth import Conn, TheScope
 from fieldmark.api.extractions import Evidence, FieldPath, Lock
+from fieldmark.api.routing import Routes
 from fieldmark.api.shapes import Before, ListPage, Text, json_of
 from fieldmark.domain import paths
 from fieldmark.domain.document_filters import MAX_TAGS, DocumentFilters, parsed
@@ -20,7 +21,7 @@ from fieldmark.stores import field_values, known_fields
 from fieldmark.stores.field_values import FieldValueRow
 from fieldmark.stores.paging import Page
 
-router = APIRouter(prefix="/api/fields", tags=["fields"])
+router = Routes(prefix="/api/fields", tags=["fields"])
 
 
 async def filters_of(

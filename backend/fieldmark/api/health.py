@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 
 import structlog
-from fastapi import APIRouter, Request
+from fastapi import Request
 from pydantic import BaseModel
 
 from fieldmark.api.auth import TheRuntime
+from fieldmark.api.routing import Routes
 from fieldmark.errors import Unavailable
 from fieldmark.offline_model.messages import OFFLINE
 
 log = structlog.get_logger()
 
-router = APIRouter(tags=["health"])
+router = Routes(tags=["health"])
 
 READY_SECONDS = 2
 """Whoever asks asks again soon, and waits less long than a request does."""

@@ -6,10 +6,11 @@ from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 from pydantic import Field
 
 from fieldmark.api.auth import Conn, TheRuntime, TheScope
+from fieldmark.api.routing import Routes
 from fieldmark.api.shapes import (
     STORABLE,
     Before,
@@ -29,7 +30,7 @@ from fieldmark.domain.attempts import again_while_stale
 from fieldmark.services.schemas import check
 from fieldmark.stores.library import GREY, NamedItems, PromptText, VersionedItems, prompts, schemas, tags
 
-router = APIRouter(prefix="/api")
+router = Routes(prefix="/api")
 
 JsonSchema = Annotated[
     dict[str, Any],

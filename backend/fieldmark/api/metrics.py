@@ -7,15 +7,16 @@ import math
 import secrets
 from ipaddress import ip_address
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import Depends, Request, Response
 from fastapi.security import HTTPBearer
 
 from fieldmark.api.auth import TheRuntime
+from fieldmark.api.routing import Routes
 from fieldmark.errors import FieldmarkError, Unauthenticated
 from fieldmark.runtime import Runtime
 from fieldmark.stores import jobs, runs
 
-router = APIRouter(tags=["health"])
+router = Routes(tags=["health"])
 
 DATABASE_SECONDS = 2
 """How long the queue is asked for; without an answer the rest is told."""

@@ -6,10 +6,10 @@ from dataclasses import asdict, dataclass
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from fieldmark.api.auth import OrganisationConn, TheCaller, TheOrganisation, ThePerson, TheRuntime
+from fieldmark.api.routing import Routes
 from fieldmark.api.shapes import Before, Body, Limit, ListPage
 from fieldmark.domain.permissions import Permission
 from fieldmark.domain.statuses import Approvers, MembershipRole
@@ -20,7 +20,7 @@ from fieldmark.services.api_keys import Machine, require_scope
 from fieldmark.stores import organisations
 from fieldmark.stores.organisations import Invitation, Member, Organisation
 
-router = APIRouter(tags=["organisations"])
+router = Routes(tags=["organisations"])
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 

@@ -12,16 +12,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse
 from pydantic import BaseModel, Field
 
 from fieldmark.api.auth import TheRuntime
 from fieldmark.api.edge import PAGE_ADDRESSES
+from fieldmark.api.routing import Routes
 from fieldmark.errors import NotFound
 from fieldmark.settings import Settings
 
-router = APIRouter(prefix="/api", tags=["page"])
+router = Routes(prefix="/api", tags=["page"])
 
 BUILT = Path(__file__).parent.parent / "page_files"
 """Where frontend/building.py leaves it."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Header, Query
+from fastapi import Header, Query
 from fastapi.responses import StreamingResponse
 from fastapi.sse import EventSourceResponse
 
 from fieldmark.api.auth import Conn, TheRuntime, TheScope
+from fieldmark.api.routing import Routes
 from fieldmark.api.shapes import STORABLE, Before, Filename, Limit, ListPage, Since, Until
 from fieldmark.api.streams import STREAM, Deltas, event_stream, number_after
 from fieldmark.domain.statuses import RunStatus
@@ -18,7 +19,7 @@ from fieldmark.runs.lifecycle import decisions
 from fieldmark.runs.lifecycle.views import Run, described, listed
 from fieldmark.stores import runs
 
-router = APIRouter(prefix="/api/runs", tags=["runs"])
+router = Routes(prefix="/api/runs", tags=["runs"])
 
 
 @router.get("")

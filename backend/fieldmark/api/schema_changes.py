@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from fastapi import APIRouter
 from pydantic import Field
 
 from fieldmark.api.agent import ModelName
 from fieldmark.api.auth import TheRuntime, TheScope
+from fieldmark.api.routing import Routes
 from fieldmark.api.shapes import Body
 from fieldmark.db.pool import Connection
 from fieldmark.runs.lifecycle import launch
@@ -20,7 +20,7 @@ from fieldmark.stores.paging import MAX_CURSOR_CHARACTERS
 from fieldmark.stores.rows import ExtractionRow
 from fieldmark.stores.runs import RunOptions
 
-router = APIRouter(prefix="/api/schemas", tags=["schemas"])
+router = Routes(prefix="/api/schemas", tags=["schemas"])
 
 
 class ChangesRequest(Body):

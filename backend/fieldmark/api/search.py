@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import Field
 
 from fieldmark.api.auth import TheCaller, TheRuntime, TheScope
+from fieldmark.api.routing import Routes
 from fieldmark.api.shapes import STORABLE, Filename, Since, Text, Until
 from fieldmark.domain.document_filters import MAX_CONDITIONS, MAX_IDS, MAX_TAGS, DocumentFilters, FieldCondition, parsed
 from fieldmark.domain.permissions import Permission
 from fieldmark.services import search
 from fieldmark.services.api_keys import require_scope
 
-router = APIRouter(prefix="/api/search", tags=["search"])
+router = Routes(prefix="/api/search", tags=["search"])
 
 # Told to clients: some of what is one. What is wrong with another is said by its own sentence.
 Condition = Annotated[

@@ -7,10 +7,11 @@ from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import BaseModel, Field, JsonValue
 
 from fieldmark.api.auth import Conn, TheScope
+from fieldmark.api.routing import Routes
 from fieldmark.api.shapes import STORABLE, Before, Body, Limit, ListPage
 from fieldmark.domain.values import problem_with
 from fieldmark.errors import Invalid
@@ -19,7 +20,7 @@ from fieldmark.runs.lifecycle.views import Turn, turns
 from fieldmark.stores import threads
 from fieldmark.stores.threads import ThreadFilter, ThreadRow
 
-router = APIRouter(prefix="/api/threads", tags=["threads"])
+router = Routes(prefix="/api/threads", tags=["threads"])
 
 Title = Annotated[
     str,

@@ -5,14 +5,15 @@ from __future__ import annotations
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import BaseModel, Field
 
 from fieldmark.api.auth import Conn, TheScope
+from fieldmark.api.routing import Routes
 from fieldmark.errors import Invalid
 from fieldmark.stores import usage
 
-router = APIRouter(prefix="/api/usage", tags=["usage"])
+router = Routes(prefix="/api/usage", tags=["usage"])
 
 MAX_DAYS = 366
 
