@@ -34,7 +34,7 @@ class Routes(APIRouter):
     ) -> None:
         """Build the routes on `app`, each with these dependencies and responses in addition to its own."""
         for path, endpoint, options in self._declared:
-            merged = {
+            merged: dict[str, Any] = {
                 "tags": [*self.tags, *(options.get("tags") or ())],
                 "dependencies": [*dependencies, *(options.get("dependencies") or ())],
                 "responses": {**(responses or {}), **(options.get("responses") or {})},
