@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import psycopg
-from procrastinate.schema import SchemaManager
 from psycopg import AsyncConnection, sql
 from psycopg.pq import TransactionStatus
 
@@ -239,6 +238,9 @@ async def _make_queue(connection: _Connection) -> None:
     )
     exists, mark = await cursor.fetchone() or (False, None)
     if not exists:
+        # Imported here: only a new database needs it, and it takes long to import.
+        from procrastinate.schema import SchemaManager
+
         async with connection.transaction():
             await connection.execute("create schema if not exists queue")
             await connection.execute("set local search_path = queue")

@@ -36,7 +36,8 @@ def _describe(schema: JsonSchemaValue) -> None:
 
 
 class _Told(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra=_describe)
+    # Built when first used: most processes meet few kinds of events.
+    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra=_describe, defer_build=True)
 
     @model_serializer(mode="wrap")
     def _leave_out(self, dump: SerializerFunctionWrapHandler):  # noqa: ANN202  an annotation would stand in the schema
@@ -283,5 +284,5 @@ Event = Annotated[
     Field(discriminator="type"),
 ]
 
-EVENT: TypeAdapter[Event] = TypeAdapter(Event)
+EVENT: TypeAdapter[Event] = TypeAdapter(Event, config=ConfigDict(defer_build=True))
 """Reads an event: `EVENT.validate_json(text)`."""

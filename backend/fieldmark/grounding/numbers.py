@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final, NamedTuple
 
 from fieldmark.domain.folding import HARD_SPACE, UNSPACED, fold
@@ -37,8 +37,7 @@ _UNIT = any_of(units.UNIT_OF)
 _PART_OF_UNIT = any_of(("oz", "in", "inch", "inches", "min", "mins", "sec", "s"))
 
 # The token directly before a number, or before the tokens that were taken already. The last group tells its kind.
-_BEFORE = re.compile(
-    rf"""(?:
+_BEFORE: Final = rf"""(?:
     (?P<minus>\(-\)|(?<![^\W_])(?:minus|moins|menos|meno|минус|мінус)(?=[ ])|[△▼▽⊖負负]|マイナス|(?<!\w)ー)
     |(?P<unsure>▲)                                # a loss in Japanese accounts, a rise elsewhere
     |(?P<limit>[≤≥≦≧±]|(?<![^\s(:])(?:<|>(?!\ )))  # at most, at least: then the number itself is not the value
@@ -48,12 +47,9 @@ _BEFORE = re.compile(
     |(?P<scaled>(?<![^\W_]){_SCALED})[.:]?
     |(?P<money_minus>(?<![^\W_]){_CURRENCY}-)
     |(?P<money>(?<![^\W\d_]){_CURRENCY})[.:]?
-    )[ ]?\Z""",
-    re.VERBOSE,
-)
+    )[ ]?\Z"""
 # The token directly after a number, or after the tokens that were taken already.
-_AFTER = re.compile(
-    rf"""[ ]?(?:
+_AFTER: Final = rf"""[ ]?(?:
     (?P<power>[x×*·][ ]?10(?:\^|[ ]?[-+]?\d))
     |(?P<raised>-?(?:\^\d)+)
     |(?P<fraction>(?<=[ ])(?P<part>\d{{1,2}})[/⁄](?P<of>\d{{1,2}})(?![\d/⁄]|[.,]\d))
@@ -70,10 +66,8 @@ _AFTER = re.compile(
     |(?P<scale>{any_of(units.SCALES)}(?![^\W\d_]))\.?
     |(?P<money>{_CURRENCY})
     |(?P<close>[)>])
-    )""",
-    re.VERBOSE,
-)
-_UNSPACED_BEFORE = re.compile(rf"\d ?{any_of(units.UNSPACED_SCALES)}\Z")
+    )"""
+_UNSPACED_BEFORE: Final = rf"\d[ ]?{any_of(units.UNSPACED_SCALES)}\Z"
 _DIGIT_BEFORE = re.compile(r"\d[)\-%]?(?P<gap> ?)\Z")
 _DIGIT_AFTER = re.compile(r"\.?(?P<gap> ?)[-(]?\d")
 _RANGE_BEFORE = re.compile(r"[\d%)] ?\Z")
@@ -81,6 +75,12 @@ _UNITS_OR_SCALES: Final = frozenset({"m", "t", "mm"})  # `3 m` is a length, `$3m
 _SCALES_OF_MONEY: Final = frozenset({"mm", "b", "bin", "md", "mds", "tn", "bil"})  # anything else without a currency
 
 _Tokens = dict[str, re.Match[str]]
+
+
+@cache
+def _pattern(verbose: str) -> re.Pattern[str]:
+    """Compile one of the long patterns above when it is first used: it takes milliseconds."""
+    return re.compile(verbose, re.VERBOSE)
 
 
 class Number(NamedTuple):
@@ -261,7 +261,7 @@ def _tokens_before(text: str) -> _Tokens:
     """Return the tokens before a number by their kinds, the nearest first."""
     found: _Tokens = {}
     while (
-        (token := _BEFORE.search(text, max(0, len(text) - _LONGEST_TOKEN)))
+        (token := _pattern(_BEFORE).search(text, max(0, len(text) - _LONGEST_TOKEN)))
         and token.lastgroup is not None
         and token.lastgroup not in found
     ):
@@ -273,7 +273,7 @@ def _tokens_before(text: str) -> _Tokens:
 def _tokens_after(text: str) -> _Tokens:
     found: _Tokens = {}
     at = 0
-    while (token := _AFTER.match(text, at)) and token.lastgroup is not None and token.lastgroup not in found:
+    while (token := _pattern(_AFTER).match(text, at)) and token.lastgroup is not None and token.lastgroup not in found:
         if token.lastgroup == "fraction" and not int(token["part"]) < int(token["of"]) in _DENOMINATORS:
             break
         found[token.lastgroup] = token
@@ -380,7 +380,7 @@ def _other_currency(tokens: _Tokens) -> Codes | None:
 def _scale_places(before: str, left: _Tokens, right: _Tokens) -> int | None:
     """Return by how many places the words beside a number move its point; None where nobody can tell."""
     has_money = "money" in left or "money" in right or "money_minus" in left
-    if _UNSPACED_BEFORE.search(before):
+    if _pattern(_UNSPACED_BEFORE).search(before):
         return None  # the 5000 of 3万5000
     if "scaled" in left or "scaled" in right:
         return units.SCALED_CURRENCIES[(left.get("scaled") or right["scaled"])["scaled"]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from enum import IntEnum
+from functools import cache
 from itertools import islice
 from typing import Final, TypeAlias
 
@@ -164,10 +165,15 @@ def any_of(words: Iterable[str]) -> str:
 _OTHER: Final = "try mad cop pen ron sek ft fr kn lv lei р ct cts tl"
 _OTHER_WORDS: Final = frozenset(_OTHER.split())
 _ANY_SYMBOL = re.compile(rf"(?:(?<![^\W\d_])[^\W\d_]{{1,3}})?[{SYMBOLS}]")
-_LETTERS_AT_A_NUMBER = re.compile(
-    rf"(?:(?<=\d)|(?<=\d[ ])|(?<=[(\[]))(?P<behind>{any_of(CURRENCY_LETTERS - _OTHER_WORDS)})(?![^\W_])"
-    rf"|(?<![^\W_])(?P<before>{any_of(CURRENCY_LETTERS - _OTHER_WORDS)})[.:]?[ ]?(?=[-(]?\d|[)\]])"
-)
+
+
+@cache
+def _letters_at_a_number() -> re.Pattern[str]:
+    # Compiled when first used: it takes milliseconds.
+    return re.compile(
+        rf"(?:(?<=\d)|(?<=\d[ ])|(?<=[(\[]))(?P<behind>{any_of(CURRENCY_LETTERS - _OTHER_WORDS)})(?![^\W_])"
+        rf"|(?<![^\W_])(?P<before>{any_of(CURRENCY_LETTERS - _OTHER_WORDS)})[.:]?[ ]?(?=[-(]?\d|[)\]])"
+    )
 
 
 class Agreement(IntEnum):
@@ -225,7 +231,7 @@ def currencies_in(text: str) -> set[Codes]:
     """The currencies of a folded text, with a space between two words: the symbols, and letters at a number or alone
     in brackets."""
     printed = [one[0] for one in _ANY_SYMBOL.finditer(text)]
-    printed += [one["behind"] or one["before"] for one in _LETTERS_AT_A_NUMBER.finditer(text)]
+    printed += [one["behind"] or one["before"] for one in _letters_at_a_number().finditer(text)]
     return {codes for one in set(printed) if (codes := codes_of(one))}
 
 

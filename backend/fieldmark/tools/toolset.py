@@ -34,7 +34,8 @@ Confidence = Annotated[
 class ToolInput(BaseModel):
     """Base of every tool's arguments: what is not declared is refused."""
 
-    model_config = ConfigDict(extra="forbid")
+    # Built when first used: only a worker calls tools.
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
 
 class ToolEffect(StrEnum):

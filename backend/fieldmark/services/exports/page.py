@@ -14,15 +14,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 from pydantic import JsonValue
 
 from fieldmark.domain import paths
 from fieldmark.domain.numbers import is_number
 from fieldmark.services.exports.shape import Leaf, Table, leaves_of, tables_of
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 MAX_LEAVES = 10_000
 MAX_VALUE = 2_000  # characters shown of one value
@@ -112,6 +114,9 @@ def as_html(extraction: Mapping[str, Any], document: Mapping[str, Any], sheets: 
 
 @cache
 def _template() -> Template:
+    # Imported here: only this export needs it, and it takes long to import.
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
     environment = Environment(
         loader=FileSystemLoader(_FOLDER),
         autoescape=True,
