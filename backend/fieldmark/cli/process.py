@@ -21,7 +21,6 @@ from fieldmark.cli.terminal import err, plain, steps
 from fieldmark.errors import FieldmarkError
 from fieldmark.settings import Settings, WrongSettings
 from fieldmark.settings import read_settings as of_environment
-from fieldmark.telemetry.logs import set_up_logs
 
 if TYPE_CHECKING:  # what takes long to import is imported where it is needed
     from fieldmark.identity.scope import Scope
@@ -63,6 +62,8 @@ def read_settings(log_level: str | None = None) -> Settings:
         settings = of_environment()
     except WrongSettings as error:
         stop(str(error), CANNOT_WORK)
+    from fieldmark.telemetry.logs import set_up_logs  # imported here: `--help` logs nothing
+
     set_up_logs(log_level if log_level and settings.log_level == "info" else settings.log_level)
     return settings
 

@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import Annotated
 from uuid import UUID
 
-import structlog
 import typer
 from rich.markup import escape
 
@@ -111,6 +110,8 @@ def _say_what_is_shared() -> None:
     lacking = shortcoming()
     if lacking is not None:
         err.print(f"[yellow]{lacking}[/yellow]")
+        import structlog  # imported here: `--help` logs nothing
+
         structlog.get_logger().warning("processes are not kept apart", code="shared_user", reason=lacking)
 
 
