@@ -16,8 +16,14 @@ MAX_SECONDS: Final = 15.0
 
 # Of an organisation that has just come with its documents, Postgres knows nothing: it takes thousands of rows for one,
 # and would look through all of one list for each of another. What is looked up by an index is said to be (`lateral`).
-# And to compile a plan that is long and has few rows would take longer than to run it.
-_SETTINGS: Final[Mapping[LiteralString, str]] = {"statement_timeout": "", "jit": "off", "enable_nestloop": "off"}
+# To compile a plan that is long and has few rows would take longer than to run it. And a plan for any parameters, which
+# Postgres makes of a statement that comes often, would look through all documents for fifty that are named.
+_SETTINGS: Final[Mapping[LiteralString, str]] = {
+    "statement_timeout": "",
+    "jit": "off",
+    "enable_nestloop": "off",
+    "plan_cache_mode": "force_custom_plan",
+}
 _SET: Final = SQL("select {}").format(
     SQL(", ").join(SQL("set_config({}, {}, true)").format(name, Placeholder(name)) for name in _SETTINGS)
 )
