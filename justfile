@@ -42,7 +42,7 @@ page: page-packages
 page-check:
     python frontend/check.py
 
-# Measure one thing: `just bench extraction --runs 12`. Without a name: what there is, and how long it takes.
+# Measure one thing: `just bench extraction tokens`. Without a name: what there is, and how long it takes.
 bench name="" *args:
     #!/usr/bin/env bash
     if [ -n "{{ name }}" ]; then exec python "bench/{{ name }}.py" {{ args }}; fi
@@ -57,7 +57,7 @@ bench name="" *args:
     page         the web UI in a browser: clicks, loads, scrolling                       10 min
     reading      pages a second of PDFs with text, beside pdfplumber                      1 min
     search       ranking and speed of search (needs questions, or --chunks)               5 min; --chunks 1000000: 20 min
-    warm         throughput, first word, and nothing mixed up between runs                3 min; --canaries 1000: 15 min
+    warm         an organisation's first word, and nothing mixed up between runs          1 min; --canaries 1000: 15 min
     LIST
 
 # The pictures of the page in README and docs, from docs/samples.

@@ -23,7 +23,7 @@ from fieldmark.identity.tokens import LocalTokens
 from fieldmark.offline_model.messages import Body
 from fieldmark.offline_model.server import OfflineModel, Reply
 from fieldmark.testing.script import Script
-from processes import bounded, child, free_port, wait_for
+from processes import bounded, service, upload
 
 LINES = 50
 """On a page."""
@@ -89,13 +89,7 @@ class Site:
 
     async def upload(self, name: str, content: bytes) -> str:
         """Its id, when it is read."""
-        answer = await self.http.post("/api/documents", files={"file": (name, content)})
-        answer.raise_for_status()
-        document = answer.json()["id"]
-        while (found := (await self.http.get(f"/api/documents/{document}")).json())["status"] == "reading":
-            await asyncio.sleep(0.1)
-        assert found["status"] == "ready", found
-        return document
+        return await upload(self.http, name, content)
 
     def extraction(
         self,
@@ -129,23 +123,13 @@ async def site(seconds: float, *, offline: bool = False) -> AsyncIterator[Site]:
             with running(home, 18) as server, psycopg.connect(server.owner_url, autocommit=True) as owner:
                 owner.execute("alter system set track_commit_timestamp = on")  # holds from the next start
             async with OfflineModel(answer) as model:
-                asked = {"ANTHROPIC_API_KEY": "bench", "ANTHROPIC_BASE_URL": model.base_url}
-                settings = {
-                    "FIELDMARK_HOME": folder,
-                    "FIELDMARK_PORT": str(port := free_port()),
-                    "DATABASE_URL": "",
-                    "SUPABASE_URL": "",
-                    "FIELDMARK_LOG_LEVEL": "error",
-                    **({"ANTHROPIC_API_KEY": "", "ANTHROPIC_BASE_URL": ""} if offline else asked),
-                }
-                with child("-c", "from fieldmark.cli import main; main()", "serve", **settings):
-                    address = f"http://127.0.0.1:{port}"
-                    await asyncio.to_thread(wait_for, f"{address}/readyz")
-                    header = {"Authorization": f"Bearer {LocalTokens(home).sign(LOCAL_USER)}"}
-                    with running(home, 18) as server, psycopg.connect(server.owner_url, autocommit=True) as owner:
-                        async with httpx.AsyncClient(base_url=address, headers=header, timeout=120) as http:
-                            await http.get("/api/me")  # makes the personal organisation
-                            yield Site(home, address, owner, http, says)
+                with (
+                    service(home, "" if offline else model.base_url) as at,
+                    psycopg.connect(at.database.owner_url, autocommit=True) as owner,
+                ):
+                    async with at.client() as http:
+                        await http.get("/api/me")  # makes the personal organisation
+                        yield Site(home, at.address, owner, http, says)
 
 
 @asynccontextmanager

@@ -19,11 +19,14 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import httpx
 import psutil
+
+if TYPE_CHECKING:  # imported where it is needed: the processes that are measured import this module too
+    from fieldmark.db.embedded import Embedded
 
 GOODBYE_SECONDS = 20
 START_SECONDS = 300
@@ -64,7 +67,7 @@ class Service:
 
     home: Path
     address: str
-    owner_url: str
+    database: Embedded
     process: subprocess.Popen[str]
 
     def token(self, user: UUID | None = None) -> str:
@@ -98,7 +101,7 @@ def service(home: Path, base_url: str, **settings: str) -> Iterator[Service]:
         address = f"http://127.0.0.1:{port}"
         wait_for(f"{address}/readyz")
         assert made.poll() is None, "the service ended early"
-        yield Service(home, address, database.owner_url, made)
+        yield Service(home, address, database, made)
 
 
 def wait_for(address: str) -> None:
@@ -121,6 +124,33 @@ async def upload(http: httpx.AsyncClient, name: str, content: bytes) -> str:
         document = (await http.get(f"/api/documents/{document['id']}")).json()
     assert document["status"] == "ready", document
     return document["id"]
+
+
+def postmaster(home: Path) -> psutil.Process:
+    return psutil.Process(int((home / "postgres" / "data" / "postmaster.pid").read_text().split()[0]))
+
+
+class Watched:
+    """CPU and peak memory of a process with all its children, dead ones included."""
+
+    def __init__(self, pid: int) -> None:
+        self._root, self.peak, self.watching = psutil.Process(pid), 0.0, threading.Event()
+        threading.Thread(target=self._sample, daemon=True).start()
+
+    def _sum(self, figure: Callable[[psutil.Process], float]) -> float:
+        total = 0.0
+        for process in (self._root, *self._root.children(recursive=True)):
+            with contextlib.suppress(psutil.Error):
+                total += figure(process)
+        return total
+
+    def cpu(self) -> float:
+        return self._sum(lambda process: sum(process.cpu_times()[:4]))
+
+    def _sample(self) -> None:
+        while self.watching.wait():
+            self.peak = max(self.peak, self._sum(lambda process: process.memory_full_info().pss))
+            time.sleep(0.05)
 
 
 def heed_signals() -> None:

@@ -1,11 +1,11 @@
 """What it is worth that agent processes live on between runs, and that they mix nothing up.
 
-Later runs of one organisation, one at a time and 16 at once, beside a bare ClaudeSDKClient per request and a raw loop
-(both as in bench/extraction.py); how long a first run waits for the agent's first word while a spare process is there;
-and with --canaries so many runs of 50 organisations over a few processes: the document, its name and the instructions
-of each hold a word of its own, which is searched in every request to the model and in every row of every table.
+How long a first run waits for the agent's first word while a spare process is there; and with --canaries so many runs
+of 50 organisations over a few processes: the document, its name and the instructions of each hold a word of its own,
+which is searched in every request to the model and in every row of every table. (What later runs take, one at a time
+and 16 at once, is `bench/extraction.py beside`.)
 
-    pip install '.[bench]' && python bench/warm.py [--runs 20] [--first 20] [--at-once 5] [--canaries 1000]
+    pip install '.[bench]' && python bench/warm.py [--first 20] [--canaries 1000]
 
 Ends with 1 if one run's word, session, call or cost was found at another one.
 """
@@ -31,21 +31,17 @@ import httpx
 import psycopg
 from psycopg.rows import dict_row
 
-import extraction
-from fieldmark.db.embedded import running
 from fieldmark.db.pool import Database
 from fieldmark.identity.scope import Scope
-from fieldmark.identity.tokens import LocalTokens
 from fieldmark.offline_model.messages import Body, Turn, call, text
 from fieldmark.offline_model.server import OfflineModel
 from fieldmark.services.organisations import enter
 from fieldmark.stores import documents
 from fieldmark.stores.rows import PageRow
 from fieldmark.testing.script import answers_so_far
-from processes import bounded, child, free_port, heed_signals, wait_for
+from processes import Service, bounded, heed_signals, service
 
 METRICS_TOKEN = "a-token-of-the-benchmark"
-SERVE = ("-c", "from fieldmark.cli import main; main()", "serve")
 ORGANISATIONS = 50
 CUSTOMERS = 8
 IN_A_ROW = (1, 9)
@@ -53,20 +49,6 @@ DEADLINE_SECONDS = 1800
 CANARY = re.compile(r"canary-[0-9a-f]{32}")
 TOKENS = {"input_tokens": 1000, "output_tokens": 10}
 TURNS = 4
-
-
-def settings(home: str, base_url: str, port: int, **more: str) -> dict[str, str]:
-    return {
-        "FIELDMARK_HOME": home,
-        "ANTHROPIC_API_KEY": "bench",
-        "ANTHROPIC_BASE_URL": base_url,
-        "FIELDMARK_PORT": str(port),
-        "FIELDMARK_LOG_LEVEL": "warning",
-        "FIELDMARK_METRICS_TOKEN": METRICS_TOKEN,
-        "DATABASE_URL": "",
-        "SUPABASE_URL": "",
-        **more,
-    }
 
 
 async def sample(http: httpx.AsyncClient) -> dict[str, float]:
@@ -97,40 +79,31 @@ class Customer:
         return document_id
 
 
-async def customers(database: Database, home: str, base_url: str, count: int) -> list[Customer]:
-    tokens = LocalTokens(Path(home))
-    made = []
-    for _ in range(count):
-        user_id = uuid4()
-        scope = await enter(database, user_id)
-        headers = {"Authorization": f"Bearer {tokens.sign(user_id)}"}
-        made.append(Customer(scope, httpx.AsyncClient(base_url=base_url, headers=headers, timeout=120)))
-    return made
+async def customers(at: Service, database: Database, count: int) -> list[Customer]:
+    users = [uuid4() for _ in range(count)]
+    return [Customer(await enter(database, user), at.client(user)) for user in users]
 
 
 # The first word ------------------------------------------------------------------------------------------------------
 
 
-async def first_words(home: str, times: int) -> None:
+async def first_words(home: Path, times: int) -> None:
     async def answer(body: Body) -> list[Any]:
         if answers_so_far(body) == 0:
             return [text("I read it."), call("get_document_text")]
         return [text("Done.")]
 
-    took = []
+    took: list[float] = []
     async with OfflineModel(answer) as model:
-        with running(Path(home), 18) as embedded:
-            port = free_port()
-            with child(*SERVE, **settings(home, model.base_url, port)):
-                await asyncio.to_thread(wait_for, f"http://127.0.0.1:{port}/readyz")
-                async with Database(embedded.app_url, size=2) as database:
-                    for who in await customers(database, home, f"http://127.0.0.1:{port}", times + 1):
-                        body = {"document_id": str(await who.document(database, "Total: 1"))}
-                        while not (await sample(who.http)).get('warm_clis{state="spare"}'):
-                            await asyncio.sleep(0.05)
-                        await asyncio.sleep(0.2)  # what connecting it left to do is not this run's
-                        took.append(await first_word(who.http, body))
-                        await who.http.aclose()
+        with service(home, model.base_url, FIELDMARK_METRICS_TOKEN=METRICS_TOKEN) as at:
+            async with Database(at.database.app_url, size=2) as database:
+                for who in await customers(at, database, times + 1):
+                    body = {"document_id": str(await who.document(database, "Total: 1"))}
+                    while not (await sample(who.http)).get('warm_clis{state="spare"}'):
+                        await asyncio.sleep(0.05)
+                    await asyncio.sleep(0.2)  # what connecting it left to do is not this run's
+                    took.append(await first_word(who.http, body))
+                    await who.http.aclose()
     took = sorted(took[1:])
     p95 = took[min(len(took) - 1, round(0.95 * len(took)))]
     print(f"request to the first word, a spare process there, {times} organisations' first runs:")
@@ -179,48 +152,46 @@ class Found:
         return Turn(turns[min(answers_so_far(body), 3)], usage=TOKENS)
 
 
-async def canaries(home: str, runs: int, seed: int) -> int:
+async def canaries(home: Path, runs: int, seed: int) -> int:
     found, chance = Found(), random.Random(seed)
     expected: dict[str, tuple[UUID, UUID]] = {}  # canary: its organisation, its run
+    settings = {
+        "FIELDMARK_METRICS_TOKEN": METRICS_TOKEN,
+        "FIELDMARK_MAX_LIVE_AGENTS": str(CUSTOMERS),
+        "FIELDMARK_WARM_PROCESSES": str(CUSTOMERS + 6),
+        "FIELDMARK_WARM_SPARES": "2",
+        "FIELDMARK_MODEL_PRICE": "3/15",
+    }
     async with OfflineModel(found.answer) as model:
-        with running(Path(home), 18) as embedded:
-            port = free_port()
-            more = {
-                "FIELDMARK_MAX_LIVE_AGENTS": str(CUSTOMERS),
-                "FIELDMARK_WARM_PROCESSES": str(CUSTOMERS + 6),
-                "FIELDMARK_WARM_SPARES": "2",
-                "FIELDMARK_MODEL_PRICE": "3/15",
-            }
-            with child(*SERVE, **settings(home, model.base_url, port, **more)):
-                await asyncio.to_thread(wait_for, f"http://127.0.0.1:{port}/readyz")
-                async with Database(embedded.app_url, size=CUSTOMERS + 2) as database:
-                    people = await customers(database, home, f"http://127.0.0.1:{port}", ORGANISATIONS)
-                    free = list(people)
-                    begun = time.monotonic()
+        with service(home, model.base_url, **settings) as at:
+            async with Database(at.database.app_url, size=CUSTOMERS + 2) as database:
+                people = await customers(at, database, ORGANISATIONS)
+                free = list(people)
+                begun = time.monotonic()
 
-                    async def work() -> None:
-                        while len(expected) < runs:
-                            who = free.pop(chance.randrange(len(free)))
-                            for _ in range(chance.randint(*IN_A_ROW)):
-                                if len(expected) >= runs:
-                                    break
-                                canary = f"canary-{uuid4().hex}"
-                                expected[canary] = (who.scope.org_id, UUID(int=0))
-                                document = await who.document(database, f"Vendor: {canary}", f"{canary}.txt")
-                                body = {"document_id": str(document), "instructions": f"/model {canary}"}
-                                ended = (await who.http.post("/api/agent/extract", json=body)).json()
-                                if ended.get("status") != "completed":
-                                    found.faults.append(f"a run did not complete: {ended}")
-                                    continue
-                                expected[canary] = (who.scope.org_id, UUID(ended["run_id"]))
-                            free.append(who)
+                async def work() -> None:
+                    while len(expected) < runs:
+                        who = free.pop(chance.randrange(len(free)))
+                        for _ in range(chance.randint(*IN_A_ROW)):
+                            if len(expected) >= runs:
+                                break
+                            canary = f"canary-{uuid4().hex}"
+                            expected[canary] = (who.scope.org_id, UUID(int=0))
+                            document = await who.document(database, f"Vendor: {canary}", f"{canary}.txt")
+                            body = {"document_id": str(document), "instructions": f"/model {canary}"}
+                            ended = (await who.http.post("/api/agent/extract", json=body)).json()
+                            if ended.get("status") != "completed":
+                                found.faults.append(f"a run did not complete: {ended}")
+                                continue
+                            expected[canary] = (who.scope.org_id, UUID(ended["run_id"]))
+                        free.append(who)
 
-                    await asyncio.gather(*[work() for _ in range(CUSTOMERS)])
-                    took = time.monotonic() - begun
-                    told = await sample(people[0].http)
-                    search(embedded.owner_url, expected, found)
-                    for who in people:
-                        await who.http.aclose()
+                await asyncio.gather(*[work() for _ in range(CUSTOMERS)])
+                took = time.monotonic() - begun
+                told = await sample(people[0].http)
+                search(at.database.owner_url, expected, found)
+                for who in people:
+                    await who.http.aclose()
     print(f"{len(expected)} runs of {ORGANISATIONS} organisations in {took:.0f} s, {CUSTOMERS} at once, seed {seed}")
     print(f"    processes: {', '.join(f'{name} {value:.0f}' for name, value in told.items() if value)}")
     print(f"    {sum(found.requests.values())} requests, {len(found.of_session)} sessions, ", end="")
@@ -296,23 +267,17 @@ def search(owner_url: str, expected: dict[str, tuple[UUID, UUID]], found: Found)
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=20, help="one at a time, of each kind (0: none)")
     parser.add_argument("--first", type=int, default=20, help="first runs beside a spare process (0: none)")
-    parser.add_argument("--at-once", type=int, default=5, help="how often 16 at once (0: not at all)")
     parser.add_argument("--canaries", type=int, default=0, help="runs of 50 organisations (0: none)")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    if options.runs:
-        asyncio.run(extraction.beside(options.runs))
-    with tempfile.TemporaryDirectory(prefix="fieldmark-warm-") as home, bounded(DEADLINE_SECONDS, Path(home)):
+    with tempfile.TemporaryDirectory(prefix="fieldmark-warm-") as folder, bounded(DEADLINE_SECONDS, Path(folder)):
         if options.first:
-            asyncio.run(first_words(home, options.first))
-    if options.at_once:
-        asyncio.run(extraction.beside(options.at_once, 16))
+            asyncio.run(first_words(Path(folder), options.first))
     if not options.canaries:
         return 0
-    with tempfile.TemporaryDirectory(prefix="fieldmark-warm-") as home, bounded(DEADLINE_SECONDS, Path(home)):
-        return asyncio.run(canaries(home, options.canaries, options.seed))
+    with tempfile.TemporaryDirectory(prefix="fieldmark-warm-") as folder, bounded(DEADLINE_SECONDS, Path(folder)):
+        return asyncio.run(canaries(Path(folder), options.canaries, options.seed))
 
 
 if __name__ == "__main__":

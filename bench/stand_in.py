@@ -1,0 +1,193 @@
+"""A model at a real one's pace, the invoice that it reads, and runs that are timed against it: for bench/extraction.py.
+
+It takes 1 s to the first token, then writes 80 tokens of 4 characters a second. Asked by Fieldmark it answers as a
+model would: in one message, with 22 fields, 2 quotes and 2 confidences.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx
+
+from processes import bounded, child, said, upload
+
+FIRST_TOKEN_SECONDS, CHARACTERS_A_SECOND = 1.0, 320
+PIECE = 8  # characters in one event of the stream
+
+INVOICE = """Northwind Timber Ltd
+48 Harbour Road
+Bristol BS1 6XG                        VAT ID GB 482 1937 55
+
+INVOICE {number}
+
+Invoice date: 12 March 2026            Due date: 11 April 2026
+Customer number: C-20417               Order: PO-77120
+Bill to: Aldgate Furniture GmbH, Speicherstrasse 14, 20457 Hamburg
+
+Pos  Description                          Qty   Unit price       Amount
+1    Oak boards, planed, 27 mm             40        18.50       740.00
+2    Beech dowels, 12 mm, box of 100       15         9.80       147.00
+3    Delivery to Hamburg, one pallet        1       213.00       213.00
+                                            Subtotal           1,100.00
+                                            VAT 19 %             209.00
+                                            Total              1,309.00
+
+All amounts are in EUR. Please pay the total of 1,309.00 to the account
+below, with the number of the invoice. Goods remain our property until they
+are paid in full. Claims for damage in transit must reach us within eight days.
+IBAN: GB29 NWBK 6016 1331 9268 19
+"""
+FIELDS = json.loads("""{"invoice_number": "", "invoice_date": "2026-03-12", "due_date": "2026-04-11",
+  "vendor": {"name": "Northwind Timber Ltd", "address": "48 Harbour Road, Bristol BS1 6XG"},
+  "customer": {"name": "Aldgate Furniture GmbH", "number": "C-20417"}, "order_number": "PO-77120",
+  "items": [{"description": "Oak boards, planed, 27 mm", "quantity": 40, "amount": 740.0},
+    {"description": "Beech dowels, 12 mm, box of 100", "quantity": 15, "amount": 147.0},
+    {"description": "Delivery to Hamburg, one pallet", "quantity": 1, "amount": 213.0}],
+  "subtotal": 1100.0, "tax": 209.0, "total": 1309.0, "currency": "EUR", "iban": "GB29 NWBK 6016 1331 9268 19"}""")
+UNSURE = {"order_number": 0.8, "vendor.address": 0.85}
+# Printed in pieces, and more than once.
+QUOTES = {"vendor.address": {"quote": "48 Harbour Road\nBristol BS1 6XG"}, "total": {"quote": "Total 1,309.00"}}
+SUMMARY = {"summary": "Invoice of Northwind Timber Ltd over 1,309.00 EUR; all fields were found."}
+
+
+def schema_of(value: Any) -> dict[str, Any]:
+    if isinstance(value, dict):
+        return {"type": "object", "properties": {str(name): schema_of(one) for name, one in value.items()}}
+    if isinstance(value, list):
+        return {"type": "array", "items": schema_of(value[0])}
+    return {"type": "string" if isinstance(value, str) else "number"}
+
+
+SCHEMA = schema_of(FIELDS)
+
+
+def invoices(count: int) -> dict[str, bytes]:
+    """Return so many PDFs by number."""
+    from page_site import pdf  # not for the processes that are measured
+
+    numbers = [f"INV-{uuid4().hex[:8]}" for _ in range(count)]
+    return {number: pdf([INVOICE.format(number=number).splitlines()]) for number in numbers}
+
+
+async def upload_invoices(http: httpx.AsyncClient, count: int) -> dict[str, str]:
+    """Upload invoices, eight at a time, and return their ids by number when all are read."""
+    gate = asyncio.Semaphore(8)
+
+    async def one(number: str, content: bytes) -> tuple[str, str]:
+        async with gate:
+            return number, await upload(http, f"{number}.pdf", content)
+
+    return dict(await asyncio.gather(*(one(*invoice) for invoice in invoices(count).items())))
+
+
+async def serve() -> None:
+    """Serve the model. Each line on stdin is the pace from now on (`real`, `none`). It is answered with all requests
+    since the line before: the invoice's number, monotonic times, the body, characters of the answer."""
+    from fieldmark.domain.json_values import as_object
+    from fieldmark.offline_model.messages import Block, Body, call, text
+    from fieldmark.offline_model.messages import said as words
+    from fieldmark.offline_model.server import OfflineModel, Reply
+    from fieldmark.testing.script import answers_so_far, paced
+
+    requests: list[dict[str, Any]] = []
+    pace = "none"
+
+    def answer_of(body: Body, number: str) -> list[Block]:
+        fields = {**FIELDS, "invoice_number": number}
+        if as_object(body.get("tool_choice")).get("type") == "tool":
+            return [call("record_invoice", fields)]
+        given = {"document_type": "invoice", "fields": fields, "confidences": UNSURE, "evidence": QUOTES}
+        one: list[Block] = [call("extract_fields", given), call("complete_extraction", SUMMARY)]
+        four = [call("get_document_text"), call("identify_document", {"document_type": "invoice"}), *one]
+        messages = [[block] for block in four] if "You extract." in json.dumps(body.get("system")) else [one]
+        return [*messages, [text("Done.")]][min(answers_so_far(body), len(messages))]
+
+    async def answer(body: Body) -> Reply:
+        asked, found = time.monotonic(), re.search(r"INV-[0-9a-f]{8}", json.dumps(body))
+        blocks = answer_of(body, number := found[0] if found else "")
+        sent, request = 0, {"number": number, "asked": asked, "body": body, "output": sum(map(len, map(words, blocks)))}
+        requests.append(request)
+
+        async def at_pace(_: str) -> None:
+            nonlocal sent
+            await asyncio.sleep(asked + FIRST_TOKEN_SECONDS + sent / CHARACTERS_A_SECOND - time.monotonic())
+            sent, request["last"] = sent + PIECE, time.monotonic()
+            request.setdefault("first", request["last"])
+
+        return paced(at_pace, *blocks, characters=PIECE) if pace == "real" else blocks
+
+    async with OfflineModel(answer, keeps_requests=False) as server:
+        print(server.base_url, flush=True)
+        while pace := (await asyncio.to_thread(sys.stdin.readline)).strip():
+            print(json.dumps(requests), flush=True)
+            requests.clear()
+
+
+def ask(process: subprocess.Popen[str], line: str) -> str:
+    assert process.stdin is not None
+    print(line, file=process.stdin, flush=True)
+    return said(process)
+
+
+class StandIn:
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process, self.base_url = process, said(process)
+
+    def requests(self, pace: str) -> list[dict[str, Any]]:
+        """Set the pace, and return the requests since the last call."""
+        return json.loads(ask(self._process, pace))
+
+
+@contextlib.contextmanager
+def stage(seconds: float) -> Iterator[tuple[Path, StandIn]]:
+    """A home for the service, and the model. All is gone afterwards, or after so many seconds."""
+    with tempfile.TemporaryDirectory(prefix="fieldmark-bench-", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o755)
+        with bounded(seconds, Path(folder)), child(__file__) as process:
+            yield Path(folder), StandIn(process)
+
+
+async def watch(http: httpx.AsyncClient, document: str) -> dict[str, Any]:
+    """Extract a document, watched with deltas, and return when each event came first: monotonic times."""
+    times: dict[str, Any] = {"start": time.monotonic()}
+    last: dict[str, Any] = {}
+    body, events = {"document_id": document, "schema": SCHEMA}, {"Accept": "text/event-stream"}
+    async with http.stream("POST", "/api/agent/extract?deltas=true", json=body, headers=events) as stream:
+        async for line in stream.aiter_lines():
+            if line.startswith("data: "):
+                last = json.loads(line[6:])
+                times.setdefault(last["type"], time.monotonic())
+    assert last.get("complete"), last
+    return {**times, "end": time.monotonic()}
+
+
+async def run_all(
+    http: httpx.AsyncClient, model: StandIn, documents: dict[str, str], at_once: int = 1
+) -> list[dict[str, Any]]:
+    """Extract documents at the model's pace, so many at once. Return of each run the times, and the model's request."""
+    gate = asyncio.Semaphore(at_once)
+
+    async def one(document: str) -> dict[str, Any]:
+        async with gate:
+            return await watch(http, document)
+
+    model.requests("real")
+    runs = await asyncio.gather(*map(one, documents.values()))
+    requests = {one["number"]: one for one in model.requests("none")}
+    return [{**run, **requests[number]} for number, run in zip(documents, runs, strict=True)]
+
+
+if __name__ == "__main__":
+    asyncio.run(serve())
