@@ -107,8 +107,7 @@ class Runner:
         if scope is None:
             return
         with structlog.contextvars.bound_contextvars(run_id=str(run_id), org_id=str(scope.org_id)):
-            run = await claim(self.database, scope, run_id, self.prices, self.model)
-            if run is None:
+            if (run := await claim(self.database, scope, run_id, self.prices, self.model)) is None:
                 return
             with run_telemetry(self.metrics, run, run.model or self.model) as telemetry:
                 try:
@@ -209,9 +208,8 @@ class Runner:
         if task.seconds is not None and root.approval is not Approval.ASK:
             async with self.database.as_user(work.context.scope) as conn:
                 left -= await runs.seconds_since_start(conn, root.id)
-        if (last := work.task.last_question) is not None:
-            left -= last.seconds if left > 2 * last.seconds else 0
-        return seconds, left
+        last = work.task.last_question
+        return seconds, (left - last.seconds if last is not None and left > 2 * last.seconds else left)
 
     def _most_turns(self, run: RunRow) -> int:
         return min(AGENTS[run.agent].tasks[run.task].max_turns or self.max_turns, self.max_turns)
