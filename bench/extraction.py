@@ -132,15 +132,19 @@ async def pace(at_once: Sequence[int], documents: int) -> None:
         for many in at_once:
             with service(home, model.base_url, FIELDMARK_MAX_LIVE_AGENTS=str(max(many, agents_that_fit()))) as at:
                 async with at.client(uuid4()) as http:
-                    runs = await run_all(http, model, await upload_invoices(http, min(documents, 8 * many)), many)
+                    uploaded = await upload_invoices(http, min(documents, 8 * many))
+                    watched = Watched(at.process.pid)
+                    before = watched.cpu()
+                    runs = await run_all(http, model, uploaded, many)
+                    cpu = (watched.cpu() - before) / len(runs)
             seconds = statistics.mean(run["last"] - run["asked"] for run in runs)
             rate = len(runs) / (max(run["end"] for run in runs) - min(run["start"] for run in runs))
             rounds = -(-len(runs) // many) * many / len(runs)
             goal = "≥ 0.75" if many == 24 else ""
             figures = [f"{rate * 60:.1f}", f"{many / seconds * 60:.1f}", f"{rate * seconds / many:.2f}", goal]
-            late = (spans(runs, "start", "asked"), spans(runs, "last", "end"))
+            late = (f"{cpu:.2f}", spans(runs, "start", "asked"), spans(runs, "last", "end"))
             rows.append((many, len(runs), *figures, f"{rate * seconds / many * rounds:.2f}", *late))
-    names = ("at once", "runs", "runs/min", "model's", "share", "goal", "of rounds", "model asked", "last byte → end")
+    names = ("at once", "runs", "per min", "model's", "share", "goal", "of rounds", "CPU s", "asked", "last byte → end")
     table("pace: watched runs at the model's pace, agent processes cold at the start; s: p50 (p95)", names, *rows)
     print("    share: of that many models that never pause; of rounds: of that many that pause until a round is full")
 
@@ -161,17 +165,26 @@ def counters(owner: psycopg.Connection[Any]) -> tuple[float, float, float, dict[
 def held_by(at: Service) -> list[str]:
     """Return the number, memory (PSS) and descriptors of the service, its CLIs, its other children, and Postgres."""
     root, database = psutil.Process(at.process.pid), postmaster(at.home)
-    children = root.children(recursive=True)
-    clis = [one for one in children if one.is_running() and "--output-format" in one.cmdline()]
+    groups = {"service": [root], "clis": [], "readers": [], "postgres": [database, *database.children(recursive=True)]}
+    for one in root.children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            groups["clis" if "--output-format" in one.cmdline() else "readers"].append(one)
     cells: list[str] = []
-    others = [one for one in children if one not in clis]
-    for group in ([root], clis, others, [database, *database.children(recursive=True)]):
+    for group in groups.values():
         memory = descriptors = 0
         for one in group:
             with contextlib.suppress(psutil.Error):
                 memory, descriptors = memory + one.memory_full_info().pss, descriptors + one.num_fds()
         cells.append(f"{len(group)}: {memory / 1e6:.0f} MB, {descriptors}")
     return cells
+
+
+def vacuum(owner: psycopg.Connection[Any]) -> None:
+    """Give the space of deleted rows back."""
+    owner.commit()
+    owner.autocommit = True
+    owner.execute("vacuum full")
+    owner.autocommit = False
 
 
 def runs_that(owner: psycopg.Connection[Any], *statuses: str) -> int:
@@ -191,6 +204,7 @@ async def soak(documents: int) -> None:
             start, count = time.monotonic(), min(documents, 100)
             await upload_invoices(one, count)
             reading = count / (time.monotonic() - start)
+            vacuum(owner)
             await asyncio.sleep(12)  # backends report what they did after ten idle seconds
             idle = counters(owner)
             await asyncio.sleep(10)
@@ -219,10 +233,8 @@ async def soak(documents: int) -> None:
         after = counters(owner)
         assert runs_that(owner, "completed") == documents, "some runs did not complete"
         requests = len(model.requests("none")) / documents
-        owner.commit()
-        owner.autocommit = True
-        owner.execute("vacuum full")
-        packed = sum(counters(owner)[3].values()) - sum(before[3].values())
+        vacuum(owner)
+        packed = (sum(counters(owner)[3].values()) - sum(before[3].values())) / documents / 1000
     rest = [(before[at] - idle[at]) / (before[0] - idle[0]) for at in (1, 2)]
     commits, wal = [(after[at] - before[at] - rest[at - 1] * (after[0] - before[0])) / documents for at in (1, 2)]
     grown = {name: (size - before[3][name]) / documents / 1000 for name, size in after[3].items()}
@@ -233,8 +245,7 @@ async def soak(documents: int) -> None:
         (f"documents read/s ({count}, before)", f"{reading:.1f}", "≥ 12"),
         ("commits a document", f"{commits:.1f}", "≤ 25"),
         ("WAL a document, kB", f"{wal / 1000:.0f}", "≤ 100"),
-        ("on disk a document, kB", f"{sum(grown.values()):.1f}", "≤ 35"),
-        ("on disk a document after VACUUM FULL, kB", f"{packed / documents / 1000:.1f}"),
+        ("on disk a document, kB; after VACUUM FULL", f"{sum(grown.values()):.1f}; {packed:.1f}", "≤ 35"),
         *((f"    {name}", f"{grown[name]:.1f}") for name in sorted(grown, key=lambda name: -grown[name])[:5]),
         ("requests to the model a document", f"{requests:.2f}", "1"),
         ("commits/s, idle", f"{rest[0]:.1f}", "≤ 3"),
