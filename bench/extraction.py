@@ -277,19 +277,22 @@ async def latency(runs: int, loud_runs: int) -> None:
             ("model's last byte → fields stored", spans(watched, "last", "changed")),
             ("model's last byte → end", spans(watched, "last", "end")),
         )
-        with service(home, model.base_url) as at:  # agent processes are cold again
-            async with at.client(uuid4()) as loud, at.client(uuid4()) as quiet:
-                documents = await upload_invoices(loud, loud_runs)
-                model.requests("real")
-                for document in documents.values():
-                    body = {"document_id": document, "schema": SCHEMA, "wait": False}
-                    (await loud.post("/api/agent/extract", json=body)).raise_for_status()
-                busy = await first_run(quiet, model)
+        busy = list[list[float]]()
+        for _ in range(3):
+            with service(home, model.base_url) as at:  # agent processes are cold again
+                async with at.client(uuid4()) as loud, at.client(uuid4()) as quiet:
+                    documents = await upload_invoices(loud, loud_runs)
+                    model.requests("real")
+                    for document in documents.values():
+                        body = {"document_id": document, "schema": SCHEMA, "wait": False}
+                        (await loud.post("/api/agent/extract", json=body)).raise_for_status()
+                    busy.append(await first_run(quiet, model))
     names, goals = ("upload → read", "first event", "model asked", "end"), ("", "", "≤ 2", "")
+    cells = [(f"{statistics.median(times):.2f}", f"{max(times):.2f}") for times in zip(*busy, strict=True)]
     table(
         f"latency: the first run of a quiet organisation, beside {loud_runs} that another has just started; s",
-        ("", "alone", "beside", "goal"),
-        *((name, f"{a:.2f}", f"{b:.2f}", goal) for name, a, b, goal in zip(names, alone, busy, goals, strict=True)),
+        ("", "alone", "beside, median of 3", "worst", "goal"),
+        *((name, f"{a:.2f}", *b, goal) for name, a, b, goal in zip(names, alone, cells, goals, strict=True)),
     )
 
 
