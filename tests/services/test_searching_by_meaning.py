@@ -161,10 +161,10 @@ async def test_what_a_dead_worker_has_taken_is_due_when_its_lease_ends(library, 
 
 
 async def test_no_organisation_waits_for_all_of_another(library, enter, endpoint, maker):
-    await library.add(*[f"The roof of house {number}." for number in range(200)])
+    await library.add(*[f"The roof of house {number}." for number in range(640)])
     other = await enter()
     await other.add("The cellar is dry.")
-    for _ in range(8):  # of 13 that the first one needs
+    for _ in range(30):  # of 40 that the first one needs; whose turn it is, is drawn
         await maker.make_some()
     assert (await ask(other, endpoint, "basement")).behind_by_meaning == 0
     assert (await ask(library, endpoint, "basement")).behind_by_meaning == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 from types import SimpleNamespace
 from uuid import uuid4
@@ -35,19 +36,27 @@ def decision(verdict) -> str:
     return verdict["hookSpecificOutput"]["permissionDecision"]
 
 
-async def test_between_runs_calls_are_denied_and_answered_with_nothing(desk):
+async def is_answered(answering) -> bool:
+    try:
+        async with asyncio.timeout(0.1):
+            await answering
+    except TimeoutError:
+        return False
+    return True
+
+
+async def test_between_runs_no_call_is_answered_since_the_cli_would_ask_the_model_again(desk):
     holder = RunBinding(uuid4())
-    assert decision(await holder.hook(READ, "a", {})) == "deny" and holder.spoilt
+    assert not await is_answered(holder.hook(READ, "a", {})) and holder.spoilt
     holder.spoilt = False
     one = work_of(desk, await desk.context())
     holder.take(one.work)
     assert decision(await holder.hook(READ, "a", {})) == "allow"
     assert "Acme" in (await holder.answer("get_document_text", "a", {})).text and not holder.spoilt
     holder.leave()
-    assert decision(await holder.hook(READ, "b", {})) == "deny" and holder.spoilt
-    holder.spoilt = False
-    answer = await holder.answer("get_document_text", "a", {})
-    assert answer.is_error and "Acme" not in answer.text and holder.spoilt
+    for ask in (lambda: holder.hook(READ, "b", {}), lambda: holder.answer("get_document_text", "a", {})):
+        holder.spoilt = False
+        assert not await is_answered(ask()) and holder.spoilt
 
 
 async def test_a_call_is_answered_in_the_context_of_the_run_that_has_the_cli(desk):

@@ -1,4 +1,4 @@
-"""What a CLI that serves one run after the other is tied to: the run that has it, or none, and then all is refused."""
+"""What a CLI that serves one run after the other is tied to: the run that has it, or none; then it gets no answer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 from uuid import UUID
 
 import structlog
@@ -20,7 +20,7 @@ from claude_agent_sdk.types import (
 )
 from pydantic import JsonValue
 
-from fieldmark.runs.engine.permission_hook import PermissionHook, Verdict
+from fieldmark.runs.engine.permission_hook import PermissionHook
 from fieldmark.runs.engine.session_store import Sessions
 from fieldmark.runs.engine.start_gate import StartRank
 from fieldmark.runs.engine.tool_executor import ToolExecutor
@@ -73,7 +73,7 @@ class ThreadTurn:
 class RunBinding:
     """The hook, the tools and the session store of a CLI, as its options name them for its whole life.
 
-    Between `take` and `leave` they are those of a run. Else a call is denied, a tool answers nothing, and the CLI is
+    Between `take` and `leave` they are those of a run. Else a call is not answered, and the CLI is
     `spoilt`: no run may have it any more. `session_id` is the one conversation of which anything is kept. Where that
     goes on with the next run, what is said of it in between is kept for that one.
     """
@@ -114,7 +114,7 @@ class RunBinding:
         work = self._work
         if work is None:
             self._spoil("asked for a call")
-            return _NOBODY
+            await _no_answer()
         return await work.run(work.hook(given, call_id, context))
 
     async def after(self, given: HookInput, call_id: str | None, context: HookContext) -> SyncHookJSONOutput:
@@ -125,7 +125,7 @@ class RunBinding:
         work = self._work
         if work is None:
             self._spoil("called a tool")
-            return ToolOutcome("The run has ended.", "ended", is_error=True)
+            await _no_answer()
         return await work.run(work.executor(name, call_id, arguments))
 
     # What the SDK asks of a session store
@@ -159,4 +159,7 @@ class RunBinding:
         self.spoilt = True
 
 
-_NOBODY = Verdict("deny", "The run has ended.").told()
+async def _no_answer() -> NoReturn:
+    """Wait until the CLI is ended. Whatever it is told, it asks the model once more, and nobody pays for that."""
+    await asyncio.get_running_loop().create_future()
+    raise AssertionError
