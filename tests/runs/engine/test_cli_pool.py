@@ -264,9 +264,11 @@ async def test_a_cli_that_does_something_without_a_run_is_used_no_more(desks):
         await warm.work(desks[0])
         (idle,) = warm.pool._kept
         await idle.clearing
-        assert (await idle.binding.answer("get_document_text", "call", {})).is_error
+        asking = asyncio.create_task(idle.binding.answer("get_document_text", "call", {}))
+        await until(lambda: idle.binding.spoilt)
         await warm.work(await desks[0].beside())
-        assert warm.ended == {"spoilt": 1} and warm.taken == {"new": 2}
+        assert warm.ended == {"spoilt": 1} and warm.taken == {"new": 2} and not asking.done()
+        asking.cancel()
 
 
 COMMANDS = ["/model opus", "/clear", "/anything", "!ls /", "@/etc/passwd", "@/etc/hostname"]
