@@ -51,7 +51,7 @@ bench name="" *args:
     extraction   an extraction's tokens, pace, batch cost and latency, beside others     10 min; one part: 2 to 10 min
     fairness     what one organisation's flood costs another                              5 min
     grounding    values found where they are printed (needs a folder of samples)          2 min
-    growth       every route and store function: a thousand documents and many           10 min; --scale 1: 60 min
+    growth       every route and store function: a thousand documents and many           10 min; --scale 1 --times 20: 8 min
     mutants      guards taken away one by one: do the tests notice?                       1 min a mutant
     ocr          OCR beside rapidocr called directly; --values: what it reads right       5 min
     page         the web UI in a browser: clicks, loads, scrolling                       10 min
