@@ -2661,7 +2661,7 @@ create policy "the service reads its members' conversations" on public.agent_ses
   for select to authenticated
   using (org_id in (select private.my_org_ids()) and (select private.is_service()));
 
--- A conversation is deleted when its run ends, because nothing continues it. In a thread it stays while the thread uses it.
+-- A conversation is deleted when its run ends: nothing continues it. In a thread it stays while the thread uses it.
 create function private.forget_conversation() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -4862,8 +4862,8 @@ begin
   return found;
 end $$;
 
--- Deletes the events and calls of runs that ended longer ago than this, oldest first. Those of threads
--- stay. At least an hour is kept: a run can be recorded as ended later than its row says.
+-- Deletes the events and calls of runs that ended longer ago than this, oldest first. Those of threads stay. At least
+-- an hour is kept: a run can be recorded as ended later than its row says.
 create function private.forget_runs(p_keep interval) returns integer
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan

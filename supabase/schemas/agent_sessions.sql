@@ -22,7 +22,7 @@ create policy "the service reads its members' conversations" on public.agent_ses
   for select to authenticated
   using (org_id in (select private.my_org_ids()) and (select private.is_service()));
 
--- A conversation is deleted when its run ends, because nothing continues it. In a thread it stays while the thread uses it.
+-- A conversation is deleted when its run ends: nothing continues it. In a thread it stays while the thread uses it.
 create function private.forget_conversation() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$

@@ -36,8 +36,8 @@ begin
   return found;
 end $$;
 
--- Deletes the events and calls of runs that ended longer ago than this, oldest first. Those of threads
--- stay. At least an hour is kept: a run can be recorded as ended later than its row says.
+-- Deletes the events and calls of runs that ended longer ago than this, oldest first. Those of threads stay. At least
+-- an hour is kept: a run can be recorded as ended later than its row says.
 create function private.forget_runs(p_keep interval) returns integer
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan

@@ -16,8 +16,8 @@ MAX_SECONDS: Final = 15.0
 
 # Of an organisation that has just come with its documents, Postgres knows nothing: it takes thousands of rows for one,
 # and would look through all of one list for each of another. What is looked up by an index is said to be (`lateral`).
-# To compile a plan that is long and has few rows would take longer than to run it. And a plan for any parameters, which
-# Postgres makes of a statement that comes often, would look through all documents for fifty that are named.
+# To compile a plan that is long and has few rows would take longer than to run it. And the plan for any parameters,
+# which Postgres takes from the eleventh time on, needed 40 ms for fifty documents among 300,000 instead of 3.
 _SETTINGS: Final[Mapping[LiteralString, str]] = {
     "statement_timeout": "",
     "jit": "off",

@@ -73,9 +73,9 @@ class ThreadTurn:
 class RunBinding:
     """The hook, the tools and the session store of a CLI, as its options name them for its whole life.
 
-    Between `take` and `leave` they are those of a run. Else a call is not answered, and the CLI is
-    `spoilt`: no run may have it any more. `session_id` is the one conversation of which anything is kept. Where that
-    goes on with the next run, what is said of it in between is kept for that one.
+    Between `take` and `leave` they are those of a run. Else a call is not answered, and the CLI is `spoilt`: no run may
+    have it any more. `session_id` is the one conversation of which anything is kept. Where that goes on with the next
+    run, what is said of it in between is kept for that one.
     """
 
     def __init__(self, session_id: UUID) -> None:
@@ -160,6 +160,6 @@ class RunBinding:
 
 
 async def _no_answer() -> NoReturn:
-    """Wait until the CLI is ended. Whatever it is told, it asks the model once more, and nobody pays for that."""
+    """Wait until the CLI is ended. Given any answer it asks the model once more, which is charged to no run."""
     await asyncio.get_running_loop().create_future()
     raise AssertionError
