@@ -8,6 +8,7 @@ import json
 import psycopg
 import pytest
 
+from desk import until
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.domain.events import EVENT, TextEvent
 from fieldmark.errors import Fenced
@@ -190,6 +191,20 @@ async def test_losing_it_in_the_middle_is_told_at_the_next_word(desk):
             for n in range(100):
                 log.say(TextEvent(text=str(n)))
                 await asyncio.sleep(0.02)
+    assert desk.events(context.run_id) == []
+
+
+@anyio
+async def test_losing_it_while_the_last_words_are_being_written_is_told_once(desk):
+    """Here a failure that nobody waits for fails the test."""
+    context = await desk.context()
+    waits = "select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
+    with pytest.raises(Fenced), psycopg.connect(desk.owner_url) as other:
+        other.execute("update public.runs set fencing_token = fencing_token + 1 where id = %s", [context.run_id])
+        async with EventWriter(context) as log:
+            log.say(TextEvent(text="Late."))
+            await until(lambda: desk.sql(waits))
+            asyncio.get_running_loop().call_later(0.1, other.commit)
     assert desk.events(context.run_id) == []
 
 

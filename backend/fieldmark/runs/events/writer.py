@@ -37,6 +37,7 @@ class EventWriter:
         self._writing = asyncio.Lock()
         self._wanted = asyncio.Event()
         self._writer: asyncio.Task[None] | None = None
+        self._passing: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         self._writer = asyncio.create_task(self._write())
@@ -48,7 +49,7 @@ class EventWriter:
         assert self._writer is not None
         self._draft.pass_over()
         self._writer.cancel()
-        await asyncio.gather(self._writer, return_exceptions=True)
+        await asyncio.gather(self._writer, *filter(None, [self._passing]), return_exceptions=True)
         try:
             await self.flush()
         except Exception:
@@ -88,7 +89,8 @@ class EventWriter:
             await self._wanted.wait()
             await asyncio.sleep(self._pause)
             self._wanted.clear()
-            await asyncio.shield(self.pass_on())
+            self._passing = asyncio.create_task(self.pass_on())
+            await asyncio.shield(self._passing)
 
     async def pass_on(self) -> None:
         """Write what waits, then send readers what is in the draft."""
