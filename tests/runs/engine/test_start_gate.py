@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -27,6 +28,18 @@ async def test_so_many_start_at_a_time_and_those_first_that_people_wait_for():
     asked += [("e", StartRank.INTERACTIVE), ("f", StartRank.INTERACTIVE)]
     await asyncio.gather(*(start(*one) for one in asked))
     assert (started, most) == (["a", "b", "e", "f", "d", "c"], 2)
+
+
+async def test_organisations_start_in_turn():
+    gate, started, (loud, too, quiet) = StartGate(1), list[UUID](), (uuid4() for _ in range(3))
+
+    async def start(org_id: UUID) -> None:
+        async with gate.place(StartRank.INTERACTIVE, org_id):
+            started.append(org_id)
+            await asyncio.sleep(0)
+
+    await asyncio.gather(*(start(org_id) for org_id in [*[loud] * 3, *[too] * 3, quiet]))
+    assert started == [loud, too, quiet, loud, too, loud, too]
 
 
 async def test_a_place_is_not_lost_with_who_gave_up():

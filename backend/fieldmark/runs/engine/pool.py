@@ -152,7 +152,7 @@ class CliPool:
             self._wanted.append(kind)
             if (spare := await self._take_kept(kind)) is not None:
                 return spare, "spare"
-        async with self._gate.place(work.rank):
+        async with self._gate.place(work.rank, scope.org_id):
             # Meanwhile another run may have left its CLI, or a spare have been connected.
             if turn is None and not resumed and (used := await self._take_kept(kind, scope.org_id)) is not None:
                 return used, "used_before"
