@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -12,7 +13,7 @@ import structlog
 
 from fieldmark.agents.registry import AGENTS
 from fieldmark.agents.spec import AgentSpec, LastQuestion, Task
-from fieldmark.db.pool import Database
+from fieldmark.db.pool import Connection, Database
 from fieldmark.domain.events import CompleteEvent, ErrorEvent, EventBase, TextEvent, TokensUsed
 from fieldmark.domain.statuses import Approval, CallStatus, RunError, RunStatus
 from fieldmark.embedding import Embedder
@@ -307,19 +308,24 @@ class Runner:
                         turn=turn,
                         one_at_a_time=policy.asks,
                     ) as lease:
-                        if sessions.is_kept:
-                            await _record_conversation(context, lease.session_id)
+                        sessions.with_first(partial(_record_conversation, run, lease.session_id))
                         async for part in model_stream(lease.converse(beginning.prompt)):
                             # Before anything of it is reported: it asks the model instead of repeating the call.
                             if isinstance(part, MessageStarted) and decided is not None and decided not in hook.seen:
                                 raise _NotResumed
                             await show(observers, part)
+                if run.thread_id is None and RunStatus(ending.outcome.status).is_final:
+                    sessions.discard()
+                else:
+                    await sessions.flush()
+                    sessions.check()
             except CliFailed:
                 if decided is not None and decided not in hook.seen:
                     raise _NotResumed from None
                 raise
             finally:
                 await executor.close()
+                await sessions.flush()
         outcome = ending.outcome
         if decided is not None and decided not in hook.seen and outcome.status == "failed":
             raise _NotResumed
@@ -379,16 +385,12 @@ async def _finish_decided_call(work: _Work) -> Outcome | None:
     return Outcome(RunStatus.AWAITING_RUNS) if outcome is None or outcome.code == "awaiting_runs" else None
 
 
-async def _record_conversation(context: RunContext, session_id: UUID) -> None:
+async def _record_conversation(run: RunRow, session_id: UUID, conn: Connection) -> None:
     """Store which conversation the run, and its thread, go on with: a CLI may be in one that it began before."""
-    run = context.run
-    if session_id == run.session_id and run.thread_id is None:
-        return
-    async with context.database.as_user(context.scope) as conn:
-        await runs.fence(conn, run.id, run.fencing_token)
+    if session_id != run.session_id:
         await runs.record_conversation(conn, run.id, session_id)
-        if run.thread_id is not None:
-            await threads.record_conversation(conn, run.thread_id, session_id)
+    if run.thread_id is not None:
+        await threads.record_conversation(conn, run.thread_id, session_id)
 
 
 def _last_event(ended: RunRow, outcome: Outcome) -> EventBase:

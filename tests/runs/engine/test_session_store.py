@@ -8,11 +8,11 @@ import psycopg
 import pytest
 from claude_agent_sdk.testing import run_session_store_conformance
 
-from desk import until
+from desk import until, update
 from fieldmark.errors import Fenced
 from fieldmark.identity.scope import Scope
-from fieldmark.offline_model.messages import text
 from fieldmark.runs.engine.session_store import Sessions, SessionWriteFailed
+from fieldmark.testing.script import Script
 
 pytestmark = pytest.mark.anyio
 
@@ -114,9 +114,29 @@ create trigger refuse before insert on public.agent_sessions for each row execut
 
 async def test_a_run_whose_conversation_cannot_be_kept_fails(desk):
     desk.sql(REFUSES)
-    worked = await desk.work(lambda body: [text("Done.")])
+    worked = await desk.work(Script([[update("total")]]), approval="ask")
     assert (worked.state["status"], worked.state["error_code"]) == ("failed", "session")
     assert desk.sql("select 1 from public.agent_sessions") == []
+
+
+async def test_what_is_gathered_is_kept_in_one_transaction(desk):
+    store = Sessions(desk.database, desk.scope)
+    batches = [[{"type": "user", "uuid": str(n)}] for n in range(5)]
+    for batch in batches:
+        store.gather(KEY, batch)
+    assert store.ends_at() is None and await store.load(KEY) is None
+    await until(lambda: store.ends_at() is not None)
+    assert await store.load(KEY) == [entry for batch in batches for entry in batch]
+    assert len(desk.sql("select distinct xmin::text from public.agent_sessions")) == 1
+
+
+async def test_what_is_discarded_is_never_kept(database, make_user):
+    store = Sessions(database, await make_user())
+    store.gather(KEY, [{"type": "user", "uuid": "1"}])
+    store.discard()
+    store.gather(KEY, [{"type": "user", "uuid": "2"}])
+    await store.flush()
+    assert await store.load(KEY) == [{"type": "user", "uuid": "2"}]
 
 
 async def test_what_was_lost_is_remembered_though_the_rest_is_kept(desk):
@@ -125,7 +145,8 @@ async def test_what_was_lost_is_remembered_though_the_rest_is_kept(desk):
     with pytest.raises(psycopg.Error, match="disk"):
         await store.append(KEY, [{"type": "user", "uuid": "1"}])
     desk.sql("drop trigger refuse on public.agent_sessions")
-    await store.append(KEY, [{"type": "user", "uuid": "2"}])
+    store.gather(KEY, [{"type": "user", "uuid": "2"}])
+    await store.flush()
     with pytest.raises(SessionWriteFailed):
         store.check()
 

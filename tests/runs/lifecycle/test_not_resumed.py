@@ -38,7 +38,6 @@ async def test_what_was_decided_stands_and_the_agent_is_told(desk, lost, approve
     if lost == THE_CALL:
         # The CLI knows of no call to go on with and asks the model: nothing of that is told, and a new one begins.
         assert len(worked.requests) == 2 and told not in json.dumps(worked.requests[0]["messages"])
-        assert worked.state["session_id"] != before["session_id"]
     else:
         assert len(worked.requests) == 1 and worked.state["session_id"] == before["session_id"]
     kinds = [event["type"] for event in worked.events]

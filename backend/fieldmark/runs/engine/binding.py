@@ -143,9 +143,9 @@ class RunBinding:
             while self._early:
                 early, said = self._early[0]
                 if early["session_id"] == of:
-                    await work.sessions.append(early, said)
+                    work.sessions.gather(early, said)
                 del self._early[0]
-            await work.sessions.append(key, entries)
+            work.sessions.gather(key, entries)
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
         """The conversation that the run goes on with: only a CLI that has one from its start asks for it."""

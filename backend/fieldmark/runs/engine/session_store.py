@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from itertools import groupby
+from operator import itemgetter
 from typing import cast
 from uuid import UUID
 
 from claude_agent_sdk.types import SessionKey, SessionListSubkeysKey, SessionStoreEntry
 
-from fieldmark.db.pool import Database
+from fieldmark.db.pool import Connection, Database
 from fieldmark.domain.json_values import JsonObject, as_object
 from fieldmark.errors import Fenced, Unavailable
 from fieldmark.identity.scope import Scope
@@ -16,6 +19,8 @@ from fieldmark.runs.parts import Part
 from fieldmark.stores import runs, sessions
 
 _BOOKMARK = "last-prompt"
+GATHER_SECONDS = 0.25
+"""How long entries are gathered: a crash loses what came in that time, and the run asks the model once more."""
 APPEND_TRIES = 20
 APPEND_PAUSE_SECONDS = 0.5
 
@@ -44,6 +49,10 @@ class Sessions:
         self._passed_over: str | None = None
         self._writing = 0
         self._wrote: int | None = None
+        self._gathered: list[tuple[SessionKey, list[SessionStoreEntry]]] = []
+        self._gathering: asyncio.Task[None] | None = None
+        self._flushing = asyncio.Lock()
+        self._on_first: Callable[[Connection], Awaitable[None]] | None = None
 
     def on_part(self, part: Part) -> None:
         """Let the conversation go on only while all of it is kept."""
@@ -59,8 +68,40 @@ class Sessions:
         self._passed_over = call_id
 
     def ends_at(self) -> int | None:
-        """The number of the last entry that was kept here; None while one is being written, and once one was lost."""
-        return None if self._writing or self._failure is not None else self._wrote
+        """The number of the last entry that was kept here; None while one is not, and once one was lost."""
+        return None if self._writing or self._gathered or self._failure is not None else self._wrote
+
+    def with_first(self, record: Callable[[Connection], Awaitable[None]]) -> None:
+        """Have something recorded in the transaction in which the next entries are kept."""
+        self._on_first = record
+
+    def gather(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
+        """Have entries kept soon, those of several messages in one transaction. `check` tells of what fails."""
+        if not self.is_kept:
+            return
+        self._gathered.append((key, entries))
+        if self._gathering is None or self._gathering.done():
+            self._gathering = asyncio.create_task(self._flush_later())
+
+    def discard(self) -> None:
+        """Forget what was gathered: the run is over, and with it its conversation."""
+        self._gathered.clear()
+
+    async def flush(self) -> None:
+        """Keep what was gathered. `check` tells of what fails."""
+        async with self._flushing:
+            while self._gathered:
+                key, batches = next(groupby(self._gathered, itemgetter(0)))
+                together = [entries for _, entries in batches]
+                try:
+                    await self.append(key, [entry for entries in together for entry in entries])
+                except Exception:  # noqa: BLE001  remembered, and no later entry makes up for it
+                    self._gathered.clear()
+                del self._gathered[: len(together)]
+
+    async def _flush_later(self) -> None:
+        await asyncio.sleep(GATHER_SECONDS)
+        await self.flush()
 
     async def last_entry(self, session_id: UUID) -> int | None:
         """The number of a conversation's last entry, whoever has kept that."""
@@ -120,8 +161,10 @@ class Sessions:
                 async with self._database.as_user(self._scope) as conn:
                     if self._run is not None:
                         await runs.fence(conn, *self._run)
+                    if self._on_first is not None:
+                        await self._on_first(conn)
                     number = await sessions.append(conn, self._part(key), entries)
-                self._wrote = number or self._wrote
+                self._on_first, self._wrote = None, number or self._wrote
                 return
             except Unavailable:
                 # The SDK tries three times within a second, which a database that restarts outlasts.
