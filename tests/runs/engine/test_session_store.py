@@ -121,7 +121,7 @@ async def test_a_run_whose_conversation_cannot_be_kept_fails(desk):
 
 async def test_what_is_gathered_is_kept_in_one_transaction(desk):
     store = Sessions(desk.database, desk.scope)
-    batches = [[{"type": "user", "uuid": str(n)}] for n in range(5)]
+    batches = [[{"type": kind, "uuid": kind}] for kind in ("user", "assistant", "attachment")]
     for batch in batches:
         store.gather(KEY, batch)
     assert store.ends_at() is None and await store.load(KEY) is None

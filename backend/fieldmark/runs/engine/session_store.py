@@ -19,8 +19,9 @@ from fieldmark.runs.parts import Part
 from fieldmark.stores import runs, sessions
 
 _BOOKMARK = "last-prompt"
-GATHER_SECONDS = 0.25
-"""How long entries are gathered: a crash loses what came in that time, and the run asks the model once more."""
+GATHER_SECONDS = 1
+"""How long entries are gathered, from the model's first word on: a crash loses what came in that time, and the run asks
+the model once more. What was said before, the run says again."""
 APPEND_TRIES = 20
 APPEND_PAUSE_SECONDS = 0.5
 
@@ -49,6 +50,7 @@ class Sessions:
         self._passed_over: str | None = None
         self._writing = 0
         self._wrote: int | None = None
+        self._has_begun = False
         self._gathered: list[tuple[SessionKey, list[SessionStoreEntry]]] = []
         self._gathering: asyncio.Task[None] | None = None
         self._flushing = asyncio.Lock()
@@ -80,7 +82,8 @@ class Sessions:
         if not self.is_kept:
             return
         self._gathered.append((key, entries))
-        if self._gathering is None or self._gathering.done():
+        self._has_begun = self._has_begun or any(entry["type"] == "assistant" for entry in entries)
+        if self._has_begun and (self._gathering is None or self._gathering.done()):
             self._gathering = asyncio.create_task(self._flush_later())
 
     def discard(self) -> None:
@@ -128,6 +131,7 @@ class Sessions:
         """The conversation as the CLI shall read it: without its bookmarks. A `last-prompt` entry names the message to
         go on from (`leafUuid`); written behind a deferral it names the deferral itself, and the CLI would then ask the
         model again instead of going on with the call. Without one it goes on from the last message."""
+        self._has_begun = True
         async with self._database.as_user(self._scope) as conn:
             entries = await sessions.load(conn, self._part(key))
         shown = [one for one in entries if one.get("type") != _BOOKMARK and not self._is_passed_over(one)]
