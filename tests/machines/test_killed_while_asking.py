@@ -71,6 +71,7 @@ async def test_a_run_that_has_cited_goes_on_from_there(on_hosts):
         await survey(api)
         begun = await begin(api, "Does the roof leak?")
         await until(end.reached.is_set)
+        await until(lambda: count(hosts, "agent_sessions where entry::text like '%tool_result%'") == 3)
         await killed(hosts, worker)
         result = await told_once(hosts, api, begun)
         assert result["fallback"] is None and [one["quote"] for one in result["sources"]] == ["The roof leaks"]

@@ -147,7 +147,7 @@ async def test_a_reading_that_waits_is_ended_by_the_clock(tmp_path: Path) -> Non
     limits = Limits(seconds_per_page=0, seconds_per_scan=0, patience=0.002)
     with pytest.raises(OverLimit, match=r"longer to read than the 0\.06 seconds"):
         await read_file(slow(tmp_path), "slow.tiff", limits)
-    assert readers() == []
+    await until(lambda: not readers())
 
 
 async def test_a_reading_that_the_machine_has_no_time_for_goes_on(tmp_path: Path) -> None:
