@@ -253,7 +253,7 @@ async def test_previews_go_to_who_asked_behind_the_events_before_them_and_to_no_
         log.say(ended("running"))
         log.say(ended("error"))
         log.say(TextEvent(text="I stop."))
-        await until(lambda: not draft._withdrawn)
+        await until(lambda: [n for n, _ in whole].count(DELTA) == 2)
     async with desk.database.as_service() as conn:
         await runs.fail(conn, context.run_id, "It stops.", RunError.INTERNAL)
     await asyncio.wait_for(asyncio.gather(*readers), 60)
