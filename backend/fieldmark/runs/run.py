@@ -308,7 +308,7 @@ class Runner:
                         turn=turn,
                         one_at_a_time=policy.asks,
                     ) as lease:
-                        sessions.with_first(partial(_record_conversation, run, lease.session_id))
+                        sessions.record_with_next(partial(_record_conversation, run, lease.session_id))
                         async for part in model_stream(lease.converse(beginning.prompt)):
                             # Before anything of it is reported: it asks the model instead of repeating the call.
                             if isinstance(part, MessageStarted) and decided is not None and decided not in hook.seen:

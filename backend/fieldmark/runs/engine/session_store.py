@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from itertools import groupby
 from operator import itemgetter
@@ -54,7 +55,7 @@ class Sessions:
         self._gathered: list[tuple[SessionKey, list[SessionStoreEntry]]] = []
         self._gathering: asyncio.Task[None] | None = None
         self._flushing = asyncio.Lock()
-        self._on_first: Callable[[Connection], Awaitable[None]] | None = None
+        self._with_next: Callable[[Connection], Awaitable[None]] | None = None
 
     def on_part(self, part: Part) -> None:
         """Let the conversation go on only while all of it is kept."""
@@ -73,9 +74,9 @@ class Sessions:
         """The number of the last entry that was kept here; None while one is not, and once one was lost."""
         return None if self._writing or self._gathered or self._failure is not None else self._wrote
 
-    def with_first(self, record: Callable[[Connection], Awaitable[None]]) -> None:
+    def record_with_next(self, record: Callable[[Connection], Awaitable[None]]) -> None:
         """Have something recorded in the transaction in which the next entries are kept."""
-        self._on_first = record
+        self._with_next = record
 
     def gather(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         """Have entries kept soon, those of several messages in one transaction. `check` tells of what fails."""
@@ -96,11 +97,9 @@ class Sessions:
             while self._gathered:
                 key, batches = next(groupby(self._gathered, itemgetter(0)))
                 together = [entries for _, entries in batches]
-                try:
-                    await self.append(key, [entry for entries in together for entry in entries])
-                except Exception:  # noqa: BLE001  remembered, and no later entry makes up for it
-                    self._gathered.clear()
                 del self._gathered[: len(together)]
+                with contextlib.suppress(Exception):  # append has remembered it
+                    await self.append(key, [entry for entries in together for entry in entries])
 
     async def _flush_later(self) -> None:
         await asyncio.sleep(GATHER_SECONDS)
@@ -165,10 +164,10 @@ class Sessions:
                 async with self._database.as_user(self._scope) as conn:
                     if self._run is not None:
                         await runs.fence(conn, *self._run)
-                    if self._on_first is not None:
-                        await self._on_first(conn)
+                    if self._with_next is not None:
+                        await self._with_next(conn)
                     number = await sessions.append(conn, self._part(key), entries)
-                self._on_first, self._wrote = None, number or self._wrote
+                self._with_next, self._wrote = None, number or self._wrote
                 return
             except Unavailable:
                 # The SDK tries three times within a second, which a database that restarts outlasts.
