@@ -13,7 +13,7 @@ from answers import problem
 from people import joined, org_of
 
 from desk import sql, until
-from fieldmark.offline_model.messages import text
+from fieldmark.offline_model.messages import call, text
 from fieldmark.testing.script import Script, held
 from two_agents import run, talking
 
@@ -100,19 +100,29 @@ async def test_what_cannot_be_a_thread(serve):
         problem(await at.http.get(f"/api/threads/{thread['id']}", params={"before": "x"}), 422)
 
 
-async def test_turns_are_read_from_the_runs_newest_first(serve):
-    async with house(serve, talking([text("One.")], [text("Two.")])) as at:
+async def test_turns_are_read_from_the_runs_newest_first(serve, clone):
+    second_turn = [text("I look \0."), call("list_tags")], [text("I look again."), call("list_tags")], [text("Two.")]
+    async with house(serve, talking([text("One.")], *second_turn)) as at:
         first = await says(at, "  Say\none \u202e")
         thread_id = await thread_of(at, first)
         second = await says(at, "And two", thread_id)
         third = await says(at, "And what the script lacks", thread_id)
         assert [one["status"] for one in (first, second, third)] == ["completed", "completed", "failed"]
+        sql(  # a model may have said half a character
+            clone.owner_url,
+            """insert into public.run_events (run_id, number, org_id, body)
+               select id, 1000, org_id, '{"type": "text", "text": "\\ud800"}' from public.runs where id = %s""",
+            third["run_id"],
+        )
         whole = (await at.http.get(f"/api/threads/{thread_id}", params={"limit": 2})).json()
         assert whole["title"] == "Say one"
-        said = [(turn["run_id"], turn["message"], turn["answer"], turn["status"]) for turn in whole["turns"]]
+        said = [
+            (turn["run_id"], turn["message"], turn["earlier_texts"], turn["answer"], turn["status"])
+            for turn in whole["turns"]
+        ]
         assert said == [
-            (third["run_id"], "And what the script lacks", None, "failed"),
-            (second["run_id"], "And two", "Two.", "completed"),
+            (third["run_id"], "And what the script lacks", ["?"], None, "failed"),
+            (second["run_id"], "And two", ["I look \0.", "I look again."], "Two.", "completed"),
         ]
         assert whole["turns"][0]["error_code"] == third["code"] and whole["turns"][0]["mentions"] == []
         rest = (await at.http.get(f"/api/threads/{thread_id}", params={"before": whole["next"]})).json()

@@ -80,6 +80,9 @@ class Turn(BaseModel):
     created_at: datetime
     finished_at: datetime | None
     status: RunStatus
+    earlier_texts: list[str] = Field(
+        description="What the agent said before its answer, in order: between its calls, or before it failed."
+    )
     answer: str | None
     result: AnyAnswer | None = Field(description="The answer for programs, where the task has typed ones.")
     error: str | None
@@ -107,16 +110,19 @@ async def turns(conn: Connection, rows: Sequence[TurnRow]) -> list[Turn]:
     calls = await pending_calls(
         conn, {row.waiting_run: row.waiting_agent or row.agent for row in rows if row.waiting_run}
     )
-    return [_turn(row, calls.get(row.waiting_run or row.id)) for row in rows]
+    texts = await runs.texts(conn, [row.id for row in rows])
+    return [_turn(row, texts.get(row.id, []), calls.get(row.waiting_run or row.id)) for row in rows]
 
 
-def _turn(row: TurnRow, call: WaitingCall | None) -> Turn:
+def _turn(row: TurnRow, texts: Sequence[str], call: WaitingCall | None) -> Turn:
+    is_answer = bool(texts) and row.answer is not None and texts[-1].strip() == row.answer
     message, mentions = row.input.get("message"), row.input.get("mentions")
     shown = {name: getattr(row, name) for name in Turn.model_fields if hasattr(row, name)}
     return Turn.model_validate(
         {
             **shown,
             "run_id": row.id,
+            "earlier_texts": texts[:-1] if is_answer else texts,
             "message": message if isinstance(message, str) else None,
             "mentions": mentions if isinstance(mentions, list) else [],
             "result": typed_answer(row.result),
