@@ -1368,7 +1368,7 @@ create table public.extractions (
   document_type text check (char_length(document_type) between 1 and 200),
   -- The person who set it, if one did.
   document_type_by uuid,
-  status text not null default 'in_progress' check (status in ('in_progress', 'completed')),
+  status text not null default 'in_progress' check (status in ('in_progress', 'completed', 'failed')),
   schema jsonb check (jsonb_typeof(schema) = 'object'),
   -- The version of a kept schema that this is, and that of the prompt it was made with.
   schema_revid uuid,
@@ -1686,8 +1686,7 @@ begin
   return new;
 end $$;
 
-create trigger fill_run before insert on public.runs
-  for each row execute function private.fill_run();
+create trigger fill_run before insert on public.runs for each row execute function private.fill_run();
 
 -- Holds a run for this transaction, if whoever has this fencing token is the one at work on it, or waits with it.
 create function private.fence(p_run_id uuid, p_fencing_token integer) returns void
@@ -1736,6 +1735,21 @@ $$;
 create function private.waiting_runs() returns bigint
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select count(*) from public.runs where status = 'awaiting_approval' $$;
+
+-- An extraction fails with its run, unless a completed run or a person has worked on it too.
+create function private.fail_extraction() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  update public.extractions as e set status = 'failed'
+  where id = new.extraction_id and status = 'in_progress' and locks = '{}' and document_type_by is null
+    and not exists (select from public.runs where extraction_id = e.id and status = 'completed');
+  return null;
+end $$;
+
+create trigger fail_extraction after update of status on public.runs
+  for each row when (new.status in ('failed', 'cancelled') and new.extraction_id is not null)
+  execute function private.fail_extraction();
 
 -- run_events.sql
 
@@ -2061,8 +2075,7 @@ begin
   return new;
 end $$;
 
-create trigger fill_usage before insert on public.usage
-  for each row execute function private.fill_usage();
+create trigger fill_usage before insert on public.usage for each row execute function private.fill_usage();
 
 -- Usage by day (UTC), agent and model, added up while charging: no list and no limit sums the messages.
 create table public.usage_by_day (
@@ -2104,8 +2117,7 @@ begin
   return null;
 end $$;
 
-create trigger add_up_usage after insert on public.usage
-  for each row execute function private.add_up_usage();
+create trigger add_up_usage after insert on public.usage for each row execute function private.add_up_usage();
 
 -- Written by whoever runs the database, and by nobody else. Null is no limit.
 create table public.credit_limits (
@@ -2696,8 +2708,7 @@ begin
   return old;
 end $$;
 
-create trigger forget_thread before delete on public.threads
-  for each row execute function private.forget_thread();
+create trigger forget_thread before delete on public.threads for each row execute function private.forget_thread();
 
 -- queue.sql
 
@@ -3918,7 +3929,8 @@ begin
     if tg_op = 'UPDATE' then
       new.version := old.version + 1;
       -- What an agent shows to be complete by the rules of its schema has to be shown again after it wrote anew.
-      if private.is_agent() and old.schema is not null and new.status = old.status then
+      -- Whoever writes into a failed extraction continues it.
+      if new.status = old.status and (old.status = 'failed' or (private.is_agent() and old.schema is not null)) then
         new.status := 'in_progress';
       end if;
     end if;

@@ -57,5 +57,4 @@ begin
   return old;
 end $$;
 
-create trigger forget_thread before delete on public.threads
-  for each row execute function private.forget_thread();
+create trigger forget_thread before delete on public.threads for each row execute function private.forget_thread();

@@ -103,7 +103,8 @@ begin
     if tg_op = 'UPDATE' then
       new.version := old.version + 1;
       -- What an agent shows to be complete by the rules of its schema has to be shown again after it wrote anew.
-      if private.is_agent() and old.schema is not null and new.status = old.status then
+      -- Whoever writes into a failed extraction continues it.
+      if new.status = old.status and (old.status = 'failed' or (private.is_agent() and old.schema is not null)) then
         new.status := 'in_progress';
       end if;
     end if;

@@ -10,7 +10,7 @@ create table public.extractions (
   document_type text check (char_length(document_type) between 1 and 200),
   -- The person who set it, if one did.
   document_type_by uuid,
-  status text not null default 'in_progress' check (status in ('in_progress', 'completed')),
+  status text not null default 'in_progress' check (status in ('in_progress', 'completed', 'failed')),
   schema jsonb check (jsonb_typeof(schema) = 'object'),
   -- The version of a kept schema that this is, and that of the prompt it was made with.
   schema_revid uuid,

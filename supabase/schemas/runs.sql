@@ -173,8 +173,7 @@ begin
   return new;
 end $$;
 
-create trigger fill_run before insert on public.runs
-  for each row execute function private.fill_run();
+create trigger fill_run before insert on public.runs for each row execute function private.fill_run();
 
 -- Holds a run for this transaction, if whoever has this fencing token is the one at work on it, or waits with it.
 create function private.fence(p_run_id uuid, p_fencing_token integer) returns void
@@ -223,3 +222,18 @@ $$;
 create function private.waiting_runs() returns bigint
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select count(*) from public.runs where status = 'awaiting_approval' $$;
+
+-- An extraction fails with its run, unless a completed run or a person has worked on it too.
+create function private.fail_extraction() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  update public.extractions as e set status = 'failed'
+  where id = new.extraction_id and status = 'in_progress' and locks = '{}' and document_type_by is null
+    and not exists (select from public.runs where extraction_id = e.id and status = 'completed');
+  return null;
+end $$;
+
+create trigger fail_extraction after update of status on public.runs
+  for each row when (new.status in ('failed', 'cancelled') and new.extraction_id is not null)
+  execute function private.fail_extraction();

@@ -45,8 +45,7 @@ begin
   return new;
 end $$;
 
-create trigger fill_usage before insert on public.usage
-  for each row execute function private.fill_usage();
+create trigger fill_usage before insert on public.usage for each row execute function private.fill_usage();
 
 -- Usage by day (UTC), agent and model, added up while charging: no list and no limit sums the messages.
 create table public.usage_by_day (
@@ -88,8 +87,7 @@ begin
   return null;
 end $$;
 
-create trigger add_up_usage after insert on public.usage
-  for each row execute function private.add_up_usage();
+create trigger add_up_usage after insert on public.usage for each row execute function private.add_up_usage();
 
 -- Written by whoever runs the database, and by nobody else. Null is no limit.
 create table public.credit_limits (

@@ -104,6 +104,10 @@ class Document(Shown):
         description="What an agent has proposed for it by itself; null where it was never asked to, and before the "
         "document is read.",
     )
+    current_extraction_id: UUID | None = Field(
+        description="The newest completed extraction, else the newest that is in progress or proposed; never one whose "
+        "run failed or was cancelled."
+    )
 
 
 class ReadingWarning(Shown):

@@ -106,10 +106,11 @@ class RunError(StrEnum):
 
 
 class ExtractionStatus(StrEnum):
-    """Whether an extraction was declared complete."""
+    """How far an extraction is. `FAILED`: its run failed or was cancelled, and no person has set a value."""
 
     IN_PROGRESS = "in_progress"
     COMPLETED = "completed"
+    FAILED = "failed"
 
 
 class ProposalStatus(StrEnum):

@@ -17,6 +17,7 @@ from fieldmark.errors import Conflict, DocumentFailed, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.stores.paging import Page, PageRequest
 from fieldmark.stores.rows import (
+    CURRENT_EXTRACTION,
     Conditions,
     DocumentRow,
     NewChild,
@@ -43,7 +44,8 @@ _COLUMNS = (
     "(select coalesce(jsonb_agg(jsonb_build_object("
     "'id', t.id, 'name', t.name, 'colour', t.colour) order by lower(t.name), t.id), '[]') "
     "from public.document_tags as has join public.tags as t on t.id = has.tag_id "
-    "where has.document_id = documents.id and t.deleted_at is null) as tags"
+    "where has.document_id = documents.id and t.deleted_at is null) as tags, "
+    f"(select e.id {CURRENT_EXTRACTION.format(which='e.document_id = documents.id')}) as current_extraction_id"
 )
 # In the order of their documents, which an index has.
 _TAGGED: LiteralString = """public.documents join (

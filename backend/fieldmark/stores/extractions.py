@@ -18,6 +18,7 @@ from fieldmark.domain.statuses import ExtractionStatus
 from fieldmark.errors import Invalid, NotFound
 from fieldmark.stores.paging import Page, PageRequest
 from fieldmark.stores.rows import (
+    CURRENT_EXTRACTION,
     Change,
     Conditions,
     CorrectedRow,
@@ -122,13 +123,14 @@ async def find(conn: Connection, extraction_id: UUID, *, lock: bool = False) -> 
     return row
 
 
-async def newest(conn: Connection, document_id: UUID, prompt_revid: UUID | None = None) -> UUID | None:
-    """The newest extraction of a document; of those that were made with a version of a prompt, if one is named."""
-    conditions: Conditions = {"prompt_revid = %(prompt_revid)s": prompt_revid}
-    where: list[LiteralString] = ["document_id = %(document_id)s", *asked(conditions)]
+async def current(conn: Connection, document_id: UUID, prompt_revid: UUID | None = None) -> UUID | None:
+    """Return the current extraction of a document, or of those that were made with a version of a prompt: the newest
+    completed one, else the newest that is in progress. None if there is neither."""
+    conditions: Conditions = {"e.prompt_revid = %(prompt_revid)s": prompt_revid}
+    which: LiteralString = " and ".join(["e.document_id = %(document_id)s", *asked(conditions)])
     return await value_of(
         conn,
-        f"select id from public.extractions where {' and '.join(where)} order by created_at desc, id desc limit 1",
+        f"select e.id {CURRENT_EXTRACTION.format(which=which)}",
         {"document_id": document_id, "prompt_revid": prompt_revid},
     )
 

@@ -28,6 +28,11 @@ Fields: TypeAlias = dict[str, JsonValue]
 Conditions: TypeAlias = dict[LiteralString, object]
 """What a list may be narrowed by: each condition with the value that it names, None where nothing is asked."""
 
+CURRENT_EXTRACTION: LiteralString = """from public.extractions as e where e.status <> 'failed' and {which}
+    order by e.status = 'completed' and not private.is_proposed(e.run_id) desc, e.created_at desc, e.id desc limit 1"""
+"""The current extraction of a document, among those of `which`: the newest completed one, else the newest that is in
+progress or proposed."""
+
 T = TypeVar("T")
 
 
@@ -168,6 +173,7 @@ class DocumentRow:
     tags: list[Fields] = field(default_factory=list[Fields])
     # What an agent has proposed for it by itself, as the API shows it; None where it never was to.
     auto_create: Fields | None = None
+    current_extraction_id: UUID | None = None
 
     @property
     def readable_path(self) -> str:

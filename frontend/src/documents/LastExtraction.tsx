@@ -8,6 +8,7 @@ export function LastExtraction({ extraction }: { extraction: ExtractionSummary |
   if (extraction === undefined) return null;
   if (extraction === null) return <span className="soft">–</span>;
   if (extraction.proposals > 0) return <Badge tone="unsure" sign="question">{count(extraction.proposals, 'proposal')}</Badge>;
+  if (extraction.status === 'failed') return <Badge tone="bad" sign="warning">Failed</Badge>;
   if (extraction.valid === false) return <Badge tone="bad" sign="warning">Breaks its schema</Badge>;
   if (extraction.status === 'in_progress') return <Badge>In progress</Badge>;
   return <Badge tone="good" sign="check">Complete</Badge>;

@@ -11,7 +11,7 @@ from psycopg.types.json import Jsonb
 from agents.talking import SCHEMA
 from desk import INVOICE, laid_out
 from fieldmark.agents.document.agent import DOCUMENT
-from fieldmark.stores import tool_calls
+from fieldmark.stores import documents, extractions, tool_calls
 from fieldmark.tools.errors import ToolRefusal
 from fieldmark.tools.ledger import collect
 from fieldmark.tools.toolset import MAX_RESULT_BYTES
@@ -182,3 +182,35 @@ async def test_an_extraction_that_was_deleted_leaves_the_newest_of_the_document(
         await other.put({"total": 3})  # newer, and of another document
         result = await talk.call(context, "get_extraction_result")
         assert UUID(result.data["extraction_id"]) == talk.desk.extraction_id
+
+
+@pytest.mark.parametrize("end", ["failed", "cancelled"])
+async def test_current_extraction_is_never_that_of_a_failed_or_cancelled_run(talk, end):
+    async def current() -> UUID | None:
+        async with talk.desk.database.as_user(talk.scope) as conn:
+            return (await documents.find(conn, talk.desk.document_id)).current_extraction_id
+
+    async def status_after_run(desk, ended: str) -> str:
+        run_id = await desk.run()
+        error = None if ended == "completed" else "It ended."
+        talk.desk.sql("update public.runs set status = %s, error = %s where id = %s", ended, error, run_id)
+        return desk.extraction()["status"]
+
+    good, bad, touched = talk.desk, await talk.desk.beside(), await talk.desk.beside()
+    await good.put({"total": 1})
+    assert await current() == touched.extraction_id  # the newest of those in progress
+    assert [await status_after_run(desk, end) for desk in (bad, touched)] == ["failed", "failed"]
+    assert await current() == good.extraction_id
+    context = await talk.turn()
+    assert (await talk.call(context, "get_extraction_result")).data["fields"] == {"total": 1}
+    assert not (await talk.call(context, "update_extraction_field", path="total", value=2)).is_error
+    assert good.extraction()["extracted_fields"] == {"total": 2} and bad.extraction()["version"] == 0
+
+    # A person continues one of them, and no later failure takes that back; one that is completed comes first.
+    async with talk.desk.database.as_user(talk.scope) as conn:
+        await extractions.update_field(conn, touched.extraction_id, ("total",), 3, {}, {})
+    assert await status_after_run(touched, end) == "in_progress" and await current() == touched.extraction_id
+    assert await status_after_run(good, "completed") == "in_progress"
+    assert await status_after_run(good, end) == "in_progress"  # a run before has worked on it
+    talk.desk.sql("update public.extractions set status = 'completed' where id = %s", good.extraction_id)
+    assert await current() == good.extraction_id

@@ -38,7 +38,7 @@ class RunExtraction(ToolInput):
 
 
 class GetExtractionResult(ToolInput):
-    """Read what was extracted from the document: the conversation's extraction, or the last one that was made with a
+    """Read what was extracted from the document: the conversation's extraction, or the current one that was made with a
     version of a prompt. Give a path to read only what stands there."""
 
     prompt_revid: UUID | None = None
@@ -135,20 +135,20 @@ class ChatExtractionTools:
         return _shown(f"The document is extracted. {child.answer or ''}".strip()[:4000], "extracted", row)
 
     async def _extraction_of(self, conn: Connection) -> UUID:
-        """The conversation's extraction; where it has none, the newest of the document. Raises ModelRetry."""
+        """The conversation's extraction; where it has none, the document's current one. Raises ModelRetry."""
         state = await self.about.recall(conn)
         if state.extraction_id is not None and await extraction_rows.exists(conn, state.extraction_id):
             return state.extraction_id
-        newest = await extraction_rows.newest(conn, self.about.document_id)
-        if newest is None:
+        current = await extraction_rows.current(conn, self.about.document_id)
+        if current is None:
             raise ModelRetry("Nothing was extracted from this document yet: run_extraction does it.", "no_extraction")
-        return newest
+        return current
 
     async def get_result(self, conn: Connection, args: GetExtractionResult) -> ToolResult:
         if args.prompt_revid is None:
             extraction_id = await self._extraction_of(conn)
         else:
-            found = await extraction_rows.newest(conn, self.about.document_id, args.prompt_revid)
+            found = await extraction_rows.current(conn, self.about.document_id, args.prompt_revid)
             if found is None:
                 raise ModelRetry("Nothing was extracted from this document with that version.", "no_extraction")
             extraction_id = found
