@@ -92,6 +92,18 @@ def test_right_to_left_text_is_found_within_a_word_and_in_either_order_of_words(
     assert place.boxes == (pytest.approx((0.1, 0.02, 0.34, 0.04)),)
 
 
+def test_hebrew_wraps_within_its_column() -> None:
+    page = laid_out(
+        [("12", 0.9), ("שלום", 0.8), ("לכל", 0.76), ("1,250", 0.5), ("880", 0.4)],
+        [("העולם", 0.78)],
+    )
+    place = page.find("שלום לכל העולם")
+    assert place is not None
+    assert place.boxes == (pytest.approx((0.76, 0.02, 0.84, 0.04)), pytest.approx((0.78, 0.05, 0.83, 0.07)))
+    row = page.ground({"rows": [{"name": "שלום לכל", "amount": 880}]}, {})
+    assert row["rows[0].amount"].place is not None
+
+
 def test_text_wraps_within_its_column() -> None:
     page = laid_out(
         [("Seller", 0.05), ("Buyer", 0.6)],

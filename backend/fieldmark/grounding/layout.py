@@ -59,11 +59,16 @@ def group_lines(words: Sequence[Word], first: int, last: int) -> list[list[int]]
     """The indexes first..last-1, grouped by line. The words are in reading order."""
     found: list[list[int]] = []
     line: list[int] = []
+    runs_left = False  # a line with a word of a script that does
     for index in range(first, last):
-        if line and words[index][1] >= words[index - 1][1] and on_same_line(words[index - 1], words[index]):
+        word = words[index]
+        is_right_to_left = not word[0].isascii() and RIGHT_TO_LEFT.search(word[0]) is not None
+        is_onward = line and (runs_left or is_right_to_left or word[1] >= words[index - 1][1])
+        if is_onward and on_same_line(words[index - 1], word):
             line.append(index)
+            runs_left |= is_right_to_left
         else:
-            line = [index]
+            line, runs_left = [index], is_right_to_left
             found.append(line)
     return found
 

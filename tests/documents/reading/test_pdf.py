@@ -120,3 +120,24 @@ def test_an_arabic_text_layer_keeps_its_lines() -> None:
     page = read(pdf([content], extra=[font, stream(cmap)], catalog=""))
     first, second = [line.split() for line in page.text.splitlines() if line]
     assert (first, second) == (["ابة", "تثج", "1250"], ["ةبا", "7"])
+
+
+def test_hebrew_letters_that_a_file_draws_in_pieces_are_read_in_order() -> None:
+    # The letters A to Z stand for Hebrew ones, 7.2 points wide. n is nun under a wrong name (ð), as some fonts have it.
+    cmap = "begincmap 1 begincodespacerange <41> <6E> endcodespacerange\n"
+    cmap += "2 beginbfrange <41> <5A> <05D0> <6E> <6E> <00F0> endbfrange endcmap"
+    font = "<< /Type /Font /Subtype /Type1 /BaseFont /Courier /ToUnicode 1001 0 R >>"
+
+    def piece(text: str, x: float, y: float) -> str:
+        """Letters as a file may give them: in the order of reading, each to the left of the one before."""
+        moves = "1200 ".join(f"({letter})" for letter in text)
+        return f"BT /F3 12 Tf 1 0 0 1 {x} {y} Tm [{moves}] TJ ET\n"
+
+    content = piece("AB", 350, 700) + piece("CD", 335.6, 700) + show("12/3", 292.4, 700, font="F2")
+    content += piece("GH", 270.8, 700)
+    content += show("nCn", 328.4, 650, font="F3") + show("BA", 350, 650, font="F3")
+    page = read(pdf([content], extra=[font, stream(cmap)], catalog=""))
+    first, second = [line.split() for line in page.text.splitlines() if line]
+    assert (first, second) == (["אבגד", "12/3", "זח"], ["אבנגנ"])
+    box = page.words[0]
+    assert (box.x0 * 595, box.x1 * 595) == (pytest.approx(328.4, abs=0.1), pytest.approx(357.2, abs=0.1))

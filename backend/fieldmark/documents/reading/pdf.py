@@ -13,6 +13,7 @@ from fieldmark.documents.reading.jobs import WHOLE_PAGE
 from fieldmark.documents.reading.layout import check_size, layout_page
 from fieldmark.documents.reading.pages import MAX_PAGE_CHARACTERS, Limits, Page, PlacedWord, clean, is_right_to_left
 from fieldmark.documents.reading.pdfium import address, get_loose_box, get_unicode, pdfium, saved
+from fieldmark.documents.reading.right_to_left import in_reading_order
 from fieldmark.documents.reading.visibility import LayerWord, VisibilityDetector
 from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode
 from fieldmark.errors import Damaged, NoText, OverLimit, PasswordProtected
@@ -190,17 +191,20 @@ class Pdf:
             if is_garbled(_characters(codes)):
                 return _Layer(left_to_ocr=True, is_garbled=True)
             boxes = _Boxes(page, layer)
+            codes, boxes.order = in_reading_order(codes, boxes.of_character)
             words: list[LayerWord] = []
             direction = _RIGHT
             for start, end, text in _split_words(codes):
                 direction, around = boxes.of_word(start, end, direction)
+                if is_right_to_left(text):
+                    around = boxes.around(start, end)
                 words.append(LayerWord(start, end, text, direction, around))
                 if is_right_to_left(text):
                     direction = _RIGHT  # of a digit alone behind it
             if not words:
                 return _Layer(left_to_ocr=pdfium.FPDFPage_CountObjects(page) > 0)
             check_size(number, [word.text for word in words])  # before the work on each
-            detector = VisibilityDetector(page, layer, (width, height), boxes.of_character)
+            detector = VisibilityDetector(page, layer, (width, height), boxes.of_character, boxes.order)
             groups: dict[int, list[PlacedWord]] = {}
             hidden: list[tuple[str, bool]] = []
             for word, stretches in zip(words, detector.visible_stretches(words, codes), strict=True):
@@ -287,6 +291,7 @@ class _Boxes:
         self._left, self._top = float(bounds.left), float(bounds.top)
         self._right, self._bottom = float(bounds.right), float(bounds.bottom)
         self._turns = int(pdfium.FPDFPage_GetRotation(page))
+        self.order: Sequence[int] = range(pdfium.FPDFText_CountChars(layer))  # the index of each character in PDFium
 
     def of_word(self, start: int, end: int, direction: int) -> tuple[int, tuple[float, float, float, float]]:
         """The direction and box of a word, the characters `start` to `end`.
@@ -300,9 +305,14 @@ class _Boxes:
         box = min(first[0], last[0]), min(first[1], last[1]), max(first[2], last[2]), max(first[3], last[3])
         return _direction(first, last), box
 
+    def around(self, start: int, end: int) -> tuple[float, float, float, float]:
+        """The box around all characters of a word, of which neither the first nor the last may be at its edge."""
+        left, top, right, bottom = zip(*map(self.of_character, range(start, end)), strict=True)
+        return min(left), min(top), max(right), max(bottom)
+
     def of_character(self, index: int) -> tuple[float, float, float, float]:
         """Left, top, right, bottom of one character in points. The height is that of its font."""
-        get_loose_box(self._layer, index, self._reference)
+        get_loose_box(self._layer, self.order[index], self._reference)
         box = self._rectangle
         left, right, top, bottom = box.left, box.right, box.top, box.bottom
         if self._turns == 0:

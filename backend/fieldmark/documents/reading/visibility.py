@@ -92,10 +92,18 @@ class _Line:
 class VisibilityDetector:
     """Finds which words of one page a person can see. Boxes are in points from the page's top left corner."""
 
-    def __init__(self, page: Any, layer: Any, size: tuple[float, float], box_of: Callable[[int], Box]) -> None:
+    def __init__(
+        self,
+        page: Any,
+        layer: Any,
+        size: tuple[float, float],
+        box_of: Callable[[int], Box],
+        order: Sequence[int],  # the index of each character in PDFium
+    ) -> None:
         self._handle = page
         self._page, self._layer = address(page), address(layer)
         self._box_of = box_of
+        self._order = order
         self._texts: list[Handle] = []
         here = self._page
         self._collect([get_object(here, index) for index in range(count_objects(here))], 0)
@@ -155,7 +163,7 @@ class VisibilityDetector:
         """The words by the rows of pixels that they take, and the indexes of those that show a gap."""
         scale = self._scale
         columns, rows = self._columns, self._rows
-        layer = self._layer
+        layer, order = self._layer, self._order
         found: list[int] = []
         # Most words of a line are equally high: the ink of their rows is summed up once, over the page's width.
         lines: dict[tuple[int, int], _Line] = {}
@@ -169,7 +177,7 @@ class VisibilityDetector:
             if line is None:
                 line = lines[y0, y1] = _Line(_ink_by_column(ink, columns, range(y0, y1)))
             pieces = None
-            if end - start > 1 and text_object(layer, start) != text_object(layer, end - 1):
+            if end - start > 1 and text_object(layer, order[start]) != text_object(layer, order[end - 1]):
                 pieces = self._pieces(words[index])
             if direction % 2 == 0:
                 gap = bytes(max(2, int((right - left) * scale / len(text) * 0.9 + 1)))
@@ -270,7 +278,7 @@ class VisibilityDetector:
             for index in range(word.start, word.end):
                 x0, y0, x1, y1 = self._box_of(index)
                 places[index] = x0 * scale - left, y0 * scale - top, x1 * scale - left, y1 * scale - top
-                owner = text_object(self._layer, index)
+                owner = text_object(self._layer, self._order[index])
                 if owner:
                     owners.setdefault(owner, []).append(index)
                 else:

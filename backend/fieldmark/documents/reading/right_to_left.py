@@ -1,0 +1,113 @@
+"""Put Hebrew and Arabic letters of a PDF's text layer in order, where the file draws a line in many pieces.
+
+PDFium turns each piece of a line by itself, which scrambles a word that several pieces make. Their boxes are right.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Final
+
+from fieldmark.documents.reading.pages import is_right_to_left
+
+Box = tuple[float, float, float, float]
+
+SPACE: Final = 0x20
+# In heights of a character: a gap of the second width parts two words, of the first where the file has a space too.
+_WITH_SPACE, _WITHOUT_SPACE = 0.08, 0.18
+_LINE = re.compile(r"[^\r\n]+")
+# Hebrew of code page 1255 that a font names as Latin 1: ð is nun. Beside a Hebrew letter it can be nothing else.
+_NAMED_AS_LATIN = re.compile("(?<=[א-ת])[à-ú]+|[à-ú]+(?=[א-ת])")
+_AS_HEBREW = {code: code - 0xE0 + 0x5D0 for code in range(0xE0, 0xFB)}
+_LEFT_TO_RIGHT = re.compile(r"[^\W_](?:.*[^\W_])?")
+
+
+def in_reading_order(codes: list[int], box_of: Callable[[int], Box]) -> tuple[list[int], list[int]]:
+    """Return the codes in reading order, and the index that each had. Lines in good order are left as they are.
+
+    A space between two words that the file has none for has the index -1.
+    """
+    order = list(range(len(codes)))
+    text = "".join([chr(code) if code <= 0x10FFFF else " " for code in codes])
+    if not is_right_to_left(text):
+        return codes, order
+    text = _NAMED_AS_LATIN.sub(lambda found: found[0].translate(_AS_HEBREW), text)
+    ordered: list[int] = []
+    at = 0
+    for line in _LINE.finditer(text):
+        ordered += order[at : line.start()]
+        at = line.end()
+        indexes = order[line.start() : at]
+        ordered += _reordered(text, indexes, box_of) if _is_scrambled(text, indexes, box_of) else indexes
+    ordered += order[at:]
+    return [SPACE if index < 0 else ord(text[index]) for index in ordered], ordered
+
+
+def _is_scrambled(text: str, indexes: Sequence[int], box_of: Callable[[int], Box]) -> bool:
+    """Whether a letter of a horizontal line is to the right of the letter before it."""
+    boxes = [box_of(index) for index in indexes if is_right_to_left(text[index]) and not _is_mark(text[index])]
+    return any(a[0] + a[2] < b[0] + b[2] and min(a[3], b[3]) > max(a[1], b[1]) for a, b in pairwise(boxes))
+
+
+def _reordered(text: str, indexes: Sequence[int], box_of: Callable[[int], Box]) -> list[int]:
+    rows: list[list[tuple[Box, list[int]]]] = []
+    for index in indexes:
+        box = box_of(index)
+        if _is_mark(text[index]) and rows:
+            rows[-1][-1][1].append(index)
+            continue
+        if box[3] - box[1] <= 0:
+            continue  # a space that PDFium has made
+        row = next((row for row in rows if _on_one_line(row[0][0], box)), None)
+        if row is None:
+            rows.append([(box, [index])])
+        else:
+            row.append((box, [index]))
+    found: list[int] = []
+    for row in rows:
+        words = _words(text, sorted(row, key=lambda one: -one[0][0] - one[0][2]))
+        for word in words:
+            found += [*_in_word(text, word), -1]
+    return found
+
+
+def _words(text: str, glyphs: Sequence[tuple[Box, list[int]]]) -> list[list[list[int]]]:
+    """Part the glyphs of a line, the rightmost first, into words."""
+    words: list[list[list[int]]] = []
+    before: Box | None = None
+    is_spaced = False
+    for box, indexes in glyphs:
+        if text[indexes[0]].isspace():
+            is_spaced = True
+            continue
+        if before is None or before[0] - box[2] > (_WITH_SPACE if is_spaced else _WITHOUT_SPACE) * (box[3] - box[1]):
+            words.append([])
+        words[-1].append(indexes)
+        before, is_spaced = box, False
+    return words
+
+
+def _in_word(text: str, glyphs: Sequence[list[int]]) -> list[int]:
+    """Return the indexes of a word whose glyphs are given from the right. Its numbers and Latin run to the right."""
+    first = [text[glyph[0]] for glyph in glyphs]
+    if not any(map(is_right_to_left, first)):
+        return [index for glyph in reversed(glyphs) for index in glyph]
+    found = list(glyphs)
+    masked = "".join(" " if is_right_to_left(character) else character for character in first)
+    for part in re.finditer(r"\S+", masked):
+        run = _LEFT_TO_RIGHT.search(part[0])
+        if run:
+            start, end = part.start() + run.start(), part.start() + run.end()
+            found[start:end] = found[start:end][::-1]
+    return [index for glyph in found for index in glyph]
+
+
+def _is_mark(character: str) -> bool:
+    return unicodedata.combining(character) > 0
+
+
+def _on_one_line(a: Box, b: Box) -> bool:
+    return min(a[3], b[3]) - max(a[1], b[1]) > 0.5 * min(a[3] - a[1], b[3] - b[1])
