@@ -24,9 +24,16 @@ async def test_three_calls_in_a_row_one_edited_one_rejected(serve, browsing):
         document = await served.document(TEXT)
         run_id = await ask_before_writes(served, document, "complete_extraction")
         await window.enter(f"/documents/{document}")
-        card = page.get_by_role("region", name="Waits for your decision")
+        card = page.get_by_role("region", name="Needs your approval")
 
         await card.get_by_text("number", exact=True).wait_for()
+        # What is asked for is on the page and among the fields, with its box and a picture of it, before it is decided.
+        await page.locator('rect[data-path="number"]').wait_for(state="attached")
+        await card.get_by_role("figure").locator("img").wait_for()
+        row = page.locator('[role=treeitem][data-path="number"]')
+        await row.get_by_text("needs approval").first.wait_for()
+        (extraction,) = (await served.get("extractions"))["items"]
+        assert (await served.extraction(extraction["id"]))["extracted_fields"] == {}
         await page.keyboard.press("a")
         await card.get_by_text("total", exact=True).wait_for()
         await card.get_by_role("button", name="Edit").click()
@@ -70,7 +77,7 @@ async def test_who_starts_it_on_the_page_is_asked_and_may_approve_this_and_more(
         await window.enter(f"/documents/{document}")
         await page.get_by_role("button", name="Extract").click()
         await page.get_by_role("menuitem", name="ask me before each write").click()
-        card = page.get_by_role("region", name="Waits for your decision")
+        card = page.get_by_role("region", name="Needs your approval")
         await card.get_by_role("button", name="Approve", exact=True).click()
         await card.get_by_text("number", exact=True).wait_for()
         await card.get_by_role("button", name="Approve this and more").click()
@@ -81,3 +88,30 @@ async def test_who_starts_it_on_the_page_is_asked_and_may_approve_this_and_more(
         (extraction,) = (await served.get("extractions"))["items"]
         fields = (await served.extraction(extraction["id"]))["extracted_fields"]
         assert fields == {"number": "17", "total": 12.5, "vat": 2}
+
+
+async def test_cancelled_run_asks_no_more_and_two_person_approval_names_who_decides(serve, browsing):
+    async with serve(Script([[IDENTIFIED], [saves(number="17")], [COMPLETE]])) as served, browsing(served) as window:
+        page = window.page
+        document = await served.document(TEXT)
+        await ask_before_writes(served, document, "complete_extraction")
+        await window.enter(f"/documents/{document}")
+        card = page.get_by_role("region", name="Needs your approval")
+        await card.wait_for()
+        await page.get_by_role("button", name="Cancel").click()
+        await card.wait_for(state="detached")
+        await page.locator("[data-phase=failed]").wait_for()
+        assert await page.locator('rect[data-path="number"]').count() == 0
+
+        # Who started the next one may not decide it, and is not offered to. Cancelled elsewhere, it asks no more here.
+        switched = await served.http.patch(f"/api/organisations/{served.scope.org_id}", json={"second_person": True})
+        assert switched.status_code == 200, switched.text
+        other = await served.document(TEXT, "b.txt")
+        run_id = await ask_before_writes(served, other)
+        assert (await served.get(f"runs/{run_id}"))["decision_refusal"] == "second_person_needed"
+        await window.enter(f"/documents/{other}")
+        await card.get_by_text("Someone else has to approve this").wait_for()
+        assert await card.get_by_role("button", name="Approve", exact=True).is_disabled()
+        cancelled = await served.http.post(f"/api/runs/{run_id}/cancel")
+        assert cancelled.status_code == 202
+        await card.wait_for(state="detached")

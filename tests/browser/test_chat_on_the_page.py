@@ -19,7 +19,7 @@ HOSTILE = "<img src=x onerror=alert(1)> ![](http://evil.invalid/x.png)"
 
 
 def card_of(page):
-    return page.get_by_role("region", name="Waits for your decision")
+    return page.get_by_role("region", name="Needs your approval")
 
 
 async def say(page, message: str) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import Header, Query
+from fastapi import Header, Query, Response
 from fastapi.responses import StreamingResponse
 from fastapi.sse import EventSourceResponse
+from pydantic import BaseModel
 
 from fieldmark.api.auth import Conn, TheRuntime, TheScope
+from fieldmark.api.extractions import Evidence
 from fieldmark.api.routing import Routes
-from fieldmark.api.shapes import STORABLE, Before, Filename, Limit, ListPage, Since, Until
+from fieldmark.api.shapes import STORABLE, Before, Filename, Limit, ListPage, Since, Until, json_of
 from fieldmark.api.streams import STREAM, Deltas, event_stream, number_after
 from fieldmark.domain.statuses import RunStatus
 from fieldmark.errors import Forgotten, Malformed
@@ -20,6 +22,13 @@ from fieldmark.runs.lifecycle.views import Run, described, listed
 from fieldmark.stores import runs
 
 router = Routes(prefix="/api/runs", tags=["runs"])
+
+
+class ProposedFields(BaseModel):
+    """Where proposed values are in the document, by path, as in an extraction."""
+
+    confidence_scores: dict[str, float]
+    evidence: dict[str, Evidence]
 
 
 @router.get("")
@@ -54,6 +63,14 @@ async def cancel_run(run_id: UUID, scope: TheScope, runtime: TheRuntime) -> Run:
 async def get_run(run_id: UUID, scope: TheScope, conn: Conn) -> Run:
     """One run as it stands now."""
     return await described(conn, await runs.find(conn, run_id))
+
+
+@router.get("/{run_id}/proposed", response_model=ProposedFields)
+async def get_proposed_fields(run_id: UUID, scope: TheScope, runtime: TheRuntime) -> Response:
+    """Where the values that the run waits to write are on the pages: what you see before you decide. Their old and new
+    values are in `waits_for`."""
+    shown = await decisions.proposed_evidence(runtime.database, scope, run_id)
+    return await json_of(ProposedFields.model_construct, confidence_scores=shown.confidences, evidence=shown.evidence)
 
 
 @router.delete("/{run_id}", status_code=204)

@@ -231,10 +231,12 @@ async def children(conn: Connection, run_id: UUID, call_id: str) -> list[RunRow]
     )
 
 
-async def why_not_decide(conn: Connection, run_id: UUID) -> str:
-    """The code of why the caller does not decide the calls of a run that they see; empty if they do."""
-    why = await value_of(conn, "select private.why_not_decide(r) from public.runs as r where r.id = %s", (run_id,))
-    return "not_found" if why is None else why
+async def why_not_decide(conn: Connection, run_ids: Sequence[UUID]) -> dict[UUID, str]:
+    """Return the code of why the caller does not decide the calls of runs that they see, by run id; empty if they
+    do."""
+    query = "select r.id, private.why_not_decide(r) as why from public.runs as r where r.id = any(%s)"
+    cursor = await conn.execute(query, (list(run_ids),))
+    return {row["id"]: row["why"] for row in await cursor.fetchall()}
 
 
 # Those of others that the caller decides. Who they are is looked up once, not for each run.

@@ -1,40 +1,30 @@
 /** A call that waits for a person: what it would change, and their word on it. Approved as it is or with other values, or
  * rejected with a reason. */
 
-import { useMutation } from '@tanstack/react-query';
-import { Fragment, useState } from 'react';
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { Fragment, useMemo, useState } from 'react';
 import { Refused } from '../api/client';
 import { decideCall } from '../api/runs';
-import type { WaitingCall } from '../api/types';
+import type { Box } from '../api/types';
 import { readWritten, written } from '../document/fields/fieldValue';
 import { valueAt } from '../document/fields/paths';
+import { schemaFields } from '../document/schemaFields';
+import { Crop } from '../review/Crop';
 import { Button } from '../shared/Button';
 import { plain } from '../shared/format';
 import { Menu, MenuItem } from '../shared/Menu';
 import { Failure, Notice } from '../shared/Notice';
 import { Sign } from '../shared/Sign';
 import { useShortcut } from '../shared/shortcuts/useShortcut';
+import { proposedFieldsQuery, waitingRunQuery } from './approvalQueries';
 import styles from './Approvals.module.css';
 import { editedInput, placeOfChange } from './editedInput';
 import { SchemaEffect } from './SchemaEffect';
+import { REFUSALS, schemaChanges, type ProposedEvidence, type Shown, type Waiting } from './waiting';
 
 const AREA = 'Approval';
 const APPROVE = { id: 'approval.approve', area: AREA, words: 'Approve', keys: 'a' };
 const REJECT = { id: 'approval.reject', area: AREA, words: 'Reject, with a reason', keys: 'r' };
-
-export type Waiting = Pick<WaitingCall, 'call_id' | 'message'> & {
-  tool: string;
-  input: Record<string, unknown>;
-  changes?: readonly Shown[] | null | undefined;
-};
-
-interface Shown {
-  path: string;
-  old?: unknown;
-  new?: unknown;
-  added?: boolean | undefined;
-  removed?: boolean | undefined;
-}
 
 interface Props {
   runId: string;
@@ -48,17 +38,25 @@ type Mode = { kind: 'look' } | { kind: 'edit'; texts: Record<string, string> } |
 
 export function ApprovalCard({ runId, call, onDecided, hasKeys = true }: Props) {
   const [mode, setMode] = useState<Mode>({ kind: 'look' });
-  const changes = call.changes ?? [];
+  const queries = useQueryClient();
+  const { data: run } = useQuery(waitingRunQuery(runId));
+  const { data: proposed } = useQuery(proposedFieldsQuery(runId, call.call_id));
+  const refusal = run?.decision_refusal ?? null;
+  const schema = useMemo(() => schemaChanges(call.changes ?? []), [call.changes]);
+  const changes = schema.others;
   const decide = useMutation({
     mutationFn: (decision: Parameters<typeof decideCall>[2]) => decideCall(runId, call.call_id, decision),
-    onSuccess: onDecided,
+    onSuccess: async () => {
+      onDecided();
+      await queries.invalidateQueries({ queryKey: ['runs'] });
+    },
   });
 
   // Where nothing was there before, there is no room to keep for it.
   const isAllNew = changes.every((change) => change.added === true);
   const editable = changes.filter((change) => change.removed !== true && placeOfChange(call.input, change.path) !== null);
   const edit = () => {
-    if (editable.length === 0) setMode({ kind: 'edit all', text: JSON.stringify(call.input, null, 2) });
+    if (editable.length === 0 || schema.fields.size > 0) setMode({ kind: 'edit all', text: JSON.stringify(call.input, null, 2) });
     else setMode({ kind: 'edit', texts: Object.fromEntries(editable.map((change) => [change.path, written(given(call, change))])) });
   };
   const edited = inputOf(mode, call, editable);
@@ -70,12 +68,13 @@ export function ApprovalCard({ runId, call, onDecided, hasKeys = true }: Props) 
     const reason = mode.kind === 'reject' ? mode.reason.trim() : '';
     decide.mutate({ approved: false, ...(reason !== '' && { reason }) });
   };
-  const canBeAsked = hasKeys && mode.kind === 'look' && !decide.isPending;
+  const isOff = decide.isPending || refusal !== null;
+  const canBeAsked = hasKeys && mode.kind === 'look' && !isOff;
   useShortcut(APPROVE, () => approve(), canBeAsked);
   useShortcut(REJECT, () => setMode({ kind: 'reject', reason: '' }), canBeAsked);
 
   return (
-    <section className={styles.card} aria-label="Waits for your decision">
+    <section className={styles.card} aria-label="Needs your approval">
       <h3>{plain(call.message)}</h3>
       <dl className={styles.changes} data-new={isAllNew || undefined}>
         {changes.map((change) => (
@@ -95,12 +94,15 @@ export function ApprovalCard({ runId, call, onDecided, hasKeys = true }: Props) 
               ) : change.removed === true ? (
                 'nothing'
               ) : (
-                asText(change.new)
+                <>
+                  {asText(change.new)} <Found at={proposed?.evidence as ProposedEvidence | undefined} path={change.path} documentId={run?.document_id ?? null} />
+                </>
               )}
             </dd>
           </Fragment>
         ))}
       </dl>
+      {schema.fields.size > 0 && <SchemaTable schema={call.input.schema} marks={schema.fields} />}
       {call.tool === 'update_schema' && <SchemaEffect runId={runId} call={call} />}
       {mode.kind === 'edit all' && (
         <textarea
@@ -129,28 +131,29 @@ export function ApprovalCard({ runId, call, onDecided, hasKeys = true }: Props) 
       )}
       {edited === 'wrong' && <Notice kind="unsure">This is no JSON object yet.</Notice>}
       {decide.isError && <Undecided error={decide.error} />}
+      {refusal !== null && <Notice kind="unsure">{REFUSALS[refusal]}</Notice>}
       <div className={styles.buttons}>
         {mode.kind === 'reject' ? (
-          <Button kind="main" disabled={decide.isPending} onClick={reject}>
+          <Button kind="main" disabled={isOff} onClick={reject}>
             Reject
           </Button>
         ) : (
           <>
-            <Button kind="main" disabled={decide.isPending || edited === 'wrong'} onClick={() => approve()}>
+            <Button kind="main" disabled={isOff || edited === 'wrong'} onClick={() => approve()}>
               {edited === null ? 'Approve' : 'Approve edited'}
             </Button>
             {mode.kind === 'look' && (
               <>
-                <Button disabled={decide.isPending} onClick={edit}>
+                <Button disabled={isOff} onClick={edit}>
                   Edit
                 </Button>
-                <Button disabled={decide.isPending} onClick={() => setMode({ kind: 'reject', reason: '' })}>
+                <Button disabled={isOff} onClick={() => setMode({ kind: 'reject', reason: '' })}>
                   Reject…
                 </Button>
                 <Menu
                   align="start"
                   trigger={
-                    <Button kind="quiet" disabled={decide.isPending} label="Approve this and more">
+                    <Button kind="quiet" disabled={isOff} label="Approve this and more">
                       <Sign name="down" size={12} />
                     </Button>
                   }
@@ -163,12 +166,60 @@ export function ApprovalCard({ runId, call, onDecided, hasKeys = true }: Props) 
           </>
         )}
         {mode.kind !== 'look' && (
-          <Button kind="quiet" disabled={decide.isPending} onClick={() => setMode({ kind: 'look' })}>
+          <Button kind="quiet" disabled={isOff} onClick={() => setMode({ kind: 'look' })}>
             Back
           </Button>
         )}
       </div>
     </section>
+  );
+}
+
+/** Where a value is on the page, with a picture of it. */
+function Found({ at, path, documentId }: { at: ProposedEvidence | undefined; path: string; documentId: string | null }) {
+  const found = at?.[path];
+  if (found === undefined || documentId === null) return null;
+  const box = found.boxes[0] as Box | undefined;
+  if (found.state !== 'found' || found.page === null || box === undefined) {
+    return <span className={found.state === 'not_found' ? styles.moved : 'soft'}>{found.state === 'blank' ? 'Blank in the document' : 'Not on page'}</span>;
+  }
+  return (
+    <>
+      <span className="soft">Page {found.page}</span>
+      <span className={styles.crop}>
+        <Crop documentId={documentId} page={found.page} box={box} width={480} />
+      </span>
+    </>
+  );
+}
+
+/** The fields that a schema would have, each with what happens to it. */
+function SchemaTable({ schema, marks }: { schema: unknown; marks: ReadonlyMap<string, 'new' | 'removed' | 'changed'> }) {
+  const fields = typeof schema === 'object' && schema !== null ? schemaFields(schema as Record<string, unknown>) : [];
+  const gone = [...marks].filter(([path, mark]) => mark === 'removed' && !fields.some((one) => one.path === path));
+  return (
+    <table className={styles.schema} aria-label="Fields of the schema">
+      <thead>
+        <tr>
+          <th>Field</th>
+          <th>Type</th>
+          <th>Description</th>
+          <th>Change</th>
+        </tr>
+      </thead>
+      <tbody>
+        {[...fields, ...gone.map(([path]) => ({ path, type: '', description: '' }))].map((one) => (
+          <tr key={one.path}>
+            <td>
+              <code>{plain(one.path)}</code>
+            </td>
+            <td>{plain(one.type)}</td>
+            <td>{plain(one.description)}</td>
+            <td>{marks.get(one.path) ?? ''}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
   );
 }
 

@@ -3,7 +3,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { answer, api } from '../api/client';
 import { count, plain } from '../shared/format';
-import type { Waiting } from './ApprovalCard';
+import type { Waiting } from './waiting';
 import styles from './Approvals.module.css';
 
 export function SchemaEffect({ runId, call }: { runId: string; call: Waiting }) {

@@ -1,8 +1,7 @@
 /** One message and what became of it: the steps while it is answered and what waits for a decision, then the answer. */
 
-import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useQueryClient } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
-import { cancelRun } from '../api/runs';
 import type { Turn } from '../api/types';
 import { ApprovalCard } from '../approvals/ApprovalCard';
 import { isUnderWay, type RunState } from '../runs/runReducer';
@@ -11,6 +10,7 @@ import { RunDraft } from '../runs/RunDraft';
 import { RunStep } from '../runs/RunStep';
 import runStyles from '../runs/RunPanel.module.css';
 import { runSentence } from '../runs/runWords';
+import { useCancel } from '../runs/useCancel';
 import { useRun } from '../runs/useRun';
 import { Button } from '../shared/Button';
 import { Markdown } from '../shared/Markdown';
@@ -44,10 +44,9 @@ export function TurnView({ turn, onShow, onEnded }: Props) {
 }
 
 function Live({ runId, onShow, onEnded }: { runId: string } & Omit<Props, 'turn'>) {
-  const [decisions, setDecisions] = useState(0);
-  const state = useRun(runId, decisions);
+  const { state, goOn } = useRun(runId);
   useTold(state);
-  const cancel = useMutation({ mutationFn: () => cancelRun(runId) });
+  const cancel = useCancel(runId, goOn);
   const goesOn = isUnderWay(state);
   const { opened, phase } = state;
   useEffect(() => {
@@ -77,7 +76,7 @@ function Live({ runId, onShow, onEnded }: { runId: string } & Omit<Props, 'turn'
         <RunStep key={step.key} step={step} />
       ))}
       {state.approval !== null && (
-        <ApprovalCard runId={state.approval.runId} call={state.approval.call} onDecided={() => setDecisions((before) => before + 1)} />
+        <ApprovalCard runId={state.approval.runId} call={state.approval.call} onDecided={goOn} />
       )}
       {state.draft !== null && (state.draft.kind === 'text' ? <Markdown text={state.draft.text} /> : <RunDraft draft={state.draft} />)}
     </div>
@@ -99,7 +98,7 @@ function useTold({ phase, extractionId, version, steps }: RunState): void {
   // What a call has made stands when the next one begins to wait, too.
   useEffect(() => {
     if (!['approval', 'complete', 'failed'].includes(phase)) return;
-    for (const one of ['document', 'documents', 'extractions', 'prompts', 'schemas', 'tags', 'thread state']) {
+    for (const one of ['document', 'documents', 'extractions', 'prompts', 'runs', 'schemas', 'suggestions', 'tags', 'thread state']) {
       void queries.invalidateQueries({ queryKey: [one] });
     }
     if (extractionId !== null) void queries.invalidateQueries({ queryKey: ['extraction', extractionId] });
@@ -109,7 +108,7 @@ function useTold({ phase, extractionId, version, steps }: RunState): void {
 /** What was done for an answer: asked for when somebody wants to see it. */
 function Steps({ runId }: { runId: string }) {
   const [open, setOpen] = useState(false);
-  const state = useRun(open ? runId : null);
+  const { state } = useRun(open ? runId : null);
   return (
     <details className={styles.steps} onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>How it was done</summary>

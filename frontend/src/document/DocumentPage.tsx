@@ -4,6 +4,7 @@ import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { lazy, useCallback, useEffect, useMemo, useRef, useState } from 'react';
 import type { Box, Extraction } from '../api/types';
+import { useProposedFields } from '../approvals/useProposedFields';
 import { documentQuery } from '../documents/documentQueries';
 import { DropTarget } from '../documents/DropTarget';
 import { HistoryDialog } from '../history/HistoryDialog';
@@ -60,7 +61,9 @@ function OneDocument({ documentId }: { documentId: string }) {
   const [historyShown, showHistory] = useState(false);
   const [place, setPlace] = useState<ShownPlace>({ page: search.page ?? 1, at: search.page === undefined ? 0 : 1 });
 
-  const { previews, changed } = run.state;
+  const { changed } = run.state;
+  const waiting = useProposedFields(documentId);
+  const previews = waiting.size > 0 ? waiting : run.state.previews;
   const rows = useMemo(
     () => fieldRows({ extraction: extraction ?? NOTHING, previews, readings, ...(errors && { errors }) }),
     [extraction, errors, previews, readings],
@@ -164,7 +167,7 @@ function OneDocument({ documentId }: { documentId: string }) {
             onReplaceChat={replaceChat}
           >
             <div>
-              {run.runId !== null && <RunPanel runId={run.runId} state={run.state} onDecided={run.decided} />}
+              {run.runId !== null && <RunPanel runId={run.runId} state={run.state} onGoesOn={run.goOnFollowing} />}
               {errors !== undefined && errors.length > 0 && <BrokenRules errors={errors} />}
               {extraction !== undefined && <CorrectBox extractionId={extraction.id} disabled={run.goesOn} onStarted={(id) => void run.start(id)} />}
               {error !== null && <Failure error={error} />}
@@ -179,7 +182,8 @@ function OneDocument({ documentId }: { documentId: string }) {
             {rows.length > 0 ? (
               <FieldPanel extraction={extraction} rows={rows} chosen={chosen} changed={changed} readings={readings} onChoose={choose} onPlace={showPlace} />
             ) : (
-              !run.goesOn && (
+              !run.goesOn &&
+              run.state.approval === null && (
                 <Empty title="No fields yet">
                   <p>“Extract” has the agent read this document. Its fields appear here while it writes them, each with its place on the page.</p>
                 </Empty>

@@ -30,7 +30,7 @@ export function ProposalBanner({ document }: { document: DocumentInFull }) {
 
 function Running({ documentId, runId }: { documentId: string; runId: string }) {
   const queries = useQueryClient();
-  const state = useRun(runId);
+  const { state } = useRun(runId);
   const hasEnded = state.phase === 'complete' || state.phase === 'failed';
   // The document says what came of it.
   useQuery({

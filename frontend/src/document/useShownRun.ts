@@ -1,23 +1,22 @@
 /** The run that a document's page shows: the last that has read or corrected it. */
 
 import { useQuery, useQueryClient } from '@tanstack/react-query';
-import { useEffect, useState } from 'react';
+import { useEffect } from 'react';
 import { useRun } from '../runs/useRun';
 import { isUnderWay } from '../runs/runReducer';
 import { lastRunQuery } from './documentPageQueries';
 
 export function useShownRun(documentId: string) {
   const queries = useQueryClient();
-  const [decisions, setDecisions] = useState(0);
   const last = useQuery(lastRunQuery(documentId));
   const runId = last.data?.id ?? null;
-  const state = useRun(runId, decisions);
+  const { state, goOn } = useRun(runId);
 
   // What a run changes outside of its events is asked for anew when it stands somewhere else.
   const { phase, extractionId } = state;
   useEffect(() => {
     if (runId === null || phase === 'starting') return;
-    void queries.invalidateQueries({ queryKey: ['extractions'] });
+    for (const one of ['extractions', 'documents', 'document', 'runs']) void queries.invalidateQueries({ queryKey: [one] });
     if (!['complete', 'failed'].includes(phase) || extractionId === null) return;
     void queries.invalidateQueries({ queryKey: ['extraction', extractionId] });
   }, [queries, runId, phase, extractionId]);
@@ -32,6 +31,6 @@ export function useShownRun(documentId: string) {
       queries.setQueryData(queryKey, () => ({ id }));
       await queries.invalidateQueries({ queryKey });
     },
-    decided: () => setDecisions((before) => before + 1),
+    goOnFollowing: goOn,
   };
 }

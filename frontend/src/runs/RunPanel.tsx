@@ -1,8 +1,6 @@
 /** A run while it is at work and after: what it does, step by step, what it costs, and a way to end it. */
 
-import { useMutation } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';
-import { cancelRun } from '../api/runs';
 import { Button } from '../shared/Button';
 import { Sign } from '../shared/Sign';
 import { ApprovalCard } from '../approvals/ApprovalCard';
@@ -12,18 +10,19 @@ import styles from './RunPanel.module.css';
 import { isUnderWay, type RunState } from './runReducer';
 import { RunStep } from './RunStep';
 import { runSentence } from './runWords';
+import { useCancel } from './useCancel';
 
 interface Props {
   runId: string;
   state: RunState;
-  /** A call was decided: the run's events go on. */
-  onDecided: () => void;
+  /** A call was decided, or the run was cancelled: its events go on. */
+  onGoesOn: () => void;
 }
 
-export function RunPanel({ runId, state, onDecided }: Props) {
+export function RunPanel({ runId, state, onGoesOn }: Props) {
   const [open, setOpen] = useState(false);
   const steps = useRef<HTMLDivElement>(null);
-  const cancel = useMutation({ mutationFn: () => cancelRun(runId) });
+  const cancel = useCancel(runId, onGoesOn);
   const goesOn = isUnderWay(state);
   useEffect(() => {
     // To the newest, unless somebody reads further up.
@@ -48,7 +47,7 @@ export function RunPanel({ runId, state, onDecided }: Props) {
           </Button>
         )}
       </div>
-      {state.approval !== null && <ApprovalCard runId={state.approval.runId} call={state.approval.call} onDecided={onDecided} />}
+      {state.approval !== null && <ApprovalCard runId={state.approval.runId} call={state.approval.call} onDecided={onGoesOn} />}
       {open && (
         <div className={styles.steps} ref={steps} tabIndex={0} role="log" aria-label="Steps">
           {state.steps.map((step) => (

@@ -1,11 +1,13 @@
 /** What a run has told so far: one pure reducer over its events, live and read again alike. */
 
 import type { Told } from '@fieldmark/following';
-import type { RunEvent } from '../api/types';
+import type { Evidence, RunEvent } from '../api/types';
 
 export interface Preview {
   callId: string;
   value: unknown;
+  /** It waits for approval: where it is on the page. */
+  waits?: { evidence: Evidence; confidence: number | undefined };
 }
 
 export type Step =

@@ -17,7 +17,7 @@ export function runSentence(state: RunState): string {
       return running?.kind === 'tool' ? running.message : state.previews.size > 0 ? 'Writing fields…' : 'The agent reads and thinks…';
     }
     case 'approval':
-      return 'Waits for your decision';
+      return 'Needs your approval';
     case 'complete':
       return state.changed.size > 0 ? `Done: ${count(state.changed.size, 'value')} written` : 'Done';
     case 'failed':

@@ -1,18 +1,37 @@
 /** Follows a run for as long as a component is there: from its beginning, so a reload goes on where it was. */
 
-import { useEffect, useReducer } from 'react';
+import { useQuery } from '@tanstack/react-query';
+import { useCallback, useEffect, useReducer, useRef, useState } from 'react';
 import type { Told } from '@fieldmark/following';
 import { followRun } from '../api/runs';
+import { waitingRunQuery } from '../approvals/approvalQueries';
 import type { RunEvent } from '../api/types';
 import { sentenceOf } from '../shared/Notice';
 import { BEGINNING, runReducer, type RunState } from './runReducer';
 
-/** `runId` null: there is none. `again`: another value follows it anew, behind a decision say. */
-export function useRun(runId: string | null, again: unknown = null): RunState {
+/** Return the state of a run, and `goOn`, which follows it behind its last event: its stream ends while it waits for a
+ * decision. A decision or a cancellation somewhere else is noticed, too. `runId` null: there is none. */
+export function useRun(runId: string | null): { state: RunState; goOn: () => void } {
   const [state, dispatch] = useReducer(runReducer, BEGINNING);
+  const [times, setTimes] = useState(0);
+  const goOn = useCallback(() => setTimes((before) => before + 1), []);
+  const last = useRef(0);
+  last.current = state.lastId;
+
+  const asked = state.approval;
+  const { data: asking } = useQuery({ ...waitingRunQuery(asked?.runId ?? ''), enabled: asked !== null });
+  const isDecided = asked !== null && asking !== undefined && asking.id === asked.runId && asking.waits_for?.call_id !== asked.call.call_id;
   useEffect(() => {
-    dispatch({ type: 'begin' });
+    if (isDecided) goOn();
+  }, [isDecided, goOn, asking]);
+
+  const followed = useRef<string | null>(null);
+  useEffect(() => {
+    const isSame = followed.current === runId;
+    followed.current = runId;
+    if (!isSame) dispatch({ type: 'begin' });
     if (runId === null) return undefined;
+    const after = isSame ? last.current : 0;
     const controller = new AbortController();
     let gathered: Told<RunEvent>[] = [];
     let timer: ReturnType<typeof setTimeout> | undefined;
@@ -25,7 +44,7 @@ export function useRun(runId: string | null, again: unknown = null): RunState {
     };
     const follow = async () => {
       const lost = () => dispatch({ type: 'lost' });
-      for await (const told of followRun(runId, { deltas: true, lost, signal: controller.signal })) {
+      for await (const told of followRun(runId, { after, deltas: true, lost, signal: controller.signal })) {
         if (controller.signal.aborted) return;
         gathered.push(told);
         timer ??= setTimeout(flush, 16);
@@ -41,6 +60,6 @@ export function useRun(runId: string | null, again: unknown = null): RunState {
       controller.abort();
       clearTimeout(timer);
     };
-  }, [runId, again]);
-  return state;
+  }, [runId, times]);
+  return { state, goOn };
 }

@@ -20,6 +20,7 @@ from fieldmark.domain.sentences import ranges
 from fieldmark.errors import Invalid
 from fieldmark.grounding import Claim
 from fieldmark.services import extractions
+from fieldmark.services.evidence import Evidence
 from fieldmark.services.extractions import (
     Author,
     FieldRemoval,
@@ -131,6 +132,10 @@ class _PreparedFields:
     write: PreparedWrite
     keys: Sequence[str]
     document_type: str | None
+
+    @property
+    def shown(self) -> Evidence:
+        return self.write.shown
 
 
 # Reading --------------------------------------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ from fieldmark.identity.scope import Scope
 from fieldmark.runs.events.approvals import approval_event, shown_changes
 from fieldmark.runs.events.mapper import end_reporter
 from fieldmark.runs.lifecycle.context import run_context
+from fieldmark.services.evidence import Evidence
 from fieldmark.stores import runs, tool_calls
 from fieldmark.stores.runs import RunRow
 from fieldmark.stores.tool_calls import CallRow
@@ -80,6 +81,26 @@ def as_pending(agent: str, call: CallRow) -> WaitingCall:
     return WaitingCall(call_id=call.id, tool=call.tool, input=call.arguments, message=message, changes=changes)
 
 
+async def proposed_evidence(database: Database, scope: Scope, run_id: UUID) -> Evidence:
+    """Return where the values that a run waits to write are on the pages, as approving the call would store it. Empty
+    for a call that writes no fields. Opens transactions of its own. Raises NotFound for a run that waits for no one."""
+    async with database.as_user(scope) as conn:
+        run = await runs.find(conn, run_id)
+        call = (await tool_calls.waiting(conn, [run_id])).get(run_id)
+    if call is None:
+        raise NotFound("This run waits for no decision.")
+    if run.agent not in AGENTS:
+        return Evidence()
+    tools = AGENTS[run.agent].create_tools(run_context(database, scope, run))
+    prepare = tools.actions[call.tool].prepare
+    try:
+        prepared = prepare and await prepare(tools.check(call.tool, call.arguments))
+    except REFUSALS:  # deciding it says why it cannot be done
+        return Evidence()
+    shown = getattr(prepared, "shown", None)
+    return shown if isinstance(shown, Evidence) else Evidence()
+
+
 async def decide(database: Database, scope: Scope, run_id: UUID, decision: Decision) -> int:
     """Decide the call that a run waits for, and do what was decided; the run goes on. Answers the number of the last
     event before that.
@@ -94,7 +115,7 @@ async def decide(database: Database, scope: Scope, run_id: UUID, decision: Decis
     async with database.as_user(scope) as conn:
         run = await runs.find(conn, run_id)
         call = await tool_calls.get(conn, run_id, decision.call_id)
-        why = await runs.why_not_decide(conn, run_id)
+        why = (await runs.why_not_decide(conn, [run_id])).get(run_id, "not_found")
     if call is None or why:
         raise _refusal(run, "not_found" if call is None else why)
     if call.status is not CallStatus.PENDING or run.status is not RunStatus.AWAITING_APPROVAL:

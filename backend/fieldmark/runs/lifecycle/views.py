@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Literal
 from uuid import UUID
 
 from pydantic import BaseModel, Field, JsonValue
@@ -50,6 +51,9 @@ class Run(BaseModel):
     status: RunStatus
     waiting_call: str | None
     waits_for: WaitingCall | None = Field(description="That call, while the run is `awaiting_approval`.")
+    decision_refusal: Literal["read_only", "not_approver", "second_person_needed", "not_found"] | None = Field(
+        description="Why you may not decide that call; null if you may, or if it waits for no one."
+    )
     waits_behind: UUID | None = Field(
         description="The run that it comes right behind, while it is `queued`: one that works on the same."
     )
@@ -101,8 +105,10 @@ async def described(conn: Connection, row: RunRow) -> Run:
 async def listed(conn: Connection, rows: Sequence[RunRow]) -> list[Run]:
     """The runs of a list with what they wait for."""
     behind = await runs.waits_behind(conn, rows)
-    calls = await pending_calls(conn, {row.id: row.agent for row in rows if row.status is RunStatus.AWAITING_APPROVAL})
-    return [_described(row, calls.get(row.id), behind.get(row.id)) for row in rows]
+    waiting = {row.id: row.agent for row in rows if row.status is RunStatus.AWAITING_APPROVAL}
+    calls = await pending_calls(conn, waiting)
+    refusals = await runs.why_not_decide(conn, list(calls))
+    return [_described(row, calls.get(row.id), behind.get(row.id), refusals.get(row.id)) for row in rows]
 
 
 async def turns(conn: Connection, rows: Sequence[TurnRow]) -> list[Turn]:
@@ -132,13 +138,14 @@ def _turn(row: TurnRow, texts: Sequence[str], call: WaitingCall | None) -> Turn:
     )
 
 
-def _described(row: RunRow, call: WaitingCall | None, behind: UUID | None) -> Run:
+def _described(row: RunRow, call: WaitingCall | None, behind: UUID | None, refusal: str | None) -> Run:
     shown = {name: getattr(row, name) for name in Run.model_fields if hasattr(row, name)}
     return Run.model_validate(
         {
             **shown,
             "attempt": row.fencing_token,
             "waits_for": call,
+            "decision_refusal": refusal or None,
             "waits_behind": behind,
             "result": typed_answer(row.result),
             "models": None,

@@ -12,7 +12,7 @@ import { Sign } from '../../shared/Sign';
 import { useShortcut } from '../../shared/shortcuts/useShortcut';
 import styles from './FieldPanel.module.css';
 import { placesQuery } from '../documentPageQueries';
-import type { FieldRow, Leaf } from './fieldTree';
+import { isStored, type FieldRow, type Leaf } from './fieldTree';
 import { shown } from './fieldValue';
 import { Readings } from './Readings';
 import { evidenceSentence, STANDINGS } from './standingWords';
@@ -46,7 +46,7 @@ export function AboutField({ row, proposal, onEdit, onDecide, onUnlock, readings
         <Badge tone={tone} sign={sign}>
           {words}
         </Badge>
-        {row.standing !== 'preview' && <Button onClick={onEdit}>Edit</Button>}
+        {isStored(row) && <Button onClick={onEdit}>Edit</Button>}
         {row.lock !== undefined && (
           <Button onClick={onUnlock} title="Let agents change it again">
             <Sign name="lock" /> Unlock

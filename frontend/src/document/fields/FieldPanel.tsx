@@ -6,7 +6,7 @@ import { useShortcut } from '../../shared/shortcuts/useShortcut';
 import { AboutField } from './AboutField';
 import styles from './FieldPanel.module.css';
 import { FieldTree } from './FieldTree';
-import type { FieldRow } from './fieldTree';
+import { isStored, type FieldRow } from './fieldTree';
 import { useFieldChanges } from './useFieldChanges';
 
 const AREA = 'Fields';
@@ -39,7 +39,7 @@ export function FieldPanel({ extraction, rows, chosen, changed, readings, onChoo
     const next = leaves[Math.max(0, Math.min(leaves.length - 1, at < 0 ? 0 : at + by))];
     if (next !== undefined) choose(next.path);
   };
-  const canEdit = row?.kind === 'leaf' && row.standing !== 'preview';
+  const canEdit = row?.kind === 'leaf' && isStored(row);
   useShortcut(NEXT, () => step(1));
   useShortcut(PREVIOUS, () => step(-1));
   useShortcut(EDIT, () => setEditing(true), canEdit);

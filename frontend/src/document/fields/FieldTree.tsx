@@ -3,7 +3,7 @@
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { useEffect, useRef, type KeyboardEvent } from 'react';
 import type { Edited } from './FieldEditor';
-import type { FieldRow } from './fieldTree';
+import { isStored, type FieldRow } from './fieldTree';
 import styles from './FieldPanel.module.css';
 import { FieldTreeRow } from './FieldTreeRow';
 
@@ -43,7 +43,8 @@ export function FieldTree({ rows, chosen, editing, changed, onChoose, onEdit, on
       if (row !== undefined) onChoose(row.path);
     } else if (event.key === 'Enter' || event.key === 'F2') {
       event.preventDefault();
-      if (rows[at]?.kind === 'leaf') onEdit(true);
+      const row = rows[at];
+      if (row?.kind === 'leaf' && isStored(row)) onEdit(true);
     }
   }
 

@@ -5,7 +5,7 @@ import { percent, plain } from '../../shared/format';
 import { Sign } from '../../shared/Sign';
 import { FieldEditor, type Edited } from './FieldEditor';
 import styles from './FieldPanel.module.css';
-import type { FieldRow, Leaf } from './fieldTree';
+import { isStored, type FieldRow, type Leaf } from './fieldTree';
 import { shown } from './fieldValue';
 import { STANDINGS } from './standingWords';
 
@@ -23,7 +23,7 @@ interface Props {
 
 export const FieldTreeRow = memo(function FieldTreeRow({ id, row, top, chosen, editing, changed, onChoose, onEdit, onFinish }: Props) {
   const names = [styles.row, row.kind === 'group' && styles.group, changed && styles.changed];
-  if (row.kind === 'leaf' && row.standing === 'preview') names.push(styles.preview);
+  if (row.kind === 'leaf' && !isStored(row)) names.push(styles.preview);
   return (
     <div
       id={id}
@@ -35,7 +35,7 @@ export const FieldTreeRow = memo(function FieldTreeRow({ id, row, top, chosen, e
       style={{ transform: `translateY(${top}px)`, paddingLeft: `${0.75 + row.depth * 1}rem` }}
       data-path={row.path}
       onClick={() => onChoose(row.path)}
-      onDoubleClick={() => row.kind === 'leaf' && onEdit()}
+      onDoubleClick={() => row.kind === 'leaf' && isStored(row) && onEdit()}
     >
       <span className={`${styles.label} cut`} title={plain(row.label)}>
         {plain(row.label)}

@@ -4,8 +4,9 @@ import type { Preview } from '../../runs/runReducer';
 import type { Box, Evidence, Extraction, FieldError, Lock, RuleReading } from '../../api/types';
 import { childName, pathSteps, type Step } from './paths';
 
-/** How a value stands, the more urgent first. `preview`: not stored, the model is still writing it. */
-export type Standing = 'preview' | 'broken' | 'proposal' | 'not_found' | 'unsure' | 'blank' | 'locked' | 'found' | 'stated';
+/** How a value stands, the more urgent first. Not stored are `preview`, which the model is still writing, and `waiting`,
+ * which needs approval. */
+export type Standing = 'preview' | 'waiting' | 'broken' | 'proposal' | 'not_found' | 'unsure' | 'blank' | 'locked' | 'found' | 'stated';
 
 export interface Leaf {
   kind: 'leaf';
@@ -31,6 +32,11 @@ export interface Group {
 }
 
 export type FieldRow = Leaf | Group;
+
+/** Whether its value is stored, so that a person can change it. */
+export function isStored(row: Leaf): boolean {
+  return row.standing !== 'preview' && row.standing !== 'waiting';
+}
 
 export const UNSURE_BELOW = 0.5;
 
@@ -60,11 +66,11 @@ export function fieldRows({ extraction, errors = [], readings = [], previews = n
       return;
     }
     const preview = previews.get(path);
-    const found = preview === undefined ? evidence[path] : undefined;
-    const confidence = extraction.confidence_scores[path];
+    const found = preview === undefined ? evidence[path] : preview.waits?.evidence;
+    const confidence = preview === undefined ? extraction.confidence_scores[path] : preview.waits?.confidence;
     const lock = extraction.locks[path];
     const those = errorsAt.get(path) ?? [];
-    const standing = preview !== undefined ? 'preview' : standingOf(found, confidence, lock, those.length > 0, proposed.has(path));
+    const standing = preview !== undefined ? (preview.waits === undefined ? 'preview' : 'waiting') : standingOf(found, confidence, lock, those.length > 0, proposed.has(path));
     rows.push({ kind: 'leaf', path, label, depth, value: preview?.value ?? value, evidence: found, confidence, lock, errors: those, standing });
   }
 

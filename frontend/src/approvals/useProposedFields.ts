@@ -1,0 +1,29 @@
+/** The values of a document that wait for approval, with where they are on its pages. */
+
+import { useQuery } from '@tanstack/react-query';
+import { useMemo } from 'react';
+import type { Preview } from '../runs/runReducer';
+import { proposedFieldsQuery, waitingQuery } from './approvalQueries';
+import type { ProposedEvidence } from './waiting';
+
+const NOTHING: ReadonlyMap<string, Preview> = new Map();
+
+export function useProposedFields(documentId: string): ReadonlyMap<string, Preview> {
+  const waiting = useQuery(waitingQuery);
+  const run = waiting.data?.items.find((one) => one.document_id === documentId && one.waits_for !== null);
+  const call = run?.waits_for ?? undefined;
+  const { data: proposed } = useQuery({ ...proposedFieldsQuery(run?.id ?? '', call?.call_id ?? ''), enabled: call !== undefined });
+  return useMemo(() => {
+    if (call === undefined || proposed === undefined) return NOTHING;
+    const evidence = proposed.evidence as ProposedEvidence;
+    const written = call.changes.filter((one) => one.removed !== true && evidence[one.path] !== undefined);
+    return new Map(
+      written.map((one) => [
+        one.path,
+        { callId: call.call_id, value: one.new, waits: { evidence: evidence[one.path]!, confidence: proposed.confidence_scores[one.path] } },
+      ]),
+    );
+    // (Polled again, it is another object with the same call.)
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+  }, [call?.call_id, proposed]);
+}

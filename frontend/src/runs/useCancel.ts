@@ -1,0 +1,18 @@
+/** Cancels a run, and shows what became of it. */
+
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { cancelRun } from '../api/runs';
+import { sentenceOf } from '../shared/Notice';
+import { tell } from '../shared/Toasts';
+
+export function useCancel(runId: string, onCancelled: () => void) {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: () => cancelRun(runId),
+    onSuccess: () => {
+      onCancelled();
+      for (const one of ['runs', 'documents', 'document', 'extractions']) void queries.invalidateQueries({ queryKey: [one] });
+    },
+    onError: (error) => tell(sentenceOf(error), { urgent: true }),
+  });
+}
