@@ -83,8 +83,14 @@ ALL = {"schemas": 1, "prompts": 1, "extractions": 1}
 
 
 @pytest.mark.story
-async def test_a_schema_a_prompt_and_an_extraction_are_proposed_and_accepted(serve, clone):
-    async with serve(model(*MADE)) as served:
+async def test_a_schema_a_prompt_and_an_extraction_are_proposed_refined_in_a_chat_and_accepted(serve, clone):
+    refined = {"type": "object", "properties": {**SCHEMA["properties"], "payment_terms": {"type": "string"}}}
+    made, refines = Script(MADE), Script([[call("update_schema", {"schema": refined})], [text("I have added it.")]])
+
+    async def talk(body: Body) -> Any:
+        return await (refines if "add payment_terms" in str(body["messages"]) else made)(body)
+
+    async with serve(model(talk)) as served:
         before = await upload(served)
         assert before["auto_create"] is None
         document = await ended(served, before)
@@ -104,6 +110,13 @@ async def test_a_schema_a_prompt_and_an_extraction_are_proposed_and_accepted(ser
         assert {row["tool"]: row["status"] for row in calls} == dict.fromkeys(
             ("create_schema", "create_prompt", "run_extraction"), "done"
         )
+        # A chat works on what is proposed, without being told its ids.
+        answer = await served.chat(document["id"], "add payment_terms", approval="auto")
+        assert answer["answer"] == "I have added it.", answer
+        (version,) = sql(clone.owner_url, "select schema from schema_versions where number = 2")
+        assert version["schema"] == refined
+        sent = served.model.requests[-1]["messages"][0]["content"]
+        assert told["prompt_revid"] in str(sent) and '"fields": {"total": 1' in str(sent)
         assert (await decided(served, document, "accept"))["status"] == "accepted"
         again = await served.get(f"extractions/{told['extraction_id']}")
         assert not again["proposed"]

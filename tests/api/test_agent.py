@@ -20,7 +20,8 @@ pytestmark = pytest.mark.anyio
 
 DONE = Script([endless([text("Done.")])])
 SAVE = call("extract_fields", {"fields": {"number": "1"}, "confidences": {"number": 0.9}})
-RESULT = ["run_id", "status", "extraction", "answer", "result", "cost_usd", "usage", "waits_for", "error", "code"]
+RESULT = ["run_id", "thread_id", "status", "extraction", "answer", "result"]
+RESULT += ["cost_usd", "usage", "waits_for", "error", "code"]
 SSE = {"accept": "text/event-stream"}
 
 

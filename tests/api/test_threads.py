@@ -36,14 +36,11 @@ async def house(serve, answer, **settings):
 
 
 async def says(at, message: str, thread_id: str | None = None, http=None, **more) -> dict:
-    body = {"document_id": at.document, "message": message, "thread_id": thread_id, **more}
+    about = {"document_id": at.document} if thread_id is None else {"thread_id": thread_id}
+    body = {**about, "message": message, **more}
     answer = await (http or at.http).post("/api/agent/chat", json=body)
     assert answer.status_code in (200, 202), answer.text
     return answer.json()
-
-
-async def thread_of(at, result: dict) -> str:
-    return (await at.http.get(f"/api/runs/{result['run_id']}")).json()["thread_id"]
 
 
 async def events_of(http, run_id: str) -> list[dict]:
@@ -104,7 +101,7 @@ async def test_turns_are_read_from_the_runs_newest_first(serve, clone):
     second_turn = [text("I look \0."), call("list_tags")], [text("I look again."), call("list_tags")], [text("Two.")]
     async with house(serve, talking([text("One.")], *second_turn)) as at:
         first = await says(at, "  Say\none \u202e")
-        thread_id = await thread_of(at, first)
+        thread_id = first["thread_id"]
         second = await says(at, "And two", thread_id)
         third = await says(at, "And what the script lacks", thread_id)
         assert [one["status"] for one in (first, second, third)] == ["completed", "completed", "failed"]
@@ -134,7 +131,7 @@ async def test_what_is_not_shared_is_seen_by_nobody_else_and_sharing_takes_effec
     turns = talking([run()], [text(SECRET)], [run()])
     async with house(serve, turns) as at:
         first = await says(at, SECRET)
-        thread_id = await thread_of(at, first)
+        thread_id = first["thread_id"]
         wanted = {"call_id": first["waits_for"]["call_id"], "approved": True}
         decided = await at.http.post("/api/agent/approve", json={"run_id": first["run_id"], "approvals": [wanted]})
         assert decided.json()["answer"] == SECRET, decided.text
@@ -224,7 +221,7 @@ async def test_who_decides_in_a_thread(serve, clone):
     async with house(serve, talking([run()], [text("Done.")])) as at:
         await at.http.patch(f"/api/organisations/{at.org}", json={"second_person": True})
         first = await says(at, "extract")
-        thread_id = await thread_of(at, first)
+        thread_id = first["thread_id"]
         body = {
             "run_id": first["run_id"],
             "approvals": [{"call_id": first["waits_for"]["call_id"], "approved": True}],

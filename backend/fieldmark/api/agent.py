@@ -78,6 +78,7 @@ class RunResult(BaseModel):
     """How a run ended, or what it waits for."""
 
     run_id: UUID
+    thread_id: UUID | None = Field(description="The conversation that the run is a turn of, if it is one.")
     status: RunStatus
     extraction: Extraction | None = Field(description="Where the run is about one.")
     answer: str | None
@@ -293,6 +294,7 @@ async def _answer(
         waiting = (await decisions.pending_calls(conn, {run_id: run.agent})).get(run_id)
     result = RunResult(
         run_id=run_id,
+        thread_id=run.thread_id,
         status=run.status,
         extraction=None,
         answer=run.answer,

@@ -18,7 +18,7 @@ from fieldmark.domain.statuses import RunStatus
 from fieldmark.errors import Conflict, Forbidden, Invalid, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.stores.paging import Page, PageRequest
-from fieldmark.stores.rows import Conditions, asked, fetch_all, fetch_one, value_of
+from fieldmark.stores.rows import CURRENT_EXTRACTION, Conditions, asked, fetch_all, fetch_one, value_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +235,25 @@ async def record_conversation(conn: Connection, thread_id: UUID, session_id: UUI
 async def remember(conn: Connection, thread_id: UUID, state: dict[str, JsonValue]) -> None:
     """Merge into what the thread's tools remember: also in the name of who decides a call in a shared one."""
     await conn.execute("select private.keep_in_thread(%s, null, %s)", (thread_id, Jsonb(state)))
+
+
+async def starting_state(conn: Connection, document_id: UUID) -> dict[str, UUID | None]:
+    """Return the `schema_revid`, `prompt_revid` and `extraction_id` that a conversation about a document starts with:
+    those of an undecided proposal, else those of the current extraction."""
+    current = CURRENT_EXTRACTION.format(which="e.document_id = %(document)s")
+    cursor = await conn.execute(
+        f"""select coalesce(proposal.extraction_id, e.id) as extraction_id,
+              case when proposal is null then e.schema_revid else proposal.schema_revid end as schema_revid,
+              case when proposal is null then e.prompt_revid else proposal.prompt_revid end as prompt_revid
+            from (values (1)) as one
+            left join public.auto_creations as proposal
+              on proposal.document_id = %(document)s and proposal.status = 'proposed'
+            left join lateral (select * {current}) as e on true""".encode(),
+        {"document": document_id},
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    return dict(row)
 
 
 async def was_mentioned(conn: Connection, thread_id: UUID, kind: str, mentioned_id: UUID) -> bool:

@@ -44,10 +44,6 @@ async def decide(http, result: dict, **said):
     return await http.post("/api/agent/approve", json=body)
 
 
-async def thread_of(http, result: dict) -> str:
-    return (await http.get(f"/api/runs/{result['run_id']}")).json()["thread_id"]
-
-
 def last_result(served) -> str:
     return tool_results(served.model.requests[-1])[-1][0]
 
@@ -69,7 +65,7 @@ async def test_the_whole_story_with_a_restart_in_the_middle_of_each_step(serve, 
         document_id = await served.document(PRINTED)
         waits = await say(served.http, document_id, "make a schema for invoices like this")
         assert waits["waits_for"]["tool"] == "create_schema", waits
-        thread_id = await thread_of(served.http, waits)
+        thread_id = waits["thread_id"]
 
     async with serve(answer, home=quick_path) as served, served.client(user) as http:
         given = {"name": "Our invoices", "schema": edited}
@@ -107,7 +103,7 @@ async def test_prompt_and_tools_are_the_same_bytes_for_everybody_in_every_turn(s
     async with serve(model(endless([text("Yes.")]))) as served:
         document_id = await served.document(PRINTED)
         first = await say(served.http, document_id, "One.")
-        thread_id = await thread_of(served.http, first)
+        thread_id = first["thread_id"]
         mentions = [{"type": "document", "id": str(document_id)}]
         await say(served.http, document_id, "Two.", thread_id=thread_id, mentions=mentions, approval="auto")
         async with served.client() as other:
@@ -130,7 +126,7 @@ async def test_what_is_thought_goes_back_as_it_was_across_tools_and_turns(serve)
         waits = await say(served.http, document_id, "tag it paid")
         result = (await decide(served.http, waits)).json()
         assert result["status"] == "completed", result
-        await say(served.http, document_id, "Is it?", thread_id=await thread_of(served.http, result))
+        await say(served.http, document_id, "Is it?", thread_id=result["thread_id"])
         thoughts = [
             (block["thinking"], bool(block["signature"]))
             for message in served.model.requests[-1]["messages"]
@@ -195,7 +191,7 @@ async def test_after_ten_rounds_it_says_in_words_what_is_left_or_is_ended(serve,
         result = await say(served.http, document_id, "Make many tags.", approval="auto")
         assert (result["status"], result["answer"]) == ("completed", "One tag is left."), result
         assert len(sql(clone.owner_url, "select id from public.tags")) == 10
-        goes_on = await say(served.http, document_id, "Go on.", thread_id=await thread_of(served.http, result))
+        goes_on = await say(served.http, document_id, "Go on.", thread_id=result["thread_id"])
         assert (goes_on["status"], goes_on["answer"]) == ("completed", "Done.")
         result = await say(served.http, document_id, "Never end.", approval="auto")
         assert (result["status"], result["code"]) == ("failed", "max_turns"), result
@@ -232,11 +228,15 @@ async def test_a_request_names_only_what_there_is(serve):
         await refused(422, "invalid", mentions=[{"type": "run", "id": document_id}])
         await refused(422, "invalid", mentions=[{**one, "text": "x"}])
         await refused(422, "invalid", message="")
+        await refused(422, "invalid", document_id=None)
         await refused(422, "invalid", message="x" * 20_001)
         async with served.client() as stranger:
             await refused(404, "not_found", http=stranger)
             theirs = await stranger.post("/api/documents", files={"file": ("b.txt", b"Total: 3.00\n")})
             mentions = [{"type": "document", "id": theirs.json()["id"]}]
             await refused(404, "not_found", mentions=mentions)
+            begun = (await stranger.post("/api/threads", json={})).json()
+            await refused(409, "conflict", http=stranger, document_id=None, thread_id=begun["id"])
+            await refused(404, "not_found", document_id=None, thread_id=begun["id"])
         mine = await say(served.http, document_id, "Look.", mentions=[one])
         assert mine["status"] == "completed"

@@ -42,7 +42,7 @@ from fieldmark.agents.document.tools.library import (
 from fieldmark.agents.spec import AgentSpec, Begun, Message, Prompt, Task, check_words
 from fieldmark.db.pool import Connection
 from fieldmark.domain.statuses import Approval, DocumentStatus
-from fieldmark.errors import DocumentFailed, NotFound
+from fieldmark.errors import DocumentFailed, Invalid, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.services import auto_creations
 from fieldmark.stores import documents, threads
@@ -69,7 +69,7 @@ class ChatRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    document_id: UUID
+    document_id: UUID | None = Field(None, description="Needed where no `thread_id` names a conversation about it.")
     thread_id: UUID | None = Field(None, description="The conversation that goes on. Left out: a new one.")
     message: Message = Field(examples=["make a schema for invoices like this"])
     mentions: Mentions = []
@@ -103,13 +103,19 @@ async def _check_chat(request: ChatRequest) -> None:
 
 
 async def _begin_chat(conn: Connection, scope: Scope, request: ChatRequest) -> Begun[ChatInput]:
-    await _document_of(conn, request.document_id)
+    document_id = request.document_id
+    if document_id is None:
+        if request.thread_id is None:
+            raise Invalid("document_id: give it, or the thread_id of a conversation about the document.")
+        document_id = (await threads.find(conn, request.thread_id)).document_id
+    if document_id is not None:
+        await _document_of(conn, document_id)
     thread = await threads.for_message(
-        conn, scope, request.thread_id, request.message, agent=DOCUMENT.name, document_id=request.document_id
+        conn, scope, request.thread_id, request.message, agent=DOCUMENT.name, document_id=document_id
     )
     mentioned = list(dict.fromkeys(request.mentions))
     await mentions.check(conn, mentioned)
-    return Begun(Subject(request.document_id, None, thread.id), ChatInput(message=request.message, mentions=mentioned))
+    return Begun(Subject(document_id, None, thread.id), ChatInput(message=request.message, mentions=mentioned))
 
 
 async def _begin_auto_create(conn: Connection, scope: Scope, request: AutoCreateRequest) -> Begun[AutoCreateInput]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
+from typing import Final
 from uuid import UUID
 
 from pydantic import JsonValue
 
 from fieldmark.db.pool import Connection
-from fieldmark.stores import auto_creations, threads
+from fieldmark.stores import auto_creations, extractions, threads
 from fieldmark.tools.context import RunContext
 
 
@@ -25,11 +26,15 @@ class MentionType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WorkingState:
-    """The versions that the conversation has last made or used, and its last extraction."""
+    """The versions that the conversation has last made or used, and its last extraction. Before that: those of the
+    document's proposal while nobody has decided it, else those of its current extraction."""
 
     schema_revid: UUID | None = None
     prompt_revid: UUID | None = None
     extraction_id: UUID | None = None
+
+
+_NAMES: Final = tuple(field.name for field in fields(WorkingState))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,17 @@ class Conversation:
             )
         thread = await threads.get(conn, self.thread_id)
         kept = {} if thread is None else thread.working_state
-        return WorkingState(*(_id(kept.get(name)) for name in ("schema_revid", "prompt_revid", "extraction_id")))
+        if all(name in kept for name in _NAMES):
+            return WorkingState(*(_id(kept[name]) for name in _NAMES))
+        start = await threads.starting_state(conn, self.document_id)
+        return WorkingState(*(_id(kept[name]) if name in kept else start[name] for name in _NAMES))
+
+    async def extraction_id(self, conn: Connection) -> UUID | None:
+        """Return the conversation's extraction, or the document's if the conversation's was deleted."""
+        own = (await self.recall(conn)).extraction_id
+        if own is not None and await extractions.exists(conn, own):
+            return own
+        return (await threads.starting_state(conn, self.document_id))["extraction_id"]
 
     async def remember(self, conn: Connection, **ids: UUID | None) -> None:
         """Keep what a tool has made or used; None for what is gone."""

@@ -74,7 +74,10 @@ async def _text_of(conn: Connection, mention: Mention, room: int) -> str:
         case MentionType.PROMPT:
             prompt = await prompts.get_any(conn, mention.id)
             _refuse(prompt.is_deleted, "prompt")
-            told = {**of_prompt(prompt), "content": prompt.content}
+            told = {**of_prompt(prompt), "content": prompt.content, "tags": await _tags(conn, prompt.tag_ids)}
+            if prompt.schema_id is not None:
+                follows = await schemas.get(conn, prompt.schema_id)
+                told["schema"] = {**of_schema(follows), "schema": follows.schema}
         case MentionType.TAG:
             tag = await tags.get(conn, mention.id)
             _refuse(tag.is_deleted, "tag")
@@ -89,6 +92,11 @@ async def _text_of(conn: Connection, mention: Mention, room: int) -> str:
     if len(text.encode()) > room:
         raise _TooLong
     return text
+
+
+async def _tags(conn: Connection, tag_ids: Sequence[UUID]) -> list[JsonValue]:
+    rows = [await tags.find(conn, tag_id) for tag_id in tag_ids]
+    return [of_tag(row) for row in rows if row is not None and not row.is_deleted]
 
 
 def _said(told: dict[str, JsonValue]) -> str:

@@ -9,12 +9,15 @@ from typing import Final
 
 from fieldmark.agents.document.conversation import Conversation
 from fieldmark.agents.document.mentions import Mention, texts
+from fieldmark.agents.document.tools.shared import of_extraction
+from fieldmark.db.aside import aside
 from fieldmark.db.pool import Connection
 from fieldmark.errors import Fenced
-from fieldmark.stores import documents
+from fieldmark.stores import documents, extractions
 from fieldmark.tools.documents import Boundary
 
 EXCERPT_CHARACTERS: Final = 8_000
+FIELDS_CHARACTERS: Final = 4_000
 _PAGES_AT_ONCE: Final = 8
 
 
@@ -29,8 +32,8 @@ class MessageContext:
 async def message_context(
     conn: Connection, about: Conversation, mentions: Sequence[Mention] = (), *foreign: str
 ) -> MessageContext:
-    """The document with the beginning of its text, the working state and what is mentioned. Of `foreign` text nothing
-    can forge the boundary either."""
+    """Return the document with the beginning of its text, the working state, the extraction's fields and what is
+    mentioned. Text in `foreign` cannot forge the boundary either."""
     document = await documents.get(conn, about.document_id)
     if document is None:
         raise Fenced("The document is gone.")
@@ -45,14 +48,33 @@ async def message_context(
     )
     state = {name: str(one) for name, one in asdict(await about.recall(conn)).items() if one is not None}
     excerpt, is_whole = await _excerpt(conn, about)
+    extracted, is_short = await _extracted(conn, about)
     mentioned = await texts(conn, mentions)
-    boundary = Boundary(about.context.run_id, described, excerpt, *mentioned, *foreign)
-    parts = [boundary.around("document", described), boundary.around("working state", json.dumps(state))]
-    parts.append(boundary.around("excerpt", excerpt))
+    boundary = Boundary(about.context.run_id, described, excerpt, extracted, *mentioned, *foreign)
+    parts = [boundary.around("document", described), boundary.around("excerpt", excerpt)]
     if not is_whole:
         parts[-1] += "\n" + boundary.line("the document goes on: get_ocr_text shows all of it")
+    parts.append(boundary.around("working state", json.dumps(state)))
+    if extracted:
+        parts.append(boundary.around("extraction", extracted))
+    if not is_short:
+        parts.append(boundary.line("the fields go on: get_extraction_result shows all, or the value at a path"))
     parts += [boundary.around(f"mention {number}", text) for number, text in enumerate(mentioned, 1)]
     return MessageContext(boundary.word, "\n".join(parts))
+
+
+async def _extracted(conn: Connection, about: Conversation) -> tuple[str, bool]:
+    """Return the extraction that the conversation works on as JSON, as far as there is room, and whether that is all of
+    it. Empty if there is none."""
+    extraction_id = await about.extraction_id(conn)
+    row = None if extraction_id is None else await extractions.get(conn, extraction_id)
+    if row is None:
+        return "", True
+    text = await aside(json.dumps, {**of_extraction(row), "fields": row.extracted_fields}, ensure_ascii=False)
+    if len(text) <= FIELDS_CHARACTERS:
+        return text, True
+    # At a comma: a number that is cut would pass for another one.
+    return text[: text.rfind(",", 0, FIELDS_CHARACTERS) + 1], False
 
 
 async def _excerpt(conn: Connection, about: Conversation) -> tuple[str, bool]:

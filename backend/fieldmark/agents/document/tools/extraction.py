@@ -135,14 +135,11 @@ class ChatExtractionTools:
         return _shown(f"The document is extracted. {child.answer or ''}".strip()[:4000], "extracted", row)
 
     async def _extraction_of(self, conn: Connection) -> UUID:
-        """The conversation's extraction; where it has none, the document's current one. Raises ModelRetry."""
-        state = await self.about.recall(conn)
-        if state.extraction_id is not None and await extraction_rows.exists(conn, state.extraction_id):
-            return state.extraction_id
-        current = await extraction_rows.current(conn, self.about.document_id)
-        if current is None:
+        """Return the conversation's extraction, else the document's current one. Raise ModelRetry."""
+        extraction_id = await self.about.extraction_id(conn)
+        if extraction_id is None:
             raise ModelRetry("Nothing was extracted from this document yet: run_extraction does it.", "no_extraction")
-        return current
+        return extraction_id
 
     async def get_result(self, conn: Connection, args: GetExtractionResult) -> ToolResult:
         if args.prompt_revid is None:
