@@ -28,6 +28,7 @@ class Shelved:
     tags: tuple[str, ...] = ()
     is_completed: bool = True
     status: str = "ready"
+    sha256: str | None = None
     created_at: datetime = datetime(2026, 1, 1, tzinfo=UTC)
     id: UUID = field(default_factory=uuid4)
     extraction_id: UUID = field(default_factory=uuid4)
@@ -49,12 +50,13 @@ def put(owner_url: str, scope: Scope, documents: Iterable[Shelved]) -> None:
         cursor.execute("set session_replication_role = replica")
         cursor.executemany(
             """insert into public.documents
-                 (id, org_id, created_by, filename, storage_path, status, media_type, page_count, error, created_at)
-               values (%s, %s, %s, %s, %s, %s, 'text/plain', 1, %s, %s)""",
+                 (id, org_id, created_by, filename, storage_path, status, media_type, page_count, error, created_at,
+                  content_sha256)
+               values (%s, %s, %s, %s, %s, %s, 'text/plain', 1, %s, %s, %s)""",
             [
                 (
                     *(one.id, scope.org_id, scope.user_id, one.filename, f"{scope.org_id}/{one.id}/a", one.status),
-                    *("It is damaged." if one.status == "failed" else None, one.created_at),
+                    *("It is damaged." if one.status == "failed" else None, one.created_at, one.sha256),
                 )
                 for one in documents
             ],

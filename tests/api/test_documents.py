@@ -42,7 +42,8 @@ async def test_a_page_with_hidden_text_is_warned_of_and_shows_none_of_it(serve):
         at = f"/api/documents/{document_id}"
         found = (await served.http.get(at)).json()
         message = "Page 1 holds 3 words that a person cannot see; they were left out."
-        warning = {"code": "hidden_text", "page": 1, "message": message, "count": 3, "excerpt": "secret 4711 secret"}
+        warning = {"code": "hidden_text", "severity": "warning", "page": 1, "message": message, "count": 3}
+        warning |= {"excerpt": "secret 4711 secret"}
         assert found["warnings"] == [warning]
         assert "secret" not in (await served.http.get(f"{at}/text")).text
         assert "secret" not in (await served.http.get(f"{at}/pages/1")).text
@@ -61,8 +62,8 @@ async def test_a_document_from_upload_to_deletion(serve, clone):
         at = f"/api/documents/{document_id}"
         found = (await http.get(at)).json()
         # The file holds its invoice as XML, too: pages of its own.
-        told = [(warning["code"], warning["page"]) for warning in found.pop("warnings")]
-        assert told == [("machine_readable", 2)]
+        told = [(warning["code"], warning["severity"], warning["page"]) for warning in found.pop("warnings")]
+        assert told == [("machine_readable", "info", 2)]
         assert found.pop("children") == []
         assert found == uploaded | {"status": "ready", "media_type": "application/pdf", "page_count": 4}
         assert (await http.get("/api/documents")).json() == {"items": [found], "next": None}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
@@ -141,6 +142,47 @@ async def test_what_is_left_out_is_said(database, make_user, clone):
     assert _figures(answer) == {None: [("300", None)]}
     assert answer.coverage.paths[0].values_unverified == 1
     assert sorted(row.is_verified is True for row in answer.rows) == [False, True, True]
+
+
+async def test_byte_identical_documents_are_counted_once_and_named(database, make_user, clone):
+    scope = await make_user()
+
+    def shelved(day: int, filename: str, content: str, total: int | None, document_type: str = "invoice") -> Shelved:
+        return Shelved(
+            None if total is None else {"total": total},
+            filename=filename,
+            sha256=content * 64,
+            document_type=document_type,
+            created_at=datetime(2026, 1, day, tzinfo=UTC),
+        )
+
+    shelf = [
+        shelved(1, "first", "a", 100),
+        shelved(2, "again", "a", 999),
+        shelved(3, "unread", "a", None),
+        shelved(4, "empty", "b", None),
+        shelved(5, "second", "b", 20),
+        shelved(6, "alike", "c", 20),
+        shelved(7, "typed", "a", 7, "receipt"),
+    ]
+    put(clone.owner_url, scope, shelf)
+    names = {one.id: one.filename for one in shelf}
+    for where, total, of_kind, left_out in (
+        ({}, "140", 3, {"again": "first", "unread": "first", "empty": "second", "typed": "first"}),
+        ({"document_type": "invoice"}, "140", 3, {"again": "first", "unread": "first", "empty": "second"}),
+        # A copy of another type is not counted twice: it is another answer to the question.
+        ({"document_type": "receipt"}, "7", 1, {"unread": "typed", "empty": "second"}),
+        # The condition is asked of the document that counts.
+        ({"fields": [{"path": "total", "op": ">", "value": 500}]}, None, 3, None),
+        ({"document_ids": [str(shelf[1].id)]}, "999", 1, {}),
+    ):
+        answer = await _answer(database, scope, where=where, aggregates=[_sum("total")])
+        covers = answer.coverage
+        assert _figures(answer)[None] == ([] if total is None else [(total, None)]), where
+        assert (covers.of_kind, covers.no_extraction) == (of_kind, 0), where
+        if left_out is not None:
+            told = {one.filename: names[one.counted_document_id] for one in covers.duplicate_files}
+            assert (told, covers.duplicates) == (left_out, len(left_out)), where
 
 
 async def test_rows_say_where_each_value_stands_and_how_many_there_are(database, make_user, clone):

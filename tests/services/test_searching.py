@@ -115,6 +115,10 @@ async def test_the_page_is_told_and_a_long_document_does_not_fill_the_list(libra
     short = await library.add("Copper is also named here, once, among other metals like iron or tin or lead.")
     assert (await library.find("zinc")).hits[0].page == 10
     assert sorted(await library.found("copper")) == sorted([long] * search.MOST_OF_A_DOCUMENT + [short])
+    # Inside one document all are found.
+    inside = (await library.find("copper", filters=DocumentFilters(document_ids=(long,)))).hits
+    assert {(hit.document_id, hit.page) for hit in inside} == {(long, page) for page in range(1, 10)}
+    assert len(await library.found("copper", filters=DocumentFilters(document_ids=(long,)), limit=4)) == 4
 
 
 async def test_other_languages_accents_and_printed_ids(library):

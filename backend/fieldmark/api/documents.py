@@ -26,7 +26,7 @@ from fieldmark.api.shapes import STORABLE, Before, Body, Filename, Limit, ListPa
 from fieldmark.documents.reading.jobs import WHOLE_PAGE
 from fieldmark.documents.render import LONGEST_SIDE, render_page, with_margin
 from fieldmark.domain.permissions import Permission
-from fieldmark.domain.reading_warnings import WarningCode
+from fieldmark.domain.reading_warnings import WarningCode, WarningSeverity
 from fieldmark.domain.statuses import AutoCreationStatus, DocumentStatus, ReadingError
 from fieldmark.errors import FieldmarkError, Invalid, NotFound
 from fieldmark.identity.scope import Scope
@@ -114,6 +114,7 @@ class ReadingWarning(Shown):
     """What of a document was not read, or not read well."""
 
     code: WarningCode
+    severity: WarningSeverity = Field(description="`info`: nothing that a person can see is missing or uncertain.")
     page: int | None = Field(description="null: it is about the whole file.")
     message: str = Field(description="One sentence for people.")
     count: int = Field(description="How many words, lines or cells; the certainty in per cent for uncertain_text.")

@@ -26,6 +26,9 @@ class AnswerCoverage(BaseModel):
     with_field: int = Field(description="How many of them have what was reckoned with, proven on the page.")
     not_read: int = Field(description="How many documents nobody knows of: not read, or without an extraction.")
     text: str = Field(description="The same in words.", examples=["412 of 412 invoices"])
+    duplicates: list[str] = Field(
+        [], description="Names of files that were counted once, under another document with the same bytes. At most 20."
+    )
 
 
 FallbackCode: TypeAlias = RunError | Literal["answer_invalid"]

@@ -17,6 +17,9 @@ MAX_GROUPS: Final = 500
 MAX_ROWS: Final = 50
 """So many of the values behind an answer are told with it."""
 
+MAX_DUPLICATES: Final = 20
+"""How many duplicates an answer names."""
+
 MOST_LOOKED_AT: Final = 200
 """In so many documents is looked for which fields there are."""
 
@@ -152,6 +155,15 @@ class PathCoverage:
 
 
 @dataclass(frozen=True, slots=True)
+class DuplicateFile:
+    """A document that an answer leaves out because another, `counted_document_id`, has the same bytes."""
+
+    document_id: UUID
+    filename: str
+    counted_document_id: UUID
+
+
+@dataclass(frozen=True, slots=True)
 class Coverage:
     """What an answer is about, and what it leaves out, in documents.
 
@@ -159,6 +171,8 @@ class Coverage:
     matched     of these, those that meet the conditions, too
     no_extraction, reading, failed
                 nothing is known of their fields; they meet what is asked beside type and fields
+    duplicates  byte-identical to another of the documents, which is counted in their place; `duplicate_files` names the
+                first MAX_DUPLICATES
     """
 
     of_kind: int
@@ -166,6 +180,8 @@ class Coverage:
     no_extraction: int
     reading: int
     failed: int
+    duplicates: int
+    duplicate_files: Sequence[DuplicateFile]
     paths: Sequence[PathCoverage]
 
     @property

@@ -34,6 +34,15 @@ class WarningCode(StrEnum):
     ENCLOSED_NOT_QUEUED = "enclosed_not_queued"
 
 
+class WarningSeverity(StrEnum):
+    """`info`: all that a person can see was read. `warning`: look at the page, or at the file."""
+
+    INFO = "info"
+    WARNING = "warning"
+
+
+_INFO = (WarningCode.MACHINE_READABLE, WarningCode.ENCLOSED_APART)
+
 LEFT_OUT = (
     WarningCode.ENCLOSED_TOO_MANY,
     WarningCode.ENCLOSED_TOO_LARGE,
@@ -63,9 +72,13 @@ class ReadingWarning:
         return f"{where} {_SENTENCES[self.code][self.count != 1].format(count=self.count)}"
 
     @property
+    def severity(self) -> WarningSeverity:
+        return WarningSeverity.INFO if self.code in _INFO else WarningSeverity.WARNING
+
+    @property
     def is_about_reading(self) -> bool:
         """Whether something that a person can see may be missing or wrong in the text."""
-        return self.code not in (WarningCode.HIDDEN_TEXT, WarningCode.MACHINE_READABLE, WarningCode.ENCLOSED_APART)
+        return self.severity is WarningSeverity.WARNING and self.code is not WarningCode.HIDDEN_TEXT
 
     def to_json(self) -> dict[str, Any]:
         """The warning as it is stored."""

@@ -32,7 +32,7 @@ MAX_QUERY: Final = 1000
 MAX_TERMS: Final = 64
 MAX_HITS: Final = 100
 MOST_OF_A_DOCUMENT: Final = 3
-"""So many pieces of one document are answered: a long one does not fill the list."""
+"""Hits per document, so that a long one does not fill the list. A search inside one document has all of them."""
 MOST_LOOKED_AT: Final = 4000
 """So many pieces are looked at: those that the rare words lead to. Where filters leave half as many documents, all."""
 
@@ -142,6 +142,8 @@ async def search(
     if filters == DocumentFilters():
         filters = None
     limit = min(limit, MAX_HITS)
+    is_inside_one = filters is not None and len(set(filters.document_ids)) == 1
+    per_document = MAX_HITS if is_inside_one else MOST_OF_A_DOCUMENT
     rows: list[FoundRow] = []
     if terms and limit > 0:
         rows = await store.find(
@@ -149,7 +151,7 @@ async def search(
             scope.org_id,
             terms,
             limit=max(limit, _FUSED) if meaning.vector else limit,
-            most_of_a_document=MOST_OF_A_DOCUMENT,
+            most_of_a_document=per_document,
             most_looked_at=MOST_LOOKED_AT,
             filters=filters,
         )
@@ -160,14 +162,16 @@ async def search(
             meaning.name,
             meaning.vector,
             limit=_FUSED,
-            most_of_a_document=MOST_OF_A_DOCUMENT,
+            most_of_a_document=per_document,
             filters=filters,
         )
-        rows = _fused(rows, near, limit)
+        rows = _fused(rows, near, limit, per_document)
     return Found(await _hits(conn, rows, terms), behind, meaning.state, vectors_behind)
 
 
-def _fused(by_words: Sequence[FoundRow], by_meaning: Sequence[FoundRow], limit: int) -> list[FoundRow]:
+def _fused(
+    by_words: Sequence[FoundRow], by_meaning: Sequence[FoundRow], limit: int, per_document: int
+) -> list[FoundRow]:
     """Two rankings as one, by reciprocal rank fusion: each place in one of them counts 1 / (60 + place)."""
     rows: dict[tuple[UUID, int, int], FoundRow] = {}
     scores: dict[tuple[UUID, int, int], float] = {}
@@ -180,7 +184,7 @@ def _fused(by_words: Sequence[FoundRow], by_meaning: Sequence[FoundRow], limit: 
     of_document = Counter[UUID]()
     for piece in sorted(rows, key=lambda one: (-scores[one], one)):
         of_document[piece[0]] += 1
-        if of_document[piece[0]] <= MOST_OF_A_DOCUMENT:
+        if of_document[piece[0]] <= per_document:
             fused.append(replace(rows[piece], score=scores[piece]))
     return fused[:limit]
 

@@ -19,9 +19,11 @@ from fieldmark.domain.document_filters import FilterOp
 from fieldmark.domain.field_query import (
     CURRENCIES,
     CURRENCY_KEYS,
+    MAX_DUPLICATES,
     MAX_ROWS,
     AggregateOp,
     Coverage,
+    DuplicateFile,
     FieldQuery,
     FieldRow,
     GroupBy,
@@ -134,8 +136,16 @@ def _answer(query: FieldQuery, row: Mapping[str, Any]) -> Reckoned:
         cells=[_cell(reckoned, **cell) for cell in row["cells"]],
         rows=[_row(**found) for found in row["rows"]],
         rows_total=row["rows_total"],
-        coverage=Coverage(**row["documents"], paths=paths),
+        coverage=Coverage(
+            **row["documents"],
+            duplicate_files=[_duplicate(**one) for one in row["duplicate_files"]],
+            paths=paths,
+        ),
     )
+
+
+def _duplicate(*, document_id: str, filename: str, counted_document_id: str) -> DuplicateFile:
+    return DuplicateFile(UUID(document_id), filename, UUID(counted_document_id))
 
 
 def _cell(reckoned: Sequence[_Reckoned], *, number: int, kind: str, total: str | None, **columns: Any) -> Cell:
@@ -169,7 +179,14 @@ def _statement(org_id: UUID, query: FieldQuery) -> tuple[Composed, dict[str, Any
     reckoned = _paths(query)
     aggregated = [one for one in reckoned if one.role == "aggregate"]
     statement = SQL(
-        """with docs as materialized ({docs}),
+        """with selected as materialized ({docs}),
+        docs as materialized (
+          select *, fits and copy = 1 as is_of_kind, copy > 1 and (fits or extraction_id is null) as is_duplicate
+          from (
+            select *, row_number() over content as copy, first_value(id) over content as counted_document_id
+            from selected window content as (
+              partition by coalesce(content_sha256, id::text)
+              order by fits desc, extraction_id is null, created_at, id)) as ranked),
         matched as materialized (select * from docs where {matches}),
         found as materialized ({found}),
         keyed as materialized ({keyed}),
@@ -191,9 +208,14 @@ def _statement(org_id: UUID, query: FieldQuery) -> tuple[Composed, dict[str, Any
         select
           (select jsonb_build_object(
              'of_kind', count(*) filter (where is_of_kind), 'matched', (select count(*) from matched),
-             'no_extraction', count(*) filter (where extraction_id is null and status = 'ready'),
-             'reading', count(*) filter (where extraction_id is null and status = 'reading'),
-             'failed', count(*) filter (where extraction_id is null and status = 'failed')) from docs) as documents,
+             'no_extraction', count(*) filter (where status = 'ready' and is_unknown),
+             'reading', count(*) filter (where status = 'reading' and is_unknown),
+             'failed', count(*) filter (where status = 'failed' and is_unknown),
+             'duplicates', count(*) filter (where is_duplicate))
+           from (select *, extraction_id is null and not is_duplicate as is_unknown from docs) as d) as documents,
+          (select coalesce(jsonb_agg(to_jsonb(d)), '[]') from (
+             select id as document_id, filename, counted_document_id from docs where is_duplicate
+             order by created_at, id limit {duplicates}) as d) as duplicate_files,
           {conditions} as conditions,
           {coverage} as reckoned,
           (select count(*) from sizes) as groups_total,
@@ -224,6 +246,7 @@ def _statement(org_id: UUID, query: FieldQuery) -> tuple[Composed, dict[str, Any
         order=SQL(_order(query.group_by)),
         rank=SQL(_rank(query)),
         limit=parameters.add(query.limit, "bigint"),
+        duplicates=parameters.add(MAX_DUPLICATES, "bigint"),
         told=_told(query, aggregated, parameters),
         conditions=_condition_coverage(query),
         coverage=_path_coverage(reckoned, parameters),
@@ -270,8 +293,10 @@ def _documents(org_id: UUID, query: FieldQuery, parameters: Parameters) -> Compo
     ).format(
         columns=SQL(", ").join(
             [
-                SQL("d.id, d.filename, d.created_at, d.status, e.id as extraction_id, e.document_type"),
-                SQL("({}) as is_of_kind").format(is_of_kind),
+                SQL(
+                    "d.id, d.filename, d.created_at, d.status, d.content_sha256, e.id as extraction_id, e.document_type"
+                ),
+                SQL("({}) as fits").format(is_of_kind),
                 *columns,
             ]
         ),

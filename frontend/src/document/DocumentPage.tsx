@@ -123,6 +123,7 @@ function OneDocument({ documentId }: { documentId: string }) {
   if (document.isError) return <Failure error={document.error} again={() => void document.refetch()} />;
   if (document.data === undefined) return null;
   const { filename, status, page_count: pages, warnings } = document.data;
+  const serious = warnings.filter((one) => one.severity === 'warning').length;
   const isReady = status === 'ready';
   return (
     <div className={styles.page}>
@@ -143,9 +144,9 @@ function OneDocument({ documentId }: { documentId: string }) {
         <ProposalBanner document={document.data} />
         {warnings.length > 0 && (
           <details className={styles.notices}>
-            <summary>{count(warnings.length, 'thing')} in this file could not be read well</summary>
+            <summary>{serious > 0 ? count(serious, 'warning') : count(warnings.length, 'note')}</summary>
             {warnings.map((warning, index) => (
-              <Notice key={index} kind="unsure">
+              <Notice key={index} kind={warning.severity === 'info' ? 'plain' : 'unsure'}>
                 {warning.page !== null && `Page ${warning.page}: `}
                 {warning.message} {warning.excerpt !== '' && <q>{plain(warning.excerpt)}</q>}
               </Notice>

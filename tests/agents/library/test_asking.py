@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -123,7 +126,9 @@ async def test_a_second_question_knows_the_first(serve):
 def invoices() -> list[Shelved]:
     totals = [("Acme", 500), ("Acme", 1500.5), ("Globex", 2000), ("Globex", 900)]
     found = [Shelved({"vendor": vendor, "total": total}, filename=f"{vendor}-{total}.pdf") for vendor, total in totals]
-    return [*found, Shelved(None, filename="unread.pdf")]
+    copy = replace(found[2], id=uuid4(), extraction_id=uuid4(), filename="copy.pdf")
+    found[2], copy = (replace(one, sha256="c" * 64) for one in (found[2], copy))
+    return [*found, replace(copy, created_at=copy.created_at + timedelta(1)), Shelved(None, filename="unread.pdf")]
 
 
 async def test_a_count_says_what_it_covers_and_counts_what_the_filters_leave(serve, clone):
@@ -143,6 +148,7 @@ async def test_a_count_says_what_it_covers_and_counts_what_the_filters_leave(ser
         (coverage,) = told["coverage"]
         assert (coverage["documents"], coverage["with_field"], coverage["not_read"]) == (4, 4, 1)
         assert coverage["text"] in result["answer"] and "4 of 4" in coverage["text"]
+        assert coverage["duplicates"] == ["copy.pdf"] and "copy.pdf" in result["answer"]
         # Among the documents of one vendor there is one: the figure that the model gives is not given.
         told = (await ask(served.http, "How many?", filters={"filename": "acme"}))["result"]
         assert told["fallback"]["code"] == "answer_invalid"

@@ -155,8 +155,11 @@ def coverage_of(found: Coverage, document_type: str | None) -> AnswerCoverage:
     text = "; ".join(told) or f"{found.matched} of {found.of_kind} {kind}"
     if unknown:
         text += f"; not {unknown} documents that nothing was extracted from"
+    if found.duplicates:  # (No names: the numbers in this text count as proven.)
+        text += f"; byte-identical copies counted once: {found.duplicates}"
+    duplicates = [one.filename for one in found.duplicate_files]
     have = min((path.have for path in asked), default=found.matched)
-    return AnswerCoverage(documents=found.of_kind, with_field=have, not_read=unknown, text=text)
+    return AnswerCoverage(documents=found.of_kind, with_field=have, not_read=unknown, text=text, duplicates=duplicates)
 
 
 def _sources(found: FieldAnswer) -> list[Source]:

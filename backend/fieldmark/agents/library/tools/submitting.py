@@ -357,6 +357,8 @@ def in_words(result: dict[str, Any]) -> str:
     lines += [f"- {point}" for point in result.get("key_points") or ()]
     coverage = [AnswerCoverage.model_validate(one) for one in result.get("coverage") or ()]
     lines += [f"(Covers {one.text}.)" for one in coverage if one.text not in lines[0]]
+    if duplicates := dict.fromkeys(name for one in coverage for name in one.duplicates):
+        lines.append(f"(Copies of other documents, not counted again: {'; '.join(duplicates)}.)")
     if searched := result.get("searched"):
         lines.append(f"(Searched for: {'; '.join(map(str, searched))}.)")
     return "\n".join(lines)
