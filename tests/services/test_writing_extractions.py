@@ -227,3 +227,25 @@ async def test_a_preview_shows_the_type_where_it_is_another(desk):
         for wanted, changes in (("receipt", [("document_type", "invoice", "receipt")]), ("invoice", [])):
             shown = await extractions.preview_type(conn, desk.extraction_id, wanted, AGENT)
             assert [(one.path, one.old, one.new) for one in shown.changes] == changes
+
+
+async def test_extractions_of_a_list_are_judged_as_they_are_now(desk):
+    """Also where one has changed, or is gone, since the list was read; one without a schema is not judged."""
+    async with desk.database.as_user(desk.scope) as conn:
+        schema = {"type": "object", "properties": {"total": {"type": "number"}}}
+        made = {"org_id": desk.scope.org_id, "document_id": desk.document_id, "schema": schema}
+        ids = [await stored.add(conn, **made) for _ in range(3)]
+        listed = (await stored.list_extractions(conn, desk.scope.org_id, limit=9)).items
+    valid = dict.fromkeys(ids, True) | {desk.extraction_id: None}
+    assert await extractions.are_valid(desk.database, desk.scope, listed) == valid
+    for one in ids[:2]:
+        ready = await extractions.prepare_write(
+            desk.database, desk.scope, DocumentIndexes(), one, write("total", "none"), PERSON
+        )
+        await apply(desk, ready)
+    async with desk.database.as_user(desk.scope) as conn:
+        listed = (await stored.list_extractions(conn, desk.scope.org_id, limit=9)).items
+        await stored.remove(conn, ids[0])
+    await change(replace(desk, extraction_id=ids[1]), write("total", 5))
+    valid.pop(ids[0])
+    assert await extractions.are_valid(desk.database, desk.scope, listed) == valid

@@ -433,10 +433,11 @@ async def list_extractions(
     )
     async with runtime.database.as_user(scope) as conn:
         page = await stored.list_extractions(conn, scope.org_id, limit=limit, before=before, wanted=wanted)
-    judged = await extractions.are_valid(runtime.database, scope, page.items)
+    valid = await extractions.are_valid(runtime.database, scope, page.items)
     items = [
-        ExtractionSummary.model_validate({**asdict(row), "valid": valid})
-        for row, valid in zip(page.items, judged, strict=True)
+        ExtractionSummary.model_validate({**asdict(row), "valid": valid[row.id]})
+        for row in page.items
+        if row.id in valid  # else deleted meanwhile
     ]
     return ListPage[ExtractionSummary](items=items, next=page.next)
 

@@ -64,7 +64,7 @@ MOST_READINGS: Final = 20
 
 MOST_JUDGED: Final = 10_000
 JUDGED_AT_ONCE: Final = 25
-_judged: Final = OrderedDict[tuple[UUID, int, datetime], bool | None]()
+_judged: Final = OrderedDict[tuple[UUID, int, datetime], bool]()
 """Whether extractions are valid, by id, version and time of the last change: so a list judges each once."""
 
 
@@ -192,29 +192,37 @@ async def problems(org_id: UUID, row: ExtractionRow) -> list[Violation]:
 
 
 async def is_valid(org_id: UUID, row: ExtractionRow) -> bool | None:
-    """Whether there are no `problems`; None without a schema. What did not change is judged only once."""
-    if row.schema is None:
-        return None
-    seen = row.id, row.version, row.updated_at
-    if seen not in _judged:
-        found = await problems(org_id, row)
-        _judged[seen] = not found
-        while len(_judged) > MOST_JUDGED:
-            _judged.popitem(last=False)
-        return not found
-    return _judged[seen]
+    """Return whether there are no `problems`; None without a schema."""
+    return (await _judge_all(org_id, [row]))[row.id]
 
 
-async def are_valid(database: Database, scope: Scope, rows: Sequence[ExtractionSummaryRow]) -> list[bool | None]:
-    """For each of these, `is_valid`. Opens transactions of its own."""
-    seen = [(row.id, row.version, row.updated_at) for row in rows]
-    new = [row.id for row, key in zip(rows, seen, strict=True) if row.has_schema and key not in _judged]
+async def are_valid(database: Database, scope: Scope, rows: Sequence[ExtractionSummaryRow]) -> dict[UUID, bool | None]:
+    """Return `is_valid` of each of these extractions that still exists, by id. One that changed since `rows` were read
+    is judged as it is now. Opens transactions of its own."""
+    judged = {row.id: _judged.get((row.id, row.version, row.updated_at)) for row in rows}
+    new = [row.id for row in rows if row.has_schema and judged[row.id] is None]
+    answers = {row.id: judged[row.id] for row in rows if row.id not in new}
     for first in range(0, len(new), JUDGED_AT_ONCE):
         async with database.as_user(scope) as conn:
             found = await extractions.several(conn, new[first : first + JUDGED_AT_ONCE])
-        for whole in found:
-            await is_valid(scope.org_id, whole)
-    return [_judged.get(key) for key in seen]
+        answers |= await _judge_all(scope.org_id, found)
+    return answers
+
+
+async def _judge_all(org_id: UUID, rows: Sequence[ExtractionRow]) -> dict[UUID, bool | None]:
+    """Judge extractions in one worker thread. Each version is judged once."""
+    keys = {row.id: (row.id, row.version, row.updated_at) for row in rows if row.schema is not None}
+    new = [row for row in rows if row.schema is not None and keys[row.id] not in _judged]
+    for row, valid in zip(new, await in_turn_at_last(org_id, _valid, new) if new else (), strict=True):
+        _judged[keys[row.id]] = valid
+    answers = {row.id: _judged[keys[row.id]] if row.id in keys else None for row in rows}
+    while len(_judged) > MOST_JUDGED:
+        _judged.popitem(last=False)
+    return answers
+
+
+def _valid(rows: Sequence[ExtractionRow]) -> list[bool]:
+    return [not violations_told(row.schema, row.extracted_fields, row.evidence, row.locks) for row in rows]
 
 
 # Writing --------------------------------------------------------------------------------------------------------------
