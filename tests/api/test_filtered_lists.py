@@ -39,7 +39,11 @@ async def test_documents(serve, clone):
         assert await listed(served, at, until=when.isoformat()) == [str(invoice)]
         assert await listed(served, at, since=when.isoformat(), filename=".txt") == [str(receipt)]
         assert await listed(served, at, since=(when + timedelta(days=1)).isoformat()) == []
-        for wrong in ("status=gone", "since=yesterday", "since=2026-01-01T00:00:00", "filename="):
+        named = f"{at}?document_id={broken}&document_id={receipt}"
+        assert [one["id"] for one in (await served.http.get(named)).json()["items"]] == [broken, str(receipt)]
+        async with served.client() as stranger:
+            assert (await stranger.get(named)).json()["items"] == []
+        for wrong in ("document_id=1", "status=gone", "since=yesterday", "since=2026-01-01T00:00:00", "filename="):
             problem(await served.http.get(f"{at}?{wrong}"), 422)
 
 

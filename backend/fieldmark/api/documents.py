@@ -25,6 +25,7 @@ from fieldmark.api.routing import Routes
 from fieldmark.api.shapes import STORABLE, Before, Body, Filename, Limit, ListPage, Name, Shown, Since, Until, json_of
 from fieldmark.documents.reading.jobs import WHOLE_PAGE
 from fieldmark.documents.render import LONGEST_SIDE, render_page, with_margin
+from fieldmark.domain.document_filters import MAX_IDS
 from fieldmark.domain.permissions import Permission
 from fieldmark.domain.reading_warnings import WarningCode, WarningSeverity
 from fieldmark.domain.statuses import AutoCreationStatus, DocumentStatus, ReadingError
@@ -274,9 +275,10 @@ async def list_documents(
     filename: Filename = None,
     since: Since = None,
     until: Until = None,
+    document_id: Annotated[list[UUID] | None, Query(max_length=MAX_IDS, description="Only these.")] = None,
 ) -> ListPage[Document]:
     """The organisation's documents, newest first."""
-    wanted = DocumentFilter(parent_document_id, status, media_type, filename, since, until, tag_id)
+    wanted = DocumentFilter(parent_document_id, status, media_type, filename, since, until, tag_id, document_id)
     return ListPage[Document].of(
         await documents.list_documents(conn, scope.org_id, limit=limit, before=before, wanted=wanted)
     )

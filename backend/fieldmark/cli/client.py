@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Generator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, TypeGuard, TypeVar
@@ -23,6 +23,7 @@ from fieldmark.settings import Settings
 Result = TypeVar("Result")
 
 _TIMEOUT: Final = httpx.Timeout(120, connect=10)
+_IDS_AT_ONCE: Final = 50  # in one address
 _OF_THIS_MACHINE: Final = ("localhost", "127.0.0.1", "::1")
 
 
@@ -104,11 +105,22 @@ class Client:
         await self._ask("POST", "/api/agent/approve", json=body)
 
     async def filename(self, document_id: str) -> str:
-        """The name of a document's file; empty where the key may not read documents, or the document is gone."""
-        try:
-            return (await self.get(f"/api/documents/{document_id}"))["filename"]
-        except Refused:
-            return ""
+        """Return the name of a document's file, as `filenames` does; empty if that has none."""
+        return (await self.filenames([document_id])).get(document_id, "")
+
+    async def filenames(self, document_ids: Collection[str]) -> dict[str, str]:
+        """Return the names of documents' files, by id. A document that is deleted is left out, and so are all where
+        the key may not read documents."""
+        found: dict[str, str] = {}
+        ids = sorted(set(document_ids))
+        for first in range(0, len(ids), _IDS_AT_ONCE):
+            some = ids[first : first + _IDS_AT_ONCE]
+            try:
+                listed = await self.get("/api/documents", document_id=some, limit=len(some))
+            except Refused:
+                return {}
+            found |= {one["id"]: one["filename"] for one in listed["items"]}
+        return found
 
     async def organisation(self, method: str, body: object = None) -> Any:
         """Get or change the organisation in use: the one that --org names, else the personal one, or the key's."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any
@@ -97,9 +96,8 @@ def cancel(target: Target, run_id: RunId) -> None:
 async def _list(client: Client, status: RunStatus | None, limit: int) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """Return runs, and the names of their documents."""
     found = (await client.get("/api/runs", status=status, limit=limit))["items"]
-    named = list({one["document_id"] for one in found if one["document_id"]})
     # Not a part of the list: a key that only decides does not see documents.
-    return found, dict(zip(named, await asyncio.gather(*map(client.filename, named)), strict=True))
+    return found, await client.filenames({one["document_id"] for one in found if one["document_id"]})
 
 
 async def _approve(client: Client, run_id: str, wanted: Wanted) -> tuple[Seen, str]:

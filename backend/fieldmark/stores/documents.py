@@ -175,6 +175,7 @@ class DocumentFilter:
     since: datetime | None = None
     until: datetime | None = None
     tag_id: UUID | None = None
+    ids: list[UUID] | None = None
 
 
 async def list_documents(
@@ -195,7 +196,7 @@ async def list_documents(
         "position(lower(%(name)s) in lower(filename)) > 0": wanted.name,
         "created_at >= %(since)s": wanted.since,
         "created_at < %(until)s": wanted.until,
-        "id in (select document_id from public.document_tags where tag_id = %(tag_id)s)": wanted.tag_id,
+        "id = any (%(ids)s)": wanted.ids,
     }
     table: LiteralString = "public.documents" if wanted.tag_id is None else _TAGGED
     place: LiteralString = "created_at, id" if wanted.tag_id is None else "tagged_at, document_id"
@@ -364,6 +365,16 @@ async def unread_pages(conn: Connection, run_id: UUID) -> list[int]:
         (run_id,),
     )
     return [row["number"] for row in await cursor.fetchall()]
+
+
+async def page_sizes(conn: Connection, document_id: UUID, numbers: Sequence[int]) -> list[tuple[int, float, float]]:
+    """Number, width and height of those of these pages that exist, in order."""
+    cursor = await conn.execute(
+        """select number, width, height from public.document_pages
+           where document_id = %s and number = any (%s) order by number""",
+        (document_id, list(numbers)),
+    )
+    return [(row["number"], row["width"], row["height"]) for row in await cursor.fetchall()]
 
 
 async def page(conn: Connection, document_id: UUID, number: int) -> PageRow | None:

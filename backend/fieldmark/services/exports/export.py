@@ -109,16 +109,15 @@ async def _sheets(
     there = {leaf.page for leaf in leaves_of(extraction) if leaf.page and leaf.boxes}
     numbers = sorted(number for number in there | {1} if number <= (document.page_count or 0))[:MAX_PAGES]
     async with database.as_user(scope) as conn:
-        found = [await documents.page(conn, document.id, number) for number in numbers]
-    rows = [row for row in found if row is not None]
+        sizes = await documents.page_sizes(conn, document.id, numbers)
     images: list[bytes] = []
-    if rows:
+    if sizes:
         try:
             async with DRAWING.of(scope.org_id), files.local(document.readable_path) as path:
-                numbers = [row.number for row in rows]
+                numbers = [number for number, *_ in sizes]
                 job = DrawJob(document.media_type or "", numbers, DPI, LONGEST_SIDE, MAX_IMAGE_BYTES)
                 images = await draw_pages(path, job, limits)
         except (NotFound, TooLarge, Unreadable):
             images = []
-    drawn: list[bytes | None] = [*images, *[None] * (len(rows) - len(images))]
-    return [Sheet(row.number, row.width, row.height, png) for row, png in zip(rows, drawn, strict=True)]
+    drawn: list[bytes | None] = [*images, *[None] * (len(sizes) - len(images))]
+    return [Sheet(*size, png) for size, png in zip(sizes, drawn, strict=True)]
