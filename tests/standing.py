@@ -117,9 +117,9 @@ class Served:
         run = await self.get(f"runs/{result['run_id']}")
         return await self.get(f"threads/{run['thread_id']}")
 
-    async def events(self, run_id: str) -> list[dict[str, Any]]:
-        """A run's events, as they are streamed."""
-        answer = await self.http.get(f"/api/runs/{run_id}/events")
+    async def events(self, run_id: str, after: int = 0) -> list[dict[str, Any]]:
+        """A run's events behind a number, as they are streamed."""
+        answer = await self.http.get(f"/api/runs/{run_id}/events", headers={"Last-Event-ID": str(after)})
         assert answer.status_code == 200, answer.text
         return [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: ")]
 

@@ -337,7 +337,9 @@ class Runner:
         """Record how the run ended, or that it waits. Return the status and the error code."""
         async with self.database.as_user(scope) as conn:
             now = await runs.look(conn, run.id, run.fencing_token)
-            if outcome.code is RunError.DEADLINE and now is RunStatus.AWAITING_APPROVAL:  # it has just asked
+            if now is RunStatus.AWAITING_APPROVAL and outcome.code not in (None, RunError.UNSEALED):
+                # Whatever ended the process that asked, the person can still decide, and a new process goes on.
+                log.warning("the agent's process ended while a person decides", code=outcome.code)
                 outcome = Outcome(RunStatus.AWAITING_APPROVAL)
             if outcome.status in (RunStatus.AWAITING_APPROVAL, RunStatus.AWAITING_RUNS):
                 # What it waits for was reported when it began to wait; it may have been decided since.

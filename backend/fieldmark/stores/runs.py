@@ -502,12 +502,22 @@ async def finish(
     error: str | None = None,
     error_code: str | None = None,
 ) -> None:
-    """Record how a run ended."""
+    """Record how a run ended. A call that no person decided is refused."""
     await conn.execute(
-        """update public.runs set status = %s, answer = %s, result = %s, error = %s, error_code = %s, attached = false,
-               waiting_call = null, finished_at = now()
-           where id = %s""",
-        (status, answer, None if result is None else Jsonb(result), error, error_code, run_id),
+        """with undecided as (
+             update public.tool_calls set status = 'refused', reason = %(error)s, decided_at = clock_timestamp()
+             where run_id = %(id)s and status = 'pending')
+           update public.runs set status = %(status)s, answer = %(answer)s, result = %(result)s, error = %(error)s,
+               error_code = %(code)s, attached = false, waiting_call = null, finished_at = now()
+           where id = %(id)s""",
+        {
+            "id": run_id,
+            "status": status,
+            "answer": answer,
+            "result": None if result is None else Jsonb(result),
+            "error": error,
+            "code": error_code,
+        },
     )
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import time
 
 import psycopg
 import pytest
 
 from desk import until
+from fieldmark.domain.statuses import RunStatus
 from fieldmark.errors import Conflict, Unavailable
 from fieldmark.offline_model.messages import call, text
 from fieldmark.offline_model.server import OfflineModel
@@ -20,6 +22,7 @@ from fieldmark.runs.lifecycle import decisions
 from fieldmark.runs.lifecycle.decisions import Decision
 from fieldmark.runs.monitor import RunMonitor
 from fieldmark.runs.run import Runner
+from fieldmark.stores import runs
 from fieldmark.testing.script import Script
 from living import clis
 
@@ -128,6 +131,31 @@ async def test_a_deadline_does_not_end_a_run_that_has_just_asked_a_person(desk):
     await decide(desk, run_id, approved=True)
     worked = await desk.work(lambda body: [text("Done.")], run_id=run_id)
     assert worked.state["status"] == "completed" and once(desk, run_id, approved=True)
+
+
+@pytest.mark.real_cli("it crashes")
+@pytest.mark.parametrize("approved", [True, False])
+async def test_a_cli_that_crashes_while_a_person_decides_does_not_end_its_run(desk, approved):
+    run_id = await desk.run(approval="ask")
+    async with OfflineModel(Script([[call("update_field", TOTAL)]])) as model:
+        task = asyncio.create_task(patient(desk, model).execute(run_id))
+        await until(lambda: desk.state(run_id)["attached"] or task.done())
+        for cli in clis():
+            cli.send_signal(signal.SIGABRT)
+        await asyncio.wait_for(task, 60)
+    assert (desk.state(run_id)["status"], desk.state(run_id)["attached"]) == ("awaiting_approval", False)
+    await decide(desk, run_id, approved)
+    worked = await desk.work(lambda body: [text("Done.")], run_id=run_id)
+    assert worked.state["status"] == "completed" and once(desk, run_id, approved)
+
+
+async def test_a_run_that_fails_refuses_the_call_that_no_one_has_decided(desk):
+    run_id, _ = await proposed(desk)
+    async with desk.database.as_user(desk.scope) as conn:
+        await runs.finish(conn, run_id, RunStatus.FAILED, error="It is not sealed.", error_code="unsealed")
+    assert [entry["status"] for entry in desk.ledger(run_id)] == ["refused"]
+    with pytest.raises(Conflict):
+        await decide(desk, run_id, approved=True)
 
 
 async def test_decided_beside_its_cli_it_goes_on_at_once(desk):
