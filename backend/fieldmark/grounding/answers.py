@@ -11,17 +11,20 @@ _YES: Final = """
 yes true ja oui si vero vrai ano tak evet sim はい 是 да так igen ναι نعم כן हाँ 예 네 ใช่ 有
 """
 _NO: Final = """
-no not none never false nein nicht kein keine keiner keinen non ne pas aucun falso faux nao nie hayir nej nee niet geen
-ei いいえ 否 不 未 無 无 нет не ні nem οχι لا לא नहीं 아니오 아니요 khong tidak ไม่ without ohne sans sin unchecked unpaid
+false nein falso faux hayir nej nee いいえ 否 不 未 無 无 ні nem οχι לא नहीं 아니오 아니요 khong tidak ไม่
+unchecked unpaid
+"""
+# Before what they deny; some are an answer, too.
+_NOT: Final = """
+no not none never without nicht kein keine keiner keinen ohne non ne pas sans aucun aucune sin senza sem nao geen niet
+zonder ikke ingen inga inte utan uden uten ei bez nie brak нет не без δεν χωρις لا بدون ללא
 """
 _TICKED: Final = "☑☒✓✔🗹🗸◉●■▣✅"
 _EMPTY: Final = "☐□○◯❏❑▢"
 _CROSSED: Final = "✗✘❌"  # no beside a tick elsewhere, or itself the mark in a box
 
-_NEGATIONS: Final = frozenset(
-    ["not", "nicht", "kein", "keine", "keinen", "never", "without", "ohne", "sans", "sin", "ne", "non"]
-)
-_WORDS: Final = {**dict.fromkeys(fold(_YES).split(), True), **dict.fromkeys(fold(_NO).split(), False)}
+_NEGATIONS: Final = frozenset(fold(_NOT).split())
+_WORDS: Final = {**dict.fromkeys(fold(_YES).split(), True), **dict.fromkeys([*fold(_NO).split(), *_NEGATIONS], False)}
 # Answers only where they stand alone behind a question: Paid: N.
 _SHORT: Final = {
     **dict.fromkeys(["y", "j", "o", "s", "1", "t", "da", "co"], True),
@@ -31,7 +34,7 @@ _LAST_WORD = re.compile(r"(?:[:?] ?|(?<=[^\W_]) (?=[yn]\W*\Z))(?P<word>[^\W_]+)\
 # Neither yes nor no: a dash, or not applicable.
 _NEITHER = re.compile(r"[:?] ?-+ ?\Z|(?<!\w)n(?:/a|\.a\.?)(?!\w)")
 _TOKEN = re.compile(
-    rf"(?P<ticked>[{_TICKED}]|[\[(] ?[x*✓✔✗] ?[\])])|(?P<empty>[{_EMPTY}]|\[ ?_* ?\])|[{_CROSSED}]|[^\W_]+"
+    rf"(?P<ticked>[{_TICKED}]|[\[(] ?[x*✓✔✗] ?[\])])|(?P<empty>[{_EMPTY}]|\[ ?_* ?\]|\( ?_* ?\))|[{_CROSSED}]|[^\W_]+"
 )
 
 
@@ -69,6 +72,12 @@ def is_answer(word: str) -> bool:
     bare = word.strip(":;,.")
     is_word = bare in _WORDS or bare in _SHORT or bare in ("n/a", "n.a", "[x]", "(x)")
     return is_word or not any(character.isalnum() for character in bare)
+
+
+def is_box(word: str) -> bool:
+    """Whether a folded word is a box, or the end of one."""
+    token = _TOKEN.fullmatch(word)
+    return word in ("]", ")") or (token is not None and not token[0][0].isalnum())
 
 
 def is_negation(word: str) -> bool:

@@ -21,6 +21,7 @@ from fieldmark.grounding.word_index import MAX_PLACES, WordIndex
 
 _MOST_QUOTES: Final = 100  # printings of a quote that are asked what they answer
 _WORDS_BEHIND: Final = 8  # a quote that may hold its answer
+_WORDS_OF_A_BOX: Final = 3  # before a quote: `[ x ]`
 
 
 class CandidateFinder:
@@ -46,23 +47,57 @@ class CandidateFinder:
         return self._found[key]
 
     def _says(self, span: Span, value: bool) -> bool:
-        """Whether a quote says yes or no, with the word before it and the words behind it on its line."""
+        """Whether a quote says yes or no, with what denies it or answers it on its line, or below it."""
         index, own = self._index, sorted(span.indexes())
-        first, last = own[0], own[-1]
-        line = index.line_of(first)
-        if first and index.line_of(first - 1) == line and _speaks_for_the_next(index.folded[first - 1]):
-            first -= 1
-        while last - own[-1] < _WORDS_BEHIND and last + 1 < len(index.words):
-            word = index.words[last + 1][0]
-            if index.line_of(last + 1) != index.line_of(last):
+        quote = " ".join(index.folded[at] for at in own)
+        first, last = self._first_that_answers(own[0]), self._last_answer(own[-1])
+        around = " ".join(index.folded[first : last + 1])
+        if last == own[-1] and not answers.answers_in(around) and (behind := self._answers_behind(own)):
+            around += ": " + " ".join(index.folded[at] for at in behind)
+        return answers.is_evidence(value, quote, around)
+
+    def _first_that_answers(self, word: int) -> int:
+        """Return the first of the words before a quote that say yes or no to it: a box, or what denies it."""
+        index = self._index
+        first, line = word, index.line_of(word)
+        while first and word - first < _WORDS_OF_A_BOX and index.line_of(first - 1) == line:
+            before, earlier = index.folded[first - 1], index.folded[first - 2] if first > 1 else ""
+            if answers.is_negation(before):
+                # `Insured: no Delivery`, `☒ no Delivery` and, beyond a gap, `no   Delivery` say nothing of a delivery.
+                is_answer = (earlier[-1:] in (":", "?") and earlier) or answers.is_box(earlier)
+                return first if is_answer or not index.are_in_one_cell(first - 1, first) else first - 1
+            if any(character.isalpha() for character in before.replace("x", "")):
                 break
+            first -= 1
+            if before[:1] in "[(" or not (before.endswith(("]", ")")) or before == "x"):
+                break
+        return first
+
+    def _last_answer(self, word: int) -> int:
+        """Return the last of the answers that follow a word on its line, or the word."""
+        index = self._index
+        last, line = word, index.line_of(word)
+        while last - word < _WORDS_BEHIND and last + 1 < len(index.words) and index.line_of(last + 1) == line:
             if not answers.is_answer(index.folded[last + 1]):
-                if last > own[-1] and word[:1].islower() and not index.folded[own[-1]].endswith(":"):
+                is_text = index.words[last + 1][0][:1].islower() and index.folded[last].isalpha()
+                if last > word and is_text and not index.folded[word].endswith(":"):
                     last -= 1  # "no smoking" is no answer
                 break
             last += 1
-        quote = " ".join(index.folded[at] for at in own)
-        return answers.is_evidence(value, quote, " ".join(index.folded[first : last + 1]))
+        return last
+
+    def _answers_behind(self, quote: Sequence[int]) -> Sequence[int]:
+        """The answers at the end of the cell that a quote begins, in the next cell of its line, or in that below it."""
+        index, at = self._index, quote[-1]
+        line = index.line_of(at)
+        while at - quote[-1] < _WORDS_BEHIND and at + 1 < len(index.words) and index.line_of(at + 1) == line:
+            if index.folded[at][-1:] in (":", "?") or not index.are_in_one_cell(at, at + 1):
+                break
+            at += 1
+        if (last := self._last_answer(at)) > at or at > quote[-1]:
+            return range(at + 1, last + 1)
+        below = index.cell_below(quote)
+        return below if all(answers.is_answer(index.folded[one]) for one in below) else ()
 
     def _number(self, value: int | float) -> Candidates | None:
         name = canonical_decimal(value)
@@ -206,8 +241,3 @@ class CandidateFinder:
             for start, end, readings in self._index.times
             if any(dates.is_same_time(wanted, one) for one in readings)
         ][:MAX_PLACES]
-
-
-def _speaks_for_the_next(word: str) -> bool:
-    """Whether a folded word before a quote is a box, or turns the quote into its contrary."""
-    return answers.is_negation(word) or not any(character.isalpha() for character in word.replace("x", ""))

@@ -33,7 +33,7 @@ MONTHS = {fold(name): month for month, names in enumerate(_NAMES, 1) for name in
 
 _ORDINAL = r"(?:st|nd|rd|th|er|ste|de|º|°|o|a)?"
 _GAP = r"[\s\x1f.,/\-']*"
-_OF = r"(?:(?:de|del|of|di|van|the)\s)?"
+_OF = r"(?:(?:day\s)?(?:de|del|of|di|van|the)\s)?"
 _YEAR = r"(\d{4}|\d{2})(?!\d)"
 _NUMERIC = re.compile(
     r"(\d(?<!\w\d)(?<!\d[.,:/\-']\d)\d{0,3})(?:(\s?[./\-,·]\s?)(\d{1,2})\s?[./\-,·]\s?(\d{4}|\d{1,2})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from fieldmark.domain.folding import RIGHT_TO_LEFT
 from fieldmark.grounding.text_stream import BREAK
@@ -14,7 +14,7 @@ Word: TypeAlias = Sequence[Any]  # text, x0, y0, x1, y1(, confidence)
 Box: TypeAlias = tuple[float, float, float, float]
 
 # In heights of a line: a gap wider than this ends a cell of a column. A narrower one is a space within text.
-_CELL_GAP = 1.2
+CELL_GAP: Final = 1.2
 _LINE_DISTANCE = 1.5
 # How wide characters are in most fonts, in widths of a digit.
 _WIDTHS = {
@@ -81,7 +81,7 @@ def column_order(words: Sequence[Word], first: int, last: int) -> list[int]:
     runs: list[list[int]] = []
     for line in group_lines(words, first, last):
         for index in line:
-            if index != line[0] and are_adjacent(words[index - 1], words[index], _CELL_GAP):
+            if index != line[0] and are_adjacent(words[index - 1], words[index], CELL_GAP):
                 runs[-1].append(index)
             else:
                 runs.append([index])

@@ -24,10 +24,14 @@ _MAX_FUZZY_SEARCHES: Final = 2_000  # in one document: each takes up to millisec
 _SIMILAR_CHARACTERS: Final = 100  # of a quote, by which the most similar text is searched for
 
 _SHORT: Final = 3  # characters; so few occur within very many longer words
-# From so many characters on, spaces or dashes between digits are only a way of writing: IBANs, telephone numbers.
+# From so many digits on, spaces or dashes between them are only a way of writing: IBANs, telephone numbers. A country's
+# letters before them count as digits.
 _LONG: Final = 8
 
+_DIGITS = re.compile(r"(?:(?<![^\W_])[^\W\d_]{1,3})?\d(?:[^\w,;:]{0,3}\d)*")
 _BETWEEN_DIGITS = re.compile(r"(?<=\d)[\W_]*(?=\d)")
+# A rating's minus at the end of a text: AA is not AA-, nor is B1 B1-.
+_RATING = re.compile(r"(?<![^\W_])[^\W\d_]{1,3}\d?-[^\w\s]*\Z")
 # A minus before a number, or the brackets of accounts around one, within a text.
 _MINUS = re.compile(r"(?<=\s)-(?=[$€£¥]?\d)|(?<=\s)\((?=[$€£¥]?\d[\d.,']*[.,]\d)")
 # What a number in a text is a number of, and whether it is only a limit: as much a part of it as its digits.
@@ -35,6 +39,7 @@ _MARKS = re.compile(rf"[{units.SYMBOLS}%‰<>≤≥±]")
 _SIGNS = re.compile(rf"[{units.SYMBOLS}]+")
 _ADDRESS = re.compile(r"[^\s@]+@[^\s@]+\.[^\s@]+")
 _NUMBER_MARKS = frozenset(".,'·:")
+_SEPARATORS = frozenset("*|~;=")  # between two digits these part two tokens, as in EDI and tables of text
 _LETTERS_END = re.compile(r"[^\W\d_]*\Z")
 _ALPHANUMERIC = regex.compile(r"[\p{L}\p{M}\p{N}]")
 _MARK = regex.compile(r"\p{M}")
@@ -191,8 +196,8 @@ class TextSearch:
             return True
         if _plus_and_hash_endings(printed) != _plus_and_hash_endings(folded):
             return False
-        if needle.isalpha() and len(needle) <= _SHORT and folded == f"{needle}-" and not printed.endswith("-"):
-            return False  # a rating: AA is not AA-
+        if bool(_RATING.search(printed)) != bool(_RATING.search(folded)):
+            return False
         if _ADDRESS.fullmatch(folded) and folded not in printed.replace(" ", ""):
             return False  # a-b@example.com and ab@example.com are two
         if not any(map(str.isdigit, needle)):
@@ -202,10 +207,10 @@ class TextSearch:
             return False
         if len(_MINUS.findall(printed)) != len(_MINUS.findall(folded)):
             return False
-        long = len(needle) >= _LONG
-        for a, b in zip(_BETWEEN_DIGITS.findall(folded), _BETWEEN_DIGITS.findall(printed), strict=False):
+        is_long = _in_long_runs(folded)
+        for a, b, long in zip(_BETWEEN_DIGITS.findall(folded), _BETWEEN_DIGITS.findall(printed), is_long, strict=False):
             one, other = a.strip(), b.strip()
-            if a == b or (a and b and (one == other or long or (one in _NUMBER_MARKS) == (other in _NUMBER_MARKS))):
+            if a == b or (a and b and (one == other or long or _kind(one) == _kind(other))):
                 continue
             if not long or (one in _NUMBER_MARKS if a else other in _NUMBER_MARKS):
                 return False
@@ -272,6 +277,21 @@ class TextSearch:
         return Candidates("normalised", spans, text) if spans else None
 
 
+@lru_cache(maxsize=256)
+def _in_long_runs(folded: str) -> list[bool]:
+    """For each gap between two digits of a text, whether they are of one long number, as of an account or telephone."""
+    ends = [0] * len(folded)  # of the long run that a character is in
+    for run in _DIGITS.finditer(folded):
+        if sum(map(str.isalnum, run[0])) >= _LONG:
+            ends[run.start() : run.end()] = [run.end()] * len(run[0])
+    return [ends[gap.start() - 1] > gap.end() for gap in _BETWEEN_DIGITS.finditer(folded)]
+
+
+def _kind(between: str) -> str:
+    """What is between two digits, as far as it changes their meaning."""
+    return "number" if between in _NUMBER_MARKS else "/" if between == "/" else ""
+
+
 def _alphanumeric_at(folded: str, number: int) -> int:
     return number if folded.isascii() and folded.isalnum() else _alphanumeric_offsets(folded)[number]
 
@@ -298,12 +318,12 @@ def _is_token_boundary(folded: str, number: int) -> bool:
         )
         return letters is not None and letters[0] in units.CURRENCY_LETTERS
     if a.isdigit() and b.isdigit():
-        return len(between) > 1 and not between.isspace()
+        return between in _SEPARATORS or (len(between) > 1 and not between.isspace())
     if between in ("-", "'", "@", "_", "&", "\\") or between == ".":
         return between == "." and not a.isdigit() and b.isdigit()
     return True
 
 
 def _plus_and_hash_endings(text: str) -> list[str]:
-    """The + and # behind letters, as in C++ and C#."""
-    return re.findall(r"(?<=[^\W\d_])[+#]+", text) if "+" in text or "#" in text else []
+    """The + and # behind letters, as in C++, C# and B2+."""
+    return re.findall(r"(?<=[^\W\d_])\d?[+#]+", text) if "+" in text or "#" in text else []

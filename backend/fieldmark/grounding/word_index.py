@@ -22,6 +22,7 @@ MAX_PLACES: Final = 10_000  # of one value; no more are kept or counted
 MAX_REORDERED_PAGES: Final = 4  # pages that are also read in other orders for one value
 MAX_TOKENS: Final = 200  # words of one value that help to choose those pages
 
+_MAX_WORDS_BETWEEN: Final = 60  # a word and the cell below it
 _WIDEST_SPACE_IN_A_NUMBER: Final = 0.75  # in heights of a line
 _WIDEST_SPACE_TO_A_UNIT: Final = 4.0
 
@@ -164,6 +165,25 @@ class WordIndex:
     def are_close(self, a: int, b: int) -> bool:
         """Whether two words are as close on one line as the groups of one number: `1 250,00`."""
         return layout.are_adjacent(self.words[a], self.words[b], _WIDEST_SPACE_IN_A_NUMBER)
+
+    def are_in_one_cell(self, a: int, b: int) -> bool:
+        """Whether only a space is between two words of one line."""
+        return layout.are_adjacent(self.words[a], self.words[b], layout.CELL_GAP)
+
+    def cell_below(self, words: Sequence[int]) -> Sequence[int]:
+        """The words of the cell right below some words of a line; none if there is only paper."""
+        above = layout.merge([self.words[at] for at in words])
+        height = above[4] - above[2]
+        end = self.words_of_page(self.page_of[words[0]]).stop
+        for at in range(words[-1] + 1, min(words[-1] + 1 + _MAX_WORDS_BETWEEN, end)):
+            word = self.words[at]
+            is_under = word[1] < above[3] and above[1] < word[3] and 0 <= word[2] - above[4] + height / 2 <= 2 * height
+            if is_under and not layout.on_same_line(above, word):
+                last = at
+                while last + 1 < end and self.are_in_one_cell(last, last + 1):
+                    last += 1
+                return range(at, last + 1)
+        return ()
 
     def is_on_one_page(self, span: Span) -> bool:
         indexes = span.indexes()
