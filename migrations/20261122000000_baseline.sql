@@ -3546,7 +3546,8 @@ begin
 end $$;
 
 -- After a change, proposals move with their list items. Those whose value or row may have changed are superseded.
-create function private.keep_proposals(p_now public.extractions, p_was jsonb, p_removed text[]) returns void
+create function private.keep_proposals(p_now public.extractions, p_was jsonb, p_removed text[], p_decided text[])
+returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -3566,13 +3567,13 @@ begin
   elsif p_removed is null and exists (
     select from public.extraction_proposals where extraction_id = p_now.id and status in ('pending', 'rejected')
   ) then
-    -- A single leaf that changes makes no other row: two proposals for one row are accepted one after the other.
+    -- A single leaf that changes makes no other row, nor do accepted proposals.
     update public.extraction_proposals set status = 'superseded', decided_at = clock_timestamp()
     where id in (
       select proposal.id
       from public.extraction_proposals as proposal
       cross join lateral generate_series(1, cardinality(proposal.path) - 1) as n
-      join private.shifted(p_was, p_now.extracted_fields) as item on item.path = proposal.path[:n]
+      join private.shifted(p_was, p_now.extracted_fields, p_decided) as item on item.path = proposal.path[:n]
       where proposal.extraction_id = p_now.id and proposal.status in ('pending', 'rejected') and item.leaves > 1);
   end if;
   update public.extraction_proposals set status = 'superseded', decided_at = clock_timestamp()
@@ -3600,7 +3601,7 @@ end $$;
 -- `p_removed`. Returns the fields as `value`, the version, the changed leaves, and under `proposed` what locks kept.
 create function private.write_fields(
   p_was public.extractions, p_fields jsonb, p_confidences jsonb default '{}', p_evidence jsonb default '{}',
-  p_removed text[] default null, p_set jsonb default null
+  p_removed text[] default null, p_set jsonb default null, p_decided text[] default null
 ) returns jsonb
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -3617,7 +3618,7 @@ begin
   perform set_config('fieldmark.change', jsonb_strip_nulls(jsonb_build_object(
     'confidence_scores', to_jsonb(array(select jsonb_object_keys(p_confidences))),
     'evidence', to_jsonb(array(select jsonb_object_keys(p_evidence))),
-    'removed', to_jsonb(p_removed), 'set', p_set))::text, true);
+    'removed', to_jsonb(p_removed), 'set', p_set, 'decided', to_jsonb(p_decided)))::text, true);
   update public.extractions set
     extracted_fields = p_fields, confidence_scores = confidence_scores || p_confidences,
     evidence = evidence || p_evidence
@@ -3786,40 +3787,61 @@ begin
   return jsonb_build_object('path', v_name, 'unlocked', to_jsonb(v_locks), 'version', v_row.version);
 end $$;
 
--- A person decides a proposal, once. Accepted, it is written as theirs. Security definer, because nobody may write proposals.
-create function public.decide_extraction_proposal(p_extraction_id uuid, p_proposal_id uuid, p_accepted boolean)
+-- A person decides proposals, each once: all of these or none. What is accepted is written as theirs, in one version; each item
+-- that leaves a list has a version of its own. Security definer, because nobody may write proposals.
+create function public.decide_extraction_proposals(p_extraction_id uuid, p_accepted uuid[], p_rejected uuid[] default '{}')
 returns jsonb
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_was public.extractions;
-  v_written jsonb;
-  v_proposal public.extraction_proposals;
+  v_one public.extraction_proposals;
+  v_id uuid;
+  v_fields jsonb;
+  v_scores jsonb := '{}';
+  v_evidence jsonb := '{}';
+  v_names text[] := '{}';
 begin
   select * into v_was from public.extractions
   where id = p_extraction_id and org_id in (select private.my_writable_org_ids()) for no key update;
   perform private.check_found(found, 'extraction');
-  select * into v_proposal from public.extraction_proposals where id = p_proposal_id and extraction_id = v_was.id;
-  perform private.check_found(found, 'proposal');
+  perform private.check_that(not private.is_agent(), 'A person accepts or rejects proposals.');
   perform private.check_that(
-    p_accepted is not null and not private.is_agent(), 'A person accepts a proposal or rejects it.');
-  perform private.check_that(
-    v_proposal.status = 'pending',
-    format('The proposal for %s is %s already.', left(v_proposal.name, 200), v_proposal.status), 'PT409');
-  update public.extraction_proposals set
-    status = case when p_accepted then 'accepted' else 'rejected' end, decided_by = auth.uid(),
-    decided_at = clock_timestamp()
-  where id = v_proposal.id;
-  v_written := case
-    when not p_accepted then jsonb_build_object('value', v_was.extracted_fields, 'version', v_was.version)
-    when v_proposal.new is null
-      then private.write_fields(v_was, v_was.extracted_fields #- v_proposal.path, p_removed => v_proposal.path)
-    else private.write_fields(
-      v_was, jsonb_set(v_was.extracted_fields, v_proposal.path, v_proposal.new), v_proposal.confidence_scores,
-      v_proposal.evidence)
-  end;
-  return jsonb_build_object(
-    'path', v_proposal.name, 'value', v_written -> 'value' #> v_proposal.path, 'version', v_written -> 'version');
+    cardinality(p_accepted || p_rejected) between 1 and 1000, 'One call decides 1 to 1,000 proposals.');
+  loop
+    update public.extraction_proposals set status = 'accepted', decided_by = auth.uid(), decided_at = clock_timestamp()
+    where id = (
+      select id from public.extraction_proposals
+      where id = any (p_accepted) and extraction_id = v_was.id and status = 'pending' and new is null
+        and jsonb_typeof(v_was.extracted_fields #> path[:cardinality(path) - 1]) = 'array' limit 1)
+    returning * into v_one;
+    exit when not found;
+    perform private.write_fields(v_was, v_was.extracted_fields #- v_one.path, p_removed => v_one.path);
+    select * into v_was from public.extractions where id = v_was.id;
+    p_accepted := array_remove(p_accepted, v_one.id);
+  end loop;
+  v_fields := v_was.extracted_fields;
+  foreach v_id in array p_rejected || p_accepted loop
+    select * into v_one from public.extraction_proposals where id = v_id and extraction_id = v_was.id;
+    perform private.check_found(found, 'proposal');
+    perform private.check_that(
+      v_one.status = 'pending' and (v_fields #> v_one.path)::text is not distinct from v_one.old::text,
+      format('The proposal for %s was decided already, or its value has changed.', left(v_one.name, 200)), 'PT409');
+    update public.extraction_proposals set
+      status = case when v_id = any (p_rejected) then 'rejected' else 'accepted' end, decided_by = auth.uid(),
+      decided_at = clock_timestamp()
+    where id = v_id;
+    if (v_id = any (p_rejected)) is not true then
+      v_fields := case
+        when v_one.new is null then v_fields #- v_one.path else jsonb_set(v_fields, v_one.path, v_one.new) end;
+      v_scores := v_scores || v_one.confidence_scores;
+      v_evidence := v_evidence || v_one.evidence;
+      v_names := v_names || v_one.name;
+    end if;
+  end loop;
+  return jsonb_build_object('version', case
+    when v_names = '{}' then to_jsonb(v_was.version)
+    else private.write_fields(v_was, v_fields, v_scores, v_evidence, p_decided => v_names) -> 'version' end);
 end $$;
 
 -- extraction_check.sql
@@ -3866,11 +3888,15 @@ begin
       new.document_type := v_old.document_type;
     end if;
   end if;
-  perform private.check_json(new.extracted_fields, 'The fields of an extraction');
-  perform private.check_json(new.confidence_scores, 'The confidences of an extraction');
+  -- (What did not change was checked before.)
+  perform private.check_json(new.extracted_fields, 'The fields of an extraction')
+  where new.extracted_fields is distinct from v_old.extracted_fields;
+  perform private.check_json(new.confidence_scores, 'The confidences of an extraction')
+  where new.confidence_scores is distinct from v_old.confidence_scores;
   perform private.check_json(
-    new.evidence, 'These are too many fields for one extraction, more than about 6,000: their evidence');
-  if exists (
+    new.evidence, 'These are too many fields for one extraction, more than about 6,000: their evidence')
+  where new.evidence is distinct from v_old.evidence;
+  if new.confidence_scores is distinct from v_old.confidence_scores and exists (
     select from jsonb_each(new.confidence_scores)
     where case jsonb_typeof(value) when 'number' then value::numeric not between 0 and 1 else true end
   ) then
@@ -3960,7 +3986,8 @@ begin
     select from jsonb_each(new.confidence_scores) as score
     where jsonb_typeof(score.value) = 'number' and score.value < '0.5' and not new.locks ? score.key);
   if tg_op = 'UPDATE' and new.version <> old.version then
-    perform private.keep_proposals(new, v_old.extracted_fields, v_removed);
+    perform private.keep_proposals(
+      new, v_old.extracted_fields, v_removed, array(select jsonb_array_elements_text(v_said -> 'decided')));
   end if;
   return new;
 end $$;
@@ -5042,20 +5069,12 @@ declare
   v_function regprocedure;
 begin
   for v_function in select oid from pg_proc where pronamespace = 'public'::regnamespace and proname in (
-    'enter', 'create_organisation', 'remove_member',
-    'create_api_key', 'revoke_api_key',
-    'invite', 'revoke_invitation', 'accept_invitation',
-    'delete_document',
-    'create_schema', 'update_schema', 'delete_schema',
-    'delete_thread',
-    'create_tag', 'update_tag', 'delete_tag', 'tag_document', 'rename_document',
-    'create_prompt', 'update_prompt', 'delete_prompt',
-    'delete_extraction',
-    'delete_run',
-    'save_extraction_fields', 'update_extraction_field', 'update_extraction_fields',
-    'remove_extraction_field', 'identify_document', 'complete_extraction', 'restore_extraction',
-    'unlock_extraction_field', 'decide_extraction_proposal',
-    'decide_auto_creation',
+    'enter', 'create_organisation', 'remove_member', 'create_api_key', 'revoke_api_key', 'invite', 'revoke_invitation',
+    'accept_invitation', 'delete_document', 'create_schema', 'update_schema', 'delete_schema', 'delete_thread',
+    'create_tag', 'update_tag', 'delete_tag', 'tag_document', 'rename_document', 'create_prompt', 'update_prompt',
+    'delete_prompt', 'delete_extraction', 'delete_run', 'save_extraction_fields', 'update_extraction_field',
+    'update_extraction_fields', 'remove_extraction_field', 'identify_document', 'complete_extraction',
+    'restore_extraction', 'unlock_extraction_field', 'decide_extraction_proposals', 'decide_auto_creation',
     'delete_organisation'
   ) loop
     execute format('revoke execute on function %s from public, anon, authenticated', v_function);
@@ -5065,50 +5084,33 @@ end $$;
 
 -- What these functions, policies and the service call in a member's name.
 grant execute on function
-  private.is_service, private.check_that, private.check_found, private.is_agent, private.this_run, private.this_call, private.new_id,
-  private.my_org_ids, private.my_writable_org_ids, private.my_owned_org_ids, private.enter, private.role_of,
-  private.this_person, private.check_owner, private.person_of,
-  private.address_of,
-  private.clear_pages, private.count_enclosed,
-  private.this_root_run,
-  private.keep_in_thread, private.is_name,
+  private.is_service, private.check_that, private.check_found, private.is_agent, private.this_run, private.this_call,
+  private.new_id, private.my_org_ids, private.my_writable_org_ids, private.my_owned_org_ids, private.enter,
+  private.role_of, private.this_person, private.check_owner, private.person_of, private.address_of,
+  private.clear_pages, private.count_enclosed, private.this_root_run, private.keep_in_thread, private.is_name,
   private.follow_schema, private.references_to_schema, private.references_to_prompt, private.references_to_tag,
-  private.fence, private.is_worked_on,
-  private.append_event, private.delta_channel, private.tell_deltas,
-  private.enter_call, private.claim_call, private.finish_call,
-  private.cost_of_run, private.spent_this_month,
+  private.fence, private.is_worked_on, private.append_event, private.delta_channel, private.tell_deltas,
+  private.enter_call, private.claim_call, private.finish_call, private.cost_of_run, private.spent_this_month,
   private.lock_credit, private.at_work, private.is_blocked, private.runs_ahead, private.waits_behind,
-  private.is_budget_spent, private.is_credit_spent, private.find_room, private.charge,
-  private.await_approval, private.show_again, private.is_left_behind, private.why_not_decide,
-  private.why_not_decide_of, private.decided_by_others, private.begin_decision, private.admit_further,
-  private.resume_run, private.detach_run, private.disown_run,
-  private.has_open_children, private.await_runs, private.tree_of_run, private.cancel_run,
-  private.read_unlocked, private.record_reading,
-  private.child_name, private.nodes, private.changes, private.is_leaf, private.check_json, private.checked_path,
-  private.put, private.name_at, private.merge, private.at_or_below,
-  private.person_behind, private.speaker, private.spoken_for, private.author_of,
-  private.fields_at,
-  private.binding, private.held, private.shifted,
-  private.locked_extraction, private.write_fields,
-  private.is_proposed,
-  private.current_extraction, private.folded, private.is_blank,
-  private.search, private.search_behind, private.search_stems,
-  private.search_nearest, private.vectors_behind, private.has_vectors
+  private.is_budget_spent, private.is_credit_spent, private.find_room, private.charge, private.await_approval,
+  private.show_again, private.is_left_behind, private.why_not_decide, private.why_not_decide_of,
+  private.decided_by_others, private.begin_decision, private.admit_further, private.resume_run, private.detach_run,
+  private.disown_run, private.has_open_children, private.await_runs, private.tree_of_run, private.cancel_run,
+  private.read_unlocked, private.record_reading, private.child_name, private.nodes, private.changes, private.is_leaf,
+  private.check_json, private.checked_path, private.put, private.name_at, private.merge, private.at_or_below,
+  private.person_behind, private.speaker, private.spoken_for, private.author_of, private.fields_at, private.binding,
+  private.held, private.shifted, private.locked_extraction, private.write_fields, private.is_proposed,
+  private.current_extraction, private.folded, private.is_blank, private.search, private.search_behind,
+  private.search_stems, private.search_nearest, private.vectors_behind, private.has_vectors
   to authenticated;
 
 -- What the service calls as nobody's user.
 grant execute on function
-  private.is_service,
-  private.my_org_ids, private.my_writable_org_ids, private.my_owned_org_ids, private.enter,
-  private.use_api_key, private.note_api_key,
-  private.scope_of_document, private.fail_document,
-  private.expect_files, private.files_to_delete, private.files_deleted,
-  private.scope_of_run, private.waiting_runs,
-  private.fail_run, private.tell,
-  private.claim_job,
-  private.search_source, private.search_words, private.write_search_pieces, private.give_up_indexing,
-  private.search_stems,
-  private.use_embedder, private.take_vectors_due, private.pieces_without_vectors, private.write_search_vectors,
-  private.has_vectors,
-  private.forget_runs, private.forget_idle_threads, private.clear_organisations
+  private.is_service, private.my_org_ids, private.my_writable_org_ids, private.my_owned_org_ids, private.enter,
+  private.use_api_key, private.note_api_key, private.scope_of_document, private.fail_document, private.expect_files,
+  private.files_to_delete, private.files_deleted, private.scope_of_run, private.waiting_runs, private.fail_run,
+  private.tell, private.claim_job, private.search_source, private.search_words, private.write_search_pieces,
+  private.give_up_indexing, private.search_stems, private.use_embedder, private.take_vectors_due,
+  private.pieces_without_vectors, private.write_search_vectors, private.has_vectors, private.forget_runs,
+  private.forget_idle_threads, private.clear_organisations
   to fieldmark_app;

@@ -40,11 +40,15 @@ begin
       new.document_type := v_old.document_type;
     end if;
   end if;
-  perform private.check_json(new.extracted_fields, 'The fields of an extraction');
-  perform private.check_json(new.confidence_scores, 'The confidences of an extraction');
+  -- (What did not change was checked before.)
+  perform private.check_json(new.extracted_fields, 'The fields of an extraction')
+  where new.extracted_fields is distinct from v_old.extracted_fields;
+  perform private.check_json(new.confidence_scores, 'The confidences of an extraction')
+  where new.confidence_scores is distinct from v_old.confidence_scores;
   perform private.check_json(
-    new.evidence, 'These are too many fields for one extraction, more than about 6,000: their evidence');
-  if exists (
+    new.evidence, 'These are too many fields for one extraction, more than about 6,000: their evidence')
+  where new.evidence is distinct from v_old.evidence;
+  if new.confidence_scores is distinct from v_old.confidence_scores and exists (
     select from jsonb_each(new.confidence_scores)
     where case jsonb_typeof(value) when 'number' then value::numeric not between 0 and 1 else true end
   ) then
@@ -134,7 +138,8 @@ begin
     select from jsonb_each(new.confidence_scores) as score
     where jsonb_typeof(score.value) = 'number' and score.value < '0.5' and not new.locks ? score.key);
   if tg_op = 'UPDATE' and new.version <> old.version then
-    perform private.keep_proposals(new, v_old.extracted_fields, v_removed);
+    perform private.keep_proposals(
+      new, v_old.extracted_fields, v_removed, array(select jsonb_array_elements_text(v_said -> 'decided')));
   end if;
   return new;
 end $$;

@@ -15,7 +15,7 @@ end $$;
 -- `p_removed`. Returns the fields as `value`, the version, the changed leaves, and under `proposed` what locks kept.
 create function private.write_fields(
   p_was public.extractions, p_fields jsonb, p_confidences jsonb default '{}', p_evidence jsonb default '{}',
-  p_removed text[] default null, p_set jsonb default null
+  p_removed text[] default null, p_set jsonb default null, p_decided text[] default null
 ) returns jsonb
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -32,7 +32,7 @@ begin
   perform set_config('fieldmark.change', jsonb_strip_nulls(jsonb_build_object(
     'confidence_scores', to_jsonb(array(select jsonb_object_keys(p_confidences))),
     'evidence', to_jsonb(array(select jsonb_object_keys(p_evidence))),
-    'removed', to_jsonb(p_removed), 'set', p_set))::text, true);
+    'removed', to_jsonb(p_removed), 'set', p_set, 'decided', to_jsonb(p_decided)))::text, true);
   update public.extractions set
     extracted_fields = p_fields, confidence_scores = confidence_scores || p_confidences,
     evidence = evidence || p_evidence
@@ -201,38 +201,59 @@ begin
   return jsonb_build_object('path', v_name, 'unlocked', to_jsonb(v_locks), 'version', v_row.version);
 end $$;
 
--- A person decides a proposal, once. Accepted, it is written as theirs. Security definer, because nobody may write proposals.
-create function public.decide_extraction_proposal(p_extraction_id uuid, p_proposal_id uuid, p_accepted boolean)
+-- A person decides proposals, each once: all of these or none. What is accepted is written as theirs, in one version; each item
+-- that leaves a list has a version of its own. Security definer, because nobody may write proposals.
+create function public.decide_extraction_proposals(p_extraction_id uuid, p_accepted uuid[], p_rejected uuid[] default '{}')
 returns jsonb
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_was public.extractions;
-  v_written jsonb;
-  v_proposal public.extraction_proposals;
+  v_one public.extraction_proposals;
+  v_id uuid;
+  v_fields jsonb;
+  v_scores jsonb := '{}';
+  v_evidence jsonb := '{}';
+  v_names text[] := '{}';
 begin
   select * into v_was from public.extractions
   where id = p_extraction_id and org_id in (select private.my_writable_org_ids()) for no key update;
   perform private.check_found(found, 'extraction');
-  select * into v_proposal from public.extraction_proposals where id = p_proposal_id and extraction_id = v_was.id;
-  perform private.check_found(found, 'proposal');
+  perform private.check_that(not private.is_agent(), 'A person accepts or rejects proposals.');
   perform private.check_that(
-    p_accepted is not null and not private.is_agent(), 'A person accepts a proposal or rejects it.');
-  perform private.check_that(
-    v_proposal.status = 'pending',
-    format('The proposal for %s is %s already.', left(v_proposal.name, 200), v_proposal.status), 'PT409');
-  update public.extraction_proposals set
-    status = case when p_accepted then 'accepted' else 'rejected' end, decided_by = auth.uid(),
-    decided_at = clock_timestamp()
-  where id = v_proposal.id;
-  v_written := case
-    when not p_accepted then jsonb_build_object('value', v_was.extracted_fields, 'version', v_was.version)
-    when v_proposal.new is null
-      then private.write_fields(v_was, v_was.extracted_fields #- v_proposal.path, p_removed => v_proposal.path)
-    else private.write_fields(
-      v_was, jsonb_set(v_was.extracted_fields, v_proposal.path, v_proposal.new), v_proposal.confidence_scores,
-      v_proposal.evidence)
-  end;
-  return jsonb_build_object(
-    'path', v_proposal.name, 'value', v_written -> 'value' #> v_proposal.path, 'version', v_written -> 'version');
+    cardinality(p_accepted || p_rejected) between 1 and 1000, 'One call decides 1 to 1,000 proposals.');
+  loop
+    update public.extraction_proposals set status = 'accepted', decided_by = auth.uid(), decided_at = clock_timestamp()
+    where id = (
+      select id from public.extraction_proposals
+      where id = any (p_accepted) and extraction_id = v_was.id and status = 'pending' and new is null
+        and jsonb_typeof(v_was.extracted_fields #> path[:cardinality(path) - 1]) = 'array' limit 1)
+    returning * into v_one;
+    exit when not found;
+    perform private.write_fields(v_was, v_was.extracted_fields #- v_one.path, p_removed => v_one.path);
+    select * into v_was from public.extractions where id = v_was.id;
+    p_accepted := array_remove(p_accepted, v_one.id);
+  end loop;
+  v_fields := v_was.extracted_fields;
+  foreach v_id in array p_rejected || p_accepted loop
+    select * into v_one from public.extraction_proposals where id = v_id and extraction_id = v_was.id;
+    perform private.check_found(found, 'proposal');
+    perform private.check_that(
+      v_one.status = 'pending' and (v_fields #> v_one.path)::text is not distinct from v_one.old::text,
+      format('The proposal for %s was decided already, or its value has changed.', left(v_one.name, 200)), 'PT409');
+    update public.extraction_proposals set
+      status = case when v_id = any (p_rejected) then 'rejected' else 'accepted' end, decided_by = auth.uid(),
+      decided_at = clock_timestamp()
+    where id = v_id;
+    if (v_id = any (p_rejected)) is not true then
+      v_fields := case
+        when v_one.new is null then v_fields #- v_one.path else jsonb_set(v_fields, v_one.path, v_one.new) end;
+      v_scores := v_scores || v_one.confidence_scores;
+      v_evidence := v_evidence || v_one.evidence;
+      v_names := v_names || v_one.name;
+    end if;
+  end loop;
+  return jsonb_build_object('version', case
+    when v_names = '{}' then to_jsonb(v_was.version)
+    else private.write_fields(v_was, v_fields, v_scores, v_evidence, p_decided => v_names) -> 'version' end);
 end $$;

@@ -52,7 +52,8 @@ begin
 end $$;
 
 -- After a change, proposals move with their list items. Those whose value or row may have changed are superseded.
-create function private.keep_proposals(p_now public.extractions, p_was jsonb, p_removed text[]) returns void
+create function private.keep_proposals(p_now public.extractions, p_was jsonb, p_removed text[], p_decided text[])
+returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -72,13 +73,13 @@ begin
   elsif p_removed is null and exists (
     select from public.extraction_proposals where extraction_id = p_now.id and status in ('pending', 'rejected')
   ) then
-    -- A single leaf that changes makes no other row: two proposals for one row are accepted one after the other.
+    -- A single leaf that changes makes no other row, nor do accepted proposals.
     update public.extraction_proposals set status = 'superseded', decided_at = clock_timestamp()
     where id in (
       select proposal.id
       from public.extraction_proposals as proposal
       cross join lateral generate_series(1, cardinality(proposal.path) - 1) as n
-      join private.shifted(p_was, p_now.extracted_fields) as item on item.path = proposal.path[:n]
+      join private.shifted(p_was, p_now.extracted_fields, p_decided) as item on item.path = proposal.path[:n]
       where proposal.extraction_id = p_now.id and proposal.status in ('pending', 'rejected') and item.leaves > 1);
   end if;
   update public.extraction_proposals set status = 'superseded', decided_at = clock_timestamp()

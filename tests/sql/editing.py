@@ -109,8 +109,11 @@ class Editing:
     def unlock(self, path: str) -> dict[str, Any]:
         return self.call("unlock_extraction_field", _steps(path))
 
-    def decide(self, proposal: UUID, accepted: bool | None) -> dict[str, Any]:
-        return self.call("decide_extraction_proposal", proposal, accepted)
+    def decide(self, proposal: UUID, accepted: bool) -> dict[str, Any]:
+        return self.decide_all([proposal] if accepted else [], [] if accepted else [proposal])
+
+    def decide_all(self, accepted: list[UUID], rejected: list[UUID]) -> dict[str, Any]:
+        return self.call("decide_extraction_proposals", accepted, rejected)
 
     def proposals(self, status: str = "pending") -> list[tuple[Any, ...]]:
         """(name, old, new) in the order they came."""

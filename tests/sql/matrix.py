@@ -413,7 +413,7 @@ MEMBERS | on theirs | select identify_document(%(extraction)s, 'invoice')
 MEMBERS | on theirs | select complete_extraction(%(extraction)s)
 MEMBERS | on theirs | select restore_extraction(%(extraction)s, 0)
 MEMBERS | on theirs | select unlock_extraction_field(%(extraction)s, '{vendor,name}')
-MEMBERS | on theirs | select decide_extraction_proposal(%(extraction)s, %(proposal)s, true)
+MEMBERS | on theirs | select decide_extraction_proposals(%(extraction)s, array[%(proposal)s::uuid])
 OWNERS | theirs | select delete_organisation(%(org)s)
 SERVED | to theirs | select private.append_event(%(run)s, '{}')
 SERVED | theirs | select from private.cancel_run(%(run)s, 'No.') as n where n

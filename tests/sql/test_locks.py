@@ -185,7 +185,7 @@ def test_agent_has_no_way_around_a_lock(table: Editing) -> None:
     assert table.fields == {"total": 6}
     table.restore(1)
     assert table.fields == {**FIELDS, "total": 6}
-    table.refused("decide_extraction_proposal", table.whole_proposals()[-1][0], True)
+    table.refused("decide_extraction_proposals", [table.whole_proposals()[-1][0]])
     table.refused("unlock_extraction_field", ["total"])
     # Nor by a removal that is none.
     table.connection.execute("select set_config('fieldmark.change', %s, true)", ['{"removed": ["items", "0"]}'])
@@ -325,9 +325,10 @@ def test_accepted_proposal_is_written_as_the_persons_own_with_its_evidence(table
     ((proposal, *_),) = table.whole_proposals()
     table.colleague()
     for another in (uuid4(), table.house.proposal):
-        table.refused("decide_extraction_proposal", another, True, code="PT404")
-    table.refused("decide_extraction_proposal", proposal, None)
-    assert table.decide(proposal, True) == {"path": "total", "value": 7, "version": 3}
+        table.refused("decide_extraction_proposals", [proposal, another], code="PT404")
+    table.refused("decide_extraction_proposals", [])
+    table.refused("decide_extraction_proposals", [proposal], [proposal], code="PT409")
+    assert table.decide(proposal, True) == {"version": 3}
     assert table.fields["total"] == 7 and table.locks == {"total": "colleague"}
     assert (table.scores, table.evidence) == ({"total": 0.75}, {"total": {"quote": "7.00"}})
     who = "select (actor, created_by, run_id)::text from extraction_journal where extraction_id = %s and version = 3"
@@ -335,7 +336,47 @@ def test_accepted_proposal_is_written_as_the_persons_own_with_its_evidence(table
     decided = "select (status, decided_by, decided_at is not null)::text from extraction_proposals where id = %s"
     assert table.one(decided, proposal) == f"(accepted,{table.house.colleague},t)"
     for accepted in (True, False):
-        table.refused("decide_extraction_proposal", proposal, accepted, code="PT409")
+        table.refused("decide_extraction_proposals", *([[proposal]] if accepted else [[], [proposal]]), code="PT409")
+
+
+def test_several_proposals_are_decided_in_one_version_and_others_of_the_row_wait(table: Editing) -> None:
+    table.save(
+        {"items": [{"name": "a", "unit": "kg", "n": 1}, {"name": "b"}, {"name": "c"}], "total": 1, "vendor": {"x": 1}}
+    )
+    table.agent().remove("items.1")
+    for path, value in (
+        ("items.0.name", "A"),
+        ("items.0.unit", "t"),
+        ("items.0.n", 2),
+        ("items.2.name", "C"),
+        ("total", 2),
+    ):
+        table.update(path, value, 0.75)
+    table.remove("vendor.x")
+    ids = {name: proposal for proposal, name, *_ in table.whole_proposals()}
+    version = table.member().version
+    accepted = [ids[name] for name in ("items[0].name", "items[0].unit", "items[2].name", "vendor.x")]
+    assert table.decide_all(accepted, [ids["total"]]) == {"version": version + 1}
+    items = [{"name": "A", "unit": "t", "n": 1}, {"name": "b"}, {"name": "C"}]
+    assert table.fields["items"] == items and table.fields["total"] == 1 and "x" not in table.fields["vendor"]
+    assert table.scores == dict.fromkeys(("items[0].name", "items[0].unit", "items[2].name"), 0.75)
+    assert [name for name, *_ in table.proposals()] == ["items[1]", "items[0].n"]
+    # An item that leaves its list has a version of its own, so that what is behind it keeps its place and its lock.
+    assert table.decide_all([ids["items[0].n"], ids["items[1]"]], []) == {"version": version + 3}
+    assert [item["name"] for item in table.fields["items"]] == ["A", "C"] and table.fields["items"][0]["n"] == 2
+    assert "items[1].name" in table.locks and table.scores["items[1].name"] == 0.75
+
+
+def test_of_two_decisions_about_one_value_all_are_refused(table: Editing) -> None:
+    table.save({"notes": {"a": 1, "b": 2}})
+    table.agent().save({"notes": "none"})
+    table.update("notes.a", 5)
+    whole, leaf = (proposal for proposal, *_ in table.whole_proposals())
+    table.member()
+    for accepted in ([whole, leaf], [leaf, whole], [leaf, leaf]):
+        table.refused("decide_extraction_proposals", accepted, code="PT409")
+    table.decide(leaf, True)
+    assert table.fields["notes"]["a"] == 5 and table.proposals() == []
 
 
 def test_rejected_value_is_proposed_again_only_when_the_value_it_would_replace_is_another(table: Editing) -> None:
@@ -446,9 +487,13 @@ def test_no_agent_changes_a_locked_leaf_and_every_proposal_can_be_accepted(
             if operation[0] != "decide":
                 answer = perform(connection, table.extraction, operation)
             elif task is None and (waiting := table.whole_proposals()):
-                proposal, path, _, new = waiting[operation[1] % len(waiting)]
-                told = table.decide(proposal, operation[2])
-                assert told["path"] == path and (not operation[2] or new is None or told["value"] == new)
+                proposal, _, _, new = waiting[operation[1] % len(waiting)]
+                table.decide(proposal, operation[2])
+                leaf = (
+                    "select extracted_fields #> path from extractions as e, extraction_proposals as p where p.id = %s"
+                )
+                accepted = operation[2] and new is not None
+                assert not accepted or table.one(f"{leaf} and e.id = p.extraction_id", proposal) == new
             after, leaves = entries(table)
             assert all(name in leaves for name in after)
             # A person's own locks do not bind a correction where they have said so.

@@ -371,7 +371,7 @@ CALLABLE = {
         """
         save_extraction_fields update_extraction_field update_extraction_fields remove_extraction_field
         identify_document complete_extraction restore_extraction unlock_extraction_field
-        decide_extraction_proposal delete_organisation delete_document delete_extraction delete_run
+        decide_extraction_proposals delete_organisation delete_document delete_extraction delete_run
         delete_thread remove_member enter create_organisation invite revoke_invitation accept_invitation
         create_api_key revoke_api_key create_schema update_schema delete_schema create_prompt update_prompt
         delete_prompt create_tag update_tag delete_tag tag_document rename_document decide_auto_creation

@@ -100,8 +100,9 @@ def test_two_updates_are_both_kept(pair: Pair) -> None:
 
 def test_of_two_decisions_of_a_proposal_one_counts(pair: Pair) -> None:
     def decide(accepted: bool) -> Act:
-        decide = "select decide_extraction_proposal(%s, %s, %s)"
-        return does(decide, pair.house.extraction, pair.house.proposal, accepted)
+        decide = "select decide_extraction_proposals(%s, %s, %s)"
+        lists = ([pair.house.proposal], []) if accepted else ([], [pair.house.proposal])
+        return does(decide, pair.house.extraction, *lists)
 
     assert refused(pair, decide(True), decide(False))[0] == "PT409"
     total = "select extracted_fields -> 'total' from extractions where id = %s"

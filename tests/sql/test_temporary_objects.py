@@ -61,7 +61,7 @@ EVERYWHERE = [
     "select count(*) from public.documents",
     "select private.enter()",
     "select public.save_extraction_fields(id, '{\"a\": 1}') from public.extractions",
-    "select public.decide_extraction_proposal(extraction_id, id, true) from public.extraction_proposals limit 1",
+    "select public.decide_extraction_proposals(extraction_id, array[id]) from public.extraction_proposals limit 1",
     "insert into public.runs (org_id, agent, task) select id, 'talker', 'think' from public.organisations",
     "update public.threads set title = 'x'",
     "select public.delete_document(id) from public.documents where created_by = auth.uid()",

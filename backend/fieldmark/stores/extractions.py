@@ -396,12 +396,10 @@ async def unlock(conn: Connection, extraction_id: UUID, path: paths.Path) -> Non
 
 
 async def decide(conn: Connection, extraction_id: UUID, decisions: Sequence[tuple[UUID, bool]]) -> None:
-    """Accept proposals, which writes them as the caller's own, or reject them. Raise NotFound, and Conflict for one
-    that was decided before."""
-    for proposal_id, accepted in decisions:
-        await conn.execute(
-            "select public.decide_extraction_proposal(%s, %s, %s)", (extraction_id, proposal_id, accepted)
-        )
+    """Accept proposals, which writes them as the caller's own in one version, or reject them. Raise NotFound, and
+    Conflict for a proposal that was decided before or whose value has changed."""
+    lists = [[proposal_id for proposal_id, accepted in decisions if accepted is choice] for choice in (True, False)]
+    await conn.execute("select public.decide_extraction_proposals(%s, %s, %s)", (extraction_id, *lists))
 
 
 async def identify(conn: Connection, extraction_id: UUID, document_type: str) -> Stored:
