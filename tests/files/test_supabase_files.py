@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import socket
@@ -14,6 +15,7 @@ from storage_imitation import SECRET_KEY, Storage, storage
 
 from fieldmark.errors import Conflict, FieldmarkError, Misconfigured, NotFound, TooLarge, Unavailable
 from fieldmark.files import SupabaseFiles
+from fieldmark.files.download_cache import DownloadCache
 
 pytestmark = pytest.mark.anyio
 
@@ -105,14 +107,15 @@ async def test_missing_existing_and_too_large_are_told_apart_in_both_shapes_of_e
 
 
 async def test_a_download_ends_at_the_limit(bucket: Storage, files: SupabaseFiles) -> None:
-    bucket.objects[PATH] = b"x" * LIMIT
-    assert len(await read(files)) == LIMIT
     bucket.objects[PATH] = b"x" * (LIMIT + 1)
     with pytest.raises(TooLarge, match="100,000 bytes"):
         await read(files)
     bucket.answer = (200, {}, b"x" * (LIMIT + 1))  # no length told beforehand
     with pytest.raises(TooLarge):
         await read(files)
+    bucket.answer = None
+    bucket.objects[PATH] = b"x" * LIMIT
+    assert len(await read(files)) == LIMIT
 
 
 async def test_a_body_in_another_encoding_is_not_taken(bucket: Storage, files: SupabaseFiles) -> None:
@@ -130,6 +133,39 @@ async def test_a_download_cut_short_is_no_original(bucket: Storage, files: Supab
         await read(files)
     bucket.drops_after = None
     assert len(await read(files)) == 1000
+
+
+async def test_an_original_is_downloaded_once_for_all_who_read_it(bucket: Storage, files: SupabaseFiles) -> None:
+    bucket.objects[PATH] = b"x" * 1000
+    assert await asyncio.gather(read(files), read(files)) == [b"x" * 1000] * 2
+    assert await read(files) == b"x" * 1000
+    assert [method for method, *_ in bucket.asked] == ["GET"]
+    async with files.local(PATH) as original:
+        await files.remove(PATH)
+        assert original.read_bytes() == b"x" * 1000
+    assert not original.exists()
+    with pytest.raises(NotFound):
+        await read(files)
+
+
+async def test_copies_go_beyond_the_limit_and_after_a_while_but_not_while_they_are_read() -> None:
+    async def download(target: Path) -> None:
+        downloads.append(target)
+        target.write_bytes(b"x" * 40)
+
+    downloads: list[Path] = []
+    cache = DownloadCache(max_bytes=100)
+    async with cache.open("a", download) as first:
+        for key in ("b", "c", "d", "d"):
+            async with cache.open(key, download):
+                pass
+        assert [file.exists() for file in downloads] == [True, False, False, True]
+    async with cache.open("a", download) as again:
+        assert again == first
+    briefly = DownloadCache(keep_seconds=0)
+    async with briefly.open("a", download) as file:
+        assert file.exists()
+    assert not file.exists()
 
 
 async def test_the_key_is_sent_once_as_a_key_and_as_a_token(

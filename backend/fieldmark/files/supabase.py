@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import tempfile
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import cached_property
@@ -16,6 +15,7 @@ import httpx
 from pydantic import JsonValue
 
 from fieldmark.errors import Conflict, FieldmarkError, Misconfigured, NotFound, TooLarge, Unavailable
+from fieldmark.files.download_cache import DownloadCache
 from fieldmark.files.stored_path import StoredPath, parse_stored_path
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ class SupabaseFiles:
         self._headers = {"apikey": secret_key, "Authorization": f"Bearer {secret_key}", "Accept-Encoding": "identity"}
         self._bucket = quote(bucket, safe="")
         self._max_bytes = max_bytes
+        self._downloads = DownloadCache()
 
     async def put(self, path: str, source: Path) -> None:
         """Upload `source` to `path`. Raises `Conflict` if the path is taken, `TooLarge` if the bucket says so."""
@@ -55,15 +56,13 @@ class SupabaseFiles:
 
     @asynccontextmanager
     async def local(self, path: str) -> AsyncGenerator[Path]:
-        """The original, downloaded to a file that exists as long as the context.
+        """The original, downloaded to a file that exists at least as long as the context.
 
         Raises `NotFound` if there is none, `TooLarge` if it is larger than `max_bytes`.
         """
         where = parse_stored_path(path)
-        with tempfile.TemporaryDirectory(prefix="fieldmark-") as folder:
-            target = Path(folder) / "original"
-            await self._download(where, target)
-            yield target
+        async with self._downloads.open(str(where), lambda target: self._download(where, target)) as file:
+            yield file
 
     async def size(self, path: str) -> int | None:
         """The original's size in bytes, or None if there is no original."""
@@ -81,6 +80,7 @@ class SupabaseFiles:
     async def remove(self, path: str) -> None:
         """Remove the original. It is no error if there is none."""
         where = parse_stored_path(path)
+        self._downloads.remove(str(where))
         async with self._answer("DELETE", self._bucket, json={"prefixes": [str(where)]}):
             pass
 
