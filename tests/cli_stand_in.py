@@ -25,7 +25,6 @@ import pytest
 from claude_agent_sdk import ClaudeAgentOptions, ProcessError, Transport
 from claude_agent_sdk._internal.transport import subprocess_cli
 
-MAX_RETRIES = 3
 RETRY_SECONDS = 0.05
 _INTERRUPTED = (
     "[Tool call interrupted: the session ended before this call's result was recorded, so its outcome is unknown. "
@@ -51,6 +50,7 @@ class StandIn(Transport):
     def __init__(self, prompt: str | AsyncIterable[Json], options: ClaudeAgentOptions) -> None:
         self._options = options
         self._service = options.env["ANTHROPIC_BASE_URL"]
+        self._retries = int(options.env["FIELDMARK_RETRIES"])
         assert self._service.startswith("http://127.0.0.1:"), "the stand-in asks models on loopback only"
         self._session_id = options.resume or options.session_id or str(uuid4())
         project = Path(options.env["CLAUDE_CONFIG_DIR"]) / "projects" / "stand-in"
@@ -183,7 +183,11 @@ class StandIn(Transport):
             }
             for tool in sorted((await self._mcp("tools/list"))["tools"], key=lambda tool: tool["name"])
         ]
-        answer = {"subtype": "success", "request_id": message["request_id"], "response": {"commands": []}}
+        answer = {
+            "subtype": "success",
+            "request_id": message["request_id"],
+            "response": {"hook_on_failure_supported": True},
+        }
         self._send({"type": "control_response", "response": answer})
         if (deferred := self._deferred()) is not None:
             self._start(self._converse(None, deferred))
@@ -227,7 +231,7 @@ class StandIn(Transport):
     async def _ask(self) -> Json | None:
         """The model's next message, with the outcomes of its calls to come; None when the service did not answer, and
         the result says so."""
-        for attempt in range(1, MAX_RETRIES + 2):
+        for attempt in range(1, self._retries + 2):
             status, words, after = None, "", None
             self._send({"type": "system", "subtype": "status", "status": "requesting"})
             try:
@@ -249,10 +253,10 @@ class StandIn(Transport):
             except httpx.TransportError:
                 error = "ECONNRESET"
             passes = status is None or status in (401, 408, 409, 429) or status >= 500
-            if not passes or attempt > MAX_RETRIES:
+            if not passes or attempt > self._retries:
                 return self._fail(status, words, error)
             wait = float(after) if after is not None else RETRY_SECONDS * 2 ** (attempt - 1)
-            told = {"attempt": attempt, "max_retries": MAX_RETRIES, "retry_delay_ms": wait * 1000}
+            told = {"attempt": attempt, "max_retries": self._retries, "retry_delay_ms": wait * 1000}
             kind = "unknown" if status is None else _ERRORS.get(status, "server_error")
             self._send({"type": "system", "subtype": "api_retry", "error_status": status, "error": kind, **told})
             self._add("system", subtype="api_error", level="error", error={"status": status, "message": words})
@@ -458,7 +462,10 @@ class StandIn(Transport):
                     answers[entry["message"]["id"]] = messages[-1]
         last = _listed(messages[-1]["content"])
         marked = [*last[:-1], last[-1] | {"cache_control": {"type": "ephemeral"}}]
-        system = ["You are a Claude agent, built on Anthropic's Claude Agent SDK.", self._options.system_prompt]
+        system = [
+            "You are a Claude agent, built on Anthropic's Claude Agent SDK.",
+            self._options.system_prompt["prompt"],
+        ]
         return {
             "model": self._options.model,
             "messages": [*messages[:-1], {"role": messages[-1]["role"], "content": marked}],

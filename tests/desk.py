@@ -182,7 +182,7 @@ class Desk:
         seconds: int = 300,
         max_turns: int = 50,
     ) -> Runner:
-        service = ModelService(model.base_url, "test-key", None)
+        service = ModelService(model.base_url, "test-key", None, retries=3)
         # Processor time is another limit: a CLI needs a second of it to start, and more on a slow machine.
         of_the_cli = CliPool(service, seconds=max(seconds, 60))
         return Runner(self.database, of_the_cli, model="claude-sonnet-5", max_turns=max_turns, seconds=seconds)

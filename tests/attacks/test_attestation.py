@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from claude_agent_sdk import AssistantMessage, SystemMessage, TextBlock
 
-from desk import conversation
+from desk import conversation, tool_results
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.offline_model.messages import call, text
 from fieldmark.runs.engine.cli_attestation import SandboxViolation, sealed
@@ -152,5 +152,22 @@ async def test_where_the_hook_does_not_fire_no_call_runs_and_the_run_ends(desk):
     async with conversation(desk, script, change=without_hook) as talk:
         with pytest.raises(SandboxViolation, match="past the permission hook"):
             await talk.all()
+        assert "10.00 EUR" not in talk.sent
+    assert desk.extraction()["version"] == 0
+
+
+@pytest.mark.real_cli("it refuses a call whose hook fails")
+async def test_a_call_whose_hook_fails_is_refused_by_the_cli_itself(desk):
+    async def failing(*_):
+        raise RuntimeError("the hook is broken")
+
+    def with_broken_hook(options):
+        (matcher,) = options.hooks["PreToolUse"]
+        return replace(options, hooks={"PreToolUse": [replace(matcher, hooks=[failing])]}, allowed_tools=TOOLS)
+
+    script = Script([[call("get_document_text")], [UPDATE], [text("Done.")]])
+    async with conversation(desk, script, change=with_broken_hook) as talk:
+        assert "Done." in str(await talk.all())  # it reaches no tool, which would be a violation
+        assert [is_error for _, is_error in tool_results(talk.model.requests[-1])] == [True, True]
         assert "10.00 EUR" not in talk.sent
     assert desk.extraction()["version"] == 0

@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from desk import at_work, home_of, until
+from fieldmark import __version__
 from fieldmark.isolation import users
 from fieldmark.offline_model.messages import text
 from fieldmark.runs.engine import pool
@@ -31,6 +32,7 @@ ALLOWED = {
     "CLAUDE_CONFIG_DIR",
     "CLAUDE_CODE_ENTRYPOINT",
     "CLAUDE_AGENT_SDK_VERSION",
+    "CLAUDE_AGENT_SDK_CLIENT_APP",
     "CLAUDE_CODE_SDK_READS_SESSION_STATE",
     "CLAUDE_AGENT_SDK_DISABLE_BUILTIN_AGENTS",
     "CLAUDE_CODE_DISABLE_BUNDLED_SKILLS",
@@ -87,6 +89,8 @@ async def test_the_cli_has_none_of_the_service_s_variables_rights_connections_an
         assert set(environment) == ALLOWED
         assert "canary" not in str(environment)
         assert environment["ANTHROPIC_API_KEY"] == "test-key"
+        assert environment["CLAUDE_AGENT_SDK_CLIENT_APP"] == f"fieldmark/{__version__}"
+        assert environment["CLAUDE_CODE_MAX_RETRIES"] == "3"  # as the service says
         assert "canary" not in str(cli.cmdline()) and "test-key" not in str(cli.cmdline())
 
         home, config = home_of(cli), home_of(cli) / "config"
@@ -264,6 +268,7 @@ environment = {
     "FIELDMARK_ONE_AT_A_TIME": "true",
     "FIELDMARK_SERVICE_PID": str(os.getpid()), "FIELDMARK_MODEL_KEY": "", "FIELDMARK_MODEL_TOKEN": "",
     "CLAUDE_CONFIG_DIR": folder + "/config", "CLAUDE_CODE_ENTRYPOINT": "", "CLAUDE_AGENT_SDK_VERSION": "",
+    "CLAUDE_AGENT_SDK_CLIENT_APP": "", "FIELDMARK_RETRIES": "1",
     "CLAUDE_CODE_SDK_READS_SESSION_STATE": "", "ANTHROPIC_BASE_URL": "",
     "FIELDMARK_USER": "62500", "FIELDMARK_PYTHON": sys.executable, "FIELDMARK_CONFINE": landlock.__file__,
 }

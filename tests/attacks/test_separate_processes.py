@@ -161,6 +161,8 @@ def as_cli(victim: Victim, user: int, confine: str) -> list[str]:
         "CLAUDE_CODE_ENTRYPOINT": "",
         "FIELDMARK_MODEL_TOKEN": "",
         "CLAUDE_AGENT_SDK_VERSION": "",
+        "CLAUDE_AGENT_SDK_CLIENT_APP": "",
+        "FIELDMARK_RETRIES": "1",
         "CLAUDE_CODE_SDK_READS_SESSION_STATE": "",
         "ANTHROPIC_BASE_URL": "",
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fieldmark.runs.outcome import KEY_REFUSED, OutcomeObserver, RunEnded, outcome_of
-from fieldmark.runs.parts import AssistantSaid, ResultReached, Said, ServiceRetry
+from fieldmark.runs.parts import AssistantSaid, MessageChanged, MessageStarted, ResultReached, Said, ServiceRetry
 
 
 def result(**differing) -> ResultReached:
@@ -36,9 +36,7 @@ API_ERROR = {"is_error": True, "stop_reason": "stop_sequence", "terminal_reason"
         (API_ERROR | {"api_error_status": 418}, None, "model_unavailable"),
         # The CLI has been seen to say success here: the status counts.
         ({"api_error_status": 500}, None, "model_unavailable"),
-        (API_ERROR, "server_error", "model_unavailable"),
-        (API_ERROR | {"text": "API Error: refused — a proxy? (ECONNREFUSED)"}, "server_error", "model_unreachable"),
-        (API_ERROR | {"text": "API Error: broke off (ECONNRESET)"}, "server_error", "model_unavailable"),
+        (API_ERROR, "server_error", "model_unreachable"),
         (API_ERROR, "max_output_tokens", "answer_too_long"),
         (API_ERROR | {"stop_reason": "refusal"}, "invalid_request", "model_declined"),
         ({"subtype": "error_max_turns", "is_error": True, "stop_reason": "tool_use"}, None, "max_turns"),
@@ -81,5 +79,16 @@ def test_the_last_answer_s_fault_says_why_and_one_that_was_overcome_does_not():
     for part in (cut_off, AssistantSaid((Said("Done."),)), result()):
         overcome.on_part(part)
     silent.on_part(AssistantSaid((Said("Done."),)))
+    # Whether the service was reached at all is told by what came of its last answer, and by no words.
+    broken, whole, asked_again = OutcomeObserver(), OutcomeObserver(), OutcomeObserver()
+    for watching, parts in (
+        (broken, []),
+        (whole, [MessageChanged("tool_use")]),
+        (asked_again, [ServiceRetry(1, None)]),
+    ):
+        for part in (MessageStarted("m", "model"), *parts, result(**API_ERROR)):
+            watching.on_part(part)
+    assert broken.outcome.code == "model_unavailable"
+    assert whole.outcome.code == asked_again.outcome.code == "model_unreachable"
     assert (failed.outcome.code, overcome.outcome.code) == ("answer_too_long", None)
     assert (silent.outcome.status, silent.outcome.code) == ("failed", "agent_process")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fieldmark.domain.answers import FallbackCode
 from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.statuses import RunError
-from fieldmark.runs.parts import AssistantSaid, Part, ResultReached, ServiceRetry
+from fieldmark.runs.parts import AssistantSaid, MessageChanged, MessageStarted, Part, ResultReached, ServiceRetry
 from fieldmark.tools.toolset import Answer
 
 
@@ -60,14 +60,11 @@ _BY_HTTP_STATUS = {
     429: (RunError.MODEL_BUSY, "The model's service is at its rate limit; try again later."),
     529: (RunError.MODEL_BUSY, "The model's service is overloaded; try again later."),
 }
-_UNREACHABLE = {
-    "ECONNREFUSED": "the connection was refused",
-    "ENOTFOUND": "its host is not known",
-    "EAI_AGAIN": "its host could not be looked up",
-    "ETIMEDOUT": "it did not answer in time",
-}
-# How the CLI's own words end where there was no connection.
-_SYSTEM_ERROR = re.compile(r"API Error: .*\((E[A-Z_]{3,20})\)\s*", re.DOTALL)
+_UNREACHABLE = (
+    RunError.MODEL_UNREACHABLE,
+    "The model's service could not be reached. Check ANTHROPIC_BASE_URL and the network.",
+)
+_BROKE_OFF = (RunError.MODEL_UNAVAILABLE, "The model's service failed, or broke off in the middle of an answer.")
 _TOO_LONG = (
     RunError.DOCUMENT_TOO_LONG,
     "The document is too long for the model: the conversation outgrew its context window.",
@@ -108,6 +105,7 @@ class OutcomeObserver:
     def __init__(self, answer: Callable[[], Answer | None] = lambda: None) -> None:
         self._answer = answer
         self._api_error: str | None = None
+        self._is_answering = False
         self._result: ResultReached | None = None
 
     @property
@@ -116,12 +114,16 @@ class OutcomeObserver:
         it afterwards, the run is completed."""
         if (answer := self._answer()) is not None:
             return ended_by_call(answer)
-        return NO_RESULT if self._result is None else outcome_of(self._result, self._api_error)
+        return NO_RESULT if self._result is None else outcome_of(self._result, self._api_error, self._is_answering)
 
     def on_part(self, part: Part) -> None:
         match part:
             case ServiceRetry(status=401):
                 raise RunEnded(KEY_REFUSED)
+            case MessageStarted():
+                self._is_answering = True
+            case MessageChanged() | ServiceRetry():
+                self._is_answering = False
             case AssistantSaid():
                 self._api_error = part.error
             case ResultReached():
@@ -130,8 +132,9 @@ class OutcomeObserver:
                 pass
 
 
-def outcome_of(result: ResultReached, api_error: str | None = None) -> Outcome:
-    """How the run ended. `api_error` is what the CLI says of the last answer, if that was a failure of the service.
+def outcome_of(result: ResultReached, api_error: str | None = None, is_answering: bool = False) -> Outcome:
+    """How the run ended. `api_error` is what the CLI says of the last answer, if that was a failure of the service;
+    `is_answering` whether an answer has begun and is not whole.
 
     API failures arrive as subtype `success`, so success takes all of: no error, that subtype, a stop reason that
     means it, and a loop that completed; or one that our own hook has stopped behind a call that ends the run."""
@@ -147,7 +150,7 @@ def outcome_of(result: ResultReached, api_error: str | None = None) -> Outcome:
         )
     ):
         return Outcome("completed", answer=_storable(result.text or ""))
-    code, error = _why(result, api_error)
+    code, error = _why(result, api_error, is_answering)
     return Outcome("failed", error=error, code=code)
 
 
@@ -162,7 +165,7 @@ def _storable(text: str) -> str:
     return _UNSTORABLE.sub("\ufffd", text.strip())
 
 
-def _why(result: ResultReached, api_error: str | None) -> tuple[RunError, str]:
+def _why(result: ResultReached, api_error: str | None, is_answering: bool) -> tuple[RunError, str]:
     if result.terminal_reason == "prompt_too_long":  # status 400, as other faults of a request
         return _TOO_LONG
     if result.api_error_status is not None:
@@ -176,12 +179,6 @@ def _why(result: ResultReached, api_error: str | None) -> tuple[RunError, str]:
         return _DECLINED
     if api_error == "max_output_tokens":
         return _CUT_OFF
-    if result.is_error and (met := _SYSTEM_ERROR.fullmatch(result.text or "")) and met[1] in _UNREACHABLE:
-        why = _UNREACHABLE[met[1]]
-        return RunError.MODEL_UNREACHABLE, f"The model's service could not be reached: {why}. Check ANTHROPIC_BASE_URL."
     if result.is_error:
-        return (
-            RunError.MODEL_UNAVAILABLE,
-            "The model's service could not be reached, or broke off in the middle of an answer.",
-        )
+        return _BROKE_OFF if is_answering or result.terminal_reason != "api_error" else _UNREACHABLE
     return RunError.AGENT_STOPPED, "The agent stopped before it was done."

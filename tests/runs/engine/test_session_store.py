@@ -11,7 +11,9 @@ from claude_agent_sdk.testing import run_session_store_conformance
 from desk import until, update
 from fieldmark.errors import Fenced
 from fieldmark.identity.scope import Scope
+from fieldmark.offline_model.messages import text
 from fieldmark.runs.engine.session_store import Sessions, SessionWriteFailed
+from fieldmark.runs.lifecycle.decisions import Decision, decide
 from fieldmark.testing.script import Script
 
 pytestmark = pytest.mark.anyio
@@ -112,11 +114,15 @@ create trigger refuse before insert on public.agent_sessions for each row execut
 """
 
 
-async def test_a_run_whose_conversation_cannot_be_kept_fails(desk):
+async def test_a_run_that_waits_and_whose_conversation_was_not_kept_goes_on_in_a_new_one(desk):
     desk.sql(REFUSES)
-    worked = await desk.work(Script([[update("total")]]), approval="ask")
-    assert (worked.state["status"], worked.state["error_code"]) == ("failed", "session")
-    assert desk.sql("select 1 from public.agent_sessions") == []
+    waiting = await desk.work(Script([[update("total")]]), approval="ask")
+    assert waiting.state["status"] == "awaiting_approval" and desk.sql("select 1 from public.agent_sessions") == []
+    desk.sql("drop trigger refuse on public.agent_sessions")
+    await decide(desk.database, desk.scope, waiting.run_id, Decision(waiting.state["waiting_call"], True))
+    worked = await desk.work(lambda body: [text("Done.")], run_id=waiting.run_id)
+    assert worked.state["status"] == "completed" and desk.extraction()["extracted_fields"] == {"total": 1}
+    assert "(done): " in worked.sent
 
 
 async def test_what_is_gathered_is_kept_in_one_transaction(desk):

@@ -64,6 +64,18 @@ async def test_what_a_turn_stopped_at_is_not_made_by_the_next(desk, approval, is
     assert not [event for event in worked.events if event["type"] == "tool"]
 
 
+REFUSES = """
+create function private.refuse() returns trigger language plpgsql as $$ begin raise 'The disk is full.'; end $$;
+create trigger refuse before insert on public.agent_sessions for each row execute function private.refuse();
+"""
+
+
+async def test_a_turn_whose_conversation_cannot_be_kept_fails(desk):
+    desk.sql(REFUSES)
+    worked = await desk.work(lambda body: [text("Done.")], run_id=await ask(desk, "One.", "auto"))
+    assert (worked.state["status"], worked.state["error_code"]) == ("failed", "session")
+
+
 async def test_a_turn_that_begins_anew_does_not_continue_the_last_one_after_a_crash(desk):
     tasks = {name: replace(task, begins_anew=True) for name, task in TOY.tasks.items()}
     with registered(replace(TOY, tasks=tasks)):

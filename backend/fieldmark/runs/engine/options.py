@@ -14,8 +14,9 @@ from typing import Self, cast
 import claude_agent_sdk
 import structlog
 from claude_agent_sdk import ClaudeAgentOptions, HookMatcher
-from claude_agent_sdk.types import SessionStore
+from claude_agent_sdk.types import SessionStore, SystemPromptCustom
 
+from fieldmark import __version__
 from fieldmark.agents.spec import AgentSpec
 from fieldmark.domain.statuses import Effort
 from fieldmark.isolation import landlock
@@ -30,6 +31,10 @@ MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 
 HOOK_SECONDS = 60
 
+RETRIES = 7
+"""How often the CLI asks a busy or unreachable service again. It waits half a second, then twice as long each time: a
+minute in all, which every run has."""
+
 _LAUNCHER_SAYS = re.compile(r"(/\S*/)?sealed-cli\.sh: ")
 
 # Plugins that come with the CLI: one of them brings a skill where slash commands are on.
@@ -40,13 +45,14 @@ _SETTINGS = json.dumps({"enabledPlugins": {f"cc-plugin-{name}@builtin": False fo
 @dataclass(frozen=True, slots=True)
 class ModelService:
     """Where model requests go, and what they are paid with. `offline`: the offline model answers, at no cost. `effort`
-    holds in place of the agents' own."""
+    overrides the agents' own."""
 
     base_url: str | None
     api_key: str | None
     auth_token: str | None
     offline: bool = False
     effort: Effort | None = None
+    retries: int = RETRIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +104,13 @@ def agent_options(
         setting_sources=[],
         skills=[],
         plugins=[],
-        # It sees every call: a matcher of None matches all tools. What comes after a call only ends a run that is done.
+        # It sees every call: a matcher of None matches all tools. The CLI refuses a call whose hook fails.
+        # What comes after a call only ends a run that is done.
         hooks={
-            "PreToolUse": [HookMatcher(matcher=None, hooks=[binding.hook], timeout=HOOK_SECONDS)],
+            "PreToolUse": [HookMatcher(None, [binding.hook], timeout=HOOK_SECONDS, on_failure="block")],
             "PostToolUse": [HookMatcher(matcher=None, hooks=[binding.after], timeout=HOOK_SECONDS)],
         },
-        system_prompt=kind.prompt,
+        system_prompt=SystemPromptCustom(type="custom", prompt=kind.prompt, snapshot=False),
         model=kind.model,
         effort=effort.value,
         thinking={"type": "adaptive"} if effort.thinks else {"type": "disabled"},
@@ -112,7 +119,8 @@ def agent_options(
         max_turns=kind.max_turns,
         max_buffer_size=MAX_MESSAGE_BYTES,
         settings=_SETTINGS,
-        extra_args={**without_commands, "restricted": None, "system-prompt-snapshot": "off"},
+        extra_args={**without_commands, "restricted": None},
+        client_app=f"fieldmark/{__version__}",
         cli_path=launcher,
         cwd=folder,
         session_store=cast(SessionStore, binding),  # not all of it: the SDK asks what there is
@@ -130,6 +138,7 @@ def agent_options(
             "CLAUDE_CONFIG_DIR": str(folder / "config"),
             "FIELDMARK_CPU_SECONDS": str(cpu_seconds),
             "FIELDMARK_ONE_AT_A_TIME": "true" if kind.one_at_a_time else "false",
+            "FIELDMARK_RETRIES": str(service.retries),
             # Anthropic's own service holds an argument back until it is whole, if it is not asked for the pieces.
             # Another may not know what it is asked for.
             "FIELDMARK_EAGER_ARGUMENTS": "" if service.base_url else "true",
