@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from made_files import pdf, show, stream
+from made_files import image_object, pdf, picture, show, stream
 from PIL import Image
 
 from fieldmark.documents.reading.pages import Limits, Page
-from fieldmark.documents.reading.pdf import Pdf
+from fieldmark.documents.reading.pdf import Groups, Pdf
+from fieldmark.documents.reading.visibility import Box
 from fieldmark.errors import OverLimit, Unreadable
 
 SAMPLES = Path(__file__).parents[3] / "docs" / "samples"
@@ -87,6 +88,49 @@ def test_what_was_typed_into_a_form_is_read() -> None:
     )
     data = pdf([show("Number:", 50, 694)], page_entries="/Annots [1000 0 R]", extra=[field, form])
     assert [word.text for word in read(data).words] == ["Number:", "4711"]
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("(100) Tj 5 Ts /F1 7 Tf (1) Tj", "100¹"),
+        ("(12) Tj 5 Ts (99) Tj 0 Ts ( EUR) Tj", "12⁹⁹ EUR"),
+        ("-3 Ts /F1 7 Tf (10) Tj 0 Ts /F1 12 Tf (100) Tj", "₁₀100"),
+        ("/F1 7 Tf 5 Ts (1) Tj 0 Ts /F1 12 Tf (250,00) Tj", "¹250,00"),
+        ("(12.) Tj /F1 7 Tf (99) Tj", "12.99"),
+        ("0.98 0.17 -0.17 0.98 50 700 Tm (12345.67) Tj", "12345.67"),
+    ],
+    ids=["footnote", "cents", "lowered", "before", "small", "slanted"],
+)
+def test_raised_digits_do_not_join_a_number(content: str, text: str) -> None:
+    assert read(pdf([f"BT /F1 12 Tf 50 700 Td {content} ET"])).text.strip() == text
+
+
+def test_a_page_with_a_picture_needs_ocr_and_one_with_a_logo_only_once() -> None:
+    images = [
+        image_object(picture(lines, (900, 300)))
+        for lines in (["Acme Trading  and Sons"] * 3, ["Invoice No: 4711 of today"] * 3)
+    ]
+    resources = "/XObject << /Logo 1000 0 R /Table 1001 0 R >>"
+    small, large = "q 200 0 0 60 50 780 cm /Logo Do Q ", "q 500 0 0 240 50 500 cm /Table Do Q "
+    dot, outside = "q 20 0 0 6 50 700 cm /Logo Do Q ", "q 200 0 0 60 -300 780 cm /Logo Do Q "
+    contents = [show("Text", 50, 400) + drawn for drawn in (small, small, small + large, large, large, dot, outside)]
+    document = Pdf(pdf(contents, resources=resources, extra=images, catalog=""), Limits())
+    pages = [document.read_page(number) for number in range(1, document.page_count + 1)]
+    assert [page is None for page in pages] == [True, False, True, True, True, False, False]
+
+    seen: list[tuple[list[str], Box]] = []
+
+    def recognise(number: int, image: Image.Image, width: float, height: float, words: Groups, box: Box) -> Page:
+        assert image.size == (width, height)
+        ink = image.convert("L").point(lambda level: 255 * (level < 128)).getbbox()
+        assert ink and box[0] <= ink[0] < ink[2] <= box[2] and box[1] <= ink[1] < ink[3] <= box[3]
+        seen.append(([word.text for _, group in words for word in group], box))
+        return Page(number, width, height, "", [], "pdf")
+
+    document.recognise_page(4, 72, 10**6, recognise)
+    ((text, box),) = seen
+    assert text == ["Text"] and box[3] < 360  # the printed word, further down, is not in the image
 
 
 def test_a_sample_reads_as_it_is_printed() -> None:

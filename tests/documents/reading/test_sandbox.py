@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from made_files import encoded, pdf, picture, show
+from made_files import encoded, image_object, pdf, picture, show
 from PIL import Image, ImageDraw
 
 from desk import until
@@ -74,6 +74,24 @@ async def test_a_page_with_text_is_read_and_a_scanned_one_recognised(tmp_path: P
     total = next(word for word in second.words if word.text == "Total")
     assert total.confidence is not None and 0.5 < total.confidence <= 1
     assert abs(total.x0 * scan.width - 40) < 20 and 120 < total.y0 * scan.height < total.y1 * scan.height < 190
+
+
+async def test_a_picture_on_a_page_with_text_is_recognised_and_merged(tmp_path: Path) -> None:
+    scan = image_object(picture(["Invoice No: 4711", "Total  19.50", "Paid in full"]))
+    stamp = show("DRAFT", 150, 560, size=100) + show("Received 2024-05-12", 50, 400)
+    repeated = show("Paid", 66, 637, size=22)  # as visible text in the place where the picture has it, too
+    data = pdf(
+        [f"q 495 0 0 220 50 550 cm /I1 Do Q 1 1 0 rg {stamp} 0 g {repeated}"], resources="/XObject << /I1 1000 0 R >>",
+        extra=[scan], catalog="",
+    )  # fmt: skip
+    (page,) = (await read_file(saved(tmp_path, "a.pdf", data), "a.pdf", LENIENT)).pages
+    text = [" ".join(line.split()) for line in page.text.splitlines() if line.strip()]
+    assert "Invoice No: 4711" in text and "Received 2024-05-12" in text and page.engine == "pdf"
+    assert page.text.split().count("Paid") == 1 and page.text.split().count("DRAFT") == 1
+    (total,) = [word for word in page.words if word.text == "19.50"]
+    # Its box is where the picture shows it: 540 of 900 pixels from its left, 130 of 400 from its top.
+    assert total.x0 == pytest.approx((50 + 495 * 0.6) / 595, abs=0.02) and total.confidence
+    assert total.y0 == pytest.approx((842 - 770 + 220 * 0.33) / 842, abs=0.02)
 
 
 async def test_style_sheets_are_evaluated_in_the_sandbox(tmp_path: Path) -> None:

@@ -183,9 +183,9 @@ def test_an_annotation_that_is_not_shown_is_not_read(kind: str) -> None:
     look = stream(
         show("no 4711", 2, 4), "/Type /XObject /Subtype /Form /BBox [0 0 99 20] /Resources << /Font << /F1 3 0 R >> >>"
     )
-    for flags, hidden in ((2, 2), (32, 2), (4, 0)):
+    for flags, hidden, form in ((2, 2, None), (32, 2, None), (4, 0, None), (4, 0, "")):
         note = f"<< /Type /Annot /Subtype {kind} /F {flags} /Rect [200 690 300 710] /AP << /N 1001 0 R >> >>"
-        page = read("", page_entries="/Annots [1000 0 R]", extra=[note, look])
+        page = read("", page_entries="/Annots [1000 0 R]", extra=[note, look], catalog=form)  # with a form or without
         assert page.hidden_words == hidden
         assert page.text.split()[3:] == ([] if hidden else ["no", "4711"])
 
@@ -200,7 +200,8 @@ def test_a_scan_s_own_layer_of_text_is_not_believed_and_not_reported() -> None:
     elsewhere = show("nowhere", 50, 600)
     document = Pdf(pdf([show("1", 300, 800) + noise() + layer + elsewhere]), Limits())
     assert document.read_page(1) is None  # left to OCR
-    assert document.told_of_layer(Page(1, 10, 10, "", [], "rapidocr")).hidden_excerpt == "nowhere"
+    page = document.recognise_page(1, 72, 10**6, lambda *_: Page(1, 10, 10, "", [], "pdf"))
+    assert page.hidden_excerpt == "nowhere"
     page = read(noise() + "3 Tr " + show("secret 4711", 60, 300))  # a few hidden words do not make a page a scan
     assert (page.text.split()[3:], page.hidden_excerpt) == ([], "secret 4711")
 

@@ -220,10 +220,8 @@ def _recognise(data: bytes, kind: str, number: int, limits: Limits) -> Page:
     (ocr,) = _loaded
     if kind == sniff.PDF:
         pdf = Pdf(data, limits)
-        pixels, width, height = pdf.draw_page(number, DPI, LONGEST_SIDE * LONGEST_SIDE)
-        drawn = Image.frombytes("RGB", (width, height), pixels, "raw", "RGBX")
-        page: Page = ocr.read_page(number, drawn, *pdf.size(number))
-        return pdf.told_of_layer(_with_warnings(page, read_attachments(pdf, limits)[1]) if number == 1 else page)
+        page = pdf.recognise_page(number, DPI, LONGEST_SIDE * LONGEST_SIDE, ocr.read_page)
+        return _with_warnings(page, read_attachments(pdf, limits)[1]) if number == 1 else page
     images = Images(data, kind, limits)
     frame, width, height = images.frame(number, LONGEST_SIDE)
     page = ocr.read_page(number, frame, width, height)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
@@ -76,18 +77,40 @@ class Ocr:
         self._engine(blank, use_det=True, use_rec=False)
         self._engine(blank, use_det=False, use_rec=True)
 
-    def read_page(self, number: int, image: Image.Image, width: float, height: float) -> Page:
-        """The page's words, whichever way its text runs. Width and height are the page's own, whatever the image's.
+    def read_page(
+        self,
+        number: int,
+        image: Image.Image,
+        width: float,
+        height: float,
+        printed: Sequence[tuple[int, list[PlacedWord]]] = (),
+        box: Box | None = None,
+    ) -> Page:
+        """Return the page with its words, whichever way its text runs. Width and height are the page's own.
 
-        The boxes stand where the words are on the page as it is; the text is that of the page turned upright.
+        The boxes are where the words are on the page as it is; the text is that of the page turned upright. `printed`
+        are the words that the page has as text, by their direction. A word of the image in the place of one of these
+        is left out. `box` is the part of the page that is read.
         """
-        turns, reading = self._upright(image)
-        words = [_turned_back(word, turns, image.width, image.height) for word in reading.words]
         across, down = width / image.width, height / image.height
-        placed = [PlacedWord(t, x0 * across, y0 * down, x1 * across, y1 * down, c) for t, x0, y0, x1, y1, c in words]
+        x, y, right, bottom = box or (0.0, 0.0, width, height)
+        part = image.crop((int(x / across), int(y / down), math.ceil(right / across), math.ceil(bottom / down)))
+        x, y = int(x / across) * across, int(y / down) * down
+        turns, reading = self._upright(part)
+        words = [_turned_back(word, turns, part.width, part.height) for word in reading.words]
+        placed = [
+            PlacedWord(t, x + x0 * across, y + y0 * down, x + x1 * across, y + y1 * down, c)
+            for t, x0, y0, x1, y1, c in words
+        ]
+        groups = {direction: list(words) for direction, words in printed}
+        printed_words = _Printed([word for _, words in printed for word in words])
+        found = [word for word in placed if word not in printed_words]
         slope = reading.slope * (down / across if turns % 2 == 0 else across / down)
-        page = layout_page(number, width, height, [(turns, placed)], "rapidocr", slope)
-        return replace(page, warnings=tuple(_warnings(number, image, reading)))
+        if len(found) < sum(map(len, groups.values())):
+            slope = 0.0  # the lines that are text run straight
+        groups[turns] = groups.get(turns, []) + found
+        page = layout_page(number, width, height, sorted(groups.items()), "pdf" if printed else "rapidocr", slope)
+        return replace(page, warnings=tuple(_warnings(number, image, reading, bool(found), bool(printed))))
 
     def _upright(self, image: Image.Image) -> tuple[int, _Reading]:
         """How the text runs (0 to the right, 1 down, 2 to the left, 3 up), and what the image says read that way."""
@@ -188,12 +211,33 @@ class Ocr:
         return beside > UNREAD_INK * total and beside > bottom - top
 
 
-def _warnings(number: int, image: Image.Image, reading: _Reading) -> Iterator[ReadingWarning]:
+class _Printed:
+    """The words that a page has as text. A word is in it if it is in the place of one of these, and about as high."""
+
+    def __init__(self, words: Sequence[PlacedWord]) -> None:
+        self._words = sorted(words, key=lambda word: word.y0 + word.y1)
+        self._middles = [(word.y0 + word.y1) / 2 for word in self._words]
+
+    def __contains__(self, word: PlacedWord) -> bool:
+        middle, height = (word.y0 + word.y1) / 2, word.y1 - word.y0
+        first, end = bisect_left(self._middles, middle - height), bisect_right(self._middles, middle + height)
+        covered = 0.0
+        for _, x0, y0, x1, y1, _ in self._words[first:end]:
+            if height / 2 <= y1 - y0 <= height * 2:  # not a stamp across the page
+                across, down = min(x1, word.x1) - max(x0, word.x0), min(y1, word.y1) - max(y0, word.y0)
+                covered += max(across, 0.0) * max(down, 0.0)
+        return covered > (word.x1 - word.x0) * height / 2
+
+
+def _warnings(
+    number: int, image: Image.Image, reading: _Reading, has_words: bool, has_print: bool
+) -> Iterator[ReadingWarning]:
     if not reading.words:
-        if reading.unread or _shows_something(image):
+        # Beside printed words a picture may be a photograph: no line was seen in it.
+        if reading.unread or (not has_print and _shows_something(image)):
             yield ReadingWarning(WarningCode.NOTHING_READ, number, reading.unread)
         return
-    if reading.certainty < CERTAIN:
+    if has_words and reading.certainty < CERTAIN:
         yield ReadingWarning(WarningCode.UNCERTAIN_TEXT, number, int(100 * reading.certainty))
     if reading.unread:
         yield ReadingWarning(WarningCode.UNREAD_LINES, number, reading.unread)

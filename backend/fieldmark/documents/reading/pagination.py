@@ -23,6 +23,7 @@ MAX_ROW_CHARACTERS = 160  # a wider row of a sheet goes on in the next line
 MAX_CELL = 40  # characters; a longer cell does not move the columns after it on the other lines
 
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+_SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 _TOKEN = re.compile(r"(\s*)(\S+)")
 
 
@@ -99,9 +100,9 @@ def row_lines(cells: Iterable[tuple[str, str]]) -> list[str]:
     return lines
 
 
-def superscript(text: str, before: str) -> str:
-    """A raised text, so that its digits are no part of a number they are behind: `100¹`, `12⁹⁹`, but `m2`."""
-    return text.translate(_SUPERSCRIPTS) if before[-1:].isdigit() else text
+def superscript(text: str, before: str, *, is_lowered: bool = False) -> str:
+    """Return a raised or lowered text, so that its digits do not join the number before: `100¹`, `12⁹⁹`, but `m2`."""
+    return text.translate(_SUBSCRIPTS if is_lowered else _SUPERSCRIPTS) if before[-1:].isdigit() else text
 
 
 def expand_tabs(line: str) -> str:

@@ -3,27 +3,47 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Generator, Iterator, Sequence
+import re
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+from PIL import Image
 
 from fieldmark.documents.reading.garbled import is_garbled
 from fieldmark.documents.reading.jobs import WHOLE_PAGE
 from fieldmark.documents.reading.layout import check_size, layout_page
 from fieldmark.documents.reading.pages import MAX_PAGE_CHARACTERS, Limits, Page, PlacedWord, clean, is_right_to_left
-from fieldmark.documents.reading.pdfium import address, get_loose_box, get_unicode, pdfium, saved
+from fieldmark.documents.reading.pagination import superscript
+from fieldmark.documents.reading.pdfium import (
+    Handle,
+    address,
+    get_loose_box,
+    get_origin,
+    get_unicode,
+    pdfium,
+    saved,
+    set_active,
+    text_object,
+)
 from fieldmark.documents.reading.right_to_left import in_reading_order
-from fieldmark.documents.reading.visibility import LayerWord, VisibilityDetector
+from fieldmark.documents.reading.visibility import LayerWord, Pictures, VisibilityDetector
 from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode
 from fieldmark.errors import Damaged, NoText, OverLimit, PasswordProtected
 
 FINEST = 600  # dots per inch: a part of a page is drawn no finer
+Groups: TypeAlias = Sequence[tuple[int, list[PlacedWord]]]
+Recognise: TypeAlias = Callable[[int, Image.Image, float, float, Groups, tuple[float, float, float, float]], Page]
 _RIGHT, _DOWN, _LEFT, _UP = range(4)
 # PDFium's marks for a hyphen at which it joined two lines into one word, and the soft hyphen: on a PDF page that is
 # a glyph somebody drew, often the producer's name for a plain hyphen.
 _HYPHENS = {0x2: "-", 0xFFFE: "-", 0xAD: "-"}
+_WITHOUT_TEXT = frozenset({pdfium.FPDF_ANNOT_LINK, pdfium.FPDF_ANNOT_POPUP})
+_LEAST_RISE = 0.15  # of a character's height, between neighbours: more than slanted print has
 _NOT_SHOWN = 0x02 | 0x20  # an annotation's flags Hidden and NoView
+_DIGIT = re.compile("[0-9]")
 _LINE_HYPHENS = frozenset({0x2, 0xFFFE})
 
 
@@ -31,8 +51,10 @@ _LINE_HYPHENS = frozenset({0x2, 0xFFFE})
 class _Layer:
     groups: list[tuple[int, list[PlacedWord]]] = field(default_factory=list[tuple[int, list[PlacedWord]]])
     hidden: list[str] = field(default_factory=list[str])
-    left_to_ocr: bool = False
+    needs_ocr: bool = False
     is_garbled: bool = False
+    objects: set[Handle] = field(default_factory=set[Handle])  # what the words are made of, if OCR is to see the rest
+    pictures: Pictures | None = None
 
 
 class Pdf:
@@ -56,28 +78,40 @@ class Pdf:
         if self.page_count > limits.max_pages:
             raise OverLimit(f"The PDF has {self.page_count} pages; the limit is {limits.max_pages}.")
         self._annotation_words: list[str] = []  # of the open page's hidden annotations
-        self._has_form = pdfium.FPDF_GetFormType(self._document) != pdfium.FORMTYPE_NONE
+        self._logos = set[int]()
 
     def read_page(self, number: int) -> Page | None:
-        """The page of its text layer, without the words that a person cannot see. None if the page is left to OCR.
+        """Return the page of its text layer, without the words that a person cannot see. None if the page needs OCR.
 
-        That is so if no word is visible but something is drawn. It is also so if most of the layer is invisible text
-        over something drawn, as scanners leave it, or no text at all: then our own OCR says what the page shows.
+        A page needs OCR if it shows a picture beside its words, or something and no words. It also does if most of the
+        layer is invisible text over something drawn, as scanners leave it: our own OCR reads what the page shows. A
+        logo is recognised on the first page that shows it.
         """
         with self._page(number) as (page, width, height):
             layer = self._words(number, page, width, height)
-            if layer.left_to_ocr:
+            if layer.pictures and layer.pictures.logo in self._logos:
+                layer = replace(layer, needs_ocr=False)
+            if layer.needs_ocr:
+                self._logos |= {layer.pictures.logo} - {None} if layer.pictures else set()
                 return None
             hidden = layer.hidden + self._annotation_words
             return layout_page(number, width, height, layer.groups, "pdf").with_hidden_words(hidden)
 
-    def told_of_layer(self, page: Page) -> Page:
-        """A page that was left to OCR, with what its text layer has to be told of: the hidden words, where nothing is
-        drawn that OCR could read; or that it is garbled."""
-        with self._page(page.number) as (handle, width, height):
-            layer = self._words(page.number, handle, width, height)
+    def recognise_page(self, number: int, dpi: float, max_pixels: int, recognise: Recognise) -> Page:
+        """Return a page that needs OCR. `recognise` is given the words of its text layer, a picture of all else, and
+        which box of it to read."""
+        with self._page(number) as (handle, width, height):
+            layer = self._words(number, handle, width, height)
+            for item in layer.objects:
+                set_active(item, False)
+            scale = min(dpi / 72, (max_pixels / (width * height)) ** 0.5)
+            columns, rows = max(1, int(round(width * scale, 6))), max(1, int(height * scale))
+            pixels = _drawn(handle, columns, rows, (0, 0, columns, rows))
+            image = Image.frombytes("RGB", (columns, rows), pixels, "raw", "RGBX")
+            box = layer.pictures.box if layer.pictures else (0.0, 0.0, width, height)
+            page = recognise(number, image, width, height, layer.groups, box)
             if layer.is_garbled:
-                warning = ReadingWarning(WarningCode.GARBLED_TEXT, page.number)
+                warning = ReadingWarning(WarningCode.GARBLED_TEXT, number)
                 page = replace(page, warnings=(*page.warnings, warning))
             return page.with_hidden_words(layer.hidden + self._annotation_words)
 
@@ -112,11 +146,6 @@ class Pdf:
             raise Damaged("The PDF is damaged: it cannot be saved without its password.")
         return copy
 
-    def size(self, number: int) -> tuple[float, float]:
-        """Width and height of a page in points."""
-        with self._page(number) as (_, width, height):
-            return width, height
-
     def draw_page(
         self,
         number: int,
@@ -135,20 +164,10 @@ class Pdf:
             scale = dpi / 72 if wanted_width is None else min(wanted_width / width, FINEST / 72)
             scale = min(scale, (max_pixels / (width * height)) ** 0.5)
             columns, rows = max(1, int(round(width * scale, 6))), max(1, int(height * scale))
-            bitmap: Any = pdfium.FPDFBitmap_CreateEx(columns, rows, pdfium.FPDFBitmap_BGRx, None, 0)
-            if not bitmap:
-                raise MemoryError
-            try:
-                pdfium.FPDFBitmap_FillRect(bitmap, 0, 0, columns, rows, 0xFFFFFFFF)
-                flags = pdfium.FPDF_ANNOT | pdfium.FPDF_REVERSE_BYTE_ORDER
-                # Where the whole page would lie, of which the bitmap holds the box.
-                all_columns, all_rows = columns / (x1 - x0), rows / (y1 - y0)
-                place = [round(at) for at in (-x0 * all_columns, -y0 * all_rows, all_columns, all_rows)]
-                pdfium.FPDF_RenderPageBitmap(bitmap, page, *place, 0, flags)
-                size = pdfium.FPDFBitmap_GetStride(bitmap) * rows
-                return ctypes.string_at(pdfium.FPDFBitmap_GetBuffer(bitmap), size), columns, rows
-            finally:
-                pdfium.FPDFBitmap_Destroy(bitmap)
+            # Where the whole page would lie, of which the bitmap holds the box.
+            all_columns, all_rows = columns / (x1 - x0), rows / (y1 - y0)
+            place = [round(at) for at in (-x0 * all_columns, -y0 * all_rows, all_columns, all_rows)]
+            return _drawn(page, columns, rows, place), columns, rows
 
     @contextmanager
     def _page(self, number: int) -> Generator[tuple[Any, float, float]]:
@@ -156,8 +175,9 @@ class Pdf:
         if not page:
             raise Damaged(f"Page {number} of the PDF is damaged.")
         self._annotation_words = _remove_hidden_annotations(page)
-        if self._has_form and pdfium.FPDFPage_GetAnnotCount(page) > 0:
-            # What was typed into a form is no part of the page's content until the form is flattened into it.
+        if _has_text_annotations(page):
+            # Notes, stamps and form fields are drawn, but their text is in the page's layer only once they are
+            # flattened into its content.
             pdfium.FPDFPage_Flatten(page, pdfium.FLAT_NORMALDISPLAY)
             pdfium.FPDF_ClosePage(page)
             page = pdfium.FPDF_LoadPage(self._document, number - 1)
@@ -184,12 +204,12 @@ class Pdf:
         """
         layer: Any = pdfium.FPDFText_LoadPage(page)
         if not layer:
-            return _Layer(left_to_ocr=pdfium.FPDFPage_CountObjects(page) > 0)
+            return _Layer(needs_ocr=pdfium.FPDFPage_CountObjects(page) > 0)
         try:
             at = address(layer)
             codes = [get_unicode(at, index) for index in range(pdfium.FPDFText_CountChars(layer))]
             if is_garbled(_characters(codes)):
-                return _Layer(left_to_ocr=True, is_garbled=True)
+                return _Layer(needs_ocr=True, is_garbled=True)
             boxes = _Boxes(page, layer)
             codes, boxes.order = in_reading_order(codes, boxes.of_character)
             words: list[LayerWord] = []
@@ -198,16 +218,20 @@ class Pdf:
                 direction, around = boxes.of_word(start, end, direction)
                 if is_right_to_left(text):
                     around = boxes.around(start, end)
+                if end - start > 1 and len(text) == end - start and _DIGIT.search(text):
+                    text = _mark_raised(text, boxes.feet(start, end, direction))
                 words.append(LayerWord(start, end, text, direction, around))
                 if is_right_to_left(text):
                     direction = _RIGHT  # of a digit alone behind it
             if not words:
-                return _Layer(left_to_ocr=pdfium.FPDFPage_CountObjects(page) > 0)
+                return _Layer(needs_ocr=pdfium.FPDFPage_CountObjects(page) > 0)
             check_size(number, [word.text for word in words])  # before the work on each
             detector = VisibilityDetector(page, layer, (width, height), boxes.of_character, boxes.order)
             groups: dict[int, list[PlacedWord]] = {}
+            visible: list[tuple[int, int]] = []
             hidden: list[tuple[str, bool]] = []
             for word, stretches in zip(words, detector.visible_stretches(words, codes), strict=True):
+                visible += stretches
                 if stretches == [(word.start, word.end)]:
                     group = groups.setdefault(_line_direction(word.direction, word.text), [])
                     group.append(PlacedWord(word.text, *word.box))
@@ -221,9 +245,28 @@ class Pdf:
             over_drawing = sum(covered for _, covered in hidden)
             scanned = over_drawing > sum(map(len, groups.values())) or not (groups or detector.is_blank)
             told = [text for text, covered in hidden if not (scanned and covered)]
-            return _Layer(sorted(groups.items()), told, left_to_ocr=scanned)
+            pictures = None if scanned else detector.find_pictures()
+            if not scanned and not pictures:
+                return _Layer(sorted(groups.items()), told)
+            shown = (boxes.order[index] for start, end in visible for index in range(start, end))
+            objects = {text_object(at, index) for index in shown} - {None}
+            return _Layer(sorted(groups.items()), told, needs_ocr=True, objects=objects, pictures=pictures)
         finally:
             pdfium.FPDFText_ClosePage(layer)
+
+
+def _drawn(page: Any, columns: int, rows: int, place: Sequence[int]) -> bytes:
+    """Return a picture as RGBX bytes. `place` (left, top, columns, rows) is where the whole page lies in it."""
+    bitmap: Any = pdfium.FPDFBitmap_CreateEx(columns, rows, pdfium.FPDFBitmap_BGRx, None, 0)
+    if not bitmap:
+        raise MemoryError
+    try:
+        pdfium.FPDFBitmap_FillRect(bitmap, 0, 0, columns, rows, 0xFFFFFFFF)
+        pdfium.FPDF_RenderPageBitmap(bitmap, page, *place, 0, pdfium.FPDF_ANNOT | pdfium.FPDF_REVERSE_BYTE_ORDER)
+        size = pdfium.FPDFBitmap_GetStride(bitmap) * rows
+        return ctypes.string_at(pdfium.FPDFBitmap_GetBuffer(bitmap), size)
+    finally:
+        pdfium.FPDFBitmap_Destroy(bitmap)
 
 
 def _characters(codes: list[int]) -> str:
@@ -246,6 +289,17 @@ def _remove_hidden_annotations(page: Any) -> list[str]:
     return words
 
 
+def _has_text_annotations(page: Any) -> bool:
+    for index in range(pdfium.FPDFPage_GetAnnotCount(page)):
+        annotation: Any = pdfium.FPDFPage_GetAnnot(page, index)
+        if annotation:
+            kind = pdfium.FPDFAnnot_GetSubtype(annotation)
+            pdfium.FPDFPage_CloseAnnot(annotation)
+            if kind not in _WITHOUT_TEXT:
+                return True
+    return False
+
+
 def _value(annotation: Any, key: bytes) -> list[str]:
     size = min(pdfium.FPDFAnnot_GetStringValue(annotation, key, None, 0), 2 * MAX_PAGE_CHARACTERS)
     units = (ctypes.c_ushort * (size // 2 + 1))()
@@ -266,6 +320,28 @@ def _split_words(codes: list[int]) -> Iterator[tuple[int, int, str]]:
             if cleaned := clean(word):
                 yield start, at, cleaned
         at = stop
+
+
+def _mark_raised(text: str, feet: Sequence[tuple[float, float]]) -> str:
+    """Return a word whose raised or lowered digits, beside other digits, are written as such. `feet` are the baseline
+    of each character, which grows upwards, and its height."""
+    runs = [0]
+    for at, ((before, _), (foot, height)) in enumerate(pairwise(feet), start=1):
+        if abs(foot - before) > _LEAST_RISE * height:
+            runs.append(at)
+    if len(runs) == 1:
+        return text
+    pieces = list(zip(runs, [*runs[1:], len(text)], strict=True))
+    base = max(pieces, key=lambda piece: (round(max(height for _, height in feet[slice(*piece)])), piece[1] - piece[0]))
+    marked = ""
+    for start, end in pieces:
+        rise = feet[start][0] - feet[base[0]][0]
+        is_beside = text[start - 1 : start].isdigit() or text[end : end + 1].isdigit()
+        if is_beside and abs(rise) > _LEAST_RISE * feet[base[0]][1]:
+            marked += superscript(text[start:end], "0", is_lowered=rise < 0)
+        else:
+            marked += text[start:end]
+    return marked
 
 
 def _direction(first: tuple[float, float, float, float], last: tuple[float, float, float, float]) -> int:
@@ -292,6 +368,8 @@ class _Boxes:
         self._right, self._bottom = float(bounds.right), float(bounds.bottom)
         self._turns = int(pdfium.FPDFPage_GetRotation(page))
         self.order: Sequence[int] = range(pdfium.FPDFText_CountChars(layer))  # the index of each character in PDFium
+        self._origin = ctypes.c_double(), ctypes.c_double()
+        self._origin_at: Any = tuple(map(ctypes.byref, self._origin))
 
     def of_word(self, start: int, end: int, direction: int) -> tuple[int, tuple[float, float, float, float]]:
         """The direction and box of a word, the characters `start` to `end`.
@@ -310,11 +388,24 @@ class _Boxes:
         left, top, right, bottom = zip(*map(self.of_character, range(start, end)), strict=True)
         return min(left), min(top), max(right), max(bottom)
 
+    def feet(self, start: int, end: int, direction: int) -> list[tuple[float, float]]:
+        """The baseline of each character, which grows upwards from a point of the page, and the character's height."""
+        axis, sign = ((1, -1), (0, 1), (1, 1), (0, -1))[direction]
+        feet: list[tuple[float, float]] = []
+        for index in range(start, end):
+            box = self.of_character(index)
+            get_origin(self._layer, self.order[index], *self._origin_at)
+            x, y = self._origin[0].value, self._origin[1].value
+            feet.append((sign * self._as_shown(x, y, x, y)[axis], box[axis + 2] - box[axis]))
+        return feet
+
     def of_character(self, index: int) -> tuple[float, float, float, float]:
         """Left, top, right, bottom of one character in points. The height is that of its font."""
         get_loose_box(self._layer, self.order[index], self._reference)
         box = self._rectangle
-        left, right, top, bottom = box.left, box.right, box.top, box.bottom
+        return self._as_shown(box.left, box.top, box.right, box.bottom)
+
+    def _as_shown(self, left: float, top: float, right: float, bottom: float) -> tuple[float, float, float, float]:
         if self._turns == 0:
             return left - self._left, self._top - top, right - self._left, self._top - bottom
         if self._turns == 1:

@@ -14,6 +14,8 @@ Handle = int
 """A pointer of PDFium as a number."""
 
 TEXT_OBJECT, FORM_OBJECT = int(pdfium.FPDF_PAGEOBJ_TEXT), int(pdfium.FPDF_PAGEOBJ_FORM)
+IMAGE_OBJECT, PATH_OBJECT = int(pdfium.FPDF_PAGEOBJ_IMAGE), int(pdfium.FPDF_PAGEOBJ_PATH)
+CURVE = int(pdfium.FPDF_SEGMENT_BEZIERTO)
 
 
 def address(handle: Any) -> int:
@@ -44,6 +46,7 @@ _handle, _integer = ctypes.c_void_p, ctypes.c_int
 get_unicode = _bind("FPDFText_GetUnicode", ctypes.c_uint, _handle, _integer)
 get_loose_box = _bind("FPDFText_GetLooseCharBox", _integer, _handle, _integer, _handle)
 count_objects = _bind("FPDFPage_CountObjects", _integer, _handle)
+get_origin = _bind("FPDFText_GetCharOrigin", _integer, _handle, _integer, _handle, _handle)
 get_object = _bind("FPDFPage_GetObject", _handle, _handle, _integer)
 count_parts = _bind("FPDFFormObj_CountObjects", _integer, _handle)
 get_part = _bind("FPDFFormObj_GetObject", _handle, _handle, ctypes.c_ulong)
@@ -54,4 +57,7 @@ get_font = _bind("FPDFTextObj_GetFont", _handle, _handle)
 is_embedded = _bind("FPDFFont_GetIsEmbedded", _integer, _handle)
 glyph_path = _bind("FPDFFont_GetGlyphPath", _handle, _handle, ctypes.c_uint, ctypes.c_float)
 get_render_mode = _bind("FPDFTextObj_GetTextRenderMode", _integer, _handle)
+count_segments = _bind("FPDFPath_CountSegments", _integer, _handle)
+get_segment = _bind("FPDFPath_GetPathSegment", _handle, _handle, _integer)
+get_segment_type = _bind("FPDFPathSegment_GetType", _integer, _handle)
 get_fill_color = _bind("FPDFPageObj_GetFillColor", _integer, *[_handle] * 5)

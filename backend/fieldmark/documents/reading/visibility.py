@@ -26,17 +26,23 @@ from PIL import (
 )
 
 from fieldmark.documents.reading.pdfium import (
+    CURVE,
     FORM_OBJECT,
+    IMAGE_OBJECT,
+    PATH_OBJECT,
     TEXT_OBJECT,
     Handle,
     address,
     count_objects,
     count_parts,
+    count_segments,
     get_fill_color,
     get_font,
     get_object,
     get_part,
     get_render_mode,
+    get_segment,
+    get_segment_type,
     get_type,
     glyph_path,
     is_embedded,
@@ -57,7 +63,14 @@ COARSE = 0.75  # pixels a point: the fewest that show each word of 6 points with
 FINER = 3  # times as many for doubtful words
 MAX_LAYERS = 8  # of text over text; what lies deeper counts as hidden
 TWIN = 0.7  # share of a character's middle on that of the same character: then it was printed twice, as for bold
+CELL = 8  # pixels: a picture is measured by the squares of the page in which it shows an edge, as every letter does
+LEAST_EDGE = 48  # levels
+PICTURE_SHARE = 0.006  # of the page's squares; a line of print of 10 cm has as many
+LOGO_SHARE = 0.03
+LETTER_SEGMENTS = range(8, 200)  # of a path with curves; several of them may be letters
 LEAST_INK = 0.04  # share of a letter's or digit's box; the digit 1 in a wide font has 0.1
+
+_LEVELS = [0] * LEAST_CONTRAST + [255] * (256 - LEAST_CONTRAST)  # what is seen, of a difference
 
 Box = tuple[float, float, float, float]
 Pixels = tuple[int, int, int, int]
@@ -76,6 +89,13 @@ class LayerWord(NamedTuple):
     text: str
     direction: int
     box: Box
+
+
+class Pictures(NamedTuple):
+    """The box around a page's pictures. `logo` is the same for small pictures that look the same in the same place."""
+
+    box: Box
+    logo: int | None
 
 
 class _Line:
@@ -105,6 +125,8 @@ class VisibilityDetector:
         self._box_of = box_of
         self._order = order
         self._texts: list[Handle] = []
+        self._images: list[Handle] = []
+        self._curved: list[Handle] = []  # what may be a letter that was drawn as a path
         here = self._page
         self._collect([get_object(here, index) for index in range(count_objects(here))], 0)
         width, height = size
@@ -116,6 +138,9 @@ class VisibilityDetector:
     def _collect(self, items: list[Handle], depth: int) -> None:
         kinds = list(map(get_type, items))
         self._texts += [item for item, kind in zip(items, kinds, strict=True) if kind == TEXT_OBJECT]
+        self._images += [item for item, kind in zip(items, kinds, strict=True) if kind == IMAGE_OBJECT]
+        paths = (item for item, kind in zip(items, kinds, strict=True) if kind == PATH_OBJECT)
+        self._curved += [path for path in paths if _may_be_letter(path)]
         for form in [
             item for item, kind in zip(items, kinds, strict=True) if kind == FORM_OBJECT and depth < MAX_DEPTH
         ]:
@@ -141,6 +166,31 @@ class VisibilityDetector:
         """Whether the page shows nothing at all."""
         extremes: Any = self._full.getextrema()
         return extremes[1] - extremes[0] < LEAST_CONTRAST
+
+    def find_pictures(self) -> Pictures | None:
+        """Return where images, and paths that may be letters, show something. None if on a small part of the page."""
+        pictures = [*self._images, *self._curved]
+        if not pictures:
+            return None
+        size = self._columns, self._rows
+        self._show(self._texts, False)
+        with_pictures = self._drawn((0, 0, *size), "bare")
+        self._show(pictures, False)
+        without = self._drawn((0, 0, *size), "plain")
+        self._show([*self._texts, *pictures], True)
+        steps = [ImageChops.difference(with_pictures, ImageChops.offset(with_pictures, *by)) for by in ((1, 0), (0, 1))]
+        edges = ImageChops.lighter(*steps).point([0] * LEAST_EDGE + [255] * (256 - LEAST_EDGE))
+        shown = ImageChops.difference(with_pictures, without)
+        squares = ImageChops.darker(edges, shown.point(_LEVELS)).reduce(CELL).point([0] + [255] * 255)
+        box = squares.getbbox()
+        share = squares.histogram()[255] / (squares.width * squares.height)
+        if box is None or share < PICTURE_SHARE:
+            return None
+        x0, y0, x1, y1 = (
+            (side + around) * CELL / self._scale for side, around in zip(box, (-1, -1, 1, 1), strict=True)
+        )
+        logo = hash(shown.tobytes()) if share < LOGO_SHARE else None
+        return Pictures((max(x0, 0.0), max(y0, 0.0), x1, y1), logo)
 
     def has_drawing(self, box: Box) -> bool:
         """Whether anything is drawn within the box."""
@@ -295,9 +345,7 @@ class VisibilityDetector:
             self._show(objects, False)
             # Ink leads away from the background. White on black letters that stand on white leads back to it.
             without = _difference(self._drawn(part), background)
-            ink = ImageChops.subtract(from_background, without).point(
-                [0] * LEAST_CONTRAST + [255] * (256 - LEAST_CONTRAST)
-            )
+            ink = ImageChops.subtract(from_background, without).point(_LEVELS)
             self._show(objects, True)
             for item in objects:
                 visible.update(index for index in owners[item] if _has_ink(ink, places[index], chr(codes[index])))
@@ -435,6 +483,11 @@ def _ink_by_row(ink: bytes, columns: int, those: Sequence[int], y0: int, y1: int
 def _all_inked(seen: bytes, pieces: Sequence[tuple[int, int]]) -> bool:
     """Whether each character of a word shows ink. False if its characters stand on each other."""
     return bool(pieces) and all(any(seen[start:end]) for start, end in pieces)
+
+
+def _may_be_letter(path: Handle) -> bool:
+    count = count_segments(path)
+    return count in LETTER_SEGMENTS and any(get_segment_type(get_segment(path, at)) == CURVE for at in range(count))
 
 
 def _microscopic(word: LayerWord, smallest: float) -> bool:
