@@ -104,7 +104,7 @@ class Bench:
         return float(await asyncio.to_thread(said, self.service))
 
     def client(self, user: UUID) -> httpx.AsyncClient:
-        headers = {"Authorization": f"Bearer {self.tokens.sign(user)}"}
+        headers = {"Authorization": f"Bearer {self.tokens.sign(user)}", "Accept": "application/json"}
         return httpx.AsyncClient(base_url=self.address, headers=headers, timeout=300)
 
     async def document(self, http: httpx.AsyncClient, text: str = PAGE) -> UUID:

@@ -112,7 +112,7 @@ async def opened(owner_url: str, app_url: str, count: int, home: Path) -> AsyncG
             httpx.AsyncClient(
                 transport=httpx.ASGITransport(app),
                 base_url="http://growth",
-                headers={"Authorization": f"Bearer {token}", "X-Org-Id": str(user)},
+                headers={"Authorization": f"Bearer {token}", "X-Org-Id": str(user), "Accept": "application/json"},
                 timeout=120,
             )
         )

@@ -78,7 +78,7 @@ class Service:
         return LocalTokens(self.home).sign(user or LOCAL_USER)
 
     def client(self, user: UUID | None = None) -> httpx.AsyncClient:
-        headers = {"Authorization": f"Bearer {self.token(user)}"}
+        headers = {"Authorization": f"Bearer {self.token(user)}", "Accept": "application/json"}
         return httpx.AsyncClient(base_url=self.address, headers=headers, timeout=START_SECONDS)
 
 

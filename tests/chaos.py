@@ -592,7 +592,7 @@ class Chaos:
             "taken": kind == "run",
             "done": kind == "changed",
             "approval": kind == "approval",
-            "before the end": event.get("tool") == "complete_extraction" or kind == "text",
+            "before the end": event.get("tool_result") == "complete_extraction" or kind == "text",
             "after the end": kind == "complete",
         }[moment]
 

@@ -269,7 +269,7 @@ def serve(clone: Clone) -> Serve:
             user_id = uuid4()
             scope = await enter(service.database, user_id)
             token = LocalTokens(chosen["home"]).sign(user_id)
-            headers = {"Authorization": f"Bearer {token}"}
+            headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
             try:
                 async with httpx.AsyncClient(base_url=base_url, headers=headers, timeout=PATIENCE) as http:
                     yield Served(http, base_url, service, scope, model)

@@ -50,7 +50,7 @@ class Served:
 
     def bearing(self, token: str) -> httpx.AsyncClient:
         """A client with a token or a key."""
-        headers = {"Authorization": f"Bearer {token}"}
+        headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
         return httpx.AsyncClient(base_url=self.base_url, headers=headers, timeout=PATIENCE)
 
     async def document(self, text: str = "Invoice number: 1\nTotal: 10.00 EUR\n", name: str = "a.txt") -> UUID:

@@ -53,7 +53,7 @@ async def found(desk) -> Callable[[], set[str]]:
     async with desk.database.as_user(desk.scope) as conn:
         await runs.finish(conn, run_id, "completed", answer="Done.", error=None, error_code=None)
         ended = await runs.get(conn, run_id)
-        await runs.append_event(conn, run_id, CompleteEvent(cost_usd=ended.cost_usd, usage=ended.usage))
+        await runs.append_event(conn, run_id, CompleteEvent(cost=ended.cost_usd, usage=ended.usage))
     # The queue's own triggers find their types by the search path.
     with psycopg.connect(desk.owner_url, options="-c search_path=queue", autocommit=True) as owner:
         owner.execute("delete from procrastinate_jobs")

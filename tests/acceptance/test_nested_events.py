@@ -55,7 +55,7 @@ async def test_a_child_s_events_stand_in_its_parent_s_in_one_order_live_and_late
         assert inner(later) == [event for _, event in await read(served.http, child)]
         assert (inner(later)[0]["type"], inner(later)[-1]["type"]) == ("run", "complete")
         # All of it while the call is under way that has started it.
-        places = [n for n, (_, event) in enumerate(later) if event["type"] == "tool"]
+        places = [n for n, (_, event) in enumerate(later) if event["type"] in ("tool", "tool_result")]
         (began, ended) = places
         assert later[began][1]["status"] == "running" and later[ended][1]["status"] == "complete"
         assert {event["parent_call_id"] for event in nested} == {later[began][1]["call_id"]}

@@ -50,7 +50,7 @@ async def test_one_message_of_the_model_is_the_whole_run(desk):
     assert set(statuses(worked).values()) == {"done"}
     stored = desk.extraction()
     assert (stored["status"], stored["extracted_fields"]) == ("completed", {"number": "1", "total": 10.0})
-    ended = [(event.get("tool"), event.get("text"), event.get("complete")) for event in worked.events[-3:]]
+    ended = [(event.get("tool_result"), event.get("text"), event.get("complete")) for event in worked.events[-3:]]
     assert ended == [("complete_extraction", None, None), (None, "Two fields.", None), (None, None, True)]
 
 

@@ -82,13 +82,13 @@ async def test_the_same_run_as_json_and_as_events(serve, clone):
         numbers, said = zip(*events(answer.text), strict=True)
         assert numbers == tuple(range(1, len(said) + 1))
         assert said[0].keys() == {"type", "run_id", "extraction_id"} and said[0]["run_id"] != result["run_id"]
-        assert [one["status"] for one in said if one.get("tool") == "extract_fields"] == ["running", "complete"]
+        assert [one["status"] for one in said if one.get("tool_result") == "extract_fields"] == ["complete"]
         assert [one["version"] for one in said if "changed" in one] == [1]
         assert said[-1] == {
             "type": "complete",
             "complete": True,
             "extraction_id": said[0]["extraction_id"],
-            "cost_usd": result["cost_usd"],
+            "cost": result["cost_usd"],
             "usage": said[-1]["usage"],
         }
 

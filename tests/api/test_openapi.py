@@ -94,8 +94,8 @@ def test_streams_and_files_are_described_as_what_they_are(openapi):
 
 
 TYPES = {
-    "run", "reading", "waiting", "text", "thinking", "text_delta", "thinking_delta", "tool", "changed", "preview",
-    "preview_withdrawn", "approval", "citation", "open", "retry", "child", "complete", "error",
+    "run", "reading", "waiting", "text", "thinking", "text_delta", "thinking_delta", "tool", "tool_result", "changed",
+    "preview", "preview_withdrawn", "approval", "citation", "open", "retry", "child", "complete", "error",
 }  # fmt: skip
 
 
@@ -114,8 +114,8 @@ def test_events_are_described_as_a_union_told_apart_by_their_type(openapi):
             if {"type": "null"} in told.get("anyOf", []):
                 assert name in shape["required"], (kind, name)
         assert "additionalProperties" not in shape  # a client of today reads what is told tomorrow
-    assert {"call_id", "status", "message"} <= set(schemas["ToolEvent"]["required"])
-    assert not {"input", "output", "error", "duration_ms"} & set(schemas["ToolEvent"]["required"])
+    assert {"tool", "call_id", "input", "status", "message"} <= set(schemas["ToolEvent"]["required"])
+    assert {"output", "error", "details"} & set(schemas["ToolResultEvent"]["required"]) == set()
 
 
 @pytest.mark.anyio

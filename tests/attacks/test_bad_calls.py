@@ -139,10 +139,8 @@ async def test_several_writes_in_one_message_happen_one_after_the_other_and_once
     assert changed == [(n + 1, [name], calls[n].id) for n, name in enumerate("abcdef")]
     read = worked.results[3][0]
     assert '"c": 2' in read and '"d"' not in read  # it stands between them
-    said = [event for event in worked.events if "tool" in event or "changed" in event]
-    ended = [
-        event["call_id"] for event in said if event.get("status") == "complete" and event["tool"] == "update_field"
-    ]
+    said = worked.events
+    ended = [event["call_id"] for event in said if event.get("tool_result") == "update_field"]
     assert ended == [one.id for one in calls]
     assert [event["version"] for event in said if "changed" in event] == [1, 2, 3, 4, 5, 6]
 

@@ -186,7 +186,7 @@ class Commands:
         lines: list[str] = []
         said = await read_until(process, "serves at", lines)
         collecting = asyncio.create_task(_collect(process, lines))
-        headers = {"Authorization": f"Bearer {LocalTokens(self.home).sign(LOCAL_USER)}"}
+        headers = {"Authorization": f"Bearer {LocalTokens(self.home).sign(LOCAL_USER)}", "Accept": "application/json"}
         url = said.split("serves at ")[1].split()[0]
         try:
             async with httpx.AsyncClient(base_url=url, headers=headers, timeout=PATIENCE) as http:

@@ -31,8 +31,9 @@ RUN = UUID(int=1)
             {"type": "run", "run_id": str(RUN), "parent_run_id": str(RUN), "parent_call_id": "c"},
         ),
         (
-            ToolEvent(tool="t", call_id="c", input={"v": None}, status="running", message="m"),
-            {"type": "tool", "tool": "t", "call_id": "c", "input": {"v": None}, "status": "running", "message": "m"},
+            ToolEvent(tool="t", call_id="c", input={"v": None}, message="m", action_type="reading", timestamp=1.5),
+            {"type": "tool", "tool": "t", "call_id": "c", "input": {"v": None}, "status": "running", "message": "m"}
+            | {"action_type": "reading", "timestamp": 1.5},
         ),
         (
             ApprovalEvent(

@@ -116,7 +116,8 @@ class Hosts:
         process = self.start("serve", "--no-worker", "--port", "0", **settings)
         url = await process.said(r"serves at (http://\S+)")
         token = LocalTokens(self.home).sign(self.user_id)
-        http = httpx.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=PATIENCE)
+        headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
+        http = httpx.AsyncClient(base_url=url, headers=headers, timeout=PATIENCE)
         self._clients.append(http)
         return Api(process, http)
 

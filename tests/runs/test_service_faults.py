@@ -21,7 +21,7 @@ def in_order(worked: Worked) -> Worked:
     """A run that has ended, and what it leaves: one last event, an end for each beginning, and no call half done."""
     state, events = worked.state, worked.events
     assert state["finished_at"] is not None and set(events[0]) == {"type", "run_id", "extraction_id"}
-    last = [event for event in events if "complete" in event or "code" in event]
+    last = [event for event in events if event["type"] in ("complete", "error")]
     assert last == [events[-1]]
     if state["status"] == "completed":
         assert events[-1]["complete"] is True and state["error"] is None

@@ -22,7 +22,7 @@ from fieldmark.domain.events import TokensUsed
 from fieldmark.domain.permissions import Permission
 from fieldmark.domain.statuses import Approval as ApprovalPolicy
 from fieldmark.domain.statuses import RunError, RunStatus
-from fieldmark.errors import DocumentFailed, NotFound
+from fieldmark.errors import DocumentFailed, Invalid, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.events.follow import end_of
 from fieldmark.runs.lifecycle import decisions, launch
@@ -49,7 +49,7 @@ Dollars = Annotated[
 
 ModelName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@/\[\]-]*$")]
 
-_WAIT = "false: answer at once, with 202 and the run's id. `GET /api/runs/{id}/events` tells what follows."
+_WAIT = "false: answer at once in JSON, with 202 and the run's id. `GET /api/runs/{id}/events` streams what follows."
 
 
 class RunRequest(Body):
@@ -60,6 +60,7 @@ class RunRequest(Body):
         description="Who admits the agent's writes. auto: the policy does, each is recorded. ask: you do, one by one. "
         "Left out: as the agent has it, auto for extract and correct.",
     )
+    auto_approve: bool | None = Field(None, description="true: `approval: auto`. false: `approval: ask`.")
     auto_approved_tools: list[Annotated[str, Field(max_length=100)]] = Field(default=[], max_length=100)
     model: ModelName | None = Field(None, description="Another model than the service's.")
     background: bool = Field(False, description="Part of a batch: it waits for others of its kind, not for people.")
@@ -189,11 +190,16 @@ def _add_task(router: Routes, agent: AgentSpec, task: Task[Any, Any]) -> None:
         deltas: Deltas = False,
     ) -> Response:
         asks = (task.approval or agent.approval) is ApprovalPolicy.ASK
-        if asks and (body.approval == "auto" or body.auto_approved_tools):
+        approval = body.approval
+        if body.auto_approve is not None:
+            approval = "auto" if body.auto_approve else "ask"
+            if body.approval not in (None, approval):
+                raise Invalid("`approval` and `auto_approve` contradict each other: leave one out.")
+        if asks and (approval == "auto" or body.auto_approved_tools):
             why = "`approval: auto` and `auto_approved_tools` need with an agent that asks before it writes"
             require_scope(caller, Permission.RUNS_APPROVE, why)
         options = RunOptions(
-            approval=body.approval,
+            approval=approval,
             background=body.background,
             model=body.model,
             max_cost_usd=body.max_cost_usd,
@@ -212,9 +218,9 @@ def _add_task(router: Routes, agent: AgentSpec, task: Task[Any, Any]) -> None:
         start,
         methods=["POST"],
         name=f"start_{task.name}",
-        description=f"{task.description} With `Accept: text/event-stream` the run's events as they come, else the "
-        "result when it has ended; with `wait: false` its id, at once. The run goes on if you go away; "
-        "`/api/runs/{id}/events` shows it again from any event.",
+        description=f"{task.description} Streams the run's events. With `Accept: application/json` it waits and "
+        "returns the result; with `wait: false` it returns the run's id at once. The run goes on if you disconnect; "
+        "`/api/runs/{id}/events` streams its events again from any event.",
         responses=ANSWERS,
         response_model=None,
     )
@@ -228,7 +234,7 @@ async def decide_call(
     deltas: Deltas = False,
 ) -> Response:
     """Approve, reject or change the call that a run waits for. When this answers, what you decided is done; then come
-    the events that follow, or the result, as for the run itself. A decision is taken once, by the run's own user, or by
+    the events that follow, or with `Accept: application/json` the result. A decision is taken once, by the run's own user, or by
     whom the organisation has decide. 409 for a call that
     waits no more, or (`target_changed`) whose target is no more as it was shown."""
     said = body.approvals[0]
@@ -258,7 +264,8 @@ async def list_tools(
 
 
 def _wants_events(request: Request) -> bool:
-    return "text/event-stream" in request.headers.get("accept", "")
+    accepted = request.headers.get("accept", "")
+    return "text/event-stream" in accepted or "application/json" not in accepted
 
 
 async def _accepted(runtime: Runtime, scope: Scope, run_id: UUID) -> Response:

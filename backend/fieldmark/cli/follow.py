@@ -267,11 +267,11 @@ def show_event(event: Mapping[str, Any], status: Status) -> None:
     match event.get("type"):
         case "child":
             show_event(event["event"], status)
-        case "tool" if event["status"] == "running":
-            status.update(plain(event["message"]) + "…")
-        case "tool" if event["status"] == "complete":
-            console.print(f"  [green]✓[/green] {plain(event['message'])} [dim]{event['duration_ms']} ms[/dim]")
         case "tool":
+            status.update(plain(event["message"]) + "…")
+        case "tool_result" if event["status"] == "complete":
+            console.print(f"  [green]✓[/green] {plain(event['message'])} [dim]{event['duration_ms']} ms[/dim]")
+        case "tool_result":
             console.print(f"  [red]✗[/red] {plain(event['message'])}: {plain(event['error'][:300])}")
         case "retry":
             console.print(f"  [yellow]…[/yellow] {plain(event['retry'])} ({event['wait_s']} s)")

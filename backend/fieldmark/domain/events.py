@@ -110,18 +110,40 @@ class ThinkingDeltaEvent(EventBase):
     thinking_delta: str
 
 
+ActionType = Literal["planning", "searching", "reading", "analysing", "writing", "opening", "summarising"]
+"""What kind of step a call is, for whoever shows the steps of a run."""
+
+
 class ToolEvent(EventBase):
-    """A call of a tool begins (`running`, with `input`) or has ended (`complete` with `output`, or `error`)."""
+    """A call of a tool begins. `tool_result` reports its end."""
 
     type: Literal["tool"] = "tool"
     tool: str = Field(examples=["update_field"])
     call_id: str
-    input: dict[str, JsonValue] | None = Field(default=None, description="What the tool is called with.")
-    output: str | None = Field(default=None, description="What the tool answered; long answers are shortened.")
-    error: str | None = Field(default=None, description="Why it was not done; one sentence, for people too.")
-    status: Literal["running", "complete", "error"]
+    input: dict[str, JsonValue] = Field(description="What the tool is called with.")
+    status: Literal["running"] = "running"
     message: str = Field(description="What the call does, in words.", examples=["Reading pages 1–3"])
-    duration_ms: int | None = Field(default=None, description="How long it took, where it has ended.")
+    action_type: ActionType
+    timestamp: float = Field(description="Seconds since 1970.")
+
+
+class ToolResultEvent(EventBase):
+    """A call has ended: `complete` with `output`, or `error`."""
+
+    type: Literal["tool_result"] = "tool_result"
+    tool_result: str = Field(description="The tool's name.", examples=["update_field"])
+    call_id: str
+    status: Literal["complete", "error"]
+    output: str | None = Field(default=None, description="What the tool returned; long output is shortened.")
+    error: str | None = Field(default=None, description="Why it was not done, in a sentence for people.")
+    code: str = Field(description="The same for programs.", examples=["stored", "schema_violation"])
+    message: str = Field(description="What the call did, in words.", examples=["Found 2 documents"])
+    details: dict[str, JsonValue] | None = Field(
+        default=None, description="What was found or read: `documents`, each with its id and name; `from_cache`."
+    )
+    action_type: ActionType
+    timestamp: float = Field(description="Seconds since 1970.")
+    duration_ms: int = Field(description="How long the call took.")
 
 
 class ChangedField(_Told):
@@ -247,7 +269,7 @@ class CompleteEvent(EventBase):
     type: Literal["complete"] = "complete"
     complete: Literal[True] = True
     extraction_id: UUID | None = None
-    cost_usd: float | None = Field(description="null where the model's price is not known.")
+    cost: float | None = Field(description="In US dollars. null where the model's price is not known.")
     usage: TokensUsed
 
 
@@ -270,6 +292,7 @@ Event = Annotated[
         TextDeltaEvent,
         ThinkingDeltaEvent,
         ToolEvent,
+        ToolResultEvent,
         ChangedEvent,
         PreviewEvent,
         PreviewWithdrawnEvent,

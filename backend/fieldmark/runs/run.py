@@ -34,7 +34,7 @@ from fieldmark.runs.engine.run_telemetry import RunTelemetry, run_telemetry
 from fieldmark.runs.engine.session_store import Sessions, SessionWriteFailed
 from fieldmark.runs.engine.tool_executor import ToolExecutor
 from fieldmark.runs.events.deltas import DeltaBuffer
-from fieldmark.runs.events.mapper import EventMapper, end_reporter
+from fieldmark.runs.events.mapper import EventMapper, end_reporter, tool_event
 from fieldmark.runs.events.previews import CallPreviews
 from fieldmark.runs.events.writer import EventWriter
 from fieldmark.runs.lifecycle.context import run_context, service_calls
@@ -377,7 +377,7 @@ async def _finish_decided_call(work: _Work) -> Outcome | None:
     if row is None or row.status not in (CallStatus.ADMITTED, CallStatus.WAITING):
         return None
     call, tools = ToolCall(row.tool, row.id, row.arguments), work.agent.create_tools(context)
-    then = end_reporter(run.id, row.tool, row.id, tools.summary(row.tool, row.arguments))
+    then = end_reporter(run.id, tool_event(tools, row.tool, row.id, row.arguments))
     if row.status is CallStatus.WAITING:
         outcome = await collect(context, tools, row, then)
     elif row.decided_by is not None:
@@ -401,4 +401,4 @@ def _last_event(ended: RunRow, outcome: Outcome) -> EventBase:
         return ErrorEvent(error=outcome.error, code=outcome.code, run_id=ended.id)
     cost = None if ended.cost_usd is None else float(ended.cost_usd)
     used = TokensUsed.model_validate(ended.usage)
-    return CompleteEvent(extraction_id=ended.extraction_id, cost_usd=cost, usage=used)
+    return CompleteEvent(extraction_id=ended.extraction_id, cost=cost, usage=used)

@@ -37,7 +37,17 @@ from fieldmark.stores.tool_calls import Claimed
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.errors import ModelRetry, ToolFailed, ToolRefusal
 from fieldmark.tools.fields import fitting
-from fieldmark.tools.toolset import Action, ChildRun, RunTools, Tool, ToolInput, ToolResult, hash_of, model_text
+from fieldmark.tools.toolset import (
+    Action,
+    ChildRun,
+    RunTools,
+    ShownResult,
+    Tool,
+    ToolInput,
+    ToolResult,
+    hash_of,
+    model_text,
+)
 
 log = structlog.get_logger()
 
@@ -55,6 +65,7 @@ class ToolOutcome:
     data: JsonValue = None
     is_error: bool = False
     heed: bool = False
+    shown: ShownResult | None = None
 
     @property
     def text(self) -> str:
@@ -228,7 +239,7 @@ async def _perform(conn: Connection, context: RunContext, prepared: Prepared) ->
         await context.start_run(conn, context, result)
         await runs.await_runs(conn, context.run_id, context.call_id)
         return ToolOutcome(result.text, "awaiting_runs")
-    outcome = ToolOutcome(result.text, result.code, result.data, heed=result.heed)
+    outcome = ToolOutcome(result.text, result.code, result.data, heed=result.heed, shown=result.shown)
     if prepared.tool.is_gated:
         await _record(conn, context, outcome, result.events)
     return outcome

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from fieldmark.db.pool import Connection
 from fieldmark.domain.answers import FallbackCode
 from fieldmark.domain.changes import Preview
-from fieldmark.domain.events import EventBase
+from fieldmark.domain.events import ActionType, EventBase
 from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.partial_json import WrittenLeaf
 from fieldmark.domain.statuses import Approval
@@ -52,6 +52,15 @@ class ToolEffect(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class ShownResult:
+    """What people see of a call that has ended, where it is not the tool's summary and the text for the model."""
+
+    message: str
+    details: JsonObject
+    output: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ToolResult:
     """What a tool answers. `code` and `data` are for programs, `text` for the model. `events` are told to whoever
     watches the run, in the transaction of the call. With `heed` it did not go as it was asked for: the model must have
@@ -62,6 +71,7 @@ class ToolResult:
     data: JsonValue = None
     events: Sequence[EventBase] = ()
     heed: bool = False
+    shown: ShownResult | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +131,7 @@ class Tool(Generic[Input]):
     # A call of a tool with `answer` ends its run when it is done: what this makes of its input, and of the `data` that
     # it answered, is the run's answer. With None the run goes on.
     answer: Callable[[Input, JsonValue], Answer | None] | None = None
+    action: ActionType | None = None
     # Of a message with several calls, those behind a refused one are refused too, unless one of the two stands alone.
     stands_alone: bool = False
 
@@ -134,6 +145,11 @@ class Tool(Generic[Input]):
         schema = self.input.model_json_schema()
         lean = _lean(schema, schema.get("$defs", {}))
         return {key: value for key, value in lean.items() if key not in ("description", "$defs")}
+
+    @property
+    def action_type(self) -> ActionType:
+        """What kind of step a call is."""
+        return self.action or ("writing" if self.effect is ToolEffect.WRITE else "analysing")
 
     @property
     def is_gated(self) -> bool:

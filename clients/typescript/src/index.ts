@@ -28,7 +28,9 @@ export class Fieldmark {
   readonly client: Client;
 
   constructor(options: { baseUrl: string; key: string; organisationId?: string }) {
-    const headers = options.organisationId === undefined ? {} : { 'X-Org-Id': options.organisationId };
+    const organisation = options.organisationId === undefined ? {} : { 'X-Org-Id': options.organisationId };
+    // Otherwise a call that starts a run answers with the stream of its events, which is what `follow` is for.
+    const headers = { Accept: 'application/json', ...organisation };
     this.client = createClient(createConfig({ baseUrl: options.baseUrl, auth: () => options.key, headers }));
     this.client.interceptors.error.use((problem, response) => {
       // Without a response nobody was reached; that says its own.

@@ -15,6 +15,7 @@ function at(moment: number, state: RunState, ...told: [number | undefined, objec
 }
 const begun = after(BEGINNING, [1, { type: 'run', run_id: RUN, extraction_id: 'e' }]);
 const running = { type: 'tool', tool: 'extract_fields', call_id: 'c', status: 'running', message: 'Saving', input: { a: 1 } };
+const ended = { type: 'tool_result', tool_result: 'extract_fields', call_id: 'c', status: 'complete', message: 'Saved', duration_ms: 5 };
 const preview = (path: string, callId = 'c') => ({ type: 'preview', call_id: callId, path, value: 1 });
 
 describe('what is being said', () => {
@@ -55,11 +56,11 @@ describe('previews', () => {
   });
 
   test.each([
-    ['complete', ['tax']],
-    ['error', ['tax']],
-    ['running', ['total', 'items[0].price', 'tax']],
-  ])('of a call go when it ends: %s', (status, left) => {
-    expect([...after(shown, [2, { ...running, status }]).previews.keys()]).toEqual(left);
+    [{ ...ended }, ['tax']],
+    [{ ...ended, status: 'error' }, ['tax']],
+    [running, ['total', 'items[0].price', 'tax']],
+  ])('of a call go when it ends: %s', (event, left) => {
+    expect([...after(shown, [2, event]).previews.keys()]).toEqual(left);
   });
 
   test('are withdrawn, of one call or of all', () => {
@@ -68,23 +69,23 @@ describe('previews', () => {
   });
 
   test.each(['complete', 'error', 'approval'])('are gone at the end: %s', (type) => {
-    const event = { type, run_id: RUN, error: '', code: 'cancelled', cost_usd: null, usage: USAGE, approval: { call_id: 'c' } };
+    const event = { type, run_id: RUN, error: '', code: 'cancelled', cost: null, usage: USAGE, approval: { call_id: 'c' } };
     expect(after(shown, [2, event]).previews.size).toBe(0);
   });
 });
 
 describe('calls', () => {
   test('keep what they were called with when they have ended', () => {
-    const state = after(begun, [2, running], [3, { ...running, input: undefined, status: 'complete', output: 'Saved.', duration_ms: 5 }]);
+    const state = after(begun, [2, running], [3, { ...ended, output: 'Saved.' }]);
     expect(state.steps).toEqual([
-      { kind: 'tool', key: '2', callId: 'c', tool: 'extract_fields', message: 'Saving', status: 'complete', input: { a: 1 }, output: 'Saved.', error: undefined, durationMs: 5 },
+      { kind: 'tool', key: '2', callId: 'c', tool: 'extract_fields', message: 'Saved', status: 'complete', input: { a: 1 }, output: 'Saved.', error: undefined, durationMs: 5 },
     ]);
   });
 
   test('that wait for a person wait until they have ended', () => {
     const waits = after(begun, [2, { type: 'approval', run_id: RUN, approval: { call_id: 'c', tool: 't', input: {}, message: 'm', changes: [] } }]);
     expect([waits.phase, waits.approval?.runId, isUnderWay(waits)]).toEqual(['approval', RUN, false]);
-    const decided = after(waits, [3, { ...running, status: 'complete' }]);
+    const decided = after(waits, [3, ended]);
     expect([decided.phase, decided.approval]).toEqual(['working', null]);
   });
 });
@@ -101,7 +102,7 @@ describe('a run that a call has started', () => {
     const [part] = parts(state);
     expect([part?.runId, part?.steps.length, part?.draft?.text]).toEqual([OTHER, 1, 'So']);
     expect([state.steps.length, state.draft]).toEqual([1, null]);
-    expect(parts(after(state, [5, { ...running, status: 'complete' }]))).toEqual([part]);
+    expect(parts(after(state, [5, ended]))).toEqual([part]);
   });
 
   test('shows what it writes, unless this run writes elsewhere', () => {
@@ -116,12 +117,12 @@ describe('a run that a call has started', () => {
   test('asks here, for its own run, until that is decided', () => {
     const waits = after(started, [4, child({ type: 'approval', run_id: OTHER, approval: { call_id: 'd', tool: 't', input: {}, message: 'm', changes: [] } })]);
     expect([waits.phase, waits.approval?.runId, waits.approval?.call.call_id]).toEqual(['approval', OTHER, 'd']);
-    const decided = after(waits, [5, child({ ...running, call_id: 'd', status: 'complete' })]);
+    const decided = after(waits, [5, child({ ...ended, call_id: 'd' })]);
     expect([decided.phase, decided.approval]).toEqual(['working', null]);
   });
 
   test('counts no event twice, and ends without ending this one', () => {
-    const ended = after(started, [4, child({ type: 'complete', complete: true, cost_usd: 0.01, usage: USAGE, extraction_id: 'e' })]);
+    const ended = after(started, [4, child({ type: 'complete', complete: true, cost: 0.01, usage: USAGE, extraction_id: 'e' })]);
     expect(after(ended, [3, child({ type: 'run', run_id: OTHER })], [4, child({ type: 'text', text: 'A' })])).toBe(ended);
     expect([parts(ended)[0]?.phase, ended.phase, ended.costUsd]).toEqual(['complete', 'working', null]);
   });
@@ -139,7 +140,7 @@ test('a lost connection is told until something comes', () => {
 });
 
 test('how it ends', () => {
-  const done = after(begun, [2, { type: 'complete', complete: true, cost_usd: 0.01, usage: USAGE }]);
+  const done = after(begun, [2, { type: 'complete', complete: true, cost: 0.01, usage: USAGE }]);
   expect([done.phase, done.costUsd, done.extractionId, isUnderWay(done)]).toEqual(['complete', 0.01, 'e', false]);
   const failed = after(begun, [2, { type: 'error', error: 'No.', code: 'cancelled', run_id: RUN }]);
   expect([failed.phase, failed.error]).toEqual(['failed', { code: 'cancelled', sentence: 'No.' }]);

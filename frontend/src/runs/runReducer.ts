@@ -112,9 +112,9 @@ function told(before: RunState, { id, event }: Told<RunEvent>, at: number): RunS
       return { ...working(state), draft: longer(state, 'text', event.text_delta, at) };
     case 'thinking_delta':
       return { ...working(state), draft: longer(state, 'thinking', event.thinking_delta, at) };
-    case 'tool': {
-      const ended = event.status !== 'running';
-      const previews = ended ? without(state.previews, event.call_id) : state.previews;
+    case 'tool':
+    case 'tool_result': {
+      const previews = event.type === 'tool_result' ? without(state.previews, event.call_id) : state.previews;
       const approval = state.approval?.call.call_id === event.call_id ? null : state.approval;
       return { ...working(state), approval, previews, steps: withCall(state.steps, key, event) };
     }
@@ -150,7 +150,7 @@ function told(before: RunState, { id, event }: Told<RunEvent>, at: number): RunS
         phase: 'complete',
         approval: null,
         previews: new Map(),
-        costUsd: event.cost_usd,
+        costUsd: event.cost,
         extractionId: event.extraction_id ?? state.extractionId,
       };
     case 'error':
@@ -196,21 +196,14 @@ function without(previews: RunState['previews'], callId: string): RunState['prev
   return new Map([...previews].filter(([, preview]) => preview.callId !== callId));
 }
 
-function withCall(steps: readonly Step[], key: string, event: Extract<RunEvent, { type: 'tool' }>): readonly Step[] {
+function withCall(steps: readonly Step[], key: string, event: Extract<RunEvent, { type: 'tool' | 'tool_result' }>): readonly Step[] {
   const before = steps.find((step) => step.kind === 'tool' && step.callId === event.call_id);
-  const step: Step = {
-    kind: 'tool',
-    key: before?.key ?? key,
-    callId: event.call_id,
-    tool: event.tool,
-    message: event.message,
-    status: event.status,
-    input: event.input ?? (before?.kind === 'tool' ? before.input : undefined),
-    output: event.output,
-    error: event.error,
-    durationMs: event.duration_ms,
-    children: before?.kind === 'tool' ? before.children : undefined,
-  };
+  const { call_id: callId, message, status } = event;
+  const known = before?.kind === 'tool' ? before : { kind: 'tool' as const, key, callId };
+  const step: Step =
+    event.type === 'tool'
+      ? { ...known, tool: event.tool, message, status, input: event.input }
+      : { ...known, tool: event.tool_result, message, status, output: event.output, error: event.error, durationMs: event.duration_ms };
   return before === undefined ? [...steps, step] : steps.map((one) => (one === before ? step : one));
 }
 

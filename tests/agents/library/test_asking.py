@@ -100,7 +100,7 @@ async def test_an_answer_has_the_place_of_each_claim(serve):
         assert state["active_documents"] == [{"id": document_id, "name": "survey.txt"}]
         told = await events_of(served.http, result)
         assert [one["type"] for one in told if one["type"] in ("citation", "open")] == ["citation", "open"]
-        steps = [one["message"] for one in told if one["type"] == "tool" and one["status"] == "complete"]
+        steps = [one["message"] for one in told if one["type"] == "tool_result" and one["status"] == "complete"]
         assert steps[:2] == ["Understood as qa", "Reading survey.txt"]
 
 

@@ -85,12 +85,16 @@ def test_an_answer_that_breaks_off_and_is_asked_for_again_is_told_once(messages,
     ("text", "shown"),
     [
         ("PreToolUse:mcp__fieldmark__update_field hook error: Mend\nit.", "Mend\nit."),
-        ("<tool_use_error>No such tool available: X</tool_use_error>", "No such tool available: X"),
+        ("<tool_use_error>mcp__fieldmark__update_field got no JSON</tool_use_error>", "update_field got no JSON"),
     ],
 )
 def test_a_refusal_is_told_without_what_the_cli_wraps_around_it(text, shown):
     _, end = told(began("update_field", {}), ended(text, is_error=True))
-    assert (end["status"], end["error"]) == ("error", shown) and "output" not in end
+    assert (end["status"], end["error"], end["code"]) == ("error", shown, "invalid") and "output" not in end
+    # The CLI names a tool that there is not with its prefix.
+    text = "<tool_use_error>No such tool available: mcp__fieldmark__find</tool_use_error>"
+    _, unknown = told(began("find", {}), ended(text, is_error=True))
+    assert unknown["code"] == "unknown_tool" and "mcp__" not in unknown["error"] and "'find'" in unknown["error"]
 
 
 def test_how_a_call_ended_is_told_by_whoever_executed_it():
@@ -105,8 +109,8 @@ def test_how_a_call_ended_is_told_by_whoever_executed_it():
         ended("what the CLI repeats", "e"),
         outcome_of=known.get,
     )
-    assert (stored["status"], stored["output"]) == ("complete", "Stored.") and "error" not in stored
-    assert (refused["status"], refused["error"]) == ("error", wrapped)
+    assert (stored["status"], stored["output"], stored["code"]) == ("complete", "Stored.", "stored")
+    assert (refused["status"], refused["error"]) == ("error", wrapped) and "error" not in stored
     assert (unknown["status"], unknown["output"]) == ("complete", "what the CLI repeats")
 
 
@@ -125,7 +129,7 @@ def test_a_call_whose_end_was_told_by_a_decision_ends_once():
 def test_a_long_output_is_shown_in_part_and_a_tool_that_no_one_knows_too():
     _, end = told(began("get_document_text", {}), ended("x" * 10_000))
     assert end["output"] == "x" * MAX_SHOWN_CHARACTERS + " […]"
-    assert told(ended("?", call_id="never begun"))[0]["tool"] == "unknown"
+    assert told(ended("?", call_id="never begun"))[0]["tool_result"] == "unknown"
 
 
 @pytest.mark.parametrize("given", [[1, 2], {"value": "x" * 300_000}, {"value": "a\0"}])
@@ -220,7 +224,10 @@ async def test_the_events_of_a_run_from_first_to_last(desk):
         "run_id": str(worked.run_id),
         "extraction_id": str(desk.extraction_id),
     }
-    kinds = [f"{event['tool']} {event['status']}" if "tool" in event else event["type"] for event in events[1:]]
+    kinds = [
+        f"{event.get('tool', event.get('tool_result'))} {event['status']}" if "call_id" in event else event["type"]
+        for event in events[1:]
+    ]
     assert kinds == [
         "thinking", "get_document_text running", "get_document_text complete",
         "text", "update_field running", "changed", "update_field complete",
@@ -236,7 +243,7 @@ async def test_the_events_of_a_run_from_first_to_last(desk):
     assert (changed["path"], changed["value"], changed["evidence"]["quote"]) == ("total", 10, "10.00")
     last = events[-1]
     assert (last["complete"], last["extraction_id"]) == (True, str(desk.extraction_id))
-    assert last["cost_usd"] > 0 and last["usage"]["turns"] == 4
+    assert last["cost"] > 0 and last["usage"]["turns"] == 4
     # Flat objects, each of them one of the union; tool names bare, nothing of the SDK's.
     assert [EVENT.validate_python(event).flat() for event in events] == events and "mcp__" not in json.dumps(events)
 

@@ -12,7 +12,7 @@ import pytest
 from desk import until
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.agents.extraction.tools import EXTRACT_FIELDS, UPDATE_FIELD
-from fieldmark.domain.events import EVENT, PreviewEvent, PreviewWithdrawnEvent, TextEvent, ToolEvent
+from fieldmark.domain.events import EVENT, PreviewEvent, PreviewWithdrawnEvent, TextEvent, ToolEvent, ToolResultEvent
 from fieldmark.domain.statuses import RunError
 from fieldmark.errors import NotFound
 from fieldmark.runs.events.deltas import MOST_PREVIEWS, PREVIEW_BYTES, DeltaAssembler, DeltaBuffer
@@ -32,8 +32,15 @@ def field(call_id: str = "c", path: str = "total", value: Any = 1) -> PreviewEve
     return PreviewEvent(call_id=call_id, path=path, value=value)
 
 
-def ended(status: Any, call_id: str = "c") -> ToolEvent:
-    return ToolEvent(tool="update_field", call_id=call_id, status=status, message="Updating total")
+def begun(call_id: str = "c") -> ToolEvent:
+    return ToolEvent(
+        tool="update_field", call_id=call_id, input={}, message="Updating total", action_type="writing", timestamp=1
+    )
+
+
+def ended(status: Any, call_id: str = "c") -> ToolResultEvent:
+    step = {"message": "Updating total", "action_type": "writing", "timestamp": 2, "duration_ms": 1000}
+    return ToolResultEvent(tool_result="update_field", call_id=call_id, status=status, code="", **step)
 
 
 def begin(draft: DeltaBuffer, *call_ids: str) -> None:
@@ -64,7 +71,7 @@ def test_a_preview_is_told_once_and_not_behind_the_event_of_its_call():
     draft.preview(field(path="net"))
     assert heard(draft.take(), reading) == [field(path="net").flat()]
     draft.preview(field(path="gross"))
-    draft.pass_over(ended("running"))
+    draft.pass_over(begun())
     draft.preview(field(path="late"))
     assert draft.take() == []
 
@@ -75,8 +82,8 @@ def test_a_refused_call_takes_its_previews_back_and_another_s_stay():
     for call_id in "cd":
         draft.preview(field(call_id))
     assert len(heard(draft.take())) == 2
-    draft.pass_over(ended("running"))
-    draft.pass_over(ended("running", "d"))
+    draft.pass_over(begun())
+    draft.pass_over(begun("d"))
     assert draft.take() == []
     draft.pass_over(ended("complete", "d"))
     draft.on_part(ToolReturned("d", "Stored.", False))
@@ -93,7 +100,7 @@ def test_an_answer_that_broke_off_takes_back_what_its_calls_foresaw_whole_ones_t
     draft.preview(field("whole"))
     draft.preview(field("half"))
     draft.take()
-    draft.pass_over(ended("running", "whole"))
+    draft.pass_over(begun("whole"))
     draft.on_part(MESSAGE)
     assert {one["call_id"] for one in heard(draft.take())} == {"whole", "half"}
 
@@ -250,7 +257,7 @@ async def test_previews_go_to_who_asked_behind_the_events_before_them_and_to_no_
             observer.on_part(BlockStarted("c", "update_field"))
         go_on(finder, '{"path": "total", "value": 10.0, ')
         await until(lambda: draft._calls["c"].told)
-        log.say(ended("running"))
+        log.say(begun())
         log.say(ended("error"))
         log.say(TextEvent(text="I stop."))
         await until(lambda: [n for n, _ in whole].count(DELTA) == 2)
@@ -258,7 +265,7 @@ async def test_previews_go_to_who_asked_behind_the_events_before_them_and_to_no_
         await runs.fail(conn, context.run_id, "It stops.", RunError.INTERNAL)
     await asyncio.wait_for(asyncio.gather(*readers), 60)
     assert [event for event in whole if event[0] != DELTA] == kept
-    assert [event["type"] for _, event in kept] == ["text", "tool", "tool", "text", "error"]
+    assert [event["type"] for _, event in kept] == ["text", "tool", "tool_result", "text", "error"]
     (first, preview), (last, taken_back) = [(at, event) for at, (n, event) in enumerate(whole) if n == DELTA]
     assert (first, preview["type"], preview["call_id"], preview["path"]) == (1, "preview", "c", "total")
     assert (preview["value"], taken_back) == (10.0, withdrawn()) and last >= 4

@@ -143,13 +143,15 @@ class PermissionHook:
                 self.passed.add(call_id)
             elif (outcome := _OUTCOMES.get(verdict.decision)) is not None:
                 self.on_tool_outcome(known(self.toolset, tool_name.removeprefix(TOOL_PREFIX)), outcome, None)
+            if call_id is not None and verdict.decision == "deny" and call_id not in self.outcomes:
+                self.outcomes[call_id] = ToolOutcome(verdict.reason or "", REFUSED_CODE, is_error=True)
             return verdict.told()
 
     async def _decide(self, tool_name: str, call_id: str | None, arguments: dict[str, JsonValue]) -> Verdict:
         name = tool_name.removeprefix(TOOL_PREFIX)
         tool = self.toolset.tools.get(name)
         if tool is None or name == tool_name:
-            return Verdict("deny", f"There is no tool {tool_name[:80]!r}. Use only the tools you were given.")
+            return Verdict("deny", f"There is no tool {name[:80]!r}. Use only the tools you were given.")
         if self._only is not None and name not in self._only:
             return Verdict("deny", f"Not now: only {', '.join(sorted(self._only))} may be called.")
         if self.answer is not None:  # the CLI goes on with the calls behind the one that ended the run
@@ -157,8 +159,10 @@ class PermissionHook:
         if call_id is not None:
             self._tools[call_id] = tool
         is_over = self._rounds is not None and self.context.run.turns + self.calls.messages > self._rounds
-        if is_over and call_id not in (None, self._waiting_call, self._stale_call):
-            return Verdict("deny", ToolOutcome(_NO_ROUNDS.format(self._rounds), "rounds_used_up", is_error=True).text)
+        if is_over and call_id is not None and call_id not in (self._waiting_call, self._stale_call):
+            refusal = ToolOutcome(_NO_ROUNDS.format(self._rounds), "rounds_used_up", is_error=True)
+            self.outcomes[call_id] = refusal
+            return Verdict("deny", refusal.text)
         if not tool.is_gated:
             return Verdict("allow")
         if call_id is None:

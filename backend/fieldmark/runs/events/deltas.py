@@ -22,6 +22,7 @@ from fieldmark.domain.events import (
     TextDeltaEvent,
     ThinkingDeltaEvent,
     ToolEvent,
+    ToolResultEvent,
 )
 from fieldmark.runs.parts import BlockDelta, BlockStarted, MessageStarted, Part, ToolReturned
 
@@ -114,7 +115,7 @@ class DeltaBuffer:
         """An event comes, most often that of the whole block: nothing more is told of it. Nor of the fields of a call
         that it tells of."""
         self._block = None
-        if isinstance(event, ToolEvent) and (call := self._calls.get(event.call_id)) is not None:
+        if isinstance(event, ToolEvent | ToolResultEvent) and (call := self._calls.get(event.call_id)) is not None:
             call.is_whole = True
             call.previews = []
             if event.status == "error":

@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable, Container, Iterator
 from uuid import UUID
 
 from fieldmark.db.pool import Connection
-from fieldmark.domain.events import Event, RetryEvent, TextEvent, ThinkingEvent, ToolEvent
+from fieldmark.domain.events import Event, RetryEvent, TextEvent, ThinkingEvent, ToolEvent, ToolResultEvent
+from fieldmark.domain.json_values import JsonObject, as_list, as_object
 from fieldmark.domain.values import problem_with
 from fieldmark.runs.parts import (
     AssistantSaid,
@@ -35,6 +36,8 @@ _BROKE_OFF = "The model's service broke off in the middle of an answer; it was a
 
 # What the CLI wraps around its own refusals, of calls that nobody of ours has seen: people get the sentence alone.
 _WRAPPED = re.compile(r"PreToolUse:\S+ hook error: (.*)|<tool_use_error>(.*)</tool_use_error>", re.DOTALL)
+_PREFIX = re.compile(r"mcp__[a-z]+__")
+_DOCUMENT_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class EventMapper:
@@ -56,7 +59,9 @@ class EventMapper:
         self._say = say
         self._outcome_of = outcome_of
         self._were_ended = ended
-        self._begun: dict[str, tuple[str, str, float]] = {}
+        self._begun: dict[str, ToolEvent] = {}
+        # Files that were found or read, by document id: a later call is reported with the name.
+        self._names: dict[str, str] = {}
         # Whether the model's last answer came to its end, and whether it is still to be said that it did not: the CLI
         # tells of most of what it tries again, but not of an answer that fell silent, or that it goes on from.
         self._is_whole = True
@@ -106,46 +111,71 @@ class EventMapper:
         # The model may have sent anything: what could not be stored in a field is not stored in an event either.
         given = call.arguments
         shown = given if isinstance(given, dict) and problem_with(given) is None else {}
-        says = self._toolset.summary(call.tool, shown)
-        self._begun[call.id] = (call.tool, says, time.monotonic())
-        return ToolEvent(tool=call.tool, call_id=call.id, input=shown, status="running", message=says)
+        event = tool_event(self._toolset, call.tool, call.id, shown)
+        named = _DOCUMENT_ID.sub(lambda found: self._names.get(found[0], "a document"), event.message)
+        self._begun[call.id] = event = event.model_copy(update={"message": named})
+        return event
 
-    def _ended(self, part: ToolReturned) -> ToolEvent:
-        tool, says, begun = self._begun.pop(part.call_id, ("unknown", "Calling", time.monotonic()))
-        outcome = self._outcome_of(part.call_id) or ToolOutcome(_unwrapped(part.text), "ok", is_error=part.is_error)
-        return _ended_event(tool, part.call_id, says, outcome, round((time.monotonic() - begun) * 1000))
+    def _ended(self, part: ToolReturned) -> ToolResultEvent:
+        begun = self._begun.pop(part.call_id, None) or tool_event(self._toolset, "unknown", part.call_id, {})
+        outcome = self._outcome_of(part.call_id) or _repeated_by_the_cli(part)
+        if part.is_error and begun.tool not in self._toolset.tools:
+            outcome = ToolOutcome(f"There is no tool {begun.tool[:80]!r}.", "unknown_tool", is_error=True)
+        event = _ended_event(begun, outcome)
+        for document in as_list((event.details or {}).get("documents")):
+            one = as_object(document)
+            self._names[str(one.get("document_id"))] = str(one.get("filename"))
+        return event
 
 
-def end_reporter(
-    run_id: UUID, tool: str, call_id: str, summary: str
-) -> Callable[[Connection, ToolOutcome], Awaitable[None]]:
-    """Returns what adds the event of a call's end, in the call's own transaction: for calls that no CLI makes. A call
+def tool_event(toolset: Toolset, tool: str, call_id: str, arguments: JsonObject) -> ToolEvent:
+    """The event of a call that begins now."""
+    declared = toolset.tools.get(tool)
+    return ToolEvent(
+        tool=tool,
+        call_id=call_id,
+        input=arguments,
+        message=toolset.summary(tool, arguments),
+        action_type="analysing" if declared is None else declared.action_type,
+        timestamp=time.time(),
+    )
+
+
+def end_reporter(run_id: UUID, begun: ToolEvent) -> Callable[[Connection, ToolOutcome], Awaitable[None]]:
+    """Return what adds the event of a call's end, in the call's own transaction: for calls that no CLI makes. A call
     that waits for child runs has not ended."""
-    began = time.monotonic()
 
     async def report(conn: Connection, outcome: ToolOutcome) -> None:
         if outcome.code != "awaiting_runs":
-            milliseconds = round((time.monotonic() - began) * 1000)
-            await runs.append_event(conn, run_id, _ended_event(tool, call_id, summary, outcome, milliseconds))
+            await runs.append_event(conn, run_id, _ended_event(begun, outcome))
 
     return report
 
 
-def _ended_event(tool: str, call_id: str, message: str, outcome: ToolOutcome, duration_ms: int) -> ToolEvent:
-    """The event of a call's end. `message` says what the call does, in words."""
-    text = outcome.sentence
-    shown = text if len(text) <= MAX_SHOWN_CHARACTERS else text[:MAX_SHOWN_CHARACTERS] + " […]"
-    return ToolEvent(
-        tool=tool,
-        call_id=call_id,
-        output=None if outcome.is_error else shown,
-        error=shown if outcome.is_error else None,
+def _ended_event(begun: ToolEvent, outcome: ToolOutcome) -> ToolResultEvent:
+    """The event of a call's end."""
+    shown, now = outcome.shown, time.time()
+    text = outcome.sentence if shown is None or shown.output is None else shown.output
+    text = text if len(text) <= MAX_SHOWN_CHARACTERS else text[:MAX_SHOWN_CHARACTERS] + " […]"
+    return ToolResultEvent(
+        tool_result=begun.tool,
+        call_id=begun.call_id,
         status="error" if outcome.is_error else "complete",
-        message=message,
-        duration_ms=duration_ms,
+        output=None if outcome.is_error else text,
+        error=text if outcome.is_error else None,
+        code=outcome.code,
+        message=begun.message if shown is None else shown.message,
+        details=None if shown is None else shown.details,
+        action_type=begun.action_type,
+        timestamp=now,
+        duration_ms=max(0, round((now - begun.timestamp) * 1000)),
     )
 
 
-def _unwrapped(text: str) -> str:
-    wrapped = _WRAPPED.fullmatch(text)
-    return wrapped[1] or wrapped[2] or "" if wrapped else text
+def _repeated_by_the_cli(part: ToolReturned) -> ToolOutcome:
+    """How a call ended that no tool of ours has seen: the CLI itself refuses an unknown tool and broken JSON."""
+    if not part.is_error:
+        return ToolOutcome(part.text, "ok")
+    wrapped = _WRAPPED.fullmatch(part.text)
+    said = wrapped[1] or wrapped[2] or "" if wrapped else part.text
+    return ToolOutcome(_PREFIX.sub("", said), "invalid", is_error=True)

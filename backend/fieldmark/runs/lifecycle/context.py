@@ -11,8 +11,9 @@ from fieldmark.agents.spec import CallTool
 from fieldmark.db.pool import Database
 from fieldmark.errors import Invalid
 from fieldmark.identity.scope import Scope
-from fieldmark.runs.events.mapper import end_reporter
+from fieldmark.runs.events.mapper import end_reporter, tool_event
 from fieldmark.runs.lifecycle.launch import start_child
+from fieldmark.stores import runs
 from fieldmark.stores.runs import RunRow
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.ledger import By, ToolCall, ToolOutcome, execute
@@ -36,7 +37,10 @@ def service_calls(context: RunContext) -> CallTool:
 
     async def make(tool: str, arguments: dict[str, JsonValue]) -> ToolOutcome:
         call_id = f"fallback_{context.fencing_token}_{next(numbers)}"
-        then = end_reporter(context.run_id, tool, call_id, tools.summary(tool, arguments))
+        begun = tool_event(tools, tool, call_id, arguments)
+        async with context.database.as_user(context.scope) as conn:
+            await runs.append_event(conn, context.run_id, begun)
+        then = end_reporter(context.run_id, begun)
         return await execute(tools, context, ToolCall(tool, call_id, arguments), by=By.SERVICE, then=then)
 
     return make

@@ -30,7 +30,7 @@ from fieldmark.errors import (
 )
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.events.approvals import approval_event, shown_changes
-from fieldmark.runs.events.mapper import end_reporter
+from fieldmark.runs.events.mapper import end_reporter, tool_event
 from fieldmark.runs.lifecycle.context import run_context
 from fieldmark.services.evidence import Evidence
 from fieldmark.stores import runs, tool_calls
@@ -38,7 +38,7 @@ from fieldmark.stores.runs import RunRow
 from fieldmark.stores.tool_calls import CallRow
 from fieldmark.tools.errors import ModelRetry
 from fieldmark.tools.ledger import REFUSALS, By, ToolCall, ToolOutcome, execute, refused
-from fieldmark.tools.toolset import RunTools, hash_of
+from fieldmark.tools.toolset import RunTools, Toolset, hash_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,8 @@ def _refusal(run: RunRow, why: str) -> FieldmarkError:
 
 
 def _end_reporter(run: RunRow, call: CallRow) -> Callable[[Connection, ToolOutcome], Awaitable[None]]:
-    return end_reporter(run.id, call.tool, call.id, as_pending(run.agent, call).message)
+    toolset = AGENTS[run.agent].toolset if run.agent in AGENTS else Toolset()
+    return end_reporter(run.id, tool_event(toolset, call.tool, call.id, call.arguments))
 
 
 async def _reject(database: Database, scope: Scope, run: RunRow, call: CallRow, decision: Decision) -> int:

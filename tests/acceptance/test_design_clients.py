@@ -1,0 +1,67 @@
+"""Front ends that were written from design 004 alone, against the service."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fieldmark.offline_model.messages import Body, call, text
+from fieldmark.testing.script import Script
+from node import node
+from standing import PATIENCE
+
+pytestmark = pytest.mark.anyio
+HERE = Path(__file__).parent
+
+TOTAL = {"fields": {"total": 10.0}, "confidences": {"total": 0.9}}
+UPDATE = {"path": "total", "value": 12, "confidence": 0.9}
+EXTRACT = [[call("get_document_text")], [call("extract_fields", TOTAL)], [call("complete_extraction")], [text("Done.")]]
+CORRECT = [[call("no_such_tool")], [call("update_field", UPDATE)], [text("Corrected.")]]
+
+
+def model(body: Body) -> Any:
+    """What the model says: a correction's message is in all of its requests."""
+    return Script(CORRECT if "The total is 12." in json.dumps(body) else EXTRACT)(body)
+
+
+async def seen(program: list[str], url: str, token: str, body: object) -> list[list[object]]:
+    """What a client has shown: a list for each object of the stream that it knows."""
+    command = [*program, url, token, json.dumps(body)]
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    out, _ = await asyncio.wait_for(process.communicate(), PATIENCE)
+    assert process.returncode == 0
+    return [json.loads(line) for line in out.decode().splitlines()]
+
+
+@pytest.mark.story
+@pytest.mark.parametrize("language", ["python", "javascript"])
+async def test_client_written_from_the_design_works_unchanged(serve, language):
+    if language == "python":
+        program = [sys.executable, str(HERE / "design_client.py")]
+    else:
+        program = [str(node()[0] / "node"), str(HERE / "design_client.mjs")]
+    async with serve(model) as served:
+        document = await served.document()
+        token = served.http.headers["authorization"].removeprefix("Bearer ")
+        *steps, last = await seen(program, f"{served.base_url}/api/agent/extract", token, {"document_id": str(document)})
+        assert steps == [
+            ["tool", "get_document_text", {}],
+            ["tool", "extract_fields", TOTAL],
+            ["tool", "complete_extraction", {}],
+            ["text", "Done."],
+        ]
+        kind, extraction, cost = last
+        assert kind == "complete" and isinstance(cost, float)
+        assert (await served.extraction(str(extraction)))["status"] == "completed"
+
+        body = {"extraction_id": extraction, "message": "The total is 12.", "auto_approve": True}
+        url = f"{served.base_url}/api/agent/correct?deltas=true"
+        *steps, last = await seen(program, url, token, body)
+        assert steps == [["tool", "no_such_tool", {}], ["tool", "update_field", UPDATE], ["text", "Corrected."]]
+        assert last[:2] == ["complete", extraction]
+        assert (await served.extraction(str(extraction)))["extracted_fields"] == {"total": 12}
