@@ -48,7 +48,9 @@ async def test_client_written_from_the_design_works_unchanged(serve, language):
     async with serve(model) as served:
         document = await served.document()
         token = served.http.headers["authorization"].removeprefix("Bearer ")
-        *steps, last = await seen(program, f"{served.base_url}/api/agent/extract", token, {"document_id": str(document)})
+        *steps, last = await seen(
+            program, f"{served.base_url}/api/agent/extract", token, {"document_id": str(document)}
+        )
         assert steps == [
             ["tool", "get_document_text", {}],
             ["tool", "extract_fields", TOTAL],

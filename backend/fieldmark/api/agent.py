@@ -234,9 +234,9 @@ async def decide_call(
     deltas: Deltas = False,
 ) -> Response:
     """Approve, reject or change the call that a run waits for. When this answers, what you decided is done; then come
-    the events that follow, or with `Accept: application/json` the result. A decision is taken once, by the run's own user, or by
-    whom the organisation has decide. 409 for a call that
-    waits no more, or (`target_changed`) whose target is no more as it was shown."""
+    the events that follow, or with `Accept: application/json` the result. A decision is taken once, by the run's own
+    user, or by whom the organisation has decide. 409 for a call that waits no more, or (`target_changed`) whose target
+    is no more as it was shown."""
     said = body.approvals[0]
     last = await decisions.decide(
         runtime.database,
