@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
+
 import pytest
 
 from desk import laid_out
@@ -130,4 +133,27 @@ async def test_the_values_of_another_document_are_looked_for_on_that_one(databas
         # The first is kept, since a document that was read does not change; a stranger finds no words in it.
         index = await indexes.get(database, scope, one.document_id)
         assert await indexes.get(database, scope, one.document_id) is index
-        assert (await DocumentIndexes().get(database, await make_user(), one.document_id)).find(100) is None
+        assert (await indexes.get(database, await make_user(), one.document_id)).find(100) is None
+        # Of two documents of two words each, one is kept.
+        small = DocumentIndexes(max_words=3)
+        first = await small.get(database, scope, one.document_id)
+        second = await small.get(database, scope, other.document_id)
+        assert await small.get(database, scope, other.document_id) is second
+        assert await small.get(database, scope, one.document_id) is not first
+
+
+async def test_clicks_that_come_at_once_build_one_index_and_none_is_kept_of_a_document_that_is_not_read(
+    database, clone, make_user
+):
+    scope = await make_user()
+    indexes = DocumentIndexes()
+    async with laid_out(database, clone.owner_url, scope, ["Total 100\n"]) as desk:
+        get = partial(indexes.get, database, scope, desk.document_id)
+        one, other = await asyncio.gather(get(), get())
+        assert one is other
+        unread = DocumentIndexes()
+        get = partial(unread.get, database, scope, desk.document_id)
+        desk.sql("update documents set status = 'reading' where id = %s", desk.document_id)
+        early = await get()
+        desk.sql("update documents set status = 'ready' where id = %s", desk.document_id)
+        assert await get() is not early

@@ -35,7 +35,7 @@ from fieldmark.domain.statuses import ExtractionStatus
 from fieldmark.domain.violations import Violation
 from fieldmark.errors import Invalid
 from fieldmark.services import examples, extractions
-from fieldmark.services.evidence import DocumentIndexes, unclaimed
+from fieldmark.services.evidence import INDEXES, unclaimed
 from fieldmark.services.extractions import PERSON, FieldRemoval, FieldWrite, Write
 from fieldmark.stores import extractions as stored
 from fieldmark.stores.extractions import ExtractionFilter
@@ -377,14 +377,13 @@ class ExtractionChange:
 
     async def make_prepared(
         self,
-        prepare: Callable[[DocumentIndexes], Awaitable[Prepared]],
+        prepare: Callable[[], Awaitable[Prepared]],
         apply: Callable[[Connection, Prepared], Awaitable[object]],
     ) -> Response:
         """Make a change whose evidence is looked for before anything is locked."""
-        indexes = DocumentIndexes()
 
         async def attempt() -> Response:
-            prepared = await prepare(indexes)
+            prepared = await prepare()
             return await self.make(lambda conn: apply(conn, prepared))
 
         return await again_while_stale(attempt)
@@ -392,7 +391,7 @@ class ExtractionChange:
     async def write(self, write: Write) -> Response:
         """Write one value, or remove one."""
         return await self.make_prepared(
-            lambda indexes: extractions.prepare_write(self.database, self.scope, indexes, self.id, write, PERSON),
+            lambda: extractions.prepare_write(self.database, self.scope, INDEXES, self.id, write, PERSON),
             extractions.apply,
         )
 
@@ -556,7 +555,7 @@ async def set_fields(body: FieldValues, change: TheChange) -> Response:
         return await change.write(FieldWrite(paths.parse(body.path), body.value))
     writes = [FieldWrite(paths.parse(one.path), one.value) for one in body]
     return await change.make_prepared(
-        lambda indexes: extractions.prepare_changes(change.database, change.scope, indexes, change.id, writes),
+        lambda: extractions.prepare_changes(change.database, change.scope, INDEXES, change.id, writes),
         extractions.apply_changes,
     )
 
@@ -580,7 +579,7 @@ async def restore_version(body: RestoreRequest, change: TheChange) -> Response:
     """Write the fields as they stood at a version, as a new version. What this changes is looked for on the pages
     again, and locked by you."""
     return await change.make_prepared(
-        lambda indexes: extractions.prepare_restore(change.database, change.scope, indexes, change.id, body.version),
+        lambda: extractions.prepare_restore(change.database, change.scope, INDEXES, change.id, body.version),
         extractions.apply,
     )
 

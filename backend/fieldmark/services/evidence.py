@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
+from weakref import WeakValueDictionary
 
 from pydantic import JsonValue
 
@@ -16,14 +17,15 @@ from fieldmark.domain import paths
 from fieldmark.domain.fields import Nothing, leaves, value_at
 from fieldmark.domain.json_values import as_object
 from fieldmark.domain.paths import Path
+from fieldmark.domain.statuses import DocumentStatus
 from fieldmark.grounding import Claim, DocumentIndex, Finding, PageWords, Place, UnclaimedPart
 from fieldmark.identity.scope import Scope
 from fieldmark.services.turns import in_turn
 from fieldmark.stores import documents
 from fieldmark.stores.rows import ExtractionRow
 
-MOST_INDEXES: Final = 8
-"""Documents of one run that are kept ready at once: the index of a long one takes tens of megabytes."""
+MAX_WORDS: Final = 300_000
+"""Words of the documents whose indexes a process keeps."""
 
 MESSAGE: Final = "message"
 """The state of a value that the person's message contains and no page prints."""
@@ -33,30 +35,40 @@ MOST_PLACES: Final = 200
 
 
 class DocumentIndexes:
-    """The indexes of the documents that one run or request writes about, by document id. A document that was read does
-    not change, so each is built once. Never share them between users: a look here is not asked under a policy."""
+    """Indexes of documents, which are built once, since a document that was read does not change. Beyond `max_words`
+    the least recently used go. The caller's access to the document is checked each time, before anything else."""
 
-    def __init__(self) -> None:
-        self._built: OrderedDict[UUID, DocumentIndex] = OrderedDict()
-        self._building = asyncio.Lock()
+    def __init__(self, max_words: int = MAX_WORDS) -> None:
+        self._max_words = max_words
+        self._built = OrderedDict[UUID, tuple[DocumentIndex, int]]()
+        self._building = WeakValueDictionary[UUID, asyncio.Lock]()
 
     async def get(self, database: Database, scope: Scope, document_id: UUID) -> DocumentIndex:
-        """The index of a document; of one that is not there, an empty one. Holds no connection while it is built."""
-        async with self._building:
-            if document_id not in self._built:
-                self._built[document_id] = await _built(database, scope, document_id)
-            self._built.move_to_end(document_id)
-            while len(self._built) > MOST_INDEXES:
-                self._built.popitem(last=False)
-            return self._built[document_id]
+        """Return the index of a document; an empty one if the caller does not see it. Opens transactions of its own and
+        holds none while it builds."""
+        async with database.as_user(scope) as conn:
+            document = await documents.get(conn, document_id)
+        if document is None:
+            return DocumentIndex([])
+        lock = self._building.setdefault(document_id, asyncio.Lock())
+        async with lock:
+            if document_id in self._built:
+                self._built.move_to_end(document_id)
+                return self._built[document_id][0]
+            async with database.as_user(scope) as conn:
+                pages = await documents.words(conn, document_id)
+            # Half a second for hundreds of pages, in which others are to go on.
+            given = [PageWords(page.number, page.words, page.is_for_machines) for page in pages]
+            index = await in_turn(scope.org_id, DocumentIndex, given)
+            if document.status is DocumentStatus.READY:
+                self._built[document_id] = index, sum(len(page.words) for page in pages)
+                while sum(words for _, words in self._built.values()) > self._max_words:
+                    self._built.popitem(last=False)
+            return index
 
 
-async def _built(database: Database, scope: Scope, document_id: UUID) -> DocumentIndex:
-    async with database.as_user(scope) as conn:
-        pages = await documents.words(conn, document_id)
-    # Half a second for hundreds of pages, in which others are to go on.
-    given = [PageWords(page.number, page.words, page.is_for_machines) for page in pages]
-    return await in_turn(scope.org_id, DocumentIndex, given)
+INDEXES: Final = DocumentIndexes()
+"""Those of this process."""
 
 
 @dataclass(slots=True)
@@ -151,14 +163,14 @@ async def places(
     """The places of a leaf's value in its document, the first 200 as they are read, and how many there are. `proof` is
     the evidence that is kept for it: of a yes or no the quote in it tells the places. Opens a transaction of its own.
     """
-    index = await _built(database, scope, document_id)
+    index = await INDEXES.get(database, scope, document_id)
     return await in_turn(scope.org_id, index.places, value, _said(proof), most=MOST_PLACES)
 
 
 async def unclaimed(database: Database, scope: Scope, row: ExtractionRow, since_page: int) -> UnclaimedPart:
     """The numbers, dates and names of an extraction's document on which none of its fields stands, from a page on. A
     value that was found on no page when it was written is not looked for again. Opens a transaction of its own."""
-    index = await _built(database, scope, row.document_id)
+    index = await INDEXES.get(database, scope, row.document_id)
     return await in_turn(scope.org_id, _unclaimed, index, dict(row.extracted_fields), row.evidence, since_page)
 
 
@@ -184,7 +196,7 @@ async def first_places(
     database: Database, scope: Scope, document_id: UUID, values: Sequence[JsonValue]
 ) -> list[Place | None]:
     """For each value the first place where its document prints it. Opens a transaction of its own."""
-    index = await _built(database, scope, document_id)
+    index = await INDEXES.get(database, scope, document_id)
     return await in_turn(scope.org_id, lambda: [next(iter(index.places(value, most=1)[0]), None) for value in values])
 
 

@@ -10,7 +10,7 @@ from fieldmark.db.pool import Connection, Database
 from fieldmark.domain.answers import FallbackCode
 from fieldmark.embedding import Embedder
 from fieldmark.identity.scope import Scope
-from fieldmark.services.evidence import DocumentIndexes
+from fieldmark.services.evidence import INDEXES, DocumentIndexes
 from fieldmark.stores.runs import RunRow
 from fieldmark.tools.toolset import ChildRun
 
@@ -32,7 +32,7 @@ class RunContext:
     run: RunRow
     # What the person said whose run this is, where the task lets the agent speak for them: a correction.
     message: str | None = None
-    indexes: DocumentIndexes = field(default_factory=DocumentIndexes, compare=False)
+    indexes: DocumentIndexes = field(default=INDEXES, compare=False)
     # Starts a child of the run for the call that is being answered, in its transaction.
     start_run: Callable[[Connection, RunContext, ChildRun], Awaitable[UUID]] = field(
         default=start_nothing, compare=False
