@@ -85,14 +85,9 @@ grant insert (document_id, org_id, number, width, height, text, words, engine)
 
 -- A document's whole text, for front ends. It is derived from the pages, so that the two cannot disagree.
 create view public.ocr_results with (security_invoker = true) as
-  select
-    document_id, org_id,
-    string_agg(text, E'\n\n' order by number) as raw_text,
-    count(*)::integer as page_count,
-    string_agg(distinct engine, '+' order by engine) as engine,
-    min(created_at) as created_at
-  from public.document_pages
-  group by document_id, org_id;
+  select document_id, org_id, string_agg(text, E'\n\n' order by number) as raw_text, count(*)::integer as page_count,
+    string_agg(distinct engine, '+' order by engine) as engine, min(created_at) as created_at
+  from public.document_pages group by document_id, org_id;
 revoke all on public.ocr_results from anon, authenticated;
 grant select on public.ocr_results to authenticated;
 

@@ -33,6 +33,7 @@ create table private.search_vectors_due (
   taken_until timestamptz,
   primary key (org_id, document_id)
 );
+create index search_vectors_due_next on private.search_vectors_due (org_id, tries, change);
 select private.protect_table('private.search_vectors_due');
 
 create function private.has_vectors() returns boolean
@@ -55,28 +56,32 @@ begin
   on conflict (org_id, document_id) do update set change = default, tries = 0, taken_until = null;
 end $$;
 
--- Leases a due document, of an organisation drawn at random. After a failure the lease is longer.
+-- Leases a due document, of an organisation drawn at random, by indexes alone. After a failure the lease is longer.
 create function private.take_vectors_due(p_seconds double precision)
 returns table (document_id uuid, org_id uuid, change bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
+declare
+  v_org uuid;
 begin
-  return query
-    with turn as (
-      select one.org_id from (
-        select distinct d.org_id from private.search_vectors_due as d
-        where d.taken_until is null or d.taken_until < clock_timestamp()) as one
-      order by random() limit 1
-    ), next as (
-      select d.org_id, d.document_id from private.search_vectors_due as d join turn using (org_id)
-      where d.taken_until is null or d.taken_until < clock_timestamp()
-      order by d.tries, d.change limit 1 for update of d skip locked
-    )
-    update private.search_vectors_due as due set tries = due.tries + 1,
-      taken_until = clock_timestamp() + make_interval(secs => p_seconds * least(due.tries + 1, 10))
-    from next where due.org_id = next.org_id and due.document_id = next.document_id
-    returning due.document_id, due.org_id, due.change;
+  for v_org in
+    with recursive one (id) as (
+      (select org_id from private.search_vectors_due order by org_id limit 1) union all
+      select (select org_id from private.search_vectors_due where org_id > one.id order by org_id limit 1)
+      from one where one.id is not null
+    ) select id from one where id is not null order by random()
+  loop
+    return query
+      update private.search_vectors_due as due set tries = due.tries + 1,
+        taken_until = clock_timestamp() + make_interval(secs => p_seconds * least(due.tries + 1, 10))
+      where due.org_id = v_org and due.document_id = (
+        select document_id from private.search_vectors_due
+        where org_id = v_org and (taken_until is null or taken_until < clock_timestamp())
+        order by tries, change limit 1 for update skip locked)
+      returning due.document_id, due.org_id, due.change;
+    exit when found;
+  end loop;
 end $$;
 
 create function private.pieces_without_vectors(

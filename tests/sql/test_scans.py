@@ -213,6 +213,26 @@ async def test_a_later_page_costs_what_the_first_does(filled: Filled) -> None:
             assert (name, max(0, later - first - 50)) == (name, 0)
 
 
+def test_a_lease_of_a_document_without_vectors_reads_few_rows(clone: Any) -> None:
+    with psycopg.connect(clone.owner_url) as owner:
+        owner.execute(
+            """set session_replication_role = replica;
+               insert into private.search_vectors_due (org_id, document_id, tries)
+               select md5(org::text)::uuid, gen_random_uuid(), case org when 1 then 3 else 0 end
+               from generate_series(1, 3) as org cross join generate_series(1, 1000);
+               analyze private.search_vectors_due"""
+        )
+        count = """select coalesce(sum(idx_tup_fetch + seq_tup_read), 0) from pg_stat_xact_user_tables
+                   where relname = 'search_vectors_due'"""
+        (before,) = owner.execute(count).fetchone() or (0,)
+        leased = [
+            owner.execute("select org_id, document_id from private.take_vectors_due(60)").fetchone() for _ in range(9)
+        ]
+        assert len(set(leased)) == 9
+        (after,) = owner.execute(count).fetchone() or (0,)
+        assert after - before < 400
+
+
 def test_every_key_that_points_at_tenants_rows_has_its_index(clone: Any) -> None:
     """Else deleting what it points at reads the whole table. (Agents and tasks change with a migration only.)"""
     with psycopg.connect(clone.owner_url) as owner:
