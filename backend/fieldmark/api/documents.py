@@ -6,7 +6,7 @@ import asyncio
 import re
 import shutil
 import tempfile
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -28,17 +28,17 @@ from fieldmark.documents.render import LONGEST_SIDE, render_page, with_margin
 from fieldmark.domain.document_filters import MAX_IDS
 from fieldmark.domain.permissions import Permission
 from fieldmark.domain.reading_warnings import WarningCode, WarningSeverity
-from fieldmark.domain.statuses import AutoCreationStatus, DocumentStatus, ReadingError
+from fieldmark.domain.statuses import AutoCreationStatus, DocumentStage, DocumentStatus, ReadingError
 from fieldmark.errors import FieldmarkError, Invalid, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.runtime import Runtime
-from fieldmark.services import auto_creations
+from fieldmark.services import auto_creations, extractions
 from fieldmark.services.api_keys import require_scope
 from fieldmark.services.turns import DRAWING
 from fieldmark.stores import documents
 from fieldmark.stores.documents import DocumentFilter
 from fieldmark.stores.library import tags
-from fieldmark.stores.rows import PageRow
+from fieldmark.stores.rows import DocumentRow, PageRow
 from fieldmark.stores.rows import PageText as PageTextRow
 
 router = Routes(prefix="/api/documents", tags=["documents"])
@@ -108,6 +108,12 @@ class Document(Shown):
     current_extraction_id: UUID | None = Field(
         description="The newest completed extraction, else the newest that is in progress or proposed; never one whose "
         "run failed or was cancelled."
+    )
+    stage: DocumentStage = Field(description="What happens to it now, or what it needs next.")
+    to_review: int | None = Field(
+        None,
+        description="In how many places a person should look at the current extraction: what is missing, breaks the "
+        "schema or a rule, is unsure, or has a proposal. Where the stage is `needs_review`.",
     )
 
 
@@ -263,11 +269,12 @@ async def adopt_document(
 @router.get("")
 async def list_documents(
     scope: TheScope,
-    conn: Conn,
+    runtime: TheRuntime,
     limit: Limit = 50,
     before: Before = None,
     parent_document_id: Annotated[UUID | None, Query(description="Only those that were inside this document.")] = None,
     status: Annotated[DocumentStatus | None, Query(description="Only documents of this status.")] = None,
+    stage: Annotated[DocumentStage | None, Query(description="Only documents at this stage.")] = None,
     media_type: Annotated[
         str | None, Query(max_length=200, pattern=STORABLE, description="Only files of this type.")
     ] = None,
@@ -278,19 +285,42 @@ async def list_documents(
     document_id: Annotated[list[UUID] | None, Query(max_length=MAX_IDS, description="Only these.")] = None,
 ) -> ListPage[Document]:
     """The organisation's documents, newest first."""
-    wanted = DocumentFilter(parent_document_id, status, media_type, filename, since, until, tag_id, document_id)
-    return ListPage[Document].of(
-        await documents.list_documents(conn, scope.org_id, limit=limit, before=before, wanted=wanted)
-    )
+    wanted = DocumentFilter(parent_document_id, status, media_type, filename, since, until, tag_id, document_id, stage)
+    async with runtime.database.as_user(scope) as conn:
+        page = await documents.list_documents(conn, scope.org_id, limit=limit, before=before, wanted=wanted)
+    return ListPage[Document](items=await _with_counts(runtime, scope, page.items), next=page.next)
+
+
+async def _with_counts(runtime: Runtime, scope: Scope, rows: Sequence[DocumentRow]) -> list[Document]:
+    """Return documents with the number of places to review in each."""
+    current = [row.current_extraction_id for row in rows if row.stage is DocumentStage.NEEDS_REVIEW]
+    counts = await extractions.count_to_review(runtime.database, scope, [one for one in current if one is not None])
+    return [Document.of({**asdict(row), "to_review": counts.get(row.current_extraction_id or row.id)}) for row in rows]
+
+
+class DocumentCount(BaseModel):
+    """How many documents there are."""
+
+    count: int
+
+
+@router.get("/count")
+async def count_documents(
+    scope: TheScope, conn: Conn, stage: Annotated[DocumentStage, Query(description="Only documents at this stage.")]
+) -> DocumentCount:
+    """How many of the organisation's documents are at a stage."""
+    return DocumentCount(count=await documents.count_documents(conn, scope.org_id, stage))
 
 
 @router.get("/{document_id}")
-async def get_document(document_id: UUID, conn: Conn) -> DocumentInFull:
+async def get_document(document_id: UUID, scope: TheScope, runtime: TheRuntime) -> DocumentInFull:
     """One document, with warnings of what was not read, or not read well."""
-    row = await documents.find(conn, document_id)
-    warnings = await documents.warnings(conn, document_id)
-    inside = await documents.children(conn, document_id)
-    return DocumentInFull.of({**asdict(row), "warnings": warnings, "children": inside})
+    async with runtime.database.as_user(scope) as conn:
+        row = await documents.find(conn, document_id)
+        warnings = await documents.warnings(conn, document_id)
+        inside = await documents.children(conn, document_id)
+    (document,) = await _with_counts(runtime, scope, [row])
+    return DocumentInFull.of({**asdict(row), "to_review": document.to_review, "warnings": warnings, "children": inside})
 
 
 @router.patch("/{document_id}")

@@ -370,10 +370,16 @@ class ExtractionChange:
     async def make(self, act: Callable[[Connection], Awaitable[object]]) -> Response:
         """Make the change in a transaction."""
         async with self.database.as_user(self.scope) as conn:
-            await extractions.lock(conn, self.id, self._seen)
+            before = await extractions.lock(conn, self.id, self._seen)
             await act(conn)
             row = await stored.find(conn, self.id)
-        return await json_of(ChangedExtraction.with_problems, row, await extractions.problems(self.scope.org_id, row))
+        found = await extractions.problems(self.scope.org_id, row)
+        if found and row.version != before and row.status is ExtractionStatus.COMPLETED:
+            # What was reviewed is to be looked at again. (Judged outside of the transaction: it may take long.)
+            async with self.database.as_user(self.scope) as conn:
+                await stored.reopen(conn, row.id, row.version)
+                row = await stored.find(conn, self.id)
+        return await json_of(ChangedExtraction.with_problems, row, found)
 
     async def make_prepared(
         self,

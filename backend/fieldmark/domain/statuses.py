@@ -55,6 +55,29 @@ class DocumentStatus(StrEnum):
     FAILED = "failed"
 
 
+class DocumentStage(StrEnum):
+    """What happens to a document now, or what it needs next: the one status that people see. Computed, never stored.
+
+    PROCESSING         it is being read
+    FAILED             it could not be read
+    READY              it is read, and has no extraction
+    EXTRACTING         a run works on its fields
+    AWAITING_APPROVAL  a run about it waits for a person
+    PROPOSED           an agent suggests a schema and an extraction, to be accepted or rejected
+    NEEDS_REVIEW       its current extraction is not completed, or has unsure values or proposals
+    REVIEWED           its current extraction is completed, and has neither
+    """
+
+    PROCESSING = "processing"
+    FAILED = "failed"
+    READY = "ready"
+    EXTRACTING = "extracting"
+    AWAITING_APPROVAL = "awaiting_approval"
+    PROPOSED = "proposed"
+    NEEDS_REVIEW = "needs_review"
+    REVIEWED = "reviewed"
+
+
 class ReadingError(StrEnum):
     """Why a document could not be read: the codes of `fieldmark.errors` that end a reading.
 

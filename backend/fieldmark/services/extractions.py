@@ -52,7 +52,7 @@ from fieldmark.services.evidence import (
 from fieldmark.services.evidence import places as find_places
 from fieldmark.services.turns import in_turn, in_turn_at_last, without_turn
 from fieldmark.stores import extractions
-from fieldmark.stores.extractions import Stored
+from fieldmark.stores.extractions import OpenPlacesRow, Stored
 from fieldmark.stores.rows import ExtractionRow, ExtractionSummaryRow, Fields
 
 MOST_CHANGES_SHOWN: Final = 2_000
@@ -64,7 +64,7 @@ MOST_READINGS: Final = 20
 
 MOST_JUDGED: Final = 10_000
 JUDGED_AT_ONCE: Final = 25
-_judged: Final = OrderedDict[tuple[UUID, int, datetime], bool]()
+_judged: Final = OrderedDict[tuple[UUID, int, datetime], frozenset[str]]()
 """Whether extractions are valid, by id, version and time of the last change: so a list judges each once."""
 
 
@@ -193,12 +193,33 @@ async def problems(org_id: UUID, row: ExtractionRow) -> list[Violation]:
 
 async def is_valid(org_id: UUID, row: ExtractionRow) -> bool | None:
     """Return whether there are no `problems`; None without a schema."""
-    return (await _judge_all(org_id, [row]))[row.id]
+    return _is_valid((await _judge_all(org_id, [row]))[row.id])
 
 
 async def are_valid(database: Database, scope: Scope, rows: Sequence[ExtractionSummaryRow]) -> dict[UUID, bool | None]:
     """Return `is_valid` of each of these extractions that still exists, by id. One that changed since `rows` were read
     is judged as it is now. Opens transactions of its own."""
+    return {one: _is_valid(places) for one, places in (await _judged_places(database, scope, rows)).items()}
+
+
+async def count_to_review(database: Database, scope: Scope, extraction_ids: Sequence[UUID]) -> dict[UUID, int]:
+    """Return in how many places a person should look at each of these extractions, by id: where it breaks its schema or
+    a rule, is unsure, or has a proposal. Opens transactions of its own."""
+    if not extraction_ids:
+        return {}
+    async with database.as_user(scope) as conn:
+        rows = await extractions.open_places(conn, extraction_ids)
+    broken = await _judged_places(database, scope, rows)
+    return {row.id: len({*row.names, *(broken.get(row.id) or ())}) for row in rows}
+
+
+def _is_valid(places: frozenset[str] | None) -> bool | None:
+    return None if places is None else not places
+
+
+async def _judged_places(
+    database: Database, scope: Scope, rows: Sequence[ExtractionSummaryRow | OpenPlacesRow]
+) -> dict[UUID, frozenset[str] | None]:
     judged = {row.id: _judged.get((row.id, row.version, row.updated_at)) for row in rows}
     new = [row.id for row in rows if row.has_schema and judged[row.id] is None]
     answers = {row.id: judged[row.id] for row in rows if row.id not in new}
@@ -209,31 +230,40 @@ async def are_valid(database: Database, scope: Scope, rows: Sequence[ExtractionS
     return answers
 
 
-async def _judge_all(org_id: UUID, rows: Sequence[ExtractionRow]) -> dict[UUID, bool | None]:
+async def _judge_all(org_id: UUID, rows: Sequence[ExtractionRow]) -> dict[UUID, frozenset[str] | None]:
     """Judge extractions in one worker thread. Each version is judged once."""
     keys = {row.id: (row.id, row.version, row.updated_at) for row in rows if row.schema is not None}
     new = [row for row in rows if row.schema is not None and keys[row.id] not in _judged]
-    for row, valid in zip(new, await in_turn_at_last(org_id, _valid, new) if new else (), strict=True):
-        _judged[keys[row.id]] = valid
+    for row, places in zip(new, await in_turn_at_last(org_id, _broken_places, new) if new else (), strict=True):
+        _judged[keys[row.id]] = places
     answers = {row.id: _judged[keys[row.id]] if row.id in keys else None for row in rows}
     while len(_judged) > MOST_JUDGED:
         _judged.popitem(last=False)
     return answers
 
 
-def _valid(rows: Sequence[ExtractionRow]) -> list[bool]:
-    return [not violations_told(row.schema, row.extracted_fields, row.evidence, row.locks) for row in rows]
+def _broken_places(rows: Sequence[ExtractionRow]) -> list[frozenset[str]]:
+    """Where extractions break their schema, by path name: of a rule, the values it compares that no person has set."""
+    return [
+        frozenset(
+            paths.name(path)
+            for one in violations_told(row.schema, row.extracted_fields, row.evidence, row.locks)
+            for path in [about for about in one.about if paths.name(about) not in row.locks] or [one.path]
+        )
+        for row in rows
+    ]
 
 
 # Writing --------------------------------------------------------------------------------------------------------------
 
 
-async def lock(conn: Connection, extraction_id: UUID, seen: int | None = None) -> None:
-    """Let nobody else change the extraction until this transaction ends. Raises NotFound, and Conflict if it is not at
-    the version that the caller has seen."""
+async def lock(conn: Connection, extraction_id: UUID, seen: int | None = None) -> int:
+    """Let nobody else change the extraction until this transaction ends. Return its version. Raises NotFound, and
+    Conflict if that is not the version that the caller has seen."""
     standing = await extractions.lock(conn, extraction_id)
     if seen is not None and seen != standing.version:
         raise Conflict(f"The fields changed since version {seen}: this is version {standing.version}.")
+    return standing.version
 
 
 async def prepare_write(

@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain.reading_warnings import ReadingWarning
-from fieldmark.domain.statuses import DocumentStatus
+from fieldmark.domain.statuses import DocumentStage, DocumentStatus
 from fieldmark.errors import Conflict, DocumentFailed, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.stores.paging import Page, PageRequest
@@ -32,6 +32,26 @@ from fieldmark.stores.rows import (
     value_of,
 )
 
+_BY_RUN: LiteralString = "exists (select from public.runs as r where r.document_id = documents.id and"
+_STAGE: LiteralString = f"""(select case
+    when documents.status = 'reading' then 'processing'
+    when documents.status = 'failed' then 'failed'
+    when {_BY_RUN} r.extraction_id is not null and r.status in ('queued', 'running', 'awaiting_runs'))
+      or a.status = 'running' then 'extracting'
+    when {_BY_RUN} r.status = 'awaiting_approval') then 'awaiting_approval'
+    when a.status = 'proposed' then 'proposed'
+    when e.id is null then 'ready'
+    when e.status = 'completed' and not e.is_unsure and not exists (
+      select from public.extraction_proposals as p where p.extraction_id = e.id and p.status = 'pending')
+      then 'reviewed'
+    else 'needs_review' end
+  from (select) as one
+  left join lateral (select e.id, e.status, e.is_unsure
+    {CURRENT_EXTRACTION.format(which="e.document_id = documents.id")}) as e on true
+  left join public.auto_creations as a on a.document_id = documents.id)"""
+"""The `DocumentStage` of a row of documents."""
+
+
 _COLUMNS = (
     "id, filename, media_type, byte_size, page_count, status, error, error_code, parent_document_id, created_at, "
     "storage_path, unlocked_path, content_sha256, (select first.id from public.documents as first "
@@ -45,8 +65,16 @@ _COLUMNS = (
     "'id', t.id, 'name', t.name, 'colour', t.colour) order by lower(t.name), t.id), '[]') "
     "from public.document_tags as has join public.tags as t on t.id = has.tag_id "
     "where has.document_id = documents.id and t.deleted_at is null) as tags, "
-    f"(select e.id {CURRENT_EXTRACTION.format(which='e.document_id = documents.id')}) as current_extraction_id"
+    f"(select e.id {CURRENT_EXTRACTION.format(which='e.document_id = documents.id')}) as current_extraction_id, "
+    f"{_STAGE} as stage"
 )
+# All that may need review, by the indexes of extractions and proposals: so not every document is looked at.
+_MAY_NEED_REVIEW: LiteralString = """id in (
+    select document_id from public.extractions where org_id = %(org)s and (status = 'in_progress' or is_unsure)
+    union all
+    select e.document_id from public.extraction_proposals as p join public.extractions as e on e.id = p.extraction_id
+    where p.org_id = %(org)s and p.status = 'pending')"""
+
 # In the order of their documents, which an index has.
 _TAGGED: LiteralString = """public.documents join (
     select document_id, document_created_at as tagged_at from public.document_tags
@@ -176,6 +204,20 @@ class DocumentFilter:
     until: datetime | None = None
     tag_id: UUID | None = None
     ids: list[UUID] | None = None
+    stage: DocumentStage | None = None
+
+
+async def count_documents(conn: Connection, org_id: UUID, stage: DocumentStage) -> int:
+    """Return how many of an organisation's documents are at a stage."""
+    where: list[LiteralString] = ["org_id = %(org)s", *_at_stage(stage)]
+    query: LiteralString = f"select count(*) from public.documents where {' and '.join(where)}"
+    return await value_of(conn, query, {"org": org_id, "stage": stage})
+
+
+def _at_stage(stage: DocumentStage | None) -> list[LiteralString]:
+    if stage is None:
+        return []
+    return [*([_MAY_NEED_REVIEW] if stage is DocumentStage.NEEDS_REVIEW else []), f"{_STAGE} = %(stage)s"]
 
 
 async def list_documents(
@@ -200,7 +242,12 @@ async def list_documents(
     }
     table: LiteralString = "public.documents" if wanted.tag_id is None else _TAGGED
     place: LiteralString = "created_at, id" if wanted.tag_id is None else "tagged_at, document_id"
-    where: list[LiteralString] = ["org_id = %(org)s", *asked(conditions), *request.conditions(place)]
+    where: list[LiteralString] = [
+        "org_id = %(org)s",
+        *asked(conditions),
+        *request.conditions(place),
+        *_at_stage(wanted.stage),
+    ]
     order = place.replace(",", " desc,")
     rows = await fetch_all(
         conn,

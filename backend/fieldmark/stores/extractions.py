@@ -115,6 +115,34 @@ async def several(conn: Connection, extraction_ids: Sequence[UUID]) -> list[Extr
     return await large_rows(conn, ExtractionRow, query, (list(extraction_ids),))
 
 
+@dataclass(frozen=True, slots=True)
+class OpenPlacesRow:
+    """Where an extraction has an unsure value or a proposal, by path name."""
+
+    id: UUID
+    version: int
+    updated_at: datetime
+    has_schema: bool
+    names: list[str]
+
+
+async def open_places(conn: Connection, extraction_ids: Sequence[UUID]) -> list[OpenPlacesRow]:
+    """Return the places of these extractions that wait for a person whatever their schema says, in any order."""
+    return await fetch_all(
+        conn,
+        OpenPlacesRow,
+        """select id, version, updated_at, schema is not null as has_schema, array(
+                select score.key from jsonb_each(e.confidence_scores) as score
+                where e.is_unsure and jsonb_typeof(score.value) = 'number' and score.value < '0.5'
+                  and not e.locks ? score.key
+                union
+                select p.name from public.extraction_proposals as p
+                where p.extraction_id = e.id and p.status = 'pending') as names
+            from public.extractions as e where id = any (%s)""",
+        (list(extraction_ids),),
+    )
+
+
 async def find(conn: Connection, extraction_id: UUID, *, lock: bool = False) -> ExtractionRow:
     """Return one extraction as `get` does. Raise NotFound."""
     row = await get(conn, extraction_id, lock=lock)
@@ -410,6 +438,15 @@ async def identify(conn: Connection, extraction_id: UUID, document_type: str) ->
 async def complete(conn: Connection, extraction_id: UUID) -> Stored:
     """Mark the extraction as completed; the value read back is its status."""
     return await _write(conn, "select public.complete_extraction(%s) as answer", (extraction_id,))
+
+
+async def reopen(conn: Connection, extraction_id: UUID, version: int) -> None:
+    """Mark a completed extraction as in progress, unless its fields changed since a version."""
+    await conn.execute(
+        """update public.extractions set status = 'in_progress'
+           where id = %s and version = %s and status = 'completed'""",
+        (extraction_id, version),
+    )
 
 
 async def _write(conn: Connection, query: LiteralString, plain: tuple[object, ...], *values: object) -> Stored:

@@ -20,7 +20,7 @@ from pydantic import Field, JsonValue
 
 from fieldmark.db.aside import aside
 from fieldmark.db.pool import Connection
-from fieldmark.domain.statuses import Actor, DocumentStatus, ExtractionStatus
+from fieldmark.domain.statuses import Actor, DocumentStage, DocumentStatus, ExtractionStatus
 
 Fields: TypeAlias = dict[str, JsonValue]
 """A JSON object."""
@@ -174,6 +174,7 @@ class DocumentRow:
     # What an agent has proposed for it by itself, as the API shows it; None where it never was to.
     auto_create: Fields | None = None
     current_extraction_id: UUID | None = None
+    stage: DocumentStage = DocumentStage.PROCESSING
 
     @property
     def readable_path(self) -> str:
