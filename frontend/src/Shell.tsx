@@ -5,6 +5,7 @@ import { Link, Outlet } from '@tanstack/react-router';
 import { useEffect, useState } from 'react';
 import { WaitingNumber } from './approvals/WaitingNumber';
 import { AREAS } from './areas';
+import { ReviewNumber } from './review/ReviewNumber';
 import { AccountMenu } from './session/AccountMenu';
 import { configQuery } from './session/config';
 import { actingAs, useSession } from './session/session';
@@ -36,6 +37,7 @@ export function Shell() {
           {AREAS.map(({ to, words }) => (
             <Link key={to} to={to}>
               {words}
+              {to === '/review' && <ReviewNumber />}
               {to === '/approvals' && <WaitingNumber />}
             </Link>
           ))}

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.anyio
 SHAPE = [
     *("id", "filename", "media_type", "byte_size", "page_count", "status", "error", "error_code"),
     *("parent_document_id", "duplicate_of", "tags", "created_at", "auto_create", "current_extraction_id"),
+    *("stage", "to_review"),
 ]
 
 
@@ -65,7 +66,12 @@ async def test_a_document_from_upload_to_deletion(serve, clone):
         told = [(warning["code"], warning["severity"], warning["page"]) for warning in found.pop("warnings")]
         assert told == [("machine_readable", "info", 2)]
         assert found.pop("children") == []
-        assert found == uploaded | {"status": "ready", "media_type": "application/pdf", "page_count": 4}
+        assert found == uploaded | {
+            "status": "ready",
+            "stage": "ready",
+            "media_type": "application/pdf",
+            "page_count": 4,
+        }
         assert (await http.get("/api/documents")).json() == {"items": [found], "next": None}
 
         text = (await http.get(f"{at}/text")).json()

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from acceptance.test_decisions_take_effect import put
-from browser.scripts import COMPLETE, IDENTIFIED, ask_before_writes, saves
+from browser.scripts import COMPLETE, IDENTIFIED, ask_before_writes, extracted, saves
 from desk import tool_results
 from fieldmark.testing.script import Script
 
@@ -93,15 +93,26 @@ async def test_who_starts_it_on_the_page_is_asked_and_may_approve_this_and_more(
 async def test_cancelled_run_asks_no_more_and_two_person_approval_names_who_decides(serve, browsing):
     async with serve(Script([[IDENTIFIED], [saves(number="17")], [COMPLETE]])) as served, browsing(served) as window:
         page = window.page
-        document = await served.document(TEXT)
+        document, good = await extracted(served, TEXT)
         await ask_before_writes(served, document, "complete_extraction")
         await window.enter(f"/documents/{document}")
         card = page.get_by_role("region", name="Needs your approval")
+        row = page.locator('[role=treeitem][data-path="number"]')
         await card.wait_for()
+        await row.get_by_text("needs approval").first.wait_for()
         await page.get_by_role("button", name="Cancel").click()
         await card.wait_for(state="detached")
         await page.locator("[data-phase=failed]").wait_for()
-        assert await page.locator('rect[data-path="number"]').count() == 0
+        # What was extracted before is shown, here and in the list; the other one is a choice away.
+        await row.get_by_text("found").first.wait_for(state="attached")
+        await page.get_by_text("Reviewed", exact=True).wait_for()
+        picker = page.get_by_label("Extraction", exact=True)
+        assert await picker.input_value() == good
+        (other,) = [one["id"] for one in (await served.get("extractions"))["items"] if one["id"] != good]
+        await picker.select_option(other)
+        await row.wait_for(state="detached")
+        await picker.select_option(good)
+        await row.wait_for()
 
         # Who started the next one may not decide it, and is not offered to. Cancelled elsewhere, it asks no more here.
         switched = await served.http.patch(f"/api/organisations/{served.scope.org_id}", json={"second_person": True})

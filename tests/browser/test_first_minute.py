@@ -119,7 +119,7 @@ async def test_a_document_is_deleted_unless_somebody_wants_it_back(serve, browsi
         kept, gone = await served.document(name="kept.txt"), await served.document(name="gone.txt")
         await window.enter("/documents")
         for name in ("kept.txt", "gone.txt"):
-            await page.get_by_role("button", name=f"More about {name}").click()
+            await page.get_by_role("button", name=f"Actions for {name}").click()
             await page.get_by_role("menuitem", name="Delete").click()
             await page.get_by_role("link", name=name).wait_for(state="detached")
             if name == "kept.txt":

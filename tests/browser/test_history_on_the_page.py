@@ -31,7 +31,7 @@ async def test_a_version_is_restored_and_the_fields_show_it(serve, browsing):
         assert await dialog.get_by_text("an agent").count() >= 1
         now = await served.extraction(extraction)
         await dialog.get_by_role("button", name=f"Restore version {now['version'] - 2}").click()
-        await page.get_by_text("The fields stand as they stood then.").wait_for()
+        await page.get_by_text("Restored the earlier version.").wait_for()
         await page.keyboard.press("Escape")
         await row.get_by_text("12.5", exact=True).wait_for()
         now = await served.extraction(extraction)

@@ -64,7 +64,7 @@ async def test_two_documents_are_settled_by_the_keyboard_alone(serve, browsing, 
             await page.get_by_label("Value of vat").wait_for()
             await card.get_by_role("figure").locator("img").wait_for()
             await press("Enter")
-        await page.get_by_role("heading", name="Nothing to check").wait_for()
+        await page.get_by_role("heading", name="All caught up").wait_for()
         assert pressed == 4  # one key for each
         # (The page goes on at once, and writes meanwhile.)
         await until(lambda: nothing_to_check(served))
@@ -83,7 +83,7 @@ async def test_two_documents_are_settled_by_the_keyboard_alone(serve, browsing, 
         now = await served.extraction(first)
         assert (now["extracted_fields"], now["locks"]) == (FIELDS, {})
         await page.keyboard.press("Control+z")
-        await page.get_by_role("link", name="b.txt").or_(page.get_by_text("2 documents to check")).first.wait_for()
+        await page.get_by_role("link", name="b.txt").or_(page.get_by_text("2 documents to go")).first.wait_for()
         await page.get_by_role("button", name="Undo").click()
         await page.get_by_role("button", name="Undo").wait_for(state="detached")
         now = await served.extraction(second)
@@ -99,7 +99,7 @@ async def test_whoever_closes_the_window_before_a_decision_is_written_is_asked(s
         for path in ("total", "vat"):
             await page.get_by_label(f"Value of {path}").wait_for()
             await page.keyboard.press("Escape")
-        await page.get_by_role("heading", name="Nothing to check").wait_for()
+        await page.get_by_role("heading", name="All caught up").wait_for()
         await page.reload()
         await page.get_by_label("Value of total").wait_for()
         async with held(page, "**/fields"):
@@ -146,7 +146,7 @@ async def test_what_cannot_be_written_comes_again(serve, browsing, clone):
         await page.keyboard.press("Enter")
         await page.get_by_label("Value of vat").wait_for()
         await page.keyboard.press("Enter")
-        await page.get_by_role("heading", name="Nothing to check").wait_for()
+        await page.get_by_role("heading", name="All caught up").wait_for()
         await until(lambda: nothing_to_check(served))
         assert (await served.extraction(extraction_id))["extracted_fields"]["total"] == 0.5
 
@@ -175,10 +175,11 @@ async def test_a_broken_rule_offers_what_would_make_it_hold(serve, browsing):
         made = await misread(served)
         document = (await served.extraction(made))["document_id"]
         await window.enter(f"/documents/{document}")
-        await page.get_by_role("link", name="1 value to check").click()
+        await page.get_by_role("link", name="Review 1 value").click()
         await page.get_by_label("Value of total").wait_for()
         await page.get_by_role("button", name="Take 119").click()
-        await page.get_by_role("heading", name="Nothing to check").wait_for()
+        await page.get_by_role("button", name="Mark as reviewed").click()
+        await page.get_by_role("heading", name="All caught up").wait_for()
         mended = {"net": 100, "tax": 19, "total": 119}
 
         async def is_mended() -> bool:
@@ -201,6 +202,77 @@ async def test_a_broken_rule_offers_what_would_make_it_hold(serve, browsing):
         await page.keyboard.press("p")
         await about.get_by_text("Place 1 of 2").wait_for()
         assert await shown_at(page, "total") == before
+
+
+LACKING = {
+    "type": "object",
+    "required": ["vendor", "reference"],
+    "properties": {"vendor": {"type": "string"}, "reference": {"type": "string"}, "total": {"type": "number"}},
+}
+
+
+async def lacking(served, name: str) -> tuple[str, str]:
+    """The ids of a document and of its extraction, which lacks two fields that its schema requires."""
+    document = await served.document(MISREAD, name)
+    async with served.service.database.as_user(served.scope) as conn:
+        made = await extractions.add(conn, org_id=served.scope.org_id, document_id=document, schema=LACKING)
+    answer = await served.http.patch(f"/api/extractions/{made}/fields", json=[{"path": "total", "value": 119}])
+    assert answer.status_code == 200, answer.text
+    return str(document), str(made)
+
+
+async def test_document_that_lacks_fields_is_reviewed_to_the_end(serve, browsing):
+    async with serve() as served, browsing(served) as window:
+        page = window.page
+        (first, in_review), (second, by_hand) = await lacking(served, "a.txt"), await lacking(served, "b.txt")
+        areas = page.get_by_role("navigation", name="Areas")
+        await window.enter("/documents")
+        await page.get_by_text("Needs review (2)").nth(1).wait_for()
+        await areas.get_by_role("link", name="Review 2").wait_for()
+
+        # On its own page: a missing field is a row; another is added from the page; then it is reviewed.
+        await page.get_by_role("link", name="b.txt").click()
+        row = page.locator('[role=treeitem][data-path="vendor"]')
+        await row.get_by_text("missing").first.wait_for()
+        await row.dblclick()
+        await page.get_by_label("Value of vendor").fill("Acme")
+        await page.keyboard.press("Enter")
+        await page.locator('[role=treeitem][data-path="reference"]').dblclick()
+        await page.get_by_label("Value of reference").fill("17")
+        await page.keyboard.press("Enter")
+        await row.get_by_text("set by a person").first.wait_for(state="attached")
+        await page.get_by_role("button", name="Add field").click()
+        form = page.get_by_role("form", name="Add field")
+        await form.get_by_label("Field").fill("net")
+        box = await page.locator("[data-page='1']").bounding_box()
+        word = next(
+            one for one in (await served.get(f"documents/{second}/pages/1"))["words"] if one["text"] == "100.00"
+        )
+        x, y = (word["x0"] + word["x1"]) / 2, (word["y0"] + word["y1"]) / 2
+        await page.mouse.click(box["x"] + x * box["width"], box["y"] + y * box["height"])
+        await form.get_by_role("button", name="Add").click()
+        await page.locator('[role=treeitem][data-path="net"]').wait_for()
+        await page.get_by_role("button", name="Mark as reviewed").click()
+        await page.get_by_text("Reviewed", exact=True).wait_for()
+        stored = await served.extraction(by_hand)
+        assert stored["extracted_fields"] == {"vendor": "Acme", "reference": "17", "total": 119, "net": 100}
+        assert (stored["status"], stored["valid"]) == ("completed", True)
+
+        # In the review, at once: one is typed, the other is not in the document; then it is reviewed in spite of that.
+        await areas.get_by_role("link", name="Review 1").click()
+        await page.get_by_label("Value of vendor").or_(page.get_by_label("Value of reference")).wait_for()
+        await page.keyboard.type("Acme")
+        await page.keyboard.press("Enter")
+        await page.get_by_role("button", name="Not in the document").click()
+        await page.get_by_role("list", name="Problems that stay").wait_for()
+        await page.keyboard.press("Enter")
+        await page.get_by_role("heading", name="All caught up").wait_for()
+        await areas.get_by_role("link", name="Review", exact=True).wait_for()
+        assert [(await served.get(f"documents/{one}"))["stage"] for one in (first, second)] == ["reviewed"] * 2
+        assert (await served.extraction(in_review))["valid"] is False
+        await areas.get_by_role("link", name="Documents").click()
+        await page.get_by_label("Status").select_option("needs_review")
+        await page.get_by_role("heading", name="No matching documents").wait_for()
 
 
 async def shown_at(page, path: str) -> float:

@@ -28,7 +28,7 @@ async def test_a_column_is_settled_by_the_keyboard_alone(serve, browsing):
             await until(lambda: same(served, extraction_id, (total, is_set)))
 
         await window.enter("/review/sheet")
-        await page.get_by_role("heading", name="One field over many documents").wait_for()
+        await page.get_by_role("heading", name="Review by field").wait_for()
         await page.get_by_label("Field", exact=True).select_option(label="total")
         rows = page.get_by_role("list", name="Values of total").get_by_role("listitem")
         await rows.nth(2).wait_for()

@@ -115,7 +115,7 @@ async def test_a_stranger_sees_nothing_of_another_tenant_at_any_address(serve, b
             f"/ask?thread={thread}": "There is no such",
             f"/review?extraction={extraction_id}": "There is no such extraction",
             "/search?q=Total": "",
-            "/documents?name=secret": "No document is like that",
+            "/documents?name=secret": "No matching documents",
             "/approvals": "Nothing waits for you",
         }
         # Can: whose it is sees it at the same addresses.

@@ -6,11 +6,14 @@ import { lazy, useCallback, useEffect, useMemo, useRef, useState } from 'react';
 import type { Box, Extraction } from '../api/types';
 import { useProposedFields } from '../approvals/useProposedFields';
 import { documentQuery } from '../documents/documentQueries';
+import { listPlace, useNeighbours } from '../documents/listPlace';
+import { StageBadge } from '../documents/StageBadge';
 import { DropTarget } from '../documents/DropTarget';
 import { HistoryDialog } from '../history/HistoryDialog';
 import { attention } from '../review/attention';
 import { documentRoute } from '../router';
 import { RunPanel } from '../runs/RunPanel';
+import { useCanWrite } from '../session/role';
 import { Button } from '../shared/Button';
 import { count, plain } from '../shared/format';
 import { Empty, Failure, Notice } from '../shared/Notice';
@@ -23,6 +26,10 @@ import { ExtractMenu } from './ExtractMenu';
 import { FieldPanel } from './fields/FieldPanel';
 import { fieldRows, marksByPage, type FieldRow } from './fields/fieldTree';
 import { BrokenRules } from './BrokenRules';
+import { schemaOfQuery } from './documentPageQueries';
+import { ExtractionPicker } from './ExtractionPicker';
+import { MarkReviewed } from './MarkReviewed';
+import { schemaFields } from './schemaFields';
 import { NotReady } from './NotReady';
 import { ProposalBanner } from './ProposalBanner';
 import type { Place } from './place';
@@ -45,6 +52,17 @@ const NOTHING: Pick<Extraction, 'extracted_fields' | 'evidence' | 'confidence_sc
 
 const NONE: ReadonlySet<string> = new Set();
 
+/** Where the fields of the extractions that were looked at last were first seen. */
+const seen = new Map<string, Map<string, number>>();
+
+function firstPlaces(extractionId: string): Map<string, number> {
+  const places = seen.get(extractionId) ?? new Map<string, number>();
+  seen.delete(extractionId);
+  seen.set(extractionId, places);
+  if (seen.size > 50) seen.delete(seen.keys().next().value!);
+  return places;
+}
+
 export function DocumentPage() {
   const { documentId } = documentRoute.useParams();
   // Another document is another page: nothing of the last one stays.
@@ -56,7 +74,13 @@ function OneDocument({ documentId }: { documentId: string }) {
   const changeAddress = useOwnAddress<Place>();
   const document = useQuery(documentQuery(documentId));
   const run = useShownRun(documentId);
-  const { extraction, errors, readings, error } = useShownExtraction(documentId, search.extraction, run.state);
+  // (Asked for again when a run has ended: until then the run's own is shown.)
+  const current = document.isFetching && run.state.phase === 'complete' ? undefined : document.data?.current_extraction_id;
+  const { all, extraction, errors, readings, error } = useShownExtraction(documentId, search.extraction, run.state, current);
+  const canWrite = useCanWrite();
+  const { before, after } = useNeighbours(documentId);
+  const schemaOf = useQuery({ ...schemaOfQuery(extraction?.id ?? ''), enabled: extraction !== undefined });
+  const schema = useMemo(() => schemaFields(schemaOf.data ?? {}), [schemaOf.data]);
   const [chosen, setChosen] = useState<string | null>(search.field ?? null);
   const [historyShown, showHistory] = useState(false);
   const [place, setPlace] = useState<ShownPlace>({ page: search.page ?? 1, at: search.page === undefined ? 0 : 1 });
@@ -65,10 +89,11 @@ function OneDocument({ documentId }: { documentId: string }) {
   const waiting = useProposedFields(documentId);
   const previews = waiting.size > 0 ? waiting : run.state.previews;
   const rows = useMemo(
-    () => fieldRows({ extraction: extraction ?? NOTHING, previews, readings, ...(errors && { errors }) }),
-    [extraction, errors, previews, readings],
+    () => fieldRows({ extraction: extraction ?? NOTHING, previews, readings, schema, ...(errors && { errors }), ...(extraction && { places: firstPlaces(extraction.id) }) }),
+    [extraction, errors, previews, readings, schema],
   );
   const toCheck = useMemo(() => attention(rows, NONE).length, [rows]);
+  const undecided = useMemo(() => rows.filter((row) => row.kind === 'leaf' && ['proposal', 'not_found', 'unsure'].includes(row.standing)).length, [rows]);
   const [other, setOther] = useState<{ path: string; page: number; box: Box } | null>(null);
   const show = useCallback((page: number, box: Box) => setPlace(({ at }) => ({ page, box, at: at + 1 })), []);
   const showPlace = useCallback(
@@ -127,17 +152,39 @@ function OneDocument({ documentId }: { documentId: string }) {
   const isReady = status === 'ready';
   return (
     <div className={styles.page}>
-      <DropTarget />
+      {canWrite && <DropTarget />}
       {historyShown && extraction !== undefined && <HistoryDialog extraction={extraction} onClose={() => showHistory(false)} />}
       <div>
         <div className={styles.bar}>
-          <Link to="/documents" aria-label="All documents">
+          <Link to="/documents" search={listPlace.filter} aria-label="All documents">
             <Sign name="left" />
           </Link>
           <h1 className="cut" title={plain(filename)}>
             {plain(filename)}
           </h1>
-          <ExtractMenu documentId={documentId} disabled={!isReady || run.goesOn} isFirst={extraction === undefined} onStarted={(id) => void run.start(id)} />
+          <StageBadge document={document.data} />
+          {before !== undefined && (
+            <Link to="/documents/$documentId" params={{ documentId: before }} className={styles.step}>
+              Previous
+            </Link>
+          )}
+          {after !== undefined && (
+            <Link to="/documents/$documentId" params={{ documentId: after }} className={styles.step}>
+              Next
+            </Link>
+          )}
+          {extraction !== undefined && (
+            <ExtractionPicker
+              all={all ?? []}
+              shown={extraction.id}
+              current={document.data.current_extraction_id}
+              onChoose={(id) => changeAddress(({ extraction: _, ...said }) => (id === null ? said : { ...said, extraction: id }))}
+            />
+          )}
+          {canWrite && extraction?.id === document.data.current_extraction_id && document.data.stage === 'needs_review' && (
+            <MarkReviewed extraction={extraction!} open={undecided} />
+          )}
+          {canWrite && <ExtractMenu documentId={documentId} disabled={!isReady || run.goesOn} isFirst={extraction === undefined} onStarted={(id) => void run.start(id)} />}
           {extraction !== undefined && <Button onClick={() => showHistory(true)}>History</Button>}
           {extraction !== undefined && <ExportMenu extractionId={extraction.id} name={filename} />}
         </div>
@@ -169,24 +216,24 @@ function OneDocument({ documentId }: { documentId: string }) {
           >
             <div>
               {run.runId !== null && <RunPanel runId={run.runId} state={run.state} onGoesOn={run.goOnFollowing} />}
-              {errors !== undefined && errors.length > 0 && <BrokenRules errors={errors} />}
-              {extraction !== undefined && <CorrectBox extractionId={extraction.id} disabled={run.goesOn} onStarted={(id) => void run.start(id)} />}
+              {errors !== undefined && errors.length > 0 && <BrokenRules errors={errors} onChoose={choose} />}
+              {canWrite && extraction !== undefined && <CorrectBox extractionId={extraction.id} disabled={run.goesOn} onStarted={(id) => void run.start(id)} />}
               {error !== null && <Failure error={error} />}
               {extraction !== undefined && toCheck > 0 && !run.goesOn && (
                 <p className={styles.toCheck}>
                   <Link to="/review" search={{ extraction: extraction.id }}>
-                    {count(toCheck, 'value')} to check
+                    Review {count(toCheck, 'value')}
                   </Link>
                 </p>
               )}
             </div>
             {rows.length > 0 ? (
-              <FieldPanel extraction={extraction} rows={rows} chosen={chosen} changed={changed} readings={readings} onChoose={choose} onPlace={showPlace} />
+              <FieldPanel extraction={extraction} schema={schema} canWrite={canWrite} rows={rows} chosen={chosen} changed={changed} readings={readings} onChoose={choose} onPlace={showPlace} />
             ) : (
               !run.goesOn &&
               run.state.approval === null && (
                 <Empty title="No fields yet">
-                  <p>“Extract” has the agent read this document. Its fields appear here while it writes them, each with its place on the page.</p>
+                  <p>Extract to fill in the fields. Each value links to its place on the page.</p>
                 </Empty>
               )
             )}

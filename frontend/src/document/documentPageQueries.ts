@@ -76,6 +76,14 @@ export const smallImageQuery = (documentId: string, number: number, width: numbe
     gcTime: 300_000,
   });
 
+export const schemaOfQuery = (extractionId: string) =>
+  queryOptions({
+    queryKey: ['schema of', extractionId],
+    queryFn: async ({ signal }) =>
+      (await answer(api.GET('/api/extractions/{extraction_id}/schema', { params: { path: { extraction_id: extractionId } }, signal }))).schema,
+    staleTime: 60_000,
+  });
+
 /** The last that has read or corrected the document. What is said about it in a conversation is told there. */
 export const lastRunQuery = (documentId: string) =>
   queryOptions({

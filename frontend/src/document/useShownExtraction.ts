@@ -4,15 +4,17 @@ import { useQuery } from '@tanstack/react-query';
 import { useEffect } from 'react';
 import { Refused } from '../api/client';
 import type { RuleReading } from '../api/types';
-import type { RunState } from '../runs/runReducer';
+import { isUnderWay, type RunState } from '../runs/runReducer';
 import { extractionQuery, extractionsQuery, problemsQuery, readingsQuery } from './documentPageQueries';
 
 const NO_READINGS: readonly RuleReading[] = [];
 
-/** `wanted`: the one that the address names; else the run's that is shown, else the newest. */
-export function useShownExtraction(documentId: string, wanted: string | undefined, run: RunState) {
+/** `wanted`: the one that the address names; else that of a run at work, else the document's current one (`current`;
+ * undefined: not known yet), else the newest. */
+export function useShownExtraction(documentId: string, wanted: string | undefined, run: RunState, current: string | null | undefined) {
   const all = useQuery(extractionsQuery(documentId));
-  const id = wanted ?? run.extractionId ?? all.data?.[0]?.id ?? null;
+  const ofRun = isUnderWay(run) || run.approval !== null || (run.phase === 'complete' && current === undefined) ? run.extractionId : null;
+  const id = wanted ?? ofRun ?? current ?? (current === null ? all.data?.[0]?.id : null) ?? null;
   const extraction = useQuery({ ...extractionQuery(id ?? ''), enabled: id !== null });
   // An address may name an extraction of another document: its places are no places of this one.
   const isAnothers = extraction.data !== undefined && extraction.data.document_id !== documentId;

@@ -1,29 +1,23 @@
 /** One document of the list. The whole row leads to it. */
 
-import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { memo } from 'react';
-import type { Document, ExtractionSummary } from '../api/types';
+import type { Document } from '../api/types';
 import { Button } from '../shared/Button';
 import { ago, atMoment, bytes, count, plain } from '../shared/format';
 import { Menu, MenuItem } from '../shared/Menu';
 import { Sign } from '../shared/Sign';
-import { lastExtractionQuery } from './documentQueries';
-import { DocumentStatusBadge } from './DocumentStatusBadge';
 import styles from './DocumentsPage.module.css';
-import { LastExtraction } from './LastExtraction';
+import { StageBadge } from './StageBadge';
 
 interface Props {
   document: Document;
-  /** undefined: not known yet; "ask": not among the latest. */
-  extraction: ExtractionSummary | null | undefined | 'ask';
+  canDelete: boolean;
   onDelete: (document: Document) => void;
 }
 
 /** Drawn anew only when it changes: dozens of them stand in a list that is scrolled. */
-export const DocumentRow = memo(function DocumentRow({ document, extraction, onDelete }: Props) {
-  const asked = useQuery({ ...lastExtractionQuery(document.id), enabled: extraction === 'ask' && document.status === 'ready' });
-  const last = extraction === 'ask' ? asked.data : extraction;
+export const DocumentRow = memo(function DocumentRow({ document, canDelete, onDelete }: Props) {
   const facts = [
     document.page_count !== null && count(document.page_count, 'page'),
     document.byte_size !== null && bytes(document.byte_size),
@@ -43,11 +37,8 @@ export const DocumentRow = memo(function DocumentRow({ document, extraction, onD
         ))}
       </div>
       <div role="cell" className="cut">
-        <DocumentStatusBadge document={document} />
+        <StageBadge document={document} />
         {document.error !== null && <span className={styles.why}>{document.error}</span>}
-      </div>
-      <div role="cell" className={styles.second}>
-        <LastExtraction extraction={last} />
       </div>
       <div role="cell" className={`${styles.third} soft cut`}>
         {facts.join(' · ')}
@@ -56,17 +47,19 @@ export const DocumentRow = memo(function DocumentRow({ document, extraction, onD
         {ago(document.created_at)}
       </div>
       <div role="cell" className={styles.more}>
-        <Menu
-          trigger={
-            <Button kind="quiet" label={`More about ${plain(document.filename)}`}>
-              <Sign name="more" />
-            </Button>
-          }
-        >
-          <MenuItem onChoose={() => onDelete(document)}>
-            <Sign name="bin" /> Delete
-          </MenuItem>
-        </Menu>
+        {canDelete && (
+          <Menu
+            trigger={
+              <Button kind="quiet" label={`Actions for ${plain(document.filename)}`}>
+                <Sign name="more" />
+              </Button>
+            }
+          >
+            <MenuItem onChoose={() => onDelete(document)}>
+              <Sign name="bin" /> Delete
+            </MenuItem>
+          </Menu>
+        )}
       </div>
     </>
   );

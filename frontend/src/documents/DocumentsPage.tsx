@@ -3,8 +3,9 @@
 import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from 'react';
-import type { Document, DocumentStatus } from '../api/types';
+import type { Document } from '../api/types';
 import { documentsRoute } from '../router';
+import { useCanWrite } from '../session/role';
 import { Button } from '../shared/Button';
 import { plain } from '../shared/format';
 import { Empty, Failure } from '../shared/Notice';
@@ -12,17 +13,19 @@ import { useShortcut } from '../shared/shortcuts/useShortcut';
 import { Sign } from '../shared/Sign';
 import { useOwnAddress } from '../shared/useOwnAddress';
 import { remove, useGoing } from './deletions';
-import { documentsQuery, latestExtractionsQuery, tagsQuery } from './documentQueries';
+import { documentsQuery, tagsQuery } from './documentQueries';
 import { DocumentRow } from './DocumentRow';
 import styles from './DocumentsPage.module.css';
 import { DropTarget } from './DropTarget';
 import type { DocumentFilter } from './filter';
+import { listPlace } from './listPlace';
 import { onUploaded, upload } from './uploads';
+import { STAGES } from './StageBadge';
 import { Uploads } from './Uploads';
 
 const ROW = 40;
-const HEADS = ['Name', 'Status', 'Last extraction', 'Size', 'Added', ''];
-const SEARCH = { id: 'documents.search', area: 'Documents', words: 'Find a document by its name', keys: '/' };
+const HEADS = ['Name', 'Status', 'Size', 'Added', ''];
+const SEARCH = { id: 'documents.search', area: 'Documents', words: 'Search documents', keys: '/' };
 
 export function DocumentsPage() {
   const filter = documentsRoute.useSearch();
@@ -31,7 +34,7 @@ export function DocumentsPage() {
   const [name, setName] = useState(filter.name ?? '');
   const wanted = useDeferredValue(filter);
   const listed = useInfiniteQuery({ ...documentsQuery(wanted), placeholderData: (before) => before });
-  const extractions = useQuery(latestExtractionsQuery);
+  const canWrite = useCanWrite();
   const tags = useQuery(tagsQuery);
   const going = useGoing();
   const search = useRef<HTMLInputElement>(null);
@@ -56,7 +59,20 @@ export function DocumentsPage() {
     [queries],
   );
 
+  const key = JSON.stringify(filter);
+  const [opened] = useState(key);
+  const [offset] = useState(() => (key === JSON.stringify(listPlace.filter) ? listPlace.offset : 0));
+  useEffect(() => {
+    const element = scroller.current;
+    if (key !== opened) element?.scrollTo({ top: 0 });
+    Object.assign(listPlace, { filter, offset: element?.scrollTop ?? 0 });
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+  }, [key]);
   const virtual = useVirtualizer({
+    initialOffset: offset,
+    onChange: ({ scrollOffset }) => {
+      if (scrollOffset !== null) listPlace.offset = scrollOffset;
+    },
     count: documents.length,
     getScrollElement: () => scroller.current,
     estimateSize: () => ROW,
@@ -71,31 +87,32 @@ export function DocumentsPage() {
   }, [last, documents.length, hasNextPage, isFetchingNextPage, fetchNextPage]);
 
   const isNarrowed = Object.keys(filter).length > 0;
-  const { latest, isAll } = extractions.data ?? {};
   return (
     <div className={styles.page}>
-      <DropTarget />
+      {canWrite && <DropTarget />}
       <div className={styles.tools}>
         <h1>Documents</h1>
         <label className={styles.search}>
           <Sign name="search" />
-          <span className="unseen">Find by name</span>
-          <input ref={search} type="search" placeholder="Find by name" value={name} onChange={(event) => setName(event.target.value)} />
+          <span className="unseen">Search by name</span>
+          <input ref={search} type="search" placeholder="Search by name" value={name} onChange={(event) => setName(event.target.value)} />
         </label>
         <select
           className={styles.select}
           aria-label="Status"
           value={filter.status ?? ''}
-          onChange={(event) => narrow({ status: (event.target.value || undefined) as DocumentStatus | undefined })}
+          onChange={(event) => narrow({ status: (event.target.value || undefined) as DocumentFilter['status'] })}
         >
-          <option value="">Every status</option>
-          <option value="ready">Read</option>
-          <option value="reading">Being read</option>
-          <option value="failed">Not read</option>
+          <option value="">All statuses</option>
+          {Object.entries(STAGES).map(([stage, { words }]) => (
+            <option key={stage} value={stage}>
+              {words}
+            </option>
+          ))}
         </select>
         {(tags.data?.items.length ?? 0) > 0 && (
           <select className={styles.select} aria-label="Tag" value={filter.tag ?? ''} onChange={(event) => narrow({ tag: event.target.value || undefined })}>
-            <option value="">Every tag</option>
+            <option value="">All tags</option>
             {tags.data?.items.map((tag) => (
               <option key={tag.id} value={tag.id}>
                 {plain(tag.name)}
@@ -103,9 +120,11 @@ export function DocumentsPage() {
             ))}
           </select>
         )}
-        <Button kind="main" onClick={() => chooser.current?.click()}>
-          <Sign name="upload" /> Upload
-        </Button>
+        {canWrite && (
+          <Button kind="main" onClick={() => chooser.current?.click()}>
+            <Sign name="upload" /> Upload
+          </Button>
+        )}
         <input
           ref={chooser}
           type="file"
@@ -124,19 +143,21 @@ export function DocumentsPage() {
       </div>
       {documents.length === 0 && listed.isSuccess ? (
         isNarrowed ? (
-          <Empty title="No document is like that">
+          <Empty title="No matching documents">
             <Button
               onClick={() => {
                 setName('');
                 changeAddress(() => ({}));
               }}
             >
-              Show all
+              Clear filters
             </Button>
           </Empty>
+        ) : !canWrite ? (
+          <Empty title="No documents yet" />
         ) : (
           <Empty title="Drop documents here">
-            <p>Invoices, receipts, contracts, letters: PDF, pictures, Office files, mail. Each is read at once; then let its fields be extracted.</p>
+            <p>Invoices, receipts, contracts, letters: PDF, images, Office files, mail. We read each file right away; then extract its fields.</p>
             <Button onClick={() => chooser.current?.click()}>Choose files</Button>
           </Empty>
         )
@@ -144,7 +165,7 @@ export function DocumentsPage() {
         <div className={styles.table} ref={scroller} role="table" aria-label="Documents" aria-rowcount={documents.length + 1} tabIndex={0}>
           <div className={styles.head} role="row">
             {HEADS.map((head, index) => (
-              <div key={head} role="columnheader" className={index === 2 || index === 4 ? styles.second : index === 3 ? styles.third : ''}>
+              <div key={head} role="columnheader" className={index === 3 ? styles.second : index === 2 ? styles.third : ''}>
                 {head || <span className="unseen">Actions</span>}
               </div>
             ))}
@@ -152,12 +173,11 @@ export function DocumentsPage() {
           <div className={styles.rows} role="rowgroup" style={{ height: virtual.getTotalSize() }}>
             {rows.map((row) => {
               const document = documents[row.index]!;
-              const known = latest?.get(document.id) ?? (isAll === true ? null : isAll === false ? ('ask' as const) : undefined);
               return (
                 <div key={row.key} className={styles.row} role="row" aria-rowindex={row.index + 2} style={{ transform: `translateY(${row.start}px)` }}>
                   <DocumentRow
                     document={document}
-                    extraction={known}
+                    canDelete={canWrite}
                     onDelete={onDelete}
                   />
                 </div>

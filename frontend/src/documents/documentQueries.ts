@@ -18,7 +18,7 @@ export const documentsQuery = (filter: DocumentFilter) =>
               limit: PAGE,
               ...(pageParam !== null && { before: pageParam }),
               ...(filter.name !== undefined && { filename: filter.name }),
-              ...(filter.status !== undefined && { status: filter.status }),
+              ...(filter.status !== undefined && { stage: filter.status }),
               ...(filter.tag !== undefined && { tag_id: filter.tag }),
             },
           },
@@ -26,9 +26,11 @@ export const documentsQuery = (filter: DocumentFilter) =>
         }),
       ),
     getNextPageParam: (last) => last.next,
-    // One that is being read tells how far it is only when it is asked.
-    refetchInterval: ({ state }) =>
-      state.data?.pages.some((page) => page.items.some((one) => one.status === 'reading')) ? 1000 : 60_000,
+    // One that is at work tells how far it is only when it is asked.
+    refetchInterval: ({ state }) => {
+      const stages = new Set(state.data?.pages.flatMap((page) => page.items.map((one) => one.stage)));
+      return stages.has('processing') ? 1000 : stages.has('extracting') ? 3000 : 60_000;
+    },
   });
 
 export const documentQuery = (documentId: string) =>
@@ -39,31 +41,16 @@ export const documentQuery = (documentId: string) =>
     refetchInterval: ({ state }) => (state.data?.status === 'reading' ? 700 : false),
   });
 
+/** How many documents need review. */
+export const toReviewQuery = queryOptions({
+  queryKey: ['documents', 'count to review'],
+  queryFn: async ({ signal }) =>
+    (await answer(api.GET('/api/documents/count', { params: { query: { stage: 'needs_review' as const } }, signal }))).count,
+  refetchInterval: 30_000,
+});
+
 export const tagsQuery = queryOptions({
   queryKey: ['tags'],
   queryFn: () => answer(api.GET('/api/tags', { params: { query: { limit: 200 } } })),
   staleTime: 60_000,
 });
-
-/** The newest extraction of each of the newest documents: enough for what is seen first. */
-export const latestExtractionsQuery = queryOptions({
-  queryKey: ['extractions', 'latest'],
-  queryFn: async ({ signal }) => {
-    const { items } = await answer(api.GET('/api/extractions', { params: { query: { limit: 200 } }, signal }));
-    const latest = new Map<string, (typeof items)[number]>();
-    for (const one of items) if (!latest.has(one.document_id)) latest.set(one.document_id, one);
-    return { latest, isAll: items.length < 200 };
-  },
-});
-
-/** Of one document that is not among those. */
-export const lastExtractionQuery = (documentId: string) =>
-  queryOptions({
-    queryKey: ['extractions', 'of', documentId],
-    queryFn: async ({ signal }) => {
-      const query = { document_id: documentId, limit: 1 };
-      const { items } = await answer(api.GET('/api/extractions', { params: { query }, signal }));
-      return items[0] ?? null;
-    },
-    staleTime: 60_000,
-  });

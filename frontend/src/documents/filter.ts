@@ -1,21 +1,20 @@
 /** Which documents are listed: kept in the address, so that a list can be linked to. */
 
-import type { DocumentStatus } from '../api/types';
+import type { Document } from '../api/types';
+import { STAGES } from './StageBadge';
 
 export interface DocumentFilter {
   name?: string;
-  status?: DocumentStatus;
+  status?: Document['stage'];
   tag?: string;
 }
-
-const STATUSES: readonly unknown[] = ['reading', 'ready', 'failed'] satisfies DocumentStatus[];
 
 /** What of an address is such a filter. */
 export function isDocumentFilter(search: Record<string, unknown>): DocumentFilter {
   const { name, status, tag } = search;
   return {
     ...(typeof name === 'string' && name !== '' && { name }),
-    ...(STATUSES.includes(status) && { status: status as DocumentStatus }),
+    ...(typeof status === 'string' && Object.hasOwn(STAGES, status) && { status: status as Document['stage'] }),
     ...(typeof tag === 'string' && tag !== '' && { tag }),
   };
 }

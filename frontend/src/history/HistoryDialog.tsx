@@ -3,6 +3,7 @@
 import { infiniteQueryOptions, useInfiniteQuery, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { answer, api } from '../api/client';
 import type { Change, ChangedExtraction, Extraction } from '../api/types';
+import { storeChanged } from '../document/storeChanged';
 import { meQuery } from '../session/config';
 import { Button } from '../shared/Button';
 import { Dialog } from '../shared/Dialog';
@@ -34,10 +35,8 @@ export function HistoryDialog({ extraction, onClose }: { extraction: Extraction;
       return (await answer(api.POST('/api/extractions/{extraction_id}/restore', { params, body: { version } }))) as ChangedExtraction;
     },
     onSuccess: (changed) => {
-      const { problems, errors, ...stored } = changed;
-      queries.setQueryData(['problems', changed.id, changed.version], { version: changed.version, problems, errors });
-      queries.setQueryData(['extraction', changed.id], stored);
-      tell('The fields stand as they stood then.');
+      storeChanged(queries, changed);
+      tell('Restored the earlier version.');
     },
     onError: (error) => {
       tell(sentenceOf(error), { urgent: true });

@@ -23,9 +23,10 @@ interface Props {
   onUndo: (() => void) | undefined;
   onProposal: (accepted: boolean) => void;
   onSkip: () => void;
+  onLeaveEmpty: () => void;
 }
 
-export function ReviewCard({ documentId, field, proposal, readings, onConfirm, onWrite, onUndo, onProposal, onSkip }: Props) {
+export function ReviewCard({ documentId, field, proposal, readings, onConfirm, onWrite, onUndo, onProposal, onSkip, onLeaveEmpty }: Props) {
   const [text, setText] = useState(() => written(field.value));
   const input = useRef<HTMLInputElement>(null);
   useLayoutEffect(() => input.current?.select(), []); // before a letter can come that it would choose, too
@@ -43,11 +44,13 @@ export function ReviewCard({ documentId, field, proposal, readings, onConfirm, o
   });
   const { words, tone, sign } = STANDINGS[field.standing];
   const isChanged = text !== written(field.value);
+  const isMissing = field.standing === 'missing';
   const { page, boxes } = field.evidence ?? {};
   const box = boxes?.[0] as Box | undefined;
 
   const confirm = () => {
-    if (isChanged) onWrite(readWritten(text, field.value));
+    if (isChanged) onWrite(readWritten(text, field.value, field.type));
+    else if (isMissing) return;
     else if (proposal !== undefined) onProposal(false);
     else onConfirm();
   };
@@ -93,19 +96,20 @@ export function ReviewCard({ documentId, field, proposal, readings, onConfirm, o
         </p>
       )}
       <div className={styles.buttons}>
-        <Button kind="main" onClick={confirm}>
-          {isChanged ? 'Keep what I wrote' : proposal === undefined ? 'It is right' : 'Keep it as it is'} <kbd>Enter</kbd>
+        <Button kind="main" disabled={isMissing && !isChanged} onClick={confirm}>
+          {isChanged || isMissing ? 'Save' : proposal === undefined ? 'Confirm' : 'Keep current'} <kbd>Enter</kbd>
         </Button>
+        {isMissing && <Button onClick={onLeaveEmpty}>Not in the document</Button>}
         {proposal !== undefined && (
           <Button onClick={() => onProposal(true)}>
-            Take the proposal <kbd>Alt Enter</kbd>
+            Accept suggestion <kbd>Alt Enter</kbd>
           </Button>
         )}
         <Button kind="quiet" onClick={onSkip}>
-          Later <kbd>Esc</kbd>
+          Skip <kbd>Esc</kbd>
         </Button>
       </div>
-      <p className="soft">A click on a word of the page writes it here, a rectangle all within it; with Shift, behind what is there.</p>
+      <p className="soft">Click a word or drag a box on the page to fill this in. Shift adds to it.</p>
     </section>
   );
 }

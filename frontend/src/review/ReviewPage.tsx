@@ -14,6 +14,7 @@ import { count, plain } from '../shared/format';
 import { Empty, Failure } from '../shared/Notice';
 import { useShortcut } from '../shared/shortcuts/useShortcut';
 import { perMinute } from './attention';
+import { FinishCard } from './FinishCard';
 import { ReviewCard } from './ReviewCard';
 import styles from './Review.module.css';
 import { useReview } from './useReview';
@@ -31,20 +32,35 @@ export function ReviewPage() {
   const speed = perMinute(review.times);
   const told = (
     <p className="soft" role="status">
-      {summary !== undefined && `${count(review.left, 'value')} here, ${count(review.documents, 'document')} to check`}
+      {summary !== undefined && `${count(review.left, 'value')} left in this document, ${count(review.documents, 'document')} to go`}
       {speed !== null && ` · ${speed.toFixed(0)} a minute`}
     </p>
   );
   const undo = review.canUndo && <Button onClick={review.undo}>Undo</Button>;
-  if (summary === undefined || extraction === undefined || field === undefined || document.data === undefined) {
-    return review.isLoaded && summary === undefined ? (
-      <Empty title="Nothing to check">
-        <p>Values that no page prints, that are unsure, that break a rule, or for which an agent proposes another come here.</p>
+  if (summary !== undefined && extraction !== undefined && review.asksToFinish && document.data !== undefined) {
+    return (
+      <FinishCard
+        key={extraction.id}
+        filename={document.data.filename}
+        problems={review.errors.map((one) => one.message)}
+        isPending={review.isFinishing}
+        onFinish={() => void review.finish()}
+        onSkip={review.leave}
+      >
         {told}
         {undo}
-        <Button onClick={review.again}>Look again</Button>
+      </FinishCard>
+    );
+  }
+  if (summary === undefined || extraction === undefined || field === undefined || document.data === undefined) {
+    return review.isLoaded && summary === undefined ? (
+      <Empty title="All caught up">
+        <p>Values that are missing, uncertain or fail a rule appear here.</p>
+        {told}
+        {undo}
+        <Button onClick={review.again}>Refresh</Button>
         <p>
-          <Link to="/review/sheet">One field over many documents</Link>
+          <Link to="/review/sheet">Review by field</Link>
         </p>
       </Empty>
     ) : null;
@@ -53,6 +69,7 @@ export function ReviewPage() {
   const at = rows.indexOf(field) + 1;
   return (
     <div className={styles.page}>
+      <h1 className="unseen">Review</h1>
       <PageViewer
         key={extraction.document_id}
         documentId={extraction.document_id}
@@ -86,6 +103,7 @@ export function ReviewPage() {
           onWrite={(value) => review.write(field.path, value)}
           onProposal={(accepted) => review.decideProposals(field.path, accepted)}
           onSkip={() => review.skip(field.path)}
+          onLeaveEmpty={() => review.leaveEmpty(field.path)}
         />
       </div>
     </div>

@@ -2,7 +2,7 @@
 
 import type { FieldRow, Leaf, Standing } from '../document/fields/fieldTree';
 
-const URGENT: readonly Standing[] = ['broken', 'proposal', 'not_found', 'unsure'];
+const URGENT: readonly Standing[] = ['missing', 'broken', 'proposal', 'not_found', 'unsure'];
 
 /** Without those that were decided or left for later. Of equal urgency, in the order of the page. */
 export function attention(rows: readonly FieldRow[], done: ReadonlySet<string>): Leaf[] {

@@ -4,6 +4,7 @@ import { useQueryClient } from '@tanstack/react-query';
 import { useCallback, useEffect, useRef, useState } from 'react';
 import { answer, api } from '../api/client';
 import type { ChangedExtraction, Extraction } from '../api/types';
+import { storeChanged } from '../document/storeChanged';
 import { sentenceOf } from '../shared/Notice';
 import { tell } from '../shared/Toasts';
 
@@ -44,11 +45,7 @@ export function useDecisions({ seen, mark, changed: tellChanged }: Around) {
 
   const put = useCallback(
     (changed: ChangedExtraction) => {
-      const { problems: said, errors: wrong, ...now } = changed;
-      // What was asked for before this was written would put the version before in its place.
-      void queries.cancelQueries({ queryKey: ['extraction', changed.id] });
-      queries.setQueryData(['problems', changed.id, changed.version], { version: changed.version, problems: said, errors: wrong });
-      queries.setQueryData(['extraction', changed.id], now);
+      storeChanged(queries, changed);
       tellChanged?.(changed);
     },
     [queries, tellChanged],
@@ -175,7 +172,10 @@ export function useDecisions({ seen, mark, changed: tellChanged }: Around) {
     return last;
   }, [inTurn, keep, mark, put]);
 
-  return { times, canUndo: decided.length > 0, write, confirm, decideProposals, undo };
+  /** Ends when all that was decided is written or refused. */
+  const settled = useCallback(() => chain.last.catch(() => undefined), [chain]);
+
+  return { times, canUndo: decided.length > 0, settled, write, confirm, decideProposals, undo };
 }
 
 function answerProposals(id: string, current: Seen, path: string, accepted: boolean) {

@@ -1,24 +1,27 @@
 /** Going through what evidence does not settle: where one is, what was decided, and the way back. */
 
 import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query';
-import { useCallback, useEffect, useMemo, useState } from 'react';
-import type { Extraction, ExtractionSummary, RuleReading } from '../api/types';
-import { extractionQuery, pageImageQuery, pageQuery, problemsQuery, readingsQuery } from '../document/documentPageQueries';
+import { useCallback, useEffect, useMemo, useRef, useState } from 'react';
+import type { Extraction, RuleReading } from '../api/types';
+import { extractionQuery, pageImageQuery, pageQuery, problemsQuery, readingsQuery, schemaOfQuery } from '../document/documentPageQueries';
 import { fieldRows, type Leaf } from '../document/fields/fieldTree';
+import { useMarkReviewed } from '../document/MarkReviewed';
+import { schemaFields } from '../document/schemaFields';
+import { toReviewQuery } from '../documents/documentQueries';
 import { attention } from './attention';
 import { cropQuery } from './Crop';
-import { brokenQuery, toCheckQuery } from './reviewQueries';
+import { queueQuery } from './reviewQueries';
 import { useDecisions } from './useDecisions';
 
 const NONE: ReadonlySet<string> = new Set();
-const NO_ONE: readonly ExtractionSummary[] = [];
 const NO_READINGS: readonly RuleReading[] = [];
 
 export function useReview(first: string | undefined) {
   const queries = useQueryClient();
-  const queue = useInfiniteQuery(toCheckQuery);
-  const breaking = useQuery(brokenQuery);
-  const { data: broken = NO_ONE } = breaking;
+  const queue = useInfiniteQuery(queueQuery);
+  const total = useQuery(toReviewQuery);
+  // Left for later: not to be marked as reviewed.
+  const [skipped, setSkipped] = useState<ReadonlySet<string>>(NONE);
   const [over, setOver] = useState<ReadonlySet<string>>(NONE);
   const [done, setDone] = useState<ReadonlyMap<string, ReadonlySet<string>>>(new Map());
 
@@ -26,14 +29,10 @@ export function useReview(first: string | undefined) {
   const named = useQuery({ ...extractionQuery(first ?? ''), enabled: first !== undefined });
   const namedOne = named.data === undefined ? undefined : { id: named.data.id, document_id: named.data.document_id };
   const waiting = useMemo(() => {
-    const unsure = (queue.data?.pages ?? []).flatMap((page) => page.items);
-    const ids = new Set(unsure.map((one) => one.id));
-    // Behind all the others: none may come in between while one is looked at.
-    const last = queue.isSuccess && !queue.hasNextPage ? broken.filter((one) => !ids.has(one.id)) : [];
-    const items = [...unsure, ...last].filter((one) => one.id !== first);
+    const items = (queue.data?.pages ?? []).flatMap((page) => page.items).filter((one) => one.id !== first);
     return (first === undefined ? items : namedOne === undefined ? [] : [namedOne, ...items]).filter((one) => !over.has(one.id));
     // eslint-disable-next-line react-hooks/exhaustive-deps
-  }, [queue.data, queue.isSuccess, queue.hasNextPage, broken, first, namedOne?.id, over]);
+  }, [queue.data, first, namedOne?.id, over]);
   const summary = waiting[0];
   const id = summary?.id ?? '';
   const extraction = useQuery({ ...extractionQuery(id), enabled: id !== '' });
@@ -45,14 +44,28 @@ export function useReview(first: string | undefined) {
   const { data: readings = NO_READINGS } = mending;
   // Which fields break a rule is not known before the rules were asked for.
   const isKnown = stored !== undefined && (stored.valid !== false || errors !== undefined) && !(breaksRule && mending.isPending);
-  const rows = useMemo(() => (stored === undefined ? [] : fieldRows({ extraction: stored, readings, ...(errors && { errors }) })), [stored, errors, readings]);
+  const schemaOf = useQuery({ ...schemaOfQuery(id), enabled: stored?.valid === false });
+  const schema = useMemo(() => schemaFields(schemaOf.data ?? {}), [schemaOf.data]);
+  const rows = useMemo(() => (stored === undefined ? [] : fieldRows({ extraction: stored, readings, schema, ...(errors && { errors }) })), [stored, errors, readings, schema]);
   const left = useMemo(() => attention(rows, done.get(id) ?? NONE), [rows, done, id]);
   const field = left[0];
 
-  // Nothing left here: to the next document.
+  const leave = useCallback((extractionId: string) => setOver((before) => new Set(before).add(extractionId)), []);
+  const finish = useMarkReviewed();
+  // Nothing left here: to the next document, once this one is marked as reviewed where it is not.
+  const isFinished = isKnown && id !== '' && left.length === 0;
+  const asksToFinish = isFinished && stored?.status !== 'completed' && !skipped.has(id);
   useEffect(() => {
-    if (isKnown && id !== '' && left.length === 0) setOver((before) => new Set(before).add(id));
-  }, [isKnown, id, left.length]);
+    if (isFinished && !asksToFinish) leave(id);
+  }, [isFinished, asksToFinish, leave, id]);
+  // Whoever has nothing to do sees at once what comes.
+  const isEmpty = queue.isSuccess && waiting.length === 0 && !queue.hasNextPage && first === undefined;
+  const { refetch } = queue;
+  useEffect(() => {
+    if (!isEmpty) return undefined;
+    const timer = setInterval(() => void refetch(), 5000);
+    return () => clearInterval(timer);
+  }, [isEmpty, refetch]);
   const { hasNextPage, isFetchingNextPage, fetchNextPage } = queue;
   useEffect(() => {
     if (waiting.length < 5 && hasNextPage && !isFetchingNextPage) void fetchNextPage();
@@ -80,13 +93,30 @@ export function useReview(first: string | undefined) {
     if (!is) setOver((before) => without(before, extractionId));
   }, []);
   const seen = useCallback((extractionId: string) => queries.ensureQueryData(extractionQuery(extractionId)), [queries]);
-  const { write, confirm, decideProposals, ...decisions } = useDecisions({ seen, mark });
+  const { write, confirm, decideProposals, settled, ...decisions } = useDecisions({ seen, mark });
+  const isStillFinished = useRef(false);
+  isStillFinished.current = asksToFinish;
 
   return {
     queue,
-    isLoaded: queue.isSuccess && !breaking.isPending,
-    again: () => void Promise.all([queue.refetch(), breaking.refetch()]),
-    documents: waiting.length,
+    isLoaded: queue.isSuccess,
+    again: () => {
+      setOver(NONE);
+      setDone(new Map());
+      setSkipped(NONE);
+      void Promise.all([queue.refetch(), total.refetch()]);
+    },
+    documents: queue.hasNextPage ? Math.max(waiting.length, total.data ?? 0) : waiting.length,
+    errors: errors ?? [],
+    asksToFinish,
+    isFinishing: finish.isPending,
+    finish: async () => {
+      await settled();
+      const now = queries.getQueryData(extractionQuery(id).queryKey);
+      // (One that was refused is asked about again.)
+      if (now !== undefined && isStillFinished.current && !finish.isPending) finish.mutate(now, { onSuccess: () => leave(id) });
+    },
+    leave: () => leave(id),
     summary,
     extraction: stored,
     error: extraction.error ?? named.error,
@@ -98,7 +128,11 @@ export function useReview(first: string | undefined) {
     write: (path: string, value: unknown) => void write(id, path, value),
     confirm: (path: string) => void confirm(id, path),
     decideProposals: (path: string, accepted: boolean) => void decideProposals(id, path, accepted),
-    skip: (path: string) => mark(id, path, true),
+    skip: (path: string) => {
+      setSkipped((before) => new Set(before).add(id));
+      mark(id, path, true);
+    },
+    leaveEmpty: (path: string) => mark(id, path, true),
   };
 }
 

@@ -19,6 +19,8 @@ import { evidenceSentence, STANDINGS } from './standingWords';
 
 interface Props {
   row: FieldRow | undefined;
+  /** The person changes something here. */
+  canWrite: boolean;
   /** What an agent would have written here. */
   proposal: Extraction['proposals'][number] | undefined;
   onEdit: () => void;
@@ -31,7 +33,7 @@ interface Props {
   onPlace: (page: number, box: Box) => void;
 }
 
-export function AboutField({ row, proposal, onEdit, onDecide, onUnlock, readings, onTake, of, onPlace }: Props) {
+export function AboutField({ row, canWrite, proposal, onEdit, onDecide, onUnlock, readings, onTake, of, onPlace }: Props) {
   const me = useQuery(meQuery);
   if (row === undefined || row.kind === 'group') {
     return <section className={`${styles.about} soft`}>Choose a field to see where it stands. Double-click, or Enter, changes it.</section>;
@@ -46,8 +48,8 @@ export function AboutField({ row, proposal, onEdit, onDecide, onUnlock, readings
         <Badge tone={tone} sign={sign}>
           {words}
         </Badge>
-        {isStored(row) && <Button onClick={onEdit}>Edit</Button>}
-        {row.lock !== undefined && (
+        {canWrite && isStored(row) && <Button onClick={onEdit}>Edit</Button>}
+        {canWrite && row.lock !== undefined && (
           <Button onClick={onUnlock} title="Let agents change it again">
             <Sign name="lock" /> Unlock
           </Button>
@@ -58,14 +60,18 @@ export function AboutField({ row, proposal, onEdit, onDecide, onUnlock, readings
           {error.message}
         </p>
       ))}
-      <Readings readings={readings} path={row.path} onTake={onTake} />
+      <Readings readings={canWrite ? readings : []} path={row.path} onTake={onTake} />
       {proposal !== undefined && (
         <div className={styles.aboutHead}>
           <span className="cut">
             An agent proposes {proposal.removed ? 'that nothing stands here' : <q>{shown(proposal.new)}</q>}
           </span>
-          <Button onClick={() => onDecide(true)}>Accept</Button>
-          <Button onClick={() => onDecide(false)}>Reject</Button>
+          {canWrite && (
+            <>
+              <Button onClick={() => onDecide(true)}>Accept</Button>
+              <Button onClick={() => onDecide(false)}>Reject</Button>
+            </>
+          )}
         </div>
       )}
       <p>

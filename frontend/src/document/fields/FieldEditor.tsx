@@ -14,11 +14,13 @@ export interface Edited {
 interface Props {
   value: unknown;
   label: string;
+  /** What the schema wants where nothing stands yet. */
+  type?: string | undefined;
   /** With what was written and what stood there when that was begun; or with nothing. */
   onFinish: (value?: Edited) => void;
 }
 
-export function FieldEditor({ value, label, onFinish }: Props) {
+export function FieldEditor({ value, label, type, onFinish }: Props) {
   const input = useRef<HTMLInputElement>(null);
   const over = useRef(false);
   const [was] = useState(value); // it may change while it is being changed here
@@ -33,7 +35,7 @@ export function FieldEditor({ value, label, onFinish }: Props) {
     if (over.current) return; // the field loses the focus when it goes
     over.current = true;
     const text = input.current?.value ?? '';
-    onFinish(keep && text !== written(was) ? { written: readWritten(text, was), was } : undefined);
+    onFinish(keep && text !== written(was) ? { written: readWritten(text, was, type), was } : undefined);
   };
   return (
     <input

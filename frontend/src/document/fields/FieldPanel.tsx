@@ -3,7 +3,9 @@
 import { useState } from 'react';
 import type { Box, Extraction, RuleReading } from '../../api/types';
 import { useShortcut } from '../../shared/shortcuts/useShortcut';
+import type { SchemaField } from '../schemaFields';
 import { AboutField } from './AboutField';
+import { AddField } from './AddField';
 import styles from './FieldPanel.module.css';
 import { FieldTree } from './FieldTree';
 import { isStored, type FieldRow } from './fieldTree';
@@ -16,6 +18,9 @@ const EDIT = { id: 'field.edit', area: AREA, words: 'Change the chosen field', k
 
 interface Props {
   extraction: Extraction | undefined;
+  schema: readonly SchemaField[];
+  /** The person changes something here. */
+  canWrite: boolean;
   rows: readonly FieldRow[];
   chosen: string | null;
   changed: ReadonlyMap<string, number>;
@@ -24,7 +29,7 @@ interface Props {
   onPlace: (page: number, box: Box) => void;
 }
 
-export function FieldPanel({ extraction, rows, chosen, changed, readings, onChoose, onPlace }: Props) {
+export function FieldPanel({ extraction, schema, canWrite, rows, chosen, changed, readings, onChoose, onPlace }: Props) {
   const [editing, setEditing] = useState(false);
   const changes = useFieldChanges(extraction);
   const row = rows.find((one) => one.path === chosen);
@@ -39,7 +44,7 @@ export function FieldPanel({ extraction, rows, chosen, changed, readings, onChoo
     const next = leaves[Math.max(0, Math.min(leaves.length - 1, at < 0 ? 0 : at + by))];
     if (next !== undefined) choose(next.path);
   };
-  const canEdit = row?.kind === 'leaf' && isStored(row);
+  const canEdit = canWrite && row?.kind === 'leaf' && isStored(row);
   useShortcut(NEXT, () => step(1));
   useShortcut(PREVIOUS, () => step(-1));
   useShortcut(EDIT, () => setEditing(true), canEdit);
@@ -49,14 +54,20 @@ export function FieldPanel({ extraction, rows, chosen, changed, readings, onChoo
       <FieldTree
         rows={rows}
         chosen={chosen}
-        editing={editing}
+        editing={editing && canWrite}
         changed={changed}
         onChoose={choose}
-        onEdit={setEditing}
+        onEdit={(is) => setEditing(is && canWrite)}
         onWrite={(path, { written, was }) => changes.mutate({ path, value: written, was })}
       />
+      {canWrite && extraction !== undefined && (
+        <div className={styles.foot}>
+          <AddField extraction={extraction} schema={schema} onAdd={(path, value) => changes.mutate({ path, value, was: undefined })} />
+        </div>
+      )}
       <AboutField
         row={row}
+        canWrite={canWrite}
         proposal={extraction?.proposals.find((one) => one.path === row?.path)}
         onEdit={() => setEditing(true)}
         onDecide={(accept) => row !== undefined && changes.mutate({ path: row.path, accept })}

@@ -43,7 +43,7 @@ export const FieldTreeRow = memo(function FieldTreeRow({ id, row, top, chosen, e
       {row.kind === 'group' ? (
         <span className="soft">{row.isList ? `${row.size} in it` : ''}</span>
       ) : editing ? (
-        <FieldEditor value={row.value} label={row.path} onFinish={(value) => onFinish(row.path, value)} />
+        <FieldEditor value={row.value} label={row.path} type={row.type} onFinish={(value) => onFinish(row.path, value)} />
       ) : (
         <span className={`${styles.value} cut`} title={shown(row.value)}>
           {shown(row.value)}

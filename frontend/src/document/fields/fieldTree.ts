@@ -2,11 +2,12 @@
 
 import type { Preview } from '../../runs/runReducer';
 import type { Box, Evidence, Extraction, FieldError, Lock, RuleReading } from '../../api/types';
+import type { SchemaField } from '../schemaFields';
 import { childName, pathSteps, type Step } from './paths';
 
 /** How a value stands, the more urgent first. Not stored are `preview`, which the model is still writing, and `waiting`,
- * which needs approval. */
-export type Standing = 'preview' | 'waiting' | 'broken' | 'proposal' | 'not_found' | 'unsure' | 'blank' | 'locked' | 'found' | 'stated';
+ * which needs approval. `missing`: the schema requires a value, and there is none. */
+export type Standing = 'preview' | 'waiting' | 'missing' | 'broken' | 'proposal' | 'not_found' | 'unsure' | 'blank' | 'locked' | 'found' | 'stated';
 
 export interface Leaf {
   kind: 'leaf';
@@ -19,6 +20,8 @@ export interface Leaf {
   lock: Lock | undefined;
   errors: readonly FieldError[];
   standing: Standing;
+  /** What the schema wants where nothing stands yet. */
+  type?: string | undefined;
 }
 
 export interface Group {
@@ -46,13 +49,19 @@ interface Known {
   /** Values that would make a broken rule hold: what they would replace is to be looked at. */
   readings?: readonly RuleReading[];
   previews?: ReadonlyMap<string, Preview>;
+  /** The fields that the schema names. */
+  schema?: readonly SchemaField[];
+  /** Where each field was on the pages when it was first seen: a row stays in its place when its value changes. Added
+   * to. */
+  places?: Map<string, number>;
 }
 
-export function fieldRows({ extraction, errors = [], readings = [], previews = new Map() }: Known): FieldRow[] {
+export function fieldRows({ extraction, errors = [], readings = [], previews = new Map(), schema = [], places = new Map() }: Known): FieldRow[] {
   const evidence = extraction.evidence as Record<string, Evidence | undefined>;
   const errorsAt = byField(errors, readings);
   const proposed = new Set(extraction.proposals.map((proposal) => proposal.path));
-  const fields = previews.size === 0 ? extraction.extracted_fields : withPreviews(extraction.extracted_fields, previews);
+  const missing = errors.filter((one) => one.code === 'required' && one.path !== '' && !previews.has(one.path)).map((one) => one.path);
+  const fields = previews.size + missing.length === 0 ? extraction.extracted_fields : withOthers(extraction.extracted_fields, previews, missing);
   const rows: FieldRow[] = [];
 
   function add(value: unknown, path: string, label: string, depth: number): void {
@@ -70,15 +79,20 @@ export function fieldRows({ extraction, errors = [], readings = [], previews = n
     const confidence = preview === undefined ? extraction.confidence_scores[path] : preview.waits?.confidence;
     const lock = extraction.locks[path];
     const those = errorsAt.get(path) ?? [];
-    const standing = preview !== undefined ? (preview.waits === undefined ? 'preview' : 'waiting') : standingOf(found, confidence, lock, those.length > 0, proposed.has(path));
-    rows.push({ kind: 'leaf', path, label, depth, value: preview?.value ?? value, evidence: found, confidence, lock, errors: those, standing });
+    const isMissing = preview === undefined && value === undefined;
+    const standing = preview !== undefined ? (preview.waits === undefined ? 'preview' : 'waiting') : isMissing ? 'missing' : standingOf(found, confidence, lock, those.length > 0, proposed.has(path));
+    rows.push({ kind: 'leaf', path, label, depth, value: preview?.value ?? value, evidence: found, confidence, lock, errors: those, standing, ...(isMissing && { type: schema.find((one) => one.path === generalPath(path))?.type }) });
   }
 
   const positions = new Map<string, number>();
   const positionOf = (path: string): number => {
+    const before = places.get(path);
+    if (before !== undefined) return before;
     const known = evidence[path];
     const box = known?.boxes?.[0];
-    return known?.page != null && box !== undefined ? known.page * 1e6 + Math.round(box[1] * 200) * 1e3 + box[0] * 1e2 : Infinity;
+    const place = known?.page != null && box !== undefined ? known.page * 1e6 + Math.round(box[1] * 200) * 1e3 + box[0] * 1e2 : Infinity;
+    if (!previews.has(path)) places.set(path, place);
+    return place;
   };
   const settle = (value: unknown, path: string): number => {
     const children = childrenOf(value);
@@ -135,14 +149,21 @@ export function standingOf(
   return evidence?.state === 'found' ? 'found' : 'stated';
 }
 
-/** The fields with what is being written at its place. What cannot be put there is left out. */
-function withPreviews(fields: Record<string, unknown>, previews: ReadonlyMap<string, Preview>): Record<string, unknown> {
+/** The fields with what is being written at its place, and nothing where something is missing. What cannot be put there
+ * is left out. */
+function withOthers(fields: Record<string, unknown>, previews: ReadonlyMap<string, Preview>, missing: readonly string[]): Record<string, unknown> {
   const copy = structuredClone(fields);
-  for (const [path, { value }] of previews) {
+  const others: [string, unknown][] = [...missing.map((path): [string, unknown] => [path, undefined]), ...[...previews].map(([path, { value }]): [string, unknown] => [path, value])];
+  for (const [path, value] of others) {
     const steps = pathSteps(path);
     if (steps !== null && steps.length > 0) put(copy, steps, value);
   }
   return copy;
+}
+
+/** A path as a schema names it: `items[*].price` for `items[2].price`. */
+export function generalPath(path: string): string {
+  return path.replace(/\[\d+\]/g, '[*]');
 }
 
 function put(root: Record<string, unknown>, steps: readonly Step[], value: unknown): void {

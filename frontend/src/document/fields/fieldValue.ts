@@ -16,8 +16,20 @@ export function written(value: unknown): string {
   return value === null || value === undefined ? '' : typeof value === 'string' ? value : JSON.stringify(value);
 }
 
-/** What somebody wrote, in the kind of what stood there: a number stays a number where it is one. */
-export function readWritten(text: string, before: unknown): unknown {
+/** What somebody wrote, in the kind of what stood there: a number stays a number where it is one. `type`: what the schema
+ * wants where nothing stands yet. */
+export function readWritten(text: string, before: unknown, type = ''): unknown {
+  if (before === undefined || before === null) {
+    if (/string|date|time|uri|email/.test(type)) return text;
+    if (/boolean/.test(type) && /^(true|false)$/.test(text.trim())) return text.trim() === 'true';
+    if (/object|array/.test(type)) {
+      try {
+        return JSON.parse(text);
+      } catch {
+        return text;
+      }
+    }
+  }
   if (text === '' && typeof before !== 'string') return null;
   if (typeof before === 'string') return text;
   const trimmed = text.trim();

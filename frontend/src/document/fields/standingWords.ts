@@ -8,6 +8,7 @@ import type { Leaf, Standing } from './fieldTree';
 export const STANDINGS: Record<Standing, { words: string; tone: Tone; sign: SignName }> = {
   waiting: { words: 'needs approval', tone: 'unsure', sign: 'question' },
   preview: { words: 'being written', tone: 'plain', sign: 'spark' },
+  missing: { words: 'missing', tone: 'bad', sign: 'warning' },
   broken: { words: 'breaks a rule', tone: 'bad', sign: 'warning' },
   proposal: { words: 'proposal', tone: 'unsure', sign: 'question' },
   not_found: { words: 'not found', tone: 'bad', sign: 'cross' },
@@ -31,6 +32,7 @@ const MATCHES: Record<string, string> = {
 /** Where and how a value was found, in a sentence. */
 export function evidenceSentence({ evidence, confidence, standing }: Leaf): string {
   if (standing === 'preview') return 'The agent is still writing this. Nothing is stored yet.';
+  if (standing === 'missing') return 'The schema requires a value here.';
   if (standing === 'waiting' && evidence === undefined) return 'Not stored yet: it needs approval.';
   if (evidence === undefined) return 'Nobody has looked for this value on the page.';
   if (evidence.state === 'blank') return 'The document leaves this blank.';

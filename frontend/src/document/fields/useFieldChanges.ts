@@ -4,6 +4,7 @@ import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { answer, api, Refused } from '../../api/client';
 import type { ChangedExtraction, Extraction } from '../../api/types';
 import { extractionQuery } from '../documentPageQueries';
+import { storeChanged } from '../storeChanged';
 import { plain } from '../../shared/format';
 import { sentenceOf } from '../../shared/Notice';
 import { tell } from '../../shared/Toasts';
@@ -65,12 +66,7 @@ export function useFieldChanges(extraction: Extraction | undefined) {
     scope: { id: `fields of ${extraction?.id ?? ''}` },
     mutationFn: async (change: FieldChange): Promise<ChangedExtraction> => (await settled(change)) as ChangedExtraction,
     onSuccess: (changed) => {
-      const { problems, errors, ...stored } = changed;
-      // What was asked for before this was written would put the version before in its place.
-      void queries.cancelQueries({ queryKey: ['extraction', changed.id] });
-      queries.setQueryData(['problems', changed.id, changed.version], { version: changed.version, problems, errors });
-      queries.setQueryData(['extraction', changed.id], stored);
-      void queries.invalidateQueries({ queryKey: ['extractions'] });
+      storeChanged(queries, changed);
     },
     onError: (error, change) => {
       if (error instanceof Moved && 'value' in change) {

@@ -5,14 +5,13 @@ import { useId, useMemo, useState, type KeyboardEvent } from 'react';
 import type { Extraction } from '../../api/types';
 import { Button } from '../../shared/Button';
 import { plain } from '../../shared/format';
-import { knownFieldsQuery } from '../documentPageQueries';
+import { knownFieldsQuery, schemaOfQuery } from '../documentPageQueries';
 import { pathSteps, valueAt } from '../fields/paths';
 import { readWritten, shown, written } from '../fields/fieldValue';
 import { schemaFields } from '../schemaFields';
 import { suggestedPaths, valueFor } from './suggestedPaths';
 import styles from './Unclaimed.module.css';
 import { KINDS, type Unclaimed } from './unclaimedItems';
-import { schemaOfQuery } from './unclaimedQueries';
 
 const MOST = 6;
 

@@ -1,6 +1,6 @@
 /** What is asked for where something is taken as a field. */
 
-import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
+import { infiniteQueryOptions } from '@tanstack/react-query';
 import { answer, api } from '../../api/client';
 import type { ToldUnclaimed } from '../../api/types';
 
@@ -16,12 +16,4 @@ export const unclaimedQuery = (extractionId: string, version: number) =>
     getNextPageParam: (last) => last.next,
     staleTime: Infinity,
     gcTime: 60_000,
-  });
-
-export const schemaOfQuery = (extractionId: string) =>
-  queryOptions({
-    queryKey: ['schema of', extractionId],
-    queryFn: async ({ signal }) =>
-      (await answer(api.GET('/api/extractions/{extraction_id}/schema', { params: { path: { extraction_id: extractionId } }, signal }))).schema,
-    staleTime: 60_000,
   });

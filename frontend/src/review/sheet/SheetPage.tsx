@@ -25,7 +25,7 @@ export function SheetPage() {
     <div className={styles.page}>
       <Choice {...column} />
       {column.path === undefined ? (
-        <Empty title="One field over many documents">
+        <Empty title="Review by field">
           <p>Choose a field above. Each document comes with what its page prints; Enter says that the value is right and goes to the next.</p>
         </Empty>
       ) : (

@@ -1,0 +1,10 @@
+/** How many documents need review, beside the area's name. */
+
+import { useQuery } from '@tanstack/react-query';
+import { toReviewQuery } from '../documents/documentQueries';
+import { CountBadge } from '../shared/CountBadge';
+
+export function ReviewNumber() {
+  const count = useQuery(toReviewQuery);
+  return <CountBadge count={count.data ?? 0} />;
+}
