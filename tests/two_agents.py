@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fieldmark.offline_model.messages import call, items, text
-from fieldmark.testing.script import Script
+from fieldmark.testing.script import Script, answers_so_far, conversation
 
 EXTRACTS = [
     [call("extract_fields", {"fields": {"total": 10}, "confidences": {"total": 0.9}})],
@@ -27,11 +27,19 @@ def tools_of(body: Any) -> set[str]:
 
 
 def talking(*turns: Any, extracts: Any = None) -> Callable[[Any], Awaitable[Any]]:
-    """Whoever is talked with follows the turns; whoever extracts follows a script too."""
+    """Whoever is talked with follows the turns, from message to message of a thread; whoever extracts follows a script
+    too."""
     talks, other = Script(turns), extracts or Script(EXTRACTS)
+    before: dict[str, int] = {}
+    used = 0
 
     async def answer(body: Any) -> Any:
-        said = (talks if "run_extraction" in tools_of(body) else other)(body)
-        return await said
+        nonlocal used
+        if "run_extraction" not in tools_of(body):
+            return await other(body)
+        is_first = "conversation begins]" not in str(items(body, "messages")[0])
+        done = before.setdefault(conversation(body), 0 if is_first else used)
+        used = done + answers_so_far(body) + 1
+        return await talks(body, done)
 
     return answer

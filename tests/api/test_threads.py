@@ -286,8 +286,7 @@ async def test_a_key_admits_in_advance_only_what_it_may_approve(serve):
 
 async def test_of_two_tabs_the_second_message_waits_and_says_so(serve):
     goes_on = asyncio.Event()
-    turns = Script([held(goes_on.wait, text("One.")), [text("Two.")]])
-    async with house(serve, turns) as at:
+    async with house(serve, talking(held(goes_on.wait, text("One.")), *[[text("Two.")]] * 2)) as at:
         thread = (await at.http.post("/api/threads", json={"document_id": at.document})).json()["id"]
         first = await says(at, "One?", thread, wait=False)
         await until(lambda: at.served.model.requests)

@@ -145,6 +145,33 @@ async def of_thread(conn: Connection, thread_id: UUID, call_id: str) -> CallRow 
     )
 
 
+@dataclass(frozen=True, slots=True)
+class PastCall:
+    """A call of an earlier run, shortened: its arguments as JSON text, and what it answered or why it was refused."""
+
+    run_id: UUID
+    tool: str
+    status: CallStatus
+    arguments: str
+    said: str
+
+
+async def of_runs(conn: Connection, run_ids: Sequence[UUID], most_characters: int) -> dict[UUID, list[PastCall]]:
+    """Return the calls of several runs in their order, keyed by run id."""
+    rows = await fetch_all(
+        conn,
+        PastCall,
+        """select run_id, tool, status, left(arguments::text, %(most)s) as arguments,
+             left(coalesce(result, reason, ''), %(most)s) as said
+           from public.tool_calls where run_id = any(%(runs)s) order by created_at, id""",
+        {"most": most_characters, "runs": list(run_ids)},
+    )
+    found: dict[UUID, list[PastCall]] = {}
+    for row in rows:
+        found.setdefault(row.run_id, []).append(row)
+    return found
+
+
 async def waiting(conn: Connection, run_ids: Sequence[UUID]) -> dict[UUID, CallRow]:
     """The pending tool calls of those of the runs that await approval, keyed by run id."""
     rows = await fetch_all(

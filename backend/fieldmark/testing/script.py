@@ -127,8 +127,9 @@ class Script:
         self._faults_after_the_last = faults
         self._served: OrderedDict[tuple[str, int], int] = OrderedDict()
 
-    async def __call__(self, body: Body) -> Reply:
-        place = answers_so_far(body)
+    async def __call__(self, body: Body, before: int = 0) -> Reply:
+        """Answer with the turn for this request; `before` turns belong to earlier conversations."""
+        place = before + answers_so_far(body)
         beyond = place >= len(self._turns)
         if beyond and self._endless and self._turns:
             faults, step = [], self._turns[-1][1]

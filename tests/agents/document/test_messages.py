@@ -10,8 +10,9 @@ import pytest
 from agents.talking import SCHEMA, talk_at
 from desk import INVOICE, laid_out
 from fieldmark.agents.document.agent import CHAT, ChatInput, ChatRequest
+from fieldmark.domain.events import TextEvent
 from fieldmark.errors import Conflict, Invalid, NotFound
-from fieldmark.stores import documents
+from fieldmark.stores import documents, runs
 from fieldmark.stores.library import PromptText, prompts, schemas, tags
 from fieldmark.tools.documents import Boundary
 
@@ -87,6 +88,47 @@ async def test_a_message_shows_the_fields_as_they_are_now_and_of_many_the_first(
     assert "the fields go on: get_extraction_result" in text
     talk.desk.sql("delete from public.extractions")
     assert "extraction begins" not in await message_of(talk, context)
+
+
+async def test_however_long_a_conversation_is_a_message_shows_a_bounded_part_of_it(talk):
+    messages: dict[int, str] = {}
+    for number in (1, 12, 50, 51, 70):
+        talk.desk.sql(  # the turns in between
+            """insert into public.runs (org_id, created_by, agent, task, document_id, thread_id, input)
+               select org_id, created_by, agent, 'chat', document_id, id,
+                 jsonb_build_object(
+                   'message', 'Question ' || n || '. ' || repeat('Why? ', case when n < 60 then 60 else 500 end))
+               from public.threads, generate_series(%s::integer, %s::integer) as n where id = %s""",
+            *(1 + max(messages, default=0), number - 1, talk.thread_id),
+        )
+        talk.desk.sql(
+            """update public.runs set status = 'completed', finished_at = now(), answer = repeat('Because. ', 50)
+               where status = 'queued'"""
+        )
+        context = await talk.turn(f"Question {number}.")
+        talk.desk.sql(
+            """update public.runs set created_at =
+                 now() + regexp_substr(input ->> 'message', '[0-9]+')::integer * interval '1 second'"""
+        )
+        messages[number] = await message_of(talk, context)
+        if number == 50:
+            await talk.call(context, "create_tag", name="paid")
+            async with talk.desk.database.as_user(talk.scope) as conn:
+                await runs.append_event(conn, context.run_id, TextEvent(text="I make the tag."))
+        await talk.end(context)
+    assert "conversation begins" not in messages[1]
+    assert "Question 1." in part(messages[12], "conversation") and '"earlier"' not in messages[12]
+    text = part(messages[51], "conversation")
+    first, *lines = [json.loads(line) for line in text.splitlines()]
+    assert first == {"earlier": "Turns before these are not shown."}
+    assert [line["person"].split(".")[0] for line in lines[-10:]] == [f"Question {n}" for n in range(41, 51)]
+    assert lines[-1]["you"] == "I make the tag."
+    assert lines[-1]["calls"][0].startswith('create_tag {"name": "paid"} (done): The tag is made.')
+    older = lines[:-10]
+    assert 15 <= len(older) <= 30 and all(line["answered"].startswith("Because. ") for line in older)
+    assert messages[51].count(INVOICE.splitlines()[0]) == 1 and len(messages[51]) - len(messages[50]) < 500
+    long = part(messages[70], "conversation")
+    assert 20_000 < len(long) <= 22_100 and long.count('"person"') < 10
 
 
 async def test_a_new_conversation_starts_with_what_the_document_was_extracted_by(talk):

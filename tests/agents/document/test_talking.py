@@ -114,7 +114,7 @@ async def test_prompt_and_tools_are_the_same_bytes_for_everybody_in_every_turn(s
         assert len(items(served.model.requests[0], "tools")) == 26
 
 
-async def test_what_is_thought_goes_back_as_it_was_across_tools_and_turns(serve):
+async def test_what_is_thought_goes_back_as_it_was_across_tools_and_the_next_turn_sees_what_was_said_and_done(serve):
     answer = model(
         [thinking("Which tags are there?"), call("list_tags")],
         [thinking("None: I make one."), call("create_tag", {"name": "paid"})],
@@ -126,16 +126,19 @@ async def test_what_is_thought_goes_back_as_it_was_across_tools_and_turns(serve)
         waits = await say(served.http, document_id, "tag it paid")
         result = (await decide(served.http, waits)).json()
         assert result["status"] == "completed", result
+        after_the_decision = served.model.requests[-1]
         await say(served.http, document_id, "Is it?", thread_id=result["thread_id"])
         thoughts = [
             (block["thinking"], bool(block["signature"]))
-            for message in served.model.requests[-1]["messages"]
+            for message in after_the_decision["messages"]
             if message["role"] == "assistant" and isinstance(message["content"], list)
             for block in message["content"]
             if block["type"] == "thinking"
         ]
         assert thoughts == [("Which tags are there?", True), ("None: I make one.", True)]
-        assert "paid" in json.dumps(served.model.requests[-1]["messages"])
+        (sent,) = [one for one in served.model.requests[-1]["messages"] if one["role"] == "user"]
+        assert str(sent).count("Invoice number: 7") == 1 and str(sent).index("tag it paid") < str(sent).index("Is it?")
+        assert "create_tag" in str(sent) and "(done): The tag is made." in str(sent) and "Made." in str(sent)
 
 
 async def test_a_person_s_own_schema_is_checked_too_and_the_call_goes_on_waiting(serve, clone):

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 from fieldmark.agents.document.conversation import Conversation
+from fieldmark.agents.document.history import history
 from fieldmark.agents.document.mentions import Mention, texts
 from fieldmark.agents.document.tools.shared import of_extraction
 from fieldmark.db.aside import aside
@@ -32,8 +33,8 @@ class MessageContext:
 async def message_context(
     conn: Connection, about: Conversation, mentions: Sequence[Mention] = (), *foreign: str
 ) -> MessageContext:
-    """Return the document with the beginning of its text, the working state, the extraction's fields and what is
-    mentioned. Text in `foreign` cannot forge the boundary either."""
+    """Return the document with the beginning of its text, the earlier turns, the working state, the extraction's
+    fields and what is mentioned. Text in `foreign` cannot forge the boundary either."""
     document = await documents.get(conn, about.document_id)
     if document is None:
         raise Fenced("The document is gone.")
@@ -48,12 +49,15 @@ async def message_context(
     )
     state = {name: str(one) for name, one in asdict(await about.recall(conn)).items() if one is not None}
     excerpt, is_whole = await _excerpt(conn, about)
+    earlier = await history(conn, about)
     extracted, is_short = await _extracted(conn, about)
     mentioned = await texts(conn, mentions)
-    boundary = Boundary(about.context.run_id, described, excerpt, extracted, *mentioned, *foreign)
+    boundary = Boundary(about.context.run_id, described, excerpt, earlier, extracted, *mentioned, *foreign)
     parts = [boundary.around("document", described), boundary.around("excerpt", excerpt)]
     if not is_whole:
         parts[-1] += "\n" + boundary.line("the document goes on: get_ocr_text shows all of it")
+    if earlier:
+        parts.append(boundary.around("conversation", earlier))
     parts.append(boundary.around("working state", json.dumps(state)))
     if extracted:
         parts.append(boundary.around("extraction", extracted))
