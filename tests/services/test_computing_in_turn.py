@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import threading
+from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
+import fieldmark
 from fieldmark.db.aside import aside
 from fieldmark.errors import TooManyAtOnce
 from fieldmark.services.turns import AT_ONCE, MOST_WAITING, Turns, in_turn, in_turn_at_last, without_turn
@@ -98,3 +102,31 @@ async def test_what_cannot_wait_for_a_turn_and_what_has_one_keep_each_other_from
         finally:
             go.set()
             await asyncio.gather(*asked)
+
+
+WORK_ON_A_DOCUMENT = {
+    *("blocks_of", "group_lines", "fold", "DocumentIndex", "chunks", "disagreements", "current_extraction"),
+    *("violations", "compare_schemas", "check_schema", "preview_of"),
+}
+
+
+def called_by(node: ast.AST) -> Iterator[str]:
+    """The names that a function calls itself, without those that functions inside it call."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        if isinstance(child, ast.Call) and isinstance(child.func, ast.Name | ast.Attribute):
+            yield child.func.id if isinstance(child.func, ast.Name) else child.func.attr
+        yield from called_by(child)
+
+
+def test_no_coroutine_does_itself_what_takes_long_for_a_long_document():
+    """It has a thread do it: thousands of pages, or a page of 100,000 words, would stop the service meanwhile."""
+    assert "blocks_of" in {*called_by(ast.parse("async def f():\n    return blocks_of(page)").body[0])}
+    found = {
+        f"{file.name}: {node.name}"
+        for file in Path(fieldmark.__file__).parent.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.AsyncFunctionDef) and WORK_ON_A_DOCUMENT.intersection(called_by(node))
+    }
+    assert not found

@@ -146,7 +146,7 @@ async def _stream(body: Body, turn: Turn) -> AsyncIterator[str]:
 
 async def _read(request: Request) -> Body | None:
     try:
-        body: JsonValue = json.loads(await request.body())
+        body: JsonValue = await asyncio.to_thread(json.loads, await request.body())
     except ValueError:
         return None
     return body if isinstance(body, dict) else None

@@ -292,8 +292,7 @@ async def _prepared(
     from_message: frozenset[str] = frozenset()
     if author.message is not None and not isinstance(write, FieldRemoval):
         written = leaves(write.value, write.path if isinstance(write, FieldWrite) else ())
-        # In a worker thread: a write may have 100,000 fields.
-        from_message = await in_turn(scope.org_id, in_message, author.message, list(written))
+        from_message = await in_turn(scope.org_id, in_message, author.message, written)
     shown = await _evidence(scope, index, row, write, author, from_message)
     return PreparedWrite(row, write, author, shown, from_message)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -14,6 +13,7 @@ from uuid import UUID
 
 from pydantic import Field, JsonValue
 
+from fieldmark.db.aside import aside
 from fieldmark.db.pool import Connection
 from fieldmark.domain.reading_warnings import ReadingWarning
 from fieldmark.errors import Fenced
@@ -111,9 +111,8 @@ class DocumentReader:
             raise ModelRetry("The query holds nothing but spaces.")
         hits: list[str] = []
         first = 1
-        # A few pages at a time, and looked through in a thread: others are to go on meanwhile.
         while pages := await documents.pages(conn, self.document_id, first, first + _PAGES_AT_ONCE - 1):
-            hits += await asyncio.to_thread(_hits, pages, wanted, _MAX_HITS - len(hits))
+            hits += await aside(_hits, pages, wanted, _MAX_HITS - len(hits))
             if len(hits) == _MAX_HITS:
                 return ToolResult("\n".join([*hits, "[there may be more: search for something narrower]"]), "more")
             first = pages[-1].number + 1

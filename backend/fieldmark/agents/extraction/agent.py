@@ -21,6 +21,7 @@ from fieldmark.agents.extraction.tools import (
     current_extraction,
 )
 from fieldmark.agents.spec import MAX_MESSAGE, AgentSpec, Begun, Message, Prompt, Task, check_words
+from fieldmark.db.aside import aside
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
 from fieldmark.domain.fields import Nothing, value_at
@@ -232,7 +233,7 @@ async def _brief_correct(conn: Connection, context: RunContext, given: CorrectIn
     row = await extractions.get(conn, context.extraction_id)
     if row is None:
         raise Fenced("The extraction is gone.")
-    current = current_extraction(row).text
+    current = (await aside(current_extraction, row)).text
     boundary, text = await first_part(conn, context, context.document_id, current, given.message)
     # One that was complete is complete again when it is corrected; of another nobody has said so.
     ending = "complete" if row.status is ExtractionStatus.COMPLETED else "in_progress"

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from pydantic import Field, JsonValue
 
+from fieldmark.db.aside import aside
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
 from fieldmark.domain.changes import Preview
@@ -151,11 +152,11 @@ class ExtractionTools:
     async def get_current_extraction(self, conn: Connection, args: GetCurrentExtraction) -> ToolResult:
         row = await extraction_rows.find(conn, self.extraction_id)
         if args.path is None:
-            return current_extraction(row)
+            return await aside(current_extraction, row)
         found = value_at(row.extracted_fields, paths.parse(args.path))
         if isinstance(found, Nothing):
             raise ModelRetry(f"Nothing stands at path {args.path}.", "nothing_there")
-        text = json.dumps(found, ensure_ascii=False)
+        text = await aside(json.dumps, found, ensure_ascii=False)
         if len(text.encode()) > MAX_RESULT_BYTES:
             raise ModelRetry(
                 f"What stands at {args.path} is too long to show at once: read it by longer paths.", "too_long"

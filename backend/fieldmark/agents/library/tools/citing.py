@@ -13,7 +13,7 @@ from fieldmark.domain.answers import Source
 from fieldmark.domain.events import Citation, CitationEvent, OpenEvent
 from fieldmark.grounding import DocumentIndex, PageWords, Place
 from fieldmark.grounding.blocks import blocks_of
-from fieldmark.services.turns import in_turn_at_last
+from fieldmark.services.turns import in_turn_at_last, without_turn
 from fieldmark.stores import documents
 from fieldmark.tools.errors import ModelRetry, ToolFailed
 from fieldmark.tools.toolset import Tool, ToolEffect, ToolInput, ToolResult
@@ -103,7 +103,7 @@ async def _place(conn: Connection, question: Question, block: ReadBlock, args: C
     page = None if document is None else await documents.page(conn, block.document_id, block.page)
     if document is None or page is None:
         raise ToolFailed("The document is gone.", "not_found")
-    shown = {one.number: one for one in blocks_of(page.words)}.get(block.number)
+    shown = {one.number: one for one in await without_turn(blocks_of, page.words)}.get(block.number)
     if shown is None:  # the document was read anew since, and has fewer of them
         raise _not_read(args.block_id)
     words = PageWords(block.page, page.words[shown.first : shown.end], page.engine == "xml")

@@ -17,9 +17,10 @@ from fieldmark.domain.folding import fold
 from fieldmark.domain.statuses import DocumentStatus
 from fieldmark.grounding.blocks import blocks_of
 from fieldmark.services.narrowed import narrowed
+from fieldmark.services.turns import without_turn
 from fieldmark.stores import document_filters, documents
 from fieldmark.stores.documents import DocumentFilter
-from fieldmark.stores.rows import DocumentRow
+from fieldmark.stores.rows import DocumentRow, PageText
 from fieldmark.tools.errors import ModelRetry, ToolFailed, ToolRefusal
 from fieldmark.tools.toolset import MAX_RESULT_BYTES, Tool, ToolEffect, ToolInput, ToolResult
 
@@ -169,7 +170,7 @@ async def _shown(
         if stored is None:
             continue
         begin = block if block is not None and number == page else 1
-        of_page = [one for one in blocks_of(stored.words) if one.number >= begin]
+        of_page = [one for one in await without_turn(blocks_of, stored.words) if one.number >= begin]
         head = f"--- page {number} of {count}{', for machines' if stored.engine == 'xml' else ''} ---"
         lines, last = [head], 0
         left -= len(head) + 1
@@ -202,16 +203,19 @@ async def _shown(
 
 async def _pages_about(conn: Connection, document_id: UUID, focus: str) -> Sequence[int]:
     """The pages that say some of these words, those that say most of them first."""
-    wanted = {word for word in fold(focus).split() if len(word) > 2} or set(fold(focus).split())
     found: list[tuple[int, int]] = []
     first = 1
     while pages := await documents.pages(conn, document_id, first, first + _PAGES_AT_ONCE - 1):
-        for page in pages:
-            said = fold(page.text)
-            if hits := sum(word in said for word in wanted):
-                found.append((-hits, page.number))
+        found += await without_turn(_count_hits, pages, focus)
         first = pages[-1].number + 1
     return [number for _, number in sorted(found)]
+
+
+def _count_hits(pages: Sequence[PageText], focus: str) -> list[tuple[int, int]]:
+    """How many words of the focus each page has, as a negative number, and the page; only of pages that have some."""
+    wanted = {word for word in fold(focus).split() if len(word) > 2} or set(fold(focus).split())
+    texts = ((fold(page.text), page.number) for page in pages)
+    return [(-hits, number) for text, number in texts if (hits := sum(word in text for word in wanted))]
 
 
 def _about(args: ReadDocument) -> str:

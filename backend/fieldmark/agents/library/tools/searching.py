@@ -12,12 +12,14 @@ from pydantic import Field, JsonValue
 from fieldmark.agents.library.question import Question
 from fieldmark.agents.library.tools.figures import what_there_is
 from fieldmark.agents.library.tools.reading import Document, find, readable
+from fieldmark.db.aside import aside
 from fieldmark.db.pool import Connection
 from fieldmark.domain.document_filters import DocumentFilters
 from fieldmark.domain.json_values import as_object
 from fieldmark.grounding.blocks import blocks_of
 from fieldmark.services.narrowed import both, narrowed
 from fieldmark.services.search import MAX_QUERY, Hit, meaning_of, search
+from fieldmark.services.turns import without_turn
 from fieldmark.stores import documents, extractions
 from fieldmark.tools.fields import cut
 from fieldmark.tools.toolset import Tool, ToolEffect, ToolInput, ToolResult
@@ -107,11 +109,12 @@ class SearchTools:
         }
         row = await readable(conn, self.question, args.document)
         if (current := await extractions.current_of(conn, row.id)) is not None:
-            fields = json.dumps(current.extracted_fields, ensure_ascii=False, default=str)
+            fields = await aside(json.dumps, current.extracted_fields, ensure_ascii=False, default=str)
             told["document_type"] = current.document_type
             told["fields"] = fields if len(fields) <= _FIELDS_ROOM else f"{fields[:_FIELDS_ROOM]}…"
         page = await documents.page(conn, row.id, 1)
-        beginning = "" if page is None else " / ".join(block.text for block in blocks_of(page.words))
+        blocks = [] if page is None else await without_turn(blocks_of, page.words)
+        beginning = " / ".join(block.text for block in blocks)
         told["begins"] = beginning if len(beginning) <= _BEGINNING else f"{beginning[:_BEGINNING]}…"
         return ToolResult("Made of its fields and its first lines, without a model.", "summary", told)
 
