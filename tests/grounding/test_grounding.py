@@ -54,6 +54,34 @@ def test_confidence_is_that_of_the_match_times_that_of_the_least_sure_word() -> 
     assert place.confidence == pytest.approx(WEIGHTS["normalised"] * 0.5)
 
 
+@pytest.mark.parametrize(
+    ("page", "day", "certainty"),
+    [
+        ("Due 12.03.2024", "2024-03-12", 0.9),
+        ("Due 12.03.2024", "2024-12-03", 0.9),
+        ("Due 12.12.2024", "2024-12-12", 1),
+        ("Due 25/12/2018", "2018-12-25", 1),
+        # Another date tells the order of day and month.
+        ("Due 03/12/2024 Made 25/12/2023", "2024-12-03", 1),
+        ("Due 03/12/2024 Made 25/12/2023", "2024-03-12", 0.6),
+        ("Due 03/12/2024 Made 12/25/2023", "2024-03-12", 1),
+        ("Due 03/12/24 Made 12/25/2023", "2024-03-12", 1),
+        ("Due 03/12/24 Made 12/25/2023", "2003-12-24", 0.6),
+        ("Due 03/12/24 Made 12/25/2023 and 25/12/2023", "2024-03-12", 0.9),
+        # What is called a reference may be no date.
+        ("Ref 10/11/12", "2012-11-10", 0.6),
+        ("Ref 10/11/2012", "2012-11-10", 0.9),
+        ("Made 10 Nov 2012", "2012-11-10", 1),
+        ("Made 2012-11-10", "2012-11-10", 1),
+        ("Ref 10/11/12 Made 10 Nov 2012", "2012-11-10", 1),
+    ],
+)
+def test_a_date_that_may_be_another_day_or_none_is_less_certain(page: str, day: str, certainty: float) -> None:
+    place = document_index(page).find(day)
+    assert place is not None
+    assert place.confidence == pytest.approx(WEIGHTS["date" if place.quote != day else "exact"] * certainty)
+
+
 def test_of_several_places_the_nearest_to_the_label_is_meant_and_all_are_counted() -> None:
     page = document_index("9.00   Tax 9.00\nTotal  9.00\n9.00")
     place = page.find(9.0, label=("invoice", "total"))

@@ -208,9 +208,11 @@ class CandidateFinder:
         if not wanted.days:
             return Candidates("date", times, text) if times else None
         hits = sorted({hit for day in wanted.days for hit in index.dates.get(day, ())})[:MAX_PLACES]
-        spans = [index.folded_stream.span(*hit) for hit in hits] or self._wrapped_dates(wanted.days)
+        certainty = max((surely for *_, surely in hits), default=1.0)
+        spans = [index.folded_stream.span(start, end) for start, end, surely in hits if surely == certainty]
+        spans = spans or self._wrapped_dates(wanted.days)
         if wanted.time is None or not spans:
-            return Candidates("date", spans, text) if spans else None
+            return Candidates("date", spans, text, certainty=certainty) if spans else None
         times_of: dict[Span, Span] = {}
         for span in spans:
             at = bisect_left(times, span.word, key=lambda time: time.word)
@@ -220,9 +222,10 @@ class CandidateFinder:
             if close:
                 times_of[span] = min(close, key=lambda time: abs(time.word - span.word))
         if times_of:
-            return Candidates("date", [span for span in spans if span in times_of], text, times_of)
+            return Candidates("date", [span for span in spans if span in times_of], text, times_of, certainty)
         # Midnight may only be how a program writes a date as a date with time.
-        return Candidates("date", spans, text) if wanted.time[:2] == (0, 0) and not wanted.time[2] else None
+        is_midnight = wanted.time[:2] == (0, 0) and not wanted.time[2]
+        return Candidates("date", spans, text, certainty=certainty) if is_midnight else None
 
     def _wrapped_dates(self, days: Sequence[dates.Day]) -> list[Span]:
         spans: list[Span] = []
@@ -230,7 +233,7 @@ class CandidateFinder:
             printed = TextStream.of(self._index.folded, other.order, folding.fold, gap="\n")
             spans += [
                 printed.span(start, end)
-                for start, end, read_as in dates.find_dates(printed.text)
+                for start, end, read_as, *_ in dates.find_dates(printed.text)
                 if not set(days).isdisjoint(read_as)
             ]
         return spans[:MAX_PLACES]

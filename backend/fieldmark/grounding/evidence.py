@@ -16,7 +16,7 @@ WEIGHTS: Final[Mapping[Match, float]] = {
     "exact": 1.0,
     "normalised": 0.99,  # the same letters and digits; only case, spaces, forms or punctuation differ
     "number": 0.98,  # the same value; 1.250 can be read both ways
-    "date": 0.97,  # the same day; 02/03/2024 can be read both ways
+    "date": 0.97,  # the same day
     "fuzzy": 0.85,  # up to one character in ten differs
     "quote": 0.7,  # only what the model quotes is there, not the value
     "symbol": 0.6,  # a symbol that other currencies have too: USD at `$`
@@ -40,7 +40,8 @@ class Place:
     """Where a value is printed.
 
     `boxes` has one box for each line, in parts of the page. `quote` is what they cover, as printed. `places` counts the
-    places where the value could be meant. `word_confidence` is the OCR's, of the word that it is least sure of.
+    places where the value could be meant. `word_confidence` is the OCR's, of the word that it is least sure of;
+    `certainty` is below 1 where what is printed may mean something else.
     """
 
     page: int
@@ -49,10 +50,11 @@ class Place:
     match: Match
     word_confidence: float
     places: int
+    certainty: float = 1.0
 
     @property
     def confidence(self) -> float:
-        return round(WEIGHTS[self.match] * self.word_confidence, 4)
+        return round(WEIGHTS[self.match] * self.word_confidence * self.certainty, 4)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ class Candidates:
     spans: Sequence[Span]
     wanted: str = ""
     times: Mapping[Span, Span] | None = None  # of dates: the span of the time that is printed beside each
+    certainty: float = 1.0  # below 1 where what is printed may mean something else, as 02/03/2024 may
 
 
 def place(index: WordIndex, candidates: Candidates, span: Span) -> Place:
@@ -47,7 +48,8 @@ def place(index: WordIndex, candidates: Candidates, span: Span) -> Place:
     match = "exact" if quote == wanted and candidates.match != "quote" else candidates.match
     word_confidence = min([words[at][5] for at, _, _ in pieces if len(words[at]) > 5], default=1.0)
     boxes = boxes_of_pieces(index, pieces)
-    return Place(index.pages[index.page_of[pieces[0][0]]], boxes, quote, match, word_confidence, len(candidates.spans))
+    page = index.pages[index.page_of[pieces[0][0]]]
+    return Place(page, boxes, quote, match, word_confidence, len(candidates.spans), candidates.certainty)
 
 
 def boxes_of(words: Sequence[Word]) -> tuple[Box, ...]:

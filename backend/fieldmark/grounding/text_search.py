@@ -289,7 +289,7 @@ def _in_long_runs(folded: str) -> list[bool]:
 
 def _kind(between: str) -> str:
     """What is between two digits, as far as it changes their meaning."""
-    return "number" if between in _NUMBER_MARKS else "/" if between == "/" else ""
+    return between if between in (":", "/") else "number" if between in _NUMBER_MARKS else ""
 
 
 def _alphanumeric_at(folded: str, number: int) -> int:

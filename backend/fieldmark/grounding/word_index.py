@@ -124,13 +124,14 @@ class WordIndex:
         return numbers.NumberIndex(printed.text, joined, near)
 
     @cached_property
-    def dates(self) -> dict[dates.Day, list[tuple[int, int]]]:
-        found: defaultdict[dates.Day, list[tuple[int, int]]] = defaultdict(list)
-        for start, end, days in dates.find_dates(self.folded_stream.text):
-            if not self.is_read_together(start, end):
-                continue
-            for day in days:
-                found[day].append((start, end))
+    def dates(self) -> dict[dates.Day, list[tuple[int, int, float]]]:
+        """The (start, end, certainty) of the dates that may mean a day."""
+        found: defaultdict[dates.Day, list[tuple[int, int, float]]] = defaultdict(list)
+        together = (
+            one for one in dates.find_dates(self.folded_stream.text) if self.is_read_together(one.start, one.end)
+        )
+        for one, day, certainty in dates.certainties(together):
+            found[day].append((one.start, one.end, certainty))
         return found
 
     @cached_property
