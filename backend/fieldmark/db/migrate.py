@@ -145,7 +145,7 @@ def _read(folder: Path) -> list[_Migration]:
 
 def _essence(text: str) -> str:
     """Return a file without comments, blanks and semicolons: the Supabase CLI stores its statements without them."""
-    return re.sub(r"--[^\n]*|/\*.*?\*/|[\s;]+", "", text, flags=re.DOTALL)
+    return re.sub(r"--[^\n]*|/\*.*?(?:\*/|\Z)|[\s;]+", "", text, flags=re.DOTALL)
 
 
 # --- the ledger, the same as the Supabase CLI's

@@ -161,7 +161,7 @@ class FieldCondition(BaseModel):
         Invalid, which says what is wrong."""
         if len(text) > 2 * MAX_TEXT + paths.MAX_CHARACTERS:
             raise Invalid(f"The condition has {len(text):,} characters: too many.")
-        found = _CONDITION.fullmatch(text)
+        found = _CONDITION.fullmatch(text.strip())
         if found is None:
             raise Invalid(
                 f"{json.dumps(text[:200], ensure_ascii=False)} is no condition: write a field, one of {_OPS}, and a "
@@ -211,8 +211,8 @@ _SYMBOLS: Final = ("!=", "<=", ">=", "=", "<", ">")
 _OPS: Final = ", ".join(FilterOp)
 # A key that is quoted in brackets may hold what would end the path.
 _CONDITION: Final = re.compile(
-    r"\s*(?P<path>(?:\[\"(?:[^\"\\]|\\.)*+\"\]|[^\[<>=!]|\[[0-9]*\])+?)\s*"
-    rf"(?:(?P<op>{'|'.join(_SYMBOLS)}|(?<=\s)contains(?=[\s\"]))\s*(?P<value>\S.*?)|(?<=\s)(?P<bare>exists|missing))\s*",
+    r"(?P<path>(?:\[\"(?:[^\"\\]|\\.)*+\"\]|[^\[<>=!]|\[[0-9]*\])+?)(?<!\s)\s*+"
+    rf"(?:(?P<op>{'|'.join(_SYMBOLS)}|(?<=\s)contains(?=[\s\"]))\s*(?P<value>\S.*)|(?<=\s)(?P<bare>exists|missing))",
     re.DOTALL,
 )
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")

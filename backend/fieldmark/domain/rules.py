@@ -48,7 +48,7 @@ MAX_BROKEN: Final = 20
 
 # Stands in a path for `[*]`: an index that no list has.
 _EACH: Final = paths.MAX_INDEX
-_STAR: Final = re.compile(r'("(?:[^"\\]|\\.)*")|\[\*\]')
+_STAR: Final = re.compile(r'("(?:[^"\\]|\\.)*+"?)|\[\*\]')
 # The database keeps numbers of 100 digits a side, so a product of twenty is exact in this.
 EXACT: Final = Context(prec=200 * MAX_PATHS + 100, Emax=999_999, Emin=-999_999)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -48,7 +49,7 @@ _AMOUNT = re.compile(rf"[-−(]?\s?(?:{_SIGN})?\s?[-−]?\s?({_NUMBER})[-)]?{_BE
 _BETWEEN = r"(?:st|nd|rd|th|er|º)?[-‐–/.,\s]{1,2}(?:de |del |di )?"
 _DATE = re.compile(_BETWEEN.join([r"(\d{1,4}|[^\W\d_]{3,10})"] * 3) + r"(?!\w)")
 _FORMS = {"id": r"(?=.*\d)[^\s%€$£]+(?:\s[^\s%€$£]+){0,2}", "text": r".*[^\W\d_].*", "any": r".*\w.*", "code": r"\S+"}
-_DATED = re.compile(r"(\S*\d\S*) (?:vom|dated|du|del|van|of) (.{6,20})")  # `Rechnung Nr. 12 vom 05.06.2018`
+_DATED = re.compile(r"((?=\S*\d)\S+) (?:vom|dated|du|del|van|of) (.{6,20})")  # `Rechnung Nr. 12 vom 05.06.2018`
 _CELL = re.compile(r"\S+(?:(?:[^\S\t]| +(?=:))\S+)*")  # cells stand two spaces apart
 _OTHER = re.compile(r"(?!page|seite|pagina)[^\W\d_][^\d|,;@ ]*(?: [^\d|,;@ ]+){0,3}", re.IGNORECASE)
 YES_NO = {"yes": True, "ja": True, "oui": True, "true": True, "no": False, "nein": False, "non": False, "false": False}
@@ -113,11 +114,12 @@ def read_fields(text: str, schema: Schema | None = None) -> list[Field]:
     """The labelled values: the schema's properties; without a schema, known fields and any label with a colon."""
     leaves = list(_leaves(schema or {}, schema or {}, (), 8))
     names = [[plain(name) for name in (" ".join(keys), shape.get("title", ""), keys[-1])] for keys, shape in leaves]
+    last = Counter(each[2] for each in names)
     own: Labels = {name: [((name,), "any", 0)] for each in names for name in each if name}
     found, fields = _found(text, own | LABELS, others=schema is None), dict[Keys, Field]()
     # A value belongs to one property: the one whose path or title names it, else the only one that ends so.
     for at, (keys, shape), each in ((at, *leaf) for at in range(3) for leaf in zip(leaves, names, strict=True)):
-        sole = at < 2 or sum(other[2] == each[2] for other in names) == 1
+        sole = at < 2 or last[each[2]] == 1
         for target in (*meant(each[at]), (each[at],)) if sole else ():
             field = found.get(target) if keys not in fields else None
             if field and (value := _shaped(field, shape)) is not None:

@@ -40,7 +40,7 @@ _SIGNS = re.compile(rf"[{units.SYMBOLS}]+")
 _ADDRESS = re.compile(r"[^\s@]+@[^\s@]+\.[^\s@]+")
 _NUMBER_MARKS = frozenset(".,'·:")
 _SEPARATORS = frozenset("*|~;=")  # between two digits these part two tokens, as in EDI and tables of text
-_LETTERS_END = re.compile(r"[^\W\d_]*\Z")
+_LETTERS_END = re.compile(r"[^\W\d_]{0,6}\Z")
 _ALPHANUMERIC = regex.compile(r"[\p{L}\p{M}\p{N}]")
 _MARK = regex.compile(r"\p{M}")
 

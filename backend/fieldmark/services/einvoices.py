@@ -31,7 +31,7 @@ _SUM = re.compile(
 _AMOUNT = re.compile(r"(?<![\d.,])(?:\d{1,3}(?:[.,'’\u00a0\u202f ]\d{3}){1,4}|\d{1,15})[.,]\d\d(?!\d)")
 _IBAN = re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z\d]{4}){2,7}(?: ?[A-Z\d]{1,3})?\b")
 _CODE = re.compile(r"\b[A-Z]{3}\b")
-_WITH_DIGIT = re.compile(r"\S*\d\S*")
+_WITH_DIGIT = re.compile(r"(?<!\S)(?=\S*\d)\S+")
 _DAYS = re.compile(
     r"\w*ExchangedDocument\.IssueDateTime\.DateTimeString|IssueDate|DueDate|\S+\.DueDateDateTime\.DateTimeString"
     r"|PaymentMeans(?:\[\d+\])?\.PaymentDueDate"

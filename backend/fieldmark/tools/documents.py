@@ -23,7 +23,7 @@ from fieldmark.tools.context import RunContext
 from fieldmark.tools.errors import ModelRetry, ToolFailed
 from fieldmark.tools.toolset import MAX_RESULT_BYTES, Tool, ToolInput, ToolResult
 
-_PAGES = re.compile(r"\s*(\d{1,6})\s*(?:(-)\s*(\d{1,6})?)?\s*")
+_PAGES = re.compile(r"\s*(\d{1,6})\s*+(?:(-)\s*+(\d{1,6})?)?\s*")
 _MAX_HITS = 20
 _PAGES_AT_ONCE = 50
 _ROOM_TO_GO_ON = 400  # for the lines that say how

@@ -30,11 +30,11 @@ _PROPERTIES = frozenset({"display", "visibility", "content-visibility", "opacity
 _COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.S)
 _DEFAULT_FONT_PIXELS = 16.0
 _PIXELS = {"px": 1.0, "pt": 4 / 3, "pc": 16.0, "in": 96.0, "cm": 96 / 2.54, "mm": 96 / 25.4, "rem": 16.0}
-_SIZE = re.compile(r"(\d+\.?\d*|\.\d+)([a-z]+|%)?")
-_SIZE_IN_FONT = re.compile(r"(?:^|\s)((?:\d+\.?\d*|\.\d+)(?:[a-z]+|%)|0+)(?=[\s/])")
-_NUMBER = re.compile(r"(-?(?:\d+\.?\d*|\.\d+))(%?)")
+_SIZE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)([a-z]+|%)?")
+_SIZE_IN_FONT = re.compile(r"(?:^|\s)((?:\d+(?:\.\d*)?|\.\d+)(?:[a-z]+|%)|0+)(?=[\s/])")
+_NUMBER = re.compile(r"(-?(?:\d+(?:\.\d*)?|\.\d+))(%?)")
 _MEDIA_TYPE = re.compile(r"(not |only )?([a-z]+)(?: and (?=\())?")
-_WIDTH = re.compile(r"\((?:(min|max)-(?:device-)?width ?:|width ?([<>])=?) ?(\d+\.?\d*)(px|em|rem) ?\)")
+_WIDTH = re.compile(r"\((?:(min|max)-(?:device-)?width ?:|width ?([<>])=?) ?(\d+(?:\.\d*)?)(px|em|rem) ?\)")
 
 
 @dataclass(frozen=True, slots=True)

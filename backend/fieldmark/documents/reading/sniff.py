@@ -54,7 +54,9 @@ _PHONE_IMAGES = frozenset({b"heic", b"heix", b"heim", b"heis", b"hevc", b"mif1",
 _BITMAP_HEADERS = frozenset(bytes([size, 0, 0, 0]) for size in (12, 16, 40, 52, 56, 64, 108, 124))
 _SAMPLE = 65_536
 _CONTROL = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f]")
-_HTML = re.compile(r"\s*(?:<\?xml[^>]{0,200}>\s*)?(?:<!--.{0,4000}?-->\s*)*<(?:!doctype\s+html|html[\s>])", re.I | re.S)
+_HTML = re.compile(
+    r"\s*(?:<\?xml[^>]{0,200}>\s*)?(?:<!--(?:(?!-->).){0,4000}+-->\s*+)*+<(?:!doctype\s+html|html[\s>])", re.I | re.S
+)
 _EINVOICE = re.compile(
     rb"<(?:[\w.-]{1,40}:)?(?:CrossIndustry(?:Invoice|Document)|Invoice|CreditNote)\s[^>]{0,4000}"
     rb"(?:urn:un:unece:uncefact:data:standard|urn:ferd:CrossIndustryDocument|urn:oasis:names:specification:ubl:schema)"

@@ -22,7 +22,7 @@ _FORMULA = frozenset("=+-@\t\r\n")
 _PRECISE = 10**15  # beyond it a spreadsheet rounds whole numbers
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 # Where a spreadsheet of another locale begins a cell: it splits at semicolons, and knows no quotes within a cell.
-_INNER = re.compile("([;\t\r\n][\\s\"']*)(?=[=+\\-@\uff1d\uff0b\uff0d\uff20\u2212\ufe63\u207b])")
+_INNER = re.compile("[;\t\r\n][\\s\"']*+(?=([=+\\-@\uff1d\uff0b\uff0d\uff20\u2212\ufe63\u207b])?)")
 _NOT_IN_TITLES = re.compile(r"[\[\]:*?/\\']|[\x00-\x1f]")
 
 
@@ -158,7 +158,7 @@ def _plain(value: JsonValue) -> str:
     if value is None:
         return ""
     if isinstance(value, str):
-        text = _INNER.sub(r"\1'", _UNPRINTABLE.sub("\ufffd", value))
+        text = _INNER.sub(lambda found: found[0] + ("'" if found[1] else ""), _UNPRINTABLE.sub("\ufffd", value))
         return f"'{text}" if _could_be_formula(text) else text
     return json.dumps(value, ensure_ascii=False)
 

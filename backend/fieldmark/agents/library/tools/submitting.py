@@ -44,7 +44,7 @@ _DAY_OF_MONTH: Final = re.compile(
     r"\b(?P<day_first>\d{1,2})(?:st|nd|rd|th|\.)?(?: of)? (?P<after>[^\W\d_]{3,9})\b"
     r"|\b(?P<before>[^\W\d_]{3,9}) (?P<day>\d{1,2})(?:st|nd|rd|th)?\b"
 )
-_LISTED: Final = re.compile(r"^\s*\d{1,2}[.)]\s", re.MULTILINE)
+_LISTED: Final = re.compile(r"^[ \t]*\d{1,2}[.)]\s", re.MULTILINE)
 """The number of an item of a list."""
 
 

@@ -1,0 +1,235 @@
+"""No regular expression of the package takes time that grows with the square of its input. Every pattern is found among
+the modules' attributes and in their source, and run over long texts that are made of its own characters."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import itertools
+import os
+import pkgutil
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import regex
+
+import fieldmark
+
+METHODS: Final = {"search", "findall", "finditer", "sub", "subn", "split", "match", "fullmatch"}
+FLAGS_AT: Final = {
+    "compile": 1,
+    "search": 2,
+    "match": 2,
+    "fullmatch": 2,
+    "findall": 2,
+    "finditer": 2,
+    "split": 3,
+    "sub": 4,
+}
+OF_USERS: Final = {"fieldmark.domain.schema", "fieldmark.domain.validation"}
+"""Modules that run patterns of users' schemas: those have a time limit, see tests/domain/test_validation.py."""
+SIGNS: Final = (
+    *' \n\t-1aA([{.,/<"_é中\u00a0\u200b:;=$#*\\',
+    *(",1", "1,", "1 ", "a ", "a.", "1.", "-a", "a\n", "\n-", "ab1", "a-", "1/", "$1", "<a", '\\"', "e\u0301"),
+)
+SHORT: Final = (500, 1_500)
+LONG: Final = 30_000
+SECONDS: Final = 0.5
+"""CPU time for LONG characters, before the kernel ends the process. Linear patterns need some milliseconds."""
+
+
+def modules() -> Iterator[Any]:
+    for found in pkgutil.walk_packages(fieldmark.__path__, "fieldmark."):
+        if not found.name.endswith("__main__"):
+            yield importlib.import_module(found.name)
+
+
+def is_pattern(value: Any) -> bool:
+    return isinstance(value, re.Pattern | regex.Pattern)
+
+
+def held(value: Any) -> Iterator[Any]:
+    if is_pattern(value):
+        yield value
+    elif isinstance(value, dict | list | tuple | set | frozenset):
+        inner: Any = value  # pyright: ignore[reportUnknownVariableType]
+        for one in inner.values() if isinstance(value, dict) else inner:
+            yield from held(one)
+
+
+class Source:
+    """The calls of a module's source that name patterns."""
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+        self.space: dict[str, Any] = vars(module)
+        self.tree = ast.parse(Path(module.__file__).read_text("utf-8"))
+        self.used = {
+            (name, node.attr)
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.Attribute) and node.attr in METHODS and getattr(node.value, "id", "") != "re"
+            for name in [getattr(node.value, "id", getattr(node.value, "attr", ""))]
+        }
+
+    def literals(self, node: ast.AST | None = None, inside: Any = None) -> Iterator[tuple[str, Any]]:
+        """The method and the pattern of each call of `re` or `regex`."""
+        for child in ast.iter_child_nodes(node or self.tree):
+            function = child if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) else inside
+            if (
+                isinstance(child, ast.Call)
+                and isinstance(child.func, ast.Attribute)
+                and getattr(child.func.value, "id", "") in ("re", "regex")
+                and child.func.attr in FLAGS_AT
+                and (function or child.func.attr != "compile")  # a module's pattern is an attribute of it
+            ):
+                flags: Any = [one.value for one in child.keywords if one.arg == "flags"]
+                flags = self.evaluate((flags or child.args[FLAGS_AT[child.func.attr] :] or [ast.Constant(0)])[0])
+                engine = re if getattr(child.func.value, "id", "") == "re" else regex
+                for text in self.texts(child.args[0], function):
+                    yield child.func.attr, text if is_pattern(text) else engine.compile(text, flags)
+            yield from self.literals(child, function)
+
+    def evaluate(self, node: Any) -> Any:
+        return eval(ast.unparse(node), self.space)
+
+    def texts(self, node: Any, function: Any) -> list[Any]:
+        """What an expression may be. Of a text that is built in parts, an unknown part is `x`."""
+        if isinstance(node, ast.JoinedStr):
+            parts = [self.texts(one, function) for one in node.values]
+            return ["".join(map(str, one)) for one in itertools.product(*parts)]
+        if isinstance(node, ast.FormattedValue):
+            try:
+                return self.texts(node.value, function)
+            except NameError:
+                return ["x"]
+        if isinstance(node, ast.IfExp):
+            return self.texts(node.body, function) + self.texts(node.orelse, function)
+        if isinstance(node, ast.Subscript):
+            return [*self.evaluate(node.value).values()]
+        if isinstance(node, ast.Name) and function is not None:
+            names = [one.arg for one in function.args.args]
+            given = [
+                one.value
+                for one in ast.walk(function)
+                if isinstance(one, ast.Assign) and any(getattr(to, "id", "") == node.id for to in one.targets)
+            ] + [
+                one.args[names.index(node.id)]
+                for one in ast.walk(self.tree)
+                if isinstance(one, ast.Call) and getattr(one.func, "id", "") == function.name and node.id in names
+            ]
+            if given:
+                return [text for one in given for text in self.texts(one, None if node.id in names else function)]
+        return [self.evaluate(node)]
+
+
+def collect() -> dict[Any, tuple[str, set[str]]]:
+    """Every pattern, with a place of it and the methods that it is used by."""
+    found: dict[Any, tuple[str, set[str]]] = {}
+
+    def add(pattern: Any, where: str, methods: set[str]) -> None:
+        kinds = {one if one in ("match", "fullmatch") else "search" for one in methods or METHODS}
+        found.setdefault(pattern, (where, set()))[1].update(kinds)
+
+    sources = [Source(module) for module in modules()]
+    used = {pair for source in sources for pair in source.used}
+    for source in sources:
+        name = source.module.__name__
+        for attribute, value in source.space.items():
+            own = {method for one, method in used if one == attribute} if is_pattern(value) else set[str]()
+            # Patterns in a list are used by some other name; `split` is of texts.
+            for pattern in held(value):
+                add(pattern, f"{name}.{attribute}", own or {method for _, method in source.used} - {"split"})
+        try:
+            for method, pattern in source.literals():
+                add(pattern, name, METHODS if method == "compile" else {method})
+        except NameError as error:
+            if name not in OF_USERS:
+                raise AssertionError(f"{name}: it is not known which pattern {error.name} is.") from error
+    return found
+
+
+def texts_for(pattern: Any) -> list[tuple[str, str]]:
+    """Beginnings, and what is repeated behind them: the signs that the pattern names, and what leads to each of its
+    repetitions."""
+    tries = dict.fromkeys(("", one) for one in SIGNS)
+    tries |= dict.fromkeys(itertools.product(("1", "a", "1-"), " \n1a-"))
+    text = pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin-1")
+    own = [*dict.fromkeys(re.sub(r"\\.|[\[\](){}?*+|^$]", "", text))][:8]
+    tries |= dict.fromkeys(("", one + two) for one in own for two in [*own, " ", "1", "a"])
+    # What a pattern demands before something is repeated: its words as they are.
+    words = re.findall(r"(?:[^\W\d_]|[ /<>!\"'(#-]){2,}", text)[:6]
+    tries |= dict.fromkeys(("", one + two) for one, two in itertools.pairwise(["", *words, ""]) if words)
+    tries |= dict.fromkeys(itertools.product(words, " 1a-"))
+    return [*tries]
+
+
+def run(pattern: Any, method: str, begin: str, body: str, size: int) -> None:
+    text: Any = begin + body * (size // len(body)) + "\x00"
+    text = text if isinstance(pattern.pattern, str) else text.encode("latin-1", "ignore")
+    if method == "search":
+        pattern.sub(text[:0], text)
+    else:
+        getattr(pattern, method)(text)
+
+
+def seconds_of(*given: Any) -> float:
+    began = time.thread_time()
+    run(*given)
+    return time.thread_time() - began
+
+
+def slow_ones(patterns: list[tuple[Any, str]]) -> Iterator[tuple[Any, str, str, str]]:
+    """The patterns, each with its method, that need more than SECONDS of the processor, and the text with which."""
+    tries = [(*one, begin, body) for one in patterns for begin, body in texts_for(one[0])]
+    while tries:
+        reader, writer = os.pipe()
+        if (child := os.fork()) == 0:
+            for one in tries:
+                os.write(writer, b".")
+                signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
+                # A square shows here already: most patterns need no long text.
+                short, longer = (seconds_of(*one, size) for size in SHORT)
+                if longer > 0.001 and longer > 5 * short:
+                    run(*one, LONG)
+            os._exit(0)
+        os.close(writer)
+        with os.fdopen(reader, "rb") as told:
+            at = len(told.read()) - 1
+        ended = os.waitpid(child, 0)[1]
+        assert ended == 0 or os.WIFSIGNALED(ended)
+        if ended == 0:
+            return
+        yield tries[at]
+        tries = [one for one in tries[at:] if one[:2] != tries[at][:2]]
+
+
+def main() -> None:
+    found = collect()
+    for pattern, method, *text in slow_ones([(one, method) for one in found for method in sorted(found[one][1])]):
+        print(f"SLOW {found[pattern][0]} {method} {text}: {pattern.pattern!r}"[:500])
+    print("patterns", len(found))
+
+
+def test_no_pattern_takes_time_by_the_square() -> None:
+    # A program of its own, since it forks.
+    done = subprocess.run([sys.executable, __file__], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    *slow, (_, count) = [line.split(maxsplit=1) for line in done.stdout.splitlines()]
+    assert slow == []
+    assert int(count) > 150
+
+
+def test_a_slow_pattern_is_found() -> None:
+    slow = [(r"\d+x", "search"), (r"^\s*\d", "search"), (r"\s*(\d+)\s*-?\s*", "fullmatch"), (r"(?:a+)+b", "match")]
+    patterns = [(re.compile(text, re.MULTILINE), method) for text, method in [*slow, (r"(?<!\d)\d+(?!\d)", "search")]]
+    assert [(pattern.pattern, method) for pattern, method, *_ in slow_ones(patterns)] == slow
+
+
+if __name__ == "__main__":
+    main()
