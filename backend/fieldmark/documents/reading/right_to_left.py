@@ -20,7 +20,7 @@ SPACE: Final = 0x20
 _WITH_SPACE, _WITHOUT_SPACE = 0.08, 0.18
 _LINE = re.compile(r"[^\r\n]+")
 # Hebrew of code page 1255 that a font names as Latin 1: ð is nun. Beside a Hebrew letter it can be nothing else.
-_NAMED_AS_LATIN = re.compile("(?<=[א-ת])[à-ú]+|[à-ú]+(?=[א-ת])")
+_NAMED_AS_LATIN = re.compile("(?<=[א-ת])[à-ú]+|(?<![à-ú])[à-ú]+(?=[א-ת])")
 _AS_HEBREW = {code: code - 0xE0 + 0x5D0 for code in range(0xE0, 0xFB)}
 _LEFT_TO_RIGHT = re.compile(r"[^\W_](?:.*[^\W_])?")
 
