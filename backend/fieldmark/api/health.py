@@ -38,10 +38,11 @@ async def get_health() -> Health:
 async def get_readiness(request: Request, runtime: TheRuntime) -> Health:
     """The database answers, the worker (if this process has one) works, and no disk that it writes to is full."""
     try:
-        async with asyncio.timeout(READY_SECONDS), runtime.database.as_service():
-            pass  # who is let in has been answered
-    except TimeoutError:
-        raise Unavailable(f"The database did not answer within {READY_SECONDS} seconds.") from None
+        async with asyncio.timeout(READY_SECONDS):
+            await runtime.database.reach()
+    except (TimeoutError, Unavailable) as error:
+        log.warning("the database cannot be reached", reason=str(error))
+        raise Unavailable("The database cannot be reached; the service's log says why.") from None
     full = await asyncio.to_thread(runtime.full_disk)
     if full is not None:
         log.warning("a disk is full", code="disk_full", folder=str(full))

@@ -244,6 +244,10 @@ class Database:
         finally:
             self._notifications.remove(subscription)
 
+    async def reach(self) -> None:
+        """Connect once, beside the pool: how busy that is does not count. Raises Unavailable with the reason."""
+        await reach(self._url, "The database")
+
     def connections(self) -> Load:
         """How busy the pool is just now."""
         stats = self._pool.get_stats()
