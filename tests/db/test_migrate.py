@@ -225,14 +225,31 @@ async def test_nobody_may_create_temporary_objects_and_no_copy_of_a_database_for
             connection.execute(f"drop database {copy} with (force)".encode())
 
 
-async def test_another_version_of_the_queue_is_refused(empty: str, folder: Path) -> None:
+async def test_a_queue_of_an_older_procrastinate_is_brought_up_to_date_and_one_of_a_newer_is_refused(
+    empty: str, folder: Path
+) -> None:
     await migrate(empty, folder=folder)
-    installed = importlib.metadata.version("procrastinate")
-    assert _ask(empty, "select obj_description('queue'::regnamespace)") == f"procrastinate {installed}"
-    with psycopg.connect(empty) as owner:
-        owner.execute("comment on schema queue is 'procrastinate 0.1'")
-    with pytest.raises(Misconfigured, match=f"made for procrastinate 0.1, but procrastinate {installed} is installed"):
-        await migrate(empty, folder=folder)
+    installed = f"procrastinate {importlib.metadata.version('procrastinate')}"
+    mark = "select obj_description('queue'::regnamespace)"
+    assert _ask(empty, mark) == installed
+    functions = (
+        "select array_agg(md5(prosrc) order by oid::regprocedure::text) from pg_proc where proname ~ 'retry_job'"
+    )
+    made = _ask(empty, functions)
+    with psycopg.connect(empty) as owner:  # as 3.3.0 leaves it
+        owner.execute(
+            """drop function queue.procrastinate_retry_job_v2;
+               alter type queue.procrastinate_job_event_type rename value 'retried' to 'unknown';
+               comment on schema queue is 'procrastinate 3.3.0'"""
+        )
+    await migrate(empty, folder=folder)
+    assert (_ask(empty, functions), _ask(empty, mark)) == (made, installed)
+    for other in ("procrastinate 99.1", "unknown"):
+        with psycopg.connect(empty) as owner:
+            owner.execute(f"comment on schema queue is '{other}'".encode())
+        with pytest.raises(Misconfigured):
+            await migrate(empty, folder=folder)
+        assert _ask(empty, mark) == other
 
 
 async def test_the_shim_knows_users_for_the_owner_alone_and_reads_tokens_as_supabase_does(

@@ -230,29 +230,46 @@ async def _shim(connection: _Connection) -> None:
 
 
 async def _make_queue(connection: _Connection) -> None:
-    """Procrastinate's own tables and functions, in the schema `queue`, as the installed version brings them."""
-    installed = _QUEUE_MARK + importlib.metadata.version("procrastinate")
+    """Create procrastinate's tables and functions in the schema `queue`, or bring them to the installed version. Raise
+    Misconfigured where a newer version has made them."""
+    installed = importlib.metadata.version("procrastinate")
     cursor = await connection.execute(
         "select to_regclass('queue.procrastinate_jobs') is not null, "
         "obj_description(to_regnamespace('queue'), 'pg_namespace')"
     )
     exists, mark = await cursor.fetchone() or (False, None)
-    if not exists:
-        # Imported here: only a new database needs it, and it takes long to import.
-        from procrastinate.schema import SchemaManager
-
+    made_by = (mark or "").removeprefix(_QUEUE_MARK) if exists else None
+    if made_by != installed:
         async with connection.transaction():
             await connection.execute("create schema if not exists queue")
             await connection.execute("set local search_path = queue")
-            await connection.execute(SchemaManager.get_schema().encode())
-            await connection.execute(sql.SQL("comment on schema queue is {}").format(installed))
-    elif mark != installed:
-        raise Misconfigured(
-            f"The schema 'queue' was made for {mark or 'an unknown procrastinate'}, but {installed} is installed. "
-            "Apply the SQL migrations of procrastinate between the two with search_path=queue, then run "
-            f"comment on schema queue is '{installed}'."
-        )
+            for name, text in _queue_files(made_by, installed):
+                await _run(connection, f"procrastinate's {name}", text)
+            await connection.execute(sql.SQL("comment on schema queue is {}").format(_QUEUE_MARK + installed))
     await connection.execute(_QUEUE_OF_OURS)
+
+
+def _queue_files(made_by: str | None, installed: str) -> list[tuple[str, str]]:
+    """Return the files, by name, that create procrastinate's schema, or bring it from the version `made_by` to the
+    installed one."""
+    # Imported here: it takes long, and a database that is up to date does not need it.
+    from procrastinate.schema import SchemaManager
+
+    if made_by is None:
+        return [("schema.sql", SchemaManager.get_schema())]
+    if not _numbers(made_by) or _numbers(made_by) > _numbers(installed):
+        raise Misconfigured(
+            f"The schema 'queue' was made by procrastinate {made_by or '(unknown)'}, and {installed} is installed. "
+            "Install the version of Fieldmark that made it, or a newer one."
+        )
+    files = sorted(Path(SchemaManager.get_migrations_path()).glob("*.sql"))
+    missing = [file for file in files if _numbers(file.name.split("_")[0]) > _numbers(made_by)]
+    return [(file.name, file.read_text("utf-8")) for file in missing]
+
+
+def _numbers(version: str) -> list[int]:
+    """The numbers of a version: [3, 4, 0] of both 3.4.0 and 03.04.00."""
+    return [int(number) for number in re.findall(r"\d+", version)]
 
 
 # Indexes for private.enqueue, private.claim_job and the worker's maintenance. Rows come and go here, so vacuum starts
