@@ -242,8 +242,10 @@ async def test_a_queue_of_an_older_procrastinate_is_brought_up_to_date_and_one_o
                alter type queue.procrastinate_job_event_type rename value 'retried' to 'unknown';
                comment on schema queue is 'procrastinate 3.3.0'"""
         )
+    assert await pending(empty, folder) == ["queue"]
     await migrate(empty, folder=folder)
     assert (_ask(empty, functions), _ask(empty, mark)) == (made, installed)
+    assert await pending(empty, folder) == []
     for other in ("procrastinate 99.1", "unknown"):
         with psycopg.connect(empty) as owner:
             owner.execute(f"comment on schema queue is '{other}'".encode())

@@ -102,18 +102,19 @@ async def migrate(
 
 
 async def pending(url: str, folder: Path | None = None) -> list[str]:
-    """Return the migration files that the database lacks, and "queue" if it lacks the job queue. For any login."""
+    """Return the migration files that the database lacks, and "queue" if it lacks the job queue as installed. For any login."""
     migrations = _read(folder or _our_folder())
     try:
         async with await _connect(plain_url(url)[0]) as connection:
             done = await _done(connection)
-            has_queue = await _value(connection, "select to_regclass('queue.procrastinate_jobs') is not null")
+            mark = await _value(connection, "select obj_description(to_regnamespace('queue'), 'pg_namespace')")
     except psycopg.OperationalError as error:
         raise Unavailable(f"The database does not answer: {str(error).strip()}") from error
     except psycopg.errors.InsufficientPrivilege:  # pushed with the Supabase CLI, so that our own part is missing
         return ["queue"]
     missing = [migration.file for migration in migrations if migration.version not in done]
-    return missing if has_queue else [*missing, "queue"]
+    is_current = _numbers(str(mark)) >= _numbers(importlib.metadata.version("procrastinate"))
+    return missing if is_current else [*missing, "queue"]
 
 
 async def _connect(url: str) -> _Connection:
