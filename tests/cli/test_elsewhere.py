@@ -163,3 +163,15 @@ def test_what_answers_and_is_no_fieldmark_ends_a_command_with_3():
                 done = run_here(*arguments, "--server", server, "--key", "fm_x")
                 assert (done.code, done.out) == (3, ""), (body[:50], arguments)
                 assert "Traceback" not in done.err
+
+
+def test_a_command_that_fails_says_where_and_shows_more_when_debugging(monkeypatch):
+    with answering(200, {"Content-Type": "application/json"}, b"{}") as (server, _):
+        arguments = ("documents", "--server", server, "--key", "fm_secret_word")
+        done = run_here(*arguments)
+        assert (
+            done.code == 3 and "KeyError" in done.err and "documents.py:" in done.err and '"exception"' not in done.err
+        )
+        monkeypatch.setenv("FIELDMARK_LOG_LEVEL", "debug")
+        told = run_here(*arguments)
+        assert told.code == 3 and '"exception"' in told.err and "secret_word" not in told.err + told.out

@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 
 from fieldmark.api.request_log import route_of
 from fieldmark.domain import paths
-from fieldmark.errors import FieldmarkError, Misconfigured, QueueFull, Unauthenticated, Unavailable
+from fieldmark.errors import FieldmarkError, Misconfigured, QueueFull, TooManyAtOnce, Unauthenticated, Unavailable
 
 log = structlog.get_logger()
 
@@ -123,7 +123,8 @@ def problem_of(known: FieldmarkError) -> JSONResponse:
     if isinstance(known, Unauthenticated):
         headers["WWW-Authenticate"] = "Bearer"
     if isinstance(known, Unavailable):
-        log.warning("unavailable", reason=str(known))
+        if not isinstance(known, TooManyAtOnce):  # the request log has those
+            log.warning("unavailable", reason=str(known))
         headers["Retry-After"] = "2"
     if isinstance(known, QueueFull):
         headers["Retry-After"] = "30"

@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 from uuid import UUID
 
+import structlog
 import typer
 
 from fieldmark.cli.process import CANNOT_WORK, stop
 from fieldmark.cli.terminal import be_quiet
 from fieldmark.settings import read_settings
+
+log = structlog.get_logger()
 
 NO_SERVICE: Final = "What answers there does not answer as this Fieldmark does."
 
@@ -82,9 +85,13 @@ def command(*, here_only: bool = False) -> Callable[[Callable[..., None]], Calla
             except (AttributeError, LookupError, TypeError, ValueError) as error:
                 if not target.is_elsewhere:
                     raise
-                # An answer lacks what the contract promises, or this command has a fault: say where.
                 at = traceback.extract_tb(error.__traceback__)[-1]
-                stop(f"{NO_SERVICE} ({type(error).__name__} at {Path(at.filename).name}:{at.lineno})", CANNOT_WORK)
+                log.debug("the command failed", exc_info=error)
+                stop(
+                    f"The command failed ({type(error).__name__} at {Path(at.filename).name}:{at.lineno}): it has a "
+                    "fault, or the service is another version of Fieldmark. FIELDMARK_LOG_LEVEL=debug shows more.",
+                    CANNOT_WORK,
+                )
 
         named = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
         wrapped.__signature__ = inspect.Signature([*named, *options])  # pyright: ignore[reportAttributeAccessIssue]

@@ -102,7 +102,8 @@ async def migrate(
 
 
 async def pending(url: str, folder: Path | None = None) -> list[str]:
-    """Return the migration files that the database lacks, and "queue" if it lacks the job queue as installed. For any login."""
+    """Return the migration files that the database lacks, and "queue" if its job queue is missing or old. For any
+    login."""
     migrations = _read(folder or _our_folder())
     try:
         async with await _connect(plain_url(url)[0]) as connection:
