@@ -101,7 +101,8 @@ class CandidateFinder:
 
     def _number(self, value: int | float) -> Candidates | None:
         name = canonical_decimal(value)
-        spans = [self._span(number) for number in self._numbers([name])] if name else []
+        found = self._numbers([name]) or self._index.numbers.find_padded(name, MAX_PLACES) if name else []
+        spans = [self._span(number) for number in found]
         return Candidates("number", spans, str(value)) if spans else None
 
     def _numbers(self, names: Sequence[str], as_printed: bool = False) -> list[Number]:

@@ -171,6 +171,16 @@ class NumberIndex:
             if body.start() not in pieces:
                 self._by_digits[_significant_digits(body[0])].append(body.span())
 
+    def find_padded(self, value: str, limit: int) -> list[Number]:
+        """Return where a whole number is printed with zeros before it: 4 at `0004`."""
+        found: list[Number] = []
+        digits = value.removeprefix("-")
+        for start, end in self._by_digits.get(_significant_digits(digits), ())[:limit]:
+            zeros = self._text[start:end].removesuffix(digits)
+            if zeros and not zeros.strip("0") and start + len(zeros) + len(digits) == end:
+                found += [number for number in self.read(start, end, digits) if value in number.values]
+        return found
+
     def find(self, value: str, limit: int, as_printed: bool = False) -> list[Number]:
         """Return the places of a canonical value, in order. At most `limit` printings of its digits are looked at.
 
@@ -190,16 +200,18 @@ class NumberIndex:
                     (weak if is_group else strong).add(number)
         return sorted(strong or weak, key=lambda number: number[:2])
 
-    def read(self, start: int, end: int) -> list[Number]:
-        """Return the numbers that the digits at these offsets may be."""
+    def read(self, start: int, end: int, digits: str | None = None) -> list[Number]:
+        """Return the numbers that the digits at these offsets may be; `digits` are those without the zeros before."""
         text, near = self._text, self._near
         first, last = start, end
         while first > max(0, start - _AROUND) and (text[first - 1] != "\n" or near(first - 1)):
             first -= 1
         while last < min(len(text), end + _AROUND) and (text[last] != "\n" or near(last)):
             last += 1
-        found = read_number(_spaced(text[first:start]), text[start:end], _spaced(text[end:last]))
-        return [number._replace(start=start + number.start, end=start + number.end) for number in found.numbers]
+        body = text[start:end] if digits is None else digits
+        numbers = read_number(_spaced(text[first:start]), body, _spaced(text[end:last])).numbers
+        shift = end - len(body)
+        return [number._replace(start=start + number.start, end=shift + number.end) for number in numbers]
 
 
 @lru_cache(maxsize=8192)
