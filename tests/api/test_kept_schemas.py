@@ -129,6 +129,10 @@ async def test_lists_are_in_pages_and_searched_by_name(serve):
         await made(served.http, "prompts", "Tagged", tag_ids=[tag["id"]])
         assert await names(served.http, "/api/prompts", schema_id=schema["id"]) == ["Linked"]
         assert await names(served.http, "/api/prompts", tag_id=tag["id"]) == ["Tagged"]
+        document_id = await served.document()
+        assert await names(served.http, "/api/prompts", document_id=document_id) == []
+        await changed(served.http, f"/api/documents/{document_id}", tags=[tag["id"]])
+        assert await names(served.http, "/api/prompts", document_id=document_id) == ["Tagged"]
 
 
 async def test_what_is_deleted_is_hidden_and_stays_readable(serve):

@@ -253,11 +253,12 @@ async def list_prompts(
     named: Named = None,
     schema_id: Annotated[UUID | None, Query(description="Only those that follow this schema.")] = None,
     tag_id: Annotated[UUID | None, Query(description="Only those with this tag.")] = None,
+    document_id: Annotated[UUID | None, Query(description="Only those that share a tag with this document.")] = None,
     limit: Limit = 50,
     before: Before = None,
 ) -> ListPage[KeptPrompt]:
     """List the organisation's prompts, those created last first."""
-    wanted = {"name": name, "named": named, "schema_id": schema_id, "tag_id": tag_id}
+    wanted = {"name": name, "named": named, "schema_id": schema_id, "tag_id": tag_id, "document_id": document_id}
     return ListPage[KeptPrompt].of(await prompts.list_page(conn, scope, limit=limit, before=before, **wanted))
 
 

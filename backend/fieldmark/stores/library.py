@@ -256,6 +256,11 @@ prompts: Final = _Prompts(
     "prompt",
     PromptRow,
     "v.content, v.schema_id, v.model, v.tag_ids",
-    {"schema_id": "v.schema_id = %(schema_id)s", "tag_id": "%(tag_id)s = any (v.tag_ids)"},
+    {
+        "schema_id": "v.schema_id = %(schema_id)s",
+        "tag_id": "%(tag_id)s = any (v.tag_ids)",
+        "document_id": "v.tag_ids && array(select t.tag_id from public.document_tags as t"
+        " where t.document_id = %(document_id)s)",
+    },
 )
 tags: Final = _Tags("tag", TagRow, "i.name, i.colour", "public.tags as i")

@@ -121,8 +121,8 @@ async def test_its_prompt_follows_its_own_schema_or_none_and_names_no_model(talk
 async def test_it_deletes_nothing_and_makes_no_tags_and_sets_no_values(talk: Talk, alone: RunContext) -> None:
     schema, prompt = map(str, await mine(talk.desk))
     calls: dict[str, dict[str, Any]] = {
-        "delete_schema": {"schema_revid": schema},
-        "delete_prompt": {"prompt_revid": prompt},
+        "delete_schema": {"schema_id": schema},
+        "delete_prompt": {"prompt_id": prompt},
         "create_tag": {"name": "paid"},
         "update_tag": {"tag": "paid", "name": "unpaid"},
         "delete_tag": {"tag": "paid"},

@@ -25,7 +25,7 @@ async def test_the_conversation_s_document_is_named_and_tagged(talk):
     ]
     answer = await talk.call(context, "update_document", name="May.pdf", add_tags=["paid"], remove_tags=["late"])
     assert (answer.code, answer.data["name"], answer.data["tags"]) == ("document_updated", "May.pdf", ["paid"])
-    listed = (await talk.call(context, "list_documents", tag="paid", name="may")).data["documents"]
+    listed = (await talk.call(context, "list_documents", tag="paid", name_search="may")).data["documents"]
     assert [(one["document_id"], one["of_this_conversation"]) for one in listed] == [(str(talk.desk.document_id), True)]
     assert (await talk.call(context, "list_documents", tag="late")).data == {"documents": []}
 

@@ -88,7 +88,7 @@ async def test_it_is_extracted_by_the_conversation_s_prompt_and_the_latest_of_it
 async def test_what_was_deleted_is_not_extracted_by(talk):
     context = await talk.turn()
     prompt = (await talk.call(context, "create_prompt", name="Read", content="Net.")).data
-    await talk.call(context, "delete_prompt", prompt_revid=prompt["prompt_revid"])
+    await talk.call(context, "delete_prompt", prompt_id=prompt["prompt_id"])
     for call in (talk.preview(context, "run_extraction", prompt_revid=prompt["prompt_revid"]),):
         with pytest.raises(ToolRefusal) as refused:
             await call

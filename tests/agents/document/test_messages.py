@@ -180,7 +180,7 @@ async def test_what_is_mentioned_is_shown_whole(talk):
     assert (schema["name"], schema["schema"], schema["schema_id"]) == ("Invoices", SCHEMA, ids["schema"])
     assert (prompt["content"], prompt["tags"]) == (
         "Net.",
-        [{"tag_id": ids["tag"], "name": "paid", "colour": "#000000"}],
+        [{"tag_id": ids["tag"], "name": "paid", "color": "#000000"}],
     )
     assert prompt["schema"] == {name: schema[name] for name in schema if name != "type"}
     assert (prompt["schema"]["number"], tag["tag_id"], tag["name"]) == (1, ids["tag"], "paid")

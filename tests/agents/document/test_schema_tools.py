@@ -94,7 +94,7 @@ async def test_a_schema_that_is_too_large_or_explodes_keeps_nobody_waiting(talk)
     assert (answer.is_error, answer.code) == (True, "invalid")
     schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}}
     await made(talk, context, schema=schema)  # a pattern is no fault by itself
-    judged = await talk.call(context, "validate_against_schema", fields={"a": "a" * 5_000 + "!"})
+    judged = await talk.call(context, "validate_against_schema", data={"a": "a" * 5_000 + "!"})
     assert judged.code == "schema_violation"
 
 
@@ -155,18 +155,18 @@ async def test_deleting_hides_and_says_what_keeps_it(talk):
         await prompts.create(conn, talk.scope.org_id, PromptText("Read", "Read.", data["schema_id"]))
         ids = {"org_id": talk.scope.org_id, "document_id": talk.desk.document_id}
         extraction_id = await extractions.add(conn, **ids, schema_revid=data["schema_revid"])
-    preview = await talk.preview(context, "delete_schema", schema_revid=data["schema_revid"])
+    preview = await talk.preview(context, "delete_schema", schema_id=data["schema_id"])
     assert [(one.path, one.old, one.new) for one in preview.changes] == [
         ("name", "Invoices", None),
         ("kept by", None, "1 prompt and 1 extraction"),
     ]
-    gone = await talk.call(context, "delete_schema", schema_revid=data["schema_revid"])
+    gone = await talk.call(context, "delete_schema", schema_id=data["schema_id"])
     assert (gone.code, gone.data["prompts"], gone.data["extractions"]) == ("schema_deleted", 1, 1)
     assert talk.state["schema_revid"] is None
     assert (await talk.call(context, "list_schemas")).data == {"schemas": []}
     assert (await talk.call(context, "get_schema", schema_revid=data["schema_revid"])).data["deleted"] is True
-    for name, more in (("update_schema", {"name": "B"}), ("delete_schema", {})):
-        answer = await talk.call(context, name, schema_revid=data["schema_revid"], **more)
+    for name, which in (("update_schema", "schema_revid"), ("delete_schema", "schema_id")):
+        answer = await talk.call(context, name, **{which: data[which]})
         assert answer.is_error and answer.code in ("deleted", "not_found")
     (kept,) = talk.desk.sql("select schema from public.extractions where id = %s", extraction_id)
     assert kept["schema"] == SCHEMA
@@ -179,11 +179,11 @@ async def test_a_list_is_paged_and_searched_by_name(talk):
         for number in range(22):
             await schemas.create(conn, talk.scope.org_id, f"Invoices {number}", SCHEMA)
     await made(talk, context, "Receipts")
-    first = await talk.call(context, "list_schemas", name="invoices")
+    first = await talk.call(context, "list_schemas", name_search="invoices")
     assert (first.code, len(first.data["schemas"])) == ("more", 20) and "schema" not in first.data["schemas"][0]
-    rest = await talk.call(context, "list_schemas", name="invoices", before=first.data["next"])
+    rest = await talk.call(context, "list_schemas", name_search="invoices", before=first.data["next"])
     assert (rest.code, [one["name"] for one in rest.data["schemas"]]) == ("ok", ["Invoices 1", "Invoices 0"])
-    assert [one["name"] for one in (await talk.call(context, "list_schemas", name="REC")).data["schemas"]] == [
+    assert [one["name"] for one in (await talk.call(context, "list_schemas", name_search="REC")).data["schemas"]] == [
         "Receipts"
     ]
     assert (await talk.call(context, "list_schemas", before="nonsense")).is_error
@@ -191,12 +191,12 @@ async def test_a_list_is_paged_and_searched_by_name(talk):
 
 async def test_fields_are_judged_by_a_schema_without_being_written(talk):
     context = await talk.turn()
-    none = await talk.call(context, "validate_against_schema", fields={})
+    none = await talk.call(context, "validate_against_schema", data={})
     assert none.is_error and none.code == "no_schema"
     grounded = {"type": "number", "x-fieldmark": {"grounded": True}}
     await made(talk, context, schema={**SCHEMA, "properties": {**SCHEMA["properties"], "total": grounded}})
-    assert (await talk.call(context, "validate_against_schema", fields={"total": 1})).code == "valid"
-    wrong = await talk.call(context, "validate_against_schema", fields={"number": 1})
+    assert (await talk.call(context, "validate_against_schema", data={"total": 1})).code == "valid"
+    wrong = await talk.call(context, "validate_against_schema", data={"number": 1})
     assert not wrong.is_error and wrong.code == "schema_violation"
     assert {(one["path"], one["code"]) for one in wrong.data["violations"]} == {
         ("total", "required"),
@@ -210,7 +210,7 @@ async def test_no_answer_is_longer_than_the_cli_takes(talk):
     await made(talk, context, schema={"type": "object", "properties": properties})
     long = await talk.call(context, "get_schema")
     assert long.code == "too_long" and long.data["properties"][:2] == ["f0", "f1"] and "schema" not in long.data
-    wrong = await talk.call(context, "validate_against_schema", fields=dict.fromkeys(properties, 1))
+    wrong = await talk.call(context, "validate_against_schema", data=dict.fromkeys(properties, 1))
     for answer in (long, wrong):
         assert len(answer.text.encode()) <= MAX_RESULT_BYTES
 
@@ -221,8 +221,7 @@ async def test_another_organisation_s_schema_is_none(talk, stranger_talk):
     for name, more in (
         ("get_schema", {}),
         ("update_schema", {"name": "Mine"}),
-        ("delete_schema", {}),
-        ("validate_against_schema", {"fields": {}}),
+        ("validate_against_schema", {"data": {}}),
         ("create_prompt", {"name": "P", "content": "Read."}),
     ):
         answers = [
@@ -230,6 +229,7 @@ async def test_another_organisation_s_schema_is_none(talk, stranger_talk):
             for revid in (theirs["schema_revid"], str(uuid4()))
         ]
         assert [(one.is_error, one.code, one.text) for one in answers] == [(True, "not_found", answers[1].text)] * 2
+    assert (await talk.call(context, "delete_schema", schema_id=theirs["schema_id"])).code == "not_found"
     assert (await talk.call(context, "list_schemas")).data == {"schemas": []}
     assert json.dumps(stranger_talk.desk.sql("select name from public.schemas")) == '[{"name": "Invoices"}]'
     await made(talk, context)  # a name is taken by nobody of another organisation

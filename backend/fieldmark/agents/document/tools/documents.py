@@ -35,7 +35,7 @@ Names = Annotated[list[Name], Field(max_length=50, description="Names of tags th
 class ListDocuments(ToolInput):
     """List the organisation's documents, the newest first: all, or those with a part of a name or with a tag."""
 
-    name: PartOfName | None = None
+    name_search: PartOfName | None = None
     tag: Name | None = None
     before: Before | None = None
 
@@ -88,7 +88,7 @@ class DocumentTools:
 
     async def list_page(self, conn: Connection, args: ListDocuments) -> ToolResult:
         tag = None if args.tag is None else await tag_named(conn, self.context.scope, args.tag)
-        wanted = DocumentFilter(name=args.name, tag_id=None if tag is None else tag.id)
+        wanted = DocumentFilter(name=args.name_search, tag_id=None if tag is None else tag.id)
         page = await documents.list_documents(
             conn, self.context.scope.org_id, limit=A_PAGE, before=args.before, wanted=wanted
         )

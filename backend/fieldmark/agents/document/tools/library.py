@@ -55,20 +55,20 @@ Content = Annotated[
 ]
 Model = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@/\[\]-]*$")]
 Tags = Annotated[list[Name], Field(max_length=50, description="Names of tags that there are.")]
-Colour = Annotated[str, Field(pattern="^#[0-9a-fA-F]{6}$", description="As #1e90ff.")]
+Color = Annotated[str, Field(pattern="^#[0-9a-fA-F]{6}$", description="As #1e90ff.")]
 
 
 class ListItems(ToolInput):
     """A page of a list."""
 
-    name: PartOfName | None = None
+    name_search: PartOfName | None = None
     before: Before | None = None
 
 
 class CreateSchema(ToolInput):
-    """Make a schema: a JSON Schema (Draft 2020-12) for an object, kept under a name. Read help_schemas first. It is
-    refused, with the place and where possible a suggestion, if it cannot be used. From then on the conversation works
-    with it."""
+    """Make a schema: a plain JSON Schema (Draft 2020-12) for an object, kept under a name. Read help_schemas first. It
+    is refused, with the place and where possible a suggestion, if it cannot be used. From then on the conversation
+    works with it."""
 
     name: Name
     json_schema: dict[str, JsonValue] = Field(alias="schema")
@@ -97,7 +97,7 @@ class UpdateSchema(ToolInput):
 class DeleteSchema(ToolInput):
     """Delete a schema. What was made with it keeps it."""
 
-    schema_revid: UUID
+    schema_id: UUID
 
 
 class ValidateSchema(ToolInput):
@@ -109,7 +109,7 @@ class ValidateSchema(ToolInput):
 class ValidateAgainstSchema(ToolInput):
     """Check whether fields follow a version of a schema and its rules. Left out: the conversation's."""
 
-    fields: dict[str, JsonValue]
+    data: dict[str, JsonValue]
     schema_revid: UUID | None = None
 
 
@@ -132,7 +132,11 @@ class GetPrompt(ToolInput):
 
 
 class ListPrompts(ListItems):
-    """List the organisation's prompts, the newest first, each with its latest version."""
+    """List the organisation's prompts, the newest first, each with its latest version: all, those with a tag, or those
+    that share a tag with a document."""
+
+    tag: Name | None = None
+    document_id: UUID | None = None
 
 
 class UpdatePrompt(ToolInput):
@@ -151,18 +155,18 @@ class UpdatePrompt(ToolInput):
 class DeletePrompt(ToolInput):
     """Delete a prompt. The extractions that were made with it keep it."""
 
-    prompt_revid: UUID
+    prompt_id: UUID
 
 
 class CreateTag(ToolInput):
     """Make a tag, by which documents and prompts are sorted. update_document puts it on the document."""
 
     name: Name
-    colour: Colour | None = None
+    color: Color | None = None
 
 
 class GetTag(ToolInput):
-    """Look at a tag: its colour, and where it is."""
+    """Look at a tag: its color, and where it is."""
 
     tag: Name
 
@@ -172,11 +176,11 @@ class ListTags(ListItems):
 
 
 class UpdateTag(ToolInput):
-    """Change a tag's name or its colour, wherever it is."""
+    """Change a tag's name or its color, wherever it is."""
 
     tag: Name
     name: Name | None = None
-    colour: Colour | None = None
+    color: Color | None = None
 
 
 class DeleteTag(ToolInput):
@@ -216,8 +220,13 @@ class _ItemTools(Generic[Row]):
     async def forget(self, conn: Connection, row: Row) -> None:
         """Have the conversation go on without an item that is deleted."""
 
+    async def filters(self, conn: Connection, args: Any) -> dict[str, UUID | None]:
+        """Return what a list is narrowed by, besides the name."""
+        return {}
+
     async def list_page(self, conn: Connection, args: ListItems) -> ToolResult:
-        page = await self.items.list_page(conn, self.context.scope, name=args.name, limit=A_PAGE, before=args.before)
+        wanted = {"name": args.name_search, **await self.filters(conn, args)}
+        page = await self.items.list_page(conn, self.context.scope, limit=A_PAGE, before=args.before, **wanted)
         return listed(f"{self.kind}s", [self.describe(row) for row in page.items], page.next)
 
     async def refuse_taken(self, conn: Connection, name: str, but: UUID | None = None) -> None:
@@ -264,17 +273,20 @@ class _VersionedTools(_ItemTools[Versioned]):
         return {f"{self.kind}_revid": str(self.revid(row))}
 
     async def find(self, conn: Connection, args: Any) -> Versioned:
+        if (item_id := getattr(args, f"{self.kind}_id", None)) is not None:
+            return await self.items.get(conn, item_id)
         return await self.version_of(conn, getattr(args, f"{self.kind}_revid"))
 
     async def version_of(self, conn: Connection, revid: UUID | None) -> Versioned:
-        """Return the version that is named, or the conversation's. Raises ModelRetry if there is neither."""
+        """Return the version that is named, the latest if its item is, else the conversation's. Raise ModelRetry if
+        there is neither."""
         revid = revid or getattr(await self.about.recall(conn), f"{self.kind}_revid")
         if revid is None:
             raise ModelRetry(
                 f"This conversation has no {self.kind} yet: name one of list_{self.kind}s, or make one.",
                 f"no_{self.kind}",
             )
-        return await self.all_versions.get_version(conn, revid)
+        return await self.all_versions.get_any(conn, revid)
 
     async def latest(self, conn: Connection, args: Any) -> Versioned:
         """Return the version to be changed. Raises ModelRetry if it was changed since the model has read it."""
@@ -337,7 +349,7 @@ class SchemaTools(_VersionedTools[SchemaRow]):
         async with self.context.database.as_user(self.context.scope) as conn:
             row = await self.version_of(conn, args.schema_revid)
         assert row.schema is not None  # a version has one
-        found = await judge(self.context.scope.org_id, row.schema, args.fields)
+        found = await judge(self.context.scope.org_id, row.schema, args.data)
         data = of_schema(row)
         if not found:
             return ToolResult("The fields follow the schema.", "valid", data)
@@ -412,6 +424,10 @@ class PromptTools(_VersionedTools[PromptRow]):
 
     def __init__(self, about: Conversation) -> None:
         super().__init__(about, prompts, of_prompt)
+
+    async def filters(self, conn: Connection, args: ListPrompts) -> dict[str, UUID | None]:
+        tag = None if args.tag is None else await tag_named(conn, self.context.scope, args.tag)
+        return {"tag_id": None if tag is None else tag.id, "document_id": args.document_id}
 
     async def get(self, conn: Connection, args: GetPrompt) -> ToolResult:
         row = await self.find(conn, args)
@@ -536,18 +552,18 @@ class TagTools(_ItemTools[TagRow]):
         return ToolResult("The tag.", "ok", {**of_tag(row), **await tags.references(conn, row.id)})
 
     async def create(self, conn: Connection, args: CreateTag) -> ToolResult:
-        row = await tags.create(conn, self.context.scope.org_id, args.name, args.colour or GREY)
+        row = await tags.create(conn, self.context.scope.org_id, args.name, args.color or GREY)
         return ToolResult("The tag is made.", "tag_created", of_tag(row))
 
     async def preview_new(self, conn: Connection, args: CreateTag) -> Preview:
         await self.refuse_taken(conn, args.name)
         changes = [Change("name", None, args.name, added=True)]
-        changes += [] if args.colour is None else [Change("colour", None, args.colour.lower(), added=True)]
+        changes += [] if args.color is None else [Change("color", None, args.color.lower(), added=True)]
         return Preview(changes, {"name": args.name})
 
     async def update(self, conn: Connection, args: UpdateTag) -> ToolResult:
         row = await self.find(conn, args)
-        changed = await tags.update(conn, row.id, name=args.name, colour=args.colour)
+        changed = await tags.update(conn, row.id, name=args.name, colour=args.color)
         return ToolResult("The tag is changed.", "tag_updated", of_tag(changed))
 
     async def preview_change(self, conn: Connection, args: UpdateTag) -> Preview:
@@ -556,8 +572,8 @@ class TagTools(_ItemTools[TagRow]):
         if args.name is not None and args.name != row.name:
             await self.refuse_taken(conn, args.name, but=row.id)
             changes.append(Change("name", row.name, args.name))
-        if args.colour is not None and args.colour.lower() != row.colour:
-            changes.append(Change("colour", row.colour, args.colour.lower()))
+        if args.color is not None and args.color.lower() != row.colour:
+            changes.append(Change("color", row.colour, args.color.lower()))
         return Preview(changes, self.target(row))
 
 
