@@ -19,6 +19,7 @@ class WarningCode(StrEnum):
     GARBLED_TEXT = "garbled_text"
     NOTHING_READ = "nothing_read"
     FORMULAS_WITHOUT_VALUES = "formulas_without_values"
+    PICTURES_NOT_READ = "pictures_not_read"
     ATTACHMENTS_NOT_READ = "attachments_not_read"
     FRAMES_NOT_READ = "frames_not_read"
     FORM_NOT_READ = "form_not_read"
@@ -96,6 +97,8 @@ MAX_ENCLOSED = 100
 
 _ITSELF = "upload what you need of it by itself."
 
+_PICTURES = "only PNG, JPEG, TIFF, WebP, BMP and GIF inside the file are, within its limits"
+
 
 def _both(sentence: str) -> tuple[str, str]:
     return sentence, sentence
@@ -127,6 +130,10 @@ _SENTENCES: dict[WarningCode, tuple[str, str]] = {
     WarningCode.FORMULAS_WITHOUT_VALUES: _both(
         "leaves out formulas whose values the file does not hold ({count:,}): open it in a spreadsheet program, save "
         "it and upload it again."
+    ),
+    WarningCode.PICTURES_NOT_READ: (
+        f"shows 1 picture that was not read: {_PICTURES}.",
+        f"shows {{count:,}} pictures that were not read: {_PICTURES}.",
     ),
     WarningCode.ATTACHMENTS_NOT_READ: _both(
         "comes with attachments that were not read ({count:,}): upload them as documents of their own."

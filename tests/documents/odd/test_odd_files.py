@@ -107,7 +107,7 @@ ODD: dict[str, tuple[Callable[[], bytes], str, str]] = {
     "an Outlook mail with two files, one of them empty": (
         lambda: MESSAGE,
         "a.msg",
-        "Total: RE-1.pdf !enclosed_damaged +RE-1.pdf",
+        "Total: RE-1.pdf !enclosed_damaged !pictures_not_read +RE-1.pdf",
     ),
     "an Outlook mail cut off": (lambda: MESSAGE[:-400], "a.msg", "!damaged"),
     "a ZIP in a ZIP": (lambda: archive({"b.zip": archive({"c.txt": b"Total"})}), "a.zip", "b.zip +b.zip"),

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PositiveInt, 
 
 from fieldmark.documents.reading.enclosed import MAX_NAME
 from fieldmark.documents.reading.pages import ENGINES, Page, clean
+from fieldmark.documents.reading.pictures import MAX_PICTURES
 from fieldmark.documents.reading.sniff import MEDIA_TYPES
 from fieldmark.domain.reading_warnings import LEFT_OUT, MAX_ENCLOSED, MAX_EXCERPT, ReadingWarning
 
@@ -70,11 +71,13 @@ class _Message(BaseModel):
 
 
 class Reading(_Message):
-    """The answer to `ReadJob`. Its contents are the pages that are not `scans`, then the files with `file_names`."""
+    """The answer to `ReadJob`. Its contents are the pages that are neither `scans` nor `pictures`, then the image files
+    of `pictures`, then the files with `file_names`."""
 
     media_type: str
     page_count: Annotated[int, Field(ge=0)]
     scans: list[PositiveInt] = []
+    pictures: Annotated[list[PositiveInt], Field(max_length=MAX_PICTURES)] = []
     file_names: Annotated[
         list[Annotated[str, Field(min_length=1, max_length=MAX_NAME), AfterValidator(_check_clean)]],
         Field(max_length=MAX_ENCLOSED),
@@ -85,8 +88,9 @@ class Reading(_Message):
     @model_validator(mode="after")
     def _check(self) -> Reading:
         _require(self.media_type in MEDIA_TYPES, self.media_type)
-        _require(len(set(self.scans)) == len(self.scans), "a page twice")
-        _require(max(self.scans, default=0) <= self.page_count, "scans that are no pages")
+        by_ocr = [*self.scans, *self.pictures]
+        _require(len(set(by_ocr)) == len(by_ocr), "a page twice")
+        _require(max(by_ocr, default=0) <= self.page_count, "scans that are no pages")
         for warning in self.left_out:
             _check_warning(warning)
             _require(warning.page is None and warning.code in LEFT_OUT, "a warning that is not of files inside")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
+import posixpath
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, TypeAlias
 
 import lxml.etree  # pyright: ignore[reportMissingTypeStubs]
 
@@ -17,6 +18,9 @@ from fieldmark.documents.reading.pagination import Part, align
 from fieldmark.errors import NoText, OverLimit, PasswordProtected, Unsupported
 
 etree: Any = lxml.etree  # pyright: ignore
+
+PictureFile: TypeAlias = tuple[str, Callable[[], bytes] | None]
+"""The key of a picture's file, and a function that reads it; None if it is not in the document."""
 
 MAX_MEMBERS = 10_000
 MAX_RATIO = 200
@@ -56,6 +60,39 @@ def parse_xml(data: bytes) -> Any:
     """Return the root element. No entity is expanded and nothing is loaded."""
     parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
     return etree.fromstring(data, parser)
+
+
+def related_parts(archive: zipfile.ZipFile, part: str, kind: str) -> list[str]:
+    """Return the names of the parts of an Office file that a part refers to, of a kind such as `drawing`."""
+    return [target for target, ending, is_inside in _relations(archive, part).values() if is_inside and ending == kind]
+
+
+def picture_files(archive: zipfile.ZipFile, part: str) -> Callable[[str | None], PictureFile]:
+    """Return a function that finds the picture file that an id means in a part of an Office file."""
+    relations = _relations(archive, part)
+
+    def found(identifier: str | None) -> PictureFile:
+        target, _, is_inside = relations.get(identifier or "", ("", "", False))
+        return target, partial(archive.read, target) if is_inside else None
+
+    return found
+
+
+def _relations(archive: zipfile.ZipFile, part: str) -> dict[str, tuple[str, str, bool]]:
+    """What a part of an Office file refers to by ids: (target, kind, whether it is in the file)."""
+    folder, name = posixpath.split(part)
+    names = set(archive.namelist())
+    if (path := f"{folder}/_rels/{name}.rels") not in names:
+        return {}
+    found: dict[str, tuple[str, str, bool]] = {}
+    for node in parse_xml(archive.read(path)):
+        target = node.get("Target", "")
+        is_inside = node.get("TargetMode") != "External"
+        if is_inside:
+            target = posixpath.normpath(posixpath.join(f"/{folder}", target)).lstrip("/")
+        kind = node.get("Type", "").rsplit("/", 1)[-1]
+        found[node.get("Id", "")] = target, kind, is_inside and target in names
+    return found
 
 
 def read_zip(data: bytes) -> Container:

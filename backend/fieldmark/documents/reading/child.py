@@ -14,6 +14,7 @@ import os
 import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from PIL import Image
@@ -31,13 +32,13 @@ from fieldmark.documents.reading.mail import read_mail, read_msg
 from fieldmark.documents.reading.markup import html_parts
 from fieldmark.documents.reading.opendocument import opendocument_parts
 from fieldmark.documents.reading.pages import MIB, Limits, Page
-from fieldmark.documents.reading.pagination import paginate
+from fieldmark.documents.reading.pagination import Pages, paginate
 from fieldmark.documents.reading.pdf import Pdf
 from fieldmark.documents.reading.sandbox_lockdown import limit_cpu, lock_down
 from fieldmark.documents.reading.unlock import unlocked
 from fieldmark.documents.reading.xlsx import xlsx_parts
 from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode
-from fieldmark.errors import Damaged, FieldmarkError, NotFound, OverLimit
+from fieldmark.errors import Damaged, FieldmarkError, NotFound, OverLimit, Unsupported
 
 # onnxruntime and the models map 1.4 GiB of address space, of which 600 MiB are used.
 OCR_MEMORY_BYTES = 1536 * MIB
@@ -147,7 +148,10 @@ def _kind(job: Job, data: bytes) -> str:
         case ReadJob():
             return sniff.media_type(data, job.filename)
         case OcrJob() | DrawJob():
-            return job.media_type
+            kind = sniff.media_type(data, "") if job.media_type is None else job.media_type
+            if job.media_type is None and kind not in sniff.IMAGES:
+                raise Unsupported("The file is no picture.")
+            return kind
         case UnlockJob():
             return ""
 
@@ -158,7 +162,11 @@ def _do(job: Job, data: bytes, kind: str, limits: Limits) -> _Answer:
         case ReadJob():
             reading, contents = _read(data, kind, job.is_too_deep, limits)
         case OcrJob():
-            contents = [page_to_json(_recognise(data, kind, job.number, limits))]
+            page = _recognise(data, kind, job.number, limits)
+            if job.media_type is None:  # a photograph in a document need not have text
+                is_blank = [one.code is WarningCode.NOTHING_READ and not one.count for one in page.warnings]
+                page = page if not any(is_blank) else replace(page, warnings=())
+            contents = [page_to_json(page)]
         case DrawJob():
             contents = _draw(job, data, kind, limits)
         case UnlockJob():
@@ -179,11 +187,16 @@ def _read(data: bytes, kind: str, is_too_deep: bool, limits: Limits) -> tuple[Re
         count = Images(data, kind, limits).page_count
         return Reading(media_type=kind, page_count=count, scans=list(range(1, count + 1))), []
     container = _open(data, kind, limits)
-    pages = [page_to_json(page) for page in _paginate(container, kind, limits)]
+    pages = _paginate(container, kind, limits)
     files, warnings = unpack(container.enclosed, limits, is_too_deep=is_too_deep)
-    names = [name for name, _ in files]
-    reading = Reading(media_type=kind, page_count=len(pages), file_names=names, left_out=warnings)
-    return reading, [*pages, *(content for _, content in files)]
+    reading = Reading(
+        media_type=kind,
+        page_count=len(pages) + len(pages.pictures),
+        pictures=list(pages.pictures),
+        file_names=[name for name, _ in files],
+        left_out=warnings,
+    )
+    return reading, [*map(page_to_json, pages), *pages.pictures.values(), *(content for _, content in files)]
 
 
 def _open(data: bytes, kind: str, limits: Limits) -> Container:
@@ -191,7 +204,7 @@ def _open(data: bytes, kind: str, limits: Limits) -> Container:
     return found if isinstance(found, Container) else Container(found)
 
 
-def _paginate(container: Container, kind: str, limits: Limits) -> list[Page]:
+def _paginate(container: Container, kind: str, limits: Limits) -> Pages:
     pages = paginate(container.parts, _FORMATS[kind].engine, limits)
     _limit_cpu_to(len(pages), limits)
     return pages
@@ -234,29 +247,28 @@ def _with_warnings(page: Page, warnings: Sequence[ReadingWarning]) -> Page:
 
 def _draw(job: DrawJob, data: bytes, kind: str, limits: Limits) -> list[bytes]:
     dpi, max_pixels = job.dpi, job.longest_side * job.longest_side
-    pages: list[Page] = []
+
+    def draw_frame(images: Images, number: int) -> bytes:
+        return image_png(part_of(images.frame(number, job.longest_side)[0], job.box, job.width))
+
     if kind in sniff.IMAGES:
         images = Images(data, kind, limits)
-        own = images.page_count
-
-        def draw(number: int) -> bytes:
-            return image_png(part_of(images.frame(number, job.longest_side)[0], job.box, job.width))
+        page_count, draw = images.page_count, partial(draw_frame, images)
     else:
-        pdf: Pdf | None = None
-        if kind == sniff.PDF:
-            pdf = Pdf(data, limits)
-            pages, _ = read_attachments(pdf, limits)
-        else:
-            pages = _paginate(_open(data, kind, limits), kind, limits)
-        own = pdf.page_count if pdf else 0
+        pdf = Pdf(data, limits) if kind == sniff.PDF else None
+        pages = read_attachments(pdf, limits)[0] if pdf else _paginate(_open(data, kind, limits), kind, limits)
+        pictures = pages.pictures if isinstance(pages, Pages) else {}
+        page_count = (pdf.page_count if pdf else 0) + len(pages) + len(pictures)
+        texts = {page.number: page for page in pages}
 
         def draw(number: int) -> bytes:
-            if pdf is not None and number <= own:
-                return png(*pdf.draw_page(number, dpi, max_pixels, job.box, job.width))
-            sheet = Pdf(draw_text_page(pages[number - own - 1]), limits)
-            return png(*sheet.draw_page(1, dpi, max_pixels, job.box, job.width))
+            if number in pictures:
+                picture = pictures[number]
+                return draw_frame(Images(picture, sniff.media_type(picture, ""), limits), 1)
+            sheet = Pdf(draw_text_page(texts[number]), limits) if number in texts else pdf
+            assert sheet is not None
+            return png(*sheet.draw_page(number if sheet is pdf else 1, dpi, max_pixels, job.box, job.width))
 
-    page_count = own + len(pages)
     _limit_cpu_to(page_count, limits)
     for number in job.numbers:
         if not 1 <= number <= page_count:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from fieldmark.documents.reading.archive import open_archive, parse_xml
+from fieldmark.documents.reading.archive import PictureFile, open_archive, parse_xml, picture_files
 from fieldmark.documents.reading.docx_style import DocxStyles, TextStyle
 from fieldmark.documents.reading.pages import Limits, clean
 from fieldmark.documents.reading.pagination import Part, align, expand_tabs, superscript
+from fieldmark.documents.reading.pictures import Picture, points
 from fieldmark.errors import Damaged
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
@@ -18,10 +19,16 @@ _SYMBOLS = {  # boxes to tick, by their font and code
     ("wingdings", "A8"): "☐", ("wingdings", "6F"): "☐", ("wingdings", "FD"): "☒", ("wingdings", "FE"): "☑",
     ("wingdings 2", "A3"): "☐", ("wingdings 2", "52"): "☑", ("wingdings 2", "53"): "☒",
 }  # fmt: skip
+_R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
+_DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing}"
+_FRAMES = (f"{_DRAWING}inline", f"{_DRAWING}anchor")
+_PICTURES = frozenset(
+    {"{http://schemas.openxmlformats.org/drawingml/2006/main}blip", "{urn:schemas-microsoft-com:vml}imagedata"}
+)
 _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
 
 
-def docx_parts(data: bytes, limits: Limits) -> list[Sequence[str]]:
+def docx_parts(data: bytes, limits: Limits) -> list[Part]:
     """The document's lines: headers, then the body in order, then footnotes, endnotes and footers.
 
     A page break, or the place where Word last broke the page, starts a new part.
@@ -38,24 +45,40 @@ def docx_parts(data: bytes, limits: Limits) -> list[Sequence[str]]:
         lines: dict[str, None] = {}
         for name in sorted(names):
             if re.fullmatch(rf"word/{kind}\d*\.xml", name):
-                parts = _Body(parse_xml(archive.read(name)), styles, hidden).parts
+                parts = read(name)
                 lines.update(dict.fromkeys(line for part in parts for line in part if line))
+                pictures.extend(picture for part in parts for picture in part.pictures)
         return list(lines)
 
-    parts = _Body(parse_xml(archive.read("word/document.xml")), styles, hidden).parts
-    parts[0] = [*lines_of("header"), *parts[0]]
-    parts[-1] = [*parts[-1], *lines_of("footnotes"), *lines_of("endnotes"), *lines_of("footer")]
-    return [Part(parts[0], hidden), *parts[1:]]
+    def read(name: str) -> list[Part]:
+        return _Body(parse_xml(archive.read(name)), styles, hidden, picture_files(archive, name)).parts
+
+    pictures: list[Picture] = []
+    parts = read("word/document.xml")
+    parts[0][:0] = lines_of("header")
+    for kind in ("footnotes", "endnotes", "footer"):
+        parts[-1].extend(lines_of(kind))
+    parts[0].hidden = hidden
+    parts[-1].pictures += pictures
+    return parts
 
 
 class _Body:
     """The lines of one XML part of a Word document. Each of `parts` starts on a new page."""
 
-    def __init__(self, root: Any, styles: DocxStyles, hidden: list[str], inherited: TextStyle | None = None) -> None:
-        self.parts: list[Sequence[str]] = []
-        self._lines: list[str] = []
+    def __init__(
+        self,
+        root: Any,
+        styles: DocxStyles,
+        hidden: list[str],
+        picture_file: Callable[[str | None], PictureFile],
+        inherited: TextStyle | None = None,
+    ) -> None:
+        self.parts: list[Part] = []
+        self._lines = Part()
         self._styles = styles
         self._hidden = hidden
+        self._picture_file = picture_file
         self._add_blocks(root, inherited or styles.default)
         self.parts.append(self._lines)
 
@@ -72,7 +95,11 @@ class _Body:
 
     def _cells(self, row: Any, inherited: TextStyle) -> list[str]:
         style = self._styles.of_row(row, inherited)
-        cells = [_Body(cell, self._styles, self._hidden, style).parts for cell in _rows_or_cells(row, "tc")]
+        cells = [
+            _Body(cell, self._styles, self._hidden, self._picture_file, style).parts
+            for cell in _rows_or_cells(row, "tc")
+        ]
+        self._lines.pictures += [picture for parts in cells for part in parts for picture in part.pictures]
         return [" ".join(line for part in parts for line in part if line.strip()) for parts in cells]
 
     def _add_paragraph(self, paragraph: Any, style: TextStyle) -> None:
@@ -88,6 +115,8 @@ class _Body:
                 line += superscript(value, line)
             elif kind == "box":
                 boxes.append(value)
+            elif kind == "picture":
+                self._lines.pictures.append(self._picture(value))
             elif kind == "line":
                 self._lines.append(expand_tabs(line))
                 line = ""
@@ -96,7 +125,7 @@ class _Body:
                     self._lines.append(expand_tabs(line))
                     line = ""
                 self.parts.append(self._lines)
-                self._lines = []
+                self._lines = Part()
         self._lines.append(expand_tabs(line))
         for box in boxes:
             self._add_blocks(box, style)
@@ -105,7 +134,7 @@ class _Body:
         """What a paragraph holds, as (kind, value, whether it is visible).
 
         The kinds are ("text", str), ("raised", str) for a superscript, ("line", None), ("page", None), and
-        ("box", element) for a text box.
+        ("box", element) for a text box and ("picture", element).
         """
         for child in node:
             tag = child.tag
@@ -124,12 +153,20 @@ class _Body:
                 yield "page", None, True
             elif tag == f"{_W}txbxContent":
                 yield "box", child, True
+            elif tag in _PICTURES:
+                yield "picture", child, style.is_visible
             # pPr holds tab stops, Fallback repeats the text box for old versions, del and moveFrom are gone from the
             # page.
             elif tag in (f"{_W}pPr", f"{_W}del", f"{_W}moveFrom", _FALLBACK):
                 continue
             else:
                 yield from self._inline(child, self._styles.of_run(child, style) if tag == f"{_W}r" else style)
+
+    def _picture(self, node: Any) -> Picture:
+        extent: Any = next((one.find(f"{_DRAWING}extent") for one in node.iterancestors(*_FRAMES)), None)
+        width, height = (None, None) if extent is None else (points(extent.get(side), "emu") for side in ("cx", "cy"))
+        name = next((node.get(f"{_R}{name}") for name in ("embed", "link", "id") if node.get(f"{_R}{name}")), None)
+        return Picture(*self._picture_file(name), width, height)
 
 
 def _rows_or_cells(parent: Any, name: str) -> Iterator[Any]:

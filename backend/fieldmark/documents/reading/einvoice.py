@@ -60,12 +60,7 @@ def embedded_pages(data: bytes, page_count: int, limits: Limits) -> list[Page]:
     if pages:
         begins = ReadingWarning(WarningCode.MACHINE_READABLE, 1, len(pages))
         pages[0] = replace(pages[0], warnings=(begins, *pages[0].warnings))
-    return [_behind(page, page_count) for page in pages]
-
-
-def _behind(page: Page, page_count: int) -> Page:
-    number = page.number + page_count
-    return replace(page, number=number, warnings=tuple(replace(one, page=number) for one in page.warnings))
+    return [page.renumbered(page.number + page_count) for page in pages]
 
 
 def _part(data: bytes) -> Part:

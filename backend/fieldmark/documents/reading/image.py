@@ -44,6 +44,11 @@ class Images:
             raise OverLimit(f"The TIFF has more than {self._limits.max_pages} pages.")
         return count
 
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height of the first frame in pixels, before it is unpacked."""
+        return self._image.size
+
     def frame(self, number: int, longest_side: int) -> tuple[Image.Image, int, int]:
         """One frame as RGB on white, with its full width and height.
 

@@ -24,9 +24,9 @@ class ReadJob:
 
 @dataclass(frozen=True, slots=True)
 class OcrJob:
-    """Read one page of a document by OCR."""
+    """Read one page of a document by OCR. `media_type` is None for a picture out of a document."""
 
-    media_type: str
+    media_type: str | None
     number: int
 
 

@@ -17,6 +17,7 @@ from oxmsg.attachment import Attachment
 from fieldmark.documents.reading.enclosed import Container, Enclosed, shown_name
 from fieldmark.documents.reading.markup import html_lines
 from fieldmark.documents.reading.pagination import Part, expand_tabs
+from fieldmark.documents.reading.pictures import Picture
 from fieldmark.documents.reading.text import decode, says_more
 from fieldmark.errors import Damaged, OverLimit
 
@@ -45,7 +46,9 @@ def read_mail(data: bytes) -> Container:
     found = _found(message)
     shown = "".join(_content(part) for part in message.walk() if part.get_content_type() == "text/html")
     headers = {name: message[name] for name in _SHOWN}
-    return _container(headers, _body(found.texts), shown, [_file(part) for part in found.files])
+    body = _body(found.texts)
+    body.pictures = html_lines(shown).pictures if shown.strip() else []
+    return _container(headers, body, shown, [_file(part) for part in found.files])
 
 
 def read_msg(data: bytes) -> Container:
@@ -54,10 +57,10 @@ def read_msg(data: bytes) -> Container:
     plain, html = message.body or "", message.html_body or ""
     if not message.subject and not plain and not html and not message.sender:
         raise Damaged("The file is not an Outlook message: it has neither sender, subject nor text.")
-    body = Part(map(expand_tabs, plain.splitlines()))
     shown = html_lines(html) if html.strip() else Part()
+    body = Part(map(expand_tabs, plain.splitlines()), (), (), shown.pictures)
     if says_more(shown, body):
-        body = Part([*body, *shown], shown.hidden) if plain.strip() else shown
+        body = Part([*body, *shown], shown.hidden, (), shown.pictures) if plain.strip() else shown
     return _container(_headers(message), body, html, [_attachment(attachment) for attachment in message.attachments])
 
 
@@ -68,7 +71,13 @@ def _container(headers: Mapping[str, object], body: Part, html: str, files: Sequ
     attached = [file for file in files if not _is_small_picture(file, html)]
     named = [_named("Attachment", file) for file in attached] + [_named("Picture", file) for file in pictures]
     lines += ["", *body, *(["", *named] if named else [])]
-    return Container([Part(lines, body.hidden)], [Enclosed(file.name, partial(_unpack, file)) for file in attached])
+    shown = [
+        *body.pictures,
+        *(Picture(file.content_id, partial(_unpack, file, SMALL_PICTURE)) for file in pictures if file.content),
+    ]
+    return Container(
+        [Part(lines, body.hidden, (), shown)], [Enclosed(file.name, partial(_unpack, file)) for file in attached]
+    )
 
 
 @dataclass(slots=True)

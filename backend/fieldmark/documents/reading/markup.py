@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
+from urllib.parse import unquote
 
 import lxml.etree  # pyright: ignore[reportMissingTypeStubs]
 
 from fieldmark.documents.reading.html_hidden import Visibility, VisibilityResolver
 from fieldmark.documents.reading.pages import clean
 from fieldmark.documents.reading.pagination import Part, align, superscript
+from fieldmark.documents.reading.pictures import Picture, points
 from fieldmark.documents.reading.text import decode
 from fieldmark.errors import Damaged
 
@@ -24,6 +29,12 @@ _INLINE_TAGS = frozenset(
     """a abbr acronym b bdi bdo big button cite code data del dfn em font i img input ins kbd label mark nobr optgroup
     option output q s samp select small span strike strong sub sup time tspan tt u var wbr""".split()  # noqa: SIM905
 )
+_EMBEDDED = re.compile(
+    r"""((?<=["'])data:image/[a-z.+-]{1,30};base64,)([a-z0-9+/=%\s]++)(?=["'])"""
+    r"|(data:image/[a-z.+-]{1,30};base64,)([a-z0-9+/=%]++)",
+    re.I,
+)
+_TAKEN_OUT = re.compile(r"data:image/[a-z.+-]{1,30};base64,(\d{1,9})", re.I)
 _CHARSET = re.compile(rb"<meta[^>]{0,300}?charset\s*=\s*[\"']?([A-Za-z0-9_.:-]{2,40})", re.I)
 _PROLOGUE = re.compile(r"\A\s*<\?xml[^>]*>")
 
@@ -39,17 +50,23 @@ def html_lines(text: str) -> Part:
     parser: Any = etree.HTMLParser(
         encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True, huge_tree=False
     )
-    source = _PROLOGUE.sub("", text).replace("\0", "")
+    embedded: list[str] = []  # the base64 of images, of which the parser takes 10 MB at most
+
+    def take_out(match: re.Match[str]) -> str:
+        embedded.append(match[2] or match[4])
+        return f"{match[1] or match[3]}{len(embedded) - 1}"
+
+    source = _EMBEDDED.sub(take_out, _PROLOGUE.sub("", text).replace("\0", ""))
     try:
         root: Any = etree.fromstring(source.encode("utf-8", "replace"), parser)
     except etree.XMLSyntaxError as error:
         raise Damaged("The HTML is damaged: it cannot be parsed.") from error
     if root is None:
         return Part()
-    page = _Page(VisibilityResolver(root))
+    page = _Page(VisibilityResolver(root), embedded)
     block = _Block()
     page.walk(root, block, False, page.initial)
-    return Part(block.lines(), page.hidden)
+    return Part(block.lines(), page.hidden, (), page.pictures)
 
 
 class _Block:
@@ -89,7 +106,9 @@ class _Block:
 class _Page:
     """Walks through a page. The words of hidden text are collected in `hidden`."""
 
-    def __init__(self, resolver: VisibilityResolver) -> None:
+    def __init__(self, resolver: VisibilityResolver, embedded: Sequence[str]) -> None:
+        self._embedded = embedded
+        self.pictures: list[Picture] = []
         self._resolver = resolver
         self.initial = resolver.initial
         self.hidden: list[str] = []
@@ -111,8 +130,10 @@ class _Page:
             return
         if tag in ("input", "button") and node.get("value") and node.get("type", "text") not in ("checkbox", "radio"):
             self._add(block, f" {node.get('value')} ", False, visibility)
-        if tag == "img" and node.get("alt"):
-            self._add(block, f" {node.get('alt')} ", False, visibility)
+        if tag == "img":
+            self._add(block, f" {node.get('alt') or ''} ", False, visibility)
+            if visibility.is_visible and (picture := self._picture(node)):
+                self.pictures.append(picture)
         keep_space = keep_space or tag in ("pre", "textarea")
         inline = tag in _INLINE_TAGS
         if not inline:
@@ -138,6 +159,20 @@ class _Page:
             block.add(text, keep_space)
         elif text:
             self.hidden.extend(clean(text).split())
+
+    def _picture(self, node: Any) -> Picture | None:
+        source = (node.get("src") or "").strip()
+        width, height = (points(node.get(side)) for side in ("width", "height"))
+        if not source or source.lower().startswith(("cid:", "data:image/svg")):
+            return None  # a mail's own pictures come with it, and what is drawn in place is an icon
+        if match := _TAKEN_OUT.fullmatch(source):
+            number = int(match[1])
+            if number < len(self._embedded):
+                content = self._embedded[number]
+                return Picture(
+                    hashlib.sha256(content.encode()).hexdigest(), partial(_from_base64, content), width, height
+                )
+        return Picture(source, None, width, height)
 
     def _table(self, table: Any, visibility: Visibility) -> list[str]:
         """The rows of a table as aligned lines.
@@ -176,6 +211,10 @@ class _Page:
             elif child.tag == "caption":
                 found.append(([child], visibility))
         return found
+
+
+def _from_base64(text: str) -> bytes:
+    return base64.b64decode(unquote(text))
 
 
 def _is_chosen(option: Any) -> bool:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import posixpath
+import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from openpyxl.utils import get_column_letter
@@ -12,6 +15,7 @@ from fieldmark.documents.reading.archive import open_archive, parse_xml
 from fieldmark.documents.reading.docx_style import MAX_STYLE_DEPTH, TextStyle
 from fieldmark.documents.reading.pages import Limits, clean
 from fieldmark.documents.reading.pagination import Part, align, expand_tabs, row_lines, superscript
+from fieldmark.documents.reading.pictures import Picture, points
 from fieldmark.errors import Damaged, OverLimit, PasswordProtected
 
 MAX_REPEATS = 10_000  # cells that a file writes once and means so many times
@@ -19,6 +23,7 @@ MAX_REPEATS = 10_000  # cells that a file writes once and means so many times
 _NAMES = "urn:oasis:names:tc:opendocument:xmlns:"
 _TEXT, _TABLE, _DRAW, _STYLE = (f"{{{_NAMES}{name}:1.0}}" for name in ("text", "table", "drawing", "style"))
 _FO, _OFFICE = f"{{{_NAMES}xsl-fo-compatible:1.0}}", f"{{{_NAMES}office:1.0}}"
+_SVG, _XLINK = f"{{{_NAMES}svg-compatible:1.0}}", "{http://www.w3.org/1999/xlink}"
 _PRESENTATION = f"{{{_NAMES}presentation:1.0}}"
 _LEFT_OUT = frozenset({f"{_TEXT}tracked-changes", f"{_OFFICE}annotation", f"{_OFFICE}forms", f"{_TEXT}note-citation"})
 _GROUPS = frozenset(
@@ -40,7 +45,7 @@ def opendocument_parts(data: bytes, limits: Limits) -> list[Part]:
     body = roots[-1].find(f"{_OFFICE}body")
     if body is None or not len(body):
         raise Damaged("The file is not an OpenDocument: its content is missing.")
-    reader = _Reader(roots)
+    reader = _Reader(roots, archive)
     if body[0].tag == f"{_OFFICE}spreadsheet":
         return reader.sheets(body[0])
     # What stands in the head and the foot of the pages comes first and last.
@@ -58,19 +63,21 @@ def opendocument_parts(data: bytes, limits: Limits) -> list[Part]:
 class _Reader:
     """Gathers lines; `hidden` are the words that a person cannot see."""
 
-    def __init__(self, roots: list[Any]) -> None:
+    def __init__(self, roots: list[Any], archive: zipfile.ZipFile) -> None:
+        self._archive = archive
         self._styles = {
             (one.get(f"{_STYLE}family"), one.get(f"{_STYLE}name")): one
             for root in roots
             for one in root.iter(f"{_STYLE}style")
         }
-        self._parts: list[list[str]] = [[]]
+        self._parts = [Part()]
         self._hidden: list[str] = []
 
     def parts(self) -> list[Part]:
         """What was gathered."""
-        first, *rest = [part for part in self._parts if part] or [[]]
-        return [Part(first, self._hidden), *map(Part, rest)]
+        parts = [part for part in self._parts if part or part.pictures] or [Part()]
+        parts[0].hidden = self._hidden
+        return parts
 
     def add_blocks(self, parent: Any, style: TextStyle) -> None:
         for node in parent:
@@ -83,9 +90,9 @@ class _Reader:
                 rows = [[" ".join(cell) for cell in row] for row in self._rows(node, style)]
                 self._parts[-1] += [*align(rows), ""]
             elif tag == f"{_TEXT}soft-page-break":
-                self._parts.append([])
+                self._parts.append(Part())
             elif tag == f"{_DRAW}page":
-                self._parts.append([])
+                self._parts.append(Part())
                 drawn = self._properties("drawing-page", node.get(f"{_DRAW}style-name"), "drawing-page")
                 is_hidden = drawn.get(f"{_PRESENTATION}visibility") == "hidden"
                 self.add_blocks(node, replace(style, hidden=True) if is_hidden else style)
@@ -94,6 +101,8 @@ class _Reader:
                 self.add_blocks(node, style)
             else:  # sections, lists, frames, text boxes, groups: what holds blocks in turn
                 is_hidden = node.get(f"{_TEXT}display") in ("none", "condition")
+                if tag == f"{_DRAW}frame" and style.is_visible:
+                    self._parts[-1].pictures += self._pictures(node)
                 self.add_blocks(node, replace(style, hidden=True) if is_hidden else style)
 
     def sheets(self, body: Any) -> list[Part]:
@@ -107,6 +116,8 @@ class _Reader:
                 values = [" ".join(" ".join(cell).split()) for cell in row]
                 cells = [(f"{get_column_letter(n)}{number}", value) for n, value in enumerate(values, 1) if value]
                 part += row_lines(cells)
+            # Pictures lie over the cells, or in them.
+            part.pictures = [picture for frame in table.iter(f"{_DRAW}frame") for picture in self._pictures(frame)]
             if not is_hidden:
                 part.hidden, self._hidden = self._hidden, []
                 parts.append(part)
@@ -151,22 +162,23 @@ class _Reader:
                 yield cells
 
     def _cell(self, cell: Any, style: TextStyle) -> list[str]:
-        inner = _Reader([])
+        inner = _Reader([], self._archive)
         inner._styles = self._styles
         inner.add_blocks(cell, self._with("table-cell", cell.get(f"{_TABLE}style-name"), style))
         self._hidden += inner._hidden
+        self._parts[-1].pictures += [picture for part in inner._parts for picture in part.pictures]
         return [line for part in inner._parts for line in part if line.strip()]
 
     def _add_paragraph(self, paragraph: Any, style: TextStyle) -> None:
         name = paragraph.get(f"{_TEXT}style-name")
         if self._properties("paragraph", name, "paragraph").get(f"{_FO}break-before") == "page":
-            self._parts.append([])
+            self._parts.append(Part())
         pieces: list[str] = []
         boxes: list[tuple[Any, TextStyle]] = []
         self._inline(paragraph, self._with("paragraph", name, style), pieces, boxes)
         self._parts[-1] += [expand_tabs(line) for line in "".join(pieces).split("\n")]
         for box, inherited in boxes:
-            self.add_blocks(box, inherited)
+            self.add_blocks([box], inherited)
 
     def _inline(self, node: Any, style: TextStyle, pieces: list[str], boxes: list[tuple[Any, TextStyle]]) -> None:
         def add(text: str | None) -> None:
@@ -192,6 +204,16 @@ class _Reader:
             elif tag not in _LEFT_OUT and isinstance(tag, str):
                 self._inline(child, self._with("text", child.get(f"{_TEXT}style-name"), style), pieces, boxes)
             add(child.tail)
+
+    def _pictures(self, frame: Any) -> list[Picture]:
+        """The picture of a frame; the first one where the frame holds it in several formats."""
+        image = frame.find(f"{_DRAW}image")
+        if image is None:
+            return []
+        name = posixpath.normpath(image.get(f"{_XLINK}href", ""))
+        is_inside = name in self._archive.NameToInfo
+        size = (points(frame.get(f"{_SVG}{side}")) for side in ("width", "height"))
+        return [Picture(name, partial(self._archive.read, name) if is_inside else None, *size)]
 
     def _properties(self, family: str, name: str | None, kind: str) -> Any:
         found = self._styles.get((family, name))

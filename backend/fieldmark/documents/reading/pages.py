@@ -70,6 +70,10 @@ class Page:
         hidden = ReadingWarning(WarningCode.HIDDEN_TEXT, self.number, self.hidden_words, self.hidden_excerpt)
         return [hidden, *self.warnings]
 
+    def renumbered(self, number: int) -> Page:
+        """Return the page as another one of its document."""
+        return replace(self, number=number, warnings=tuple(replace(one, page=number) for one in self.warnings))
+
     def with_hidden_words(self, hidden: Sequence[str]) -> Page:
         """The page with more words counted as hidden; they follow the ones that are counted already."""
         if not hidden:

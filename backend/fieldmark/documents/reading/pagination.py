@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from fieldmark.documents.reading.layout import make_page
 from fieldmark.documents.reading.pages import Limits, Page, PlacedWord, clean
-from fieldmark.domain.reading_warnings import ReadingWarning
+from fieldmark.documents.reading.pictures import Picture, PictureChooser
+from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode
 from fieldmark.errors import OverLimit
 
 # Points. 10-point Courier is 6 wide, so that a drawn page and its boxes agree.
@@ -30,30 +32,47 @@ _TOKEN = re.compile(r"(\s*)(\S+)")
 class Part(list[str]):
     """The lines of one part of a document, the words left out of them because a person cannot see them, and warnings.
 
-    The warnings have no page: they get the first one of the part.
+    The warnings have no page: they get the first one of the part. `pictures` are those that the part shows.
     """
 
     def __init__(
-        self, lines: Iterable[str] = (), hidden: Iterable[str] = (), warnings: Iterable[ReadingWarning] = ()
+        self,
+        lines: Iterable[str] = (),
+        hidden: Iterable[str] = (),
+        warnings: Iterable[ReadingWarning] = (),
+        pictures: Iterable[Picture] = (),
     ) -> None:
         super().__init__(lines)
         self.hidden = list(hidden)
         self.warnings = list(warnings)
+        self.pictures = list(pictures)
 
 
-def paginate(parts: Iterable[Sequence[str]], engine: str, limits: Limits) -> list[Page]:
-    """Pages of about 4,000 characters with these lines. Each part starts on a new page.
+class Pages(list[Page]):
+    """The pages of text of a document. `pictures` are its other pages: an image file for each number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pictures: dict[int, bytes] = {}
+
+
+def paginate(parts: Iterable[Sequence[str]], engine: str, limits: Limits) -> Pages:
+    """Pages of about 4,000 characters with these lines. Each part starts on a new page, and its pictures follow it.
 
     The text keeps its lines. A line too long for the page is wrapped in the boxes of its words only.
     """
     pages: list[Page] = []
     hidden: list[str] = []
     warnings: list[ReadingWarning] = []
+    chooser = PictureChooser(limits)
+    pictures: list[tuple[int, bytes]] = []  # each behind so many pages of text
     for part in parts:
         lines = [clean(line).rstrip() for line in part]
+        chosen: list[bytes] = []
         if isinstance(part, Part):
             hidden += part.hidden
-            warnings += part.warnings
+            chosen, unread = chooser.choose(part.pictures)
+            warnings += [*part.warnings, *([_pictures_not_read(unread)] if unread else [])]
         for page in _pages(lines, len(pages) + 1, engine):
             # What is to be told of a part is told with its first page. If a part has no lines, with the next page.
             told = tuple(replace(warning, page=page.number) for warning in warnings)
@@ -64,9 +83,31 @@ def paginate(parts: Iterable[Sequence[str]], engine: str, limits: Limits) -> lis
                     f"The document's text fills more than {limits.max_pages} pages: split it into smaller files, or "
                     "raise FIELDMARK_MAX_PAGES where the service runs."
                 )
-    if hidden and pages:
-        pages[-1] = pages[-1].with_hidden_words(hidden)
-    return pages
+        pictures += [(len(pages), content) for content in chosen]
+    if len(pages) + len(pictures) > limits.max_pages:
+        warnings.append(_pictures_not_read(len(pages) + len(pictures) - limits.max_pages))
+        pictures = pictures[: limits.max_pages - len(pages)]
+    if pages:
+        last = pages[-1].with_hidden_words(hidden)
+        told = tuple(replace(warning, page=last.number) for warning in warnings)
+        pages[-1] = replace(last, warnings=(*last.warnings, *told))
+    return _with_pictures(pages, pictures)
+
+
+def _pictures_not_read(count: int) -> ReadingWarning:
+    return ReadingWarning(WarningCode.PICTURES_NOT_READ, None, count)
+
+
+def _with_pictures(pages: Sequence[Page], pictures: Sequence[tuple[int, bytes]]) -> Pages:
+    """Number all pages: each picture comes after as many pages of text as it has with it."""
+    numbered = Pages()
+    left = deque(pictures)
+    for count, page in enumerate([*pages, None]):
+        while left and (left[0][0] <= count or page is None):
+            numbered.pictures[len(numbered) + len(numbered.pictures) + 1] = left.popleft()[1]
+        if page is not None:
+            numbered.append(page.renumbered(len(numbered) + len(numbered.pictures) + 1))
+    return numbered
 
 
 def align(rows: Sequence[Sequence[str]]) -> list[str]:

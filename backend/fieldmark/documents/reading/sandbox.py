@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -22,6 +23,7 @@ from fieldmark.documents.reading.jobs import DrawJob, Job, OcrJob, ReadJob, Unlo
 from fieldmark.documents.reading.pages import MIB, DocumentContent, EnclosedFile, Limits, Page
 from fieldmark.documents.reading.readers import PLAIN, WITH_OCR, Reader, ReaderLost
 from fieldmark.documents.reading.sniff import MEDIA_TYPES
+from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode
 from fieldmark.errors import (
     Damaged,
     FieldmarkError,
@@ -51,6 +53,8 @@ _ERRORS: dict[str, type[FieldmarkError]] = {
 # OCR takes all of a core: pages wait for one in the order in which they came. A semaphore belongs to its event loop.
 _ocr_slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
+_UNREAD_PICTURE = Page(1, 595, 842, "", [], "rapidocr", warnings=(ReadingWarning(WarningCode.PICTURES_NOT_READ, 1, 1),))
+
 Progress = Callable[[int, int], Awaitable[None] | None]
 T = TypeVar("T")
 
@@ -65,9 +69,10 @@ async def read_file(
     Raises Unreadable, with one sentence that says why, for any file that cannot be read within the limits. Cancelling
     kills the subprocesses.
     """
-    reading = _DocumentReading(path, Path(filename).name, limits, on_page, unpack_to)
-    result = await _retry_if_lost(reading.read_text)
-    await reading.recognise(result)
+    with TemporaryDirectory(prefix="fieldmark-") as folder:
+        reading = _DocumentReading(path, Path(filename).name, limits, on_page, unpack_to, Path(folder))
+        result = await _retry_if_lost(reading.read_text)
+        await reading.recognise(result)
     pages = [reading.pages[number] for number in sorted(reading.pages)]
     if not reading.enclosed and not any(page.words for page in pages):
         hidden = any(page.hidden_words for page in pages)
@@ -79,13 +84,20 @@ class _DocumentReading:
     """The reading of one document: first the text that it has itself in one process, then OCR in one per page."""
 
     def __init__(
-        self, path: Path, filename: str, limits: Limits, on_page: Progress | None, unpack_to: Path | None
+        self,
+        path: Path,
+        filename: str,
+        limits: Limits,
+        on_page: Progress | None,
+        unpack_to: Path | None,
+        pictures_folder: Path,
     ) -> None:
         self._path = path
         self._filename = filename
         self._limits = limits
         self._on_page = on_page
         self._unpack_to = unpack_to
+        self._pictures_folder = pictures_folder
         self.enclosed: list[EnclosedFile] = []
         self.pages: dict[int, Page] = {}
         self.cpu_seconds: list[float] = []
@@ -99,18 +111,22 @@ class _DocumentReading:
             reading, sizes = answer.reading, answer.sizes
             if reading is None or reading.page_count > limits.max_pages:
                 raise _nonsense()
-            own = reading.page_count - len(reading.scans)
-            files = sizes[own:]
+            own = reading.page_count - len(reading.scans) - len(reading.pictures)
+            pictures, files = sizes[own : own + len(reading.pictures)], sizes[own + len(reading.pictures) :]
             if len(files) != len(reading.file_names) or (files and self._unpack_to is None):
                 raise _nonsense()
             if sum(sizes[:own]) > limits.max_decoded_bytes:
                 raise OverLimit(f"The file holds more than {limits.max_decoded_bytes / MIB:,.0f} MiB of text.")
-            if sum(files) > limits.max_decoded_bytes or max(files, default=0) > limits.max_bytes:
-                raise _nonsense()
+            for inside in (pictures, files):
+                if sum(inside) > limits.max_decoded_bytes or max(inside, default=0) > limits.max_bytes:
+                    raise _nonsense()
             for _ in range(own):
-                await self._add(await answer.next_content(), reading.page_count)
-            if sorted([*self.pages, *reading.scans]) != list(range(1, reading.page_count + 1)):
+                page = await _parsed(await answer.next_content(), reading.page_count)
+                await self._add(page, reading.page_count)
+            if sorted([*self.pages, *reading.scans, *reading.pictures]) != list(range(1, reading.page_count + 1)):
                 raise _nonsense()
+            for number in reading.pictures:
+                await answer.save_next_content(self._pictures_folder / str(number))
             for name, size in zip(reading.file_names, files, strict=True):
                 if self._unpack_to is not None:
                     file = EnclosedFile(name, self._unpack_to / str(len(self.enclosed)), size)
@@ -120,7 +136,7 @@ class _DocumentReading:
 
     async def recognise(self, reading: Reading) -> None:
         """Read the pages without text by OCR. A document has as many of them waiting as there are cores."""
-        left = deque(reading.scans)
+        left = deque([*reading.scans, *reading.pictures])
         seconds = self._limits.cpu_seconds(reading.page_count)
         seconds += self._limits.cpu_seconds(len(left), by_ocr=True)
 
@@ -139,21 +155,32 @@ class _DocumentReading:
             raise failed.exceptions[0] from None
 
     async def _recognise_page(self, number: int, reading: Reading) -> None:
-        job = OcrJob(reading.media_type, number)
+        is_picture = number in reading.pictures
+        path = self._pictures_folder / str(number) if is_picture else self._path
+        job = OcrJob(None, 1) if is_picture else OcrJob(reading.media_type, number)
         slots = _ocr_slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(CORES))
-        async with slots, _answer(self._path, job, self._limits, self.cpu_seconds) as answer:
-            content = await answer.next_content()
-        await self._add(content, reading.page_count, number)
+        try:
+            async with slots, _answer(path, job, self._limits, self.cpu_seconds) as answer:
+                content = await answer.next_content()
+            page = await _parsed(content, 1 if is_picture else reading.page_count)
+        except Unreadable:
+            if not is_picture:
+                raise
+            page = _UNREAD_PICTURE
+        await self._add(page.renumbered(number) if is_picture else page, reading.page_count, number)
 
-    async def _add(self, content: bytes, page_count: int, number: int | None = None) -> None:
-        with _rejecting_nonsense():
-            is_short = len(content) < _SHORT
-            page = parse_page(content, page_count) if is_short else await aside(parse_page, content, page_count)
+    async def _add(self, page: Page, page_count: int, number: int | None = None) -> None:
         if page.number in self.pages or number not in (None, page.number):
             raise _nonsense()
         self.pages[page.number] = page
         if self._on_page and inspect.isawaitable(pending := self._on_page(len(self.pages), page_count)):
             await pending
+
+
+async def _parsed(content: bytes, page_count: int) -> Page:
+    with _rejecting_nonsense():
+        is_short = len(content) < _SHORT
+        return parse_page(content, page_count) if is_short else await aside(parse_page, content, page_count)
 
 
 async def _retry_if_lost(do: Callable[[], Awaitable[T]]) -> T:

@@ -10,12 +10,16 @@ from typing import Any
 
 from openpyxl import load_workbook
 
-from fieldmark.documents.reading.archive import etree, open_archive
+from fieldmark.documents.reading.archive import etree, open_archive, parse_xml, picture_files, related_parts
 from fieldmark.documents.reading.docx_style import SMALLEST_POINTS
 from fieldmark.documents.reading.pages import Limits, clean
 from fieldmark.documents.reading.pagination import Part, row_lines
+from fieldmark.documents.reading.pictures import Picture, points
 from fieldmark.domain.reading_warnings import MAX_EXCERPT, ReadingWarning, WarningCode
 
+_A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+_DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/spreadsheetDrawing}"
+_R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _S = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 
 
@@ -35,6 +39,7 @@ def xlsx_parts(data: bytes, limits: Limits) -> Sequence[Part]:
         sheet.reset_dimensions()  # pyright: ignore
         visibility = _SheetVisibility(archive, sheet)
         lines = [f"Sheet: {sheet.title}"]
+        drawn, pictures = _drawings(archive, sheet)
         for row in sheet.iter_rows():
             cells: list[tuple[str, str]] = []
             for cell in row:
@@ -47,11 +52,29 @@ def xlsx_parts(data: bytes, limits: Limits) -> Sequence[Part]:
                 cells.append((cell.coordinate, value))
             lines += row_lines(cells)
         if is_visible:
-            parts.append(Part(lines, hidden, _without_values(visibility.formulas_without_values)))
+            lines += drawn
+            parts.append(Part(lines, hidden, _without_values(visibility.formulas_without_values), pictures))
             hidden = []  # the words of a hidden sheet are reported with the next visible one
     if hidden and parts:
         parts[-1].hidden += hidden
     return parts
+
+
+def _drawings(archive: zipfile.ZipFile, sheet: Any) -> tuple[list[str], list[Picture]]:
+    """Return the lines of text and the pictures that lie over a sheet's cells."""
+    lines: list[str] = []
+    pictures: list[Picture] = []
+    for part in related_parts(archive, sheet._worksheet_path.lstrip("/"), "drawing"):
+        picture_file = picture_files(archive, part)
+        root = parse_xml(archive.read(part))
+        texts = ("".join(node.text or "" for node in paragraph.iter(f"{_A}t")) for paragraph in root.iter(f"{_A}p"))
+        lines += [line for line in texts if line.strip()]
+        for picture in root.iter(f"{_DRAWING}pic"):
+            for image in picture.iter(f"{_A}blip"):
+                extent = picture.find(f"{_DRAWING}spPr/{_A}xfrm/{_A}ext")
+                size = (None, None) if extent is None else (points(extent.get(side), "emu") for side in ("cx", "cy"))
+                pictures.append(Picture(*picture_file(image.get(f"{_R}embed") or image.get(f"{_R}link")), *size))
+    return lines, pictures
 
 
 def _without_values(addresses: Sequence[str]) -> list[ReadingWarning]:

@@ -1,0 +1,89 @@
+"""Pictures inside documents without pages of their own: which of them become pages, to be read by OCR."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from fieldmark.documents.reading import sniff
+from fieldmark.documents.reading.image import Images
+from fieldmark.documents.reading.pages import Limits
+from fieldmark.errors import OverLimit, Unsupported
+
+LEAST_AREA = 10_000  # square points, 2 % of a sheet: what is smaller is a logo, an icon or a line
+MAX_PICTURES = 100
+_POINTS_PER_PIXEL = 0.75
+_UNITS = {"pt": 1.0, "px": 0.75, "in": 72.0, "cm": 72 / 2.54, "mm": 72 / 25.4, "pc": 12.0, "emu": 1 / 12700}
+
+
+class Picture(NamedTuple):
+    """A picture where a document shows it. `read` returns its file, and is None if that is not in the document.
+
+    The same `key` is the same file. Width and height are in points, as far as the document says.
+    """
+
+    key: str
+    read: Callable[[], bytes] | None
+    width: float | None = None
+    height: float | None = None
+
+
+class PictureChooser:
+    """Chooses the pictures of one document that become pages: large enough, readable, and each file once."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._seen = set[str]()
+        self._count = 0
+        self._bytes = 0
+        self._pixels = 0
+
+    def choose(self, pictures: Iterable[Picture]) -> tuple[list[bytes], int]:
+        """Return the files of the chosen pictures, and how many others a person sees that cannot be read."""
+        chosen: list[bytes] = []
+        unread = 0
+        for picture in pictures:
+            if picture.key in self._seen or _is_small(picture.width, picture.height):
+                continue
+            self._seen.add(picture.key)
+            try:
+                if (content := self._read(picture)) is not None:
+                    chosen.append(content)
+            except Exception:  # noqa: BLE001 — whatever is wrong with one picture, the document is read
+                unread += 1
+        return chosen, unread
+
+    def _read(self, picture: Picture) -> bytes | None:
+        if picture.read is None:
+            raise Unsupported
+        if self._count >= MAX_PICTURES:
+            raise OverLimit
+        content = picture.read()
+        kind = sniff.media_type(content, "")
+        if kind not in sniff.IMAGES:
+            raise Unsupported
+        width, height = Images(content, kind, self._limits).size
+        if picture.width is None and _is_small(width * _POINTS_PER_PIXEL, height * _POINTS_PER_PIXEL):
+            return None
+        limits = self._limits
+        total_bytes, total_pixels = self._bytes + len(content), self._pixels + width * height
+        if len(content) > limits.max_bytes or total_bytes > limits.max_decoded_bytes:
+            raise OverLimit
+        if width * height > limits.max_pixels or total_pixels > 4 * limits.max_pixels:
+            raise OverLimit
+        self._count, self._bytes, self._pixels = self._count + 1, total_bytes, total_pixels
+        return content
+
+
+def points(length: str | None, default_unit: str = "px") -> float | None:
+    """Return a length such as `2.5cm` in points. None if it is not understood."""
+    number = (length or "").strip().lower()
+    unit = next((unit for unit in _UNITS if number.endswith(unit)), "")
+    try:
+        return float(number.removesuffix(unit)) * _UNITS[unit or default_unit]
+    except ValueError:
+        return None
+
+
+def _is_small(width: float | None, height: float | None) -> bool:
+    return width is not None and height is not None and width * height < LEAST_AREA

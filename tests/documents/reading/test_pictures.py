@@ -1,0 +1,181 @@
+"""Pictures in documents without pages of their own become pages, as far as they are large, readable and few."""
+
+from __future__ import annotations
+
+import base64
+import io
+import struct
+import zipfile
+import zlib
+from collections.abc import Sequence
+from email.message import EmailMessage
+from pathlib import Path
+
+import docx
+import openpyxl
+import pytest
+from made_files import archive, encoded, picture
+from openpyxl.drawing.image import Image as SheetImage
+from PIL import Image, ImageChops
+from test_opendocument import made
+
+from fieldmark.documents.reading.docx import docx_parts
+from fieldmark.documents.reading.mail import read_mail
+from fieldmark.documents.reading.markup import html_parts
+from fieldmark.documents.reading.opendocument import opendocument_parts
+from fieldmark.documents.reading.pages import Limits
+from fieldmark.documents.reading.pagination import Pages, Part, paginate
+from fieldmark.documents.reading.pictures import MAX_PICTURES, Picture
+from fieldmark.documents.reading.sandbox import read_file
+from fieldmark.documents.reading.xlsx import xlsx_parts
+from fieldmark.documents.render import render_page
+from fieldmark.domain.reading_warnings import WarningCode
+
+SCAN = encoded(picture(["Invoice No: 4711", "Total  19.50"], (600, 300)), "PNG")
+LOGO = encoded(Image.new("RGB", (60, 40), "red"), "PNG")
+LENIENT = Limits(seconds=600)
+
+
+def in_docx() -> Sequence[Part]:
+    document = docx.Document()
+    document.add_paragraph("first page")
+    for _ in range(2):
+        document.add_picture(io.BytesIO(SCAN))
+    document.add_picture(io.BytesIO(LOGO), docx.shared.Cm(1))
+    document.add_table(1, 1).cell(0, 0).paragraphs[0].add_run().add_picture(io.BytesIO(SCAN[:-12] + SCAN[-12:]))
+    document.add_page_break()
+    document.add_paragraph("last page")
+    return docx_parts(saved(document), Limits())
+
+
+def saved(document: object) -> bytes:
+    out = io.BytesIO()
+    document.save(out)  # type: ignore[attr-defined]
+    return out.getvalue()
+
+
+def in_xlsx() -> Sequence[Part]:
+    book = openpyxl.Workbook()
+    for name, hidden in (("first", False), ("gone", True), ("last", False)):
+        sheet = book.create_sheet(name)
+        sheet["A1"] = f"{name} page"
+        for content in (SCAN, LOGO) if name == "first" else (encoded(picture(["secret"]), "PNG"),) if hidden else ():
+            sheet.add_image(SheetImage(io.BytesIO(content)), "C3")
+        sheet.sheet_state = "hidden" if hidden else "visible"
+    book.remove(book.worksheets[0])
+    return xlsx_parts(saved(book), Limits())
+
+
+def in_odp() -> Sequence[Part]:
+    names = 'xmlns:svg="urn:oasis:names:tc:opendocument:xmlns:svg-compatible:1.0" xmlns:xlink="http://www.w3.org/1999/xlink"'
+    size = "svg:width='10cm' svg:height='5cm'"
+    slides = (
+        f"<draw:page {names}><draw:frame><draw:text-box><text:p>first page</text:p></draw:text-box></draw:frame>"
+        f"<draw:frame {size}><draw:image xlink:href='Pictures/a.png'/></draw:frame>"
+        "<draw:frame svg:width='1cm' svg:height='1cm'><draw:image xlink:href='Pictures/b.png'/></draw:frame>"
+        "</draw:page><draw:page><text:p>last page</text:p></draw:page>"
+        f"<draw:page {names} draw:style-name='skipped'><draw:frame {size}><draw:image xlink:href='Pictures/b.png'/>"
+        "</draw:frame></draw:page>"
+    )
+    return opendocument_parts(
+        made("presentation", slides, **{"Pictures/a.png": SCAN, "Pictures/b.png": LOGO}), Limits()
+    )
+
+
+def html_with(content: bytes) -> str:
+    lines = "\n".join(base64.encodebytes(content).decode().splitlines())
+    return f'<html><p>first page<img src="data:image/png;base64,{lines}">'
+
+
+def in_html() -> Sequence[Part]:
+    icon = base64.b64encode(LOGO).decode()
+    hidden = f"<p hidden><img width=400 height=200 src=data:image/png;base64,{icon}></p>"
+    return [
+        *html_parts(f"{html_with(SCAN)}<img src=data:image/png;base64,{icon}>{hidden}".encode()),
+        Part(["last page"]),
+    ]
+
+
+def in_mail() -> Sequence[Part]:
+    mail = EmailMessage()
+    mail["From"] = "ann@example.com"
+    mail.set_content("first page")
+    mail.add_alternative("<p>first page<img src='cid:scan'><img src='cid:logo'>", subtype="html")
+    for name, content in (("scan", SCAN), ("logo", LOGO)):
+        mail.get_payload()[1].add_related(content, "image", "png", cid=f"<{name}>")
+    return [*read_mail(bytes(mail)).parts, Part(["last page"])]
+
+
+@pytest.mark.parametrize("parts", [in_docx, in_xlsx, in_odp, in_html, in_mail])
+def test_a_picture_is_a_page_behind_the_text_that_it_is_in_unless_it_is_small_hidden_or_repeated(parts) -> None:
+    pages = paginate(parts(), "docx", Limits())
+    assert [(page.number, page.all_warnings) for page in pages if not page.hidden_words] == [
+        (number, []) for number in (1, 3) if not pages[number // 2].hidden_words
+    ]
+    assert ["first page" in pages[0].text, "last page" in pages[1].text] == [True, True]
+    assert [(number, Image.open(io.BytesIO(content)).size) for number, content in pages.pictures.items()] == [
+        (2, (600, 300))
+    ]
+
+
+def test_text_and_missing_pictures_that_lie_over_a_sheet_are_read_or_told() -> None:
+    book = openpyxl.Workbook()
+    book.active.add_image(SheetImage(io.BytesIO(SCAN)), "A1")  # type: ignore[union-attr]
+    drawing = (
+        "<d:wsDr xmlns:d='http://schemas.openxmlformats.org/drawingml/2006/spreadsheetDrawing' "
+        "xmlns:a='http://schemas.openxmlformats.org/drawingml/2006/main' "
+        "xmlns:r='http://schemas.openxmlformats.org/officeDocument/2006/relationships'>"
+        "<d:sp><d:txBody><a:p><a:r><a:t>Total: </a:t></a:r><a:r><a:t>12</a:t></a:r></a:p></d:txBody></d:sp>"
+        "<d:pic><d:blipFill><a:blip r:link='rId9'/></d:blipFill></d:pic></d:wsDr>"
+    )
+    with zipfile.ZipFile(io.BytesIO(saved(book))) as file:
+        members = {name: file.read(name) for name in file.namelist()}
+    members["xl/drawings/drawing1.xml"] = drawing.encode()
+    (part,) = xlsx_parts(archive(members), Limits())
+    (page,) = paginate([part], "xlsx", Limits())
+    assert part == ["Sheet: Sheet", "Total: 12"]
+    assert [(one.code, one.page, one.count) for one in page.warnings] == [(WarningCode.PICTURES_NOT_READ, 1, 1)]
+
+
+def bomb(side: int) -> bytes:
+    """A PNG of `side` times `side` pixels, of which only the header is there."""
+    header = b"IHDR" + struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(chunk) - 4) + chunk + struct.pack(">I", zlib.crc32(chunk)) for chunk in (header, b"IEND")
+    )
+
+
+def shown(*contents: bytes | None) -> Pages:
+    pictures = [Picture(str(at), content and (lambda content=content: content)) for at, content in enumerate(contents)]
+    return paginate([Part(["text"], (), (), pictures), Part(["more"])], "html", Limits(max_pages=120))
+
+
+def test_pictures_beyond_the_limits_are_left_out_and_told() -> None:
+    for contents, chosen, left_out in (
+        ([SCAN] * (MAX_PICTURES + 3), MAX_PICTURES, 3),
+        ([bomb(20_000), SCAN], 1, 1),
+        ([bomb(9_000)] * 6, 4, 2),  # 81 megapixels each, of 400
+        ([None, b"\x01\0\0\0 EMF", SCAN[:20]], 0, 3),
+    ):
+        pages = shown(*contents)
+        assert len(pages.pictures) == chosen
+        assert [(one.code, one.count) for one in pages[0].warnings] == [(WarningCode.PICTURES_NOT_READ, left_out)]
+    one_too_many = Part(["a\f"], (), (), [Picture("1", lambda: SCAN)])
+    pages = paginate([one_too_many, Part(["b"])], "html", Limits(max_pages=2))
+    assert (len(pages), pages.pictures, pages[-1].warnings[0].code) == (2, {}, WarningCode.PICTURES_NOT_READ)
+    large = b"<p>before<img src='data:image/png;base64," + b"A" * 11_000_000 + b"'><p>after"
+    assert html_parts(large)[0] == ["before", "after"]  # more than the parser takes of one attribute
+
+
+@pytest.mark.anyio
+async def test_a_picture_in_a_document_is_recognised_and_drawn_and_a_damaged_one_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.html"
+    broken = base64.b64encode(SCAN[: len(SCAN) // 2]).decode()
+    path.write_text(f'{html_with(SCAN)}<img src="data:image/png;base64,{broken}">')
+    text, scan, damaged = (await read_file(path, "a.html", LENIENT)).pages
+    assert (text.text, scan.engine, scan.width, scan.all_warnings) == ("first page", "rapidocr", 600, [])
+    assert scan.text.split()[:3] == ["Invoice", "No:", "4711"] and scan.number == 2
+    assert [(one.code, one.page) for one in damaged.warnings] == [(WarningCode.PICTURES_NOT_READ, 3)]
+    drawn = Image.open(io.BytesIO(await render_page(path, "text/html", 2, Limits())))
+    assert ImageChops.difference(drawn, Image.open(io.BytesIO(SCAN))).getbbox() is None
+    assert Image.open(io.BytesIO(await render_page(path, "text/html", 1, Limits()))).height > 1000
