@@ -71,6 +71,12 @@ async def test_corrections_are_scored_against(local_commands):
         assert report["fields"]["total"]["exact"] == 1
         # The extraction that was corrected is there still, and the one that scored it is not.
         assert fieldmark.sql("select id::text from public.extractions") == [{"id": extraction["id"]}]
+        # Where a person approves each write it says so, and starts nothing.
+        fieldmark.sql("update public.organisations set second_person = true returning id")
+        counted = "select count(*) from public.runs"
+        before = fieldmark.sql(counted)
+        refused = await fieldmark.run("eval", "--corrections")
+        assert refused.code == 1 and "second_person_needed" in refused.err and fieldmark.sql(counted) == before
 
 
 async def test_examples_that_make_it_worse_are_dropped(local_commands, quick_path):

@@ -14,7 +14,7 @@ from fieldmark.cli.files import check_out, json_of, print_json, read_object, rea
 from fieldmark.cli.process import FAILED, LOCAL_USER, MISUSED, opened, read_settings, run, say_offline, stop
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import err, out, plain, steps, tell
-from fieldmark.errors import Invalid
+from fieldmark.errors import Invalid, SecondPersonNeeded
 from fieldmark.settings import Settings
 
 if TYPE_CHECKING:
@@ -102,14 +102,17 @@ async def _evaluate(
                 score = evaluation.evaluate
                 if examples_tolerance is not None:
                     score = partial(evaluation.compare_examples, tolerance=examples_tolerance)
-                return await score(
-                    runtime,
-                    scope,
-                    found,
-                    schema=schema,
-                    instructions=instructions,
-                    tell=lambda words: tell(status, plain(words)),
-                )
+                try:
+                    return await score(
+                        runtime,
+                        scope,
+                        found,
+                        schema=schema,
+                        instructions=instructions,
+                        tell=lambda words: tell(status, plain(words)),
+                    )
+                except SecondPersonNeeded as refused:
+                    stop(f"{refused} [{refused.code}]", FAILED)
 
 
 def _print_table(title: str, first: str, rows: dict[str, tuple[dict[str, int], dict[str, str]]]) -> None:

@@ -16,9 +16,17 @@ from fieldmark.agents.registry import find_task
 from fieldmark.domain import paths
 from fieldmark.domain.fields import Nothing
 from fieldmark.domain.scoring import MEASURES, Score, Tally, score, total
-from fieldmark.domain.statuses import RunStatus
+from fieldmark.domain.statuses import Approval, RunStatus
 from fieldmark.domain.values import canonical
-from fieldmark.errors import FieldmarkError, Invalid, Misconfigured, NotFound, OwnerNeeded, Unavailable
+from fieldmark.errors import (
+    FieldmarkError,
+    Invalid,
+    Misconfigured,
+    NotFound,
+    OwnerNeeded,
+    SecondPersonNeeded,
+    Unavailable,
+)
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.events.follow import end_of
 from fieldmark.runs.lifecycle import launch
@@ -30,6 +38,10 @@ TASK = "extract"
 GOLD_SUFFIX = ".gold.json"
 MOST_CORRECTED = 1000
 """Corrected extractions that are scored at most, newest first."""
+_WOULD_WAIT = (
+    "An evaluation writes without a person, and in this organisation a person approves each write. Name another "
+    "organisation with --org."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +107,12 @@ async def evaluate(
     tell: Callable[[str], None],
     with_examples: bool | None = None,
 ) -> dict[str, Any]:
-    """Read every case again and score it; answers the report (see `report`). Nothing stays but the usage.
-    `with_examples` is said in the place of what the organisation says."""
+    """Read every case again, score it and return the report (see `report`). Nothing stays but the usage.
+    `with_examples` overrides what the organisation says. Raises SecondPersonNeeded where its runs would wait for a
+    person."""
+    async with runtime.database.as_user(scope) as conn:
+        if (await organisations.get(conn, scope.org_id)).second_person:
+            raise SecondPersonNeeded(_WOULD_WAIT)
     scored: list[Scored] = []
     cost: float | None = 0.0
     async with _tidied(runtime, scope) as (documents, begun):
@@ -126,6 +142,8 @@ async def evaluate(
                 run = await runs.get(conn, run_id)
             assert run is not None and run.extraction_id is not None
             begun.append(run.extraction_id)
+            if run.approval is Approval.ASK:
+                raise SecondPersonNeeded(_WOULD_WAIT)
             started.append((case, run_id, run.extraction_id))
         for case, run_id, extraction_id in started:
             tell(f"Reading {case.name}…")
