@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Any
@@ -16,6 +17,7 @@ from psycopg import sql
 
 from desk import until
 from fieldmark.api.app import create_app
+from fieldmark.documents.reading import readers
 from fieldmark.settings import Settings
 from standing import PATIENCE
 
@@ -122,3 +124,22 @@ async def test_a_worker_whose_queue_failed_comes_back(serve, clone):
             conn.execute("alter schema away rename to queue")
         assert await served.document()
         assert (await served.http.get("/readyz")).status_code == 200
+
+
+async def test_a_worker_whose_readers_cannot_be_started_works_on_and_starts_them_later(serve, monkeypatch):
+    tried = []
+
+    def no_room(*_, **__):
+        tried.append(1)
+        raise RuntimeError("there is no room for another process")
+
+    readers.PLAIN.stop()
+    with monkeypatch.context() as full:
+        full.setattr(subprocess, "Popen", no_room)
+        async with serve() as served:
+            await until(lambda: tried)
+            assert (await served.http.get("/readyz")).status_code == 200
+            full.undo()
+            document = await served.get(f"documents/{await served.document()}")
+            assert document["status"] == "ready"
+            assert (await served.http.get("/readyz")).status_code == 200

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import tempfile
 from contextlib import asynccontextmanager, nullcontext
+from pathlib import Path
 
 import pytest
 from claude_agent_sdk import CLIConnectionError, CLINotFoundError
@@ -104,6 +106,22 @@ async def test_a_cli_that_could_not_start_is_tried_again_and_one_that_is_not_the
         await runner.execute(run_id)
     state = desk.state(run_id)
     assert (state["status"], state["error_code"]) == (status, None if status == "running" else "agent_process")
+
+
+async def test_a_cli_that_has_no_folder_leaves_no_user_taken_and_is_tried_again(desk, monkeypatch, quick_path):
+    def locked() -> list[str]:
+        links = [link.readlink() for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+        return [str(link) for link in links if link.name.isdigit() and "fieldmark" in str(link.parent)]
+
+    run_id, before = await desk.run(), locked()
+    async with OfflineModel(Script([[text("Done.")]])) as model:
+        with monkeypatch.context() as full:
+            full.setattr(tempfile, "tempdir", str(quick_path / "full"))
+            with pytest.raises(Unavailable):
+                await desk.runner(model).execute(run_id)
+        assert locked() == before and desk.state(run_id)["status"] == "running"
+        await desk.runner(model).execute(run_id)
+    assert desk.state(run_id)["status"] == "completed"
 
 
 async def test_a_second_cancellation_leaves_nothing_either(desk):

@@ -96,8 +96,10 @@ class PackagedModel:
         await self._end()
         try:
             return await self._start()
-        except (OSError, ValueError, TimeoutError) as error:
-            await self._end()
+        except BaseException as error:
+            await self._end()  # whoever was cancelled leaves no process that has not said "ready"
+            if not isinstance(error, (OSError, ValueError, TimeoutError)):
+                raise
             raise Unavailable(f"The embedder's process did not start ({type(error).__name__}).") from None
 
     async def _start(self) -> asyncio.subprocess.Process:

@@ -79,8 +79,10 @@ def take() -> Taken | None:
         lock = os.open(folder / str(user), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        except OSError as error:
             os.close(lock)
+            if not isinstance(error, BlockingIOError):
+                raise
         else:
             return Taken(user, lock)
     raise Unavailable("All users of FIELDMARK_PROCESS_USERS are taken. Give it a wider range.")

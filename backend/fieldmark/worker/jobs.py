@@ -49,6 +49,7 @@ RESTART_SECONDS = 1
 RETRY_SECONDS = 2
 GRACE_SECONDS = 1
 MODELS_AFTER_SECONDS = 5
+READERS_SECONDS = 30
 MAX_TRIES = 10
 """How often the reading of a document is begun, whether its file, its worker or its storage was what failed."""
 
@@ -165,7 +166,7 @@ async def _work(queue: App, runtime: Runtime) -> None:
         for name, places in _places(runtime.settings).items():
             at_once = with_spare(places)
             group.create_task(_repeat(RESTART_SECONDS, {name: lambda n=name, c=at_once: _work_on(queue, n, c)}))
-        group.create_task(_load_readers(), name="readers")
+        group.create_task(_repeat(READERS_SECONDS, {"readers": _load_readers}), name="readers")
         group.create_task(_repeat(SWEEP_SECONDS, {"sweep": Sweep(queue)}))
         if runtime.embedder is not None:
             maker = VectorMaker(runtime.database, runtime.embedder)
@@ -176,14 +177,11 @@ async def _work(queue: App, runtime: Runtime) -> None:
 
 
 async def _load_readers() -> None:
-    """Have loaded what reading needs, before the first file comes. The models of OCR take a second of computing: that
-    is left until the service has started, and spared where it was only started for a command."""
-    try:
-        readers.PLAIN.start()
-        await asyncio.sleep(MODELS_AFTER_SECONDS)
-        readers.WITH_OCR.start()
-    except OSError as error:  # no memory, no descriptors: the first file that comes starts what it needs
-        log.warning("the readers could not be loaded in advance", error=str(error))
+    """Load what reading needs, before the first file comes and where it has died since. The models of OCR take a second
+    of computing: that is left until the service has started, and spared where it was only started for a command."""
+    readers.PLAIN.start()
+    await asyncio.sleep(MODELS_AFTER_SECONDS)
+    readers.WITH_OCR.start()
 
 
 async def _work_on(queue: App, name: str, concurrency: int) -> None:
@@ -242,10 +240,10 @@ async def _repeat(pause_seconds: float, actions: Mapping[str, Callable[[], Await
         for name, action in actions.items():
             try:
                 await action()
-            except (FieldmarkError, ConnectorException) as error:
-                log.warning("the worker lost the database; it tries again", part=name, error=str(error))
+            except (FieldmarkError, ConnectorException, OSError) as error:
+                log.warning("a part of the worker failed; it tries again", part=name, error=str(error))
             except Exception:
-                log.exception("the worker failed; it tries again", part=name)
+                log.exception("a part of the worker failed; it tries again", part=name)
             if task.cancelling():
                 return
         await asyncio.sleep(pause_seconds)

@@ -85,22 +85,29 @@ class Process:
         return self.session_id == session_id and last_entry is not None and self.binding.ends_at() == last_entry
 
     async def connect(self, seconds: float = CONNECT_SECONDS) -> None:
-        """Start it. Raise what the SDK raises, and CLIConnectionError too where it takes longer. Whatever this raises,
-        the CLI has to be ended."""
-        user = self._home.enter_context(users.taken())
-        self._folder = Path(tempfile.mkdtemp(prefix=FOLDER))
-        self._home.callback(shutil.rmtree, self._folder, True)
-        (self._folder / "config").mkdir(mode=0o700)
-        if user is not None:
-            os.chown(self._folder / "config", user, user)
-            os.chown(self._folder, user, user)
-        self._client = ClaudeSDKClient(self._options_in(self._folder))
+        """Start it. Raise what the SDK raises, and CLIConnectionError too where the system has no room for it or it
+        takes longer. Whatever this raises, the CLI has to be ended."""
+        try:
+            folder = self._make_folder()
+        except OSError as error:
+            raise CLIConnectionError(f"The agent's CLI has no folder ({type(error).__name__}).") from None
+        self._client = ClaudeSDKClient(self._options_in(folder))
         try:
             async with asyncio.timeout(seconds):
                 # In a context of its own: it may outlive the run whose ids are in the log and the span.
                 await asyncio.create_task(self._client.connect(), context=contextvars.Context())
         except TimeoutError:  # which a run would take for its own deadline
             raise CLIConnectionError("The agent's CLI did not start in time.") from None
+
+    def _make_folder(self) -> Path:
+        user = self._home.enter_context(users.taken())
+        self._folder = folder = Path(tempfile.mkdtemp(prefix=FOLDER))
+        self._home.callback(shutil.rmtree, folder, True)
+        (folder / "config").mkdir(mode=0o700)
+        if user is not None:
+            os.chown(folder / "config", user, user)
+            os.chown(folder, user, user)
+        return folder
 
     async def converse(self, prompt: Prompt | None) -> AsyncIterator[Message]:
         """Yield the CLI's messages in reply to a prompt; without one the CLI continues where its conversation stopped.
