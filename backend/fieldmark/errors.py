@@ -159,6 +159,10 @@ class Invalid(FieldmarkError):
     status, code, title = 422, "invalid", "Invalid request"
 
 
+class NoFields(Invalid):
+    code, title = "no_fields", "The extraction has no fields"
+
+
 class InvalidPath(Invalid):
     code, title = "invalid_path", "Invalid field path"
 

@@ -192,7 +192,7 @@ async def test_a_correction_writes_after_it_has_completed_too(serve, clone):
 async def test_what_follows_is_admitted_with_a_decision(serve):
     script = Script(
         [
-            [call("identify_document", {"document_type": "invoice", "confidence": 0.9})],
+            [update("net", 9)],
             [update("number", "1")],
             [update("total", 10)],
             [call("remove_field", {"path": "number"})],
@@ -202,18 +202,18 @@ async def test_what_follows_is_admitted_with_a_decision(serve):
     )
     async with serve(script) as served:
         result = await asked(served)
-        assert result["waits_for"]["tool"] == "identify_document"
+        assert result["waits_for"]["input"]["path"] == "net"
         refused = await served.decide(result, approved=False, further="tool")
         assert refused.status_code == 422
         result = (await served.decide(result)).json()
-        assert result["waits_for"]["tool"] == "update_field"
+        assert result["waits_for"]["input"]["path"] == "number"
         # The same tool asks no more; another one does.
         result = (await served.decide(result, further="tool")).json()
         assert result["waits_for"]["tool"] == "remove_field"
-        assert result["extraction"]["extracted_fields"] == {"number": "1", "total": 10}
+        assert result["extraction"]["extracted_fields"] == {"net": 9, "number": "1", "total": 10}
         # None asks any more.
         result = (await served.decide(result, further="all")).json()
         assert (result["status"], result["waits_for"]) == ("completed", None)
-        assert result["extraction"]["extracted_fields"] == {"total": 11}
+        assert result["extraction"]["extracted_fields"] == {"net": 9, "total": 11}
         # Another run asks as ever.
-        assert (await asked(served))["waits_for"]["tool"] == "identify_document"
+        assert (await asked(served))["waits_for"]["input"]["path"] == "net"

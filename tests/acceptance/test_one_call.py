@@ -88,6 +88,7 @@ async def test_a_run_does_not_end_over_a_call_that_was_refused_by_whomever(desk,
 
 
 async def test_a_run_does_not_end_over_an_answer_that_nobody_has_seen(desk):
+    await desk.put({"total": 1})
     worked = await desk.work(Script([[call("search_document", {"query": "Acme"}), whole()[2]], [whole()[2]]]))
     assert "answer_unread" in worked.results[1][0]
     assert len(worked.requests) == 2 and worked.state["status"] == "completed"
@@ -139,11 +140,32 @@ async def test_a_correction_does_not_end_over_a_change_that_became_a_proposal(de
 async def test_a_person_is_asked_for_one_call_at_a_time(desk):
     worked = await desk.work(answer_by_rules, approval="ask")
     assert worked.state["status"] == "awaiting_approval"
-    assert [entry["tool"] for entry in worked.ledger] == ["identify_document"]
+    assert statuses(worked) == {"identify_document": "done", "extract_fields": "pending"}
     assert worked.requests[0]["tool_choice"]["disable_parallel_tool_use"] is True
 
 
+@pytest.mark.parametrize("approved", [True, False])
+async def test_approval_of_the_values_is_the_only_one_and_a_completion_without_one_asks(desk, approved):
+    await desk.put({"note": "x"})
+    kind, save, done = call("identify_document", {"document_type": "invoice"}), *whole()[1:]
+    script = Script([[kind], [save], [done]])
+    waiting = await desk.work(script, approval="ask")
+    await decide(desk.database, desk.scope, waiting.run_id, Decision(save.id, approved=approved))
+    ended = await desk.work(script, waiting.run_id)
+    assert desk.extraction()["document_type"] == "invoice"
+    assert (ended.state["status"], desk.extraction()["status"]) == (
+        ("completed", "completed") if approved else ("awaiting_approval", "in_progress")
+    )
+
+
+async def test_change_of_a_type_that_is_set_asks(desk):
+    desk.sql("update public.extractions set document_type = 'receipt' where id = %s", desk.extraction_id)
+    worked = await desk.work(Script([[call("identify_document", {"document_type": "invoice"})]]), approval="ask")
+    assert statuses(worked) == {"identify_document": "pending"}
+
+
 async def test_an_approved_completion_ends_the_run_without_the_model(desk):
+    await desk.put({"total": 1})
     script = Script([whole()[2:]])
     waiting = await desk.work(script, approval="ask")
     assert waiting.state["status"] == "awaiting_approval"
@@ -176,6 +198,7 @@ async def test_a_worker_that_dies_between_two_calls_of_a_message(desk):
 
 
 async def test_a_worker_that_dies_behind_the_completion_needs_no_model_any_more(desk):
+    await desk.put({"total": 1})
     context = await desk.context()
     await desk.call(context, "get_document_text")
     await desk.call(context, "complete_extraction", summary="It was done.")

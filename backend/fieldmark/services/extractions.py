@@ -32,6 +32,7 @@ from fieldmark.errors import (
     Invalid,
     InvalidSchema,
     Invisible,
+    NoFields,
     NotFound,
     OutsideFields,
     QuoteNotPrinted,
@@ -419,14 +420,24 @@ async def complete(
     conn: Connection, extraction_id: UUID, author: Author = PERSON, found: Sequence[Violation] | None = None
 ) -> Stored:
     """Declare the extraction complete; its status comes back. A person may as it stands. `found` is what the caller has
-    found `incomplete` in this transaction, of a locked row. Raises NotFound, and SchemaViolation where an agent may
-    not."""
+    found `incomplete` in this transaction, of a locked row. Raises NotFound, and NoFields or SchemaViolation where an
+    agent may not."""
     if not author.is_person:
+        row = await extractions.find(conn, extraction_id, lock=True)
+        _refuse_empty(row)
         if found is None:
-            found = await incomplete(await extractions.find(conn, extraction_id, lock=True))
+            found = await incomplete(row)
         if found:
             raise SchemaViolation(not_yet(found), names_of(found))
     return await extractions.complete(conn, extraction_id)
+
+
+def _refuse_empty(row: ExtractionRow) -> None:
+    if all(value in ({}, []) for _, value in walk(row.extracted_fields)):
+        raise NoFields(
+            "Cannot complete: no fields extracted. Save the fields first; if the document has none, end with a "
+            "sentence that says so."
+        )
 
 
 async def incomplete(row: ExtractionRow) -> list[Violation]:
@@ -447,8 +458,10 @@ def names_of(found: Sequence[Violation]) -> list[str]:
 
 
 async def preview_completion(conn: Connection, extraction_id: UUID) -> Preview:
-    """What declaring it complete would change; its fields must still stand as they are then. Raises NotFound."""
+    """What an agent's declaring it complete would change; its fields must still stand as they are then. Raises
+    NotFound, and NoFields."""
     row = await extractions.find(conn, extraction_id, lock=True)
+    _refuse_empty(row)
     completed = ExtractionStatus.COMPLETED
     changes = [] if row.status is completed else [Change("status", row.status.value, completed.value)]
     return Preview(changes, {"status": row.status.value, "version": row.version}, row.version)

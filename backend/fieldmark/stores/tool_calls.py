@@ -251,6 +251,12 @@ async def has_code(conn: Connection, run_id: UUID, tool: str, code: str) -> bool
     return cursor.rowcount > 0
 
 
+async def has_approved_write(conn: Connection, run_id: UUID) -> bool:
+    """Return whether a call that a person approved was done in this run."""
+    query = "select from public.tool_calls where run_id = %s and admitted_by = 'person' and status = 'done'"
+    return (await conn.execute(query, (run_id,))).rowcount > 0
+
+
 async def done_of(conn: Connection, run_id: UUID, tools: Sequence[str]) -> CallRow | None:
     """The last call of one of these tools that a run has done."""
     return await fetch_one(

@@ -169,14 +169,16 @@ class Action:
     `run(connection, value)` does the work in the call's transaction: `value` is what `prepare` returned, else the
     arguments. `check(args)` refuses what the arguments alone tell, without a connection: before a person is asked, and
     before the call runs. `prepare(args)` works without a connection too, before any row is locked. `preview` returns
-    what a write would change, for the person who is asked. A tool with `collect` starts a child run: its `run` returns
-    a ChildRun.
+    what a write would change, for the person who is asked. `is_covered` returns whether the call needs no approval of
+    its own, because it only follows from what a person approved in this run. A tool with `collect` starts a child run:
+    its `run` returns a ChildRun.
     """
 
     run: Callable[[Connection, Any], Awaitable[ToolResult | ChildRun]]
     check: Callable[[Any], Awaitable[None]] | None = None
     prepare: Callable[[Any], Awaitable[Any]] | None = None
     preview: Callable[[Connection, Any], Awaitable[Preview]] | None = None
+    is_covered: Callable[[Connection, Any], Awaitable[bool]] | None = None
     collect: Callable[[Connection, Any, Sequence[RunRow]], Awaitable[ToolResult]] | None = None
 
 

@@ -40,8 +40,8 @@ def test_a_document_takes_one_message():
     assert completed[0] == "complete_extraction" and NOTE in completed[1]["summary"]
     ((_, saved, _),) = extracted(FOR_MACHINES, {})[0]  # where there is nothing else
     assert saved[1]["fields"]["id"] == "A-78" and saved[1]["evidence"]["id"]["page"] == 2
-    ((_, completed),) = extracted(f"[{WORD} page 1 of 1]\nHello\n", {})[0]
-    assert "0 labelled values" in completed[1]["summary"]
+    made, said = extracted(f"[{WORD} page 1 of 1]\nHello\n", {"identify_document": [DONE]})
+    assert [name for ((name, _),) in made] == ["identify_document"] and NOTE in said
 
 
 def test_a_long_document_is_read_to_its_end_and_no_further():

@@ -18,6 +18,7 @@ async def lay(database, clone, make_user):
 
     async def lay(pages, task="extract", warnings=()):
         async with laid_out(database, clone.owner_url, scope, pages, warnings) as desk:
+            await desk.put({"note": "so an agent may complete it"})
             return desk, await desk.context(await desk.run(task))
 
     return lay

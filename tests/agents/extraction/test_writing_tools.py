@@ -7,6 +7,8 @@ import json
 import pytest
 
 from fieldmark.agents.extraction.agent import EXTRACTION
+from fieldmark.errors import NoFields
+from fieldmark.services import extractions
 from fieldmark.tools.toolset import MAX_RESULT_BYTES
 
 pytestmark = pytest.mark.anyio
@@ -108,6 +110,20 @@ async def test_identifying_and_completing_without_a_schema(desk, context):
     assert (answer.code, answer.data) == ("completed", {"version": 1})
     row = desk.extraction()
     assert (row["document_type"], row["status"]) == ("invoice", "completed")
+
+
+@pytest.mark.parametrize("fields", [{}, {"vendor": {}, "items": []}])
+async def test_agent_does_not_complete_an_extraction_without_fields(desk, fields):
+    context = await desk.context()
+    await desk.put(fields)
+    await desk.call(context, "get_document_text")
+    refused = await desk.call(context, "complete_extraction", summary="Done.")
+    assert (refused.is_error, refused.code) == (True, "no_fields") and desk.extraction()["status"] == "in_progress"
+    async with desk.database.as_user(desk.scope) as conn:
+        with pytest.raises(NoFields):  # so nobody is asked to approve it
+            await extractions.preview_completion(conn, desk.extraction_id)
+        await extractions.complete(conn, desk.extraction_id)  # a person may
+    assert desk.extraction()["status"] == "completed"
 
 
 async def test_no_tool_stores_what_nobody_sees(desk, context):

@@ -303,11 +303,13 @@ def create_extraction_tools(context: RunContext, document_id: UUID, extraction_i
         get_document_text=Action(document.get_document_text),
         search_document=Action(document.search_document),
         get_current_extraction=Action(fields.get_current_extraction),
-        identify_document=Action(fields.identify_document, preview=fields.preview_type),
+        identify_document=Action(fields.identify_document, preview=fields.preview_type, is_covered=fields.adds_type),
         extract_fields=Action(fields.extract_fields, prepare=fields.prepare_fields, preview=fields.preview_fields),
         update_field=Action(fields.update_field, prepare=fields.prepare_field, preview=fields.preview_field),
         remove_field=Action(fields.remove_field, prepare=fields.prepare_removal, preview=fields.preview_removal),
-        complete_extraction=Action(fields.complete_extraction, preview=fields.preview_completion),
+        complete_extraction=Action(
+            fields.complete_extraction, preview=fields.preview_completion, is_covered=fields.completes_approved
+        ),
     )
 
 

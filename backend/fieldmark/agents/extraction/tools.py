@@ -116,8 +116,8 @@ class RemoveField(ToolInput):
 
 
 class CompleteExtraction(ToolInput):
-    """Declare the task done, as the last call; with a summary it ends the task. Refused, with the reasons, if fields
-    break the schema or its rules, or if pages were not read."""
+    """Declare the task done, as the last call; with a summary it ends the task. Refused, with the reasons, if no
+    field is saved, if fields break the schema or its rules, or if pages were not read."""
 
     document_type: Annotated[DocumentType | None, Field(description="As in identify_document.")] = None
     summary: Annotated[
@@ -167,6 +167,11 @@ class ExtractionTools:
         await self._refuse_once_completed(conn)
         data = await self._identify(conn, args.document_type)
         return ToolResult(f"The document type is now {data['document_type']!r}.", "identified", data)
+
+    async def adds_type(self, conn: Connection, args: IdentifyDocument | CompleteExtraction) -> bool:
+        """Return whether the call changes no document type that is set."""
+        row = await extraction_rows.find(conn, self.extraction_id)
+        return row.document_type is None or args.document_type in (None, row.document_type)
 
     async def preview_type(self, conn: Connection, args: IdentifyDocument) -> Preview:
         author = self._author()
@@ -255,6 +260,10 @@ class ExtractionTools:
             conn, self.context.run_id, COMPLETE_EXTRACTION.name, "unread_pages"
         )
         return [] if asked else unread
+
+    async def completes_approved(self, conn: Connection, args: CompleteExtraction) -> bool:
+        """Return whether the call only completes what a person approved in this run."""
+        return await self.adds_type(conn, args) and await tool_calls.has_approved_write(conn, self.context.run_id)
 
     async def preview_completion(self, conn: Connection, args: CompleteExtraction) -> Preview:
         completion = await extractions.preview_completion(conn, self.extraction_id)

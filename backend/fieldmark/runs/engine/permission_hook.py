@@ -178,7 +178,7 @@ class PermissionHook:
         if (refusal := await self._stands_behind(tool, call_id)) is not None:
             return await self._refuse(name, call_id, arguments, *refusal)
         action = self.toolset.actions[name]
-        is_admitted = not tool.asks or self._policy.admits(name) or await self._is_admitted_since(name)
+        is_admitted = not tool.asks or self._policy.admits(name) or await self._is_admitted_since(name, args)
         if is_admitted and action.collect is None:
             await self._enter(name, call_id, arguments, CallStatus.ADMITTED)
             return Verdict("allow")
@@ -200,9 +200,13 @@ class PermissionHook:
         self.decided.add(call_id)
         return await self._as_decided(call_id)
 
-    async def _is_admitted_since(self, name: str) -> bool:
-        """Whether a person has admitted the tool's further calls with a decision since the run was taken up."""
+    async def _is_admitted_since(self, name: str, args: Any) -> bool:
+        """Whether a person's decisions in this run admit the call: it follows from one, or one admits the tool's
+        further calls."""
+        is_covered = self.toolset.actions[name].is_covered
         async with self.context.database.as_user(self.context.scope) as conn:
+            if is_covered is not None and await is_covered(conn, args):
+                return True
             admitted = await runs.admitted_tools(conn, self.context.run_id)
         self._policy = replace(self._policy, auto_approved_tools=self._policy.auto_approved_tools | admitted)
         return self._policy.admits(name)
