@@ -66,8 +66,9 @@ async def ended(served: Any, document: dict[str, Any]) -> dict[str, Any]:
     return await until(has_ended)
 
 
-async def decided(served: Any, document: dict[str, Any], decision: str) -> dict[str, Any]:
-    answer = await served.http.post(f"/api/documents/{document['id']}/auto_create/{decision}")
+async def decided(served: Any, document: dict[str, Any], decision: str, **more: Any) -> dict[str, Any]:
+    body = more or None
+    answer = await served.http.post(f"/api/documents/{document['id']}/auto_create/{decision}", json=body)
     assert answer.status_code == 200, answer.text
     return answer.json()["auto_create"]
 
@@ -117,10 +118,23 @@ async def test_a_schema_a_prompt_and_an_extraction_are_proposed_refined_in_a_cha
         assert version["schema"] == refined
         sent = served.model.requests[-1]["messages"][0]["content"]
         assert told["prompt_revid"] in str(sent) and '"fields": {"total": 1' in str(sent)
-        assert (await decided(served, document, "accept"))["status"] == "accepted"
+        assert [one["proposed"] for one in (await served.get("schemas"))["items"]] == [True]
+        tag = (await served.http.post("/api/tags", json={"name": "invoices"})).json()
+        key = await served.http.post("/api/keys", json={"name": "Approver", "scopes": ["runs:approve"]})
+        async with served.bearing(key.json()["key"]) as machine:
+            there = f"/api/documents/{document['id']}/auto_create/accept"
+            refused = await machine.post(there, json={"tags": [tag["id"]]})
+            assert (refused.status_code, refused.json()["code"]) == (403, "scope_missing")
+        assert (await decided(served, document, "accept", tags=[tag["id"]]))["status"] == "accepted"
+        assert [one["name"] for one in (await served.get(f"documents/{document['id']}"))["tags"]] == ["invoices"]
         again = await served.get(f"extractions/{told['extraction_id']}")
         assert not again["proposed"]
-        assert left(clone) == ALL
+        for kind in ("schemas", "prompts"):
+            assert [one["proposed"] for one in (await served.get(kind))["items"]] == [False]
+        assert left(clone) == {**ALL, "tags": 1}
+        # How it came about can be read afterwards.
+        events = await served.events(told["run_id"])
+        assert {"create_schema", "create_prompt", "run_extraction"} <= {one.get("tool") for one in events}
 
 
 async def test_a_document_like_it_is_read_with_the_schema_that_there_is(serve, clone):

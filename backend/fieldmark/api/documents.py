@@ -117,6 +117,12 @@ class Document(Shown):
     )
 
 
+class Acceptance(Body):
+    """What comes with the acceptance of a proposal."""
+
+    tags: Annotated[list[UUID], Field(max_length=100)] = Field([], description="Tags to put on the document, too.")
+
+
 class ReadingWarning(Shown):
     """What of a document was not read, or not read well."""
 
@@ -341,9 +347,17 @@ async def read_document(document_id: UUID, given: Password, scope: TheScope, run
 
 
 @router.post("/{document_id}/auto_create/accept")
-async def accept_auto_creation(document_id: UUID, conn: Conn) -> Document:
-    """Accept what an agent has proposed for a document. Return the document."""
-    return Document.of(await auto_creations.decide(conn, document_id, accepted=True))
+async def accept_auto_creation(
+    document_id: UUID, caller: TheCaller, conn: Conn, body: Acceptance | None = None
+) -> Document:
+    """Accept what an agent has proposed for a document, and put tags on the document if any are given. Return the
+    document."""
+    row = await auto_creations.decide(conn, document_id, accepted=True)
+    if body is None or not body.tags:
+        return Document.of(row)
+    require_scope(caller, Permission.DOCUMENTS_WRITE, "`tags` need")
+    await tags.change_of_document(conn, document_id, add=body.tags)
+    return Document.of(await documents.find(conn, document_id))
 
 
 @router.post("/{document_id}/auto_create/reject")
