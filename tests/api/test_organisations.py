@@ -188,7 +188,9 @@ async def test_somebody_gives_up_so_many_organisations_at_a_time_and_no_more(ser
         await as_owner(clone, query, served.scope.user_id)
 
         async def personal() -> str:
-            (one,) = (await served.http.get("/api/me")).json()["organisations"]
+            me = (await served.http.get("/api/me")).json()
+            (one,) = me["organisations"]
+            assert me["org_id"] == one["id"]
             return one["id"]
 
         assert (await served.http.delete(f"/api/organisations/{await personal()}")).status_code == 204

@@ -40,6 +40,7 @@ class Me(BaseModel):
     user_id: UUID = Field(description="Under which rows are written: the person's id, or the key's.")
     email: str | None = Field(description="As the token names it.")
     key: KeyOfCaller | None
+    org_id: UUID = Field(description="The organisation of a request without X-Org-Id: the personal one, or the key's.")
     organisations: list[Organisation] = Field(description="The newest 200. A key has one.")
 
 
@@ -95,11 +96,18 @@ async def get_me(caller: TheCaller, runtime: TheRuntime) -> Me:
         key = KeyOfCaller(
             id=caller.id, name=caller.name, prefix=caller.prefix, scopes=sorted(map(Permission, caller.scopes))
         )
-        return Me(user_id=caller.id, email=None, key=key, organisations=[await _of_machine(runtime, caller)])
-    await service.entered(runtime.database, caller.user_id)
+        own = await _of_machine(runtime, caller)
+        return Me(user_id=caller.id, email=None, key=key, org_id=own.id, organisations=[own])
+    personal = await service.entered(runtime.database, caller.user_id)
     async with runtime.database.as_user_without_org(caller.user_id) as conn:
         page = await organisations.of_user(conn, caller.user_id, limit=200)
-    return Me(user_id=caller.user_id, email=caller.email, key=None, organisations=list(page.items))
+    return Me(
+        user_id=caller.user_id,
+        email=caller.email,
+        key=None,
+        org_id=personal.org_id,
+        organisations=list(page.items),
+    )
 
 
 @router.get("/api/organisations")

@@ -126,8 +126,7 @@ class Client:
         """Get or change the organisation in use: the one that --org names, else the personal one, or the key's."""
         org_id = self._http.headers.get("X-Org-Id")
         if org_id is None:
-            me = await self.get("/api/me")
-            org_id = next(one["id"] for one in me["organisations"] if one["is_personal"] or me["key"] is not None)
+            org_id = (await self.get("/api/me"))["org_id"]
         return await self.send(method, f"/api/organisations/{org_id}", body)
 
     async def _ask(self, method: str, path: str, **request: Any) -> httpx.Response:

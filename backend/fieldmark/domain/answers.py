@@ -66,6 +66,9 @@ class _Answer(BaseModel):
     coverage: list[AnswerCoverage] = Field(description="Of each exact question that was asked of the fields.")
     confidence: float = Field(ge=0, le=1, description="How sure the agent says it is.")
     timestamp: datetime
+    identical_files: list[str] = Field(
+        [], description="Names of files among the sources with the same bytes as another of them: they are one witness."
+    )
     effort: Effort | None = Field(None, description="null: it was answered by a version that did not count.")
     fallback: Fallback | None = None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, LiteralString
@@ -179,6 +179,18 @@ async def names(conn: Connection, document_ids: Sequence[UUID]) -> dict[UUID, st
     """The file names of documents, by id; those that are not there are left out."""
     cursor = await conn.execute("select id, filename from public.documents where id = any(%s)", (list(document_ids),))
     return {row["id"]: row["filename"] async for row in cursor}
+
+
+async def identical(conn: Connection, document_ids: Collection[UUID]) -> list[str]:
+    """Names of those of these documents that have the same bytes as another of them, by their bytes."""
+    cursor = await conn.execute(
+        """select filename from (
+             select *, count(*) over (partition by content_sha256) as copies from public.documents
+             where id = any (%s) and content_sha256 is not null) as d
+           where copies > 1 order by content_sha256, created_at, id""",
+        (list(document_ids),),
+    )
+    return [row["filename"] async for row in cursor]
 
 
 async def scope_of(conn: Connection, document_id: UUID) -> Scope | None:

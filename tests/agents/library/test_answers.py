@@ -192,6 +192,29 @@ async def test_no_tool_reaches_past_the_filters_of_the_question(ask, database, c
         assert not (await asking.call("read_document", document="letter.txt")).is_error
 
 
+async def test_an_answer_says_which_of_its_sources_are_the_same_file(ask, database, clone):
+    asking = await ask()
+    await asking.intend()
+    scope = asking.talk.scope
+    async with (
+        laid_out(database, clone.owner_url, scope, [SURVEY]) as copy,
+        laid_out(database, clone.owner_url, scope, [SURVEY]) as other,
+    ):
+        for desk, name, content in ((asking.talk.desk, DOCUMENT, "a"), (copy, "copy.txt", "a"), (other, "b.txt", "b")):
+            change = "update public.documents set filename = %s, content_sha256 = %s where id = %s"
+            desk.sql(change, name, content * 64, desk.document_id)
+        await asking.read()
+        await asking.cite(1, "roof leaks")
+        for number, name in ((2, "b.txt"), (3, "copy.txt")):
+            text = (await asking.call("read_document", document=name)).text
+            block = next(
+                one for one, words in re.findall(r"^\[(\S+)\] (.*)$", text, re.MULTILINE) if "roof leaks" in words
+            )
+            await asking.cite(number, "roof leaks", block)
+        answer = (await asking.submit("It leaks [1] [2] [3].")).data
+        assert answer["identical_files"] == [DOCUMENT, "copy.txt"]
+
+
 def named(document: str) -> list[tuple[str, dict[str, Any]]]:
     """A call of every tool that takes a document's id."""
     block = f"{UUID(document).hex[-12:]}-1-1"

@@ -31,6 +31,7 @@ from fieldmark.domain.events import CitationEvent
 from fieldmark.domain.folding import fold
 from fieldmark.domain.json_values import as_object
 from fieldmark.grounding.dates import MONTHS, Day, find_dates
+from fieldmark.stores import documents
 from fieldmark.tools.errors import ModelRetry, ToolFailed, ToolRefusal
 from fieldmark.tools.toolset import Answer, Confidence, Tool, ToolEffect, ToolInput, ToolResult
 
@@ -243,6 +244,8 @@ class SubmittingTools:
             effort=await fallback.effort_of(conn, self.question, record),
             fallback=None if self.context.falls_back is None else fallback.worded(self.context.falls_back),
         )
+        identical = await documents.identical(conn, {source.document_id for source in given.sources})
+        given = given.model_copy(update={"identical_files": identical})
         await memory.remember(conn, self.question, record, given)
         events = [CitationEvent(citation=citation_of(source)) for source in record.given.values()]
         return ToolResult("The answer is given.", "answered", given.model_dump(mode="json"), events)
@@ -359,6 +362,8 @@ def in_words(result: dict[str, Any]) -> str:
     lines += [f"(Covers {one.text}.)" for one in coverage if one.text not in lines[0]]
     if duplicates := dict.fromkeys(name for one in coverage for name in one.duplicates):
         lines.append(f"(Copies of other documents, not counted again: {'; '.join(duplicates)}.)")
+    if identical := result.get("identical_files"):
+        lines.append(f"(The same file under several names: {'; '.join(identical)}.)")
     if searched := result.get("searched"):
         lines.append(f"(Searched for: {'; '.join(map(str, searched))}.)")
     return "\n".join(lines)
