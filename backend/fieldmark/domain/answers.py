@@ -27,7 +27,8 @@ class AnswerCoverage(BaseModel):
     not_read: int = Field(description="How many documents nobody knows of: not read, or without an extraction.")
     text: str = Field(description="The same in words.", examples=["412 of 412 invoices"])
     duplicates: list[str] = Field(
-        [], description="Names of files that were counted once, under another document with the same bytes. At most 20."
+        default_factory=list[str],
+        description="Names of files that were counted once, under another document with the same bytes. At most 20.",
     )
 
 
@@ -67,7 +68,8 @@ class _Answer(BaseModel):
     confidence: float = Field(ge=0, le=1, description="How sure the agent says it is.")
     timestamp: datetime
     identical_files: list[str] = Field(
-        [], description="Names of files among the sources with the same bytes as another of them: they are one witness."
+        default_factory=list[str],
+        description="Names of files among the sources with the same bytes as another of them: they are one witness.",
     )
     effort: Effort | None = Field(None, description="null: it was answered by a version that did not count.")
     fallback: Fallback | None = None
