@@ -82,6 +82,17 @@ def test_a_date_that_may_be_another_day_or_none_is_less_certain(page: str, day: 
     assert place.confidence == pytest.approx(WEIGHTS["date" if place.quote != day else "exact"] * certainty)
 
 
+@pytest.mark.parametrize("label", ["debitAmount", "total_payments", "Rabatt"])
+def test_what_is_taken_off_is_found_less_surely_at_its_printed_minus(label: str) -> None:
+    page = document_index("Card -75.00 Fee 8.00 -8.00")
+    place = page.find(75, label=("rows", 0, label))
+    assert place is not None and (place.quote, place.confidence) == ("-75.00", pytest.approx(WEIGHTS["number"] * 0.6))
+    assert page.find(75, label=("rows", 0, "balance")) is None
+    assert page.find(-9, label=("rows", 0, label)) is None
+    own = page.find(8, label=("rows", 0, label))
+    assert own is not None and own.quote == "8.00"
+
+
 def test_of_several_places_the_nearest_to_the_label_is_meant_and_all_are_counted() -> None:
     page = document_index("9.00   Tax 9.00\nTotal  9.00\n9.00")
     place = page.find(9.0, label=("invoice", "total"))

@@ -9,7 +9,7 @@ from printed import document_index
 
 
 def left(text: str, *values: object) -> list[tuple[str, str]]:
-    found = document_index(text).unclaimed((value, Claim()) for value in values).items
+    found = document_index(text).unclaimed(((), value, Claim()) for value in values).items
     return [(one.kind, one.text) for one in found]
 
 
@@ -55,7 +55,7 @@ def test_what_a_value_stands_on_is_claimed(text, value, expected):
 
 def test_a_yes_claims_what_is_quoted_for_it():
     index = document_index("Paid on 7 yes\nPieces 8")
-    found = index.unclaimed([(True, Claim("Paid on 7 yes", 1))]).items
+    found = index.unclaimed([((), True, Claim("Paid on 7 yes", 1))]).items
     assert [one.text for one in found] == ["8"]
 
 
@@ -64,7 +64,9 @@ def test_what_nobody_sees_printed_is_not_told():
     printed, for_machines = PageWords(1, words), PageWords(2, words, for_machines=True)
     assert [one.page for one in DocumentIndex([printed, for_machines]).unclaimed([]).items] == [1]
     assert [one.page for one in DocumentIndex([for_machines]).unclaimed([]).items] == [2]
-    assert DocumentIndex([]).unclaimed([("x", Claim())]).items == []
+    debit = document_index("Posted -75.00").unclaimed([(("debit",), 75, Claim())])
+    assert debit.items == []
+    assert DocumentIndex([]).unclaimed([((), "x", Claim())]).items == []
 
 
 def test_it_comes_page_by_page_as_it_is_read():

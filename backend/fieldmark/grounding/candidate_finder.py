@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from pydantic import JsonValue
@@ -11,6 +12,7 @@ from pydantic import JsonValue
 from fieldmark.domain import folding
 from fieldmark.domain.numbers import canonical_decimal
 from fieldmark.grounding import answers, dates, numbers, units
+from fieldmark.grounding.candidate_ranker import words_of_key
 from fieldmark.grounding.evidence import Claim, Match
 from fieldmark.grounding.numbers import Number
 from fieldmark.grounding.places import Candidates, covered
@@ -21,6 +23,13 @@ from fieldmark.grounding.word_index import MAX_PLACES, WordIndex
 
 _MOST_QUOTES: Final = 100  # printings of a quote that are asked what they answer
 _WORDS_BEHIND: Final = 8  # a quote that may hold its answer
+_OTHER_SIGN: Final = 0.6  # how surely -75 is a debit of 75
+_TAKEN_OFF: Final = """
+credit credits debit debits deduction deductions discount discounts expense expenses fee fees loss losses payment
+payments rebate rebates refund refunds withdrawal withdrawals withheld withholding abzug abzuge belastung gebuhr
+gebuhren gutschrift rabatt skonto soll verlust debito remise retenue descuento
+"""
+_NAMES_TAKEN_OFF: Final = frozenset(_TAKEN_OFF.split())
 _WORDS_OF_A_BOX: Final = 3  # before a quote: `[ x ]`
 
 
@@ -32,9 +41,10 @@ class CandidateFinder:
         self._text_search = text_search
         self._found: dict[tuple[type, object], Candidates | None] = {}
 
-    def find(self, value: JsonValue, claim: Claim) -> Candidates | None:
+    def find(self, value: JsonValue, claim: Claim, label: Sequence[str | int] = ()) -> Candidates | None:
         """The candidates for a scalar, or None. A boolean is not printed: its candidates are those of its quote, where
-        the page does not say otherwise there."""
+        the page does not say otherwise there. The label (a path) may say that a printed minus is no part of the value:
+        a debit of 75 is also found at -75."""
         if isinstance(value, bool):
             found = self._text_search.find_quote(claim.quote, claim.page) if claim.quote else None
             spans = [span for span in found.spans[:_MOST_QUOTES] if self._says(span, value)] if found else []
@@ -44,7 +54,11 @@ class CandidateFinder:
         key = (type(value), value)
         if key not in self._found:
             self._found[key] = self._string(value) if isinstance(value, str) else self._number(value)
-        return self._found[key]
+        found = self._found[key]
+        if found is None and not isinstance(value, str) and value > 0 and _takes_off(label):
+            below_zero = self.find(-value, claim)
+            return below_zero and replace(below_zero, certainty=_OTHER_SIGN)
+        return found
 
     def _says(self, span: Span, value: bool) -> bool:
         """Whether a quote says yes or no, with what denies it or answers it on its line, or below it."""
@@ -245,3 +259,9 @@ class CandidateFinder:
             for start, end, readings in self._index.times
             if any(dates.is_same_time(wanted, one) for one in readings)
         ][:MAX_PLACES]
+
+
+def _takes_off(label: Sequence[str | int]) -> bool:
+    """Whether the last key of a path names an amount that is taken off, which many pages print with a minus."""
+    keys = [step for step in label if isinstance(step, str)]
+    return bool(keys) and not _NAMES_TAKEN_OFF.isdisjoint(words_of_key(keys[-1]))

@@ -172,11 +172,12 @@ def _touches_letters(span: Span) -> bool:
 def _label_words(path: Sequence[str | int]) -> list[tuple[str, ...]]:
     """The words of a path's last two keys, the last key first: `vendor.taxNumber` gives (tax, number), (vendor,)."""
     keys = [step for step in path if isinstance(step, str)][-2:]
-    return [words for key in reversed(keys) if (words := _words(key))]
+    return [words for key in reversed(keys) if (words := words_of_key(key))]
 
 
 @lru_cache(maxsize=1024)
-def _words(key: str) -> tuple[str, ...]:
+def words_of_key(key: str) -> tuple[str, ...]:
+    """The folded words of a key: `taxNumber` gives (tax, number)."""
     return tuple(folded for word in _WORD_BREAK.split(key) if (folded := fold_alphanumeric(word)))
 
 

@@ -46,12 +46,16 @@ class DocumentIndex:
         found = [place for index in self._indexes if (place := index.find(value, label, Claim(quote, page)))]
         return next(filter(_holds_value, found), found[0] if found else None)
 
-    def places(self, value: JsonValue, claim: Claim = NO_CLAIM, *, most: int) -> tuple[list[Place], int]:
+    def places(
+        self, value: JsonValue, claim: Claim = NO_CLAIM, *, label: Sequence[str | int] = (), most: int
+    ) -> tuple[list[Place], int]:
         """The places where a scalar could be meant, in the order of the words, at most so many; and how many there are.
 
         They are those that `Place.places` counts: on printed pages, else on pages for machines.
         """
-        found = [(candidates, index) for index in self._indexes if (candidates := index.finder.find(value, claim))]
+        found = [
+            (candidates, index) for index in self._indexes if (candidates := index.finder.find(value, claim, label))
+        ]
         if not found:
             return [], 0
         candidates, index = next((one for one in found if one[0].match != "quote"), found[0])
@@ -85,12 +89,14 @@ class DocumentIndex:
         return found
 
     def unclaimed(
-        self, values: Iterable[tuple[JsonValue, Claim]], *, since_page: int = 1, most: int = MOST_UNCLAIMED
+        self,
+        values: Iterable[tuple[Sequence[str | int], JsonValue, Claim]],
+        *,
+        since_page: int = 1,
+        most: int = MOST_UNCLAIMED,
     ) -> UnclaimedPart:
-        """Return the numbers and dates of the printed pages that none of these values covers, in reading order.
-
-        Where no page is printed, those of the pages for machines.
-        """
+        """Return the numbers and dates of the printed pages that none of these (path, value, claim) covers, in reading
+        order. Where no page is printed, those of the pages for machines."""
         return self._indexes[0].unclaimed(values, since_page, most)
 
     def nearest(self, quote: str, page: int | None = None) -> Place | None:
@@ -116,17 +122,19 @@ class _Index:
         self.pages = frozenset(self.words.pages)
 
     def find(self, value: JsonValue, label: Sequence[str | int], claim: Claim) -> Place | None:
-        return self.best_place(self.finder.find(value, claim), label, claim)
+        return self.best_place(self.finder.find(value, claim, label), label, claim)
 
-    def unclaimed(self, values: Iterable[tuple[JsonValue, Claim]], since_page: int, most: int) -> UnclaimedPart:
+    def unclaimed(
+        self, values: Iterable[tuple[Sequence[str | int], JsonValue, Claim]], since_page: int, most: int
+    ) -> UnclaimedPart:
         claimed = ClaimedWords(self.words)
-        seen: set[tuple[type, JsonValue, Claim]] = set()
-        for value, claim in values:
+        seen: set[tuple[type, JsonValue, Claim, str | int | None]] = set()
+        for path, value, claim in values:
             if isinstance(value, dict | list):
                 continue
             # What a claim says matters for a yes or no alone.
-            key = (type(value), value, claim if isinstance(value, bool) else NO_CLAIM)
-            if key not in seen and (found := self.finder.find(value, claim)) is not None:
+            key = (type(value), value, claim if isinstance(value, bool) else NO_CLAIM, path[-1] if path else None)
+            if key not in seen and (found := self.finder.find(value, claim, path)) is not None:
                 claimed.add(found)
             seen.add(key)
         return unclaimed(self.words, claimed, since_page, most)

@@ -14,7 +14,7 @@ Word: TypeAlias = Sequence[Any]  # text, x0, y0, x1, y1(, confidence)
 Box: TypeAlias = tuple[float, float, float, float]
 
 # In heights of a line: a gap wider than this ends a cell of a column. A narrower one is a space within text.
-CELL_GAP: Final = 1.2
+CELL_GAP: Final = 1.05
 _LINE_DISTANCE = 1.5
 # How wide characters are in most fonts, in widths of a digit.
 _WIDTHS = {

@@ -302,6 +302,8 @@ def _may_begin(before: str, left: _Tokens) -> bool:
         return bool(UNSPACED.match(character)) or (character == "x" and not above.isalpha())
     if not character.isascii():
         return character != "⁄" and not character.isalnum()
+    if character == "@" and above in ("", " ", "("):
+        return True  # 2 @ 5.79
     # "/", ":", "'", ".", ",", "%" or ")" between digits makes them one token.
     return character not in "-^_@&\\" and not above.isdigit()
 

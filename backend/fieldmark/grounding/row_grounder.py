@@ -66,7 +66,7 @@ class RowGrounder:
         self, leaves: Sequence[_Leaf], claims: Mapping[str, Claim], progress: _ListProgress | None
     ) -> dict[str, Finding]:
         claimed = {name: claims.get(name, NO_CLAIM) for _, name, _ in leaves}
-        found = {name: self._finder.find(value, claimed[name]) for _, name, value in leaves}
+        found = {name: self._finder.find(value, claimed[name], path) for path, name, value in leaves}
         rare = {
             name: self._ranker.rank(candidates.spans, path, claimed[name])
             for path, name, _ in leaves

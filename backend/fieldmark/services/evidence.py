@@ -158,13 +158,13 @@ def _occurs(index: DocumentIndex, value: JsonValue) -> bool:
 
 
 async def places(
-    database: Database, scope: Scope, document_id: UUID, value: JsonValue, proof: JsonValue
+    database: Database, scope: Scope, document_id: UUID, path: Path, value: JsonValue, proof: JsonValue
 ) -> tuple[list[Place], int]:
     """The places of a leaf's value in its document, the first 200 as they are read, and how many there are. `proof` is
     the evidence that is kept for it: of a yes or no the quote in it tells the places. Opens a transaction of its own.
     """
     index = await INDEXES.get(database, scope, document_id)
-    return await in_turn(scope.org_id, index.places, value, _said(proof), most=MOST_PLACES)
+    return await in_turn(scope.org_id, index.places, value, _said(proof), label=path, most=MOST_PLACES)
 
 
 async def unclaimed(database: Database, scope: Scope, row: ExtractionRow, since_page: int) -> UnclaimedPart:
@@ -177,9 +177,11 @@ async def unclaimed(database: Database, scope: Scope, row: ExtractionRow, since_
 def _unclaimed(
     index: DocumentIndex, fields: JsonValue, proofs: Mapping[str, JsonValue], since_page: int
 ) -> UnclaimedPart:
-    proved = ((value, as_object(proofs.get(name))) for name, value in leaves(fields))
+    proved = ((name, value, as_object(proofs.get(name))) for name, value in leaves(fields))
     stand = (
-        (value, _said(proof)) for value, proof in proved if proof.get("state") not in ("not_found", "blank", MESSAGE)
+        (paths.parse(name) if name else (), value, _said(proof))
+        for name, value, proof in proved
+        if proof.get("state") not in ("not_found", "blank", MESSAGE)
     )
     return index.unclaimed(stand, since_page=since_page)
 

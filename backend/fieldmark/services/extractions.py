@@ -150,7 +150,7 @@ async def places(database: Database, scope: Scope, row: ExtractionRow, path: Pat
         raise NotFound("Nothing stands at this path.")
     if isinstance(value, dict | list):
         raise Invalid("A place is of one value: name the path of a text, a number or a yes or no.")
-    return await find_places(database, scope, row.document_id, value, row.evidence.get(paths.name(path)))
+    return await find_places(database, scope, row.document_id, path, value, row.evidence.get(paths.name(path)))
 
 
 @dataclass(frozen=True)
