@@ -98,7 +98,7 @@ async def opened(owner_url: str, app_url: str, count: int, home: Path) -> AsyncG
         "home": home,
         "database_url": app_url,
         "metrics_token": METRICS_TOKEN,
-        "warm_processes": 0,
+        "warm_spares": 0,
         "max_live_agents": 1,
     }
     settings = Settings(**chosen)

@@ -158,8 +158,7 @@ async def canaries(home: Path, runs: int, seed: int) -> int:
     settings = {
         "FIELDMARK_METRICS_TOKEN": METRICS_TOKEN,
         "FIELDMARK_MAX_LIVE_AGENTS": str(CUSTOMERS),
-        "FIELDMARK_WARM_PROCESSES": str(CUSTOMERS + 6),
-        "FIELDMARK_WARM_SPARES": "2",
+        "FIELDMARK_WARM_SPARES": "6",
         "FIELDMARK_MODEL_PRICE": "3/15",
     }
     async with OfflineModel(found.answer) as model:

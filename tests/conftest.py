@@ -252,7 +252,7 @@ def serve(clone: Clone) -> Serve:
                 "approval_wait_seconds": 0,
                 "metrics_token": METRICS_TOKEN,
                 "max_live_agents": 4,
-                "warm_processes": 0,  # half a second of processor time for each, that few tests have a use for
+                "warm_spares": 0,  # half a second of processor time for each, that few tests have a use for
                 **settings,
             }
             app = create_app(Settings(_env_file=None, **chosen), with_worker=with_worker)

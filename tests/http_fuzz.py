@@ -478,7 +478,7 @@ def main() -> None:
     logging.disable()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     with tempfile.TemporaryDirectory(prefix="fieldmark-fuzz-", ignore_cleanup_errors=True) as home:
-        settings = Settings(_env_file=None, home=Path(home), log_level="error", warm_processes=0)
+        settings = Settings(_env_file=None, home=Path(home), log_level="error", warm_spares=0)
         began = time.monotonic()
         report = fuzz(settings, wanted=said.requests, seed=said.seed, deadline=said.seconds)
     print(*report.lines(), sep="\n")

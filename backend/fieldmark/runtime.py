@@ -109,7 +109,7 @@ async def open_runtime(settings: Settings) -> AsyncGenerator[Runtime]:
         files = files_for(settings)
         limits = ReadingLimits(max_bytes=settings.max_file_mb * 1024 * 1024, max_pages=settings.max_pages)
         said = None if settings.model_price is None else said_price(settings.model_price)
-        prices = Prices(settings.model, said, settings.offline)
+        prices = Prices(settings.model, said, settings.offline, settings.fallback_model)
         documents = DocumentService(database, files, limits)
         embedder = await stack.enter_async_context(_embedder(settings, database))
         yield Runtime(settings, database, direct_url, files, documents, limits, Metrics(), prices, embedder)

@@ -120,6 +120,8 @@ class Settings(BaseSettings):
         default=None, validation_alias=_env("ANTHROPIC_BASE_URL")
     )
     model: str = "claude-sonnet-5"
+    # Answers where the model is overloaded or fails again and again.
+    fallback_model: Annotated[str, Field(max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@/\[\]-]*$")] | None = None
 
     # Search by meaning: off, package (the model that a package carries), or the address of an endpoint in the shape of
     # OpenAI's embeddings, its model and the key for it.
@@ -141,8 +143,7 @@ class Settings(BaseSettings):
         | None
     ) = None
 
-    # Agent processes that live on between runs: see runs/engine/pool.PoolSettings.
-    warm_processes: Annotated[int, Field(ge=0, le=256)] | None = None
+    # Agent processes that are connected before a run asks. 0: none lives on between runs either.
     warm_spares: Annotated[int, Field(ge=0, le=64)] = 1
 
     # How long a CLI stays for a person's decision while nobody else wants its place; 0: it is let go at once.

@@ -36,7 +36,7 @@ async def test_runs_share_clis_within_their_organisation_and_nothing_else(serve)
     script = Script(
         turns(call("get_document_text"), call("extract_fields", FIELDS), call("complete_extraction"), text("Done."))
     )
-    async with serve(script, warm_processes=3, warm_spares=1) as served, served.client() as other:
+    async with serve(script, max_live_agents=2, warm_spares=1) as served, served.client() as other:
         assert (await served.http.get("/readyz")).status_code == 200  # with or without what is connected in advance
         await until(lambda: len(clis()) == 1)
         spare = clis()[0].pid

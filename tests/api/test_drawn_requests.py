@@ -16,7 +16,7 @@ from fieldmark.settings import Settings
 
 @pytest.mark.long
 def test_every_answer_is_as_described(clone, tmp_path):
-    settings = Settings(_env_file=None, home=tmp_path, database_url=clone.app_url, log_level="error", warm_processes=0)
+    settings = Settings(_env_file=None, home=tmp_path, database_url=clone.app_url, log_level="error", warm_spares=0)
     report = http_fuzz.fuzz(settings, wanted=34, seed=3, deadline=300)
     assert report.sent >= 34, list(report.lines())
     assert not report.faults, "\n".join(report.lines())

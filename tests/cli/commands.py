@@ -108,7 +108,7 @@ class Commands:
             "PYTHONPATH": SOURCE,
             "TERM": "xterm",
             "FIELDMARK_HOME": str(self.home),
-            "FIELDMARK_WARM_PROCESSES": "0",
+            "FIELDMARK_WARM_SPARES": "0",
             "FIELDMARK_APPROVAL_WAIT_SECONDS": "0",
             **self.settings,
         }

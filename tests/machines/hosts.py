@@ -101,7 +101,7 @@ class Hosts:
         chosen = {
             "DATABASE_URL": self.clone.app_url,
             "FIELDMARK_HOME": str(self.home),
-            "FIELDMARK_WARM_PROCESSES": "0",
+            "FIELDMARK_WARM_SPARES": "0",
             "FIELDMARK_LOG_LEVEL": "warning",
             "ANTHROPIC_API_KEY": "test-key",
             "ANTHROPIC_BASE_URL": self.model.base_url,

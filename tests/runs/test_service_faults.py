@@ -9,6 +9,10 @@ import pytest
 from desk import Worked, tool_results
 from fieldmark.offline_model.messages import Turn, call, text
 from fieldmark.offline_model.server import OfflineModel
+from fieldmark.runs.billing.prices import Prices, Tokens
+from fieldmark.runs.engine.options import ModelService
+from fieldmark.runs.engine.pool import CliPool
+from fieldmark.runs.run import Runner
 from fieldmark.testing.script import Script, drop, http_error, stall
 from living import clis
 
@@ -110,3 +114,26 @@ async def test_what_was_said_before_a_stream_broke_off_is_not_said_again(desk):
     assert [event["text"] for event in worked.events if "text" in event] == ["I write.", "Done."]
     assert [event["wait_s"] for event in worked.events if "retry" in event] == [0.0]
     assert len(desk.journal()) <= 1 and {entry["id"] for entry in worked.ledger} <= {UPDATE.id}
+
+
+@pytest.mark.real_cli("it asks the fallback model")
+async def test_where_a_model_is_overloaded_the_fallback_answers_and_is_charged_for(desk):
+    def answer(body):
+        return (
+            http_error(529) if body["model"] == "claude-sonnet-5" else Turn([text("Done.")], usage={"input_tokens": 9})
+        )
+
+    run_id = await desk.run()
+    async with OfflineModel(answer) as model:
+        service = ModelService(model.base_url, "test-key", None, fallback_model="claude-haiku-4-5")
+        prices = Prices("claude-sonnet-5", fallback="claude-haiku-4-5")
+        pool = CliPool(service, seconds=60)
+        limits = {"max_turns": 5, "seconds": 60, "prices": prices}
+        await Runner(desk.database, pool, model="claude-sonnet-5", **limits).execute(run_id)
+    assert (desk.state(run_id)["status"], desk.state(run_id)["answer"]) == ("completed", "Done.")
+    told = [event["retry"] for event in desk.events(run_id) if "retry" in event]
+    assert "claude-sonnet-5" in told[-1] and "claude-haiku-4-5" in told[-1]
+    (charged,) = desk.sql("select * from public.usage where run_id = %s", run_id)
+    tokens = Tokens(charged["input_tokens"], charged["output_tokens"])
+    assert charged["model"] == "claude-haiku-4-5"
+    assert charged["cost_usd"] == prices.of("claude-haiku-4-5").of(tokens) != prices.of("claude-sonnet-5").of(tokens)

@@ -31,7 +31,7 @@ async def claim(database: Database, scope: Scope, run_id: UUID, prices: Prices, 
     """Claim a run for this worker. None for one that has ended, is held or may not go on: that one is failed."""
     async with database.as_user(scope) as conn:
         run = await runs.get(conn, run_id)
-        priced = run is not None and prices.of(run.model or default_model) is not None
+        priced = run is not None and prices.are_known(run.model or default_model)
         room = await usage.find_room(conn, run_id, priced=priced)
         run = await runs.claim(conn, run_id) if room == "granted" else None
         if run is not None and run.consecutive_failures <= MAX_CONSECUTIVE_FAILURES and run.fencing_token <= MAX_CLAIMS:

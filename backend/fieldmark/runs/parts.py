@@ -124,6 +124,14 @@ class ServiceRetry:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelReplaced:
+    """Another model answers from here on, because the service has failed for the one that was asked."""
+
+    asked: str
+    answering: str
+
+
+@dataclass(frozen=True, slots=True)
 class ResultReached:
     """The CLI's last word. `deferred_call` is the call that it stopped at for a person to decide."""
 
@@ -145,6 +153,7 @@ Part = (
     | AssistantSaid
     | ToolReturned
     | ServiceRetry
+    | ModelReplaced
     | ResultReached
 )
 

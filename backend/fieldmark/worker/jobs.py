@@ -86,19 +86,16 @@ async def _model_service(settings: Settings) -> AsyncGenerator[ModelService]:
             key.get_secret_value() if key else None,
             token.get_secret_value() if token else None,
             effort=Effort(settings.effort) if settings.effort else None,
+            fallback_model=settings.fallback_model,
         )
 
 
 def _cli_pool(runtime: Runtime, model: ModelService) -> CliPool:
-    settings = runtime.settings
-    enough = settings.max_live_agents + settings.warm_spares
+    settings, spares = runtime.settings, runtime.settings.warm_spares
     return CliPool(
         model,
         seconds=settings.run_seconds,
-        settings=PoolSettings(
-            processes=enough if settings.warm_processes is None else settings.warm_processes,
-            spares=settings.warm_spares,
-        ),
+        settings=PoolSettings(processes=settings.max_live_agents + spares if spares else 0, spares=spares),
         first=CliKind.of(next(iter(AGENTS.values())), settings.model, settings.max_turns),
         most_at_work=settings.max_live_agents,
         metrics=runtime.metrics,

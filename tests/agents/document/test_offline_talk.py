@@ -62,7 +62,7 @@ class Talking:
 
 @pytest.mark.anyio
 async def test_the_whole_handshake_by_rules(serve, clone):
-    async with serve(answer_offline, warm_processes=4) as served:
+    async with serve(answer_offline, warm_spares=1) as served:
         file = (SAMPLES / "i2d_AzureInterior.pdf").read_bytes()
         uploaded = await served.http.post("/api/documents", files={"file": ("azure.pdf", file)})
         document_id = str(await served.read(uploaded.json()["id"]))

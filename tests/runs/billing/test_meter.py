@@ -69,7 +69,7 @@ async def test_each_message_is_one_row_and_the_run_s_cost_is_their_sum(desk):
     assert (first["agent"], first["model"], first["org_id"]) == ("extraction", "claude-sonnet-5", desk.scope.org_id)
     assert first["created_by"] == desk.scope.user_id
     complete = worked.events[-1]
-    assert complete["cost_usd"] == 0.0511
+    assert complete["cost"] == 0.0511
     assert complete["usage"] == {
         "turns": 2,
         "input_tokens": 1_500,

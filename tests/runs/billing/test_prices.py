@@ -101,6 +101,15 @@ def test_a_message_is_priced_by_who_answered_where_that_is_known():
     assert prices.of_message("claude-sonnet-5", "who-knows") == said
     assert prices.of_message("sonnet", "claude-haiku-4-5") == haiku
     assert prices.of_message("sonnet", "who-knows") is None
+    assert prices.are_known("claude-sonnet-5") and not prices.are_known("sonnet")
+
+
+def test_a_fallback_has_its_own_price_and_without_one_no_cost_can_be_limited():
+    haiku, unknown = (Prices("m", said_price("1/2"), fallback=name) for name in ("claude-haiku-4-5", "who-knows"))
+    assert haiku.of_message("m", "claude-haiku-4-5-20251001") == Prices().of("claude-haiku-4-5")
+    assert haiku.of_message("m", "another-name-of-m") == said_price("1/2")
+    assert unknown.of_message("m", "who-knows") is None
+    assert haiku.are_known("m") and not unknown.are_known("m")
 
 
 def test_the_offline_model_costs_nothing_whatever_is_asked_for():

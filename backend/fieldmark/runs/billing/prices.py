@@ -67,12 +67,13 @@ def said_price(said: str) -> Price:
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """What models cost here. `model` is the one that the settings name, `said` its price if they say one; `offline`:
-    the offline model answers, at no cost, whatever a run asks for."""
+    """What models cost here. `model` and `fallback` are those that the settings name, `said` the price of `model` if
+    they state one; `offline`: the offline model answers, at no cost, whatever a run asks for."""
 
     model: str = ""
     said: Price | None = None
     offline: bool = False
+    fallback: str | None = None
 
     def of(self, model: str) -> Price | None:
         """The price of the model that a run asks for, or None if nobody knows it."""
@@ -82,8 +83,15 @@ class Prices:
             return self.said
         return _listed().get(plain_name(model))
 
+    def are_known(self, model: str) -> bool:
+        """Whether the cost of a run with this model can be limited: its price is known, and the fallback's."""
+        return all(self.of(one) is not None for one in (model, self.fallback) if one is not None)
+
     def of_message(self, asked: str, answered: str) -> Price | None:
-        """The price of a message for which a run asked one model and another may have answered."""
+        """The price of a message for which a run asked one model and another may have answered. An unknown name is
+        taken for the asked model under another name, unless it is the fallback's."""
+        if self.fallback is not None and plain_name(answered) == plain_name(self.fallback):
+            return self.of(self.fallback)
         answered_by_another = plain_name(answered) != plain_name(asked)
         known = _listed().get(plain_name(answered))
         if answered_by_another and known is not None and not self.offline:

@@ -26,6 +26,7 @@ from fieldmark.runs.parts import (
     MessageChanged,
     MessageStarted,
     MessageStopped,
+    ModelReplaced,
     Part,
     ResultReached,
     Said,
@@ -73,6 +74,8 @@ def parts_of(message: Message) -> Iterator[Part]:
                 wait_s=delay / 1000 if isinstance(delay, int | float) else 0.0,
                 status=status if isinstance(status, int) else None,
             )
+        case SystemMessage(subtype="model_fallback"):
+            yield ModelReplaced(str(message.data.get("original_model")), str(message.data.get("fallback_model")))
         case ResultMessage():
             yield result_of(message)
         case _:

@@ -45,7 +45,7 @@ _SETTINGS = json.dumps({"enabledPlugins": {f"cc-plugin-{name}@builtin": False fo
 @dataclass(frozen=True, slots=True)
 class ModelService:
     """Where model requests go, and what they are paid with. `offline`: the offline model answers, at no cost. `effort`
-    overrides the agents' own."""
+    overrides the agents' own; `fallback_model` answers where the model is overloaded."""
 
     base_url: str | None
     api_key: str | None
@@ -53,6 +53,7 @@ class ModelService:
     offline: bool = False
     effort: Effort | None = None
     retries: int = RETRIES
+    fallback_model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,7 @@ def agent_options(
         },
         system_prompt=SystemPromptCustom(type="custom", prompt=kind.prompt, snapshot=False),
         model=kind.model,
+        fallback_model=None if service.fallback_model == kind.model else service.fallback_model,
         effort=effort.value,
         thinking={"type": "adaptive"} if effort.thinks else {"type": "disabled"},
         verbatim_prompts=not is_clearable,

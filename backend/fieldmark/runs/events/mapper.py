@@ -16,6 +16,7 @@ from fieldmark.runs.parts import (
     MessageChanged,
     MessageStarted,
     MessageStopped,
+    ModelReplaced,
     Part,
     Said,
     ServiceRetry,
@@ -31,6 +32,7 @@ MAX_SHOWN_CHARACTERS = 4000
 """How much of a call's output an event repeats; the agent itself got all of it."""
 
 _BUSY = "The model's service is busy; trying again."
+_REPLACED = "The model {} does not answer; {} is asked instead."
 _SILENT = "The model's service does not answer; trying again. If that goes on, check ANTHROPIC_BASE_URL."
 _BROKE_OFF = "The model's service broke off in the middle of an answer; it was asked again."
 
@@ -99,6 +101,9 @@ class EventMapper:
                 self._broke_off = False
                 is_silent = part.status is None and self._is_whole
                 yield RetryEvent(retry=_SILENT if is_silent else _BUSY, wait_s=round(part.wait_s, 1))
+            case ModelReplaced():
+                self._broke_off = False
+                yield RetryEvent(retry=_REPLACED.format(part.asked, part.answering), wait_s=0.0)
             case _:
                 pass  # the CLI's own words about the model's service among them: how the run ends says it
 

@@ -158,10 +158,10 @@ async def _check_credit(conn: Connection, scope: Scope, prices: Prices, options:
     """Refuse a run when its cost could not be limited, or the organisation's credit is used up."""
     credit = await usage.credit(conn, scope.org_id)
     most, spent = (credit["max_usd"], credit["spent_usd"]) if credit is not None else (None, None)
-    price = prices.of(options.model or prices.model)
-    if price is None and (most is not None or options.max_cost_usd is not None):
+    is_priced = prices.are_known(options.model or prices.model)
+    if not is_priced and (most is not None or options.max_cost_usd is not None):
         raise Invalid(REFUSALS["model_unpriced"])
-    if price is not None and most is not None and spent >= most:
+    if is_priced and most is not None and spent >= most:
         raise OutOfCredit(
             f"The organisation may spend {most:.2f} US dollars a month, and has spent {spent:.2f} in this one."
         )
