@@ -1,8 +1,8 @@
 /** What is around every area of the page: the bar, the banner of the offline model, the sheet of keys. */
 
 import { useQuery } from '@tanstack/react-query';
-import { Link, Outlet } from '@tanstack/react-router';
-import { useEffect, useState } from 'react';
+import { Link, Outlet, useLocation } from '@tanstack/react-router';
+import { useEffect, useLayoutEffect, useState } from 'react';
 import { WaitingNumber } from './approvals/WaitingNumber';
 import { AREAS } from './areas';
 import { ReviewNumber } from './review/ReviewNumber';
@@ -21,12 +21,18 @@ export function Shell() {
   const config = useQuery(configQuery);
   const [keysShown, showKeys] = useState(false);
   useEffect(listen, []);
+  const { pathname } = useLocation();
+  // (Before a document's page says its name.)
+  useLayoutEffect(() => {
+    const area = [...AREAS, { to: '/settings', words: 'Settings' }].find(({ to }) => pathname === to || pathname.startsWith(`${to}/`));
+    document.title = area === undefined ? 'Fieldmark' : `${area.words} · Fieldmark`;
+  }, [pathname]);
 
   if (current.token === null) return <SignIn />;
   return (
     <div className={styles.shell} key={actingAs(current)}>
       <a className={styles.skip} href="#main">
-        To the content
+        Skip to content
       </a>
       <header className={styles.bar}>
         <Link to="/documents" className={styles.brand} aria-label="Fieldmark">
@@ -49,8 +55,7 @@ export function Shell() {
       <div>
         {config.data?.offline_model === true && (
           <p className={styles.banner}>
-            Fixed rules answer in the model’s place: they find a part of what stands there. Set ANTHROPIC_API_KEY for the service,
-            start it again, and Claude reads.
+            Demo mode: built-in rules find only some fields. Add ANTHROPIC_API_KEY and restart to read with Claude.
           </p>
         )}
       </div>

@@ -1,16 +1,17 @@
 /** The addresses of the page. Each area is loaded when it is first opened. What begins an address stands in
  * api/edge.py (PAGE_ADDRESSES), too: the service answers no other with the page. */
 
-import { createRootRoute, createRoute, createRouter, lazyRouteComponent, redirect } from '@tanstack/react-router';
+import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Link, redirect } from '@tanstack/react-router';
 import { isDocumentFilter, type DocumentFilter } from './documents/filter';
 import { isPlace, type Place } from './document/place';
 import { isColumn, type Column } from './review/sheet/column';
 import { Shell } from './Shell';
+import { Loading } from './shared/Loading';
 import { Broken, Empty } from './shared/Notice';
 
 const root = createRootRoute({
   component: Shell,
-  notFoundComponent: () => <Empty title="There is nothing at this address" />,
+  notFoundComponent: () => <Empty title="Page not found"><Link to="/documents">Go to documents</Link></Empty>,
 });
 
 const start = createRoute({
@@ -84,6 +85,10 @@ const invitationRoute = createRoute({
 export const router = createRouter({
   routeTree: root.addChildren([start, documentsRoute, documentRoute, reviewRoute, sheetRoute, approvalsRoute, askRoute, searchRoute, settingsRoute, invitationRoute]),
   defaultPreload: 'intent',
+  defaultPendingComponent: Loading,
+  defaultPendingMs: 150,
+  // What of an address means nothing here is left out.
+  search: { strict: true },
   // What the service refused is told where it was asked for: this is a fault of the page's own.
   defaultErrorComponent: ({ error, reset }) => <Broken error={error} again={reset} />,
   scrollRestoration: false,

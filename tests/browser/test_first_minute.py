@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
+from browser import scripts
 from browser.window import SAMPLES, Window, held
 from desk import until
 from documents.reading.made_files import pdf, show
 
 pytestmark = pytest.mark.anyio
 
+PHONE = {"width": 390, "height": 740}
 INVOICE = SAMPLES / "i2d_AzureInterior.pdf"
 
 
@@ -176,3 +178,33 @@ async def test_a_link_to_a_field_shows_where_it_stands(serve, browsing):
 
 async def is_at_the_top(page: Any) -> bool:
     return await page.get_by_role("region", name="Document").evaluate("one => one.scrollTop") == 0
+
+
+async def test_small_window_shows_every_area_and_the_way_back_keeps_the_list(serve, browsing):
+    async with serve(scripts.reading(number="17", total=12.5)) as served, browsing(served, viewport=PHONE) as window:
+        page = window.page
+        for name in ("a.txt", "b.txt", "c.txt"):
+            await scripts.extracted(served, "Invoice number: 17\nTotal: 12.50 EUR\n", name)
+        # What of an address means nothing is left out.
+        await window.enter("/documents?status=bogus&tag=&name=.txt")
+        await page.get_by_role("link", name="c.txt").wait_for()
+        assert page.url.endswith("/documents?name=.txt")
+        for link in await page.get_by_role("navigation", name="Areas").get_by_role("link").all():
+            box = await link.bounding_box()
+            assert box["x"] >= 0 and box["x"] + box["width"] <= PHONE["width"], await link.inner_text()
+        await page.get_by_role("link", name="c.txt").click()
+        tree = page.get_by_role("tree", name="Fields")
+        await tree.wait_for()
+        assert (await tree.bounding_box())["height"] > 150
+        await page.get_by_role("link", name="Next").click()
+        await page.get_by_role("heading", name="b.txt").wait_for()
+        await page.get_by_role("link", name="Previous").click()
+        await page.get_by_role("heading", name="c.txt").wait_for()
+        await page.get_by_role("link", name="All documents").click()
+        await page.get_by_role("link", name="a.txt").wait_for()
+        assert page.url.endswith("/documents?name=.txt")
+
+        await page.goto(f"{served.base_url}/nowhere/at/all")
+        await page.get_by_role("heading", name="Page not found").wait_for()
+        async with served.client() as plain:
+            assert (await plain.get("/nowhere")).status_code == 404

@@ -129,6 +129,7 @@ async def test_what_is_left_out_is_said(database, make_user, clone):
             Shelved(None),
             Shelved(None, status="reading"),
             Shelved(None, status="failed"),
+            Shelved({"total": 100}, is_completed=False),
         ],
     )
     answer = await _answer(database, scope, aggregates=[_sum("total")])
@@ -137,6 +138,7 @@ async def test_what_is_left_out_is_said(database, make_user, clone):
     assert (total.documents, total.have, total.lack, total.unverified, total.unusable) == (5, 2, 1, 1, 1)
     counts = answer.coverage
     assert (counts.of_kind, counts.no_extraction, counts.reading, counts.failed) == (5, 1, 1, 1)
+    assert counts.needs_review == 1
     assert not counts.is_complete
     answer = await _answer(database, scope, aggregates=[_sum("total")], include_unverified=True)
     assert _figures(answer) == {None: [("300", None)]}

@@ -59,6 +59,9 @@ class Edge:
             await self._app(scope, receive, send)
             return
         request = Request(scope)
+        if _is_navigation(request):
+            scope = {**scope, "path": "/"}
+            request = Request(scope)
         try:
             if not _is_open(request):
                 request.state.caller = await _caller_of(request)
@@ -96,6 +99,13 @@ def _is_open(request: Request) -> bool:
     first = path.split("/", 2)[1] if path.startswith("/") else None
     is_page = request.method in ("GET", "HEAD") and first in ("", "assets", *PAGE_ADDRESSES)
     return path in OPEN or is_page
+
+
+def _is_navigation(request: Request) -> bool:
+    """Whether a browser opens an address that is none: the page says so, and leads on."""
+    is_page = request.method in ("GET", "HEAD") and "text/html" in request.headers.get("accept", "")
+    path: str = request.scope["path"]
+    return is_page and not _is_open(request) and not path.startswith("/api/")
 
 
 class _Body:

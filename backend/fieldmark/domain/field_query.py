@@ -169,8 +169,9 @@ class Coverage:
 
     of_kind     they have a current extraction, and meet all but the conditions on fields
     matched     of these, those that meet the conditions, too
-    no_extraction, reading, failed
-                nothing is known of their fields; they meet what is asked beside type and fields
+    needs_review, no_extraction, reading, failed
+                their fields are not completed yet, or nothing is known of them; they meet what is asked
+                beside type and fields
     duplicates  byte-identical to another of the documents, which is counted in their place; `duplicate_files` names the
                 first MAX_DUPLICATES
     """
@@ -178,6 +179,7 @@ class Coverage:
     of_kind: int
     matched: int
     no_extraction: int
+    needs_review: int
     reading: int
     failed: int
     duplicates: int
@@ -189,6 +191,7 @@ class Coverage:
         """Whether no document and no value was left out for another reason than what was asked."""
         return not (
             self.no_extraction
+            or self.needs_review
             or self.reading
             or self.failed
             or any(

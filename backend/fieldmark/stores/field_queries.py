@@ -208,7 +208,8 @@ def _statement(org_id: UUID, query: FieldQuery) -> tuple[Composed, dict[str, Any
         select
           (select jsonb_build_object(
              'of_kind', count(*) filter (where is_of_kind), 'matched', (select count(*) from matched),
-             'no_extraction', count(*) filter (where status = 'ready' and is_unknown),
+             'no_extraction', count(*) filter (where status = 'ready' and is_unknown and not is_unfinished),
+             'needs_review', count(*) filter (where status = 'ready' and is_unknown and is_unfinished),
              'reading', count(*) filter (where status = 'reading' and is_unknown),
              'failed', count(*) filter (where status = 'failed' and is_unknown),
              'duplicates', count(*) filter (where is_duplicate))
@@ -294,7 +295,9 @@ def _documents(org_id: UUID, query: FieldQuery, parameters: Parameters) -> Compo
         columns=SQL(", ").join(
             [
                 SQL(
-                    "d.id, d.filename, d.created_at, d.status, d.content_sha256, e.id as extraction_id, e.document_type"
+                    "d.id, d.filename, d.created_at, d.status, d.content_sha256, e.id as extraction_id, "
+                    "e.document_type, e.id is null and exists (select from public.extractions as x "
+                    "where x.document_id = d.id and x.status <> 'failed') as is_unfinished"
                 ),
                 SQL("({}) as fits").format(is_of_kind),
                 *columns,

@@ -5,6 +5,7 @@ import { Link } from '@tanstack/react-router';
 import type { Run } from '../api/types';
 import { documentQuery } from '../documents/documentQueries';
 import { ago, plain } from '../shared/format';
+import { Loading } from '../shared/Loading';
 import { Empty, Failure } from '../shared/Notice';
 import { ApprovalCard } from './ApprovalCard';
 import { MOST, waitingQuery } from './approvalQueries';
@@ -17,9 +18,10 @@ export function ApprovalsPage() {
   return (
     <div className={styles.page}>
       <h1>Approvals</h1>
+      {waiting.isPending && <Loading />}
       {waiting.isSuccess && runs.length === 0 && (
-        <Empty title="Nothing waits for you">
-          <p>What an agent may not do by itself waits here: a write of a run that asks, a schema, a tag.</p>
+        <Empty title="Nothing to approve">
+          <p>Changes that need your OK appear here.</p>
         </Empty>
       )}
       {runs.map((run, index) => (

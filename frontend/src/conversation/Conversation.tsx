@@ -3,6 +3,7 @@
 import { useInfiniteQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useLayoutEffect, useRef } from 'react';
 import { Button } from '../shared/Button';
+import { Loading } from '../shared/Loading';
 import { Failure } from '../shared/Notice';
 import styles from './Conversation.module.css';
 import { threadQuery } from './conversationQueries';
@@ -37,9 +38,10 @@ export function Conversation({ threadId, onShow }: Props) {
   if (thread.isError) return <Failure error={thread.error} again={() => void thread.refetch()} />;
   return (
     <div className={styles.turns} ref={scroller} role="log" aria-label="Conversation" tabIndex={0}>
+      {thread.isPending && <Loading />}
       {thread.hasNextPage && (
         <Button onClick={() => void thread.fetchNextPage()} disabled={thread.isFetchingNextPage}>
-          What was said before
+          Earlier messages
         </Button>
       )}
       {turns.map((turn) => (

@@ -16,6 +16,7 @@ import { RunPanel } from '../runs/RunPanel';
 import { useCanWrite } from '../session/role';
 import { Button } from '../shared/Button';
 import { count, plain } from '../shared/format';
+import { Loading } from '../shared/Loading';
 import { Empty, Failure, Notice } from '../shared/Notice';
 import { Sign } from '../shared/Sign';
 import { useOwnAddress } from '../shared/useOwnAddress';
@@ -77,6 +78,7 @@ function OneDocument({ documentId }: { documentId: string }) {
   // (Asked for again when a run has ended: until then the run's own is shown.)
   const current = document.isFetching && run.state.phase === 'complete' ? undefined : document.data?.current_extraction_id;
   const { all, extraction, errors, readings, error } = useShownExtraction(documentId, search.extraction, run.state, current);
+  const isLoading = rowsAreLoading(extraction, error, search.extraction ?? current);
   const canWrite = useCanWrite();
   const { before, after } = useNeighbours(documentId);
   const schemaOf = useQuery({ ...schemaOfQuery(extraction?.id ?? ''), enabled: extraction !== undefined });
@@ -146,7 +148,7 @@ function OneDocument({ documentId }: { documentId: string }) {
   }, [document.data]);
 
   if (document.isError) return <Failure error={document.error} again={() => void document.refetch()} />;
-  if (document.data === undefined) return null;
+  if (document.data === undefined) return <Loading />;
   const { filename, status, page_count: pages, warnings } = document.data;
   const serious = warnings.filter((one) => one.severity === 'warning').length;
   const isReady = status === 'ready';
@@ -227,7 +229,9 @@ function OneDocument({ documentId }: { documentId: string }) {
                 </p>
               )}
             </div>
-            {rows.length > 0 ? (
+            {isLoading ? (
+              <Loading />
+            ) : rows.length > 0 ? (
               <FieldPanel extraction={extraction} schema={schema} canWrite={canWrite} rows={rows} chosen={chosen} changed={changed} readings={readings} onChoose={choose} onPlace={showPlace} />
             ) : (
               !run.goesOn &&
@@ -242,6 +246,11 @@ function OneDocument({ documentId }: { documentId: string }) {
       )}
     </div>
   );
+}
+
+/** Whether the fields are on their way: which extraction it is is known, and the extraction is not. */
+function rowsAreLoading(extraction: Extraction | undefined, error: unknown, id: string | null | undefined): boolean {
+  return extraction === undefined && error === null && typeof id === 'string';
 }
 
 /** Where a field stands; where it stands nowhere, the page stays where it is. */

@@ -2,6 +2,7 @@
 
 import { Tabs } from '@base-ui/react/tabs';
 import { lazy, Suspense, type ReactNode } from 'react';
+import { Loading } from '../shared/Loading';
 import { useShortcut } from '../shared/shortcuts/useShortcut';
 import styles from './DocumentPage.module.css';
 import type { Place } from './place';
@@ -31,7 +32,7 @@ export function Side({ documentId, chat, fields, unclaimed, onShow, onReplaceCha
   useShortcut(MISSED, () => show(shown === 'unclaimed' ? 'fields' : 'unclaimed'), unclaimed !== null);
   return (
     <Tabs.Root className={styles.side} value={shown} onValueChange={(tab: string) => show(tab)}>
-      <Tabs.List className={styles.tabs} aria-label="Beside the pages">
+      <Tabs.List className={styles.tabs} aria-label="Document details">
         <Tabs.Tab className={styles.tab} value="fields">
           Fields{fields > 0 && <span className="soft"> {fields.toLocaleString()}</span>}
         </Tabs.Tab>
@@ -49,11 +50,11 @@ export function Side({ documentId, chat, fields, unclaimed, onShow, onReplaceCha
       </Tabs.Panel>
       {unclaimed !== null && (
         <Tabs.Panel className={styles.beside} value="unclaimed">
-          <Suspense>{unclaimed.panel()}</Suspense>
+          <Suspense fallback={<Loading />}>{unclaimed.panel()}</Suspense>
         </Tabs.Panel>
       )}
       <Tabs.Panel className={styles.beside} value="chat">
-        <Suspense>
+        <Suspense fallback={<Loading />}>
           {chat !== undefined && (
             <ChatPanel
               documentId={documentId}

@@ -8,6 +8,7 @@ import { documentsRoute } from '../router';
 import { useCanWrite } from '../session/role';
 import { Button } from '../shared/Button';
 import { plain } from '../shared/format';
+import { Loading } from '../shared/Loading';
 import { Empty, Failure } from '../shared/Notice';
 import { useShortcut } from '../shared/shortcuts/useShortcut';
 import { Sign } from '../shared/Sign';
@@ -141,7 +142,9 @@ export function DocumentsPage() {
         <Uploads />
         {listed.isError && <Failure error={listed.error} again={() => void listed.refetch()} />}
       </div>
-      {documents.length === 0 && listed.isSuccess ? (
+      {listed.isPending ? (
+        <Loading />
+      ) : documents.length === 0 && listed.isSuccess ? (
         isNarrowed ? (
           <Empty title="No matching documents">
             <Button

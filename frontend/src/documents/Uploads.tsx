@@ -17,7 +17,8 @@ export function Uploads() {
   }, [uploads]);
   if (uploads.length === 0) return null;
   return (
-    <section className={styles.list} aria-label="Uploads">
+    <section className={styles.list} aria-label="Uploads" tabIndex={0}>
+      {uploads.length > 1 && <p className="soft">{uploads.filter((one) => one.status === 'done').length} of {uploads.length} uploaded</p>}
       {uploads.map(({ id, name, sent, status, error }) => (
         <div key={id} className={styles.one}>
           <span className="cut">{plain(name)}</span>
@@ -31,7 +32,7 @@ export function Uploads() {
               <Sign name="cross" />
             </Button>
           ) : (
-            <span className="soft">{status === 'waiting' ? 'waits' : status === 'done' ? 'there' : `${Math.round(sent * 100)} %`}</span>
+            <span className="soft">{status === 'waiting' ? 'Queued' : status === 'done' ? 'Done' : `${Math.round(sent * 100)}%`}</span>
           )}
           {status === 'failed' && <p className={styles.error}>{error}</p>}
         </div>

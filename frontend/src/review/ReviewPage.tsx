@@ -11,6 +11,7 @@ import { documentQuery } from '../documents/documentQueries';
 import { reviewRoute } from '../router';
 import { Button } from '../shared/Button';
 import { count, plain } from '../shared/format';
+import { Loading } from '../shared/Loading';
 import { Empty, Failure } from '../shared/Notice';
 import { useShortcut } from '../shared/shortcuts/useShortcut';
 import { perMinute } from './attention';
@@ -63,7 +64,9 @@ export function ReviewPage() {
           <Link to="/review/sheet">Review by field</Link>
         </p>
       </Empty>
-    ) : null;
+    ) : (
+      <Loading />
+    );
   }
   const page = field.evidence?.page ?? 1;
   const at = rows.indexOf(field) + 1;

@@ -4,6 +4,7 @@ import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { meQuery } from '../session/config';
 import { useSession } from '../session/session';
+import { Loading } from '../shared/Loading';
 import { Failure } from '../shared/Notice';
 import { Invitations } from './Invitations';
 import { Keys } from './Keys';
@@ -17,7 +18,7 @@ export function SettingsPage() {
   const me = useQuery(meQuery);
   const organisation = me.data?.organisations.find((one) => (organisationId === null ? one.is_personal : one.id === organisationId));
   if (me.isError) return <Failure error={me.error} again={() => void me.refetch()} />;
-  if (organisation === undefined) return null;
+  if (organisation === undefined) return <Loading />;
   const isOwner = organisation.role === 'owner';
   return (
     <div className={styles.page}>

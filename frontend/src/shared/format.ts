@@ -26,7 +26,7 @@ export function bytes(count: number): string {
 }
 
 export function percent(part: number): string {
-  return `${Math.round(part * 100)} %`;
+  return `${Math.round(part * 100)}%`;
 }
 
 /** What a run has cost. Small sums keep what tells them apart. */

@@ -22,6 +22,8 @@ interface Props {
 
 export function FieldTree({ rows, chosen, editing, changed, onChoose, onEdit, onWrite }: Props) {
   const tree = useRef<HTMLDivElement>(null);
+  // A change flashes once, not each time that its row is drawn again.
+  const flashed = useRef(new Map<string, number>());
   const virtual = useVirtualizer({
     count: rows.length,
     getScrollElement: () => tree.current,
@@ -75,7 +77,8 @@ export function FieldTree({ rows, chosen, editing, changed, onChoose, onEdit, on
               top={start}
               chosen={index === at}
               editing={editing && index === at && row.kind === 'leaf'}
-              changed={changed.has(row.path)}
+              changed={changed.has(row.path) && flashed.current.get(row.path) !== changed.get(row.path)}
+              onFlashed={() => flashed.current.set(row.path, changed.get(row.path) ?? 0)}
               onChoose={onChoose}
               onEdit={() => onEdit(true)}
               onFinish={finish}

@@ -16,12 +16,13 @@ interface Props {
   chosen: boolean;
   editing: boolean;
   changed: boolean;
+  onFlashed: () => void;
   onChoose: (path: string) => void;
   onEdit: () => void;
   onFinish: (path: string, value?: Edited) => void;
 }
 
-export const FieldTreeRow = memo(function FieldTreeRow({ id, row, top, chosen, editing, changed, onChoose, onEdit, onFinish }: Props) {
+export const FieldTreeRow = memo(function FieldTreeRow({ id, row, top, chosen, editing, changed, onFlashed, onChoose, onEdit, onFinish }: Props) {
   const names = [styles.row, row.kind === 'group' && styles.group, changed && styles.changed];
   if (row.kind === 'leaf' && !isStored(row)) names.push(styles.preview);
   return (
@@ -34,6 +35,7 @@ export const FieldTreeRow = memo(function FieldTreeRow({ id, row, top, chosen, e
       className={names.filter(Boolean).join(' ')}
       style={{ transform: `translateY(${top}px)`, paddingLeft: `${0.75 + row.depth * 1}rem` }}
       data-path={row.path}
+      onAnimationEnd={onFlashed}
       onClick={() => onChoose(row.path)}
       onDoubleClick={() => row.kind === 'leaf' && isStored(row) && onEdit()}
     >

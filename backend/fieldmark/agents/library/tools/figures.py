@@ -149,12 +149,16 @@ def described(args: QueryFields) -> str:
 def coverage_of(found: Coverage, document_type: str | None) -> AnswerCoverage:
     """What an exact answer covers, in numbers and words."""
     kind = f"documents of type {document_type}" if document_type else "documents"
-    unknown = found.no_extraction + found.reading + found.failed
+    without = found.no_extraction + found.reading + found.failed
+    unknown = without + found.needs_review
     asked = {path.path: path for path in reversed(found.paths) if path.documents}.values()  # of all before of some
     told = [f"{path.path} in {path.have} of {path.documents} {kind}" for path in reversed(asked)]
     text = "; ".join(told) or f"{found.matched} of {found.of_kind} {kind}"
     if unknown:
-        text += f"; not {unknown} documents that nothing was extracted from"
+        left_out = {"to review": found.needs_review, "without extracted fields": without}
+        text += (
+            f"; documents not counted: {', '.join(f'{number} {what}' for what, number in left_out.items() if number)}"
+        )
     if found.duplicates:  # (No names: the numbers in this text count as proven.)
         text += f"; byte-identical copies counted once: {found.duplicates}"
     duplicates = [one.filename for one in found.duplicate_files]
