@@ -188,7 +188,7 @@ async def commits(browser: Any, site: Site) -> None:
         ]
         site.says[:] = [Script([[IDENTIFIED], *each, [COMPLETE]])]
         await page.get_by_role("button", name="Extract").click()
-        await page.get_by_role("menuitem", name="All fields, without a schema").click()
+        await page.get_by_role("menuitem", name="Extract all fields").click()
         await page.locator("[data-phase=complete]").wait_for(timeout=60_000)
         await page.wait_for_timeout(1000)
         painted = await page.evaluate("window.painted")
@@ -231,7 +231,7 @@ async def stream(browser: Any, site: Site) -> None:
     await page.evaluate("seen.tasks.length = 0; seen.cls = 0; 0")
     site.says[:] = [Script([[IDENTIFIED], *each, [COMPLETE]])]
     await page.get_by_role("button", name="Extract").click()
-    await page.get_by_role("menuitem", name="All fields, without a schema").click()
+    await page.get_by_role("menuitem", name="Extract all fields").click()
     await page.locator("[data-phase=complete]").wait_for(timeout=120_000)
     seen = await page.evaluate("seen")
     tasks = sorted(seen["tasks"])

@@ -77,7 +77,7 @@ async def test_each_area_meets_wcag_in_light_and_dark(serve, browsing, axe):
         await look("a conversation", f"/documents/{document}?chat=new", page.get_by_label("Your message"))
         assert (await served.http.post("/api/tags", json={"name": "paid"})).status_code == 201
         await page.get_by_label("Your message").press_sequentially("tag it @pa")
-        await page.get_by_role("listbox", name="To mention").get_by_role("option").first.wait_for()
+        await page.get_by_role("listbox", name="Mention").get_by_role("option").first.wait_for()
         wrong["a mention"] = await violations(page, axe)
         await look("review", "/review", page.get_by_label("Value of total"))
         await look(

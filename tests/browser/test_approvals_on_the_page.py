@@ -76,7 +76,7 @@ async def test_who_starts_it_on_the_page_is_asked_and_may_approve_this_and_more(
         document = await served.document(TEXT)
         await window.enter(f"/documents/{document}")
         await page.get_by_role("button", name="Extract").click()
-        await page.get_by_role("menuitem", name="ask me before each write").click()
+        await page.get_by_role("menuitem", name="Extract with approval").click()
         card = page.get_by_role("region", name="Needs your approval")
         # The type before and the completion behind ask for nothing of their own.
         await card.get_by_text("number", exact=True).wait_for()

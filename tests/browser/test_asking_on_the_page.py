@@ -73,7 +73,7 @@ async def test_a_question_is_answered_and_its_second_source_opened(serve, browsi
             assert await shown_box(page) == box_of(turn["result"]["sources"][number - 1])
         assert await page.evaluate("window.hacked") is None
         assert await page.locator("main img[src=x], main a[href^=javascript]").count() == 0
-        await page.get_by_text("How it was done").click()
+        await page.get_by_text("Show steps").click()
         await page.get_by_role("log").locator("summary").filter(has_text="Citing").first.wait_for()
 
 

@@ -31,7 +31,7 @@ async def say(page, message: str) -> None:
 async def test_a_schema_is_made_changed_and_read_by_with_three_decisions_in_a_row(serve, browsing):
     schema = {**SCHEMA, "properties": {**SCHEMA["properties"], "vendor": {"type": "string"}}}
     script = model(
-        [call("create_schema", {"name": "Invoices", "schema": schema})],
+        [text("First a schema."), call("create_schema", {"name": "Invoices", "schema": schema})],
         [call("run_extraction")],
         [call("update_extraction_field", {"path": "vendor", "value": "Acme Ltd"})],
         [text(f"**Done.** {HOSTILE}")],
@@ -42,9 +42,25 @@ async def test_a_schema_is_made_changed_and_read_by_with_three_decisions_in_a_ro
         await window.enter(f"/documents/{document}")
         await page.get_by_role("tab", name="Chat").wait_for()
         await page.keyboard.press("c")
+        box = page.get_by_label("Your message")
+        mentions = page.get_by_role("listbox", name="Mention").get_by_role("option")
+        async with page.expect_response("**/api/schemas?*name=Inv*"):
+            await box.press_sequentially("@Inv")
+        assert await mentions.count() == 0
         await say(page, "make a schema and read by it")
 
         await card_of(page).get_by_role("heading", name="Making the schema").wait_for()
+        # A schema is a table of its fields. What decides is in sight, and nothing else can be sent meanwhile.
+        table = card_of(page).get_by_role("table", name="Fields of the schema")
+        await table.get_by_role("row", name="vendor string new").wait_for()
+        approve = await card_of(page).get_by_role("button", name="Approve", exact=True).bounding_box()
+        assert approve["y"] + approve["height"] < (await box.bounding_box())["y"]
+        await page.get_by_text("Decide the change above first").wait_for()
+        await box.fill("and then?")
+        assert await page.get_by_role("button", name="Send").is_disabled()
+        await box.fill("")
+        await page.get_by_text("What needs approval").click()
+        await page.get_by_text("create schema").first.wait_for()
         await card_of(page).get_by_role("button", name="Approve", exact=True).click()
         # A reload in the middle goes on where it was.
         await card_of(page).get_by_text("Invoices (version 1)").wait_for()
@@ -58,6 +74,14 @@ async def test_a_schema_is_made_changed_and_read_by_with_three_decisions_in_a_ro
 
         said = page.get_by_role("log", name="Conversation")
         await said.get_by_text("Done.", exact=True).wait_for()
+        await page.reload()
+        await said.get_by_text("First a schema.").wait_for()
+        # What the agent has made can be mentioned at once, and the fields are beside the conversation.
+        await box.press_sequentially("@Inv")
+        await until(lambda: _is(mentions, ["schema Invoices v1"]))
+        await box.fill("")
+        await page.locator("summary", has_text="Fields").click()
+        await page.get_by_role("treeitem").get_by_text("Acme AG").wait_for()
         await page.get_by_text("Schema: Invoices, version 1").wait_for()
         assert await said.locator("img, a").count() == 0
         (row,) = (await served.get("extractions"))["items"]
@@ -80,8 +104,8 @@ async def test_what_is_mentioned_by_keyboard_is_given_to_the_agent(serve, browsi
         await window.enter(f"/documents/{document}?chat=new")
         box = page.get_by_label("Your message")
         await box.press_sequentially("what is @Inv")
-        options = page.get_by_role("listbox", name="To mention").get_by_role("option")
-        await until(lambda: _is(options, ["schema Invoices", "tag Invoices to pay"]))
+        options = page.get_by_role("listbox", name="Mention").get_by_role("option")
+        await until(lambda: _is(options, ["schema Invoices v1", "tag Invoices to pay"]))
         await page.keyboard.press("ArrowDown")
         await page.keyboard.press("ArrowUp")
         await page.keyboard.press("Enter")
@@ -129,7 +153,7 @@ async def test_a_conversation_is_gone_on_with_shared_and_deleted(serve, browsing
         assert thread["shared"] is True
         await page.get_by_role("button", name="Delete").click()
         await page.get_by_role("button", name="Press again").click()
-        await page.get_by_role("heading", name="Talk about this document").wait_for()
+        await page.get_by_role("heading", name="Chat about this document").wait_for()
         assert (await served.get("threads"))["items"] == []
 
 
@@ -140,8 +164,28 @@ async def test_what_is_proposed_by_itself_is_rejected_as_one(serve, browsing):
         await window.enter(f"/documents/{document['id']}")
         banner = page.get_by_role("region", name="Proposal")
         await banner.get_by_role("button", name="Reject").wait_for()
+        await page.get_by_text("Suggestion", exact=True).wait_for()
+        await page.get_by_role("button", name="Extract", exact=True).click()
+        await page.get_by_role("menuitem", name="Invoices (suggestion, not accepted yet)").wait_for()
+        await page.keyboard.press("Escape")
+        await banner.get_by_text("Show steps").click()
+        await banner.get_by_text("Making the schema").first.wait_for()
         await banner.get_by_text("the schema “Invoices” (1 field)").click()
         await banner.get_by_text("total", exact=True).wait_for()
         await banner.get_by_role("button", name="Reject").click()
         await banner.wait_for(state="hidden")
         assert (await served.get("schemas"))["items"] == (await served.get("extractions"))["items"] == []
+
+        # Another one, asked for with its upload, is accepted with a tag.
+        tag = (await served.http.post("/api/tags", json={"name": "to pay"})).json()["id"]
+        await window.enter("/documents")
+        await page.get_by_label("Suggest a schema for each upload").check()
+        file = {"name": "other.txt", "mimeType": "text/plain", "buffer": PRINTED.encode()}
+        await page.set_input_files("input[type=file]", file)
+        await page.get_by_role("link", name="other.txt").click()
+        await banner.get_by_label("Tag when accepting").select_option(tag)
+        await banner.get_by_role("button", name="Accept").click()
+        await banner.wait_for(state="hidden")
+        other = (await served.get("documents?filename=other"))["items"][0]
+        assert [one["name"] for one in other["tags"]] == ["to pay"]
+        assert other["auto_create"]["status"] == "accepted"

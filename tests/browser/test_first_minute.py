@@ -31,7 +31,7 @@ async def extracted(window: Window) -> dict[str, Any]:
     """Let all fields be extracted, and answer the extraction as the API has it."""
     page = window.page
     await page.get_by_role("button", name="Extract").click()
-    await page.get_by_role("menuitem", name="All fields, without a schema").click()
+    await page.get_by_role("menuitem", name="Extract all fields").click()
     await page.locator("[data-phase=complete]").wait_for()
     (listed,) = (await window.served.get("extractions"))["items"]
     extraction = await window.served.extraction(listed["id"])

@@ -32,7 +32,7 @@ async def test_hostile_text_is_shown_and_does_nothing(serve, browsing):
         assert "fdp.exe.txt" in shown and "\u202e" not in shown
         await link.click()
         await page.get_by_role("button", name="Extract").click()
-        await page.get_by_role("menuitem", name="All fields, without a schema").click()
+        await page.get_by_role("menuitem", name="Extract all fields").click()
         await page.locator("[data-phase=complete]").wait_for()
         await page.get_by_role("treeitem").filter(has_text=TAG).click()
         await page.get_by_role("treeitem").filter(has_text=LINK).wait_for()

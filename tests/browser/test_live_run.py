@@ -30,7 +30,7 @@ async def test_what_is_being_written_is_shown_and_told_apart_and_a_reload_goes_o
         document = await served.document(TEXT)
         await window.enter(f"/documents/{document}")
         await page.get_by_role("button", name="Extract").click()
-        await page.get_by_role("menuitem", name="All fields, without a schema").click()
+        await page.get_by_role("menuitem", name="Extract all fields").click()
         row = page.locator('[role=treeitem][data-path="number"]')
         try:
             await row.get_by_text("being written").first.wait_for(state="attached")

@@ -46,6 +46,13 @@ async def test_an_organisation_is_made_and_somebody_is_let_in_and_removed(serve,
         await other.page.reload()
         await other.page.get_by_text("Owners change roles.").wait_for()
         assert await other.page.get_by_role("button", name="Make a key").count() == 0
+        # Who only reads is offered nothing that writes.
+        await other.page.get_by_role("link", name="Documents", exact=True).click()
+        await other.page.get_by_role("heading", name="No documents yet").wait_for()
+        assert await other.page.get_by_role("button", name="Upload").count() == 0
+        await other.page.get_by_role("link", name="Ask", exact=True).click()
+        await other.page.get_by_role("heading", name="Ask your documents").wait_for()
+        assert await other.page.get_by_label("Your question").count() == 0
         remove = row.get_by_role("button", name="Remove")
         await remove.click()
         await remove.click()

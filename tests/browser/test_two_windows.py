@@ -92,7 +92,7 @@ async def test_what_is_decided_in_one_tab_is_gone_in_the_others(serve, browsing)
             await button.wait_for()
         await approve[window].click()
         await approve[inbox].wait_for(state="detached")
-        await inbox.page.get_by_role("heading", name="Nothing waits for you").wait_for()
+        await inbox.page.get_by_role("heading", name="Nothing to approve").wait_for()
         await row_of(window, "total").get_by_text("12.5", exact=True).wait_for()
 
 
@@ -116,7 +116,7 @@ async def test_a_stranger_sees_nothing_of_another_tenant_at_any_address(serve, b
             f"/review?extraction={extraction_id}": "There is no such extraction",
             "/search?q=Total": "",
             "/documents?name=secret": "No matching documents",
-            "/approvals": "Nothing waits for you",
+            "/approvals": "Nothing to approve",
         }
         # Can: whose it is sees it at the same addresses.
         await window.enter(f"/documents/{document}?extraction={extraction_id}&field=total")

@@ -46,8 +46,8 @@ export async function startTurn(body: Omit<Asked<components['schemas']['ChatRequ
 }
 
 /** Has an agent propose a schema, a prompt and an extraction for a document. */
-export async function startProposal(documentId: string, key: string): Promise<void> {
-  const asked = { document_id: documentId, wait: false } as components['schemas']['AutoCreateRequest'];
+export async function startProposal(documentId: string, key: string, model?: string): Promise<void> {
+  const asked = { document_id: documentId, wait: false, ...(model !== undefined && { model }) } as components['schemas']['AutoCreateRequest'];
   await answer(api.POST('/api/agent/auto_create', { body: asked, params: { header: { 'idempotency-key': key } } }));
 }
 

@@ -6,6 +6,7 @@ import { Conversation } from '../conversation/Conversation';
 import { threadsQuery } from '../conversation/conversationQueries';
 import type { SeenPlace } from '../conversation/seenPlace';
 import { askRoute } from '../router';
+import { useCanWrite } from '../session/role';
 import { Button } from '../shared/Button';
 import { useOwnAddress } from '../shared/useOwnAddress';
 import styles from './Ask.module.css';
@@ -18,6 +19,7 @@ export function AskPage() {
   const changeAddress = useOwnAddress<{ thread?: string }>();
   const queries = useQueryClient();
   const threads = useQuery(threadsQuery('library'));
+  const canWrite = useCanWrite();
   const [place, setPlace] = useState<SeenPlace | null>(null);
   const show = useCallback((next: SeenPlace) => setPlace((before) => ({ ...next, at: (before?.at ?? 0) + 1 })), []);
   const open = (next: string | undefined) => {
@@ -46,6 +48,7 @@ export function AskPage() {
         ) : (
           <Conversation key={thread} threadId={thread} onShow={show} />
         )}
+        {canWrite && (
         <AskBox
           key={thread ?? ''}
           threadId={thread}
@@ -57,6 +60,7 @@ export function AskPage() {
             if (threadId !== thread) replace(threadId);
           }}
         />
+        )}
       </div>
       {place !== null && <PlaceViewer place={place} onClose={() => setPlace(null)} />}
     </div>

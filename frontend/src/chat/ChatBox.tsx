@@ -6,23 +6,27 @@ import { useId, useLayoutEffect, useRef, useState, type KeyboardEvent } from 're
 import { startTurn } from '../api/runs';
 import { MessageBox } from '../conversation/MessageBox';
 import styles from './Chat.module.css';
-import { suggestionsQuery } from './chatQueries';
+import { ModelInput } from '../shared/ModelInput';
+import { chatToolsQuery, suggestionsQuery } from './chatQueries';
 import { MentionList } from './MentionList';
 import { MOST_MENTIONS, mentionAt, standing, withMention, type Mention } from './mentions';
 
 interface Props {
   documentId: string;
   threadId: string | undefined;
+  /** A call of this conversation waits for approval: another message would cancel it. */
+  isWaiting: boolean;
   onSaid: (threadId: string) => Promise<void>;
 }
 
-export function ChatBox({ documentId, threadId, onSaid }: Props) {
+export function ChatBox({ documentId, threadId, isWaiting, onSaid }: Props) {
   const [text, setText] = useState('');
   const [caret, setCaret] = useState(0);
   const [chosen, setChosen] = useState<readonly Mention[]>([]);
   const [active, setActive] = useState(0);
   const [dismissed, setDismissed] = useState<number | null>(null);
   const [asks, setAsks] = useState(true);
+  const [model, setModel] = useState('');
   const area = useRef<HTMLTextAreaElement>(null);
   /** Where the caret belongs once the text is drawn that a name was put into. */
   const moveTo = useRef<number | null>(null);
@@ -40,7 +44,7 @@ export function ChatBox({ documentId, threadId, onSaid }: Props) {
     mutationFn: async () => {
       const mentions = mentioned.map(({ type, id }) => ({ type, id }));
       const said = { document_id: documentId, message: text, mentions, ...(threadId !== undefined && { thread_id: threadId }) };
-      const { threadId: id } = await startTurn({ ...said, approval: asks ? 'ask' : 'auto' }, key.current);
+      const { threadId: id } = await startTurn({ ...said, approval: asks ? 'ask' : 'auto', ...(model !== '' && { model }) }, key.current);
       key.current = crypto.randomUUID();
       setText('');
       setChosen([]);
@@ -85,10 +89,11 @@ export function ChatBox({ documentId, threadId, onSaid }: Props) {
   return (
     <MessageBox
       label="Your message"
-      placeholder="“Make a schema of this”, “extract by @Invoice”, “what is the due date?”"
+      placeholder="“Make a schema of this”, “extract with @Invoice”, “what is the due date?”"
       send="Send"
       value={text}
       isPending={say.isPending}
+      blocked={isWaiting ? 'Decide the change above first, or cancel it.' : undefined}
       error={say.error}
       onChange={change}
       onSend={() => say.mutate()}
@@ -105,8 +110,10 @@ export function ChatBox({ documentId, threadId, onSaid }: Props) {
       }}
     >
       <label className={styles.asks}>
-        <input type="checkbox" checked={asks} onChange={(event) => setAsks(event.target.checked)} /> Ask me before each write
+        <input type="checkbox" checked={asks} onChange={(event) => setAsks(event.target.checked)} /> Ask before changing anything
       </label>
+      <ModelInput value={model} onChange={setModel} />
+      <NeedsApproval asks={asks} />
       {mentioned.length > 0 && (
         <ul className={styles.mentioned} aria-label="Mentioned">
           {mentioned.map((one) => (
@@ -117,5 +124,26 @@ export function ChatBox({ documentId, threadId, onSaid }: Props) {
         </ul>
       )}
     </MessageBox>
+  );
+}
+
+/** What the agent asks about before it does it, and what it does at once. */
+function NeedsApproval({ asks }: { asks: boolean }) {
+  const { data } = useQuery(chatToolsQuery);
+  if (data === undefined) return null;
+  const named = (tools: readonly string[]) => tools.map((one) => one.replaceAll('_', ' ')).join(', ');
+  return (
+    <details className={styles.tools}>
+      <summary>{asks ? 'What needs approval' : 'Nothing needs approval'}</summary>
+      {asks && (
+        <p>
+          <b>Needs approval:</b> {named(data.read_write)}
+        </p>
+      )}
+      <p>
+        <b>Runs at once:</b> {named(asks ? data.read_only : [...data.read_only, ...data.read_write])}
+      </p>
+      <p className="soft">If your organisation requires a second person, changes always need approval.</p>
+    </details>
   );
 }

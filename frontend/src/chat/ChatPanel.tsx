@@ -1,10 +1,11 @@
 /** The conversations about one document: which one, what it takes for granted, what was said, and where one goes on. */
 
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { useEffect } from 'react';
+import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useEffect, type ReactNode } from 'react';
 import { answer, api } from '../api/client';
+import { waitingQuery } from '../approvals/approvalQueries';
 import { Conversation } from '../conversation/Conversation';
-import { threadsQuery } from '../conversation/conversationQueries';
+import { threadQuery, threadsQuery } from '../conversation/conversationQueries';
 import { Button } from '../shared/Button';
 import { Confirm } from '../shared/Confirm';
 import { ago, plain } from '../shared/format';
@@ -21,9 +22,12 @@ interface Props {
   onOpen: (threadId: string | undefined) => void;
   /** The one shown is another now (it was found, begun or deleted), unless another was opened since. */
   onReplace: (threadId: string | undefined) => void;
+  /** The fields that the conversation is about. */
+  fields: ReactNode;
+  canWrite: boolean;
 }
 
-export function ChatPanel({ documentId, chat, onOpen, onReplace }: Props) {
+export function ChatPanel({ documentId, chat, onOpen, onReplace, fields, canWrite }: Props) {
   const queries = useQueryClient();
   const threads = useQuery(threadsQuery('document', documentId));
   const threadId = chat === 'new' ? undefined : chat;
@@ -37,6 +41,7 @@ export function ChatPanel({ documentId, chat, onOpen, onReplace }: Props) {
   const chosen = threads.data?.items.find((one) => one.id === threadId);
   const renewed = () => queries.invalidateQueries({ queryKey: ['threads'] });
   const wrong = (error: unknown) => tell(sentenceOf(error), { urgent: true });
+  const isWaiting = useWaits(threadId);
   const path = { thread_id: threadId ?? '' };
   const share = useMutation({
     mutationFn: (shared: boolean) => answer(api.PATCH('/api/threads/{thread_id}', { params: { path }, body: { shared } })),
@@ -66,7 +71,7 @@ export function ChatPanel({ documentId, chat, onOpen, onReplace }: Props) {
             </option>
           ))}
         </select>
-        {chosen?.mine === true && (
+        {canWrite && chosen?.mine === true && (
           <>
             <Button kind="quiet" aria-pressed={chosen.shared} disabled={share.isPending} onClick={() => share.mutate(!chosen.shared)}>
               {chosen.shared ? 'Shared' : 'Share'}
@@ -75,12 +80,13 @@ export function ChatPanel({ documentId, chat, onOpen, onReplace }: Props) {
           </>
         )}
       </div>
+      {fields}
       {threadId === undefined ? (
         <div className={styles.start}>
-          <h2>Talk about this document</h2>
+          <h2>Chat about this document</h2>
           <p className="soft">
-            “Make a schema of this”, “extract”, “set total to 279.84”, “tag it @paid”, “what is the due date?” Nothing is written
-            before you approve it, unless you say so below.
+            “Make a schema of this”, “extract”, “set total to 279.84”, “tag it @paid”, “what is the due date?” Changes need
+            your OK unless you turn that off below.
           </p>
         </div>
       ) : (
@@ -89,11 +95,12 @@ export function ChatPanel({ documentId, chat, onOpen, onReplace }: Props) {
           <Conversation key={threadId} threadId={threadId} />
         </>
       )}
-      {(chosen === undefined || chosen.mine) && (
+      {canWrite && (chosen === undefined || chosen.mine) && (
         <ChatBox
           key={threadId ?? ''}
           documentId={documentId}
           threadId={threadId}
+          isWaiting={isWaiting}
           onSaid={async (said) => {
             await Promise.all([renewed(), queries.invalidateQueries({ queryKey: ['thread', said] })]);
             if (said !== threadId) onReplace(said);
@@ -102,6 +109,14 @@ export function ChatPanel({ documentId, chat, onOpen, onReplace }: Props) {
       )}
     </div>
   );
+}
+
+/** Whether a call of a conversation, or of a run that one of its calls has started, waits for approval. */
+function useWaits(threadId: string | undefined): boolean {
+  const thread = useInfiniteQuery({ ...threadQuery(threadId ?? ''), enabled: threadId !== undefined });
+  const waiting = useQuery(waitingQuery);
+  const runs = new Set(thread.data?.pages.flatMap((page) => page.turns.map((turn) => turn.run_id)));
+  return waiting.data?.items.some((one) => (threadId !== undefined && one.thread_id === threadId) || (one.parent_run_id !== null && runs.has(one.parent_run_id))) === true;
 }
 
 function TakenForGranted({ threadId }: { threadId: string }) {

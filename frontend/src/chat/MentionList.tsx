@@ -17,7 +17,7 @@ export function MentionList({ id, items, active, onChoose }: Props) {
     list.current?.children[active]?.scrollIntoView({ block: 'nearest' });
   }, [active]);
   return (
-    <ul className={styles.suggestions} role="listbox" id={id} aria-label="To mention" ref={list}>
+    <ul className={styles.suggestions} role="listbox" id={id} aria-label="Mention" ref={list}>
       {items.map((one, index) => (
         <li
           key={one.id}
@@ -30,6 +30,7 @@ export function MentionList({ id, items, active, onChoose }: Props) {
         >
           <span className={styles.kind}>{one.type}</span>
           <span className="cut">{one.name}</span>
+          {one.note !== undefined && <span className="soft">{one.note}</span>}
         </li>
       ))}
     </ul>

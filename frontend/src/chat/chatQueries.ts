@@ -21,18 +21,29 @@ export const suggestionsQuery = (documentId: string, word: string) =>
         answer(api.GET('/api/documents', { params: { query: { limit: FEW, status: 'ready' as const, ...(word !== '' && { filename: word }) } }, signal })),
         answer(api.GET('/api/extractions', { params: { query: { limit: FEW, document_id: documentId } }, signal })),
       ]);
-      const told = extractions.items.map((one) => ({ id: one.id, name: `extraction of ${atMoment(one.created_at)}` }));
-      const of = (type: Mention['type'], items: readonly { id: string; name: string }[]) => items.map(({ id, name }) => ({ type, id, name }));
+      const told = extractions.items.map((one) => ({ id: one.id, name: `Extraction, ${atMoment(one.created_at)}` }));
+      const of = (type: Mention['type'], items: readonly { id: string; name: string; number?: number; proposed?: boolean }[]) =>
+        items.map(({ id, name, number, proposed }) => {
+          const note = [number !== undefined && `v${number}`, proposed === true && 'not accepted yet'].filter(Boolean).join(', ');
+          return { type, id, name, ...(note !== '' && { note }) };
+        });
       return [
         ...of('schema', schemas.items),
         ...of('prompt', prompts.items),
         ...of('tag', tags.items),
-        ...of('extraction', told.filter((one) => one.name.includes(word))),
+        ...of('extraction', told.filter((one) => one.name.toLowerCase().includes(word.toLowerCase()))),
         ...of('document', documents.items.filter((one) => one.id !== documentId).map((one) => ({ id: one.id, name: plain(one.filename) }))),
       ];
     },
     staleTime: 10_000,
   });
+
+/** Which of the agent's actions happen at once, and which may need approval, by tool. */
+export const chatToolsQuery = queryOptions({
+  queryKey: ['tools of the document agent'],
+  queryFn: ({ signal }) => answer(api.GET('/api/agent/tools', { params: { query: { agent: 'document' } }, signal })),
+  staleTime: Infinity,
+});
 
 export interface WorkingState {
   schema?: string;

@@ -6,6 +6,8 @@ export interface Mention {
   type: MentionType;
   id: string;
   name: string;
+  /** What is said behind the name where it is chosen: its version, or that nobody has accepted it yet. */
+  note?: string;
 }
 
 /** As many as the service takes with one message. */

@@ -12,6 +12,8 @@ interface Props {
   send: string;
   value: string;
   isPending: boolean;
+  /** Why nothing can be sent now. */
+  blocked?: string | undefined;
   error: unknown;
   onChange: (text: string, caret: number) => void;
   onSend: () => void;
@@ -24,9 +26,9 @@ interface Props {
   textarea?: ComponentProps<'textarea'> & { ref?: Ref<HTMLTextAreaElement> };
 }
 
-export function MessageBox({ label, placeholder, send, value, isPending, error, onChange, onSend, onKey, above, children, textarea }: Props) {
+export function MessageBox({ label, placeholder, send, value, isPending, blocked, error, onChange, onSend, onKey, above, children, textarea }: Props) {
   const trySend = () => {
-    if (value.trim() !== '' && !isPending) onSend();
+    if (value.trim() !== '' && !isPending && blocked === undefined) onSend();
   };
   return (
     <form
@@ -37,6 +39,7 @@ export function MessageBox({ label, placeholder, send, value, isPending, error, 
       }}
     >
       {error != null && <Failure error={error} />}
+      {blocked !== undefined && <p role="status">{blocked}</p>}
       {above}
       <textarea
         aria-label={label}
@@ -56,7 +59,7 @@ export function MessageBox({ label, placeholder, send, value, isPending, error, 
       />
       <div className={styles.tools}>
         {children}
-        <Button kind="main" type="submit" disabled={isPending || value.trim() === ''}>
+        <Button kind="main" type="submit" disabled={isPending || blocked !== undefined || value.trim() === ''}>
           {send}
         </Button>
       </div>

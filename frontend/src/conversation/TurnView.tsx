@@ -35,6 +35,7 @@ export function TurnView({ turn, onShow, onEnded }: Props) {
     <article className={styles.turn}>
       <p className={styles.message}>{turn.message}</p>
       {!hasEnded && <Live runId={turn.run_id} onShow={onShow} onEnded={onEnded} />}
+      {hasEnded && turn.earlier_texts.map((text, index) => <Markdown key={index} text={text} />)}
       {hasEnded && turn.error !== null && <Notice kind="bad">{turn.error}</Notice>}
       {hasEnded && turn.result !== null && <AnswerView turn={turn} answer={turn.result} onShow={onShow} />}
       {hasEnded && turn.result === null && turn.answer !== null && <Markdown text={turn.answer} />}
@@ -111,7 +112,7 @@ function Steps({ runId }: { runId: string }) {
   const { state } = useRun(open ? runId : null);
   return (
     <details className={styles.steps} onToggle={(event) => setOpen(event.currentTarget.open)}>
-      <summary>How it was done</summary>
+      <summary>Show steps</summary>
       {state.error?.code === 'not_followed' ? (
         <p className="soft">{state.error.sentence}</p>
       ) : (

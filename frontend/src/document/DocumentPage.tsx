@@ -152,6 +152,9 @@ function OneDocument({ documentId }: { documentId: string }) {
   const { filename, status, page_count: pages, warnings } = document.data;
   const serious = warnings.filter((one) => one.severity === 'warning').length;
   const isReady = status === 'ready';
+  const fieldPanel = (
+    <FieldPanel extraction={extraction} schema={schema} canWrite={canWrite} rows={rows} chosen={chosen} changed={changed} readings={readings} onChoose={choose} onPlace={showPlace} />
+  );
   return (
     <div className={styles.page}>
       {canWrite && <DropTarget />}
@@ -190,7 +193,7 @@ function OneDocument({ documentId }: { documentId: string }) {
           {extraction !== undefined && <Button onClick={() => showHistory(true)}>History</Button>}
           {extraction !== undefined && <ExportMenu extractionId={extraction.id} name={filename} />}
         </div>
-        <ProposalBanner document={document.data} />
+        <ProposalBanner document={document.data} canWrite={canWrite} />
         {warnings.length > 0 && (
           <details className={styles.notices}>
             <summary>{serious > 0 ? count(serious, 'warning') : count(warnings.length, 'note')}</summary>
@@ -215,9 +218,16 @@ function OneDocument({ documentId }: { documentId: string }) {
             unclaimed={extraction === undefined ? null : { ...unclaimed, panel: () => <UnclaimedPanel extraction={extraction} unclaimed={unclaimed} /> }}
             onShow={showBeside}
             onReplaceChat={replaceChat}
+            canWrite={canWrite}
+            fieldsBeside={
+              <details className={styles.fieldsBeside}>
+                <summary>Fields {rows.length > 0 && <span className="soft">{rows.length.toLocaleString()}</span>}</summary>
+                {rows.length > 0 ? <div>{fieldPanel}</div> : <p className="soft">No fields yet.</p>}
+              </details>
+            }
           >
             <div>
-              {run.runId !== null && <RunPanel runId={run.runId} state={run.state} onGoesOn={run.goOnFollowing} />}
+              {run.runId !== null && <RunPanel runId={run.runId} state={run.state} canWrite={canWrite} onGoesOn={run.goOnFollowing} />}
               {errors !== undefined && errors.length > 0 && <BrokenRules errors={errors} onChoose={choose} />}
               {canWrite && extraction !== undefined && <CorrectBox extractionId={extraction.id} disabled={run.goesOn} onStarted={(id) => void run.start(id)} />}
               {error !== null && <Failure error={error} />}
@@ -232,7 +242,7 @@ function OneDocument({ documentId }: { documentId: string }) {
             {isLoading ? (
               <Loading />
             ) : rows.length > 0 ? (
-              <FieldPanel extraction={extraction} schema={schema} canWrite={canWrite} rows={rows} chosen={chosen} changed={changed} readings={readings} onChoose={choose} onPlace={showPlace} />
+              fieldPanel
             ) : (
               !run.goesOn &&
               run.state.approval === null && (

@@ -46,13 +46,14 @@ export function ExtractMenu({ documentId, disabled, isFirst, onStarted }: Props)
   );
   return (
     <Menu trigger={button}>
-      <MenuItem onChoose={() => start.mutate({})}>All fields, without a schema</MenuItem>
-      <MenuItem onChoose={() => start.mutate({ ask: true })}>… and ask me before each write</MenuItem>
-      <MenuItem onChoose={() => propose.mutate()}>Have a schema proposed</MenuItem>
-      {(schemas.data?.length ?? 0) > 0 && <MenuLabel>By a schema</MenuLabel>}
+      <MenuItem onChoose={() => start.mutate({})}>Extract all fields</MenuItem>
+      <MenuItem onChoose={() => start.mutate({ ask: true })}>Extract with approval</MenuItem>
+      <MenuItem onChoose={() => propose.mutate()}>Suggest a schema</MenuItem>
+      {(schemas.data?.length ?? 0) > 0 && <MenuLabel>Extract with a schema</MenuLabel>}
       {schemas.data?.map((schema) => (
         <MenuItem key={schema.id} onChoose={() => start.mutate({ schemaRevid: schema.schema_revid })}>
           <span className="cut">{plain(schema.name)}</span>
+          {schema.proposed && <span className="soft"> (suggestion, not accepted yet)</span>}
         </MenuItem>
       ))}
     </Menu>

@@ -1,9 +1,11 @@
 /** What an agent has proposed for a document by itself (a schema, a prompt, an extraction), to accept or reject as one. */
 
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
 import { answer, api } from '../api/client';
 import { startProposal } from '../api/runs';
 import type { DocumentInFull } from '../api/types';
+import { tagsQuery } from '../documents/documentQueries';
 import { runSentence } from '../runs/runWords';
 import { RunStep } from '../runs/RunStep';
 import { useRun } from '../runs/useRun';
@@ -16,14 +18,14 @@ import { schemaFields } from './schemaFields';
 
 type AutoCreation = NonNullable<DocumentInFull['auto_create']>;
 
-export function ProposalBanner({ document }: { document: DocumentInFull }) {
+export function ProposalBanner({ document, canWrite }: { document: DocumentInFull; canWrite: boolean }) {
   const { auto_create: proposal } = document;
   if (proposal === null || proposal.status === 'accepted' || proposal.status === 'rejected') return null;
   return (
     <section className={styles.banner} aria-label="Proposal">
       {proposal.status === 'running' && <Running documentId={document.id} runId={proposal.run_id} />}
-      {proposal.status === 'proposed' && <Proposed documentId={document.id} proposal={proposal} />}
-      {proposal.status === 'failed' && <Failed documentId={document.id} error={proposal.error} />}
+      {proposal.status === 'proposed' && <Proposed document={document} proposal={proposal} canWrite={canWrite} />}
+      {proposal.status === 'failed' && <Failed documentId={document.id} proposal={proposal} canWrite={canWrite} />}
     </section>
   );
 }
@@ -36,7 +38,7 @@ function Running({ documentId, runId }: { documentId: string; runId: string }) {
   useQuery({
     queryKey: ['proposal ended', runId],
     queryFn: async () => {
-      await Promise.all([['document', documentId], ['extractions'], ['schemas']].map((queryKey) => queries.invalidateQueries({ queryKey })));
+      await Promise.all([['document', documentId], ['documents'], ['extractions'], ['schemas'], ['suggestions']].map((queryKey) => queries.invalidateQueries({ queryKey })));
       return true;
     },
     enabled: hasEnded,
@@ -45,7 +47,7 @@ function Running({ documentId, runId }: { documentId: string; runId: string }) {
     <details>
       <summary>
         <span className="cut" role="status">
-          A schema is being proposed. {runSentence(state)}
+          Drafting a schema… {runSentence(state)}
         </span>
       </summary>
       {state.steps.map((step) => (
@@ -55,7 +57,10 @@ function Running({ documentId, runId }: { documentId: string; runId: string }) {
   );
 }
 
-function Proposed({ documentId, proposal }: { documentId: string; proposal: AutoCreation }) {
+function Proposed({ document, proposal, canWrite }: { document: DocumentInFull; proposal: AutoCreation; canWrite: boolean }) {
+  const documentId = document.id;
+  const [tag, setTag] = useState('');
+  const tags = useQuery(tagsQuery);
   const queries = useQueryClient();
   const revid = proposal.schema_revid;
   const schema = useQuery({
@@ -65,12 +70,17 @@ function Proposed({ documentId, proposal }: { documentId: string; proposal: Auto
     staleTime: Infinity,
   });
   const decide = useMutation({
-    mutationFn: (accepted: boolean) => {
+    mutationFn: async (accepted: boolean) => {
       const params = { path: { document_id: documentId } };
-      return answer(accepted ? api.POST('/api/documents/{document_id}/auto_create/accept', { params }) : api.POST('/api/documents/{document_id}/auto_create/reject', { params }));
+      if (!accepted) return answer(api.POST('/api/documents/{document_id}/auto_create/reject', { params }));
+      const done = await answer(api.POST('/api/documents/{document_id}/auto_create/accept', { params }));
+      if (tag === '') return done;
+      // (What the agent has tagged the document with stays.)
+      const all = [...new Set([...done.tags.map((one) => one.id), tag])];
+      return answer(api.PATCH('/api/documents/{document_id}', { params, body: { tags: all } }));
     },
     onSuccess: async (_, accepted) => {
-      tell(accepted ? 'The schema is kept, and what was extracted by it.' : 'The proposal is gone.');
+      tell(accepted ? 'Schema saved.' : 'Suggestion dismissed.');
       await Promise.all([['document'], ['documents'], ['extractions'], ['extraction'], ['schemas'], ['prompts'], ['tags']].map((queryKey) => queries.invalidateQueries({ queryKey })));
     },
     onError: (error) => tell(sentenceOf(error), { urgent: true }),
@@ -82,8 +92,8 @@ function Proposed({ documentId, proposal }: { documentId: string; proposal: Auto
       <details>
         <summary>
           {proposal.matched === null
-            ? `An agent proposes ${what}, and what it has extracted by it.`
-            : `This document is like an earlier one: it was read by ${what}.`}
+            ? `Suggested: ${what}, with its values. Accept to keep both.`
+            : `Matched to ${what} from a similar document.`}
         </summary>
         <ul className={styles.fields}>
           {fields.map((one) => (
@@ -93,17 +103,46 @@ function Proposed({ documentId, proposal }: { documentId: string; proposal: Auto
           ))}
         </ul>
       </details>
-      <Button kind="main" disabled={decide.isPending} onClick={() => decide.mutate(true)}>
-        Accept
-      </Button>
-      <Button disabled={decide.isPending} onClick={() => decide.mutate(false)}>
-        Reject
-      </Button>
+      <Replay runId={proposal.run_id} />
+      {canWrite && (
+        <>
+          <select aria-label="Tag when accepting" value={tag} onChange={(event) => setTag(event.target.value)}>
+            <option value="">No tag</option>
+            {tags.data?.items.map((one) => (
+              <option key={one.id} value={one.id}>
+                {plain(one.name)}
+              </option>
+            ))}
+          </select>
+          <Button kind="main" disabled={decide.isPending} onClick={() => decide.mutate(true)}>
+            Accept
+          </Button>
+          <Button disabled={decide.isPending} onClick={() => decide.mutate(false)}>
+            Reject
+          </Button>
+        </>
+      )}
     </>
   );
 }
 
-function Failed({ documentId, error }: { documentId: string; error: string | null }) {
+/** How a suggestion was made, step by step: asked for when somebody wants to see it. */
+function Replay({ runId }: { runId: string }) {
+  const [open, setOpen] = useState(false);
+  const { state } = useRun(open ? runId : null);
+  return (
+    <details onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>Show steps</summary>
+      {state.error?.code === 'not_followed' && <p className="soft">{state.error.sentence}</p>}
+      {state.steps.map((step) => (
+        <RunStep key={step.key} step={step} />
+      ))}
+    </details>
+  );
+}
+
+function Failed({ documentId, proposal, canWrite }: { documentId: string; proposal: AutoCreation; canWrite: boolean }) {
+  const { error } = proposal;
   const queries = useQueryClient();
   const again = useMutation({
     mutationFn: () => startProposal(documentId, crypto.randomUUID()),
@@ -112,10 +151,13 @@ function Failed({ documentId, error }: { documentId: string; error: string | nul
   });
   return (
     <>
-      <p>No schema could be proposed. {error !== null && plain(error)}</p>
-      <Button disabled={again.isPending} onClick={() => again.mutate()}>
-        Propose again
-      </Button>
+      <p>Couldn't suggest a schema. {error !== null && plain(error)}</p>
+      <Replay runId={proposal.run_id} />
+      {canWrite && (
+        <Button disabled={again.isPending} onClick={() => again.mutate()}>
+          Try again
+        </Button>
+      )}
     </>
   );
 }

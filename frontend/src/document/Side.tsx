@@ -21,11 +21,14 @@ interface Props {
   onShow: (beside: Pick<Place, 'chat' | 'unclaimed'>) => void;
   /** Another conversation, unless what is shown beside has changed since. */
   onReplaceChat: (chat: string) => void;
+  /** The fields alone, beside a conversation. */
+  fieldsBeside: ReactNode;
+  canWrite: boolean;
   /** The fields: what is above them, and they. */
   children: ReactNode;
 }
 
-export function Side({ documentId, chat, fields, unclaimed, onShow, onReplaceChat, children }: Props) {
+export function Side({ documentId, chat, fields, unclaimed, onShow, onReplaceChat, fieldsBeside, canWrite, children }: Props) {
   const shown = chat !== undefined ? 'chat' : unclaimed?.isShown === true ? 'unclaimed' : 'fields';
   const show = (tab: string) => onShow(tab === 'chat' ? { chat: chat ?? 'last' } : tab === 'unclaimed' ? { unclaimed: true } : {});
   useShortcut(TALK, () => show(shown === 'chat' ? 'fields' : 'chat'));
@@ -50,7 +53,9 @@ export function Side({ documentId, chat, fields, unclaimed, onShow, onReplaceCha
       </Tabs.Panel>
       {unclaimed !== null && (
         <Tabs.Panel className={styles.beside} value="unclaimed">
-          <Suspense fallback={<Loading />}>{unclaimed.panel()}</Suspense>
+          <fieldset className={styles.plain} disabled={!canWrite}>
+            <Suspense fallback={<Loading />}>{unclaimed.panel()}</Suspense>
+          </fieldset>
         </Tabs.Panel>
       )}
       <Tabs.Panel className={styles.beside} value="chat">
@@ -61,6 +66,8 @@ export function Side({ documentId, chat, fields, unclaimed, onShow, onReplaceCha
               chat={chat}
               onOpen={(next) => onShow({ chat: next ?? 'new' })}
               onReplace={(next) => onReplaceChat(next ?? 'new')}
+              fields={fieldsBeside}
+              canWrite={canWrite}
             />
           )}
         </Suspense>

@@ -22,6 +22,7 @@ import type { DocumentFilter } from './filter';
 import { listPlace } from './listPlace';
 import { onUploaded, upload } from './uploads';
 import { STAGES } from './StageBadge';
+import { UploadOptions } from './UploadOptions';
 import { Uploads } from './Uploads';
 
 const ROW = 40;
@@ -121,6 +122,7 @@ export function DocumentsPage() {
             ))}
           </select>
         )}
+        {canWrite && <UploadOptions />}
         {canWrite && (
           <Button kind="main" onClick={() => chooser.current?.click()}>
             <Sign name="upload" /> Upload

@@ -1,6 +1,7 @@
 /** Files on their way to the service: a few at a time, each with how far it is. */
 
 import { useSyncExternalStore } from 'react';
+import { startProposal } from '../api/runs';
 import { credentials, refusal } from '../api/client';
 import type { Document } from '../api/types';
 import { actingAs, session } from '../session/session';
@@ -57,6 +58,9 @@ export function onUploaded(listener: (document: Document) => void): () => void {
   return () => void doneListeners.delete(listener);
 }
 
+/** What becomes of the files that are uploaded from now on. `autoCreate` null: as the organisation has it. */
+export const uploadOptions: { autoCreate: boolean | null; model: string } = { autoCreate: null, model: '' };
+
 export function upload(chosen: Iterable<File>): void {
   const headers = credentials();
   const by = actingAs(session.get());
@@ -95,7 +99,11 @@ async function send({ id, by }: Upload) {
   try {
     await session.refreshed();
     const headers = by === actingAs(session.get()) ? credentials() : found.headers; // a fresh token, where there is one
-    const document = await put(found.file, headers, (sent) => change(id, { sent }));
+    const { autoCreate, model } = uploadOptions;
+    // With a model of its own, the suggestion is a run that is asked for; it waits until the document is read.
+    const own = autoCreate === true && model !== '';
+    const document = await put(found.file, headers, own ? false : autoCreate, (sent) => change(id, { sent }));
+    if (own) await startProposal(document.id, crypto.randomUUID(), model);
     files.delete(id);
     change(id, { status: 'done', sent: 1, document });
     for (const listener of doneListeners) listener(document);
@@ -106,10 +114,10 @@ async function send({ id, by }: Upload) {
 }
 
 /** (fetch tells nothing of how much has been sent.) */
-function put(file: File, headers: Record<string, string>, progress: (sent: number) => void): Promise<Document> {
+function put(file: File, headers: Record<string, string>, autoCreate: boolean | null, progress: (sent: number) => void): Promise<Document> {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
-    request.open('POST', '/api/documents');
+    request.open('POST', autoCreate === null ? '/api/documents' : `/api/documents?auto_create=${autoCreate}`);
     for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value);
     request.upload.onprogress = ({ loaded, total }) => progress(total > 0 ? loaded / total : 0);
     request.onload = () => {

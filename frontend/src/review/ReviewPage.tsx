@@ -9,6 +9,7 @@ import { marksByPage } from '../document/fields/fieldTree';
 import { PageViewer } from '../document/viewer/PageViewer';
 import { documentQuery } from '../documents/documentQueries';
 import { reviewRoute } from '../router';
+import { useCanWrite } from '../session/role';
 import { Button } from '../shared/Button';
 import { count, plain } from '../shared/format';
 import { Loading } from '../shared/Loading';
@@ -25,6 +26,7 @@ const UNDO = { id: 'review.undo', area: 'Review', words: 'Take the last decision
 export function ReviewPage() {
   const review = useReview(reviewRoute.useSearch().extraction);
   const { extraction, field, summary, rows } = review;
+  const canWrite = useCanWrite();
   const document = useQuery({ ...documentQuery(summary?.document_id ?? ''), enabled: summary !== undefined });
   const marks = useMemo(() => marksByPage(rows), [rows]);
   useShortcut(UNDO, review.undo, review.canUndo);
@@ -44,7 +46,7 @@ export function ReviewPage() {
         key={extraction.id}
         filename={document.data.filename}
         problems={review.errors.map((one) => one.message)}
-        isPending={review.isFinishing}
+        isPending={review.isFinishing || !canWrite}
         onFinish={() => void review.finish()}
         onSkip={review.leave}
       >
@@ -95,6 +97,7 @@ export function ReviewPage() {
             This field in all documents
           </Link>
         </div>
+        <fieldset className={styles.plain} disabled={!canWrite}>
         <ReviewCard
           key={`${extraction.id} ${field.path}`}
           documentId={extraction.document_id}
@@ -108,6 +111,7 @@ export function ReviewPage() {
           onSkip={() => review.skip(field.path)}
           onLeaveEmpty={() => review.leaveEmpty(field.path)}
         />
+        </fieldset>
       </div>
     </div>
   );

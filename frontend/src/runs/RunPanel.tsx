@@ -15,11 +15,12 @@ import { useCancel } from './useCancel';
 interface Props {
   runId: string;
   state: RunState;
+  canWrite: boolean;
   /** A call was decided, or the run was cancelled: its events go on. */
   onGoesOn: () => void;
 }
 
-export function RunPanel({ runId, state, onGoesOn }: Props) {
+export function RunPanel({ runId, state, canWrite, onGoesOn }: Props) {
   const [open, setOpen] = useState(false);
   const steps = useRef<HTMLDivElement>(null);
   const cancel = useCancel(runId, onGoesOn);
@@ -41,7 +42,7 @@ export function RunPanel({ runId, state, onGoesOn }: Props) {
           </span>
         </button>
         <RunCost runId={runId} state={state} />
-        {(goesOn || state.phase === 'approval') && (
+        {canWrite && (goesOn || state.phase === 'approval') && (
           <Button onClick={() => cancel.mutate()} disabled={cancel.isPending}>
             <Sign name="stop" size={12} /> Cancel
           </Button>

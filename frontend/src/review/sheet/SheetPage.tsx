@@ -6,6 +6,7 @@ import { defaultRangeExtractor, useVirtualizer } from '@tanstack/react-virtual';
 import { useEffect, useRef } from 'react';
 import { knownFieldsQuery } from '../../document/documentPageQueries';
 import { sheetRoute } from '../../router';
+import { useCanWrite } from '../../session/role';
 import { Button } from '../../shared/Button';
 import { count, plain } from '../../shared/format';
 import { Empty, Failure } from '../../shared/Notice';
@@ -94,6 +95,7 @@ function Sheet({ column }: { column: Column }) {
   useEffect(() => {
     if (isNearEnd && hasNextPage && !isFetchingNextPage) void fetchNextPage();
   }, [isNearEnd, hasNextPage, isFetchingNextPage, fetchNextPage]);
+  const canWrite = useCanWrite();
   useShortcut(UNDO, sheet.undo, sheet.canUndo);
 
   if (query.isError) return <Failure error={query.error} again={() => void query.refetch()} />;
@@ -120,6 +122,7 @@ function Sheet({ column }: { column: Column }) {
         </span>
       </div>
       <div ref={scroller} className={styles.scroller}>
+        <fieldset className={styles.plain} disabled={!canWrite}>
         <ul className={styles.rows} style={{ height: virtual.getTotalSize() }} aria-label={`Values of ${plain(column.path!)}`}>
           {items.map(({ index, key, start }) => {
             const row = rows[index]!;
@@ -141,6 +144,7 @@ function Sheet({ column }: { column: Column }) {
             );
           })}
         </ul>
+        </fieldset>
       </div>
     </>
   );

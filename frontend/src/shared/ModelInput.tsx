@@ -1,0 +1,32 @@
+/** The model that answers: any name that the service knows; empty for the service's own. */
+
+import { kept, useKept } from './kept';
+
+const recent = kept<readonly string[]>('fieldmark.models', (stored) => (Array.isArray(stored) ? stored.filter((one): one is string => typeof one === 'string') : []));
+
+export function ModelInput({ value, onChange }: { value: string; onChange: (model: string) => void }) {
+  const names = useKept(recent);
+  return (
+    <>
+      <input
+        aria-label="Model"
+        placeholder="Default model"
+        size={14}
+        maxLength={200}
+        list="models-used-before"
+        autoComplete="off"
+        spellCheck={false}
+        value={value}
+        onChange={(event) => onChange(event.target.value.trim())}
+        onBlur={() => {
+          if (value !== '' && !names.includes(value)) recent.set([value, ...names].slice(0, 8));
+        }}
+      />
+      <datalist id="models-used-before">
+        {names.map((one) => (
+          <option key={one} value={one} />
+        ))}
+      </datalist>
+    </>
+  );
+}
