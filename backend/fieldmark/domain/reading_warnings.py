@@ -14,6 +14,7 @@ class WarningCode(StrEnum):
     """What was not read, or not read well. docs/documents.md describes each code."""
 
     HIDDEN_TEXT = "hidden_text"
+    STRUCK_OUT = "struck_out"
     UNCERTAIN_TEXT = "uncertain_text"
     UNREAD_LINES = "unread_lines"
     GARBLED_TEXT = "garbled_text"
@@ -114,6 +115,10 @@ _SENTENCES: dict[WarningCode, tuple[str, str]] = {
     WarningCode.HIDDEN_TEXT: (
         "holds 1 word that a person cannot see; it was left out.",
         "holds {count:,} words that a person cannot see; they were left out.",
+    ),
+    WarningCode.STRUCK_OUT: (
+        "has 1 word that is struck out; it was left out.",
+        "has {count:,} words that are struck out; they were left out.",
     ),
     WarningCode.UNCERTAIN_TEXT: _both(
         "was read by OCR with a certainty of {count} % only: look at the page before you rely on its text. "

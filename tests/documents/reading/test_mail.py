@@ -5,6 +5,8 @@ from __future__ import annotations
 from email.message import EmailMessage
 from pathlib import Path
 
+import pytest
+
 from fieldmark.documents.reading.mail import SMALL_PICTURE, read_mail, read_msg
 
 
@@ -159,3 +161,13 @@ def test_html_of_an_outlook_message_is_read_if_it_has_more_than_the_plain_text()
     for source, plain in ((OTHER_PLAIN_TEXT, ["Guten Tag,", "Total:  12,34 €"]), (WITHOUT_PLAIN_TEXT, [])):
         (part,) = read_msg(source).parts
         assert part[3 : part.index("Total: 19")] == [*plain, "Guten Tag"] and part.hidden == ["secret"]
+
+
+@pytest.mark.parametrize(
+    "header", ["From: a@[1.2.3", "Content-Type: text/plain; charset*=x''%", "Date: \udcff", "To: <@,>"]
+)
+def test_a_header_that_cannot_be_parsed_costs_no_more_than_itself(header: str) -> None:
+    source = f"Subject: Invoice\n{header}\n\nTotal: 19.50\n".encode("utf-8", "surrogateescape")
+    lines = lines_of(source)
+    assert "Subject: Invoice" in lines and "Total: 19.50" in lines
+    assert "From: a@[1.2.3" in lines or "From" not in header

@@ -90,7 +90,24 @@ def test_a_large_page_with_a_large_style_sheet_is_read() -> None:
 
 
 def test_digits_raised_behind_a_digit_are_not_part_of_the_number() -> None:
-    assert html_lines("<p>100<sup>1</sup> EUR, 12<sup>99</sup>, 5 m<sup>2</sup>") == ["100¹ EUR, 12⁹⁹, 5 m2"]
+    assert html_lines("<p>100<sup><a>1</a></sup> EUR, 12<sup>99</sup>, 5 m<sup>2</sup>") == ["100¹ EUR, 12⁹⁹, 5 m2"]
+    assert html_lines("<p><sup>1</sup>250, 10<sub>2</sub>") == ["¹250, 10₂"]
+    assert html_lines("<math><msup><mn>10</mn><mn>50</mn></msup><mfrac><mn>1</mn><mn>2</mn></mfrac></math>") == [
+        "10⁵⁰1/2"
+    ]
+
+
+@pytest.mark.parametrize("mark", ["<s>", "<del>", "<p style='text-decoration:line-through red'>", "<i class=x>"])
+def test_struck_out_text_is_left_out_and_counted_apart(mark: str) -> None:
+    page = html_lines(f"<style>.x {{text-decoration-line: line-through}}</style><div>now 49 {mark}was <b>99</b>")
+    assert (page, page.struck, page.hidden) == (["now 49"], ["was", "99"], [])
+
+
+def test_numbers_of_lists_and_ticks_of_boxes_are_read() -> None:
+    assert html_lines("<ol start=3><li>a<ol type=i><li>b<li>c</ol><li value=9>d<li>e</ol><ul><li>f</ul>") == [
+        "3. a", "i. b", "ii. c", "9. d", "10. e", "• f"
+    ]  # fmt: skip
+    assert html_lines("<input type=checkbox checked>Yes <input type=radio>No") == ["☒ Yes ☐ No"]
 
 
 def test_the_chosen_option_and_the_text_of_a_drawing_are_read() -> None:

@@ -95,6 +95,23 @@ def test_a_workbook_keeps_addresses_and_shows_values_as_a_spreadsheet_does() -> 
     ]
 
 
+def test_cells_are_read_as_shown_with_the_stored_value_beside_and_without_what_is_struck_out() -> None:
+    book = openpyxl.Workbook()
+    sheet = book.active
+    assert sheet is not None
+    for at, (value, number_format) in enumerate(
+        [(0.19, "0%"), (4711, "00000000"), (1234.5, '#,##0.00 "EUR"'), (datetime.date(2024, 3, 12), "d/m/yy")], 1
+    ):
+        sheet.cell(1, at, value).number_format = number_format
+    sheet["A2"], sheet["B2"] = 99, 49
+    sheet["A2"].font = Font(strike=True)
+    out = io.BytesIO()
+    book.save(out)
+    (part,) = xlsx_parts(out.getvalue(), Limits())
+    shown = "A1: 19% (0.19)   B1: 00004711 (4711)   C1: 1,234.50 EUR   D1: 12/3/24 (2024-03-12)"
+    assert (part[1:], part.struck) == ([shown, "B2: 49"], ["99"])
+
+
 def test_an_archive_may_unpack_to_the_limit_and_no_further() -> None:
     data = word_file(f"<w:p><w:r><w:t>{'a' * MIB}</w:t></w:r></w:p>")
     assert docx_parts(data, Limits(max_decoded_bytes=2 * MIB))
@@ -122,6 +139,47 @@ def test_an_archive_with_too_many_parts_or_without_the_main_one_is_refused() -> 
         docx_parts(archive({f"word/media/{number}": b"" for number in range(10_001)}), Limits())
     with pytest.raises(Damaged):
         docx_parts(archive({"word/documents.txt": b""}), Limits())
+
+
+def test_numbers_of_lists_fields_of_old_forms_and_struck_out_text_of_a_word_document() -> None:
+    shapes = ((3, "decimal", "§ %1"), (1, "lowerLetter", "%1.%2)"), (1, "bullet", "x"))
+    levels = "".join(
+        f"<w:lvl w:ilvl='{at}'><w:start w:val='{start}'/><w:numFmt w:val='{kind}'/><w:lvlText w:val='{text}'/></w:lvl>"
+        for at, (start, kind, text) in enumerate(shapes)
+    )
+    numbering = f"<w:numbering {W}><w:abstractNum w:abstractNumId='7'>{levels}</w:abstractNum>" + "".join(
+        f"<w:num w:numId='{at}'><w:abstractNumId w:val='7'/>{more}</w:num>"
+        for at, more in (("1", ""), ("2", "<w:lvlOverride w:ilvl='0'><w:startOverride w:val='1'/></w:lvlOverride>"))
+    )
+    style = "<w:style w:styleId='Item'><w:pPr><w:numPr><w:numId w:val='1'/></w:numPr></w:pPr></w:style>"
+    styles = f"<w:styles {W}>{style}</w:styles>"
+
+    def paragraph(properties: str, *runs: str) -> str:
+        return f"<w:p><w:pPr>{properties}</w:pPr>{''.join(f'<w:r>{run}</w:r>' for run in runs)}</w:p>"
+
+    def item(number: int, level: int, text: str) -> str:
+        properties = f"<w:numPr><w:ilvl w:val='{level}'/><w:numId w:val='{number}'/></w:numPr>"
+        return paragraph(properties, f"<w:t>{text}</w:t>")
+
+    body = item(1, 0, "a") + item(1, 1, "b") + item(1, 1, "c") + item(1, 0, "d") + item(1, 1, "e") + item(1, 2, "f")
+    body += item(2, 0, "g") + item(0, 0, "plain") + paragraph("<w:pStyle w:val='Item'/>", "<w:t>h</w:t>")
+    body += paragraph("", "<w:t>was </w:t>", "<w:rPr><w:strike/></w:rPr><w:t>99 EUR</w:t>", "<w:t>49</w:t>")
+    ticked, empty = (
+        f"<w:fldChar><w:ffData><w:checkBox><w:default w:val='0'/>{mark}</w:checkBox></w:ffData></w:fldChar>"
+        for mark in ("<w:checked/>", "")
+    )
+    choice = "<w:ddList><w:result w:val='1'/><w:listEntry w:val='one'/><w:listEntry w:val='two'/></w:ddList>"
+    body += paragraph("", ticked, "<w:t> Yes </w:t>", empty, "<w:t> No </w:t>", choice)
+    document = f"<w:document {W}><w:body>{body}</w:body></w:document>"
+    members = {"document": document, "styles": styles, "numbering": f"{numbering}</w:numbering>"}
+    files = {f"word/{name}.xml": content.encode() for name, content in members.items()}
+    (part,) = docx_parts(archive(files), Limits())
+    assert part == [
+        "§ 3 a", "3.a) b", "3.b) c", "§ 4 d", "4.a) e", "• f", "§ 1 g", "plain", "§ 2 h", "was 49", "☒ Yes ☐ No two"
+    ]  # fmt: skip
+    assert part.struck == ["99", "EUR"]
+    (page,) = paginate([part], "docx", Limits())
+    assert [(one.code, one.count, one.excerpt) for one in page.warnings] == [(WarningCode.STRUCK_OUT, 2, "99 EUR")]
 
 
 STYLES = (

@@ -32,6 +32,11 @@ STYLES = (
     '<style:style style:family="text" style:name="tiny"><style:text-properties fo:font-size="1pt"/></style:style>'
     '<style:style style:family="text" style:name="up">'
     '<style:text-properties style:text-position="super 58%"/></style:style>'
+    '<style:style style:family="text" style:name="old">'
+    '<style:text-properties style:text-line-through-style="solid"/></style:style>'
+    '<text:list-style style:name="L">'
+    '<text:list-level-style-number text:level="1" style:num-format="1" style:num-prefix="(" style:num-suffix=")"/>'
+    '<text:list-level-style-number text:level="2" style:num-format="A" style:num-suffix="."/></text:list-style>'
     '<style:style style:family="text" style:name="child" style:parent-style-name="gone"/>'
     '<style:style style:family="paragraph" style:name="next">'
     '<style:paragraph-properties fo:break-before="page"/></style:style>'
@@ -78,6 +83,18 @@ def test_paragraphs_lists_tables_and_boxes_are_read_in_their_order() -> None:
         ["Invoice", "Total:  10⁹⁹  EUR", "net", "item", "a   b", "", "with more", "box", "note", "below"],
         ["page 2"],
     ]
+
+
+def test_numbers_of_lists_are_read_and_struck_out_text_is_counted_apart() -> None:
+    item = "<text:list-item><text:p>{}</text:p>{}</text:list-item>"
+    inner = f"<text:list>{item.format('c', '')}</text:list>"
+    body = f"<text:list text:style-name='L'>{item.format('a', '')}{item.format('b', inner)}</text:list>"
+    body += f"<text:list text:style-name='L'>{item.format('d', '')}</text:list>"
+    body += f"<text:list text:style-name='L' text:continue-numbering='true'>{item.format('e', '')}</text:list>"
+    body += "<text:p>now 49 <text:span text:style-name='old'>99 EUR</text:span></text:p>"
+    (part,) = opendocument_parts(made("text", body), Limits())
+    assert [line.strip() for line in part] == ["(1) a", "(2) b", "A. c", "(1) d", "(2) e", "now 49"]
+    assert part.struck == ["99", "EUR"]
 
 
 @pytest.mark.parametrize("style", ["gone", "tiny", "child"])

@@ -56,6 +56,20 @@ def test_csv_is_a_table_whatever_separates_its_fields() -> None:
         assert lines[0].startswith("No   Text  ") and '"M4"' in lines[1]
 
 
+@pytest.mark.parametrize(
+    ("text", "row"),
+    [
+        ("Pos;Text\n1;nuts, bolts, screws\n2;a, b\n", "2     a, b"),
+        ("x;1,50;2,50\ny;3,50;4,50\n", "y   3,50   4,50"),
+        ("a,b\n'x;y',2\n3,4\n".replace("'", '"'), "3     4"),
+        ("Report; made today\n\na,b\nc,d\n", "c                    d"),
+    ],
+)
+def test_the_delimiter_is_the_one_that_gives_rows_of_equal_length(text: str, row: str) -> None:
+    ((*_, last),) = csv_parts(text.encode())
+    assert last == row
+
+
 def test_align_keeps_cells_two_spaces_apart_even_after_a_long_one() -> None:
     lines = align([["a", "b"], ["x" * 60, "after"], ["", "only second"]])
     assert lines == ["a" + " " * 42 + "b", "x" * 60 + "  after", " " * 43 + "only second"]

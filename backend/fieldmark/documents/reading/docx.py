@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from fieldmark.documents.reading.archive import PictureFile, open_archive, parse_xml, picture_files
-from fieldmark.documents.reading.docx_style import DocxStyles, TextStyle
+from fieldmark.documents.reading.docx_style import DocxStyles, TextStyle, is_on
+from fieldmark.documents.reading.list_numbers import WordLists
 from fieldmark.documents.reading.pages import Limits, clean
 from fieldmark.documents.reading.pagination import Part, align, expand_tabs, superscript
 from fieldmark.documents.reading.pictures import Picture, points
@@ -35,8 +36,12 @@ def docx_parts(data: bytes, limits: Limits) -> list[Part]:
     """
     archive = open_archive(data, limits)
     names = set(archive.namelist())
-    styles = DocxStyles(parse_xml(archive.read("word/styles.xml")) if "word/styles.xml" in names else None)
-    hidden: list[str] = []
+    roots = {
+        name: parse_xml(archive.read(f"word/{name}.xml")) if f"word/{name}.xml" in names else None
+        for name in ("styles", "numbering")
+    }
+    styles, lists = DocxStyles(roots["styles"]), WordLists(roots["numbering"], roots["styles"])
+    left_out = Part()  # its hidden and struck words are those of the document
     if "word/document.xml" not in names:
         raise Damaged("The file is not a Word document: its main part is missing.")
 
@@ -51,14 +56,14 @@ def docx_parts(data: bytes, limits: Limits) -> list[Part]:
         return list(lines)
 
     def read(name: str) -> list[Part]:
-        return _Body(parse_xml(archive.read(name)), styles, hidden, picture_files(archive, name)).parts
+        return _Body(parse_xml(archive.read(name)), styles, lists, left_out, picture_files(archive, name)).parts
 
     pictures: list[Picture] = []
     parts = read("word/document.xml")
     parts[0][:0] = lines_of("header")
     for kind in ("footnotes", "endnotes", "footer"):
         parts[-1].extend(lines_of(kind))
-    parts[0].hidden = hidden
+    parts[0].hidden, parts[0].struck = left_out.hidden, left_out.struck
     parts[-1].pictures += pictures
     return parts
 
@@ -70,14 +75,16 @@ class _Body:
         self,
         root: Any,
         styles: DocxStyles,
-        hidden: list[str],
+        lists: WordLists,
+        left_out: Part,
         picture_file: Callable[[str | None], PictureFile],
         inherited: TextStyle | None = None,
     ) -> None:
         self.parts: list[Part] = []
         self._lines = Part()
         self._styles = styles
-        self._hidden = hidden
+        self._lists = lists
+        self._left_out = left_out
         self._picture_file = picture_file
         self._add_blocks(root, inherited or styles.default)
         self.parts.append(self._lines)
@@ -96,23 +103,26 @@ class _Body:
     def _cells(self, row: Any, inherited: TextStyle) -> list[str]:
         style = self._styles.of_row(row, inherited)
         cells = [
-            _Body(cell, self._styles, self._hidden, self._picture_file, style).parts
+            _Body(cell, self._styles, self._lists, self._left_out, self._picture_file, style).parts
             for cell in _rows_or_cells(row, "tc")
         ]
         self._lines.pictures += [picture for parts in cells for part in parts for picture in part.pictures]
         return [" ".join(line for part in parts for line in part if line.strip()) for parts in cells]
 
     def _add_paragraph(self, paragraph: Any, style: TextStyle) -> None:
-        line = ""
+        label = self._lists.label(paragraph)
+        line = f"{label} " if label and style.is_visible else ""
         boxes: list[Any] = []
-        for kind, value, is_visible in self._inline(paragraph, style):
-            if not is_visible:
-                if kind in ("text", "raised"):
-                    self._hidden.extend(clean(value).split())
+        for kind, value, look in self._inline(paragraph, style):
+            if not look.is_visible:
+                if kind == "text":
+                    self._left_out.hidden.extend(clean(value).split())
+            elif kind == "text" and look.is_struck:
+                self._left_out.struck.extend(clean(value).split())
+            elif kind == "text" and (look.is_raised or look.is_lowered):
+                line += superscript(value, line, is_lowered=look.is_lowered)
             elif kind == "text":
                 line += value
-            elif kind == "raised":
-                line += superscript(value, line)
             elif kind == "box":
                 boxes.append(value)
             elif kind == "picture":
@@ -130,31 +140,35 @@ class _Body:
         for box in boxes:
             self._add_blocks(box, style)
 
-    def _inline(self, node: Any, style: TextStyle) -> Iterator[tuple[str, Any, bool]]:
-        """What a paragraph holds, as (kind, value, whether it is visible).
+    def _inline(self, node: Any, style: TextStyle) -> Iterator[tuple[str, Any, TextStyle]]:
+        """What a paragraph holds, as (kind, value, style).
 
-        The kinds are ("text", str), ("raised", str) for a superscript, ("line", None), ("page", None), and
-        ("box", element) for a text box and ("picture", element).
+        The kinds are ("text", str), ("line", None), ("page", None), ("box", element) for a text box and
+        ("picture", element).
         """
         for child in node:
             tag = child.tag
             if tag in (f"{_W}t", _FORMULA_TEXT):
-                yield ("raised" if style.is_raised else "text"), child.text or "", style.is_visible
+                yield "text", child.text or "", style
             elif tag == f"{_W}sym":
                 symbol = (child.get(f"{_W}font", "").lower(), child.get(f"{_W}char", "").upper()[-2:])
-                yield "text", _SYMBOLS.get(symbol, ""), style.is_visible
+                yield "text", _SYMBOLS.get(symbol, ""), style
+            elif tag == f"{_W}checkBox":
+                yield "text", "☒" if _is_checked(child) else "☐", style
+            elif tag == f"{_W}ddList":
+                yield "text", _chosen(child), style
             elif tag == f"{_W}tab":
-                yield "text", "\t", style.is_visible
+                yield "text", "\t", style
             elif tag == f"{_W}noBreakHyphen":
-                yield "text", "-", style.is_visible
+                yield "text", "-", style
             elif tag in (f"{_W}br", f"{_W}cr"):
-                yield ("page" if child.get(f"{_W}type") == "page" else "line"), None, style.is_visible
+                yield ("page" if child.get(f"{_W}type") == "page" else "line"), None, style
             elif tag == f"{_W}lastRenderedPageBreak":
-                yield "page", None, True
+                yield "page", None, TextStyle()
             elif tag == f"{_W}txbxContent":
-                yield "box", child, True
+                yield "box", child, TextStyle()
             elif tag in _PICTURES:
-                yield "picture", child, style.is_visible
+                yield "picture", child, style
             # pPr holds tab stops, Fallback repeats the text box for old versions, del and moveFrom are gone from the
             # page.
             elif tag in (f"{_W}pPr", f"{_W}del", f"{_W}moveFrom", _FALLBACK):
@@ -167,6 +181,20 @@ class _Body:
         width, height = (None, None) if extent is None else (points(extent.get(side), "emu") for side in ("cx", "cy"))
         name = next((node.get(f"{_R}{name}") for name in ("embed", "link", "id") if node.get(f"{_R}{name}")), None)
         return Picture(*self._picture_file(name), width, height)
+
+
+def _is_checked(box: Any) -> bool:
+    """Whether a check box of an old form is ticked."""
+    marks = (box.find(f"{_W}{name}") for name in ("checked", "default"))
+    return is_on(next((mark for mark in marks if mark is not None), None))
+
+
+def _chosen(choice: Any) -> str:
+    """Return the entry that a drop-down list of an old form shows."""
+    entries = [entry.get(f"{_W}val", "") for entry in choice.iterchildren(f"{_W}listEntry")]
+    marks = (choice.find(f"{_W}{name}") for name in ("result", "default"))
+    number = next((mark.get(f"{_W}val", "0") for mark in marks if mark is not None), "0")
+    return entries[int(number)] if number.isdecimal() and int(number) < len(entries) else ""
 
 
 def _rows_or_cells(parent: Any, name: str) -> Iterator[Any]:

@@ -14,11 +14,13 @@ _OFF = frozenset({"0", "false", "off", "none"})
 
 @dataclass(frozen=True, slots=True)
 class TextStyle:
-    """Whether text is marked as hidden, its size in points, and whether it is a superscript."""
+    """Whether text is marked as hidden, its size in points, and whether it is raised, lowered or struck out."""
 
     hidden: bool = False
     size: float = 10.0
     is_raised: bool = False
+    is_lowered: bool = False
+    is_struck: bool = False
 
     @property
     def is_visible(self) -> bool:
@@ -56,7 +58,7 @@ class DocxStyles:
     def of_row(self, row: Any, inherited: TextStyle) -> TextStyle:
         """The style of the text in a row."""
         hidden = row.find(f"{_W}trPr/{_W}hidden")
-        return replace(inherited, hidden=inherited.hidden or _is_on(hidden))
+        return replace(inherited, hidden=inherited.hidden or is_on(hidden))
 
     def _with_named(self, name: str | None, inherited: TextStyle) -> TextStyle:
         chain: list[Any] = []
@@ -80,15 +82,20 @@ def _with_run_properties(properties: Any, style: TextStyle) -> TextStyle:
         return style
     vanish, size, alignment = (properties.find(f"{_W}{name}") for name in ("vanish", "sz", "vertAlign"))
     if vanish is not None:
-        style = replace(style, hidden=_is_on(vanish))
+        style = replace(style, hidden=is_on(vanish))
     if size is not None:
         style = replace(style, size=_half_points(size.get(f"{_W}val"), style.size))
     if alignment is not None:
-        style = replace(style, is_raised=alignment.get(f"{_W}val") == "superscript")
+        place = alignment.get(f"{_W}val")
+        style = replace(style, is_raised=place == "superscript", is_lowered=place == "subscript")
+    for name in ("strike", "dstrike"):
+        if (mark := properties.find(f"{_W}{name}")) is not None:
+            style = replace(style, is_struck=is_on(mark))
     return style
 
 
-def _is_on(mark: Any) -> bool:
+def is_on(mark: Any) -> bool:
+    """Whether a property of Word is given, and not as off."""
     return mark is not None and mark.get(f"{_W}val", "true") not in _OFF
 
 

@@ -26,7 +26,8 @@ MIN_OPACITY = 0.05
 SCREEN_WIDTH = 1280.0  # pixels: media queries are answered for the screen of a desk
 MAX_NESTED_BLOCKS = 20  # deeper ones are ignored
 
-_PROPERTIES = frozenset({"display", "visibility", "content-visibility", "opacity", "font-size", "font"})
+_LINES = ("text-decoration", "text-decoration-line")
+_PROPERTIES = frozenset({"display", "visibility", "content-visibility", "opacity", "font-size", "font", *_LINES})
 _COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.S)
 _DEFAULT_FONT_PIXELS = 16.0
 _PIXELS = {"px": 1.0, "pt": 4 / 3, "pc": 16.0, "in": 96.0, "cm": 96 / 2.54, "mm": 96 / 25.4, "rem": 16.0}
@@ -44,6 +45,8 @@ class Visibility:
     is_removed: bool = False  # with everything inside
     is_hidden: bool = False  # an element inside may be visible again
     font_pixels: float = _DEFAULT_FONT_PIXELS
+    is_struck: bool = False
+    script: int = 0  # 1 for raised text, -1 for lowered text
 
     @property
     def is_visible(self) -> bool:
@@ -72,6 +75,8 @@ class VisibilityResolver:
         values = {"display": "none"} if node.get("hidden") is not None else {}
         if node.tag == "dialog" and node.get("open") is None:
             values["display"] = "none"
+        if node.tag in ("s", "strike", "del"):
+            values["text-decoration"] = "line-through"
         values.update(self._declared(node))
         if not values or parent.is_removed:
             return parent
@@ -83,7 +88,8 @@ class VisibilityResolver:
         visibility = values.get("visibility", "inherit")
         is_hidden = parent.is_hidden if visibility in ("inherit", "unset") else visibility in ("hidden", "collapse")
         size = _font_pixels(values["font-size"], parent.font_pixels) if "font-size" in values else parent.font_pixels
-        return replace(parent, is_removed=is_removed, is_hidden=is_hidden, font_pixels=size)
+        is_struck = parent.is_struck or any("line-through" in values.get(name, "") for name in _LINES)
+        return replace(parent, is_removed=is_removed, is_hidden=is_hidden, font_pixels=size, is_struck=is_struck)
 
     def _declared(self, node: Any) -> dict[str, str]:
         """The last declaration of each property: important ones win, then `style`, then the more specific selector."""

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from email.message import EmailMessage
 from email.parser import BytesParser
-from email.policy import default
+from email.policy import EmailPolicy, default
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from oxmsg import Message
 from oxmsg.attachment import Attachment
@@ -31,6 +31,16 @@ _AS_IT_CAME = default.clone(refold_source="none")
 _SHOWN = ("From", "To", "Cc", "Reply-To", "Date", "Subject")
 
 
+class _Policy(EmailPolicy):
+    """Python's policy, with a header that its parser does not get through as it is written."""
+
+    def header_fetch_parse(self, name: str, value: str) -> Any:
+        try:
+            return super().header_fetch_parse(name, value)
+        except Exception:  # noqa: BLE001 — the parser has bugs of many kinds
+            return " ".join(value.split())
+
+
 class MailFile(NamedTuple):
     """A file in a mail. `content_id` is the name by which the mail's HTML shows a picture."""
 
@@ -42,7 +52,8 @@ class MailFile(NamedTuple):
 
 def read_mail(data: bytes) -> Container:
     """Read an email: its plain text, its HTML where that has more, and its files."""
-    message = BytesParser(policy=default).parsebytes(data)
+    policy: Any = _Policy()  # makes an EmailMessage, which its type does not say
+    message: EmailMessage = BytesParser(policy=policy).parsebytes(data)
     found = _found(message)
     shown = "".join(_content(part) for part in message.walk() if part.get_content_type() == "text/html")
     headers = {name: message[name] for name in _SHOWN}
@@ -60,7 +71,7 @@ def read_msg(data: bytes) -> Container:
     shown = html_lines(html) if html.strip() else Part()
     body = Part(map(expand_tabs, plain.splitlines()), (), (), shown.pictures)
     if says_more(shown, body):
-        body = Part([*body, *shown], shown.hidden, (), shown.pictures) if plain.strip() else shown
+        body = Part([*body, *shown], shown.hidden, (), shown.pictures, shown.struck) if plain.strip() else shown
     return _container(_headers(message), body, html, [_attachment(attachment) for attachment in message.attachments])
 
 
@@ -76,7 +87,8 @@ def _container(headers: Mapping[str, object], body: Part, html: str, files: Sequ
         *(Picture(file.content_id, partial(_unpack, file, SMALL_PICTURE)) for file in pictures if file.content),
     ]
     return Container(
-        [Part(lines, body.hidden, (), shown)], [Enclosed(file.name, partial(_unpack, file)) for file in attached]
+        [Part(lines, body.hidden, (), shown, body.struck)],
+        [Enclosed(file.name, partial(_unpack, file)) for file in attached],
     )
 
 
@@ -117,6 +129,7 @@ def _body(texts: list[EmailMessage]) -> Part:
             rich = html_lines(_content(text))
             body.extend(rich)
             body.hidden += rich.hidden
+            body.struck += rich.struck
         else:
             body.extend(expand_tabs(line) for line in _content(text).splitlines())
     return body

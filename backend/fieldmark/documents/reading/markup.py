@@ -6,6 +6,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 from urllib.parse import unquote
@@ -13,6 +14,7 @@ from urllib.parse import unquote
 import lxml.etree  # pyright: ignore[reportMissingTypeStubs]
 
 from fieldmark.documents.reading.html_hidden import Visibility, VisibilityResolver
+from fieldmark.documents.reading.list_numbers import write_number
 from fieldmark.documents.reading.pages import clean
 from fieldmark.documents.reading.pagination import Part, align, superscript
 from fieldmark.documents.reading.pictures import Picture, points
@@ -22,12 +24,13 @@ from fieldmark.errors import Damaged
 etree: Any = lxml.etree  # pyright: ignore
 
 _TEXTLESS_TAGS = frozenset(
-    """script style template noscript title meta link desc metadata defs math iframe object embed audio video canvas map
-    datalist""".split()  # noqa: SIM905
+    """script style template noscript title meta link desc metadata defs annotation iframe object embed audio video
+    canvas map datalist""".split()  # noqa: SIM905
 )
 _INLINE_TAGS = frozenset(
     """a abbr acronym b bdi bdo big button cite code data del dfn em font i img input ins kbd label mark nobr optgroup
-    option output q s samp select small span strike strong sub sup time tspan tt u var wbr""".split()  # noqa: SIM905
+    option output q s samp select small span strike strong sub sup time tspan tt u var wbr
+    math semantics mrow mi mn mo mtext mstyle mfrac msup msub msqrt mfenced""".split()  # noqa: SIM905
 )
 _EMBEDDED = re.compile(
     r"""((?<=["'])data:image/[a-z.+-]{1,30};base64,)([a-z0-9+/=%\s]++)(?=["'])"""
@@ -35,6 +38,7 @@ _EMBEDDED = re.compile(
     re.I,
 )
 _TAKEN_OUT = re.compile(r"data:image/[a-z.+-]{1,30};base64,(\d{1,9})", re.I)
+_SCRIPTS = {"sup": 1, "msup": 1, "sub": -1, "msub": -1}
 _CHARSET = re.compile(rb"<meta[^>]{0,300}?charset\s*=\s*[\"']?([A-Za-z0-9_.:-]{2,40})", re.I)
 _PROLOGUE = re.compile(r"\A\s*<\?xml[^>]*>")
 
@@ -66,7 +70,7 @@ def html_lines(text: str) -> Part:
     page = _Page(VisibilityResolver(root), embedded)
     block = _Block()
     page.walk(root, block, False, page.initial)
-    return Part(block.lines(), page.hidden, (), page.pictures)
+    return Part(block.lines(), page.hidden, (), page.pictures, page.struck)
 
 
 class _Block:
@@ -112,6 +116,8 @@ class _Page:
         self._resolver = resolver
         self.initial = resolver.initial
         self.hidden: list[str] = []
+        self.struck: list[str] = []
+        self._numbers: dict[Any, int] = {}  # of the last item of each list
 
     def walk(self, node: Any, block: _Block, keep_space: bool, parent: Visibility) -> None:
         tag: Any = node.tag
@@ -122,12 +128,16 @@ class _Page:
         if tag == "option" and not _is_chosen(node):
             return
         visibility = self._resolver.compute(node, parent)
+        if tag in ("sup", "sub"):
+            visibility = replace(visibility, script=_SCRIPTS[tag])
         if tag == "br":
             block.end(blank=visibility.is_visible)
             return
         if tag == "table":
             block.extend(self._table(node, visibility))
             return
+        if tag == "input" and node.get("type", "").lower() in ("checkbox", "radio"):
+            self._add(block, f" {'☐' if node.get('checked') is None else '☒'} ", False, visibility)
         if tag in ("input", "button") and node.get("value") and node.get("type", "text") not in ("checkbox", "radio"):
             self._add(block, f" {node.get('value')} ", False, visibility)
         if tag == "img":
@@ -139,7 +149,7 @@ class _Page:
         if not inline:
             block.end()
         if tag == "li" and visibility.is_visible:
-            block.add("• ", True)
+            block.add(f"{self._item_mark(node)} ", True)
         self._inside(node, block, keep_space, visibility)
         if tag in ("td", "th", "dt"):
             block.add("  ", True)  # outside a table, as in a broken one
@@ -148,17 +158,33 @@ class _Page:
 
     def _inside(self, node: Any, block: _Block, keep_space: bool, visibility: Visibility) -> None:
         self._add(block, node.text, keep_space, visibility)
-        for child in node:
-            if child.tag == "sup" and child.text:
-                child.text = superscript(child.text, block.open_line)
-            self.walk(child, block, keep_space, visibility)
+        for number, child in enumerate(node):
+            is_second = number == 1 and node.tag in ("msup", "msub", "mfrac")
+            if is_second and node.tag == "mfrac":
+                block.add("/", True)
+            around = replace(visibility, script=_SCRIPTS[node.tag]) if is_second and node.tag != "mfrac" else visibility
+            self.walk(child, block, keep_space, around)
             self._add(block, child.tail, keep_space, visibility)
 
     def _add(self, block: _Block, text: str | None, keep_space: bool, visibility: Visibility) -> None:
-        if text and visibility.is_visible:
+        if text and visibility.is_visible and visibility.is_struck:
+            self.struck.extend(clean(text).split())
+        elif text and visibility.is_visible and visibility.script:
+            block.add(superscript(text, block.open_line, is_lowered=visibility.script < 0), keep_space)
+        elif text and visibility.is_visible:
             block.add(text, keep_space)
         elif text:
             self.hidden.extend(clean(text).split())
+
+    def _item_mark(self, item: Any) -> str:
+        parent = item.getparent()
+        if parent is None or parent.tag != "ol":
+            return "•"
+        given = item.get("value") or (parent.get("start") if parent not in self._numbers else None)
+        number = int(given) if given and re.fullmatch(r"-?\d{1,6}", given) else self._numbers.get(parent, 0) + 1
+        self._numbers[parent] = number
+        kind = parent.get("type") or "1"
+        return f"{write_number(number, kind if kind in ('1', 'a', 'A', 'i', 'I') else '1')}."
 
     def _picture(self, node: Any) -> Picture | None:
         source = (node.get("src") or "").strip()

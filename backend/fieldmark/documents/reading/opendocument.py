@@ -13,6 +13,7 @@ from openpyxl.utils import get_column_letter
 
 from fieldmark.documents.reading.archive import open_archive, parse_xml
 from fieldmark.documents.reading.docx_style import MAX_STYLE_DEPTH, TextStyle
+from fieldmark.documents.reading.list_numbers import write_number
 from fieldmark.documents.reading.pages import Limits, clean
 from fieldmark.documents.reading.pagination import Part, align, expand_tabs, row_lines, superscript
 from fieldmark.documents.reading.pictures import Picture, points
@@ -72,11 +73,19 @@ class _Reader:
         }
         self._parts = [Part()]
         self._hidden: list[str] = []
+        self._struck: list[str] = []
+        self._list_levels = {
+            (one.get(f"{_STYLE}name"), int(level.get(f"{_TEXT}level", "1"))): level
+            for root in roots
+            for one in root.iter(f"{_TEXT}list-style")
+            for level in one.iterchildren(f"{_TEXT}list-level-style-number")
+        }
+        self._list_counts: dict[tuple[str | None, int], int] = {}
 
     def parts(self) -> list[Part]:
         """What was gathered."""
         parts = [part for part in self._parts if part or part.pictures] or [Part()]
-        parts[0].hidden = self._hidden
+        parts[0].hidden, parts[0].struck = self._hidden, self._struck
         return parts
 
     def add_blocks(self, parent: Any, style: TextStyle) -> None:
@@ -89,6 +98,8 @@ class _Reader:
             elif tag == f"{_TABLE}table":
                 rows = [[" ".join(cell) for cell in row] for row in self._rows(node, style)]
                 self._parts[-1] += [*align(rows), ""]
+            elif tag == f"{_TEXT}list":
+                self._add_list(node, style, None, 1)
             elif tag == f"{_TEXT}soft-page-break":
                 self._parts.append(Part())
             elif tag == f"{_DRAW}page":
@@ -105,6 +116,34 @@ class _Reader:
                     self._parts[-1].pictures += self._pictures(node)
                 self.add_blocks(node, replace(style, hidden=True) if is_hidden else style)
 
+    def _add_list(self, node: Any, style: TextStyle, name: str | None, level: int) -> None:
+        name = node.get(f"{_TEXT}style-name") or name
+        if node.get(f"{_TEXT}continue-numbering") != "true":
+            self._list_counts.pop((name, level), None)
+        for item in node:
+            part, at = self._parts[-1], len(self._parts[-1])
+            number = self._list_number(item, name, level) if item.tag == f"{_TEXT}list-item" else ""
+            for child in item:
+                if child.tag == f"{_TEXT}list":
+                    self._add_list(child, style, name, level + 1)
+                else:
+                    self.add_blocks([child], style)
+            if number and len(part) > at and part[at].strip():
+                part[at] = f"{number} {part[at]}"
+
+    def _list_number(self, item: Any, name: str | None, level: int) -> str:
+        definition = self._list_levels.get((name, level))
+        kind = "" if definition is None else definition.get(f"{_STYLE}num-format", "")
+        if definition is None or not kind:
+            return ""
+        first = item.get(f"{_TEXT}start-value") or (
+            definition.get(f"{_TEXT}start-value", "1") if (name, level) not in self._list_counts else None
+        )
+        number = int(first) if first and first.isdecimal() else self._list_counts.get((name, level), 0) + 1
+        self._list_counts[name, level] = number
+        prefix, suffix = (definition.get(f"{_STYLE}num-{end}", "") for end in ("prefix", "suffix"))
+        return f"{prefix}{write_number(number, kind)}{suffix}"
+
     def sheets(self, body: Any) -> list[Part]:
         """A part for each visible sheet: its name, then a line a row with `A1: value` for each cell with a value."""
         parts: list[Part] = []
@@ -120,6 +159,7 @@ class _Reader:
             part.pictures = [picture for frame in table.iter(f"{_DRAW}frame") for picture in self._pictures(frame)]
             if not is_hidden:
                 part.hidden, self._hidden = self._hidden, []
+                part.struck, self._struck = self._struck, []
                 parts.append(part)
         if parts:
             parts[-1].hidden += self._hidden
@@ -163,9 +203,10 @@ class _Reader:
 
     def _cell(self, cell: Any, style: TextStyle) -> list[str]:
         inner = _Reader([], self._archive)
-        inner._styles = self._styles
+        inner._styles, inner._list_levels = self._styles, self._list_levels
         inner.add_blocks(cell, self._with("table-cell", cell.get(f"{_TABLE}style-name"), style))
         self._hidden += inner._hidden
+        self._struck += inner._struck
         self._parts[-1].pictures += [picture for part in inner._parts for picture in part.pictures]
         return [line for part in inner._parts for line in part if line.strip()]
 
@@ -185,8 +226,12 @@ class _Reader:
             words = (text or "").replace("\n", " ")
             if not style.is_visible:
                 self._hidden.extend(clean(words).split())
+            elif style.is_struck:
+                self._struck.extend(clean(words).split())
+            elif style.is_raised or style.is_lowered:
+                pieces.append(superscript(words, "".join(pieces[-1:]), is_lowered=style.is_lowered))
             else:
-                pieces.append(superscript(words, "".join(pieces[-1:])) if style.is_raised else words)
+                pieces.append(words)
 
         add(node.text)
         for child in node:
@@ -240,7 +285,11 @@ def _with_properties(properties: Any, style: TextStyle) -> TextStyle:
     if size.endswith("pt") and size[:-2].replace(".", "", 1).isdigit():
         style = replace(style, size=float(size[:-2]))
     if (position := properties.get(f"{_STYLE}text-position")) is not None:
-        style = replace(style, is_raised=position.startswith("super"))
+        sunk = position.startswith(("sub", "-"))
+        style = replace(style, is_raised=not sunk and position.split()[:1] != ["0%"], is_lowered=sunk)
+    for name in ("text-line-through-style", "text-line-through-type"):
+        if (line := properties.get(f"{_STYLE}{name}")) is not None:
+            style = replace(style, is_struck=line != "none")
     return style
 
 

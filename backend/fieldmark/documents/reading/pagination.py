@@ -11,7 +11,7 @@ from dataclasses import replace
 from fieldmark.documents.reading.layout import make_page
 from fieldmark.documents.reading.pages import Limits, Page, PlacedWord, clean
 from fieldmark.documents.reading.pictures import Picture, PictureChooser
-from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode
+from fieldmark.domain.reading_warnings import MAX_EXCERPT, ReadingWarning, WarningCode
 from fieldmark.errors import OverLimit
 
 # Points. 10-point Courier is 6 wide, so that a drawn page and its boxes agree.
@@ -32,7 +32,8 @@ _TOKEN = re.compile(r"(\s*)(\S+)")
 class Part(list[str]):
     """The lines of one part of a document, the words left out of them because a person cannot see them, and warnings.
 
-    The warnings have no page: they get the first one of the part. `pictures` are those that the part shows.
+    The warnings have no page: they get the first one of the part. `pictures` are those that the part shows. `struck`
+    are words left out because they are struck out.
     """
 
     def __init__(
@@ -41,11 +42,13 @@ class Part(list[str]):
         hidden: Iterable[str] = (),
         warnings: Iterable[ReadingWarning] = (),
         pictures: Iterable[Picture] = (),
+        struck: Iterable[str] = (),
     ) -> None:
         super().__init__(lines)
         self.hidden = list(hidden)
         self.warnings = list(warnings)
         self.pictures = list(pictures)
+        self.struck = list(struck)
 
 
 class Pages(list[Page]):
@@ -72,7 +75,7 @@ def paginate(parts: Iterable[Sequence[str]], engine: str, limits: Limits) -> Pag
         if isinstance(part, Part):
             hidden += part.hidden
             chosen, unread = chooser.choose(part.pictures)
-            warnings += [*part.warnings, *([_pictures_not_read(unread)] if unread else [])]
+            warnings += [*part.warnings, *([_pictures_not_read(unread)] if unread else []), *struck_out(part.struck)]
         for page in _pages(lines, len(pages) + 1, engine):
             # What is to be told of a part is told with its first page. If a part has no lines, with the next page.
             told = tuple(replace(warning, page=page.number) for warning in warnings)
@@ -92,6 +95,12 @@ def paginate(parts: Iterable[Sequence[str]], engine: str, limits: Limits) -> Pag
         told = tuple(replace(warning, page=last.number) for warning in warnings)
         pages[-1] = replace(last, warnings=(*last.warnings, *told))
     return _with_pictures(pages, pictures)
+
+
+def struck_out(words: Sequence[str], page: int | None = None) -> list[ReadingWarning]:
+    """Return the warning about words that are struck out; none if there are none."""
+    excerpt = " ".join(words[:MAX_EXCERPT])[:MAX_EXCERPT].strip()
+    return [ReadingWarning(WarningCode.STRUCK_OUT, page, len(words), excerpt)] if words else []
 
 
 def _pictures_not_read(count: int) -> ReadingWarning:
@@ -142,8 +151,8 @@ def row_lines(cells: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def superscript(text: str, before: str, *, is_lowered: bool = False) -> str:
-    """Return a raised or lowered text, so that its digits do not join the number before: `100¹`, `12⁹⁹`, but `m2`."""
-    return text.translate(_SUBSCRIPTS if is_lowered else _SUPERSCRIPTS) if before[-1:].isdigit() else text
+    """Return a raised or lowered text, so that its digits join no number: `100¹`, `12⁹⁹`, `¹250`, but `m2`."""
+    return text if before[-1:].isalpha() else text.translate(_SUBSCRIPTS if is_lowered else _SUPERSCRIPTS)
 
 
 def expand_tabs(line: str) -> str:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from fieldmark.documents.reading.pagination import Part, align, expand_tabs
 from fieldmark.documents.reading.sniff import BYTE_ORDER_MARKS
 from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode
 
-_DELIMITERS = ",;\t|"
+_DELIMITERS = "\t;|,"  # of two that fit alike the first: a comma may be within numbers
+_SAMPLE_ROWS = 200
 _SAMPLE = 100_000  # bytes, by which the encoding is judged
 _MOST_ACCENTS = 0.3  # of the letters
 _MOST_MISSING = 0.1  # of the words of one text in another that says the same
@@ -59,12 +62,19 @@ def plain_parts(data: bytes) -> list[Sequence[str]]:
     return [Part(first, (), encoding_warnings(data)), *rest]
 
 
+def _regularity(text: str, delimiter: str) -> float:
+    """The share of rows that have as many fields as most. 0 if these have one only."""
+    rows = islice(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), _SAMPLE_ROWS)
+    widths = Counter(len(row) for row in rows if row)
+    width, count = max(widths.items(), key=lambda item: (item[1], item[0]), default=(1, 0))
+    return count / widths.total() if width > 1 else 0.0
+
+
 def csv_parts(data: bytes) -> list[Sequence[str]]:
     """The rows of a CSV file as lines with aligned columns."""
     text = decode(data).replace("\0", "")
-    head = "\n".join(text.splitlines()[:20])
-    delimiter = max(_DELIMITERS, key=head.count)
     # The default limit of a field is 128 KB; the file's own is the one that counts.
     csv.field_size_limit(len(text) + 1)
+    delimiter = max(_DELIMITERS, key=lambda delimiter: _regularity(text, delimiter))
     rows = align(list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)))
     return [Part(rows, (), encoding_warnings(data))]

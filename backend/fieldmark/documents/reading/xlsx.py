@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import io
 import zipfile
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ from openpyxl import load_workbook
 
 from fieldmark.documents.reading.archive import etree, open_archive, parse_xml, picture_files, related_parts
 from fieldmark.documents.reading.docx_style import SMALLEST_POINTS
+from fieldmark.documents.reading.number_format import format_value, is_same, stored_text
 from fieldmark.documents.reading.pages import Limits, clean
 from fieldmark.documents.reading.pagination import Part, row_lines
 from fieldmark.documents.reading.pictures import Picture, points
@@ -26,6 +26,7 @@ _S = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 def xlsx_parts(data: bytes, limits: Limits) -> Sequence[Part]:
     """A part for each visible sheet: its name, then a line a row with `A1: value` for each cell that has a value.
 
+    The value is what the sheet shows, by the cell's number format. What it stores follows in brackets where it differs.
     A formula gives the value that was last calculated; none is evaluated. One that was never calculated is warned of.
     """
     open_archive(data, limits).close()
@@ -39,21 +40,26 @@ def xlsx_parts(data: bytes, limits: Limits) -> Sequence[Part]:
         sheet.reset_dimensions()  # pyright: ignore
         visibility = _SheetVisibility(archive, sheet)
         lines = [f"Sheet: {sheet.title}"]
+        struck: list[str] = []
         drawn, pictures = _drawings(archive, sheet)
         for row in sheet.iter_rows():
             cells: list[tuple[str, str]] = []
+            cell: Any
             for cell in row:
-                value = _shown(cell.value)
-                if not value:
+                if cell.value is None or not (stored := stored_text(cell.value)):
                     continue
-                if not is_visible or not visibility.shows(cell):
-                    hidden.extend(clean(value).split())
-                    continue
-                cells.append((cell.coordinate, value))
+                shown = " ".join(format_value(cell.value, cell.number_format).split())
+                if not is_visible or not shown or not visibility.shows(cell):
+                    hidden.extend(clean(stored).split())
+                elif cell.font is not None and cell.font.strike:
+                    struck.extend(clean(shown).split())
+                else:
+                    is_whole = isinstance(cell.value, bool) or is_same(shown, cell.value)
+                    cells.append((cell.coordinate, shown if is_whole else f"{shown} ({stored})"))
             lines += row_lines(cells)
         if is_visible:
             lines += drawn
-            parts.append(Part(lines, hidden, _without_values(visibility.formulas_without_values), pictures))
+            parts.append(Part(lines, hidden, _without_values(visibility.formulas_without_values), pictures, struck))
             hidden = []  # the words of a hidden sheet are reported with the next visible one
     if hidden and parts:
         parts[-1].hidden += hidden
@@ -82,19 +88,6 @@ def _without_values(addresses: Sequence[str]) -> list[ReadingWarning]:
         return []
     excerpt = clean(" ".join(addresses[:20]))[:MAX_EXCERPT]
     return [ReadingWarning(WarningCode.FORMULAS_WITHOUT_VALUES, None, len(addresses), excerpt)]
-
-
-def _shown(value: object) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "TRUE" if value else "FALSE"
-    if isinstance(value, float):
-        # 15 digits, not the 17 that tell doubles apart.
-        return f"{value:.15g}"
-    if isinstance(value, datetime.datetime):
-        return value.date().isoformat() if value.time() == datetime.time() else value.isoformat(" ", "seconds")
-    return " ".join(str(value).split())
 
 
 class _SheetVisibility:
@@ -138,8 +131,7 @@ class _SheetVisibility:
         if not cell.has_style:
             return True
         font = cell.font
-        is_tiny = font is not None and font.sz is not None and font.sz < SMALLEST_POINTS
-        return not is_tiny and not _is_blanked(cell.number_format, cell.value)
+        return font is None or font.sz is None or font.sz >= SMALLEST_POINTS
 
 
 def _formulas_without_values(row: Any) -> list[str]:
@@ -151,23 +143,6 @@ def _formulas_without_values(row: Any) -> list[str]:
         if is_empty and cell.find(f"{_S}f") is not None and cell.find(f"{_S}is") is None:
             found.append(cell.get("r", ""))
     return found
-
-
-def _is_blanked(number_format: str, value: object) -> bool:
-    """Whether a number format shows a value as nothing, as `;;;` does."""
-    sections, section = number_format.split(";"), _section(value)
-    return section is not None and len(sections) > max(section, 1) and not sections[section].strip(' "')
-
-
-def _section(value: object) -> int | None:
-    """The section of a number format ("positive;negative;zero;text") that shows a value. None: any of them does."""
-    if isinstance(value, str):
-        return 3
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, int | float):
-        return 0 if value > 0 else 1 if value < 0 else 2
-    return 0
 
 
 def _is_zero(measure: str | None) -> bool:

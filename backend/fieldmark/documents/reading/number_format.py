@@ -1,0 +1,295 @@
+"""Number formats of spreadsheets (ECMA-376 18.8.31): the text that a cell shows for its value.
+
+The decimal point and the separator of thousands are those of English, as in the format itself: the file does not say
+what the program of a reader replaces them by.
+"""
+
+from __future__ import annotations
+
+import calendar
+import datetime
+import operator
+import re
+from collections.abc import Sequence
+from decimal import ROUND_HALF_UP, Context, Decimal, localcontext
+from fractions import Fraction
+from functools import lru_cache
+from typing import NamedTuple
+
+MAX_LENGTH = 500  # of a format; Excel allows 255
+_DIGITS = Context(prec=2500, rounding=ROUND_HALF_UP)  # a double of 309 digits, and 2 more for each % of a format
+_TOKEN = re.compile(
+    r"""(?P<quoted>"[^"]*"?)|(?P<escaped>\\.)|(?P<space>_.)|(?P<fill>\*.)|(?P<bracket>\[[^\]]*\]?)|(?P<general>General)"""
+    r"""|(?P<half>AM/PM|A/P)|(?P<exponent>E[+-])|(?P<date>y+|m+|d+|h+|s+(?:\.0+)?)|(?P<digit>[0#?])|(?P<other>.)""",
+    re.I | re.S,
+)
+_CONDITION = re.compile(r"\[(<=|>=|<>|<|>|=)\s*(-?\d+(?:\.\d+)?)\]")
+_COMPARISONS = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq, "<>": operator.ne
+}  # fmt: skip
+_ELAPSED = re.compile(r"\[(h+|m+|s+)\]", re.I)
+_OF_THE_USER = "mm-dd-yy"  # format 14: the order of day and month is that of the user's computer
+_LOCALE = re.compile(r"\[\$([^\]-]*)(?:-([0-9a-f]{1,8}))?\]", re.I)
+_PLAIN_NUMBER = re.compile(r"\d[\d,]*(?:\.\d*)?|\.\d+")
+
+Date = datetime.datetime | datetime.date | datetime.time | datetime.timedelta
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+
+
+class _Section(NamedTuple):
+    tokens: list[_Token]
+    condition: tuple[str, float] | None
+    is_english: bool
+
+
+def format_value(value: object, number_format: str) -> str:
+    """Return what a cell shows. Empty if it shows nothing."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    stored = stored_text(value)
+    sections = _parse(number_format) if len(number_format) <= MAX_LENGTH else []
+    if not sections or number_format == _OF_THE_USER:
+        return stored
+    if isinstance(value, int | float):
+        return _number(value, sections)
+    if isinstance(value, Date):
+        return _date(value, sections[0]) or stored
+    text = sections[3] if len(sections) > 3 else sections[-1]
+    if len(sections) < 4 and _Token("other", "@") not in text.tokens:
+        return stored
+    return "".join(stored if token == ("other", "@") else token.text for token in text.tokens)
+
+
+def stored_text(value: object) -> str:
+    """Return the value of a cell whatever its format: a date as in ISO 8601, a number with up to 15 digits."""
+    if isinstance(value, float):
+        return f"{value:.15g}"  # not the 17 that tell doubles apart
+    if isinstance(value, datetime.datetime):
+        return value.date().isoformat() if value.time() == datetime.time() else value.isoformat(" ", "seconds")
+    return " ".join(str(value).split())
+
+
+def is_same(shown: str, value: object) -> bool:
+    """Whether the shown text has the stored value in itself, so that it need not be given beside it."""
+    stored = stored_text(value)
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return stored in shown or not isinstance(value, Date | str)
+    numbers = _PLAIN_NUMBER.findall(shown)
+    if len(numbers) != 1 or "%" in shown or re.match(r"0\d", numbers[0]):
+        return False
+    number = Decimal(numbers[0].replace(",", ""))
+    is_negative = shown[: shown.index(numbers[0])].strip().endswith(("-", "("))
+    return (-number if is_negative else number) == Decimal(stored)
+
+
+@lru_cache(maxsize=1000)
+def _parse(number_format: str) -> list[_Section]:
+    sections: list[_Section] = []
+    tokens: list[_Token] = []
+    condition: tuple[str, float] | None = None
+    is_english = True
+    for match in _TOKEN.finditer(number_format + ";"):
+        kind, text = match.lastgroup or "", match[0]
+        if kind == "other" and text == ";":
+            sections.append(_Section(tokens, condition, is_english))
+            tokens, condition, is_english = [], None, True
+        elif kind == "bracket":
+            if found := _CONDITION.fullmatch(text):
+                condition = found[1], float(found[2])
+            elif found := _ELAPSED.fullmatch(text):
+                tokens.append(_Token("elapsed", found[1].lower()))
+            elif found := _LOCALE.fullmatch(text):
+                language = int(found[2] or "409", 16)
+                is_english = language & 0xFF == 9 and language < 0xF000
+                tokens.append(_Token("text", found[1]))
+        elif kind in ("quoted", "escaped"):
+            tokens.append(_Token("text", text.strip('"') if kind == "quoted" else text[1:]))
+        elif kind in ("space", "fill"):
+            tokens.append(_Token("text", " " if kind == "space" else ""))
+        else:
+            tokens.append(_Token(kind, text if kind == "other" else text.lower()))
+    return sections if sections != [_Section([], None, True)] else []
+
+
+def _number(value: float, sections: Sequence[_Section]) -> str:
+    numeric = sections[:3]
+    if any(section.condition for section in numeric):
+        place = next((at for at, section in enumerate(numeric) if _holds(section.condition, value)), len(numeric) - 1)
+        has_own_sign = place == 1 and numeric[1].condition is None and len(numeric) > 2
+    else:
+        place = 0 if value > 0 or len(numeric) == 1 else 1 if value < 0 else 2 if len(numeric) > 2 else 0
+        has_own_sign = place == 1
+    section = numeric[place]
+    if any(token.kind in ("date", "elapsed", "half") for token in section.tokens):
+        return stored_text(value)  # what is no date any more
+    with localcontext(_DIGITS):
+        number = Decimal(stored_text(value))
+        shown = _digits(abs(number), section.tokens)
+    is_signed = number < 0 and not has_own_sign and any(digit in "123456789" for digit in shown)
+    return f"-{shown.lstrip()}" if is_signed else shown
+
+
+def _holds(condition: tuple[str, float] | None, value: float) -> bool:
+    return condition is None or _COMPARISONS[condition[0]](value, condition[1])
+
+
+def _digits(number: Decimal, tokens: Sequence[_Token]) -> str:
+    """Return a number that is not negative, as the tokens of a section show it."""
+    places = [at for at, token in enumerate(tokens) if token.kind == "digit"]
+    if not places:
+        general = f"{float(number):.15g}"
+        return "".join(
+            general if token.kind == "general" or token == ("other", "@") else token.text for token in tokens
+        )
+    number *= 100 ** sum(token == ("other", "%") for token in tokens)
+    exponent = next((at for at, token in enumerate(tokens) if token.kind == "exponent"), None)
+    if exponent is not None:
+        return _scientific(number, tokens, exponent)
+    slash = next((at for at, token in enumerate(tokens) if token == ("other", "/")), None)
+    if slash is not None and places[0] < slash:
+        return _fraction(number, tokens, slash)
+    last = places[-1]
+    while last + 1 < len(tokens) and tokens[last + 1] == ("other", ","):
+        number, last = number / 1000, last + 1
+    point = next((at for at, token in enumerate(tokens) if token == ("other", ".")), None)
+    whole = [at for at in places if point is None or at < point]
+    decimals = places[len(whole) :]
+    before, _, after = f"{number.quantize(Decimal(1).scaleb(-len(decimals))):f}".partition(".")
+    is_grouped = any(tokens[at] == ("other", ",") for at in range(whole[0], whole[-1])) if whole else False
+    shown = {
+        at: "" if token == ("other", ",") and places[0] < at <= last else token.text for at, token in enumerate(tokens)
+    }
+    shown |= _whole_digits(before.lstrip("0"), [(at, tokens[at].text) for at in whole], is_grouped=is_grouped)
+    if not whole and point is not None:
+        shown[point] = before.lstrip("0") + "."
+    is_end = True
+    for at, digit in reversed(list(zip(decimals, after, strict=True))):
+        is_end = is_end and digit == "0" and tokens[at].text != "0"
+        shown[at] = digit if not is_end else " " if tokens[at].text == "?" else ""
+    return "".join(shown.values())
+
+
+def _whole_digits(digits: str, places: Sequence[tuple[int, str]], *, is_grouped: bool) -> dict[int, str]:
+    """Return what each place before the point shows. The first one shows all digits that are left."""
+    left, shown, count = list(digits), dict[int, str](), 0
+    for at, kind in reversed(places):
+        taken = left[:] if at == places[0][0] else left[-1:]
+        del left[len(left) - len(taken) :]
+        if not taken and kind == "0":
+            taken = ["0"]
+        text = ""
+        for digit in reversed(taken):
+            text = digit + ("," if is_grouped and count and count % 3 == 0 else "") + text
+            count += 1
+        shown[at] = text or (" " if kind == "?" else "")
+    return shown
+
+
+def _scientific(number: Decimal, tokens: Sequence[_Token], exponent: int) -> str:
+    mantissa = [token for token in tokens[:exponent] if token.kind in ("digit", "other")]
+    point = next((at for at, token in enumerate(mantissa) if token.text == "."), len(mantissa))
+    size = max(1, sum(token.kind == "digit" for token in mantissa[:point]))
+    decimals = sum(token.kind == "digit" for token in mantissa[point:])
+    power = 0 if number == 0 else (number.adjusted() // size) * size
+    shown = number.scaleb(-power).quantize(Decimal(1).scaleb(-decimals))
+    if shown >= 10**size:
+        power += size
+        shown = number.scaleb(-power).quantize(Decimal(1).scaleb(-decimals))
+    width = sum(token.kind == "digit" for token in tokens[exponent:])
+    sign = "-" if power < 0 else "+" if tokens[exponent].text.endswith("+") else ""
+    return f"{shown:f}E{sign}{abs(power):0{width}d}"
+
+
+def _fraction(number: Decimal, tokens: Sequence[_Token], slash: int) -> str:
+    above = slash
+    while above > 0 and tokens[above - 1].kind == "digit":
+        above -= 1
+    below = slash + 1
+    while below < len(tokens) and (tokens[below].kind == "digit" or tokens[below].text.isdigit()):
+        below += 1
+    has_whole = any(token.kind == "digit" for token in tokens[:above])
+    whole, rest = divmod(Fraction(number), 1) if has_whole else (0, Fraction(number))
+    fixed = "".join(token.text for token in tokens[slash + 1 : below])
+    if fixed.isdigit() and int(fixed):
+        bottom = int(fixed)
+        top = round(rest * bottom)
+    else:
+        nearest = rest.limit_denominator(10 ** min(max(1, below - slash - 1), 6) - 1)
+        top, bottom = nearest.numerator, nearest.denominator
+    if has_whole and top == bottom:
+        whole, top = whole + 1, 0
+    shown = (
+        f"{top}/{bottom}"
+        if not has_whole
+        else f"{whole} {top}/{bottom}"
+        if top and whole
+        else f"{top}/{bottom}"
+        if top
+        else f"{whole}"
+    )
+    around = [token.text for token in tokens[:above] if token.kind == "text"], [token.text for token in tokens[below:]]
+    return "".join(around[0]) + shown + "".join(around[1])
+
+
+def _date(value: Date, section: _Section) -> str:
+    """Return what a date or time is shown as. Empty if a program shows it in the language of its user."""
+    tokens = section.tokens
+    names = [token for token in tokens if token.kind == "date" and token.text[0] in "md" and len(token.text) > 2]
+    if (names and not section.is_english) or not any(token.kind in ("date", "elapsed") for token in tokens):
+        return ""
+    if isinstance(value, datetime.timedelta):
+        total = value.total_seconds()
+        moment = datetime.datetime(1899, 12, 30) + value
+    else:
+        day = value if isinstance(value, datetime.date) else datetime.date(1899, 12, 30)
+        moment = (
+            value
+            if isinstance(value, datetime.datetime)
+            else datetime.datetime.combine(day, value if isinstance(value, datetime.time) else datetime.time())
+        )
+        total = (moment - datetime.datetime(1899, 12, 30)).total_seconds()
+    is_half = any(token.kind == "half" for token in tokens)
+    shown = ""
+    units = [(at, token) for at, token in enumerate(tokens) if token.kind in ("date", "elapsed")]
+    for at, token in enumerate(tokens):
+        if token.kind == "half":
+            letters = ("AM", "PM") if len(token.text) > 3 else ("A", "P")
+            shown += letters[moment.hour >= 12]
+        elif token.kind == "elapsed":
+            seconds = {"h": 3600, "m": 60, "s": 1}[token.text[0]]
+            shown += f"{int(total // seconds):0{len(token.text)}d}"
+        elif token.kind == "date":
+            place = [other for other, _ in units].index(at)
+            before = units[place - 1][1].text[0] if place else ""
+            after = units[place + 1][1].text[0] if place + 1 < len(units) else ""
+            is_minute = token.text[0] == "m" and len(token.text) < 3 and (before == "h" or after == "s")
+            shown += _unit(moment, "M" * len(token.text) if is_minute else token.text, is_half=is_half)
+        else:
+            shown += token.text
+    return shown
+
+
+def _unit(moment: datetime.datetime, unit: str, *, is_half: bool) -> str:
+    width = len(unit)
+    match unit[0]:
+        case "y":
+            return f"{moment.year:04d}" if width > 2 else f"{moment.year % 100:02d}"
+        case "m" if width > 2:
+            name = calendar.month_name[moment.month]
+            return name[:3] if width == 3 else name[:1] if width == 5 else name
+        case "d" if width > 2:
+            name = calendar.day_name[moment.weekday()]
+            return name[:3] if width == 3 else name
+        case "s" if "." in unit:
+            whole, _, part = unit.partition(".")
+            return f"{moment.second:0{len(whole)}d}." + f"{moment.microsecond:06d}"[: len(part)].ljust(len(part), "0")
+        case kind:
+            hour = (moment.hour % 12 or 12) if is_half else moment.hour
+            number = {"m": moment.month, "d": moment.day, "h": hour, "M": moment.minute, "s": moment.second}[kind]
+            return f"{number:0{min(width, 2)}d}"
