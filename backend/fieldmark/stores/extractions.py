@@ -163,10 +163,13 @@ async def current(conn: Connection, document_id: UUID, prompt_revid: UUID | None
     )
 
 
-async def exists(conn: Connection, extraction_id: UUID) -> bool:
-    """Whether there is such an extraction."""
-    cursor = await conn.execute("select from public.extractions where id = %s", (extraction_id,))
-    return await cursor.fetchone() is not None
+async def newest(conn: Connection, extraction_ids: Sequence[UUID]) -> UUID | None:
+    """Return the newest of these extractions that exist. None if none does."""
+    return await value_of(
+        conn,
+        "select id from public.extractions where id = any (%s) order by created_at desc, id desc limit 1",
+        (list(extraction_ids),),
+    )
 
 
 async def lock(conn: Connection, extraction_id: UUID) -> LockedRow:

@@ -170,7 +170,7 @@ async def test_a_field_that_cannot_be_set_is_refused(talk):
     assert (await talk.call(context, "get_extraction_result")).code == "no_extraction"
 
 
-async def test_an_extraction_that_was_deleted_leaves_the_newest_of_the_document(talk, database, clone):
+async def test_a_conversation_works_on_its_extraction_unless_it_is_deleted_or_older(talk, database, clone):
     context = await talk.turn()
     await talk.desk.put({"total": 1})
     child = await started(talk, context)
@@ -182,6 +182,11 @@ async def test_an_extraction_that_was_deleted_leaves_the_newest_of_the_document(
         await other.put({"total": 3})  # newer, and of another document
         result = await talk.call(context, "get_extraction_result")
         assert UUID(result.data["extraction_id"]) == talk.desk.extraction_id
+    newer = await talk.desk.beside()
+    await newer.put({"total": 4})
+    talk.desk.sql("update public.extractions set status = 'completed' where id = %s", newer.extraction_id)
+    await talk.call(context, "update_extraction_field", path="total", value=5)
+    assert (newer.extraction()["extracted_fields"], talk.desk.extraction()["version"]) == ({"total": 5}, 1)
 
 
 @pytest.mark.parametrize("end", ["failed", "cancelled"])

@@ -10,7 +10,7 @@ import pytest
 from agents.talking import SCHEMA
 from desk import sql, tool_results
 from fieldmark.offline_model.messages import call, items, text, thinking
-from fieldmark.testing.script import Script, endless
+from fieldmark.testing.script import Script, endless, http_error
 from two_agents import talking
 
 pytestmark = pytest.mark.anyio
@@ -243,3 +243,25 @@ async def test_a_request_names_only_what_there_is(serve):
             await refused(404, "not_found", document_id=None, thread_id=begun["id"])
         mine = await say(served.http, document_id, "Look.", mentions=[one])
         assert mine["status"] == "completed"
+
+
+async def test_a_conversation_changes_the_completed_extraction_and_never_that_of_a_failed_run(serve):
+    async def reads(body):
+        return await READER(body) if len(runs) == 0 else http_error(400)
+
+    runs: list[dict] = []
+    answer = talking(
+        [call("update_extraction_field", {"path": "total", "value": 1250})], [text("It is 1,250 now.")], extracts=reads
+    )
+    async with serve(answer) as served:
+        document_id = await served.document(PRINTED)
+        for status in ("completed", "failed"):
+            runs.append(await served.extract(document_id))
+            assert runs[-1]["status"] == status, runs
+        said = await say(served.http, document_id, "update the total to 1250", approval="auto")
+        assert said["answer"] == "It is 1,250 now.", said
+        (sent,) = [one["content"] for one in served.model.requests[-1]["messages"] if "</message>" in str(one)]
+        assert '"fields": {"total": 10' in str(sent)
+        extraction = await served.extraction(runs[0]["extraction"]["id"])
+        assert (extraction["status"], extraction["extracted_fields"]["total"]) == ("completed", 1250)
+        assert (await served.extraction(runs[1]["extraction"]["id"]))["extracted_fields"] == {}

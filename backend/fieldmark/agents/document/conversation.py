@@ -51,25 +51,18 @@ class Conversation:
         return cls(context, context.document_id, context.run.thread_id)
 
     async def recall(self, conn: Connection) -> WorkingState:
-        """Return the thread's working state, or what a run without a thread proposes so far."""
+        """Return the thread's working state, or what a run without a thread proposes so far. The extraction is the
+        document's own if that is newer than the conversation's: it is what people see."""
+        start = await threads.starting_state(conn, self.document_id)
         if self.thread_id is None:
             row = await auto_creations.of_run(conn, self.context.run_id)
-            return (
-                WorkingState() if row is None else WorkingState(row.schema_revid, row.prompt_revid, row.extraction_id)
-            )
-        thread = await threads.get(conn, self.thread_id)
-        kept = {} if thread is None else thread.working_state
-        if all(name in kept for name in _NAMES):
-            return WorkingState(*(_id(kept[name]) for name in _NAMES))
-        start = await threads.starting_state(conn, self.document_id)
-        return WorkingState(*(_id(kept[name]) if name in kept else start[name] for name in _NAMES))
-
-    async def extraction_id(self, conn: Connection) -> UUID | None:
-        """Return the conversation's extraction, or the document's if the conversation's was deleted."""
-        own = (await self.recall(conn)).extraction_id
-        if own is not None and await extractions.exists(conn, own):
-            return own
-        return (await threads.starting_state(conn, self.document_id))["extraction_id"]
+            kept = {name: None if row is None else getattr(row, name) for name in _NAMES}
+        else:
+            thread = await threads.get(conn, self.thread_id)
+            state = {} if thread is None else thread.working_state
+            kept = {name: _id(state[name]) if name in state else start[name] for name in _NAMES}
+        found = [one for one in (kept["extraction_id"], start["extraction_id"]) if one is not None]
+        return WorkingState(**{**kept, "extraction_id": await extractions.newest(conn, found)})
 
     async def remember(self, conn: Connection, **ids: UUID | None) -> None:
         """Keep what a tool has made or used; None for what is gone."""

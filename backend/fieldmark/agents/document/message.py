@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
+from uuid import UUID
 
 from fieldmark.agents.document.conversation import Conversation
 from fieldmark.agents.document.history import history
@@ -47,10 +48,11 @@ async def message_context(
         },
         ensure_ascii=False,
     )
-    state = {name: str(one) for name, one in asdict(await about.recall(conn)).items() if one is not None}
+    recalled = await about.recall(conn)
+    state = {name: str(one) for name, one in asdict(recalled).items() if one is not None}
     excerpt, is_whole = await _excerpt(conn, about)
     earlier = await history(conn, about)
-    extracted, is_short = await _extracted(conn, about)
+    extracted, is_short = await _extracted(conn, recalled.extraction_id)
     mentioned = await texts(conn, mentions)
     boundary = Boundary(about.context.run_id, described, excerpt, earlier, extracted, *mentioned, *foreign)
     parts = [boundary.around("document", described), boundary.around("excerpt", excerpt)]
@@ -67,10 +69,8 @@ async def message_context(
     return MessageContext(boundary.word, "\n".join(parts))
 
 
-async def _extracted(conn: Connection, about: Conversation) -> tuple[str, bool]:
-    """Return the extraction that the conversation works on as JSON, as far as there is room, and whether that is all of
-    it. Empty if there is none."""
-    extraction_id = await about.extraction_id(conn)
+async def _extracted(conn: Connection, extraction_id: UUID | None) -> tuple[str, bool]:
+    """Return an extraction as JSON, as far as there is room, and whether that is all of it. Empty if there is none."""
     row = None if extraction_id is None else await extractions.get(conn, extraction_id)
     if row is None:
         return "", True

@@ -136,7 +136,7 @@ class ChatExtractionTools:
 
     async def _extraction_of(self, conn: Connection) -> UUID:
         """Return the conversation's extraction, else the document's current one. Raise ModelRetry."""
-        extraction_id = await self.about.extraction_id(conn)
+        extraction_id = (await self.about.recall(conn)).extraction_id
         if extraction_id is None:
             raise ModelRetry("Nothing was extracted from this document yet: run_extraction does it.", "no_extraction")
         return extraction_id
