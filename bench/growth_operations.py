@@ -520,6 +520,7 @@ async def rest_of_the_stores(side: Side, turn: int) -> AsyncGenerator[str]:
         await extractions.update_fields(conn, side.extraction(n), [(["field_1"], "one"), (["field_2"], "two")], {}, {})
         await extractions.exists(conn, side.extraction(n))
         await extractions.several(conn, [side.extraction(k) for k in side.newest(25)])
+        await documents.identical(conn, [side.document(k) for k in side.newest(25)])
         await extractions.current_of(conn, document)
         await examples.corrections(conn, org, SCHEMA, document)
         await schema_changes.is_worked_on(conn, side.extraction(n))
