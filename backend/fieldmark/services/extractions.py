@@ -275,13 +275,12 @@ async def prepare_write(
     its page."""
     async with database.as_user(scope) as conn:
         row = await extractions.find(conn, extraction_id)
-    return await _prepared(database, scope, indexes, row, write, author)
+    return await _prepared(scope, await indexes.get(database, scope, row.document_id), row, write, author)
 
 
 async def _prepared(
-    database: Database, scope: Scope, indexes: DocumentIndexes, row: ExtractionRow, write: Write, author: Author
+    scope: Scope, index: DocumentIndex, row: ExtractionRow, write: Write, author: Author
 ) -> PreparedWrite:
-    index = await indexes.get(database, scope, row.document_id)
     if not isinstance(write, FieldRemoval):
         await in_turn(scope.org_id, _check, write.value)
         if faults := await quotes_elsewhere(scope.org_id, index, write.claims):
@@ -351,7 +350,8 @@ async def prepare_changes(
             raise Invalid(f"Two of the changes are of one place: at {paths.name(write.path)}, or what it stands in.")
     async with database.as_user(scope) as conn:
         row = await extractions.find(conn, extraction_id)
-    return [await _prepared(database, scope, indexes, row, write, PERSON) for write in writes]
+    index = await indexes.get(database, scope, row.document_id)
+    return [await _prepared(scope, index, row, write, PERSON) for write in writes]
 
 
 async def apply_changes(conn: Connection, prepared: Sequence[PreparedWrite]) -> Stored:
