@@ -1,0 +1,51 @@
+"""A ruled line before the cents is the decimal point of the amounts that it crosses."""
+
+from __future__ import annotations
+
+import numpy
+import pytest
+from PIL import Image, ImageDraw, ImageFont
+
+from fieldmark.documents.reading.cents import with_cents
+from fieldmark.documents.reading.pages import PlacedWord
+
+DIGIT, TOP, ROW = 12, 100, 40  # pixels
+
+
+def read(amounts: list[str], line: tuple[float, int, int] | None, right: int = 300) -> list[str]:
+    """Read amounts that end at `right`, on paper with a dotted line at so many digits from there, from y to y."""
+    image = Image.new("L", (400, 600), 230)
+    draw = ImageDraw.Draw(image)
+    words: list[PlacedWord] = []
+    for row, text in enumerate(amounts):
+        y = TOP + row * ROW
+        for place, character in enumerate(reversed(text), 1):
+            draw.text((right - place * DIGIT, y), character, fill=20, font=ImageFont.load_default(18))
+        words.append(PlacedWord(text, right - len(text) * DIGIT, y, right, y + 24, 0.99))
+    if line:
+        x = int(right - line[0] * DIGIT)
+        for y in range(line[1], line[2], 2):
+            draw.point((x, y), fill=60)
+    return [word.text for word in with_cents(words, numpy.asarray(image).astype(float))]
+
+
+AMOUNTS = ["185467", "50589", "4002", "379210"]
+
+
+@pytest.mark.parametrize(
+    ("amounts", "line", "expected"),
+    [
+        (AMOUNTS, (2.0, 90, 270), ["1854.67", "505.89", "40.02", "3792.10"]),
+        (AMOUNTS, (2.4, 90, 270), ["1854.67", "505.89", "40.02", "3792.10"]),
+        (AMOUNTS, None, AMOUNTS),
+        (AMOUNTS, (1.0, 90, 270), AMOUNTS),  # before one digit
+        (AMOUNTS, (3.2, 90, 270), AMOUNTS),  # before three
+        (AMOUNTS, (2.0, 0, 600), AMOUNTS),  # a streak over the whole page
+        (AMOUNTS, (2.0, 165, 270), AMOUNTS),  # not between the first two
+        (AMOUNTS[:2], (2.0, 90, 270), AMOUNTS[:2]),  # two amounts are no column
+        (["1854.67", "505.89", "40.02"], (2.0, 90, 270), ["1854.67", "505.89", "40.02"]),
+        (["12", "15", "99"], (2.0, 90, 270), ["12", "15", "99"]),
+    ],
+)
+def test_a_line_before_the_cents_of_a_column_is_a_decimal_point(amounts, line, expected) -> None:
+    assert read(amounts, line) == expected
