@@ -112,7 +112,10 @@ async def test_a_schema_a_prompt_and_an_extraction_are_proposed_refined_in_a_cha
             ("create_schema", "create_prompt", "run_extraction"), "done"
         )
         # A chat works on what is proposed, without being told its ids.
-        answer = await served.chat(document["id"], "add payment_terms", approval="auto")
+        thread = (await served.http.post("/api/threads", json={"document_id": document["id"]})).json()["id"]
+        state = (await served.get(f"threads/{thread}"))["working_state"]
+        assert state == {name: told[name] for name in ("schema_revid", "prompt_revid", "extraction_id")}
+        answer = await served.chat(document["id"], "add payment_terms", approval="auto", thread_id=thread)
         assert answer["answer"] == "I have added it.", answer
         (version,) = sql(clone.owner_url, "select schema from schema_versions where number = 2")
         assert version["schema"] == refined
@@ -120,8 +123,9 @@ async def test_a_schema_a_prompt_and_an_extraction_are_proposed_refined_in_a_cha
         assert told["prompt_revid"] in str(sent) and '"fields": {"total": 1' in str(sent)
         assert [one["proposed"] for one in (await served.get("schemas"))["items"]] == [True]
         tag = (await served.http.post("/api/tags", json={"name": "invoices"})).json()
-        key = await served.http.post("/api/keys", json={"name": "Approver", "scopes": ["runs:approve"]})
+        key = await served.http.post("/api/keys", json={"name": "Approver", "scopes": ["runs:read", "runs:approve"]})
         async with served.bearing(key.json()["key"]) as machine:
+            assert (await machine.get("/api/agent/tools")).json()["always_ask"] is False
             there = f"/api/documents/{document['id']}/auto_create/accept"
             refused = await machine.post(there, json={"tags": [tag["id"]]})
             assert (refused.status_code, refused.json()["code"]) == (403, "scope_missing")

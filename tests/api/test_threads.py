@@ -219,8 +219,16 @@ async def test_who_decides_in_a_thread(serve, clone):
         return repr([sql(clone.owner_url, f"select {columns} from public.runs"), sql(clone.owner_url, jobs)])
 
     async with house(serve, talking([run()], [text("Done.")])) as at:
-        await at.http.patch(f"/api/organisations/{at.org}", json={"second_person": True})
-        first = await says(at, "extract")
+
+        async def always_ask(**settings) -> list[bool]:
+            await at.http.patch(f"/api/organisations/{at.org}", json=settings)
+            told = [await http.get("/api/agent/tools?agent=document") for http in (at.http, at.colleague)]
+            return [one.json()["always_ask"] for one in told]
+
+        assert await always_ask() == [False, False]
+        assert await always_ask(approvers="owners") == [False, True]
+        assert await always_ask(approvers="members", second_person=True) == [True, True]
+        first = await says(at, "extract", approval="auto")
         thread_id = first["thread_id"]
         body = {
             "run_id": first["run_id"],

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, Wi
 
 from fieldmark.agents.registry import AGENTS
 from fieldmark.agents.spec import AgentSpec, Task
-from fieldmark.api.auth import TheCaller, TheRuntime, TheScope
+from fieldmark.api.auth import Conn, TheCaller, TheRuntime, TheScope
 from fieldmark.api.extractions import Extraction
 from fieldmark.api.routing import Routes
 from fieldmark.api.shapes import Body, json_of
@@ -21,7 +21,7 @@ from fieldmark.domain.answers import AnyAnswer, typed_answer
 from fieldmark.domain.events import TokensUsed
 from fieldmark.domain.permissions import Permission
 from fieldmark.domain.statuses import Approval as ApprovalPolicy
-from fieldmark.domain.statuses import RunError, RunStatus
+from fieldmark.domain.statuses import Approvers, MembershipRole, RunError, RunStatus
 from fieldmark.errors import DocumentFailed, Invalid, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.events.follow import end_of
@@ -30,7 +30,7 @@ from fieldmark.runs.lifecycle.decisions import WaitingCall
 from fieldmark.runtime import Runtime
 from fieldmark.services.api_keys import require_scope
 from fieldmark.services.extractions import is_valid
-from fieldmark.stores import extractions, runs
+from fieldmark.stores import extractions, organisations, runs
 from fieldmark.stores.rows import ExtractionRow
 from fieldmark.stores.runs import RunOptions
 
@@ -145,8 +145,14 @@ class ApproveRequest(BaseModel):
 class ToolNames(BaseModel):
     """What an agent may call."""
 
-    read_only: list[str]
-    read_write: list[str]
+    read_only: list[str] = Field(description="These never need an approval.")
+    read_write: list[str] = Field(
+        description="These need one where a run's `approval` is `ask`, unless `auto_approved_tools` names them."
+    )
+    always_ask: bool = Field(
+        description="Whether `read_write` needs an approval whatever a run of yours is started with: your organisation "
+        "wants a second person's, or an owner's."
+    )
 
 
 ANSWERS: dict[int | str, dict[str, Any]] = {
@@ -250,16 +256,21 @@ async def decide_call(
 
 
 async def list_tools(
-    scope: TheScope, agent: Annotated[str | None, Query(description="The agent's name; the first one's.")] = None
+    scope: TheScope,
+    conn: Conn,
+    agent: Annotated[str | None, Query(description="The agent's name; the first one's.")] = None,
 ) -> ToolNames:
-    """The names of an agent's tools: those that only read, and those that write and may be approved in advance."""
+    """The names of an agent's tools: those that only read, and those that write; and whether the organisation lets
+    nobody approve their own in advance."""
     spec = AGENTS.get(agent) if agent is not None else next(iter(AGENTS.values()))
     if spec is None:
         raise NotFound("There is no such agent.")
     tools = spec.toolset.tools.values()
+    org = await organisations.get(conn, scope.org_id)
     return ToolNames(
         read_only=[tool.name for tool in tools if not tool.asks],
         read_write=[tool.name for tool in tools if tool.asks],
+        always_ask=org.second_person or (org.approvers is Approvers.OWNERS and org.role is not MembershipRole.OWNER),
     )
 
 

@@ -46,7 +46,8 @@ class Thread(ThreadSummary):
     """A thread, and a page of what was said in it, the newest first."""
 
     working_state: dict[str, JsonValue] = Field(
-        description="What its tools remember from turn to turn: ids that the next turn takes for granted."
+        description="What its tools remember from turn to turn: ids that the next turn takes for granted. At the start "
+        "those of the document's proposal, else of its current extraction."
     )
     turns: list[Turn]
     next: str | None = Field(description="Give it as `before` to get the turns before these. null at the beginning.")
@@ -105,7 +106,9 @@ async def get_thread(
     row = await threads.find(conn, thread_id)
     page = await threads.turns(conn, thread_id, limit=limit, before=before)
     said = await turns(conn, page.items)
-    return Thread(**dict(_summary(scope, row)), working_state=row.working_state, turns=said, next=page.next)
+    start = {} if row.document_id is None else await threads.starting_state(conn, row.document_id)
+    state: dict[str, JsonValue] = {name: str(one) for name, one in start.items() if one is not None}
+    return Thread(**dict(_summary(scope, row)), working_state=state | row.working_state, turns=said, next=page.next)
 
 
 @router.patch("/{thread_id}")
