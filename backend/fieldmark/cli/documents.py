@@ -50,7 +50,7 @@ def documents(
     rows = (
         (
             row["id"],
-            f"{row['status']:<7}",
+            f"{row['stage']:<17}",
             f"{'' if row['page_count'] is None else row['page_count']:>4}",
             _when(row["created_at"]),
             row["filename"],

@@ -26,6 +26,7 @@ import { ExportMenu } from './ExportMenu';
 import { ExtractMenu } from './ExtractMenu';
 import { FieldPanel } from './fields/FieldPanel';
 import { fieldRows, marksByPage, type FieldRow } from './fields/fieldTree';
+import { firstPlaces, keepPlaces } from './fields/firstPlaces';
 import { BrokenRules } from './BrokenRules';
 import { schemaOfQuery } from './documentPageQueries';
 import { ExtractionPicker } from './ExtractionPicker';
@@ -53,16 +54,6 @@ const NOTHING: Pick<Extraction, 'extracted_fields' | 'evidence' | 'confidence_sc
 
 const NONE: ReadonlySet<string> = new Set();
 
-/** Where the fields of the extractions that were looked at last were first seen. */
-const seen = new Map<string, Map<string, number>>();
-
-function firstPlaces(extractionId: string): Map<string, number> {
-  const places = seen.get(extractionId) ?? new Map<string, number>();
-  seen.delete(extractionId);
-  seen.set(extractionId, places);
-  if (seen.size > 50) seen.delete(seen.keys().next().value!);
-  return places;
-}
 
 export function DocumentPage() {
   const { documentId } = documentRoute.useParams();
@@ -94,6 +85,9 @@ function OneDocument({ documentId }: { documentId: string }) {
     () => fieldRows({ extraction: extraction ?? NOTHING, previews, readings, schema, ...(errors && { errors }), ...(extraction && { places: firstPlaces(extraction.id) }) }),
     [extraction, errors, previews, readings, schema],
   );
+  useEffect(() => {
+    if (extraction !== undefined) keepPlaces(extraction.id);
+  }, [extraction, rows]);
   const toCheck = useMemo(() => attention(rows, NONE).length, [rows]);
   const undecided = useMemo(() => rows.filter((row) => row.kind === 'leaf' && ['proposal', 'not_found', 'unsure'].includes(row.standing)).length, [rows]);
   const [other, setOther] = useState<{ path: string; page: number; box: Box } | null>(null);

@@ -73,11 +73,7 @@ function Proposed({ document, proposal, canWrite }: { document: DocumentInFull; 
     mutationFn: async (accepted: boolean) => {
       const params = { path: { document_id: documentId } };
       if (!accepted) return answer(api.POST('/api/documents/{document_id}/auto_create/reject', { params }));
-      const done = await answer(api.POST('/api/documents/{document_id}/auto_create/accept', { params }));
-      if (tag === '') return done;
-      // (What the agent has tagged the document with stays.)
-      const all = [...new Set([...done.tags.map((one) => one.id), tag])];
-      return answer(api.PATCH('/api/documents/{document_id}', { params, body: { tags: all } }));
+      return answer(api.POST('/api/documents/{document_id}/auto_create/accept', { params, body: { tags: tag === '' ? [] : [tag] } }));
     },
     onSuccess: async (_, accepted) => {
       tell(accepted ? 'Schema saved.' : 'Suggestion dismissed.');

@@ -29,7 +29,7 @@ export const documentsQuery = (filter: DocumentFilter) =>
     // One that is at work tells how far it is only when it is asked.
     refetchInterval: ({ state }) => {
       const stages = new Set(state.data?.pages.flatMap((page) => page.items.map((one) => one.stage)));
-      return stages.has('processing') ? 1000 : stages.has('extracting') ? 3000 : 60_000;
+      return stages.has('processing') ? 1000 : stages.has('extracting') ? 3000 : 15_000;
     },
   });
 

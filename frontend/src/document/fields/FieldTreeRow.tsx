@@ -9,6 +9,8 @@ import { isStored, type FieldRow, type Leaf } from './fieldTree';
 import { shown } from './fieldValue';
 import { STANDINGS } from './standingWords';
 
+const SURE_FROM = 0.75;
+
 interface Props {
   id: string;
   row: FieldRow;
@@ -59,10 +61,12 @@ export const FieldTreeRow = memo(function FieldTreeRow({ id, row, top, chosen, e
 function Sure({ leaf }: { leaf: Leaf }) {
   const { words, tone, sign } = STANDINGS[leaf.standing];
   const settled = leaf.standing === 'found' || leaf.standing === 'locked';
+  // Found, but not surely the right place: no green tick.
+  const isVague = leaf.standing === 'found' && leaf.confidence !== undefined && leaf.confidence < SURE_FROM;
   return (
-    <span className={`${styles.sure} ${tone === 'plain' ? '' : styles[tone]}`} title={words}>
+    <span className={`${styles.sure} ${tone === 'plain' || isVague ? '' : styles[tone]}`} title={words}>
       {settled && leaf.confidence !== undefined ? percent(leaf.confidence) : settled ? '' : words}
-      <Sign name={sign} size={13} />
+      <Sign name={isVague ? 'question' : sign} size={13} />
       <span className="unseen">{words}</span>
     </span>
   );

@@ -56,6 +56,7 @@ export function PageView({ documentId, number, width, height, marks, chosen, fla
   return (
     <section className={styles.page} style={{ width, height }} aria-label={`Page ${number}`} data-page={number} data-takes={take !== null || undefined} onClick={click} {...rectangle.on}>
       {url !== null && <img src={url} alt="" width={width} height={height} draggable={false} decoding="async" />}
+      {page.data?.engine === 'xml' && <p className={styles.machine}>Embedded e-invoice data: not printed</p>}
       {failed && <p className={styles.failed}>The picture of this page could not be made.</p>}
       {page.data !== undefined && <TextLayer page={page.data} width={width} height={height} />}
       {rectangle.box !== null && <Drawn box={rectangle.box} />}
