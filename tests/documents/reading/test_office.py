@@ -204,6 +204,7 @@ TABLE = "<w:tbl>{}<w:tr>{}<w:tc>{}</w:tc></w:tr></w:tbl>"
         (run("<w:vanish/>"), run("<w:vanish w:val='false'/>")),
         (run("<w:rStyle w:val='Gone'/>"), run("<w:rStyle w:val='Gone'/><w:vanish w:val='0'/>")),
         (run("<w:sz w:val='2'/>"), run("<w:sz w:val='8'/>" + WHITE)),
+        (run("<w:w w:val='1'/>"), run("<w:w w:val='66'/>")),
         (TABLE.format("", "<w:trPr><w:hidden/></w:trPr>", run("")), TABLE.format("", "", run(WHITE))),
         (
             TABLE.format("<w:tblPr><w:tblStyle w:val='GoneTable'/></w:tblPr>", "", run("")),

@@ -30,6 +30,8 @@ STYLES = (
     '<style:style style:family="text" style:name="white"><style:text-properties fo:color="#ffffff"/></style:style>'
     '<style:style style:family="text" style:name="gone"><style:text-properties text:display="none"/></style:style>'
     '<style:style style:family="text" style:name="tiny"><style:text-properties fo:font-size="1pt"/></style:style>'
+    '<style:style style:family="text" style:name="mm"><style:text-properties fo:font-size="0.3mm"/></style:style>'
+    '<style:style style:family="text" style:name="percent"><style:text-properties fo:font-size="5%"/></style:style>'
     '<style:style style:family="text" style:name="up">'
     '<style:text-properties style:text-position="super 58%"/></style:style>'
     '<style:style style:family="text" style:name="old">'
@@ -97,7 +99,7 @@ def test_numbers_of_lists_are_read_and_struck_out_text_is_counted_apart() -> Non
     assert part.struck == ["99", "EUR"]
 
 
-@pytest.mark.parametrize("style", ["gone", "tiny", "child"])
+@pytest.mark.parametrize("style", ["gone", "tiny", "mm", "percent", "child"])
 def test_text_marked_as_hidden_is_left_out_and_counted_and_its_twin_is_not(style: str) -> None:
     body = f"<text:p>Total: 1<text:span text:style-name='{style}'>secret 4711</text:span></text:p>"
     (part,) = opendocument_parts(made("text", body), Limits())

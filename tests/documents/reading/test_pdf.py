@@ -11,6 +11,7 @@ from PIL import Image
 from fieldmark.documents.reading.pages import Limits, Page
 from fieldmark.documents.reading.pdf import Groups, Pdf
 from fieldmark.documents.reading.visibility import Box
+from fieldmark.domain.reading_warnings import WarningCode
 from fieldmark.errors import OverLimit, Unreadable
 
 SAMPLES = Path(__file__).parents[3] / "docs" / "samples"
@@ -86,8 +87,13 @@ def test_what_was_typed_into_a_form_is_read() -> None:
         f"<< /Type /XObject /Subtype /Form /BBox [0 0 100 20] /Resources << /Font << /F1 3 0 R >> >> "
         f"/Length {len(appearance)} >>\nstream\n{appearance}\nendstream"
     )
-    data = pdf([show("Number:", 50, 694)], page_entries="/Annots [1000 0 R]", extra=[field, form])
-    assert [word.text for word in read(data).words] == ["Number:", "4711"]
+    # Some programs leave the drawing to the reader.
+    fonts = "/DR << /Font << /F1 3 0 R >> >>"
+    bare = field.replace("/AP << /N 1001 0 R >>", "/DA (/F1 12 Tf 0 g)")
+    for made, catalog in ((field, None), (bare, f"/AcroForm << /Fields [1000 0 R] {fonts} >>")):
+        number = show("Number:", 50, 694)
+        data = pdf([number], page_entries="/Annots [1000 0 R]", extra=[made, form], catalog=catalog)
+        assert [word.text for word in read(data).words] == ["Number:", "4711"]
 
 
 @pytest.mark.parametrize(
@@ -104,6 +110,33 @@ def test_what_was_typed_into_a_form_is_read() -> None:
 )
 def test_raised_digits_do_not_join_a_number(content: str, text: str) -> None:
     assert read(pdf([f"BT /F1 12 Tf 50 700 Td {content} ET"])).text.strip() == text
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(
+    ("line", "is_struck"),
+    [
+        ("50 703.5 60 0.6 re f", True),
+        ("0.6 w 50 703.5 m 110 703.5 l S", True),
+        ("1 0 0 rg 50 703.5 60 0.6 re f", True),
+        ("50 698 60 0.6 re f", False),
+        ("50 711 60 0.6 re f", False),
+        ("50 703.5 12 0.6 re f", False),
+        ("20 703.5 200 0.6 re f", False),
+        ("1 g 50 703.5 60 0.6 re f", False),
+        ("20 703.5 200 0.6 re f 1 g 40 690 100 24 re f", False),
+        ("0.8 g 50 690 60 24 re f", False),
+    ],
+    ids=["box", "stroke", "red", "under", "over", "short", "long", "white", "covered", "background"],
+)
+def test_a_word_with_a_line_through_it_is_left_out_and_told(line: str, is_struck: bool, turned: bool) -> None:
+    content = f"q {line} Q " + show("1234.56", 52, 700) + show("49.00", 300, 700)
+    if turned:  # as landscape pages are
+        content = f"0 1 -1 0 595 0 cm 1 0 0 1 0 -300 cm {content}"
+    page = read(pdf([content], page_entries="/Rotate 90" if turned else ""))
+    assert page.text.split() == (["49.00"] if is_struck else ["1234.56", "49.00"])
+    told = [(one.code, one.page, one.excerpt) for one in page.warnings]
+    assert told == ([(WarningCode.STRUCK_OUT, 1, "1234.56")] if is_struck else [])
 
 
 def test_a_page_with_a_picture_needs_ocr_and_one_with_a_logo_only_once() -> None:

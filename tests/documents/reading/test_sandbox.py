@@ -16,8 +16,9 @@ from PIL import Image, ImageDraw
 
 from desk import until
 from fieldmark.documents.reading import sandbox
-from fieldmark.documents.reading.answers import parse_page
+from fieldmark.documents.reading.answers import Reading, parse_page
 from fieldmark.documents.reading.pages import MIB, Limits, Page
+from fieldmark.documents.reading.pictures import MAX_PICTURES
 from fieldmark.documents.reading.sandbox import read_file
 from fieldmark.domain.reading_warnings import WarningCode
 from fieldmark.errors import OverLimit, Unavailable, Unreadable
@@ -284,6 +285,17 @@ async def test_the_reader_of_root_has_a_user_of_its_own(tmp_path: Path) -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+@pytest.mark.parametrize(
+    "pages", [{"scans": [3]}, {"pictures": [3]}, {"scans": [1, 1]}, {"scans": [1], "pictures": [1]}, {"pictures": [0]}]
+)
+def test_pages_that_a_hijacked_reader_could_send_for_ocr_are_refused(pages: dict[str, list[int]]) -> None:
+    assert Reading(media_type="text/html", page_count=2, scans=[1], pictures=[2]).pictures == [2]
+    with pytest.raises(ValueError):
+        Reading.model_validate({"media_type": "text/html", "page_count": 2, **pages})
+    with pytest.raises(ValueError):
+        Reading(media_type="text/html", page_count=500, pictures=list(range(1, MAX_PICTURES + 2)))
 
 
 @pytest.mark.parametrize(

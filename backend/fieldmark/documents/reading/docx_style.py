@@ -9,6 +9,7 @@ SMALLEST_POINTS = 1.5  # Word goes down to 1
 MAX_STYLE_DEPTH = 20  # of styles based on one another
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_LEAST_SCALES = frozenset(map(str, range(1, 10)))  # per cent of a letter's width
 _OFF = frozenset({"0", "false", "off", "none"})
 
 
@@ -21,11 +22,12 @@ class TextStyle:
     is_raised: bool = False
     is_lowered: bool = False
     is_struck: bool = False
+    is_squeezed: bool = False  # to letters that are lines
 
     @property
     def is_visible(self) -> bool:
         """Whether the text is shown, whatever its colour."""
-        return not self.hidden and self.size >= SMALLEST_POINTS
+        return not self.hidden and not self.is_squeezed and self.size >= SMALLEST_POINTS
 
 
 class DocxStyles:
@@ -80,7 +82,9 @@ def _value(node: Any, path: str) -> str | None:
 def _with_run_properties(properties: Any, style: TextStyle) -> TextStyle:
     if properties is None:
         return style
-    vanish, size, alignment = (properties.find(f"{_W}{name}") for name in ("vanish", "sz", "vertAlign"))
+    vanish, size, scale, alignment = (properties.find(f"{_W}{name}") for name in ("vanish", "sz", "w", "vertAlign"))
+    if scale is not None:
+        style = replace(style, is_squeezed=scale.get(f"{_W}val", "").rstrip("%") in _LEAST_SCALES)
     if vanish is not None:
         style = replace(style, hidden=is_on(vanish))
     if size is not None:

@@ -140,7 +140,7 @@ class _Page:
             self._add(block, f" {'☐' if node.get('checked') is None else '☒'} ", False, visibility)
         if tag in ("input", "button") and node.get("value") and node.get("type", "text") not in ("checkbox", "radio"):
             self._add(block, f" {node.get('value')} ", False, visibility)
-        if tag == "img":
+        if tag in ("img", "image"):
             self._add(block, f" {node.get('alt') or ''} ", False, visibility)
             if visibility.is_visible and (picture := self._picture(node)):
                 self.pictures.append(picture)
@@ -187,7 +187,7 @@ class _Page:
         return f"{write_number(number, kind if kind in ('1', 'a', 'A', 'i', 'I') else '1')}."
 
     def _picture(self, node: Any) -> Picture | None:
-        source = (node.get("src") or "").strip()
+        source = (node.get("src") or node.get("href") or node.get("xlink:href") or "").strip()
         width, height = (points(node.get(side)) for side in ("width", "height"))
         if not source or source.lower().startswith(("cid:", "data:image/svg")):
             return None  # a mail's own pictures come with it, and what is drawn in place is an icon

@@ -282,8 +282,10 @@ def _with_properties(properties: Any, style: TextStyle) -> TextStyle:
     if (display := properties.get(f"{_TEXT}display")) is not None:
         style = replace(style, hidden=style.hidden or display == "none")
     size = properties.get(f"{_FO}font-size", "")
-    if size.endswith("pt") and size[:-2].replace(".", "", 1).isdigit():
-        style = replace(style, size=float(size[:-2]))
+    if size.endswith("%"):
+        style = replace(style, size=style.size * (points(size[:-1], "pt") or 100.0) / 100)
+    elif (height := points(size, "pt")) is not None:
+        style = replace(style, size=height)
     if (position := properties.get(f"{_STYLE}text-position")) is not None:
         sunk = position.startswith(("sub", "-"))
         style = replace(style, is_raised=not sunk and position.split()[:1] != ["0%"], is_lowered=sunk)

@@ -16,7 +16,7 @@ from fieldmark.documents.reading.garbled import is_garbled
 from fieldmark.documents.reading.jobs import WHOLE_PAGE
 from fieldmark.documents.reading.layout import check_size, layout_page
 from fieldmark.documents.reading.pages import MAX_PAGE_CHARACTERS, Limits, Page, PlacedWord, clean, is_right_to_left
-from fieldmark.documents.reading.pagination import superscript
+from fieldmark.documents.reading.pagination import struck_out, superscript
 from fieldmark.documents.reading.pdfium import (
     Handle,
     address,
@@ -29,7 +29,7 @@ from fieldmark.documents.reading.pdfium import (
     text_object,
 )
 from fieldmark.documents.reading.right_to_left import in_reading_order
-from fieldmark.documents.reading.visibility import LayerWord, Pictures, VisibilityDetector
+from fieldmark.documents.reading.visibility import LayerWord, Pictures, VisibilityDetector, struck_words
 from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode
 from fieldmark.errors import Damaged, NoText, OverLimit, PasswordProtected
 
@@ -51,6 +51,7 @@ _LINE_HYPHENS = frozenset({0x2, 0xFFFE})
 class _Layer:
     groups: list[tuple[int, list[PlacedWord]]] = field(default_factory=list[tuple[int, list[PlacedWord]]])
     hidden: list[str] = field(default_factory=list[str])
+    struck: list[str] = field(default_factory=list[str])
     needs_ocr: bool = False
     is_garbled: bool = False
     objects: set[Handle] = field(default_factory=set[Handle])  # what the words are made of, if OCR is to see the rest
@@ -79,6 +80,11 @@ class Pdf:
             raise OverLimit(f"The PDF has {self.page_count} pages; the limit is {limits.max_pages}.")
         self._annotation_words: list[str] = []  # of the open page's hidden annotations
         self._logos = set[int]()
+        self._form: Any = None
+        if pdfium.FPDF_GetFormType(self._document) != pdfium.FORMTYPE_NONE:
+            # It draws what was typed into fields that have no appearance of their own.
+            self._form_settings = pdfium.FPDF_FORMFILLINFO(version=2)
+            self._form = pdfium.FPDFDOC_InitFormFillEnvironment(self._document, ctypes.byref(self._form_settings))
 
     def read_page(self, number: int) -> Page | None:
         """Return the page of its text layer, without the words that a person cannot see. None if the page needs OCR.
@@ -95,7 +101,8 @@ class Pdf:
                 self._logos |= {layer.pictures.logo} - {None} if layer.pictures else set()
                 return None
             hidden = layer.hidden + self._annotation_words
-            return layout_page(number, width, height, layer.groups, "pdf").with_hidden_words(hidden)
+            page = layout_page(number, width, height, layer.groups, "pdf").with_hidden_words(hidden)
+            return replace(page, warnings=tuple(struck_out(layer.struck, number)))
 
     def recognise_page(self, number: int, dpi: float, max_pixels: int, recognise: Recognise) -> Page:
         """Return a page that needs OCR. `recognise` is given the words of its text layer, a picture of all else, and
@@ -110,9 +117,10 @@ class Pdf:
             image = Image.frombytes("RGB", (columns, rows), pixels, "raw", "RGBX")
             box = layer.pictures.box if layer.pictures else (0.0, 0.0, width, height)
             page = recognise(number, image, width, height, layer.groups, box)
+            told = struck_out(layer.struck, number)
             if layer.is_garbled:
-                warning = ReadingWarning(WarningCode.GARBLED_TEXT, number)
-                page = replace(page, warnings=(*page.warnings, warning))
+                told.append(ReadingWarning(WarningCode.GARBLED_TEXT, number))
+            page = replace(page, warnings=(*page.warnings, *told))
             return page.with_hidden_words(layer.hidden + self._annotation_words)
 
     @property
@@ -174,12 +182,14 @@ class Pdf:
         page: Any = pdfium.FPDF_LoadPage(self._document, number - 1)
         if not page:
             raise Damaged(f"Page {number} of the PDF is damaged.")
+        if self._form:
+            pdfium.FORM_OnAfterLoadPage(page, self._form)
         self._annotation_words = _remove_hidden_annotations(page)
         if _has_text_annotations(page):
             # Notes, stamps and form fields are drawn, but their text is in the page's layer only once they are
             # flattened into its content.
             pdfium.FPDFPage_Flatten(page, pdfium.FLAT_NORMALDISPLAY)
-            pdfium.FPDF_ClosePage(page)
+            self._close(page)
             page = pdfium.FPDF_LoadPage(self._document, number - 1)
             if not page:
                 raise Damaged(f"Page {number} of the PDF is damaged.")
@@ -194,7 +204,12 @@ class Pdf:
                 )
             yield page, width, height
         finally:
-            pdfium.FPDF_ClosePage(page)
+            self._close(page)
+
+    def _close(self, page: Any) -> None:
+        if self._form:
+            pdfium.FORM_OnBeforeClosePage(page, self._form)
+        pdfium.FPDF_ClosePage(page)
 
     def _words(self, number: int, page: Any, width: float, height: float) -> _Layer:
         """The page's text layer.
@@ -230,8 +245,15 @@ class Pdf:
             groups: dict[int, list[PlacedWord]] = {}
             visible: list[tuple[int, int]] = []
             hidden: list[tuple[str, bool]] = []
-            for word, stretches in zip(words, detector.visible_stretches(words, codes), strict=True):
+            struck: list[str] = []
+            crossed = struck_words(words, [boxes.as_shown(*line) for line in detector.thin_lines()])
+            for index, (word, stretches) in enumerate(
+                zip(words, detector.visible_stretches(words, codes), strict=True)
+            ):
                 visible += stretches
+                if stretches and index in crossed and detector.shows_line(crossed[index]):
+                    struck.append(word.text)
+                    continue
                 if stretches == [(word.start, word.end)]:
                     group = groups.setdefault(_line_direction(word.direction, word.text), [])
                     group.append(PlacedWord(word.text, *word.box))
@@ -243,14 +265,14 @@ class Pdf:
                 hidden.append((word.text, not stretches and detector.has_drawing(word.box)))
             # Of a scan's text layer only the words that stand where nothing is drawn count as hidden.
             over_drawing = sum(covered for _, covered in hidden)
-            scanned = over_drawing > sum(map(len, groups.values())) or not (groups or detector.is_blank)
+            scanned = over_drawing > sum(map(len, groups.values())) or not (groups or struck or detector.is_blank)
             told = [text for text, covered in hidden if not (scanned and covered)]
             pictures = None if scanned else detector.find_pictures()
             if not scanned and not pictures:
-                return _Layer(sorted(groups.items()), told)
+                return _Layer(sorted(groups.items()), told, struck)
             shown = (boxes.order[index] for start, end in visible for index in range(start, end))
             objects = {text_object(at, index) for index in shown} - {None}
-            return _Layer(sorted(groups.items()), told, needs_ocr=True, objects=objects, pictures=pictures)
+            return _Layer(sorted(groups.items()), told, struck, needs_ocr=True, objects=objects, pictures=pictures)
         finally:
             pdfium.FPDFText_ClosePage(layer)
 
@@ -396,16 +418,17 @@ class _Boxes:
             box = self.of_character(index)
             get_origin(self._layer, self.order[index], *self._origin_at)
             x, y = self._origin[0].value, self._origin[1].value
-            feet.append((sign * self._as_shown(x, y, x, y)[axis], box[axis + 2] - box[axis]))
+            feet.append((sign * self.as_shown(x, y, x, y)[axis], box[axis + 2] - box[axis]))
         return feet
 
     def of_character(self, index: int) -> tuple[float, float, float, float]:
         """Left, top, right, bottom of one character in points. The height is that of its font."""
         get_loose_box(self._layer, self.order[index], self._reference)
         box = self._rectangle
-        return self._as_shown(box.left, box.top, box.right, box.bottom)
+        return self.as_shown(box.left, box.top, box.right, box.bottom)
 
-    def _as_shown(self, left: float, top: float, right: float, bottom: float) -> tuple[float, float, float, float]:
+    def as_shown(self, left: float, top: float, right: float, bottom: float) -> tuple[float, float, float, float]:
+        """A box of the page's own coordinates in points from the top left corner of the page as it is shown."""
         if self._turns == 0:
             return left - self._left, self._top - top, right - self._left, self._top - bottom
         if self._turns == 1:

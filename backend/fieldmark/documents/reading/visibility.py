@@ -14,6 +14,7 @@ over, in a layer that is off, or in a font whose letters are empty.
 from __future__ import annotations
 
 import ctypes
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache
 from itertools import pairwise
@@ -36,8 +37,10 @@ from fieldmark.documents.reading.pdfium import (
     count_objects,
     count_parts,
     count_segments,
+    get_bounds,
     get_fill_color,
     get_font,
+    get_matrix,
     get_object,
     get_part,
     get_render_mode,
@@ -67,6 +70,10 @@ CELL = 8  # pixels: a picture is measured by the squares of the page in which it
 LEAST_EDGE = 48  # levels
 PICTURE_SHARE = 0.006  # of the page's squares; a line of print of 10 cm has as many
 LOGO_SHARE = 0.03
+THICKEST_LINE = 2.5  # points
+LINE_SEGMENTS = range(2, 7)
+STRUCK_WIDTH = 0.5  # of such a line is words; the rest is between them
+STRUCK_SHARES = (0.4, 0.72)  # between these parts of a word's height a line goes through it, not below
 LETTER_SEGMENTS = range(8, 200)  # of a path with curves; several of them may be letters
 LEAST_INK = 0.04  # share of a letter's or digit's box; the digit 1 in a wide font has 0.1
 
@@ -128,23 +135,27 @@ class VisibilityDetector:
         self._images: list[Handle] = []
         self._curved: list[Handle] = []  # what may be a letter that was drawn as a path
         here = self._page
-        self._collect([get_object(here, index) for index in range(count_objects(here))], 0)
+        self._lines: list[tuple[Handle, tuple[Any, ...]]] = []  # with the matrices of the forms around
+        self._collect([get_object(here, index) for index in range(count_objects(here))], ())
         width, height = size
         self._smallest = min(SMALLEST, max(size) * SMALLEST_SHARE)
         self._scale = min(max(COARSE, LEAST_PIXELS / max(size)), (MAX_PIXELS / (width * height)) ** 0.5)
         self._columns, self._rows = max(1, int(width * self._scale)), max(1, int(height * self._scale))
-        self._full = self._drawn((0, 0, self._columns, self._rows), "full")
+        self._full = self._bare = self._drawn((0, 0, self._columns, self._rows), "full")
 
-    def _collect(self, items: list[Handle], depth: int) -> None:
+    def _collect(self, items: list[Handle], matrices: tuple[Any, ...]) -> None:
         kinds = list(map(get_type, items))
         self._texts += [item for item, kind in zip(items, kinds, strict=True) if kind == TEXT_OBJECT]
         self._images += [item for item, kind in zip(items, kinds, strict=True) if kind == IMAGE_OBJECT]
-        paths = (item for item, kind in zip(items, kinds, strict=True) if kind == PATH_OBJECT)
+        paths = [item for item, kind in zip(items, kinds, strict=True) if kind == PATH_OBJECT]
         self._curved += [path for path in paths if _may_be_letter(path)]
+        self._lines += [(path, matrices) for path in paths if count_segments(path) in LINE_SEGMENTS]
         for form in [
-            item for item, kind in zip(items, kinds, strict=True) if kind == FORM_OBJECT and depth < MAX_DEPTH
+            item for item, kind in zip(items, kinds, strict=True) if kind == FORM_OBJECT and len(matrices) < MAX_DEPTH
         ]:
-            self._collect([get_part(form, index) for index in range(count_parts(form))], depth + 1)
+            matrix: Any = pdfium.FS_MATRIX()
+            get_matrix(form, ctypes.byref(matrix))
+            self._collect([get_part(form, index) for index in range(count_parts(form))], (matrix, *matrices))
 
     def visible_stretches(self, words: Sequence[LayerWord], codes: Sequence[int]) -> list[list[tuple[int, int]]]:
         """For each word the stretches (start, end) of its characters that a person can see.
@@ -166,6 +177,33 @@ class VisibilityDetector:
         """Whether the page shows nothing at all."""
         extremes: Any = self._full.getextrema()
         return extremes[1] - extremes[0] < LEAST_CONTRAST
+
+    def thin_lines(self) -> list[Box]:
+        """Return the boxes (left, top, right, bottom) of thin lines along an axis, in the page's coordinates."""
+        found: list[Box] = []
+        sides = [ctypes.c_float() for _ in range(4)]
+        by_reference = [ctypes.byref(side) for side in sides]
+        for path, matrices in self._lines:
+            get_bounds(path, *by_reference)
+            left, bottom, right, top = (float(side.value) for side in sides)
+            for matrix in matrices:
+                corners = [(x, y) for x in (left, right) for y in (bottom, top)]
+                across = [float(matrix.a * x + matrix.c * y + matrix.e) for x, y in corners]
+                up = [float(matrix.b * x + matrix.d * y + matrix.f) for x, y in corners]
+                left, right, bottom, top = min(across), max(across), min(up), max(up)
+            if min(right - left, top - bottom) <= THICKEST_LINE < max(right - left, top - bottom) < _FAR:
+                found.append((left, top, right, bottom))
+        return found
+
+    def shows_line(self, box: Box) -> bool:
+        """Whether the page without its text shows a line all along a box, on one background."""
+        left, top, right, bottom = (side * self._scale for side in box)
+        x0, _, x1, _ = _pixels(left, top, right, bottom, self._columns, self._rows)
+        middle = int((top + bottom) / 2)
+        rows = [self._bare.crop((x0 + 1, y, max(x1 - 1, x0 + 2), y + 1)) for y in range(middle - 3, middle + 3)]
+        extremes: list[Any] = [row.getextrema() for row in rows]
+        low, high = extremes[0]
+        return any(most <= low - LEAST_CONTRAST or least >= high + LEAST_CONTRAST for least, most in extremes[1:])
 
     def find_pictures(self) -> Pictures | None:
         """Return where images, and paths that may be letters, show something. None if on a small part of the page."""
@@ -204,6 +242,7 @@ class VisibilityDetector:
     def _doubtful_words(self, words: Sequence[LayerWord]) -> list[int]:
         self._show(self._texts, False)
         bare = self._drawn((0, 0, self._columns, self._rows), "bare")
+        self._bare = bare
         ink = ImageChops.difference(self._full, bare).tobytes()
         lines, doubtful = self._in_lines(words, ink)
         doubtful += self._doubtful_among_others(words, lines, ink)
@@ -483,6 +522,31 @@ def _ink_by_row(ink: bytes, columns: int, those: Sequence[int], y0: int, y1: int
 def _all_inked(seen: bytes, pieces: Sequence[tuple[int, int]]) -> bool:
     """Whether each character of a word shows ink. False if its characters stand on each other."""
     return bool(pieces) and all(any(seen[start:end]) for start, end in pieces)
+
+
+def struck_words(words: Sequence[LayerWord], lines: Sequence[Box]) -> dict[int, Box]:
+    """Return the words that thin lines go through: for each index the part of its line. Boxes are in points from the
+    top left corner. A line that goes on where there are no words is one of a table."""
+    # A page that is turned has the corners of lines in another order.
+    level = sorted(
+        ((min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)) for x0, y0, x1, y1 in lines), key=lambda line: line[1]
+    )
+    feet = [line[1] for line in level]
+    through: dict[Box, list[tuple[int, Box]]] = {}
+    for index, word in enumerate(words):
+        left, top, right, bottom = word.box
+        if not level or word.direction != 0:
+            continue
+        first, end = (bisect_left(feet, top + share * (bottom - top)) for share in STRUCK_SHARES)
+        slack = 0.1 * (right - left)
+        for line in level[first:end]:
+            if line[0] <= left + slack and right - slack <= line[2] and line[3] - line[1] <= 0.2 * (bottom - top):
+                through.setdefault(line, []).append((index, (left + slack, line[1], right - slack, line[3])))
+    struck: dict[int, Box] = {}
+    for line, found in through.items():
+        if sum(part[2] - part[0] for _, part in found) > STRUCK_WIDTH * (line[2] - line[0]):
+            struck |= dict(found)
+    return struck
 
 
 def _may_be_letter(path: Handle) -> bool:
