@@ -135,6 +135,8 @@ class Settings(BaseSettings):
     # Unset: medium for extraction, high for the other agents. From high on the model thinks before it answers.
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
     run_seconds: Annotated[int, Field(ge=5, le=86_400)] = 900
+    # Whether a question is answered from the passages that fit best where the agent comes to no answer.
+    ask_fallback: bool = True
     # How long one call of a tool may work in its transaction.
     tool_seconds: Annotated[float, Field(ge=0.1, le=3600)] = 60
     # Two figures or five: see runs/billing/prices.said_price.

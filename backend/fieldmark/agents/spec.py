@@ -96,6 +96,8 @@ class Task(Generic[Request, TaskInput]):
     # is one.
     fallback: Callable[[RunContext, TaskInput, FallbackCode], Awaitable[Answer]] | None = None
     last_question: LastQuestion[TaskInput] | None = None
+    # Returns whether the caller wants what the task falls back on, without asking the agent.
+    without_agent: Callable[[TaskInput], bool] | None = None
     # Whether each turn of a thread begins a transcript of its own: what it must know of earlier ones its briefing says.
     begins_anew: bool = False
     max_turns: int | None = None

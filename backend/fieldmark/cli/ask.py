@@ -32,9 +32,10 @@ def ask(
         typer.Option("--where", help='Ask only documents like this: "total > 1000". May be said several times.'),
     ] = None,
     tag: Annotated[list[str] | None, typer.Option(help="Only with this tag. May be said several times.")] = None,
+    search: Annotated[bool, typer.Option("--search", help="Only the passages that fit best, without a model.")] = False,
 ) -> None:
     """Ask about all documents. The answer says where each claim stands: name and page. Ctrl-C cancels the run."""
-    body: dict[str, object] = {"message": question}
+    body: dict[str, object] = {"message": question, "mode": "search" if search else "agent"}
     if thread is not None:
         body["thread_id"] = str(thread)
     if where or tag:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from typing import Annotated, Any, Literal, TypeAlias
+from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
@@ -32,8 +33,8 @@ class AnswerCoverage(BaseModel):
     )
 
 
-FallbackCode: TypeAlias = RunError | Literal["answer_invalid"]
-"""Why an agent came to no answer of its own."""
+FallbackCode: TypeAlias = RunError | Literal["answer_invalid", "search_only"]
+"""Why an agent came to no answer of its own; `search_only`: none was asked for one."""
 
 
 class Fallback(BaseModel):
@@ -60,7 +61,47 @@ class Effort(BaseModel):
     seconds: float = Field(description="Since the question was put, waiting included.")
 
 
-class _Answer(BaseModel):
+class RecordedIntent(BaseModel):
+    """What the agent understood the person to want."""
+
+    model_config = ConfigDict(frozen=True)
+
+    intent: str = Field(description="qa, summarization, calculation or unknown")
+    confidence: float = Field(ge=0, le=1)
+    reasoning: str
+
+
+class DocumentRead(BaseModel):
+    """A document that was read for an answer."""
+
+    model_config = ConfigDict(frozen=True)
+
+    document_id: UUID
+    filename: str
+
+
+class ToolCallMade(BaseModel):
+    """A call of a tool before the answer."""
+
+    model_config = ConfigDict(frozen=True)
+
+    tool: str
+    input: dict[str, Any]
+    code: str | None = Field(description="How it ended, for programs.")
+
+
+class Trace(BaseModel):
+    """The way to an answer. Empty in answers of a version that did not record it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    intent: RecordedIntent | None = None
+    next_step: str | None = Field(None, description="The tool that the intent leads to, such as submit_answer.")
+    documents_read: list[DocumentRead] = []
+    tool_calls_made: list[ToolCallMade] = Field([], description="In their order, at most 100.")
+
+
+class _Answer(Trace):
     model_config = ConfigDict(frozen=True)
 
     sources: list[Source]

@@ -93,6 +93,7 @@ NO_TURNS_LEFT = Outcome("failed", code=_NO_TURNS[0], error=_NO_TURNS[1])
 KEY_REFUSED = Outcome("failed", code=_BY_HTTP_STATUS[401][0], error=_BY_HTTP_STATUS[401][1])
 
 
+NO_ANSWER = Outcome("failed", error="The agent came to no answer that is proven.", code=RunError.AGENT_STOPPED)
 NO_RESULT = Outcome("failed", error="The agent's process ended without a result.", code=RunError.AGENT_PROCESS)
 
 

@@ -39,7 +39,7 @@ from fieldmark.runs.events.previews import CallPreviews
 from fieldmark.runs.events.writer import EventWriter
 from fieldmark.runs.lifecycle.context import run_context, service_calls
 from fieldmark.runs.monitor import RunMonitor
-from fieldmark.runs.outcome import NO_TURNS_LEFT, Outcome, OutcomeObserver, RunEnded, ended_by_call
+from fieldmark.runs.outcome import NO_ANSWER, NO_TURNS_LEFT, Outcome, OutcomeObserver, RunEnded, ended_by_call
 from fieldmark.runs.parts import MessageStarted, Observer, show
 from fieldmark.stores import runs, threads, tool_calls
 from fieldmark.stores.runs import RunRow
@@ -81,7 +81,8 @@ class Runner:
     """Executes runs. One instance serves a whole worker.
 
     `model`, `max_turns` and `seconds` hold where neither the run nor its task asks for less. `approval_wait_seconds` is
-    how long a CLI stays for a person's decision while no other run needs its slot."""
+    how long a CLI stays for a person's decision while no other run needs its slot. Without `falls_back` a run whose
+    agent gives no answer fails."""
 
     database: Database
     pool: CliPool
@@ -92,6 +93,7 @@ class Runner:
     approval_wait_seconds: float = 0
     tool_seconds: float = TOOL_SECONDS
     embedder: Embedder | None = None
+    falls_back: bool = True
     metrics: Metrics = field(default_factory=Metrics)
     _monitors: set[RunMonitor] = field(default_factory=set[RunMonitor], init=False)
 
@@ -144,9 +146,14 @@ class Runner:
 
     async def _answer(self, work: _Work) -> Outcome:
         """What the run comes to. Where its agent gives no answer: the last question, then the task's fallback."""
-        outcome, task = await self._ask_agent(work), work.task
+        task = work.task
+        if task.fallback is not None and task.without_agent is not None and task.without_agent(task.parse(work.run)):
+            return ended_by_call(await task.fallback(work.context, task.parse(work.run), "search_only"))
+        outcome = await self._ask_agent(work)
         if task.fallback is None or not outcome.may_fall_back:
             return outcome
+        if not self.falls_back:
+            return outcome if outcome.status == "failed" else NO_ANSWER
         why = outcome.gave_up or outcome.code or RunError.AGENT_STOPPED
         if task.last_question is not None and outcome.model_can_be_asked:
             last = await self._ask_last_question(work, task.last_question, replace(work.context, falls_back=why))

@@ -83,6 +83,14 @@ async def current_of(conn: Connection, document_id: UUID) -> CurrentRow | None:
     return rows[0] if rows else None
 
 
+async def types_of(conn: Connection, document_ids: Sequence[UUID]) -> dict[UUID, str]:
+    """The types of documents by id, as their current extractions say; those without one are left out."""
+    query = """select document_id, document_type from public.current_extractions
+               where document_id = any (%s) and document_type is not null"""
+    cursor = await conn.execute(query, (list(document_ids),))
+    return {row["document_id"]: row["document_type"] async for row in cursor}
+
+
 async def add(
     conn: Connection,
     *,

@@ -110,6 +110,13 @@ def model_text(text: str, code: str, data: JsonValue) -> str:
     return f"{text}\n{json.dumps(line, ensure_ascii=False, separators=(',', ':'))}"
 
 
+_BY_VERB: Mapping[str, ActionType] = {
+    **dict[str, ActionType].fromkeys(("search", "list"), "searching"),
+    **dict[str, ActionType].fromkeys(("get", "read", "help"), "reading"),
+    **{"record": "planning", "open": "opening", "submit": "summarising"},
+}
+"""The kind of step by the verb of a tool's name."""
+
 Input = TypeVar("Input", bound=ToolInput)
 
 PartialWrite: TypeAlias = Callable[[Sequence[WrittenLeaf]], Sequence[tuple[str, JsonValue]]]
@@ -131,7 +138,6 @@ class Tool(Generic[Input]):
     # A call of a tool with `answer` ends its run when it is done: what this makes of its input, and of the `data` that
     # it answered, is the run's answer. With None the run goes on.
     answer: Callable[[Input, JsonValue], Answer | None] | None = None
-    action: ActionType | None = None
     # Of a message with several calls, those behind a refused one are refused too, unless one of the two stands alone.
     stands_alone: bool = False
 
@@ -149,7 +155,8 @@ class Tool(Generic[Input]):
     @property
     def action_type(self) -> ActionType:
         """What kind of step a call is."""
-        return self.action or ("writing" if self.effect is ToolEffect.WRITE else "analysing")
+        by_effect: ActionType = "writing" if self.effect is ToolEffect.WRITE else "analysing"
+        return _BY_VERB.get(self.name.partition("_")[0], by_effect)
 
     @property
     def is_gated(self) -> bool:

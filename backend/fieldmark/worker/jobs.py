@@ -113,6 +113,7 @@ def _register(queue: App, runtime: Runtime, pool: CliPool) -> Runner:
         prices=runtime.prices,
         approval_wait_seconds=settings.approval_wait_seconds,
         tool_seconds=settings.tool_seconds,
+        falls_back=settings.ask_fallback,
         embedder=runtime.embedder,
         metrics=runtime.metrics,
     )

@@ -42,7 +42,7 @@ class Asking:
         return await self.call("record_intent", intent=intent, confidence=0.9, reasoning="So.")
 
     async def read(self) -> None:
-        text = (await self.call("read_document", document=DOCUMENT)).text
+        text = (await self.call("read_document", doc_id=DOCUMENT)).text
         assert FORGED in text and f"\n{FORGED}" not in text  # each line begins with an id of ours
         self.shown = dict(re.findall(r"^\[([0-9a-f]{12}-\d+-\d+)\] (.*)$", text, re.MULTILINE))
 
@@ -184,12 +184,12 @@ async def test_no_tool_reaches_past_the_filters_of_the_question(ask, database, c
     async with laid_out(database, clone.owner_url, scope, ["A letter about the roof.\n"]) as letter:
         letter.sql("update public.documents set filename = 'letter.txt' where id = %s", letter.document_id)
         await search.index(database, letter.document_id)
-        assert (await asking.call("read_document", document=DOCUMENT)).code == "not_found"
+        assert (await asking.call("read_document", doc_id=DOCUMENT)).code == "not_found"
         for filters in ({}, {"filename": "invoice"}):
             found = await asking.call("search_documents", query="roof", filters=filters)
-            names = {hit["name"] for hit in (found.data or {}).get("hits", [])}
+            names = {hit["filename"] for hit in (found.data or {}).get("hits", [])}
             assert names == ({"letter.txt"} if not filters else set())
-        assert not (await asking.call("read_document", document="letter.txt")).is_error
+        assert not (await asking.call("read_document", doc_id="letter.txt")).is_error
 
 
 async def test_an_answer_says_which_of_its_sources_are_the_same_file(ask, database, clone):
@@ -219,11 +219,11 @@ def named(document: str) -> list[tuple[str, dict[str, Any]]]:
     """A call of every tool that takes a document's id."""
     block = f"{UUID(document).hex[-12:]}-1-1"
     return [
-        ("read_document", {"document": document}),
-        ("read_multiple_documents", {"documents": [document]}),
-        ("get_document_summary", {"document": document}),
+        ("read_document", {"doc_id": document}),
+        ("read_multiple_documents", {"doc_ids": [document]}),
+        ("get_document_summary", {"doc_id": document}),
         ("search_documents", {"query": "roof", "filters": {"document_ids": [document]}}),
-        ("rerank_documents", {"query": "roof", "document_ids": [document]}),
+        ("rerank_documents", {"query": "roof", "doc_ids": [document]}),
         ("query_fields", {"where": {"document_ids": [document]}, "aggregates": [{"op": "count"}]}),
         ("cite_source", {"number": 1, "block_id": block, "quote": "roof leaks"}),
     ]

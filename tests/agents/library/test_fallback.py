@@ -118,6 +118,28 @@ async def test_a_model_that_was_wrong_twice_is_asked_once_more(serve):
         assert (told["fallback"]["code"], told["fallback"]["by_model"]) == ("answer_invalid", True)
 
 
+async def test_search_is_answered_without_a_model(serve):
+    async with serve(Script([])) as served:
+        await put_survey(served)
+        result = await ask(served.http, mode="search")
+        told = result["result"]
+        assert (result["status"], told["fallback"]["code"], told["fallback"]["by_model"]) == (
+            *("completed", "search_only"),
+            False,
+        )
+        assert "roof leaks" in told["sources"][0]["quote"] and served.model.requests == []
+        assert (await thread_of(served.http, result))["working_state"]["turns"] == 1
+
+
+@pytest.mark.parametrize("agent", [STOPS, [[INTENT], [submit("It leaks.")], [submit("It leaks.")]]])
+async def test_without_the_fallback_a_question_without_an_answer_fails(serve, agent):
+    async with serve(model(agent), ask_fallback=False) as served:
+        await put_survey(served)
+        result = await ask(served.http)
+        assert (result["status"], result["code"], result["result"]) == ("failed", "agent_stopped", None)
+        assert not any(map(is_last_question, served.model.requests))
+
+
 async def test_where_nothing_fits_there_is_nothing_to_ask(serve):
     async with serve(Script(STOPS)) as served:
         told = (await ask(served.http, "Are there dragons?"))["result"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal, TypeAlias
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
@@ -56,6 +56,8 @@ MAX_ROUNDS: Final = 16
 ASK_SECONDS: Final = 180
 LAST_SECONDS: Final = 30
 
+Mode: TypeAlias = Literal["agent", "search"]
+
 
 class AskRequest(BaseModel):
     """Ask a question about all documents, or those that the filters leave."""
@@ -65,6 +67,7 @@ class AskRequest(BaseModel):
     message: Message = Field(examples=["What do the surveys say about the roof?"])
     thread_id: UUID | None = Field(None, description="The conversation that goes on. Left out: a new one.")
     filters: DocumentFilters | None = Field(None, description="Which documents are asked. No tool reaches past it.")
+    mode: Mode = Field("agent", description="search: the passages that fit best, found without a model.")
 
 
 class AskInput(BaseModel):
@@ -74,6 +77,7 @@ class AskInput(BaseModel):
 
     message: Message
     filters: DocumentFilters | None = None
+    mode: Mode = "agent"
 
 
 async def _check(request: AskRequest) -> None:
@@ -82,7 +86,9 @@ async def _check(request: AskRequest) -> None:
 
 async def _begin(conn: Connection, scope: Scope, request: AskRequest) -> Begun[AskInput]:
     thread = await threads.for_message(conn, scope, request.thread_id, request.message, agent=LIBRARY.name)
-    return Begun(Subject(thread_id=thread.id), AskInput(message=request.message, filters=request.filters))
+    return Begun(
+        Subject(thread_id=thread.id), AskInput(message=request.message, filters=request.filters, mode=request.mode)
+    )
 
 
 async def _brief(conn: Connection, context: RunContext, given: AskInput) -> Prompt:
@@ -138,6 +144,7 @@ ASK = Task(
     needs=("thread_id",),
     fallback=_fall_back,
     last_question=LastQuestion("submit_answer", LAST_SECONDS, _prepare_last),
+    without_agent=lambda given: given.mode == "search",
     begins_anew=True,  # what was read in another turn cannot be cited in this one, and would only make it long
     max_turns=MAX_ROUNDS + MORE_TURNS,
     seconds=ASK_SECONDS,

@@ -34,6 +34,7 @@ MOST_FOCUS: Final = 300
 _MOST_WORDS: Final = 40
 _CONFIDENCE: Final = 0.0
 _WHY: Final = {
+    "search_only": "a search was asked for",
     "answer_invalid": "the agent's answer could not be proven twice",
     RunError.DEADLINE: "the agent ran out of time",
     RunError.MODEL_BUSY: "the model's service was busy",
@@ -46,10 +47,10 @@ async def read_the_best(question: str, call: CallTool) -> str | None:
     """What the documents say that fit a question best, in blocks that can be cited; None where nothing fits."""
     found = await call("search_documents", {"query": question[:MAX_QUERY], "max_results": MOST_FOUND})
     hits = as_list(as_object(found.data).get("hits"))
-    best: list[JsonValue] = [*dict.fromkeys(str(as_object(hit)["document_id"]) for hit in hits)]
+    best: list[JsonValue] = [*dict.fromkeys(str(as_object(hit)["doc_id"]) for hit in hits)]
     if not best:
         return None
-    read = await call("read_multiple_documents", {"documents": best[:MOST_READ], "focus": question[:MOST_FOCUS]})
+    read = await call("read_multiple_documents", {"doc_ids": best[:MOST_READ], "focus_query": question[:MOST_FOCUS]})
     return None if read.is_error else read.sentence
 
 
@@ -91,7 +92,8 @@ async def passages(conn: Connection, question: Question, code: FallbackCode, rec
         answer="\n\n".join(lines),
         searched=[] if sources else [question.message[:200]],
         sources=sources,
-        coverage=record.coverage,
+        **dict(record.trace),
+        coverage=record.coverage_beside(sources),
         confidence=_CONFIDENCE,
         timestamp=datetime.now(UTC),
         effort=await effort_of(conn, question, record),

@@ -13,7 +13,9 @@ from fieldmark.agents.library.record import Record
 from fieldmark.db.pool import Connection
 from fieldmark.domain.answers import AnyAnswer
 from fieldmark.domain.json_values import JsonObject, as_list, as_object
+from fieldmark.domain.statuses import CallStatus
 from fieldmark.stores import threads
+from fieldmark.stores.tool_calls import RecordedCall
 
 MOST_DOCUMENTS: Final = 20
 MOST_ACTIONS: Final = 40
@@ -50,7 +52,9 @@ async def remember(conn: Connection, question: Question, record: Record, answer:
     active += [{"id": one, "name": name} for one, name in read.items()]
     used = Counter({name: _number(count) for name, count in as_object(before.get("tools_used")).items()})
     used.update(record.tools)
-    actions = [*as_list(before.get("actions")), *_actions(turn, record)]
+    ended = f"ended with {answer.kind}" if answer.fallback is None else f"fell back: {answer.fallback.code}"
+    done = [line for call in record.calls for line in _steps(call)]
+    actions = [*as_list(before.get("actions")), *(f"Turn {turn}: {line}" for line in [*done, ended])]
     turns: list[JsonValue] = [*conversation, told]
     state: dict[str, JsonValue] = {
         "turns": turn,
@@ -65,12 +69,26 @@ async def remember(conn: Connection, question: Question, record: Record, answer:
     await threads.remember(conn, question.thread_id, state)
 
 
-def _actions(turn: int, record: Record) -> list[JsonValue]:
-    """What was done in a turn, each a line."""
-    told: list[JsonValue] = [f"Turn {turn}: looked for {one[:120]}" for one in record.searched]
-    told += [f"Turn {turn}: read {name}" for name in record.documents.values()]
-    told += [f"Turn {turn}: cited {one.filename}, page {one.page}" for one in record.citations.values()]
-    return told
+def _steps(call: RecordedCall) -> list[str]:
+    """What a call did, in a line; reading several documents is several."""
+    data = as_object(call.data)
+    if call.status is not CallStatus.DONE:
+        return [f"{call.tool} was refused: {call.code}"]
+    match call.tool:
+        case "record_intent":
+            return [f"understood as {data.get('intent')}"]
+        case "search_documents":
+            return [f"looked for {str(data.get('searched'))[:120]}"]
+        case "read_document" | "read_multiple_documents":
+            return [f"read {as_object(one).get('name')}" for one in as_list(data.get("read"))]
+        case "calculator" | "query_fields":
+            results = ", ".join(map(str, as_list(data.get("results"))[:5]))
+            return [f"computed {str(data.get('expression'))[:120]} = {results}"]
+        case "cite_source":
+            source = as_object(data.get("source"))
+            return [f"cited {source.get('filename')}, page {source.get('page')}"]
+        case _:
+            return [call.tool]
 
 
 def _cut(text: str, most: int) -> str:

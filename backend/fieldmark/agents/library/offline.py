@@ -106,14 +106,14 @@ def _field(turn: RuleTurn, named: str, subject: str) -> None:
     document: JsonValue = subject
     if "." not in subject:
         hits = as_list(turn.call("search_documents", {"query": subject, "max_results": 1}).data.get("hits"))
-        document = as_object(hits[0]).get("document_id") if hits else None
+        document = as_object(hits[0]).get("doc_id") if hits else None
     if document is None:
         return
-    told = turn.call("get_document_summary", {"document": document})
+    told = turn.call("get_document_summary", {"doc_id": document})
     places = places_of(json_object(told.data.get("fields")))
     for path in meant_at(named, leaves_of(places))[:1]:
         value = places[path]
-        for block, words in _BLOCK.findall(turn.call("read_document", {"document": document}).answer):
+        for block, words in _BLOCK.findall(turn.call("read_document", {"doc_id": document}).answer):
             if (quote := _printed(value, words)) is not None:
                 said = f"{told.data.get('name')}: {paths.name(path)} is {value}, printed “{quote}” [1]. {NOTE}"
                 # A quote of one character is refused.

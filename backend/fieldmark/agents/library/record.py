@@ -12,11 +12,12 @@ from typing import Final, Literal
 from uuid import UUID
 
 from fieldmark.db.pool import Connection
-from fieldmark.domain.answers import AnswerCoverage, Source
-from fieldmark.domain.json_values import as_list, as_object
+from fieldmark.domain.answers import AnswerCoverage, DocumentRead, RecordedIntent, Source, ToolCallMade, Trace
+from fieldmark.domain.json_values import JsonObject, as_list, as_object
 from fieldmark.domain.statuses import CallStatus
 from fieldmark.stores import tool_calls
 from fieldmark.stores.tool_calls import RecordedCall
+from fieldmark.tools.toolset import ToolInput
 
 INVALID: Final[Literal["answer_invalid"]] = "answer_invalid"
 """The code of an answer that was refused for what it says."""
@@ -25,6 +26,9 @@ GAVE_UP: Final = "gave_up"
 """In what a call that ends the run tells programs: why there is no answer."""
 
 SUBMITTING: Final = ("submit_answer", "submit_summary", "submit_calculation")
+
+MOST_CALLS: Final = 100
+"""Calls that an answer lists."""
 
 _BLOCK: Final = re.compile(r"([0-9a-f]{12})-(\d{1,7})-(\d{1,7})")
 _DIGITS: Final = 12
@@ -69,6 +73,38 @@ class Record:
         """What the run has last said that it is asked for."""
         said = [as_object(call.data).get("intent") for call in self.done("record_intent")]
         return str(said[-1]) if said else None
+
+    @property
+    def trace(self) -> Trace:
+        """The way to the answer so far."""
+        intents = list(self.done("record_intent"))
+        return Trace(
+            intent=RecordedIntent.model_validate(intents[-1].arguments) if intents else None,
+            next_step=str(as_object(intents[-1].data).get("next_step")) if intents else None,
+            documents_read=[DocumentRead(document_id=one, filename=name) for one, name in self.documents.items()],
+            tool_calls_made=[
+                ToolCallMade(tool=call.tool, input=call.arguments, code=call.code)
+                for call in self.calls
+                if call.tool not in SUBMITTING
+            ][:MOST_CALLS],
+        )
+
+    def repeated(self, tool: str, args: ToolInput) -> RecordedCall | None:
+        """The last call of a tool with the same arguments that went well. Its answer may be given again."""
+        return next(
+            (
+                call
+                for call in reversed(list(self.done(tool)))
+                if type(args).model_validate(call.arguments) == args and not as_object(call.data).get("behind")
+            ),
+            None,
+        )
+
+    @property
+    def found(self) -> set[tuple[str, str]]:
+        """What searches have found so far: ids of documents with a page."""
+        hits = [as_list(as_object(call.data).get("hits")) for call in self.done("search_documents")]
+        return {_found_at(as_object(hit)) for some in hits for hit in some}
 
     @property
     def has_answered(self) -> bool:
@@ -128,6 +164,11 @@ class Record:
         told = [one for one in told if one.with_field] or told[:1]
         return [one for at, one in enumerate(told) if one not in told[:at]]
 
+    def coverage_beside(self, sources: Sequence[Source]) -> list[AnswerCoverage]:
+        """The coverage that an answer with these sources shows: beside sources, not that of questions to fields that no
+        document has."""
+        return [one for one in self.coverage if one.with_field] if sources else self.coverage
+
     def results(self) -> Iterator[tuple[Decimal, RecordedCall]]:
         """What was reckoned in this run, and by which call."""
         for call in self.done("calculator", "query_fields"):
@@ -160,6 +201,10 @@ class Record:
     def tools(self) -> Counter[str]:
         """How often each tool has done something."""
         return Counter(call.tool for call in self.calls if call.status is CallStatus.DONE)
+
+
+def _found_at(hit: JsonObject) -> tuple[str, str]:
+    return str(hit.get("doc_id")), str(hit.get("page"))
 
 
 def decimal(said: str) -> Decimal | None:

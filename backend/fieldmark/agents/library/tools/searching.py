@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Final
 from uuid import UUID
@@ -10,19 +11,20 @@ from uuid import UUID
 from pydantic import Field, JsonValue
 
 from fieldmark.agents.library.question import Question
+from fieldmark.agents.library.record import Record
 from fieldmark.agents.library.tools.figures import what_there_is
-from fieldmark.agents.library.tools.reading import Document, find, readable
+from fieldmark.agents.library.tools.reading import Document, find, named, readable
 from fieldmark.db.aside import aside
 from fieldmark.db.pool import Connection
 from fieldmark.domain.document_filters import DocumentFilters
-from fieldmark.domain.json_values import as_object
+from fieldmark.domain.json_values import as_list, as_object
 from fieldmark.grounding.blocks import blocks_of
 from fieldmark.services.narrowed import both, narrowed
 from fieldmark.services.search import MAX_QUERY, Hit, meaning_of, search
 from fieldmark.services.turns import without_turn
 from fieldmark.stores import documents, extractions
 from fieldmark.tools.fields import cut
-from fieldmark.tools.toolset import Tool, ToolEffect, ToolInput, ToolResult
+from fieldmark.tools.toolset import ShownResult, Tool, ToolEffect, ToolInput, ToolResult
 
 MOST_HITS: Final = 20
 _ROOM: Final = 30_000
@@ -34,9 +36,9 @@ Query = Annotated[str, Field(min_length=1, max_length=MAX_QUERY)]
 
 
 class SearchDocuments(ToolInput):
-    """Search all documents for what answers a question: document, page, snippet. Rare words say most. Snippets cannot
-    be cited: read_document first. filters narrow the documents, also by extracted fields; a person's own filters hold
-    besides."""
+    """Search all documents for what answers a question: document, page, snippet, score from 0 to 1. Rare words say
+    most. Snippets cannot be cited: read_document first. filters narrow the documents, also by extracted fields; a
+    person's own filters hold besides."""
 
     query: Query
     filters: DocumentFilters | None = None
@@ -47,14 +49,14 @@ class RerankDocuments(ToolInput):
     """Order some documents by how well they answer a question."""
 
     query: Query
-    document_ids: Annotated[list[UUID], Field(min_length=1, max_length=50)]
+    doc_ids: Annotated[list[UUID], Field(min_length=1, max_length=50)]
 
 
 class GetDocumentSummary(ToolInput):
     """What a document is, in short: its name, type, tags, the fields that were extracted from it, and how its text
     begins. It cannot be cited: read_document first."""
 
-    document: Document
+    doc_id: Document
 
 
 class SearchTools:
@@ -65,6 +67,9 @@ class SearchTools:
         self.context = question.context
 
     async def search_documents(self, conn: Connection, args: SearchDocuments) -> ToolResult:
+        record = await Record.of(conn, self.context.run_id)
+        if (again := record.repeated(SEARCH_DOCUMENTS.name, args)) is not None:
+            return _found(as_list(as_object(again.data).get("hits")), 0, args.query, from_cache=True)
         filters = both(self.question.filters, args.filters)
         if filters is None:
             return _found([], 0, args.query)
@@ -72,14 +77,14 @@ class SearchTools:
         found = await search(
             conn, self.context.scope, args.query, filters=filters, limit=args.max_results, meaning=meaning
         )
-        result = _found(found.hits, found.behind, args.query)
+        result = _found(await _shown(conn, found.hits, record.found), found.behind, args.query)
         if found.hits or args.filters is None or not (args.filters.fields or args.filters.document_type):
             return result
         there, fields = await what_there_is(conn, self.question)
         return replace(result, text=f"{result.text} {there}", data={**as_object(result.data), "fields": fields})
 
     async def rerank_documents(self, conn: Connection, args: RerankDocuments) -> ToolResult:
-        filters = narrowed(self.question.filters, args.document_ids)
+        filters = narrowed(self.question.filters, args.doc_ids)
         hits: list[Hit] = []
         if filters is not None:
             meaning = await meaning_of(self.context.embedder, args.query)
@@ -89,16 +94,14 @@ class SearchTools:
         best: dict[UUID, Hit] = {}
         for hit in hits:
             best.setdefault(hit.document_id, hit)
-        ranked: list[JsonValue] = [_hit(hit) for hit in best.values()]
-        rest: list[JsonValue] = [str(one) for one in dict.fromkeys(args.document_ids) if one not in best]
-        return ToolResult(
-            f"{len(ranked)} of {len(ranked) + len(rest)} documents say something of it.",
-            "ranked",
-            {"documents": cut(ranked, _ROOM), "without_a_match": rest},
-        )
+        ranked = await _shown(conn, list(best.values()), set())
+        rest: list[JsonValue] = [str(one) for one in dict.fromkeys(args.doc_ids) if one not in best]
+        text = f"{len(ranked)} of {len(ranked) + len(rest)} documents say something of it."
+        data: dict[str, JsonValue] = {"documents": cut(ranked, _ROOM), "without_a_match": rest}
+        return ToolResult(text, "ranked", data, shown=_for_people(text, ranked))
 
     async def get_document_summary(self, conn: Connection, args: GetDocumentSummary) -> ToolResult:
-        row = await find(conn, self.question, args.document)
+        row = await find(conn, self.question, args.doc_id)
         told: dict[str, JsonValue] = {
             "document_id": str(row.id),
             "name": row.filename,
@@ -107,7 +110,7 @@ class SearchTools:
             "status": row.status.value,
             "tags": [str(tag["name"]) for tag in row.tags],
         }
-        row = await readable(conn, self.question, args.document)
+        row = await readable(conn, self.question, args.doc_id)
         if (current := await extractions.current_of(conn, row.id)) is not None:
             fields = await aside(json.dumps, current.extracted_fields, ensure_ascii=False, default=str)
             told["document_type"] = current.document_type
@@ -116,27 +119,49 @@ class SearchTools:
         blocks = [] if page is None else await without_turn(blocks_of, page.words)
         beginning = " / ".join(block.text for block in blocks)
         told["begins"] = beginning if len(beginning) <= _BEGINNING else f"{beginning[:_BEGINNING]}…"
-        return ToolResult("Made of its fields and its first lines, without a model.", "summary", told)
+        shown = ShownResult(f"Looked at {row.filename}", {"documents": [named(row)]})
+        return ToolResult("Made of its fields and its first lines, without a model.", "summary", told, shown=shown)
 
 
-def _found(hits: list[Hit], behind: int, query: str) -> ToolResult:
-    shown = cut([_hit(one) for one in hits], _ROOM)
-    count = len({hit.document_id for hit in hits})
+def _found(hits: list[JsonValue], behind: int, query: str, *, from_cache: bool = False) -> ToolResult:
+    hits = cut(hits, _ROOM)
+    count = len({str(as_object(hit).get("doc_id")) for hit in hits})
     text = f"Found {count} document{'s' if count != 1 else ''}." if hits else "Found nothing."
     if behind:
         text += f" {behind} documents are not indexed yet: they were not searched."
-    data: dict[str, JsonValue] = {"hits": shown, "behind": behind, "searched": query}
-    return ToolResult(text, "ok" if hits else "nothing_found", data)
+    data: dict[str, JsonValue] = {"hits": hits, "behind": behind, "searched": query}
+    data |= {"from_cache": True} if from_cache else {}
+    shown = _for_people(text, hits, from_cache=from_cache)
+    return ToolResult(text, "ok" if hits else "nothing_found", data, shown=shown)
 
 
-def _hit(hit: Hit) -> JsonValue:
-    return {
-        "document_id": str(hit.document_id),
-        "name": hit.filename,
-        "page": hit.page,
-        "score": round(hit.score, 3),
-        "snippet": hit.snippet[:_SNIPPET],
-    }
+async def _shown(conn: Connection, hits: Sequence[Hit], before: set[tuple[str, str]]) -> list[JsonValue]:
+    """Hits as the model sees them: the score is relative to the best one, `seen` marks those of earlier searches."""
+    best = max((hit.score for hit in hits), default=0) or 1
+    types = await extractions.types_of(conn, list({hit.document_id for hit in hits}))
+    told: list[JsonValue] = []
+    for hit in hits:
+        one: dict[str, JsonValue] = {
+            "doc_id": str(hit.document_id),
+            "filename": hit.filename,
+            "page": hit.page,
+            "score": round(max(hit.score, 0) / best, 2),
+            "snippet": hit.snippet[:_SNIPPET],
+        }
+        if (kind := types.get(hit.document_id)) is not None:
+            one["document_type"] = kind
+        if (str(hit.document_id), str(hit.page)) in before:
+            one["seen"] = True
+        told.append(one)
+    return told
+
+
+def _for_people(text: str, hits: list[JsonValue], *, from_cache: bool = False) -> ShownResult:
+    found = [as_object(hit) for hit in hits]
+    lines = [f"{one['filename']}, page {one['page']} ({one['score']}): {one['snippet']}" for one in found]
+    documents: list[JsonValue] = [{**one, "document_id": one["doc_id"]} for one in found]
+    details: dict[str, JsonValue] = {"documents": documents, "from_cache": from_cache}
+    return ShownResult(text.partition(".")[0], details, "\n".join([text, *lines]))
 
 
 SEARCH_DOCUMENTS = Tool(
@@ -149,8 +174,14 @@ SEARCH_DOCUMENTS = Tool(
 RERANK_DOCUMENTS = Tool(
     "rerank_documents",
     RerankDocuments,
-    summary=lambda args: f"Ordering {len(args.document_ids)} documents by: {args.query[:80]}",
+    summary=lambda args: f"Ordering {len(args.doc_ids)} documents by: {args.query[:80]}",
+    effect=ToolEffect.NOTE,
+    stands_alone=True,
 )
 GET_DOCUMENT_SUMMARY = Tool(
-    "get_document_summary", GetDocumentSummary, summary=lambda args: f"Looking at {args.document[:80]}"
+    "get_document_summary",
+    GetDocumentSummary,
+    summary=lambda args: f"Looking at {args.doc_id[:80]}",
+    effect=ToolEffect.NOTE,
+    stands_alone=True,
 )

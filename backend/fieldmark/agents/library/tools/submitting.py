@@ -31,7 +31,7 @@ from fieldmark.domain.events import CitationEvent
 from fieldmark.domain.folding import fold
 from fieldmark.domain.json_values import as_object
 from fieldmark.grounding.dates import MONTHS, Day, find_dates
-from fieldmark.stores import documents
+from fieldmark.stores import documents, threads
 from fieldmark.tools.errors import ModelRetry, ToolFailed, ToolRefusal
 from fieldmark.tools.toolset import Answer, Confidence, Tool, ToolEffect, ToolInput, ToolResult
 
@@ -129,7 +129,9 @@ class SubmittingTools:
         self.context = question.context
 
     async def record_intent(self, conn: Connection, args: RecordIntent) -> ToolResult:
-        return ToolResult("Noted.", "noted", {"intent": args.intent.value, "confidence": args.confidence})
+        told: dict[str, JsonValue] = {"intent": args.intent.value, "next_step": _ENDS.get(args.intent, "submit_answer")}
+        await threads.remember(conn, self.question.thread_id, {**told, "intent_confidence": args.confidence})
+        return ToolResult("Noted.", "noted", told)
 
     def _intent_faults(self, record: Record, tool: str, *, nothing_found: bool = False) -> Iterator[_Fault]:
         if self.context.falls_back is not None:
@@ -238,7 +240,8 @@ class SubmittingTools:
             return ToolResult("The answer cannot be given.", "fallback", {GAVE_UP: INVALID, "faults": told})
         given = make(
             **answer(),
-            coverage=record.coverage,
+            **dict(record.trace),
+            coverage=record.coverage if make is CalculationResponse else record.coverage_beside(record.sources),
             confidence=confidence,
             timestamp=datetime.now(UTC),
             effort=await fallback.effort_of(conn, self.question, record),
