@@ -58,7 +58,7 @@ async def test_a_question_is_answered_and_its_second_source_opened(serve, browsi
         try:
             # What it does is told as people read it; a reload in the middle goes on.
             for _ in range(2):
-                await page.get_by_text("Reading survey.txt").first.wait_for()
+                await page.get_by_text("Read survey.txt").first.wait_for()
                 assert await page.get_by_role("button", name="Cancel").is_enabled()
                 await page.reload()
         finally:

@@ -113,7 +113,9 @@ def model_text(text: str, code: str, data: JsonValue) -> str:
 _BY_VERB: Mapping[str, ActionType] = {
     **dict[str, ActionType].fromkeys(("search", "list"), "searching"),
     **dict[str, ActionType].fromkeys(("get", "read", "help"), "reading"),
-    **{"record": "planning", "open": "opening", "submit": "summarising"},
+    "record": "planning",
+    "open": "opening",
+    "submit": "summarising",
 }
 """The kind of step by the verb of a tool's name."""
 

@@ -198,7 +198,7 @@ def _told(desk: Desk, requests: Requests) -> str:
 _OF_A_RUN = ("status", "error", "error_code", "answer", "result", "waiting_call")
 _OF_USAGE = ("model", "output_tokens")
 _NOT_THE_SAME = {
-    *("duration_ms", "wait_s", "cost_usd", "input_tokens", "cache_control", "org_id"),
+    *("duration_ms", "timestamp", "wait_s", "cost", "cost_usd", "input_tokens", "cache_control", "org_id"),
     *("at", "created_at", "decided_at", "started_at", "finished_at", "arguments_hash"),
 }
 _IDS = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|toolu_\w+|\b[0-9a-f]{24}\b|/\S*/")
