@@ -226,6 +226,10 @@ class CandidateFinder:
         certainty = max((surely for *_, surely in hits), default=1.0)
         spans = [index.folded_stream.span(start, end) for start, end, surely in hits if surely == certainty]
         spans = spans or self._wrapped_dates(wanted.days)
+        if not spans and len(wanted.days) == 1:
+            without_year = index.days_without_year.get(wanted.days[0], ())[:MAX_PLACES]
+            spans = [index.folded_stream.span(*hit) for hit in without_year]
+            certainty = dates.WITHOUT_YEAR
         if wanted.time is None or not spans:
             return Candidates("date", spans, text, certainty=certainty) if spans else None
         times_of: dict[Span, Span] = {}

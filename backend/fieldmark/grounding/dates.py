@@ -59,6 +59,7 @@ _REFERENCE_BEFORE = re.compile(
 _LOOK_BACK: Final = 20  # characters
 # How surely a date means a day: it is one of two; the text's other dates have another order; it may be no date.
 _AMBIGUOUS, _UNUSUAL, _REFERENCE = 0.9, 0.6, 0.6
+WITHOUT_YEAR: Final = 0.6
 _DAY_FIRST = re.compile(
     rf"(\d(?<![\w.,]\d)\d?){_ORDINAL}{_GAP}{_OF}({units.any_of(MONTHS)})(?![^\W\d_]){_GAP}{_OF}{_YEAR}"
 )
@@ -66,6 +67,12 @@ _MONTH_FIRST = re.compile(rf"(\d(?<![\d.,]\d)\d?)(?:st|nd|rd|th)?[\s\x1f,.\-/']{
 _MONTH_BEFORE = re.compile(r"(?<![^\W_])([^\W\d_]{3,11})[\s\x1f.\-/]{0,3}\Z")
 _YEAR_BEFORE = re.compile(rf"([12](?<!\d\d)\d{{3}}){_GAP}([^\W\d_]{{3,11}}){_GAP}(\d{{1,2}})(?![\d])")
 _EAST_ASIAN = re.compile(r"(\d(?<!\d\d)\d{3})\s?[年년]\s?(\d{1,2})\s?[月월]\s?(\d{1,2})\s?[日일]")
+_DAY_AND_MONTH = re.compile(
+    rf"(\d(?<![\w.,/\-]\d)\d?){_ORDINAL}\.?\s?{_OF}({units.any_of(MONTHS)})(?![^\W_]|\.?,?\s?\d{{4}})"
+)
+_DAY_ALONE = re.compile(r"(\d(?<![\d.,]\d)\d?)(?:st|nd|rd|th)?(?![^\W_]|[.:,/\-]\d|,?\s\d{4})")
+_TWO_NUMBERS = re.compile(r"(\d(?<![\w.,:/\-]\d)\d)/(\d\d)(?![\w/]|[.:,\-]\d)")
+_YEAR_ALONE = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 _COMPACT = re.compile(
     r"([12](?<![\w.,/\-]\d)(?:(?<=1)9|(?<=2)0)\d\d)(\d\d)(\d\d)(?:(?![\d.,/\-]?\w)|(?=[/\-t_]?\d{6}(?!\d)))"
 )
@@ -154,6 +161,26 @@ def find_dates(text: str) -> Iterator[PrintedDate]:
     for pattern in (_EAST_ASIAN, _COMPACT) if "年" in text or "년" in text else (_COMPACT,):
         for found in pattern.finditer(text):
             yield from _printed(found, [((int(found[1]), int(found[2]), int(found[3])), "")])
+
+
+def find_without_year(text: str) -> Iterator[tuple[int, int, int, int]]:
+    """The (start, end, month, day) of the days in a folded text without a year behind them.
+
+    As numbers these have two digits each, in either order: `05/02`.
+    """
+    for found in _DAY_AND_MONTH.finditer(text):
+        yield *found.span(), MONTHS[found[2]], int(found[1])
+    for found in _DAY_ALONE.finditer(text):
+        named = _MONTH_BEFORE.search(text, max(0, found.start() - 14), found.start())
+        if named and (month := MONTHS.get(named[1])):
+            yield named.start(), found.end(), month, int(found[1])
+    for found in _TWO_NUMBERS.finditer(text):
+        for month, day in {(int(found[1]), int(found[2])), (int(found[2]), int(found[1]))}:
+            yield *found.span(), month, day
+
+
+def years_in(text: str) -> frozenset[int]:
+    return frozenset(int(found[0]) for found in _YEAR_ALONE.finditer(text))
 
 
 def find_times(text: str, is_time: bool = False) -> Iterator[tuple[int, int, tuple[TimeOfDay, ...]]]:

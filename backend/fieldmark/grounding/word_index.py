@@ -22,6 +22,7 @@ MAX_PLACES: Final = 10_000  # of one value; no more are kept or counted
 MAX_REORDERED_PAGES: Final = 4  # pages that are also read in other orders for one value
 MAX_TOKENS: Final = 200  # words of one value that help to choose those pages
 
+_MAX_YEARS: Final = 20  # in which a day without one may be
 _MAX_WORDS_BETWEEN: Final = 60  # a word and the cell below it
 _WIDEST_SPACE_IN_A_NUMBER: Final = 0.75  # in heights of a line
 _WIDEST_SPACE_TO_A_UNIT: Final = 4.0
@@ -132,6 +133,17 @@ class WordIndex:
         )
         for one, day, certainty in dates.certainties(together):
             found[day].append((one.start, one.end, certainty))
+        return found
+
+    @cached_property
+    def days_without_year(self) -> dict[dates.Day, list[tuple[int, int]]]:
+        """The (start, end) of the days that are printed without a year, in each year that is printed anywhere."""
+        found: defaultdict[dates.Day, list[tuple[int, int]]] = defaultdict(list)
+        years = sorted(dates.years_in(self.folded_stream.text))[:_MAX_YEARS]
+        for start, end, month, day in dates.find_without_year(self.folded_stream.text) if years else ():
+            if self.is_read_together(start, end):
+                for year in years:
+                    found[year, month, day].append((start, end))
         return found
 
     @cached_property
