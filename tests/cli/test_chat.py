@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from desk import until
-from fieldmark.offline_model.messages import text
+from fieldmark.offline_model.messages import call, text
 from fieldmark.testing.script import held, stall
 from standing import PATIENCE
 from two_agents import run, talking
@@ -29,7 +29,7 @@ def statuses(fieldmark) -> list[str]:
 
 async def test_piped_lines_are_one_conversation_and_nothing_in_it_reaches_the_terminal_as_a_command(commands):
     said = "\x1b]0;mine\x07 [red]not[/red] \u202eback"
-    async with commands(talking([text("Hello.")], [text(said)])) as fieldmark:
+    async with commands(talking([text("Hello.")], [text("I look."), call("list_tags")], [text(said)])) as fieldmark:
         file = fieldmark.file(name="[b]a\x1b[1m.txt")
         lines = "Good day\n\nWhat is the total? \x1b[2J\n/history\n/nonsense\n/approve\n"
         done = await fieldmark.run("chat", file, stdin=lines)
@@ -40,7 +40,7 @@ async def test_piped_lines_are_one_conversation_and_nothing_in_it_reaches_the_te
         thread = the_thread(fieldmark)
         assert thread["title"] == "Good day" and not thread["shared"]
         assert f"chat {thread['document_id']} --thread {thread['id']}" in done.err
-        assert done.err.count("you> What is the total?") == 2  # the history
+        assert done.err.count("you> What is the total?") == 2 and "I look." in done.err  # the history
         assert "Nothing waits" in done.err
         # A turn that fails is said, and the conversation goes on.
         go_on = ("chat", str(thread["document_id"]), "--thread", str(thread["id"]))

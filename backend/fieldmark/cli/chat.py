@@ -247,7 +247,8 @@ class _Talk:
             err.print("[dim]…[/dim]")
         for turn in reversed(thread["turns"]):
             err.print(f"[bold]you>[/bold] {plain(turn['message'] or '')}")
-            err.print(plain(turn["answer"] or turn["error"] or turn["status"]))
+            for text in (*turn["earlier_texts"], turn["answer"] or turn["error"] or turn["status"]):
+                err.print(plain(text))
 
     @contextlib.contextmanager
     def interruptible(self) -> Generator[None]:

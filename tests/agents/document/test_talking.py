@@ -33,7 +33,8 @@ def model(*turns):
 
 
 async def say(http, document_id, message: str, **more) -> dict:
-    answer = await http.post("/api/agent/chat", json={"document_id": str(document_id), "message": message, **more})
+    about = {} if document_id is None else {"document_id": str(document_id)}
+    answer = await http.post("/api/agent/chat", json={**about, "message": message, **more})
     assert answer.status_code == 200, answer.text
     return answer.json()
 
@@ -142,13 +143,18 @@ async def test_what_is_thought_goes_back_as_it_was_across_tools_and_the_next_tur
 
 
 async def test_a_person_s_own_schema_is_checked_too_and_the_call_goes_on_waiting(serve, clone):
-    answer = model([call("create_schema", {"name": "A", "schema": SCHEMA})], [text("Made.")])
-    async with serve(answer) as served:
+    makes = [call("create_schema", {"name": "A", "schema": SCHEMA})], [text("Made.")]
+    async with serve(model(*makes, [call("create_tag", {"name": "paid"})], [text("Then not.")])) as served:
         result = await say(served.http, await served.document(PRINTED), "make a schema")
         for given in ({"name": "A", "schema": {"total": "number"}}, {"name": "A\nB", "schema": SCHEMA}, {"name": "A"}):
             assert (await decide(served.http, result, input=given)).status_code == 422
         assert sql(clone.owner_url, "select id from public.schemas") == []
         assert (await decide(served.http, result)).json()["answer"] == "Made."
+        # A message takes the place of a call that waits; the agent is told that the call was not done.
+        about = {"thread_id": result["thread_id"]}
+        assert (await say(served.http, None, "tag it paid", **about))["status"] == "awaiting_approval"
+        assert (await say(served.http, None, "leave it", **about))["answer"] == "Then not."
+        assert "(refused): A newer run took its place." in str(served.model.requests[-1]["messages"])
 
 
 DELETIONS = {
