@@ -181,7 +181,7 @@ async def reads(side: Side, turn: int) -> AsyncGenerator[str]:
 LARGER = ", a larger answer"
 """Ends the names of what reads more the more there is: a year of a small organisation has fewer days in it, and a count
 of all documents looks at each."""
-LARGER_FUNCTIONS = frozenset({"document_filters.count", "field_queries.run"})
+LARGER_FUNCTIONS = frozenset({"document_filters.count", "documents.count_documents", "field_queries.run"})
 
 
 async def deep_pages(side: Side, turn: int) -> AsyncGenerator[str]:
@@ -269,6 +269,8 @@ async def whole_runs(side: Side, turn: int) -> AsyncGenerator[str]:
     waits = done["waits_for"]
     yield "POST /api/agent/extract until it waits for a person"
     decided = {"run_id": done["run_id"], "approvals": [{"call_id": waits["call_id"], "approved": True}]}
+    await ask(side, "GET", f"/api/runs/{done['run_id']}/proposed")
+    yield "GET /api/runs/{run_id}/proposed"
     await ask(side, "POST", "/api/agent/approve", json=decided)
     yield "POST /api/agent/approve until the next waits"
     await ask(side, "POST", f"/api/runs/{done['run_id']}/cancel")
@@ -330,6 +332,8 @@ async def fields(side: Side, turn: int) -> AsyncGenerator[str]:
     yield "GET /api/fields"
     await ask(side, "GET", "/api/fields/values", params={"path": "field_1"})
     yield "GET /api/fields/values"
+    await ask(side, "GET", "/api/documents/count", params={"stage": "needs_review"})
+    yield f"GET /api/documents/count{LARGER}"
     count = {"where": {}, "aggregates": [{"op": "count"}], "include_unverified": True}
     some = [str(side.document(k)) for k in side.newest(50)]
     await ask(side, "POST", "/api/fields/query", json={**count, "where": {"document_ids": some}})
@@ -518,9 +522,11 @@ async def rest_of_the_stores(side: Side, turn: int) -> AsyncGenerator[str]:
         await extractions.save_fields(conn, made, {"a": 1}, {}, {})
         await extractions.speak_for(conn, ["a"])
         await extractions.update_fields(conn, side.extraction(n), [(["field_1"], "one"), (["field_2"], "two")], {}, {})
-        await extractions.exists(conn, side.extraction(n))
         await extractions.several(conn, [side.extraction(k) for k in side.newest(25)])
         await documents.identical(conn, [side.document(k) for k in side.newest(25)])
+        await extractions.current(conn, document)
+        await extractions.reopen(conn, side.extraction(n), -1)
+        await runs.get_in_reach(conn, run)
         await extractions.current_of(conn, document)
         await examples.corrections(conn, org, SCHEMA, document)
         await schema_changes.is_worked_on(conn, side.extraction(n))

@@ -13,6 +13,7 @@ import pytest
 
 from fieldmark.db.pool import Connection, Database
 from fieldmark.domain import paths
+from fieldmark.domain.statuses import DocumentStage
 from fieldmark.identity.scope import Scope
 from fieldmark.stores import auto_creations, documents, extractions, runs, tool_calls
 from fieldmark.stores.documents import DocumentFilter
@@ -121,6 +122,14 @@ STATEMENTS: dict[str, Statement] = {
     ),
     "documents.unread_pages": lambda c, f: documents.unread_pages(c, f.run),
     "documents.remove": lambda c, f: documents.remove(c, f.document),
+    **{
+        f"documents.{name} of stage {stage}": lambda c, f, act=act, stage=stage: act(c, f.scope.org_id, stage)
+        for stage in DocumentStage
+        for name, act in (
+            ("count", documents.count_documents),
+            ("list", lambda c, o, s: documents.list_documents(c, o, limit=20, wanted=DocumentFilter(stage=s))),
+        )
+    },
     "extractions.list": lambda c, f: extractions.list_extractions(c, f.scope.org_id, limit=20),
     "extractions.list of a document": lambda c, f: extractions.list_extractions(
         c, f.scope.org_id, limit=20, wanted=ExtractionFilter(f.document)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, LiteralString
@@ -68,12 +68,19 @@ _COLUMNS = (
     f"(select e.id {CURRENT_EXTRACTION.format(which='e.document_id = documents.id')}) as current_extraction_id, "
     f"{_STAGE} as stage"
 )
-# All that may need review, by the indexes of extractions and proposals: so not every document is looked at.
-_MAY_NEED_REVIEW: LiteralString = """id in (
-    select document_id from public.extractions where org_id = %(org)s and (status = 'in_progress' or is_unsure)
-    union all
-    select e.document_id from public.extraction_proposals as p join public.extractions as e on e.id = p.extraction_id
-    where p.org_id = %(org)s and p.status = 'pending')"""
+# Documents that may be at a stage, by indexes: so not every document is looked at.
+_MAY_BE_AT: Mapping[DocumentStage, LiteralString] = {
+    DocumentStage.PROCESSING: "status = 'reading'",
+    DocumentStage.FAILED: "status = 'failed'",
+    DocumentStage.AWAITING_APPROVAL: """id in (
+        select document_id from public.runs where org_id = %(org)s and status = 'awaiting_approval')""",
+    DocumentStage.NEEDS_REVIEW: """id in (
+        select document_id from public.extractions where org_id = %(org)s and (status = 'in_progress' or is_unsure)
+        union all
+        select e.document_id from public.extraction_proposals as p
+        join public.extractions as e on e.id = p.extraction_id
+        where p.org_id = %(org)s and p.status = 'pending')""",
+}
 
 # In the order of their documents, which an index has.
 _TAGGED: LiteralString = """public.documents join (
@@ -227,9 +234,7 @@ async def count_documents(conn: Connection, org_id: UUID, stage: DocumentStage) 
 
 
 def _at_stage(stage: DocumentStage | None) -> list[LiteralString]:
-    if stage is None:
-        return []
-    return [*([_MAY_NEED_REVIEW] if stage is DocumentStage.NEEDS_REVIEW else []), f"{_STAGE} = %(stage)s"]
+    return [] if stage is None else [_MAY_BE_AT.get(stage, "true"), f"{_STAGE} = %(stage)s"]
 
 
 async def list_documents(
