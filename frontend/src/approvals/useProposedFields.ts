@@ -1,4 +1,4 @@
-/** The values of a document that wait for approval, with where they are on its pages. */
+/** The values that wait for approval, with where they are on the pages: of the extraction that is shown. */
 
 import { useQuery } from '@tanstack/react-query';
 import { useMemo } from 'react';
@@ -8,9 +8,9 @@ import type { ProposedEvidence } from './waiting';
 
 const NOTHING: ReadonlyMap<string, Preview> = new Map();
 
-export function useProposedFields(documentId: string): ReadonlyMap<string, Preview> {
+export function useProposedFields(documentId: string, extractionId: string | undefined): ReadonlyMap<string, Preview> {
   const waiting = useQuery(waitingQuery);
-  const run = waiting.data?.items.find((one) => one.document_id === documentId && one.waits_for !== null);
+  const run = waiting.data?.items.find((one) => one.document_id === documentId && one.waits_for !== null && (one.extraction_id ?? extractionId) === extractionId);
   const call = run?.waits_for ?? undefined;
   const { data: proposed } = useQuery({ ...proposedFieldsQuery(run?.id ?? '', call?.call_id ?? ''), enabled: call !== undefined });
   return useMemo(() => {

@@ -66,9 +66,8 @@ function OneDocument({ documentId }: { documentId: string }) {
   const changeAddress = useOwnAddress<Place>();
   const document = useQuery(documentQuery(documentId));
   const run = useShownRun(documentId);
-  // (Asked for again when a run has ended: until then the run's own is shown.)
-  const current = document.isFetching && run.state.phase === 'complete' ? undefined : document.data?.current_extraction_id;
-  const { all, extraction, errors, readings, error } = useShownExtraction(documentId, search.extraction, run.state, current);
+  const current = document.data?.current_extraction_id;
+  const { all, usual, extraction, errors, readings, error } = useShownExtraction(documentId, search.extraction, run.state, current, document.isFetching);
   const isLoading = rowsAreLoading(extraction, error, search.extraction ?? current);
   const canWrite = useCanWrite();
   const { before, after } = useNeighbours(documentId);
@@ -79,7 +78,7 @@ function OneDocument({ documentId }: { documentId: string }) {
   const [place, setPlace] = useState<ShownPlace>({ page: search.page ?? 1, at: search.page === undefined ? 0 : 1 });
 
   const { changed } = run.state;
-  const waiting = useProposedFields(documentId);
+  const waiting = useProposedFields(documentId, extraction?.id);
   const previews = waiting.size > 0 ? waiting : run.state.previews;
   const rows = useMemo(
     () => fieldRows({ extraction: extraction ?? NOTHING, previews, readings, schema, ...(errors && { errors }), ...(extraction && { places: firstPlaces(extraction.id) }) }),
@@ -177,7 +176,7 @@ function OneDocument({ documentId }: { documentId: string }) {
               all={all ?? []}
               shown={extraction.id}
               current={document.data.current_extraction_id}
-              onChoose={(id) => changeAddress(({ extraction: _, ...said }) => (id === null ? said : { ...said, extraction: id }))}
+              onChoose={(id) => changeAddress(({ extraction: _, ...said }) => (id === usual ? said : { ...said, extraction: id }))}
             />
           )}
           {canWrite && extraction?.id === document.data.current_extraction_id && document.data.stage === 'needs_review' && (

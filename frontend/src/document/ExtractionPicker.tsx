@@ -7,8 +7,7 @@ interface Props {
   all: readonly ExtractionSummary[];
   shown: string;
   current: string | null;
-  /** null: the current one. */
-  onChoose: (extractionId: string | null) => void;
+  onChoose: (extractionId: string) => void;
 }
 
 const WORDS: Record<ExtractionSummary['status'], string> = { completed: 'completed', in_progress: 'not finished', failed: 'failed or cancelled' };
@@ -16,7 +15,7 @@ const WORDS: Record<ExtractionSummary['status'], string> = { completed: 'complet
 export function ExtractionPicker({ all, shown, current, onChoose }: Props) {
   if (all.length < 2) return null;
   return (
-    <select aria-label="Extraction" value={shown} onChange={(event) => onChoose(event.target.value === current ? null : event.target.value)}>
+    <select aria-label="Extraction" value={shown} onChange={(event) => onChoose(event.target.value)}>
       {all.map((one) => (
         <option key={one.id} value={one.id}>
           {atMoment(one.created_at)}, {WORDS[one.status]}

@@ -10,11 +10,14 @@ import { extractionQuery, extractionsQuery, problemsQuery, readingsQuery } from 
 const NO_READINGS: readonly RuleReading[] = [];
 
 /** `wanted`: the one that the address names; else that of a run at work, else the document's current one (`current`;
- * undefined: not known yet), else the newest. */
-export function useShownExtraction(documentId: string, wanted: string | undefined, run: RunState, current: string | null | undefined) {
+ * undefined: not known yet), else the newest. `isAsked`: the current one is asked for again, as when a run has ended. */
+export function useShownExtraction(documentId: string, wanted: string | undefined, run: RunState, current: string | null | undefined, isAsked: boolean) {
   const all = useQuery(extractionsQuery(documentId));
-  const ofRun = isUnderWay(run) || run.approval !== null || (run.phase === 'complete' && current === undefined) ? run.extractionId : null;
-  const id = wanted ?? ofRun ?? current ?? (current === null ? all.data?.[0]?.id : null) ?? null;
+  const newest = all.data?.[0]?.id;
+  const hasJustEnded = run.phase === 'complete' && isAsked && (newest === run.extractionId || !all.data?.some((one) => one.id === run.extractionId));
+  const ofRun = isUnderWay(run) || run.approval !== null || hasJustEnded ? run.extractionId : null;
+  const usual = ofRun ?? current ?? (current === null ? newest : null) ?? null;
+  const id = wanted ?? usual;
   const extraction = useQuery({ ...extractionQuery(id ?? ''), enabled: id !== null });
   // An address may name an extraction of another document: its places are no places of this one.
   const isAnothers = extraction.data !== undefined && extraction.data.document_id !== documentId;
@@ -35,5 +38,5 @@ export function useShownExtraction(documentId: string, wanted: string | undefine
   const breaksRule = errors?.some((one) => one.about.length > 0) === true;
   const { data: readings = NO_READINGS } = useQuery({ ...readingsQuery(id ?? '', stored?.version ?? 0), enabled: breaksRule });
   const error = isAnothers ? new Refused(404, undefined, 'This document has no such extraction.') : extraction.error;
-  return { all: all.data, extraction: stored, error, errors, readings };
+  return { all: all.data, usual, extraction: stored, error, errors, readings };
 }

@@ -2,6 +2,7 @@
 
 import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
 import { answer, api } from '../api/client';
+import type { Document } from '../api/types';
 import type { DocumentFilter } from './filter';
 
 const PAGE = 100;
@@ -41,13 +42,13 @@ export const documentQuery = (documentId: string) =>
     refetchInterval: ({ state }) => (state.data?.status === 'reading' ? 700 : false),
   });
 
-/** How many documents need review. */
-export const toReviewQuery = queryOptions({
-  queryKey: ['documents', 'count to review'],
-  queryFn: async ({ signal }) =>
-    (await answer(api.GET('/api/documents/count', { params: { query: { stage: 'needs_review' as const } }, signal }))).count,
-  refetchInterval: 30_000,
-});
+/** How many documents are at a stage. */
+export const countQuery = (stage: Document['stage']) =>
+  queryOptions({
+    queryKey: ['documents', 'count', stage],
+    queryFn: async ({ signal }) => (await answer(api.GET('/api/documents/count', { params: { query: { stage } }, signal }))).count,
+    refetchInterval: 15_000,
+  });
 
 export const tagsQuery = queryOptions({
   queryKey: ['tags'],

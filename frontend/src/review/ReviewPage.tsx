@@ -7,7 +7,8 @@ import { useMemo } from 'react';
 import type { Box } from '../api/types';
 import { marksByPage } from '../document/fields/fieldTree';
 import { PageViewer } from '../document/viewer/PageViewer';
-import { documentQuery } from '../documents/documentQueries';
+import { waitingQuery } from '../approvals/approvalQueries';
+import { countQuery, documentQuery } from '../documents/documentQueries';
 import { reviewRoute } from '../router';
 import { useCanWrite } from '../session/role';
 import { Button } from '../shared/Button';
@@ -59,6 +60,7 @@ export function ReviewPage() {
     return review.isLoaded && summary === undefined ? (
       <Empty title="All caught up">
         <p>Values that are missing, uncertain or fail a rule appear here.</p>
+        <Elsewhere />
         {told}
         {undo}
         <Button onClick={review.again}>Refresh</Button>
@@ -114,5 +116,36 @@ export function ReviewPage() {
         </fieldset>
       </div>
     </div>
+  );
+}
+
+/** What else needs a person, and where. */
+function Elsewhere() {
+  const approvals = useQuery(waitingQuery).data?.items.length ?? 0;
+  const suggestions = useQuery(countQuery('proposed')).data ?? 0;
+  const failed = useQuery(countQuery('failed')).data ?? 0;
+  if (approvals + suggestions + failed === 0) return null;
+  return (
+    <ul aria-label="Needs you elsewhere">
+      {approvals > 0 && (
+        <li>
+          <Link to="/approvals">{count(approvals, 'approval')}</Link>
+        </li>
+      )}
+      {suggestions > 0 && (
+        <li>
+          <Link to="/documents" search={{ status: 'proposed' }}>
+            {count(suggestions, 'suggested schema')}
+          </Link>
+        </li>
+      )}
+      {failed > 0 && (
+        <li>
+          <Link to="/documents" search={{ status: 'failed' }}>
+            {count(failed, 'document')} that could not be read
+          </Link>
+        </li>
+      )}
+    </ul>
   );
 }

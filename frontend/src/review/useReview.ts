@@ -7,7 +7,7 @@ import { extractionQuery, pageImageQuery, pageQuery, problemsQuery, readingsQuer
 import { fieldRows, type Leaf } from '../document/fields/fieldTree';
 import { useMarkReviewed } from '../document/MarkReviewed';
 import { schemaFields } from '../document/schemaFields';
-import { toReviewQuery } from '../documents/documentQueries';
+import { countQuery } from '../documents/documentQueries';
 import { attention } from './attention';
 import { cropQuery } from './Crop';
 import { queueQuery } from './reviewQueries';
@@ -19,7 +19,7 @@ const NO_READINGS: readonly RuleReading[] = [];
 export function useReview(first: string | undefined) {
   const queries = useQueryClient();
   const queue = useInfiniteQuery(queueQuery);
-  const total = useQuery(toReviewQuery);
+  const total = useQuery(countQuery('needs_review'));
   // Left for later: not to be marked as reviewed.
   const [skipped, setSkipped] = useState<ReadonlySet<string>>(NONE);
   const [over, setOver] = useState<ReadonlySet<string>>(NONE);

@@ -36,6 +36,7 @@ export function SearchPage() {
   return (
     <div className={askStyles.page} data-beside={place !== null || undefined} data-single>
       <div className={styles.side}>
+        <h1 className="unseen">Search</h1>
         <form
           className={styles.form}
           role="search"
@@ -52,8 +53,8 @@ export function SearchPage() {
         </form>
         {found.isError && <Failure error={found.error} again={() => void found.refetch()} />}
         {behind > 0 && <Notice>{count(behind, 'document')} not indexed yet: they may be missing here.</Notice>}
-        {q === undefined && <Empty title="Search your documents">Any of the words may do; rare ones say most.</Empty>}
-        {found.isSuccess && hits.length === 0 && <Empty title="Nothing was found">Try other words, or fewer.</Empty>}
+        {q === undefined && <Empty title="Search your documents">Matches any word; rare words rank higher.</Empty>}
+        {found.isSuccess && hits.length === 0 && <Empty title="No results">Try other words, or fewer.</Empty>}
         <ol className={styles.hits} aria-label="Found">
           {hits.map((hit) => (
             <li key={`${hit.document_id} ${hit.page} ${hit.chunk[0]}`}>
