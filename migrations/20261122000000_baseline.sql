@@ -35,7 +35,7 @@ exception when insufficient_privilege then
   raise notice 'Only the owner of this database can take the right to create temporary tables away.';
 end $$;
 
--- Nobody holds or awaits a lock for long. PostgREST takes what is set for the role; the service sets the same itself.
+-- Nobody holds or awaits a lock or a statement for long. PostgREST takes what is set for the role; the service sets its own.
 do $$
 declare
   v_role text;
@@ -47,6 +47,9 @@ begin
     ) then
       execute format('alter role %I set lock_timeout = ''5s''', v_role);
       execute format('alter role %I set idle_in_transaction_session_timeout = ''15s''', v_role);
+    end if;
+    if not exists (select from pg_roles where rolname = v_role and rolconfig::text like '%statement_timeout=%') then
+      execute format('alter role %I set statement_timeout = ''8s''', v_role);
     end if;
   end loop;
   notify pgrst, 'reload config';
@@ -347,6 +350,36 @@ create policy "members see their organisations" on public.organisations
 create policy "owners change their organisations" on public.organisations
   for update to authenticated using (id in (select private.my_owned_org_ids()));
 
+-- Who changed a setting of an organisation, and when. For its owners.
+create table public.settings_journal (
+  id uuid primary key default private.new_id(),
+  org_id uuid not null references public.organisations (id) on delete cascade,
+  created_by uuid,
+  created_at timestamptz not null default now(),
+  setting text not null,
+  old jsonb not null,
+  new jsonb not null
+);
+create index settings_journal_org_id on public.settings_journal (org_id, created_at desc, id desc);
+select private.protect_table('public.settings_journal');
+grant select on public.settings_journal to authenticated;
+create policy "owners read who changed the settings" on public.settings_journal
+  for select to authenticated using (org_id in (select private.my_owned_org_ids()));
+
+create function private.keep_settings_journal() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  insert into public.settings_journal (org_id, created_by, setting, old, new)
+  select new.id, auth.uid(), key, was.value, is_now.value
+  from jsonb_each(to_jsonb(old)) as was join jsonb_each(to_jsonb(new)) as is_now using (key)
+  where was.value <> is_now.value;
+  return null;
+end $$;
+
+create trigger keep_settings_journal after update on public.organisations
+  for each row execute function private.keep_settings_journal();
+
 create policy "members see who belongs to their organisations" on public.memberships
   for select to authenticated using (org_id in (select private.my_org_ids()));
 -- Whose personal organisation it is stays its owner: entering it would otherwise lead nowhere.
@@ -368,6 +401,7 @@ create function private.keep_owner() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
+  perform private.this_person() where new.role = 'owner' and old.role <> 'owner' and auth.uid() is not null;
   -- First, because a run that ends takes the lock of its own row before that of the organisation.
   if tg_op = 'DELETE' or (new.role = 'viewer' and old.role <> 'viewer') then
     perform private.cancel_runs_of(old.org_id, old.user_id, 'Its user may write in the organisation no longer.');
@@ -471,10 +505,12 @@ end $$;
 
 -- The key with this hash. `refusal` is key_revoked (or its maker has left) or key_expired. `unnoted`: note its use.
 create function private.use_api_key(p_hash bytea)
-returns table (id uuid, org_id uuid, name text, prefix text, scopes text[], role text, refusal text, unnoted boolean)
+returns table (
+  id uuid, org_id uuid, name text, prefix text, scopes text[], role text, expires_at timestamptz, refusal text,
+  unnoted boolean)
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
-  select k.id, k.org_id, k.name, k.prefix, k.scopes, a.role,
+  select k.id, k.org_id, k.name, k.prefix, k.scopes, a.role, k.expires_at,
     case when a.role is null then 'key_revoked' when k.expires_at <= now() then 'key_expired' end,
     coalesce(k.last_used_at < now() - interval '1 minute', true)
   from public.api_keys as k
@@ -529,6 +565,7 @@ declare
   v_id uuid;
 begin
   perform private.check_owner(p_org_id);
+  perform private.this_person() where p_role = 'owner';  -- a key creates no owner
   perform private.check_that(p_role in ('owner', 'member', 'viewer'), 'A member is an owner, a member or a viewer.');
   perform private.check_that(
     p_email is null or p_email ~ '^[^@[:space:]]+@[^@[:space:]]+$' and char_length(p_email) <= 320,
@@ -580,7 +617,8 @@ begin
   if v_row.email is not null then
     select to_jsonb(u) into v_account from auth.users as u where u.id = v_user;
     -- (Supabase Auth says when an address was confirmed; a plain Postgres has no such column.)
-    if lower(auth.jwt() ->> 'email') is distinct from lower(v_row.email)
+    -- (Only A to Z are folded: lower() of Unicode makes a `k` of the Kelvin sign.)
+    if lower(auth.jwt() ->> 'email' collate "C") is distinct from lower(v_row.email collate "C")
       or (v_account ? 'email_confirmed_at' and v_account ->> 'email_confirmed_at' is null) then
       raise exception 'This invitation is for somebody else: sign in with the address that it was sent to.'
         using errcode = 'PT403', detail = 'invitation_for_another';
@@ -1646,8 +1684,10 @@ begin
   perform private.check_that(pg_column_size(new.input) <= 262144, 'The input of a run may not exceed 256 kB.');
   new.approval := coalesce(
     new.approval, v_task.approval, (select approval from private.agents where name = new.agent));
-  -- Where a second person decides, nobody admits beforehand what their own run writes.
-  if (select second_person from public.organisations where id = new.org_id) then
+  -- Where a second person or an owner decides, nobody admits beforehand what their own run writes.
+  if exists (
+    select from public.organisations where id = new.org_id and (second_person
+      or (approvers = 'owners' and private.role_of(new.org_id, new.created_by) is distinct from 'owner'))) then
     new.approval := 'ask';
     new.auto_approved_tools := '{}';
   end if;
@@ -1659,6 +1699,8 @@ begin
     perform private.check_that(found, 'There is no such thread of this user.');
     perform private.check_that(
       v_thread.agent = new.agent, format('The thread is one with the agent %s.', v_thread.agent));
+    perform private.check_that(
+      coalesce(v_thread.document_id = new.document_id, v_thread.document_id is null), 'The thread is about another document.');
   end if;
 
   new.root_run_id := new.id;
@@ -3696,6 +3738,10 @@ begin
   if jsonb_typeof(p_changes) is distinct from 'array' or jsonb_array_length(p_changes) not between 1 and 1000 then
     raise exception 'Changes must be a list of 1 to 1000.' using errcode = 'PT422';
   end if;
+  -- Each change copies the fields.
+  perform private.check_that(
+    jsonb_array_length(p_changes)::bigint * octet_length(v_wanted::text || p_changes::text) < 200000000,
+    'These are too many changes for fields of this size: send fewer at once.');
   for v_change in select value from jsonb_array_elements(p_changes) loop
     if not v_change ? 'value' or jsonb_typeof(v_change -> 'path') is distinct from 'array' then
       raise exception 'A change is an object with a path (a list of steps) and a value.' using errcode = 'PT422';
@@ -3911,6 +3957,14 @@ begin
       format('There is no field at path %s to score or to prove.', left(v_nowhere[1], 200)));
     v_scores := v_scores - v_nowhere;
     v_evidence := v_evidence - v_nowhere;
+    -- The service alone says that a value is printed. (A front end passes on what an accepted proposal came with.)
+    perform private.check_that(
+      private.is_service() or not exists (
+        select from jsonb_each(v_evidence) as e where e.value ->> 'state' = 'found' and not exists (
+          select from public.extraction_proposals as p
+          where p.extraction_id = new.id and p.status = 'accepted' and p.decided_at >= now()
+            and p.evidence -> e.key = e.value and new.extracted_fields #> p.path = p.new)),
+      'Only the service says where a value is printed: leave the evidence out.', 'PT403');
   end if;
 
   -- One place that goes, with the items behind it closing up: else they would look like changed ones.
@@ -4553,9 +4607,10 @@ as $$ delete from private.search_due where document_id = p_document_id $$;
 -- it checks the caller itself; members read all documents of their organisation.
 -- Rare terms find candidates until p_most are found, and frequent terms only add to their scores, so the time does not
 -- grow with the organisation. If rare terms find few, pieces with all frequent terms are added, then with half of them,
--- etc.
-create function private.search(p_org_id uuid, p_terms text[], p_documents uuid[] default null, p_most integer default 4000)
-returns table (
+-- etc. Without p_said what is said of whole documents, such as their extracted values, does not count.
+create function private.search(
+  p_org_id uuid, p_terms text[], p_documents uuid[] default null, p_most integer default 4000, p_said boolean default true
+) returns table (
   document_id uuid, number integer, page integer, first_word integer, last_word integer, language text, score real)
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off set enable_memoize = off set jit = off
@@ -4605,7 +4660,7 @@ begin
       select coalesce(array_agg(one.ctid), '{}') into v_more
       from (
         select ctid from private.search_pieces
-        where keys @> v_keys[v_leading + 1:v_leading + v_together] and org_number = v_org.number
+        where keys @> v_keys[v_leading + 1:v_leading + v_together] and org_number = v_org.number and (p_said or number > 0)
           and (p_documents is null or document_id in (select unnest(p_documents)))
         limit greatest(p_most / 4, 1) offset 0) as one;  -- each is reckoned to the end, which takes longer
       v_led := cardinality(v_more);
@@ -4626,7 +4681,7 @@ begin
           array_position(one.keys, t.key) as place
         from private.search_pieces as one
         where one.keys @> array[t.key] and one.org_number = v_org.number
-          and (p_documents is null or one.document_id in (select unnest(p_documents)))
+          and (p_said or one.number > 0) and (p_documents is null or one.document_id in (select unnest(p_documents)))
         limit p_most offset 0) as p
       cross join lateral (
         -- (Reckoned once: without the offset it would be written out in each place.)
@@ -4650,14 +4705,14 @@ begin
         (select unnest(v_more) as at
         union
         select said.ctid from (select distinct document_id from candidate) as c
-        join private.search_pieces as said on said.document_id = c.document_id and said.number = 0)
+        join private.search_pieces as said on said.document_id = c.document_id and said.number = 0 and p_said)
         except
         select at from candidate) as c
       join private.search_pieces as p on p.ctid = c.at
       union all
       select p.document_id, p.number, p.page, p.first_word, p.last_word, p.language, p.length, p.keys, p.counts, 0, 0
       from private.search_pieces as p
-      where v_is_of_few and p.document_id = any (p_documents) and p.org_number = v_org.number
+      where v_is_of_few and p.document_id = any (p_documents) and p.org_number = v_org.number and (p_said or p.number > 0)
     ), reckoned as (
       select c.document_id, c.number, c.page, c.first_word, c.last_word,
         c.language, c.score + coalesce(rest.score, 0) as score

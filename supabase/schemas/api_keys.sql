@@ -59,10 +59,12 @@ end $$;
 
 -- The key with this hash. `refusal` is key_revoked (or its maker has left) or key_expired. `unnoted`: note its use.
 create function private.use_api_key(p_hash bytea)
-returns table (id uuid, org_id uuid, name text, prefix text, scopes text[], role text, refusal text, unnoted boolean)
+returns table (
+  id uuid, org_id uuid, name text, prefix text, scopes text[], role text, expires_at timestamptz, refusal text,
+  unnoted boolean)
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
-  select k.id, k.org_id, k.name, k.prefix, k.scopes, a.role,
+  select k.id, k.org_id, k.name, k.prefix, k.scopes, a.role, k.expires_at,
     case when a.role is null then 'key_revoked' when k.expires_at <= now() then 'key_expired' end,
     coalesce(k.last_used_at < now() - interval '1 minute', true)
   from public.api_keys as k

@@ -68,6 +68,14 @@ begin
       format('There is no field at path %s to score or to prove.', left(v_nowhere[1], 200)));
     v_scores := v_scores - v_nowhere;
     v_evidence := v_evidence - v_nowhere;
+    -- The service alone says that a value is printed. (A front end passes on what an accepted proposal came with.)
+    perform private.check_that(
+      private.is_service() or not exists (
+        select from jsonb_each(v_evidence) as e where e.value ->> 'state' = 'found' and not exists (
+          select from public.extraction_proposals as p
+          where p.extraction_id = new.id and p.status = 'accepted' and p.decided_at >= now()
+            and p.evidence -> e.key = e.value and new.extracted_fields #> p.path = p.new)),
+      'Only the service says where a value is printed: leave the evidence out.', 'PT403');
   end if;
 
   -- One place that goes, with the items behind it closing up: else they would look like changed ones.

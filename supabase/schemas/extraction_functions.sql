@@ -115,6 +115,10 @@ begin
   if jsonb_typeof(p_changes) is distinct from 'array' or jsonb_array_length(p_changes) not between 1 and 1000 then
     raise exception 'Changes must be a list of 1 to 1000.' using errcode = 'PT422';
   end if;
+  -- Each change copies the fields.
+  perform private.check_that(
+    jsonb_array_length(p_changes)::bigint * octet_length(v_wanted::text || p_changes::text) < 200000000,
+    'These are too many changes for fields of this size: send fewer at once.');
   for v_change in select value from jsonb_array_elements(p_changes) loop
     if not v_change ? 'value' or jsonb_typeof(v_change -> 'path') is distinct from 'array' then
       raise exception 'A change is an object with a path (a list of steps) and a value.' using errcode = 'PT422';

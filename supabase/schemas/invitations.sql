@@ -36,6 +36,7 @@ declare
   v_id uuid;
 begin
   perform private.check_owner(p_org_id);
+  perform private.this_person() where p_role = 'owner';  -- a key creates no owner
   perform private.check_that(p_role in ('owner', 'member', 'viewer'), 'A member is an owner, a member or a viewer.');
   perform private.check_that(
     p_email is null or p_email ~ '^[^@[:space:]]+@[^@[:space:]]+$' and char_length(p_email) <= 320,
@@ -87,7 +88,8 @@ begin
   if v_row.email is not null then
     select to_jsonb(u) into v_account from auth.users as u where u.id = v_user;
     -- (Supabase Auth says when an address was confirmed; a plain Postgres has no such column.)
-    if lower(auth.jwt() ->> 'email') is distinct from lower(v_row.email)
+    -- (Only A to Z are folded: lower() of Unicode makes a `k` of the Kelvin sign.)
+    if lower(auth.jwt() ->> 'email' collate "C") is distinct from lower(v_row.email collate "C")
       or (v_account ? 'email_confirmed_at' and v_account ->> 'email_confirmed_at' is null) then
       raise exception 'This invitation is for somebody else: sign in with the address that it was sent to.'
         using errcode = 'PT403', detail = 'invitation_for_another';

@@ -196,6 +196,36 @@ create policy "members see their organisations" on public.organisations
 create policy "owners change their organisations" on public.organisations
   for update to authenticated using (id in (select private.my_owned_org_ids()));
 
+-- Who changed a setting of an organisation, and when. For its owners.
+create table public.settings_journal (
+  id uuid primary key default private.new_id(),
+  org_id uuid not null references public.organisations (id) on delete cascade,
+  created_by uuid,
+  created_at timestamptz not null default now(),
+  setting text not null,
+  old jsonb not null,
+  new jsonb not null
+);
+create index settings_journal_org_id on public.settings_journal (org_id, created_at desc, id desc);
+select private.protect_table('public.settings_journal');
+grant select on public.settings_journal to authenticated;
+create policy "owners read who changed the settings" on public.settings_journal
+  for select to authenticated using (org_id in (select private.my_owned_org_ids()));
+
+create function private.keep_settings_journal() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+  insert into public.settings_journal (org_id, created_by, setting, old, new)
+  select new.id, auth.uid(), key, was.value, is_now.value
+  from jsonb_each(to_jsonb(old)) as was join jsonb_each(to_jsonb(new)) as is_now using (key)
+  where was.value <> is_now.value;
+  return null;
+end $$;
+
+create trigger keep_settings_journal after update on public.organisations
+  for each row execute function private.keep_settings_journal();
+
 create policy "members see who belongs to their organisations" on public.memberships
   for select to authenticated using (org_id in (select private.my_org_ids()));
 -- Whose personal organisation it is stays its owner: entering it would otherwise lead nowhere.
@@ -217,6 +247,7 @@ create function private.keep_owner() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
+  perform private.this_person() where new.role = 'owner' and old.role <> 'owner' and auth.uid() is not null;
   -- First, because a run that ends takes the lock of its own row before that of the organisation.
   if tg_op = 'DELETE' or (new.role = 'viewer' and old.role <> 'viewer') then
     perform private.cancel_runs_of(old.org_id, old.user_id, 'Its user may write in the organisation no longer.');

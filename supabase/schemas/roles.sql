@@ -27,7 +27,7 @@ exception when insufficient_privilege then
   raise notice 'Only the owner of this database can take the right to create temporary tables away.';
 end $$;
 
--- Nobody holds or awaits a lock for long. PostgREST takes what is set for the role; the service sets the same itself.
+-- Nobody holds or awaits a lock or a statement for long. PostgREST takes what is set for the role; the service sets its own.
 do $$
 declare
   v_role text;
@@ -39,6 +39,9 @@ begin
     ) then
       execute format('alter role %I set lock_timeout = ''5s''', v_role);
       execute format('alter role %I set idle_in_transaction_session_timeout = ''15s''', v_role);
+    end if;
+    if not exists (select from pg_roles where rolname = v_role and rolconfig::text like '%statement_timeout=%') then
+      execute format('alter role %I set statement_timeout = ''8s''', v_role);
     end if;
   end loop;
   notify pgrst, 'reload config';

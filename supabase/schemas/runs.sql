@@ -138,8 +138,10 @@ begin
   perform private.check_that(pg_column_size(new.input) <= 262144, 'The input of a run may not exceed 256 kB.');
   new.approval := coalesce(
     new.approval, v_task.approval, (select approval from private.agents where name = new.agent));
-  -- Where a second person decides, nobody admits beforehand what their own run writes.
-  if (select second_person from public.organisations where id = new.org_id) then
+  -- Where a second person or an owner decides, nobody admits beforehand what their own run writes.
+  if exists (
+    select from public.organisations where id = new.org_id and (second_person
+      or (approvers = 'owners' and private.role_of(new.org_id, new.created_by) is distinct from 'owner'))) then
     new.approval := 'ask';
     new.auto_approved_tools := '{}';
   end if;
@@ -151,6 +153,8 @@ begin
     perform private.check_that(found, 'There is no such thread of this user.');
     perform private.check_that(
       v_thread.agent = new.agent, format('The thread is one with the agent %s.', v_thread.agent));
+    perform private.check_that(
+      coalesce(v_thread.document_id = new.document_id, v_thread.document_id is null), 'The thread is about another document.');
   end if;
 
   new.root_run_id := new.id;

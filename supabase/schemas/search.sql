@@ -255,9 +255,10 @@ as $$ delete from private.search_due where document_id = p_document_id $$;
 -- it checks the caller itself; members read all documents of their organisation.
 -- Rare terms find candidates until p_most are found, and frequent terms only add to their scores, so the time does not
 -- grow with the organisation. If rare terms find few, pieces with all frequent terms are added, then with half of them,
--- etc.
-create function private.search(p_org_id uuid, p_terms text[], p_documents uuid[] default null, p_most integer default 4000)
-returns table (
+-- etc. Without p_said what is said of whole documents, such as their extracted values, does not count.
+create function private.search(
+  p_org_id uuid, p_terms text[], p_documents uuid[] default null, p_most integer default 4000, p_said boolean default true
+) returns table (
   document_id uuid, number integer, page integer, first_word integer, last_word integer, language text, score real)
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off set enable_memoize = off set jit = off
@@ -307,7 +308,7 @@ begin
       select coalesce(array_agg(one.ctid), '{}') into v_more
       from (
         select ctid from private.search_pieces
-        where keys @> v_keys[v_leading + 1:v_leading + v_together] and org_number = v_org.number
+        where keys @> v_keys[v_leading + 1:v_leading + v_together] and org_number = v_org.number and (p_said or number > 0)
           and (p_documents is null or document_id in (select unnest(p_documents)))
         limit greatest(p_most / 4, 1) offset 0) as one;  -- each is reckoned to the end, which takes longer
       v_led := cardinality(v_more);
@@ -328,7 +329,7 @@ begin
           array_position(one.keys, t.key) as place
         from private.search_pieces as one
         where one.keys @> array[t.key] and one.org_number = v_org.number
-          and (p_documents is null or one.document_id in (select unnest(p_documents)))
+          and (p_said or one.number > 0) and (p_documents is null or one.document_id in (select unnest(p_documents)))
         limit p_most offset 0) as p
       cross join lateral (
         -- (Reckoned once: without the offset it would be written out in each place.)
@@ -352,14 +353,14 @@ begin
         (select unnest(v_more) as at
         union
         select said.ctid from (select distinct document_id from candidate) as c
-        join private.search_pieces as said on said.document_id = c.document_id and said.number = 0)
+        join private.search_pieces as said on said.document_id = c.document_id and said.number = 0 and p_said)
         except
         select at from candidate) as c
       join private.search_pieces as p on p.ctid = c.at
       union all
       select p.document_id, p.number, p.page, p.first_word, p.last_word, p.language, p.length, p.keys, p.counts, 0, 0
       from private.search_pieces as p
-      where v_is_of_few and p.document_id = any (p_documents) and p.org_number = v_org.number
+      where v_is_of_few and p.document_id = any (p_documents) and p.org_number = v_org.number and (p_said or p.number > 0)
     ), reckoned as (
       select c.document_id, c.number, c.page, c.first_word, c.last_word,
         c.language, c.score + coalesce(rest.score, 0) as score

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
+from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import httpx
 import psycopg
@@ -14,7 +16,9 @@ from answers import as_owner, problem
 from people import joined, org_of
 
 from desk import sql, until
+from fieldmark.domain.events import TextEvent
 from fieldmark.offline_model.messages import text
+from fieldmark.stores import runs
 from fieldmark.testing.script import Script
 
 pytestmark = pytest.mark.anyio
@@ -168,6 +172,31 @@ async def test_a_run_that_a_key_has_started(serve, clone):
         assert (await served.http.delete(f"/api/keys/{key['id']}")).is_success
         cancelled = await served.get(f"runs/{run['run_id']}")
         assert (cancelled["status"], cancelled["error_code"]) == ("cancelled", "cancelled")
+
+
+async def test_a_stream_ends_when_its_key_expires(serve):
+    async with serve(with_worker=False) as served:
+        document = (await served.http.post("/api/documents", files={"file": ("a.txt", b"Total 1")})).json()["id"]
+        run = (await served.http.post("/api/agent/extract", json={"document_id": document, "wait": False})).json()
+        over = datetime.now(UTC) + timedelta(seconds=1)
+        key = await made(served.http, "runs:read", expires_at=over.isoformat())
+        told: dict[str, list[str]] = {"key": [], "person": []}
+        started = TextEvent(text="After that.")
+        async with served.bearing(key["key"]) as robot, asyncio.TaskGroup() as group:
+
+            async def listen(name: str, http) -> None:
+                async with http.stream("GET", f"/api/runs/{run['run_id']}/events") as answer:
+                    async for line in answer.aiter_lines():
+                        told[name].append(line)
+
+            group.create_task(listen("key", robot))
+            group.create_task(listen("person", served.http))
+            await until(lambda: all(told.values()) and datetime.now(UTC) > over)
+            async with served.service.database.as_user(served.scope) as conn:
+                await runs.append_event(conn, UUID(run["run_id"]), started)
+            await until(lambda: any("After that." in line for line in told["person"]))
+            assert (await served.http.post(f"/api/runs/{run['run_id']}/cancel")).is_success
+        assert not any("After that." in line for line in told["key"])
 
 
 async def test_what_a_key_made_its_maker_may_delete_and_other_members_may_not(serve):

@@ -8,6 +8,8 @@ import json
 import struct
 import termios
 from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import anyio
@@ -17,7 +19,7 @@ import pytest
 from answers import as_owner, events, problem
 
 from desk import until
-from fieldmark.errors import NotFound
+from fieldmark.errors import NotFound, Unauthenticated
 from fieldmark.offline_model.messages import call, text, thinking
 from fieldmark.runs.events.follow import follow
 from fieldmark.settings import Settings
@@ -207,6 +209,19 @@ async def test_a_reader_hears_at_once_of_a_run_that_is_deleted(desk, table):
     desk.sql(f"delete from public.{table} where id = %s", row[table])
     with pytest.raises(NotFound):
         await asyncio.wait_for(waiting, PATIENCE)  # fewer seconds than it would look after by itself
+
+
+async def test_a_reader_whose_token_or_key_has_expired_is_cut_off(desk):
+    run_id = await desk.run()
+    for minutes, ends in ((1, False), (-1, True)):
+        scope = replace(desk.scope, expires_at=datetime.now(UTC) + timedelta(minutes=minutes))
+        following = follow(desk.database, scope, run_id, poll_seconds=0.1)
+        if ends:
+            with pytest.raises(Unauthenticated):
+                await anext(following)
+        else:
+            await anext(following)
+        await following.aclose()
 
 
 async def test_a_reader_that_is_cut_off_in_the_middle_of_a_statement_costs_no_connection(desk):

@@ -103,7 +103,10 @@ async def test_every_operation_refuses_callers_and_input_with_the_same_codes(ser
                 async def ask(
                     http: httpx.AsyncClient, body: str = "{}", method=method, path=path, query=query, **more: str
                 ) -> httpx.Response:
-                    return await http.request(method, path, params=query | more, content=body, headers=JSON)
+                    answer = await http.request(method, path, params=query | more, content=body, headers=JSON)
+                    assert answer.headers["x-content-type-options"] == "nosniff"
+                    assert "private" in answer.headers["cache-control"]
+                    return answer
 
                 problem(await ask(nobody), 401)
                 problem(await ask(past), 401, "key_revoked")
@@ -133,3 +136,76 @@ async def test_every_operation_refuses_callers_and_input_with_the_same_codes(ser
                         problem(await ask(viewer), 403, "read_only")
             assert asked == set(Permission)
             assert everything(clone) == before
+
+
+HOLDS: dict[Permission, set[str]] = {
+    Permission.DOCUMENTS_READ: {"documents"},
+    Permission.DOCUMENTS_WRITE: {"documents"},
+    Permission.EXTRACTIONS_READ: {"extractions", "documents", "schemas"},
+    Permission.SCHEMAS_READ: {"schemas"},
+    Permission.SCHEMAS_WRITE: {"schemas"},
+    Permission.RUNS_READ: {"runs"},
+    Permission.MEMBERS_WRITE: {"invitations"},
+    Permission.KEYS_READ: {"keys"},
+}
+"""What the answers to a key with one scope hold, of one sign for each kind of thing; other scopes none."""
+
+
+async def test_an_answer_to_a_key_holds_nothing_but_what_its_scope_is_for(serve, clone, openapi):
+    signs = {name: f"zq{name}qz" for name in ("documents", "extractions", "schemas", "runs", "invitations", "keys")}
+    async with serve() as served, served.client() as guest:
+        org = await org_of(served.http)
+        served.http.headers["x-org-id"] = org
+        document = str(await served.document(f"Total 12 {signs['documents']}", name=f"{signs['documents']}.txt"))
+        invitation = await invited(served.http, org, email=f"{signs['invitations']}@example.org")
+        joining = await invited(served.http, org)
+        assert (await guest.post("/api/invitations/accept", json={"token": joining["token"]})).is_success
+        (user,) = [
+            one["user_id"]
+            for one in (await served.http.get(f"/api/organisations/{org}/members")).json()["items"]
+            if one["user_id"] != str(served.scope.user_id)
+        ]
+        body = {"name": signs["schemas"], "schema": {"type": "object", "title": signs["schemas"]}}
+        schema = (await served.http.post("/api/schemas", json=body)).json()
+        prompt = (await served.http.post("/api/prompts", json={"name": "p", "content": signs["schemas"]})).json()
+        tag = (await served.http.post("/api/tags", json={"name": "t"})).json()
+        body = {"document_id": document, "schema_revid": schema["schema_revid"], "instructions": signs["runs"]}
+        run = (await served.http.post("/api/agent/extract", json=body)).json()
+        extraction = run["extraction"]["id"]
+        field = {"path": "total", "value": signs["extractions"]}
+        assert (await served.http.patch(f"/api/extractions/{extraction}/fields", json=field)).is_success
+        assert (await served.http.post(f"/api/extractions/{extraction}/complete")).is_success
+        thread = (await served.http.post("/api/threads", json={"document_id": document, "title": signs["runs"]})).json()
+        await served.http.patch(f"/api/threads/{thread['id']}", json={"shared": True})
+        key = await key_of(served.http, "usage:read")
+        await served.http.post("/api/keys", json={"name": signs["keys"], "scopes": ["usage:read"]})
+        names = {
+            "document_id": document,
+            "extraction_id": extraction,
+            "run_id": run["run_id"],
+            "organisation_id": org,
+            "user_id": user,
+            "invitation_id": invitation["id"],
+            "key_id": key["id"],
+            "number": "1",
+            "schema_id": schema["id"],
+            "schema_revid": schema["schema_revid"],
+            "prompt_id": prompt["id"],
+            "prompt_revid": prompt["prompt_revid"],
+            "tag_id": tag["id"],
+            "thread_id": thread["id"],
+        }
+        held: dict[Permission, set[str]] = {}
+        for scope in Permission:
+            routes = [one for one in operations(openapi, names) if permission_of(one[0], one[1]) is scope]
+            async with served.bearing((await key_of(served.http, scope))["key"]) as robot:
+                for method, template, path, operation in routes:
+                    if method == "DELETE" or template.endswith("/events"):
+                        continue
+                    known = {one["name"] for one in operation.get("parameters", []) if one["in"] == "query"}
+                    query = {"q": " ".join(signs.values()), "path": "total"}
+                    query = {name: value for name, value in query.items() if name in known}
+                    answer = await robot.request(method, path, params=query, content="{}", headers=JSON)
+                    found = {name for name, sign in signs.items() if sign in answer.text}
+                    held.setdefault(scope, set()).update(found)
+        assert {scope: found for scope, found in held.items() if found} == HOLDS

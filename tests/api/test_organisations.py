@@ -35,6 +35,14 @@ async def test_an_organisation_from_its_making_to_its_end(serve):
             True,
         )
         assert (await http.patch(place, json={})).json() == changed.json()
+        # Each change leaves a trace, also one that is taken back.
+        await http.patch(place, json={"second_person": False})
+        journal = (await http.get(f"{place}/settings_journal", params={"limit": 2})).json()
+        assert [(one["setting"], one["old"], one["new"], one["created_by"]) for one in journal["items"]][:1] == [
+            ("second_person", True, False, me["user_id"])
+        ]
+        rest = (await http.get(f"{place}/settings_journal", params={"before": journal["next"]})).json()
+        assert {one["setting"] for one in [*journal["items"], *rest["items"]]} == {"name", "approvers", "second_person"}
         first = (await http.get("/api/organisations", params={"limit": 1})).json()
         second = (await http.get("/api/organisations", params={"limit": 1, "before": first["next"]})).json()
         assert [first["items"][0]["id"], second["items"][0]["id"]] == [org, personal["id"]]
@@ -137,13 +145,20 @@ async def test_an_invitation_of_an_address_is_for_whose_token_names_it(serve):
     async with serve() as served:
         org = await org_of(served.http)
         invitation = await invited(served.http, org, email="Anna@Example.org")
-        for email in (None, "bert@example.org", "anna@example.org.evil"):
+        look_alike = "anna@example.org".replace("e", "\u0435")
+        for email in (None, "bert@example.org", "anna@example.org.evil", look_alike):
             async with served.client(email=email) as http:
                 answer = await http.post("/api/invitations/accept", json={"token": invitation["token"]})
                 problem(answer, 403, "invitation_for_another")
         async with served.client(email="anna@example.org") as http:
             answer = await http.post("/api/invitations/accept", json={"token": invitation["token"]})
             assert answer.status_code == 200 and answer.json()["role"] == "member"
+        # Capitals do not matter, but other letters that Unicode folds to the same do.
+        invitation = await invited(served.http, org, email="kim@example.org")
+        for email, status in (("\u212aim@example.org", 403), ("K\u0130m@example.org", 403), ("KIM@Example.org", 200)):
+            async with served.client(email=email) as http:
+                answer = await http.post("/api/invitations/accept", json={"token": invitation["token"]})
+                assert answer.status_code == status
 
 
 async def test_an_invitation_holds_while_who_made_it_owns_the_organisation(serve):
@@ -156,8 +171,15 @@ async def test_an_invitation_holds_while_who_made_it_owns_the_organisation(serve
                 if end == "key revoked":
                     wanted = {"name": "robot", "scopes": ["members:write"]}
                     key = (await other.post("/api/keys", json=wanted)).json()
-                    async with served.bearing(key["key"]) as robot:
-                        invitation = await invited(robot, org, role="owner")
+                    async with served.bearing(key["key"]) as robot, joined(served, org, "viewer") as (_, viewer):
+                        invitation = await invited(robot, org, role="member")
+                        # Owners are made by people.
+                        asked = await robot.post(f"{place}/invitations", json={"role": "owner"})
+                        problem(asked, 403, "person_needed")
+                        asked = await robot.patch(f"{place}/members/{viewer}", json={"role": "owner"})
+                        problem(asked, 403, "person_needed")
+                        asked = await robot.patch(f"{place}/members/{viewer}", json={"role": "member"})
+                        assert asked.is_success
                     assert (await served.http.delete(f"/api/keys/{key['id']}", headers={"x-org-id": org})).is_success
                 else:
                     invitation = await invited(other, org, role="owner")

@@ -52,12 +52,24 @@ async def test_what_cannot_be_asked_is_told(serve):
             problem(await served.http.get("/api/search", params=asked), 422)
 
 
-async def test_filters_on_fields_need_the_scope_to_read_extractions(serve):
-    async with serve(with_worker=False) as served:
+async def test_documents_are_found_by_their_fields_only_with_the_scope_to_read_them(serve):
+    async with serve() as served:
+        document = await served.document("Total 12", name="a.txt")
+        run = (await served.http.post("/api/agent/extract", json={"document_id": str(document)})).json()
+        at = f"/api/extractions/{run['extraction']['id']}"
+        field = {"path": "vendor", "value": "Quux"}  # no page prints it
+        assert (await served.http.patch(f"{at}/fields", json=field)).is_success
+        assert (await served.http.post(f"{at}/complete")).is_success
+
+        async def found(http, asked: str) -> list[str]:
+            return [hit["document_id"] for hit in (await http.get("/api/search", params={"q": asked})).json()["hits"]]
+
+        await until(lambda: found(served.http, "quux"))
         for more, status in ((["extractions:read"], 200), ([], 403)):
             made = await served.http.post("/api/keys", json={"name": "k", "scopes": ["documents:read", *more]})
             async with served.bearing(made.json()["key"]) as robot:
-                assert (await robot.get("/api/search", params={"q": "a"})).status_code == 200
+                assert await found(robot, "total") == [str(document)]
+                assert await found(robot, "quux") == ([str(document)] if status == 200 else [])
                 for narrowed in ({"filter": "total > 1000"}, {"document_type": "invoice"}):
                     answer = await robot.get("/api/search", params={"q": "a", **narrowed})
                     assert answer.status_code == status, answer.text

@@ -258,7 +258,8 @@ async def test_nobody_waits_for_a_lock_for_ever(clone: Clone, database: Database
     # PostgREST sets for a transaction what is set for the role that it becomes.
     roles = rows(clone.owner_url, "select rolname, rolconfig from pg_roles where rolname in ('anon', 'authenticated')")
     assert len(roles) == 2
-    assert all({"lock_timeout=5s", f"{name}=15s"} <= set(role["rolconfig"]) for role in roles)
+    limits = {"lock_timeout=5s", f"{name}=15s", "statement_timeout=8s"}
+    assert all(limits <= set(role["rolconfig"]) for role in roles)
 
 
 async def test_a_lock_that_somebody_keeps_is_unavailable(clone: Clone, database: Database, make_user: MakeUser) -> None:

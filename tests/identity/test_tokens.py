@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -307,7 +307,9 @@ async def test_a_shared_secret_is_taken_where_it_is_given(auth: Auth, ec_key: Ke
 
 async def test_the_address_is_the_token_s(auth: Auth, tokens: SupabaseTokens, ec_key: Key) -> None:
     for email, known in (("a@example.org", "a@example.org"), ("", None), (7, None), (ABSENT, None)):
-        person = await tokens.person_of(ec_key.sign(supabase_claims(auth, email=email)))
+        claims = supabase_claims(auth, email=email)
+        person = await tokens.person_of(ec_key.sign(claims))
+        assert person.expires_at == datetime.fromtimestamp(int(claims["exp"]), UTC)
         assert person.email == known
     # What a user may write into their own profile is nobody's word.
     claims = supabase_claims(auth, user_metadata={"email": "b@example.org", "email_verified": True})

@@ -122,6 +122,7 @@ update auth.users set email = 'owner@example.org' where id = %(owner)s;
 insert into organisations (id, name, personal_of, created_by) values
   (%(org)s, 'One', %(owner)s, %(owner)s), (%(other_org)s, 'Other', %(stranger)s, %(stranger)s),
   (%(second_org)s, 'Second', null, %(owner)s);
+update organisations set name = '1' where id = %(org)s;
 insert into memberships (org_id, user_id, role, created_by) values
   (%(org)s, %(owner)s, 'owner', %(owner)s), (%(org)s, %(member)s, 'member', %(owner)s),
   (%(org)s, %(colleague)s, 'member', %(owner)s), (%(org)s, %(viewer)s, 'viewer', %(owner)s),

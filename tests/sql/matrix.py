@@ -161,6 +161,10 @@ NOBODY | a forged one | insert into invitations (org_id, role, hash, expires_at)
     sha256('k'), now() + interval '1 day')
 NOBODY | for longer | update invitations set expires_at = 'infinity'
 
+OWNERS | theirs | select from settings_journal where org_id = %(org)s
+NOBODY | a forged one | insert into settings_journal (org_id, setting, old, new) values (%(org)s, 'name', '1', '2')
+NOBODY | theirs | update settings_journal set created_by = null
+
 READERS | theirs | select from documents where id = %(document)s
 MEMBERS | into it | insert into documents (id, org_id, filename, storage_path, media_type, byte_size) values
     (%(newcomer)s, %(org)s, 'b.pdf', concat_ws('/', %(org)s::uuid, %(newcomer)s::uuid, 'b.pdf'), 'application/pdf', 9)
@@ -359,7 +363,7 @@ NOBODY | theirs | delete from storage.objects
 _KEPT = """
 api_keys invitations documents document_pages extractions extraction_journal extraction_proposals withdrawn_examples
 schemas prompts tags schema_versions prompt_versions document_tags auto_creations threads runs run_events tool_calls
-agent_sessions usage usage_by_day credit_limits queue_limits
+agent_sessions usage usage_by_day credit_limits queue_limits settings_journal
 """
 CASES += [
     Case(table, "delete", "theirs", f"delete from {table} where ctid = (select ctid from {table} limit 1)", frozenset())

@@ -139,6 +139,7 @@ public.auto_creations | document_id org_id | schema_revid org_id | prompt_revid 
 public.memberships | org_id | user_id
 public.api_keys | org_id
 public.invitations | org_id
+public.settings_journal | org_id
 public.run_events | run_id org_id
 public.runs | org_id | agent task | thread_id org_id | document_id org_id | extraction_id document_id org_id |
     parent_run_id org_id

@@ -389,3 +389,9 @@ def test_ocr_results_has_the_text_of_all_pages(doors: Doors, house: House) -> No
             "select raw_text, page_count, engine from ocr_results where document_id = %s", [house.document]
         ).fetchone()
         assert row == ("Total 12\n\nsecond\n\nthird", 3, "pdf+rapidocr")
+
+
+def test_so_many_changes_of_large_fields_are_refused(new: Editing) -> None:
+    changes = [{"path": ["text"], "value": "a" * 1_000}] * 1_000
+    new.refused("update_extraction_fields", Jsonb(changes))
+    assert new.call("update_extraction_fields", Jsonb(changes[:200]))["version"] == 1

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from doors import Doors, House
+from doors import Doors, House, become
 from editing import Editing
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -337,6 +337,39 @@ def test_accepted_proposal_is_written_as_the_persons_own_with_its_evidence(table
     assert table.one(decided, proposal) == f"(accepted,{table.house.colleague},t)"
     for accepted in (True, False):
         table.refused("decide_extraction_proposals", *([[proposal]] if accepted else [[], [proposal]]), code="PT409")
+
+
+def test_front_end_never_says_that_a_value_is_printed(doors: Doors, house: House) -> None:
+    printed = {"state": "found", "page": 1, "quote": "13"}
+    with doors.as_service(house.member, house.org) as connection:
+        service = Editing(connection, house, house.extraction)
+        service.update("total", 13, None, printed)
+        assert service.evidence == {"total": printed}
+    with doors.as_front_end(house.member) as connection:
+        page = Editing(connection, house, house.extraction)
+        # What an agent has proposed, with the place that the service has found.
+        connection.execute("set local session authorization default")
+        proof = "update extraction_proposals set evidence = %s where id = %s"
+        connection.execute(proof, [Jsonb({"total": printed}), house.proposal])
+        connection.execute("set local session authorization authenticator")
+        become(connection, "authenticated", {"sub": str(house.member)})
+
+        def forge() -> None:
+            forged = "update extractions set evidence = %s where id = %s"
+            connection.execute(forged, [Jsonb({"total": printed}), house.extraction])
+
+        # An accepted proposal has its proof, which goes with its value.
+        page.decide(house.proposal, True)
+        assert page.evidence == {"total": printed} and page.fields["total"] == 13
+        for value in (12, 987_654):
+            page.update("total", value, None, {"page": 1})
+            page.unlock("total")
+            page.unchanged(forge, "PT403")
+        proven = Jsonb({"total": printed})
+        page.refused("update_extraction_field", ["total"], Jsonb(14), None, None, proven, code="PT403")
+        page.refused("save_extraction_fields", Jsonb({"total": 14}), Jsonb({}), proven, code="PT403")
+        page.refused("restore_extraction", 1, Jsonb({}), proven, code="PT403")
+        assert "state" not in page.evidence["total"] and page.locks.keys() == {"vendor.name"}
 
 
 def test_several_proposals_are_decided_in_one_version_and_others_of_the_row_wait(table: Editing) -> None:

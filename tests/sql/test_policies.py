@@ -232,6 +232,7 @@ RIGHTS = {
     "invitations": {
         "select": "id org_id created_by created_at email role expires_at accepted_at accepted_by revoked_at revoked_by"
     },
+    "settings_journal": {"select": True},
     "documents": {
         "select": True,
         "insert": "id org_id filename storage_path media_type byte_size content_sha256 parent_document_id "

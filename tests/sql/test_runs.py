@@ -126,7 +126,7 @@ def test_large_input_and_a_part_of_an_ended_run_are_refused(service: psycopg.Con
 # Threads -------------------------------------------------------------------------------------------------------------
 
 
-def test_only_its_maker_starts_runs_in_a_thread_with_its_agent(doors: Doors, house: House) -> None:
+def test_only_its_maker_starts_runs_in_a_thread_with_its_agent_and_document(doors: Doors, house: House) -> None:
     at = "select updated_at from threads where id = %s"
     for thread in (house.thread, house.shared_thread):
         for user, can in ((house.owner, True), (house.member, False), (house.stranger, False)):
@@ -138,8 +138,14 @@ def test_only_its_maker_starts_runs_in_a_thread_with_its_agent(doors: Doors, hou
                 start(connection, house, task="talk", thread_id=thread)
                 assert before < (connection.execute(at, [thread]).fetchone() or (None,))
     with doors.as_owner() as owner:
+        talk = {"task": "talk", "thread_id": house.thread, "created_by": house.owner}
+        start(owner, house, **talk, document_id=house.document)  # the thread is about none
+        owner.execute("update threads set document_id = %s where id = %s", [house.document, house.thread])
+        start(owner, house, **talk, document_id=house.document)
+        for document in (house.member_document, None):
+            refused(owner, house, **talk, document_id=document)
         owner.execute("update threads set agent = 'extraction' where id = %s", [house.thread])
-        refused(owner, house, task="talk", thread_id=house.thread, created_by=house.owner)
+        refused(owner, house, **talk, document_id=house.document)
 
 
 def test_what_is_part_of_a_run_in_a_thread_is_seen_by_whoever_sees_the_thread(doors: Doors, house: House) -> None:

@@ -77,10 +77,10 @@ async def _enter(request: Request, caller: Person | Machine, org_id: UUID | None
     if isinstance(caller, Machine):
         if org_id not in (None, caller.org_id):
             raise NotFound("There is no such organisation.")
-        scope, role, machine = Scope(caller.id, caller.org_id), caller.role, caller
+        scope, role, machine = Scope(caller.id, caller.org_id, caller.expires_at), caller.role, caller
     else:
         entered = await organisations.entered(runtime_of(request).database, caller.user_id, org_id)
-        scope, role, machine = Scope(caller.user_id, entered.org_id), entered.role, None
+        scope, role, machine = Scope(caller.user_id, entered.org_id, caller.expires_at), entered.role, None
     structlog.contextvars.bind_contextvars(org_id=str(scope.org_id), user_id=str(scope.user_id))
     _check(request, role, machine)
     return scope

@@ -4,6 +4,8 @@
 2. The length that its body announces, against its route's limit. Open addresses take no body.
 3. Its body as it comes: counted, and no slower than it may be.
 
+Every answer leaves with `nosniff`; what is below /api says whether it may be kept, else it may not.
+
 Slow clients and many connections are the business of the proxy in front.
 """
 
@@ -12,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
+from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -62,6 +65,7 @@ class Edge:
         if _is_navigation(request):
             scope = {**scope, "path": "/"}
             request = Request(scope)
+        send = _with_headers(send, is_page=not request.url.path.startswith("/api"))
         try:
             if not _is_open(request):
                 request.state.caller = await _caller_of(request)
@@ -92,6 +96,18 @@ class Edge:
             return 0
         is_form = request.headers.get("content-type", "").startswith("multipart/form-data")
         return self._forms.get((request.method, request.url.path), JSON_BYTES) if is_form else JSON_BYTES
+
+
+def _with_headers(send: Send, *, is_page: bool) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            headers.setdefault("x-content-type-options", "nosniff")
+            if not is_page:
+                headers.setdefault("cache-control", "private, no-store")
+        await send(message)
+
+    return sending
 
 
 def _is_open(request: Request) -> bool:

@@ -18,7 +18,7 @@ from fieldmark.runtime import Runtime
 from fieldmark.services import organisations as service
 from fieldmark.services.api_keys import Machine, require_scope
 from fieldmark.stores import organisations
-from fieldmark.stores.organisations import Invitation, Member, Organisation
+from fieldmark.stores.organisations import Invitation, Member, Organisation, SettingChange
 
 router = Routes(tags=["organisations"])
 
@@ -142,6 +142,16 @@ async def get_organisation(scope: TheOrganisation, conn: OrganisationConn) -> Or
 async def update_organisation(body: OrganisationChange, scope: TheOrganisation, conn: OrganisationConn) -> Organisation:
     """Rename it, or say who decides what its runs wait for. An owner may."""
     return await organisations.update(conn, scope.org_id, body.model_dump(exclude_none=True))
+
+
+@router.get("/api/organisations/{organisation_id}/settings_journal")
+async def list_setting_changes(
+    scope: TheOrganisation, conn: OrganisationConn, limit: Limit = 50, before: Before = None
+) -> ListPage[SettingChange]:
+    """Who changed its name or a setting, when, from what to what. An owner may."""
+    return ListPage[SettingChange].of(
+        await organisations.setting_changes(conn, scope.org_id, limit=limit, before=before)
+    )
 
 
 @router.delete("/api/organisations/{organisation_id}", status_code=204)

@@ -24,6 +24,9 @@ _AREAS = {
     "keys": (Permission.KEYS_READ, Permission.KEYS_WRITE),
 }
 _OTHERWISE = {
+    # Only owners read these, and a key that only reads is never one.
+    ("GET", "/api/organisations/{organisation_id}/invitations"): Permission.MEMBERS_WRITE,
+    ("GET", "/api/organisations/{organisation_id}/settings_journal"): Permission.MEMBERS_WRITE,
     ("POST", "/api/agent/approve"): Permission.RUNS_APPROVE,
     ("POST", "/api/documents/{document_id}/auto_create/accept"): Permission.RUNS_APPROVE,
     ("POST", "/api/documents/{document_id}/auto_create/reject"): Permission.RUNS_APPROVE,

@@ -14,7 +14,7 @@ from fieldmark.api.shapes import STORABLE, Filename, Since, Text, Until
 from fieldmark.domain.document_filters import MAX_CONDITIONS, MAX_IDS, MAX_TAGS, DocumentFilters, FieldCondition, parsed
 from fieldmark.domain.permissions import Permission
 from fieldmark.services import search
-from fieldmark.services.api_keys import require_scope
+from fieldmark.services.api_keys import has_scope, require_scope
 
 router = Routes(prefix="/api/search", tags=["search"])
 
@@ -70,4 +70,12 @@ async def search_documents(
     filters = parsed(DocumentFilters, {name: value for name, value in asked.items() if value})
     meaning = await search.meaning_of(runtime.embedder, q)
     async with runtime.database.as_user(scope) as conn:
-        return await search.search(conn, scope, q, filters=filters, limit=limit, meaning=meaning)
+        return await search.search(
+            conn,
+            scope,
+            q,
+            filters=filters,
+            limit=limit,
+            meaning=meaning,
+            with_fields=has_scope(caller, Permission.EXTRACTIONS_READ),
+        )

@@ -12,8 +12,8 @@ _RANKS = (MembershipRole.VIEWER, MembershipRole.MEMBER, MembershipRole.OWNER)
 class Permission(StrEnum):
     """What a key may be made for, as `create_api_key` in the database has it (tests/sql/test_refusals.py).
 
-    `members` are the organisation itself too: its name and settings, its members, its invitations. `schemas` are
-    prompts and tags too.
+    `members` are the organisation itself too: its name, settings and members; with `members:write` also its invitations
+    and who changed its settings. `schemas` are prompts and tags too.
     """
 
     DOCUMENTS_READ = "documents:read"

@@ -28,6 +28,8 @@ _ROLE = "authenticated"
 _REQUIRED = ["exp", "sub", "aud", "iss"]
 _MAX_TOKEN = 8192
 _LEEWAY_S = 10
+_LATEST = 32_503_680_000
+"""The year 3000: a later end of a token counts as this."""
 
 _LOCAL_ISSUER = "fieldmark"
 _LOCAL_ALGORITHM = "HS256"
@@ -54,10 +56,11 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """A user who is signed in, and the address that their token names."""
+    """A user who is signed in, the address that their token names, and when it expires."""
 
     user_id: UUID
     email: str | None = None
+    expires_at: datetime | None = None
 
 
 class Tokens(Protocol):
@@ -242,7 +245,8 @@ def _person(
     subject = claims["sub"]
     email = claims.get("email")
     try:
-        return Person(UUID(subject), email if isinstance(email, str) and email else None)
+        until = datetime.fromtimestamp(min(claims["exp"], _LATEST), UTC)
+        return Person(UUID(subject), email if isinstance(email, str) and email else None, until)
     except (ValueError, AttributeError, TypeError):
         raise Unauthenticated("The token does not name a user by a UUID.") from None
 

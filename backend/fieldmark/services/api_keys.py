@@ -8,6 +8,7 @@ import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
 import structlog
@@ -44,6 +45,7 @@ class Machine:
     prefix: str
     scopes: frozenset[str]
     role: MembershipRole
+    expires_at: datetime | None = None
 
 
 class ApiKeys:
@@ -70,9 +72,8 @@ class ApiKeys:
             task = asyncio.create_task(self._note(found.id), name="key use")
             self._noting[found.id] = task
             task.add_done_callback(lambda _: self._noting.pop(found.id, None))
-        return Machine(
-            found.id, found.org_id, found.name, found.prefix, frozenset(found.scopes), MembershipRole(found.role)
-        )
+        scopes, role = frozenset(found.scopes), MembershipRole(found.role)
+        return Machine(found.id, found.org_id, found.name, found.prefix, scopes, role, found.expires_at)
 
     async def _note(self, key_id: UUID) -> None:
         """Beside the request, which does not wait for it and does not fail with it."""
@@ -100,9 +101,14 @@ async def known_keys(database: Database) -> AsyncGenerator[ApiKeys]:
         await keys.close()
 
 
+def has_scope(caller: object, scope: Permission) -> bool:
+    """Whether the caller is a person, or a key with this scope."""
+    return not isinstance(caller, Machine) or scope in caller.scopes
+
+
 def require_scope(caller: object, scope: Permission, why: str) -> None:
     """Raise ScopeMissing for a key without a scope that it needs besides that of its route, with why it does."""
-    if isinstance(caller, Machine) and scope not in caller.scopes:
+    if not has_scope(caller, scope):
         raise ScopeMissing(f"The key lacks the scope {scope}, which {why}.")
 
 

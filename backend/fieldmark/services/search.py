@@ -128,9 +128,11 @@ async def search(
     filters: DocumentFilters | None = None,
     limit: int = 10,
     meaning: Meaning = NO_MEANING,
+    with_fields: bool = True,
 ) -> Found:
     """What of the organisation's documents answers a question best. Any of its words may do; rare ones say most. With
-    its meaning, pieces of a like one are found, too. Raises Invalid for a question that is too long."""
+    its meaning, pieces of a like one are found, too. Without fields only what pages print is looked at, not what is
+    said of documents: extracted values and names of files. Raises Invalid for a question that is too long."""
     if len(query) > MAX_QUERY:
         raise Invalid(f"The question has {len(query):,} characters, at most {MAX_QUERY:,} are allowed: ask shorter.")
     behind = await store.behind(conn, scope.org_id)
@@ -154,6 +156,7 @@ async def search(
             most_of_a_document=per_document,
             most_looked_at=MOST_LOOKED_AT,
             filters=filters,
+            with_fields=with_fields,
         )
     if meaning.vector and limit > 0:
         near = await vectors.nearest(

@@ -37,6 +37,7 @@ class KeyInUse:
     prefix: str
     scopes: list[str]
     role: str | None
+    expires_at: datetime | None
     refusal: str | None
     unnoted: bool
 

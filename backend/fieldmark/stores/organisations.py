@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, LiteralString
 from uuid import UUID
 
 from psycopg import sql
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain.statuses import Approvers, MembershipRole
@@ -83,6 +83,18 @@ class Invitation:
     accepted_at: datetime | None
     accepted_by: UUID | None
     revoked_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class SettingChange:
+    """One change of a setting of an organisation."""
+
+    id: UUID
+    setting: Annotated[str, Field(description="Its name in the organisation.", examples=["second_person"])]
+    old: JsonValue
+    new: JsonValue
+    created_by: Annotated[UUID | None, Field(description="The user or key that changed it.")]
+    created_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +233,19 @@ async def invitations(conn: Connection, org_id: UUID, *, limit: int, before: str
         where {" and ".join(["org_id = %(org)s", *request.conditions()])}
         order by created_at desc, id desc limit %(limit)s"""
     return request.page(await fetch_all(conn, Invitation, query, {"org": org_id, **request.parameters()}))
+
+
+async def setting_changes(
+    conn: Connection, org_id: UUID, *, limit: int, before: str | None = None
+) -> Page[SettingChange]:
+    """A page of the changes of an organisation's settings, newest first. Raises OwnerNeeded."""
+    await conn.execute("select private.check_owner(%s)", (org_id,))
+    request = PageRequest("setting_changes", limit, before)
+    query = f"""
+        select id, setting, old, new, created_by, created_at from public.settings_journal
+        where {" and ".join(["org_id = %(org)s", *request.conditions()])}
+        order by created_at desc, id desc limit %(limit)s"""
+    return request.page(await fetch_all(conn, SettingChange, query, {"org": org_id, **request.parameters()}))
 
 
 async def invitation(conn: Connection, invitation_id: UUID) -> Invitation:

@@ -118,12 +118,29 @@ async def test_an_owner_does_not_decide_their_own_where_a_second_person_is_neede
         assert [await decided(desk, who, run_id) for who in (owner, robot, other)] == [None, None, None]
 
 
-async def test_nobody_admits_beforehand_what_a_second_person_decides(desk):
-    for second_person, admitted in ((True, ("ask", [])), (False, ("auto", ["update_field"]))):
-        settings(desk, "members", second_person=second_person)
-        run_id = await (await desk.beside()).run(approval="auto", auto_approved_tools=["update_field"])
-        state = desk.state(run_id)
-        assert (state["approval"], state["auto_approved_tools"]) == admitted
+async def test_nobody_admits_beforehand_what_others_decide(desk):
+    asks, admits = ("ask", []), ("auto", ["update_field"])
+    member = joined(desk, "member")
+    expected = {
+        # an owner's run, their key's, a member's, their key's
+        ("members", True): (asks, asks, asks, asks),
+        ("owners", False): (admits, admits, asks, asks),
+        ("members", False): (admits, admits, admits, admits),
+    }
+    for (approvers, second_person), wanted in expected.items():
+        settings(desk, approvers, second_person=second_person)
+        for starter, admitted in zip(
+            (desk.scope, key_of(desk, desk.scope), member, key_of(desk, member)), wanted, strict=True
+        ):
+            async with desk.database.as_user(starter) as conn:
+                cursor = await conn.execute(
+                    "insert into public.runs (org_id, agent, task, document_id, extraction_id, approval, "
+                    "auto_approved_tools) values (%s, 'extraction', 'extract', %s, %s, 'auto', '{update_field}') "
+                    "returning approval, auto_approved_tools",
+                    (desk.scope.org_id, desk.document_id, desk.extraction_id),
+                )
+                row = await cursor.fetchone()
+            assert (row["approval"], row["auto_approved_tools"]) == admitted, (approvers, second_person)
 
 
 async def test_a_second_person_s_word_is_carried_out_and_the_run_stays_whose_it_is(desk):

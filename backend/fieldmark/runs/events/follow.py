@@ -7,13 +7,14 @@ import json
 import math
 import time
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 from fieldmark.db.pool import Database
 from fieldmark.domain.events import EventBase
 from fieldmark.domain.statuses import RunStatus
-from fieldmark.errors import NotFound
+from fieldmark.errors import NotFound, Unauthenticated
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.events.deltas import DeltaAssembler, follows
 from fieldmark.stores import runs
@@ -40,7 +41,7 @@ async def follow(
     poll_seconds: float = POLL_SECONDS,
 ) -> AsyncIterator[tuple[int, str] | None]:
     """(number, flat object as JSON text) of every event behind `after`, until the run has ended. None now and then
-    while nothing happens, for a sign of life. Raises NotFound.
+    while nothing happens, for a sign of life. Raises NotFound, Unauthenticated once the scope has expired.
 
     With `deltas` also (DELTA, flat object) of what the model is saying, as far as it is heard: it belongs to the event
     that comes next. With `progress` also (DELTA, flat object) of what the run waits for: how far its document is read,
@@ -77,6 +78,8 @@ async def follow(
                     looking.add_done_callback(_looks.discard)
                     # A reader that is cut off in the middle of a statement would cost the connection: it is let finish.
                     found = await asyncio.shield(looking)
+                    if scope.expires_at is not None and scope.expires_at <= datetime.now(UTC):
+                        raise Unauthenticated("The token or key has expired: follow the run with another one.")
                     if found is None:
                         raise NotFound("There is no such run.")
                     status, events, now = found
