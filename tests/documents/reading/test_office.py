@@ -182,6 +182,40 @@ def test_numbers_of_lists_fields_of_old_forms_and_struck_out_text_of_a_word_docu
     assert [(one.code, one.count, one.excerpt) for one in page.warnings] == [(WarningCode.STRUCK_OUT, 2, "99 EUR")]
 
 
+def test_charts_diagrams_and_watermarks_of_a_word_document_are_read() -> None:
+    names = f"{W} xmlns:a='http://schemas.openxmlformats.org/drawingml/2006/main' "
+    names += "xmlns:c='http://schemas.openxmlformats.org/drawingml/2006/chart' xmlns:v='urn:schemas-microsoft-com:vml' "
+    names += "xmlns:d='http://schemas.openxmlformats.org/drawingml/2006/diagram' "
+    names += "xmlns:r='http://schemas.openxmlformats.org/officeDocument/2006/relationships'"
+    points = "".join(f"<c:{kind}><c:pt><c:v>{first}</c:v></c:pt><c:pt><c:v>{second}</c:v></c:pt></c:{kind}>"
+                     for kind, first, second in (("cat", "Q1", "Q2"), ("val", "10", "20")))  # fmt: skip
+    title = "<a:p><a:r><a:t>Sales</a:t></a:r></a:p>"
+    chart = f"<c:chartSpace {names}>{title}<c:ser><c:tx><c:v>North</c:v></c:tx>{points}</c:ser></c:chartSpace>"
+    parts = "<c:chart r:id='1'/><d:relIds r:dm='2'/><v:textpath string='DRAFT'/><c:chart r:id='9'/>"
+    relations = "".join(f"<Relationship Id='{at}' Target='x/{at}.xml'/>" for at in (1, 2))
+    (part,) = docx_parts(
+        archive(
+            {
+                "word/document.xml": f"<w:document {names}><w:body><w:p>{parts}</w:p></w:body></w:document>".encode(),
+                "word/_rels/document.xml.rels": f"<Relationships>{relations}</Relationships>".encode(),
+                "word/x/1.xml": chart.encode(),
+                "word/x/2.xml": f"<d:dataModel {names}>{title.replace('Sales', 'Step 1')}</d:dataModel>".encode(),
+            }
+        ),
+        Limits(),
+    )
+    assert [line.split() for line in part] == [
+        ["DRAFT"],
+        ["Sales"],
+        ["North"],
+        ["Q1", "10"],
+        ["Q2", "20"],
+        ["Step", "1"],
+    ]
+    (page,) = paginate([part], "docx", Limits())
+    assert [one.code for one in page.warnings] == [WarningCode.PICTURES_NOT_READ]  # the chart that is not there
+
+
 STYLES = (
     "<w:style w:type='paragraph' w:default='1' w:styleId='Normal'><w:rPr><w:sz w:val='22'/></w:rPr></w:style>"
     "<w:style w:type='character' w:styleId='Base'><w:rPr><w:vanish/></w:rPr></w:style>"

@@ -9,6 +9,7 @@ from made_files import pdf, show, stream
 
 from fieldmark.documents.reading.pages import Limits, Page
 from fieldmark.documents.reading.pdf import Pdf
+from fieldmark.domain.reading_warnings import WarningCode
 
 SAMPLES = Path(__file__).parents[3] / "docs" / "samples"
 SECRET = show("secret 4711", 50, 700)
@@ -188,6 +189,26 @@ def test_an_annotation_that_is_not_shown_is_not_read(kind: str) -> None:
         page = read("", page_entries="/Annots [1000 0 R]", extra=[note, look], catalog=form)  # with a form or without
         assert page.hidden_words == hidden
         assert page.text.split()[3:] == ([] if hidden else ["no", "4711"])
+
+
+def test_a_note_without_a_drawing_is_drawn_and_read_and_words_that_one_strikes_out_are_not() -> None:
+    quad = "/QuadPoints [48 712 95 712 48 696 95 696]"
+    notes = [
+        "<< /Type /Annot /Subtype /FreeText /F 4 /Contents (free 12.50) /Rect [200 600 300 620] >>",
+        f"<< /Type /Annot /Subtype /StrikeOut /F 4 /Rect [48 696 95 712] {quad} >>",
+    ]
+    data = pdf(
+        [show("Seen by all 1234.56", 50, 760) + show("1234.56", 50, 700)],
+        page_entries="/Annots [1000 0 R 1001 0 R]", extra=notes, catalog="",
+    )  # fmt: skip
+    document = Pdf(data, Limits())
+    page = document.read_page(1)
+    assert page and page.text.split() == ["Seen", "by", "all", "1234.56", "free", "12.50"]
+    assert [(one.code, one.excerpt) for one in page.warnings] == [(WarningCode.STRUCK_OUT, "1234.56")]
+    note = page.words[-1]
+    box = note.x0, note.y0, note.x1, note.y1
+    pixels, _, _ = Pdf(data, Limits()).draw_page(1, 144, 10**6, box)
+    assert min(pixels) < 100  # the picture of the page shows it, too
 
 
 def noise() -> str:

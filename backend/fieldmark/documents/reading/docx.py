@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from fieldmark.documents.reading.archive import PictureFile, open_archive, parse_xml, picture_files
+from fieldmark.documents.reading.charts import CHART, DIAGRAM, drawing_lines
 from fieldmark.documents.reading.docx_style import DocxStyles, TextStyle, is_on
 from fieldmark.documents.reading.list_numbers import WordLists
 from fieldmark.documents.reading.pages import Limits, clean
@@ -22,10 +24,9 @@ _SYMBOLS = {  # boxes to tick, by their font and code
 }  # fmt: skip
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing}"
+_VML = "{urn:schemas-microsoft-com:vml}"
 _FRAMES = (f"{_DRAWING}inline", f"{_DRAWING}anchor")
-_PICTURES = frozenset(
-    {"{http://schemas.openxmlformats.org/drawingml/2006/main}blip", "{urn:schemas-microsoft-com:vml}imagedata"}
-)
+_PICTURES = frozenset({"{http://schemas.openxmlformats.org/drawingml/2006/main}blip", f"{_VML}imagedata"})
 _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
 
 
@@ -40,8 +41,7 @@ def docx_parts(data: bytes, limits: Limits) -> list[Part]:
         name: parse_xml(archive.read(f"word/{name}.xml")) if f"word/{name}.xml" in names else None
         for name in ("styles", "numbering")
     }
-    styles, lists = DocxStyles(roots["styles"]), WordLists(roots["numbering"], roots["styles"])
-    left_out = Part()  # its hidden and struck words are those of the document
+    document = _Document(DocxStyles(roots["styles"]), WordLists(roots["numbering"], roots["styles"]))
     if "word/document.xml" not in names:
         raise Damaged("The file is not a Word document: its main part is missing.")
 
@@ -56,16 +56,27 @@ def docx_parts(data: bytes, limits: Limits) -> list[Part]:
         return list(lines)
 
     def read(name: str) -> list[Part]:
-        return _Body(parse_xml(archive.read(name)), styles, lists, left_out, picture_files(archive, name)).parts
+        return _Body(parse_xml(archive.read(name)), document, picture_files(archive, name)).parts
 
     pictures: list[Picture] = []
     parts = read("word/document.xml")
     parts[0][:0] = lines_of("header")
     for kind in ("footnotes", "endnotes", "footer"):
         parts[-1].extend(lines_of(kind))
-    parts[0].hidden, parts[0].struck = left_out.hidden, left_out.struck
+    parts[0].hidden, parts[0].struck = document.hidden, document.struck
     parts[-1].pictures += pictures
     return parts
+
+
+@dataclass(slots=True)
+class _Document:
+    """What the parts of a Word document share: styles, lists, words left out, and drawings that were read."""
+
+    styles: DocxStyles
+    lists: WordLists
+    hidden: list[str] = field(default_factory=list[str])
+    struck: list[str] = field(default_factory=list[str])
+    drawings: set[str] = field(default_factory=set[str])
 
 
 class _Body:
@@ -74,19 +85,16 @@ class _Body:
     def __init__(
         self,
         root: Any,
-        styles: DocxStyles,
-        lists: WordLists,
-        left_out: Part,
+        document: _Document,
         picture_file: Callable[[str | None], PictureFile],
         inherited: TextStyle | None = None,
     ) -> None:
         self.parts: list[Part] = []
         self._lines = Part()
-        self._styles = styles
-        self._lists = lists
-        self._left_out = left_out
+        self._document = document
+        self._styles = document.styles
         self._picture_file = picture_file
-        self._add_blocks(root, inherited or styles.default)
+        self._add_blocks(root, inherited or document.styles.default)
         self.parts.append(self._lines)
 
     def _add_blocks(self, parent: Any, inherited: TextStyle) -> None:
@@ -102,23 +110,21 @@ class _Body:
 
     def _cells(self, row: Any, inherited: TextStyle) -> list[str]:
         style = self._styles.of_row(row, inherited)
-        cells = [
-            _Body(cell, self._styles, self._lists, self._left_out, self._picture_file, style).parts
-            for cell in _rows_or_cells(row, "tc")
-        ]
+        cells = [_Body(cell, self._document, self._picture_file, style).parts for cell in _rows_or_cells(row, "tc")]
         self._lines.pictures += [picture for parts in cells for part in parts for picture in part.pictures]
         return [" ".join(line for part in parts for line in part if line.strip()) for parts in cells]
 
     def _add_paragraph(self, paragraph: Any, style: TextStyle) -> None:
-        label = self._lists.label(paragraph)
+        label = self._document.lists.label(paragraph)
         line = f"{label} " if label and style.is_visible else ""
         boxes: list[Any] = []
+        drawings: list[str | None] = []
         for kind, value, look in self._inline(paragraph, style):
             if not look.is_visible:
                 if kind == "text":
-                    self._left_out.hidden.extend(clean(value).split())
+                    self._document.hidden.extend(clean(value).split())
             elif kind == "text" and look.is_struck:
-                self._left_out.struck.extend(clean(value).split())
+                self._document.struck.extend(clean(value).split())
             elif kind == "text" and (look.is_raised or look.is_lowered):
                 line += superscript(value, line, is_lowered=look.is_lowered)
             elif kind == "text":
@@ -127,6 +133,8 @@ class _Body:
                 boxes.append(value)
             elif kind == "picture":
                 self._lines.pictures.append(self._picture(value))
+            elif kind == "drawing":
+                drawings.append(value)
             elif kind == "line":
                 self._lines.append(expand_tabs(line))
                 line = ""
@@ -139,12 +147,21 @@ class _Body:
         self._lines.append(expand_tabs(line))
         for box in boxes:
             self._add_blocks(box, style)
+        for name in drawings:
+            target, read = self._picture_file(name)
+            if target in self._document.drawings:
+                continue
+            self._document.drawings.add(target)
+            if read is None:
+                self._lines.pictures.append(Picture(target, None))
+            else:
+                self._lines.extend(drawing_lines(read()))
 
     def _inline(self, node: Any, style: TextStyle) -> Iterator[tuple[str, Any, TextStyle]]:
         """What a paragraph holds, as (kind, value, style).
 
-        The kinds are ("text", str), ("line", None), ("page", None), ("box", element) for a text box and
-        ("picture", element).
+        The kinds are ("text", str), ("line", None), ("page", None), ("box", element) for a text box,
+        ("picture", element) and ("drawing", id) for a chart or a diagram.
         """
         for child in node:
             tag = child.tag
@@ -167,6 +184,10 @@ class _Body:
                 yield "page", None, TextStyle()
             elif tag == f"{_W}txbxContent":
                 yield "box", child, TextStyle()
+            elif tag in (CHART, DIAGRAM):
+                yield "drawing", child.get(f"{_R}id") or child.get(f"{_R}dm"), style
+            elif tag == f"{_VML}textpath":  # a watermark
+                yield "text", f" {child.get('string', '')} ", style
             elif tag in _PICTURES:
                 yield "picture", child, style
             # pPr holds tab stops, Fallback repeats the text box for old versions, del and moveFrom are gone from the

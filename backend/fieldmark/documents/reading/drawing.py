@@ -35,7 +35,7 @@ def draw_text_page(page: Page) -> bytes:
             rows = round((word.y1 - word.y0) * page.height / LINE)
             for row in range(rows):
                 text = word.text[row * columns : (row + 1) * columns] if rows > 1 else word.text
-                _put(document, sheet, font, text, left, page.height - (top + row * LINE + _BASELINE))
+                put_text(document, sheet, font, text, left, page.height - (top + row * LINE + _BASELINE))
         pdfium.FPDFPage_GenerateContent(sheet)
         pdfium.FPDF_ClosePage(sheet)
         drawn = saved(document, pdfium.FPDF_NO_INCREMENTAL)
@@ -71,10 +71,11 @@ def part_of(image: Image.Image, box: Sequence[float], width: int | None) -> Imag
     return image.resize((width, max(1, round(image.height * width / image.width))))
 
 
-def _put(document: Any, sheet: Any, font: Any, text: str, x: float, y: float) -> None:
+def put_text(document: Any, sheet: Any, font: Any, text: str, x: float, y: float, size: float = FONT_SIZE) -> None:
+    """Draw a line of text on a page, its foot at x and y in the page's coordinates."""
     shown = unicodedata.normalize("NFC", text).encode("cp1252", "replace").decode("cp1252", "replace")
     units = (shown + "\0").encode("utf-16-le")
-    label: Any = pdfium.FPDFPageObj_CreateTextObj(document, font, FONT_SIZE)
+    label: Any = pdfium.FPDFPageObj_CreateTextObj(document, font, size)
     pdfium.FPDFText_SetText(label, (ctypes.c_ushort * (len(units) // 2)).from_buffer_copy(units))
     pdfium.FPDFPageObj_Transform(label, 1, 0, 0, 1, x, y)
     pdfium.FPDFPage_InsertObject(sheet, label)

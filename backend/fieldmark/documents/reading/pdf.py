@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from PIL import Image
 
+from fieldmark.documents.reading.drawing import put_text
 from fieldmark.documents.reading.garbled import is_garbled
 from fieldmark.documents.reading.jobs import WHOLE_PAGE
 from fieldmark.documents.reading.layout import check_size, layout_page
@@ -33,6 +34,8 @@ from fieldmark.documents.reading.visibility import LayerWord, Pictures, Visibili
 from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode
 from fieldmark.errors import Damaged, NoText, OverLimit, PasswordProtected
 
+MAX_NOTE_LINES = 100
+MAX_MARKS = 500  # lines that a page strikes out by annotations
 FINEST = 600  # dots per inch: a part of a page is drawn no finer
 Groups: TypeAlias = Sequence[tuple[int, list[PlacedWord]]]
 Recognise: TypeAlias = Callable[[int, Image.Image, float, float, Groups, tuple[float, float, float, float]], Page]
@@ -78,7 +81,7 @@ class Pdf:
             raise NoText("The PDF has no pages.")
         if self.page_count > limits.max_pages:
             raise OverLimit(f"The PDF has {self.page_count} pages; the limit is {limits.max_pages}.")
-        self._annotation_words: list[str] = []  # of the open page's hidden annotations
+        self._annotations = _Annotations()  # of the open page
         self._logos = set[int]()
         self._form: Any = None
         if pdfium.FPDF_GetFormType(self._document) != pdfium.FORMTYPE_NONE:
@@ -100,7 +103,7 @@ class Pdf:
             if layer.needs_ocr:
                 self._logos |= {layer.pictures.logo} - {None} if layer.pictures else set()
                 return None
-            hidden = layer.hidden + self._annotation_words
+            hidden = layer.hidden + self._annotations.hidden
             page = layout_page(number, width, height, layer.groups, "pdf").with_hidden_words(hidden)
             return replace(page, warnings=tuple(struck_out(layer.struck, number)))
 
@@ -121,7 +124,7 @@ class Pdf:
             if layer.is_garbled:
                 told.append(ReadingWarning(WarningCode.GARBLED_TEXT, number))
             page = replace(page, warnings=(*page.warnings, *told))
-            return page.with_hidden_words(layer.hidden + self._annotation_words)
+            return page.with_hidden_words(layer.hidden + self._annotations.hidden)
 
     @property
     def is_dynamic_form(self) -> bool:
@@ -184,8 +187,8 @@ class Pdf:
             raise Damaged(f"Page {number} of the PDF is damaged.")
         if self._form:
             pdfium.FORM_OnAfterLoadPage(page, self._form)
-        self._annotation_words = _remove_hidden_annotations(page)
-        if _has_text_annotations(page):
+        self._annotations = _read_annotations(page)
+        if self._annotations.are_flattened:
             # Notes, stamps and form fields are drawn, but their text is in the page's layer only once they are
             # flattened into its content.
             pdfium.FPDFPage_Flatten(page, pdfium.FLAT_NORMALDISPLAY)
@@ -202,6 +205,8 @@ class Pdf:
                     f"Page {number} of the PDF measures {width:,.0f} × {height:,.0f} points; "
                     f"the limit is {self._limits.max_pixels:,} square points."
                 )
+            for rectangle, lines in self._annotations.notes:
+                _write_note(self._document, page, rectangle, lines)
             yield page, width, height
         finally:
             self._close(page)
@@ -246,12 +251,14 @@ class Pdf:
             visible: list[tuple[int, int]] = []
             hidden: list[tuple[str, bool]] = []
             struck: list[str] = []
+            marks = [boxes.as_shown(*mark) for mark in self._annotations.strikes[:MAX_MARKS]]
             crossed = struck_words(words, [boxes.as_shown(*line) for line in detector.thin_lines()])
             for index, (word, stretches) in enumerate(
                 zip(words, detector.visible_stretches(words, codes), strict=True)
             ):
                 visible += stretches
-                if stretches and index in crossed and detector.shows_line(crossed[index]):
+                is_struck = index in crossed and detector.shows_line(crossed[index])
+                if stretches and (is_struck or any(_covers(mark, word.box) for mark in marks)):
                     struck.append(word.text)
                     continue
                 if stretches == [(word.start, word.end)]:
@@ -291,42 +298,71 @@ def _drawn(page: Any, columns: int, rows: int, place: Sequence[int]) -> bytes:
         pdfium.FPDFBitmap_Destroy(bitmap)
 
 
+def _covers(mark: tuple[float, float, float, float], box: tuple[float, float, float, float]) -> bool:
+    """Whether the middle of a box lies in a mark, whose corners may be in another order."""
+    x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
+    return min(mark[0], mark[2]) <= x <= max(mark[0], mark[2]) and min(mark[1], mark[3]) <= y <= max(mark[1], mark[3])
+
+
 def _characters(codes: list[int]) -> str:
     return "".join([_HYPHENS[code] if code in _HYPHENS else chr(code) if code <= 0x10FFFF else " " for code in codes])
 
 
-def _remove_hidden_annotations(page: Any) -> list[str]:
-    """The words of the annotations and form fields that a screen does not show. They are removed from the page."""
-    words: list[str] = []
+@dataclass(slots=True)
+class _Annotations:
+    """What the annotations of a page hold. Boxes are left, top, right and bottom in the page's coordinates."""
+
+    hidden: list[str] = field(default_factory=list[str])  # words that a screen does not show
+    strikes: list[tuple[float, float, float, float]] = field(default_factory=list[tuple[float, float, float, float]])
+    notes: list[tuple[Any, list[str]]] = field(default_factory=list[tuple[Any, list[str]]])  # without a drawing
+    are_flattened: bool = False
+
+
+def _read_annotations(page: Any) -> _Annotations:
+    """Return what the annotations hold, and remove those that a screen does not show."""
+    found = _Annotations()
     for index in reversed(range(pdfium.FPDFPage_GetAnnotCount(page))):
         annotation: Any = pdfium.FPDFPage_GetAnnot(page, index)
         if not annotation:
             continue
+        kind = pdfium.FPDFAnnot_GetSubtype(annotation)
         is_hidden = pdfium.FPDFAnnot_GetFlags(annotation) & _NOT_SHOWN
         if is_hidden:
-            words += _value(annotation, b"V") or _value(annotation, b"Contents")
+            found.hidden += (_value(annotation, b"V") or _value(annotation, b"Contents")).split()
+        elif kind == pdfium.FPDF_ANNOT_STRIKEOUT:
+            found.strikes += _marked(annotation)
+        elif kind == pdfium.FPDF_ANNOT_FREETEXT and pdfium.FPDFAnnot_GetAP(annotation, 0, None, 0) <= 2:
+            rectangle = pdfium.FS_RECTF()
+            pdfium.FPDFAnnot_GetRect(annotation, ctypes.byref(rectangle))
+            found.notes.append((rectangle, _value(annotation, b"Contents").splitlines()[:MAX_NOTE_LINES]))
+        found.are_flattened |= not is_hidden and kind not in _WITHOUT_TEXT
         pdfium.FPDFPage_CloseAnnot(annotation)
         if is_hidden:
             pdfium.FPDFPage_RemoveAnnot(page, index)
-    return words
+    return found
 
 
-def _has_text_annotations(page: Any) -> bool:
-    for index in range(pdfium.FPDFPage_GetAnnotCount(page)):
-        annotation: Any = pdfium.FPDFPage_GetAnnot(page, index)
-        if annotation:
-            kind = pdfium.FPDFAnnot_GetSubtype(annotation)
-            pdfium.FPDFPage_CloseAnnot(annotation)
-            if kind not in _WITHOUT_TEXT:
-                return True
-    return False
+def _write_note(document: Any, page: Any, rectangle: Any, lines: Sequence[str]) -> None:
+    """Draw a note that only has its text, as other programs do."""
+    size = min(max(float(rectangle.top - rectangle.bottom) / max(len(lines), 1) * 0.7, 4.0), 12.0)
+    font: Any = pdfium.FPDFText_LoadStandardFont(document, b"Helvetica")
+    for at, line in enumerate(lines, start=1):
+        put_text(document, page, font, line, rectangle.left + 2, rectangle.top - 1.2 * size * at, size)
 
 
-def _value(annotation: Any, key: bytes) -> list[str]:
+def _marked(annotation: Any) -> Iterator[tuple[float, float, float, float]]:
+    quad = pdfium.FS_QUADPOINTSF()
+    for index in range(pdfium.FPDFAnnot_CountAttachmentPoints(annotation)):
+        if pdfium.FPDFAnnot_GetAttachmentPoints(annotation, index, ctypes.byref(quad)):
+            xs, ys = (quad.x1, quad.x2, quad.x3, quad.x4), (quad.y1, quad.y2, quad.y3, quad.y4)
+            yield float(min(xs)), float(max(ys)), float(max(xs)), float(min(ys))
+
+
+def _value(annotation: Any, key: bytes) -> str:
     size = min(pdfium.FPDFAnnot_GetStringValue(annotation, key, None, 0), 2 * MAX_PAGE_CHARACTERS)
     units = (ctypes.c_ushort * (size // 2 + 1))()
     pdfium.FPDFAnnot_GetStringValue(annotation, key, units, 2 * len(units))
-    return clean(bytes(units)[:size].decode("utf-16-le", "replace").rstrip("\0").replace("\0", " ")).split()
+    return clean(bytes(units)[:size].decode("utf-16-le", "replace").rstrip("\0").replace("\0", " "))
 
 
 def _split_words(codes: list[int]) -> Iterator[tuple[int, int, str]]:

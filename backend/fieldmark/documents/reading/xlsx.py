@@ -10,6 +10,7 @@ from typing import Any
 from openpyxl import load_workbook
 
 from fieldmark.documents.reading.archive import etree, open_archive, parse_xml, picture_files, related_parts
+from fieldmark.documents.reading.charts import drawing_lines, paragraphs
 from fieldmark.documents.reading.docx_style import SMALLEST_POINTS
 from fieldmark.documents.reading.number_format import format_value, is_same, stored_text
 from fieldmark.documents.reading.pages import Limits, clean
@@ -67,14 +68,15 @@ def xlsx_parts(data: bytes, limits: Limits) -> Sequence[Part]:
 
 
 def _drawings(archive: zipfile.ZipFile, sheet: Any) -> tuple[list[str], list[Picture]]:
-    """Return the lines of text and the pictures that lie over a sheet's cells."""
+    """Return the lines of text, of charts too, and the pictures that lie over a sheet's cells."""
     lines: list[str] = []
     pictures: list[Picture] = []
     for part in related_parts(archive, sheet._worksheet_path.lstrip("/"), "drawing"):
         picture_file = picture_files(archive, part)
         root = parse_xml(archive.read(part))
-        texts = ("".join(node.text or "" for node in paragraph.iter(f"{_A}t")) for paragraph in root.iter(f"{_A}p"))
-        lines += [line for line in texts if line.strip()]
+        lines += paragraphs(root)
+        for chart in related_parts(archive, part, "chart"):
+            lines += drawing_lines(archive.read(chart))
         for picture in root.iter(f"{_DRAWING}pic"):
             for image in picture.iter(f"{_A}blip"):
                 extent = picture.find(f"{_DRAWING}spPr/{_A}xfrm/{_A}ext")
