@@ -546,7 +546,6 @@ async def rest_of_the_stores(side: Side, turn: int) -> AsyncGenerator[str]:
         await sessions.subpaths(conn, part)
         await sessions.deferred_call(conn, part)
         await sessions.has_begun(conn, part)
-        await sessions.last_number(conn, part)
         await calls.waiting(conn, [side.run(k * 10) for k in range(1, 51)])
         await calls.decided(conn, run)
         await calls.has_code(conn, run, "update_field", "ok")
@@ -554,9 +553,7 @@ async def rest_of_the_stores(side: Side, turn: int) -> AsyncGenerator[str]:
         await runs.supersede(conn, runs.Subject(document, side.extraction(n)), "Superseded.")
         thread = await threads.add(conn, scope, agent="extraction", document_id=document)
         await threads.get(conn, side.thread(n))
-        await threads.record_conversation(conn, thread.id, run)
         await threads.was_mentioned(conn, side.thread(n), "document", document)
-        await calls.of_thread(conn, side.thread(n), "call_1")
         await threads.remember(conn, thread.id, {"a": 1})
         await runs.cancel(conn, waiting, "Cancelled.")
         await documents.record_reading(conn, document, 1, 1)
@@ -644,9 +641,6 @@ async def maintenance_in_the_database(side: Side, turn: int) -> AsyncGenerator[s
             query = f"select count(private.{task}('3650 days')) from generate_series(1, 100)"
             await conn.execute(query.encode())
         yield f"— {task}, a hundred times"
-    async with side.database.as_service() as conn:
-        await conn.execute("select count(private.forget_idle_threads('3650 days')) from generate_series(1, 100)")
-    yield "— forget_idle_threads, a hundred times"
     async with side.database.as_service() as conn:
         await conn.execute("select count(private.clear_organisations(100)) from generate_series(1, 100)")
     yield "— clear_organisations, a hundred times"

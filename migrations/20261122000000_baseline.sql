@@ -1061,14 +1061,13 @@ create table public.threads (
   org_id uuid not null references public.organisations (id) on delete cascade,
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now(),
-  -- When its last run started. Its conversation is deleted some time later.
+  -- When its last run started.
   updated_at timestamptz not null default now(),
   agent text not null references private.agents (name),
   document_id uuid,
   title text constraint has_a_name check (private.is_name(title)),
   shared boolean not null default false,
-  -- The conversation that its runs share, and what they keep between turns.
-  session_id uuid,
+  -- What its runs keep between turns.
   working_state jsonb not null default '{}'
     check (jsonb_typeof(working_state) = 'object' and pg_column_size(working_state) <= 262144),
   unique (id, org_id),
@@ -1090,14 +1089,13 @@ create policy "members change their own threads" on public.threads
   for update to authenticated
   using (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));
 
--- Sets a thread's conversation and adds to its tools' memory. Null changes nothing.
+-- Adds to what a thread's runs keep between turns.
 -- Security definer: only runs write these, also those of another member who decides a call in a shared thread.
-create function private.keep_in_thread(p_thread_id uuid, p_session_id uuid, p_state jsonb) returns void
+create function private.keep_in_thread(p_thread_id uuid, p_state jsonb) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-  update public.threads set session_id = coalesce(p_session_id, session_id),
-    working_state = working_state || coalesce(p_state, '{}')
+  update public.threads set working_state = working_state || p_state
   where id = p_thread_id and private.is_service() and org_id in (select private.my_writable_org_ids())
     and (shared or created_by = auth.uid());
   perform private.check_found(found, 'thread');
@@ -2686,7 +2684,7 @@ end $$;
 
 -- agent_sessions.sql
 
--- Agent sessions: the conversations of runs and threads, so that any machine can continue one.
+-- Agent sessions: the conversations of runs, so that any machine can continue one.
 
 create table public.agent_sessions (
   number bigint generated always as identity primary key,
@@ -2710,17 +2708,11 @@ create policy "the service reads its members' conversations" on public.agent_ses
   for select to authenticated
   using (org_id in (select private.my_org_ids()) and (select private.is_service()));
 
--- A conversation is deleted when its run ends: nothing continues it. In a thread it stays while the thread uses it.
+-- A conversation is deleted when its run ends: nothing continues it.
 create function private.forget_conversation() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-  if old.thread_id is not null and (
-    exists (select from public.threads where id = old.thread_id and session_id = old.session_id)
-    or exists (select from public.runs where thread_id = old.thread_id and session_id = old.session_id)
-  ) then
-    return null;
-  end if;
   delete from public.agent_sessions
   where org_id = old.org_id and session_id = old.session_id::text;
   return null;
@@ -2729,23 +2721,8 @@ end $$;
 create trigger forget_conversation after delete on public.runs
   for each row when (old.session_id is not null) execute function private.forget_conversation();
 create trigger forget_conversation_of_ended_run after update of status on public.runs
-  for each row when (
-    new.status in ('completed', 'failed', 'cancelled') and old.thread_id is null and old.session_id is not null)
+  for each row when (new.status in ('completed', 'failed', 'cancelled') and old.session_id is not null)
   execute function private.forget_conversation();
-
-create function private.forget_thread() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
-begin
-  delete from public.agent_sessions
-  where org_id = old.org_id and session_id in (
-    select old.session_id::text
-    union
-    select session_id::text from public.runs where thread_id = old.id);
-  return old;
-end $$;
-
-create trigger forget_thread before delete on public.threads for each row execute function private.forget_thread();
 
 -- queue.sql
 
@@ -4930,10 +4907,9 @@ create table private.maintenance (
   run_id uuid not null default '00000000-0000-0000-0000-000000000000'
 );
 insert into private.maintenance (task) values
-  ('runs'), ('threads'), ('organisations');
+  ('runs'), ('organisations');
 
 create index runs_finished_at on public.runs (finished_at, id) where finished_at is not null;
-create index threads_idle on public.threads (updated_at) where session_id is not null;
 
 alter table public.runs set (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.01);
 alter table public.usage set (autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.01);
@@ -4987,39 +4963,6 @@ begin
   delete from public.tool_calls where run_id in (
     select id from public.runs where id = any (v_runs) and root_thread_id is null);
   return cardinality(v_runs);
-end $$;
-
--- Deletes the conversations of threads without open runs that are idle for longer than this. The threads stay.
-create function private.forget_idle_threads(p_keep interval) returns integer
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-as $$
-declare
-  v_threads uuid[];
-begin
-  select array_agg(idle.id) into v_threads
-  from (
-    select t.id from public.threads as t
-    where t.session_id is not null and t.updated_at < now() - p_keep
-      and not exists (
-        select from public.runs where thread_id = t.id and status not in ('completed', 'failed', 'cancelled'))
-    order by t.updated_at limit 50
-  ) as idle;
-  if v_threads is null or not private.hold_task('threads') then
-    return 0;
-  end if;
-  -- Locked, so that no run begins in one meanwhile (private.fill_run changes the thread's row).
-  v_threads := array(
-    select id from public.threads where id = any (v_threads) and updated_at < now() - p_keep for no key update);
-  delete from public.agent_sessions as s
-  using (
-    select org_id, session_id from public.threads where id = any (v_threads)
-    union
-    select org_id, session_id from public.runs where thread_id = any (v_threads)
-  ) as conversation
-  where s.org_id = conversation.org_id and s.session_id = conversation.session_id::text;
-  update public.threads set session_id = null where id = any (v_threads);
-  return cardinality(v_threads);
 end $$;
 
 create table private.departing_organisations (
@@ -5167,5 +5110,5 @@ grant execute on function
   private.tell, private.claim_job, private.search_source, private.search_words, private.write_search_pieces,
   private.give_up_indexing, private.search_stems, private.use_embedder, private.take_vectors_due,
   private.pieces_without_vectors, private.write_search_vectors, private.has_vectors, private.forget_runs,
-  private.forget_idle_threads, private.clear_organisations
+  private.clear_organisations
   to fieldmark_app;

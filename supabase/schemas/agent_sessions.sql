@@ -1,4 +1,4 @@
--- Agent sessions: the conversations of runs and threads, so that any machine can continue one.
+-- Agent sessions: the conversations of runs, so that any machine can continue one.
 
 create table public.agent_sessions (
   number bigint generated always as identity primary key,
@@ -22,17 +22,11 @@ create policy "the service reads its members' conversations" on public.agent_ses
   for select to authenticated
   using (org_id in (select private.my_org_ids()) and (select private.is_service()));
 
--- A conversation is deleted when its run ends: nothing continues it. In a thread it stays while the thread uses it.
+-- A conversation is deleted when its run ends: nothing continues it.
 create function private.forget_conversation() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-  if old.thread_id is not null and (
-    exists (select from public.threads where id = old.thread_id and session_id = old.session_id)
-    or exists (select from public.runs where thread_id = old.thread_id and session_id = old.session_id)
-  ) then
-    return null;
-  end if;
   delete from public.agent_sessions
   where org_id = old.org_id and session_id = old.session_id::text;
   return null;
@@ -41,20 +35,5 @@ end $$;
 create trigger forget_conversation after delete on public.runs
   for each row when (old.session_id is not null) execute function private.forget_conversation();
 create trigger forget_conversation_of_ended_run after update of status on public.runs
-  for each row when (
-    new.status in ('completed', 'failed', 'cancelled') and old.thread_id is null and old.session_id is not null)
+  for each row when (new.status in ('completed', 'failed', 'cancelled') and old.session_id is not null)
   execute function private.forget_conversation();
-
-create function private.forget_thread() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
-begin
-  delete from public.agent_sessions
-  where org_id = old.org_id and session_id in (
-    select old.session_id::text
-    union
-    select session_id::text from public.runs where thread_id = old.id);
-  return old;
-end $$;
-
-create trigger forget_thread before delete on public.threads for each row execute function private.forget_thread();

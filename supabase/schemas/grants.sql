@@ -51,5 +51,5 @@ grant execute on function
   private.tell, private.claim_job, private.search_source, private.search_words, private.write_search_pieces,
   private.give_up_indexing, private.search_stems, private.use_embedder, private.take_vectors_due,
   private.pieces_without_vectors, private.write_search_vectors, private.has_vectors, private.forget_runs,
-  private.forget_idle_threads, private.clear_organisations
+  private.clear_organisations
   to fieldmark_app;

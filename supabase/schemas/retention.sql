@@ -10,10 +10,9 @@ create table private.maintenance (
   run_id uuid not null default '00000000-0000-0000-0000-000000000000'
 );
 insert into private.maintenance (task) values
-  ('runs'), ('threads'), ('organisations');
+  ('runs'), ('organisations');
 
 create index runs_finished_at on public.runs (finished_at, id) where finished_at is not null;
-create index threads_idle on public.threads (updated_at) where session_id is not null;
 
 alter table public.runs set (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.01);
 alter table public.usage set (autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.01);
@@ -67,39 +66,6 @@ begin
   delete from public.tool_calls where run_id in (
     select id from public.runs where id = any (v_runs) and root_thread_id is null);
   return cardinality(v_runs);
-end $$;
-
--- Deletes the conversations of threads without open runs that are idle for longer than this. The threads stay.
-create function private.forget_idle_threads(p_keep interval) returns integer
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-as $$
-declare
-  v_threads uuid[];
-begin
-  select array_agg(idle.id) into v_threads
-  from (
-    select t.id from public.threads as t
-    where t.session_id is not null and t.updated_at < now() - p_keep
-      and not exists (
-        select from public.runs where thread_id = t.id and status not in ('completed', 'failed', 'cancelled'))
-    order by t.updated_at limit 50
-  ) as idle;
-  if v_threads is null or not private.hold_task('threads') then
-    return 0;
-  end if;
-  -- Locked, so that no run begins in one meanwhile (private.fill_run changes the thread's row).
-  v_threads := array(
-    select id from public.threads where id = any (v_threads) and updated_at < now() - p_keep for no key update);
-  delete from public.agent_sessions as s
-  using (
-    select org_id, session_id from public.threads where id = any (v_threads)
-    union
-    select org_id, session_id from public.runs where thread_id = any (v_threads)
-  ) as conversation
-  where s.org_id = conversation.org_id and s.session_id = conversation.session_id::text;
-  update public.threads set session_id = null where id = any (v_threads);
-  return cardinality(v_threads);
 end $$;
 
 create table private.departing_organisations (

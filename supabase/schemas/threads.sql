@@ -5,14 +5,13 @@ create table public.threads (
   org_id uuid not null references public.organisations (id) on delete cascade,
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now(),
-  -- When its last run started. Its conversation is deleted some time later.
+  -- When its last run started.
   updated_at timestamptz not null default now(),
   agent text not null references private.agents (name),
   document_id uuid,
   title text constraint has_a_name check (private.is_name(title)),
   shared boolean not null default false,
-  -- The conversation that its runs share, and what they keep between turns.
-  session_id uuid,
+  -- What its runs keep between turns.
   working_state jsonb not null default '{}'
     check (jsonb_typeof(working_state) = 'object' and pg_column_size(working_state) <= 262144),
   unique (id, org_id),
@@ -34,14 +33,13 @@ create policy "members change their own threads" on public.threads
   for update to authenticated
   using (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));
 
--- Sets a thread's conversation and adds to its tools' memory. Null changes nothing.
+-- Adds to what a thread's runs keep between turns.
 -- Security definer: only runs write these, also those of another member who decides a call in a shared thread.
-create function private.keep_in_thread(p_thread_id uuid, p_session_id uuid, p_state jsonb) returns void
+create function private.keep_in_thread(p_thread_id uuid, p_state jsonb) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-  update public.threads set session_id = coalesce(p_session_id, session_id),
-    working_state = working_state || coalesce(p_state, '{}')
+  update public.threads set working_state = working_state || p_state
   where id = p_thread_id and private.is_service() and org_id in (select private.my_writable_org_ids())
     and (shared or created_by = auth.uid());
   perform private.check_found(found, 'thread');

@@ -46,7 +46,7 @@ async def test_a_worker_that_lost_the_run_writes_nothing_more_and_is_quiet(desk)
     worked = await desk.work(script(desk, TAKEN_AWAY, run_id), run_id=run_id)
     assert desk.extraction()["extracted_fields"] == {"first": 1}
     assert worked.state["status"] == "running"  # the other worker's to end
-    assert not [event for event in worked.events if "complete" in event or "code" in event]
+    assert not [event for event in worked.events if event["type"] in ("complete", "error")]
     assert [entry["status"] for entry in worked.ledger] == ["done"]
     assert "'second'" not in str(desk.sql("select entry from public.agent_sessions"))
 

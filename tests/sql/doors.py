@@ -149,10 +149,10 @@ insert into private.agent_tasks (agent, task, needs, may_have, speaks) values
 
 # Each by a member: the owner's own, one that is shared, and a stranger's, with a run in the first and the last.
 _THREADS = """
-insert into threads (id, org_id, created_by, agent, title, shared, session_id) values
-  (%(thread)s, %(org)s, %(owner)s, 'talker', 'Mine', false, gen_random_uuid()),
-  (%(shared_thread)s, %(org)s, %(owner)s, 'talker', 'Ours', true, null),
-  (%(other_thread)s, %(other_org)s, %(stranger)s, 'talker', 'Other', true, null);
+insert into threads (id, org_id, created_by, agent, title, shared) values
+  (%(thread)s, %(org)s, %(owner)s, 'talker', 'Mine', false),
+  (%(shared_thread)s, %(org)s, %(owner)s, 'talker', 'Ours', true),
+  (%(other_thread)s, %(other_org)s, %(stranger)s, 'talker', 'Other', true);
 insert into runs (id, org_id, created_by, agent, task, thread_id) values
   (%(thread_run)s, %(org)s, %(owner)s, 'talker', 'talk', %(thread)s),
   (%(other_thread_run)s, %(other_org)s, %(stranger)s, 'talker', 'talk', %(other_thread)s);

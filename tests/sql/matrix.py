@@ -276,12 +276,10 @@ READERS | a shared one | select from threads where id = %(shared_thread)s
 MEMBERS | with an agent | insert into threads (org_id, agent, document_id, title) values (%(org)s, 'talker',
     %(document)s, 'New')
 NOBODY | in another's name | insert into threads (org_id, agent, created_by) values (%(org)s, 'talker', %(owner)s)
-NOBODY | with a conversation of another's | insert into threads (org_id, agent, session_id, working_state) select
-    org_id, agent, session_id, '{}' from threads where id = %(thread)s
+NOBODY | with what its runs keep | insert into threads (org_id, agent, working_state) values (%(org)s, 'talker', '{}')
 OWNERS | its title, and who reads it | update threads set title = 'X', shared = not shared where id = %(thread)s
 OWNERS | a shared one's | update threads set title = 'X' where id = %(shared_thread)s
-NOBODY | what its runs keep | update threads set session_id = gen_random_uuid(), working_state = '{"a": 1}' where id =
-    %(thread)s
+NOBODY | what its runs keep | update threads set working_state = '{"a": 1}' where id = %(thread)s
 NOBODY | whose | update threads set created_by = %(member)s where id = %(thread)s
 
 READERS | theirs | select from runs where id = %(run)s

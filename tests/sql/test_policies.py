@@ -397,7 +397,7 @@ CALLABLE = {
         """
         my_org_ids my_writable_org_ids my_owned_org_ids is_service enter use_api_key note_api_key fail_run
         tell fail_document scope_of_run scope_of_document expect_files files_to_delete files_deleted
-        waiting_runs forget_runs forget_idle_threads clear_organisations claim_job search_source
+        waiting_runs forget_runs clear_organisations claim_job search_source
         search_words write_search_pieces give_up_indexing use_embedder take_vectors_due
         pieces_without_vectors write_search_vectors has_vectors search_stems
         """,

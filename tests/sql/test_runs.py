@@ -184,69 +184,29 @@ def kept(connection: psycopg.Connection, *sessions: UUID) -> list[bool]:
     return [(connection.execute(query, [str(session)]).fetchone() or (None,))[0] for session in sessions]
 
 
-def test_conversation_is_deleted_with_its_run_and_one_of_a_thread_with_the_thread(doors: Doors, house: House) -> None:
+def test_conversation_is_deleted_when_its_run_ends_or_is_deleted(doors: Doors, house: House) -> None:
     with doors.as_owner() as owner:
-        of_run, of_thread, before, broken, led_elsewhere = (conversation(owner, house.org) for _ in range(5))
-        alone = start(owner, house, created_by=house.owner)
+        completed, in_thread, removed, open_, elsewhere = (conversation(owner, house.org) for _ in range(5))
         talk = {"created_by": house.owner, "task": "talk", "thread_id": house.thread}
-        first, second, third, lost, fourth = (start(owner, house, **talk) for _ in range(5))
-        for run, session in (
-            *((alone, of_run), (first, of_thread), (second, before), (third, before), (lost, broken)),
-            *((fourth, led_elsewhere), (house.other_thread_run, led_elsewhere)),
-        ):
+        first, second, third, fourth = (start(owner, house, **talk) for _ in range(4))
+        alone = start(owner, house, created_by=house.owner)
+        for run, session in ((alone, completed), (first, in_thread), (second, removed), (third, open_)):
             owner.execute("update runs set session_id = %s where id = %s", [session, run])
-        owner.execute("update threads set session_id = %s where id = %s", [of_thread, house.thread])
         # A session's id does not keep two organisations' conversations apart.
         same = "insert into agent_sessions (org_id, session_id, entry) values (%s, %s, '{}')"
-        owner.execute(same, [house.other_org, str(of_run)])
-        owner.execute(same, [house.other_org, str(of_thread)])
-        owner.execute("delete from runs where id = any(%s)", [[alone, first, second, lost, fourth]])
-        # The thread goes on in one of them, and another of its runs has one.
-        assert kept(owner, before, broken, led_elsewhere) == [True, False, False]
-        sessions = "select session_id from agent_sessions where org_id = %s and session_id = any(%s)"
-        both = [str(of_run), str(of_thread)]
-        assert owner.execute(sessions, [house.org, both]).fetchall() == [(str(of_thread),)]
+        owner.execute(same, [house.other_org, str(completed)])
+        owner.execute("update runs set status = 'completed', finished_at = now() where id = any (%s)", [[alone, first]])
+        owner.execute("delete from runs where id = any(%s)", [[second, fourth]])
+        assert kept(owner, completed, in_thread, removed, open_, elsewhere) == [True, False, False, True, True]
+        query = "select org_id from agent_sessions where session_id = %s"
+        assert owner.execute(query, [str(completed)]).fetchall() == [(house.other_org,)]
         owner.execute("delete from threads where id = %s", [house.thread])
-        assert owner.execute(sessions, [house.org, [*both, str(before)]]).fetchall() == []
-        assert len(owner.execute(sessions, [house.other_org, both]).fetchall()) == 2
-
-
-def test_a_conversation_goes_when_its_run_ends_and_a_thread_s_when_nothing_has_happened_in_it(
-    doors: Doors, house: House
-) -> None:
-    with doors.as_owner() as owner:
-        of_thread, of_run, of_other = (conversation(owner, house.org) for _ in range(3))
-        talk = {"created_by": house.owner, "task": "talk", "thread_id": house.thread}
-        talking, alone, other = (
-            *(start(owner, house, **talk), start(owner, house, created_by=house.owner)),
-            start(owner, house, created_by=house.owner),
-        )
-        for run, session in ((talking, of_thread), (alone, of_run), (other, of_other)):
-            owner.execute("update runs set session_id = %s where id = %s", [session, run])
-        ended = "update runs set status = 'completed', finished_at = now() - interval '2 days' where id = any (%s)"
-        owner.execute(ended, [[talking, alone]])
-        # Nothing goes on in the conversation of a run that has ended, unless a thread does.
-        assert kept(owner, of_thread, of_run, of_other) == [True, False, True]
-        owner.execute("update runs set status = 'completed' where id = %s", [house.thread_run])
-        owner.execute("update threads set session_id = %s where id = %s", [of_thread, house.thread])
-        forget = "select private.forget_runs(%(keep)s), private.forget_idle_threads(%(keep)s)"
-        owner.execute(forget, {"keep": "1 day"})
-        assert kept(owner, of_thread) == [True]
-        owner.execute("update threads set updated_at = now() - interval '2 days' where id = %s", [house.thread])
-        # Not while a run of it goes on.
-        owner.execute("update runs set status = 'awaiting_runs', waiting_call = 'c' where id = %s", [talking])
-        owner.execute(forget, {"keep": "1 day"})
-        assert kept(owner, of_thread) == [True]
-        owner.execute("update runs set status = 'completed' where id = %s", [talking])
-        owner.execute(forget, {"keep": None})
-        assert kept(owner, of_thread) == [True]
-        owner.execute(forget, {"keep": "1 day"})
-        assert kept(owner, of_thread) == [False]
+        assert kept(owner, open_, elsewhere) == [False, True]
 
 
 def test_what_its_runs_keep_in_a_thread_is_kept_by_the_service_for_whoever_sees_it(doors: Doors, house: House) -> None:
     """Also for who decides a call of somebody else's shared thread. What was remembered before stays."""
-    keep = "select private.keep_in_thread(%s, null, %s)"
+    keep = "select private.keep_in_thread(%s, %s)"
     state = "select working_state from threads where id = %s"
     with doors.as_service(house.owner, house.org) as served:
         served.execute(keep, [house.thread, '{"mine": 1}'])

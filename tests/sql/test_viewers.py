@@ -24,7 +24,7 @@ VOLATILE = {
     "private.enter_call": "(%(run)s, 1, 'call_2', %(org)s, 't', '{}', repeat('0', 64), 'admitted', null)",
     "private.claim_call": "(%(run)s, 1, 'call_1', 'update_field', repeat('0', 64))",
     "private.finish_call": "(%(run)s, 'call_1', 'x', false, null, null)",
-    "private.keep_in_thread": "(%(shared_thread)s, null, '{}')",
+    "private.keep_in_thread": "(%(shared_thread)s, '{}')",
     "private.fence": "(%(run)s, 1)",
     "private.await_approval": "(%(run)s, 1, 'call_1', false, null)",
     "private.show_again": "(%(run)s, 'call_1', null, null, null, null)",

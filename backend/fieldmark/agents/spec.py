@@ -98,8 +98,6 @@ class Task(Generic[Request, TaskInput]):
     last_question: LastQuestion[TaskInput] | None = None
     # Returns whether the caller wants what the task falls back on, without asking the agent.
     without_agent: Callable[[TaskInput], bool] | None = None
-    # Whether each turn of a thread begins a transcript of its own: what it must know of earlier ones its briefing says.
-    begins_anew: bool = False
     max_turns: int | None = None
     seconds: int | None = None
     rounds: int | None = None

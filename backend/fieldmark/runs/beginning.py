@@ -18,51 +18,26 @@ class Beginning:
     """The conversation, whether it is a stored one that goes on (`is_resumed`), and what the agent is told.
 
     A conversation that stopped at a `decided_call` goes on without a `prompt`: the CLI asks for that call again and is
-    given its recorded result. `stale_call` is the call at which an earlier turn of the thread stopped: it was never
-    decided, and never will be. With `is_next_message` the prompt simply continues a thread."""
+    given its recorded result."""
 
     session_id: UUID
     prompt: Prompt | None
     is_resumed: bool = False
     decided_call: str | None = None
-    stale_call: str | None = None
-    is_next_message: bool = False
 
 
 async def begin(context: RunContext, sessions: Sessions) -> Beginning:
-    """How to begin a run, by what is stored of its conversation."""
-    run = context.run
-    assert run.session_id is not None
-    is_first = run.fencing_token == 1
-    # Before its first attempt a run has a conversation only where its thread has one.
-    if (run.thread_id is None and is_first) or not await sessions.has(run.session_id):
-        return Beginning(run.session_id, await _first_message(context) if is_first else await _message_again(context))
+    """How to begin a run, by what is stored of its conversation: every run has its own."""
+    session_id = context.run.session_id
+    assert session_id is not None
+    if context.run.fencing_token == 1:
+        return Beginning(session_id, await _first_message(context))
+    if not await sessions.has(session_id):
+        return Beginning(session_id, await _message_again(context))
     # Asked of the conversation: the run's row may lag behind, if it was broken off just then.
-    deferred = await sessions.deferred_call(run.session_id)
-    if deferred is not None:
-        async with context.database.as_user(context.scope) as conn:
-            is_own = await tool_calls.get(conn, run.id, deferred) is not None
-        if is_own:
-            return Beginning(run.session_id, None, is_resumed=True, decided_call=deferred)
-        sessions.pass_over(deferred)
-    if is_first:
-        prompt = await _first_message(context)
-    elif run.thread_id is None:
-        prompt = await _resumed_message(context)
-    else:  # in a thread the run's own message may not be in the conversation yet
-        prompt = await _message_again(context)
-    if deferred is not None and run.thread_id is not None:
-        async with context.database.as_user(context.scope) as conn:
-            call = await tool_calls.of_thread(conn, run.thread_id, deferred)
-        # By itself the CLI says that no one knows whether the call was done.
-        prompt = prompt if call is None else _with(prompt, decided_text([call]))
-    return Beginning(
-        run.session_id,
-        prompt,
-        is_resumed=True,
-        stale_call=deferred,
-        is_next_message=is_first and deferred is None,
-    )
+    if (deferred := await sessions.deferred_call(session_id)) is not None:
+        return Beginning(session_id, None, is_resumed=True, decided_call=deferred)
+    return Beginning(session_id, await _resumed_message(context), is_resumed=True)
 
 
 async def ended_earlier(context: RunContext) -> Outcome | None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import structlog
 
-from fieldmark.agents.registry import AGENTS
 from fieldmark.db.pool import Connection, Database
 from fieldmark.domain.events import RunStartedEvent
 from fieldmark.domain.statuses import RunError, RunStatus
@@ -80,14 +78,7 @@ async def _begin_first_attempt(conn: Connection, run: RunRow) -> RunRow:
             parent_call_id=run.parent_call_id,
         )
         await runs.append_event(conn, run.id, started)
-    agent = AGENTS.get(run.agent)
-    task = None if agent is None else agent.tasks.get(run.task)
-    if task is None or not task.begins_anew:
-        return run
-    # Stored at once: a worker that takes the run up must not go on with the thread's previous turn.
-    session_id = uuid4()
-    await runs.record_conversation(conn, run.id, session_id)
-    return replace(run, session_id=session_id)
+    return run
 
 
 async def _abandon(database: Database, run_id: UUID) -> None:

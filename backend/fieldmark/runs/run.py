@@ -23,7 +23,7 @@ from fieldmark.runs.beginning import Beginning, begin, ended_earlier, restart
 from fieldmark.runs.billing.meter import Meter
 from fieldmark.runs.billing.prices import Prices
 from fieldmark.runs.claim import claim, release, status_or_abandon
-from fieldmark.runs.engine.binding import RunHandlers, ThreadTurn
+from fieldmark.runs.engine.binding import RunHandlers
 from fieldmark.runs.engine.cli_attestation import SandboxViolation
 from fieldmark.runs.engine.cli_errors import CliFailed, cli_errors
 from fieldmark.runs.engine.message_calls import MessageCalls
@@ -41,7 +41,7 @@ from fieldmark.runs.lifecycle.context import run_context, service_calls
 from fieldmark.runs.monitor import RunMonitor
 from fieldmark.runs.outcome import NO_ANSWER, NO_TURNS_LEFT, Outcome, OutcomeObserver, RunEnded, ended_by_call
 from fieldmark.runs.parts import MessageStarted, Observer, show
-from fieldmark.stores import runs, threads, tool_calls
+from fieldmark.stores import runs, tool_calls
 from fieldmark.stores.runs import RunRow
 from fieldmark.telemetry.metrics import Metrics
 from fieldmark.tools.context import TOOL_SECONDS, RunContext
@@ -257,8 +257,6 @@ class Runner:
         model, policy = run.model or self.model, Policy(run.approval, frozenset(run.auto_approved_tools))
         tools, turns = agent.create_tools(context), self._turns_left(run)
         kept = 1 if work.task.last_question is not None and turns > 1 else 0
-        # Of a thread's run the meter counts the turns, so that its CLI can stay for the next one.
-        most = self._most_turns(run) if run.max_turns is None and run.thread_id is not None else turns
         calls, decided = MessageCalls(), beginning.decided_call
         meter = Meter(context, agent.name, self.prices, model, 1 if last else turns - kept, paid=decided)
         async with EventWriter(context, work.deltas) as events, meter:
@@ -273,7 +271,6 @@ class Runner:
                 policy,
                 run.waiting_call,
                 telemetry.called,
-                stale_call=beginning.stale_call,
                 calls=calls,
                 wait_for_decision=work.monitor.wait_for_decision,
                 before=before,
@@ -298,10 +295,6 @@ class Runner:
                 work.deltas,
                 CallPreviews(tools, work.deltas),
             ]
-            turn = None
-            if run.thread_id is not None and not work.task.begins_anew:
-                is_next = beginning.is_next_message
-                turn = ThreadTurn(run.thread_id, await sessions.last_entry(beginning.session_id) if is_next else None)
             try:
                 with cli_errors():
                     async with self.pool.acquire(
@@ -309,10 +302,9 @@ class Runner:
                         context.scope,
                         RunHandlers(hook, executor, sessions),
                         model=model,
-                        max_turns=most - kept,
+                        max_turns=turns - kept,
                         session_id=beginning.session_id,
                         resumed=beginning.is_resumed,
-                        turn=turn,
                         one_at_a_time=policy.asks,
                     ) as lease:
                         sessions.record_with_next(partial(_record_conversation, run, lease.session_id))
@@ -321,7 +313,7 @@ class Runner:
                             if isinstance(part, MessageStarted) and decided is not None and decided not in hook.seen:
                                 raise _NotResumed
                             await show(observers, part)
-                if run.thread_id is None and RunStatus(ending.outcome.status).is_final:
+                if RunStatus(ending.outcome.status).is_final:
                     sessions.discard()
                 else:
                     await sessions.flush()
@@ -364,10 +356,8 @@ class Runner:
                 error_code=outcome.code,
             )
             ended = await runs.get(conn, run.id)
-            assert ended is not None and ended.session_id is not None
-            if run.thread_id is not None:
-                await threads.record_conversation(conn, run.thread_id, ended.session_id)
-            if outcome.by_call and outcome.answer is not None:
+            assert ended is not None
+            if outcome.by_call and outcome.answer:
                 await runs.append_event(conn, run.id, TextEvent(text=outcome.answer))
             await runs.append_event(conn, run.id, _last_event(ended, outcome))
         return outcome.status, outcome.code
@@ -395,11 +385,9 @@ async def _finish_decided_call(work: _Work) -> Outcome | None:
 
 
 async def _record_conversation(run: RunRow, session_id: UUID, conn: Connection) -> None:
-    """Store which conversation the run, and its thread, go on with: a CLI may be in one that it began before."""
+    """Store which conversation the run goes on with: a CLI may be in one that it began before."""
     if session_id != run.session_id:
         await runs.record_conversation(conn, run.id, session_id)
-    if run.thread_id is not None:
-        await threads.record_conversation(conn, run.thread_id, session_id)
 
 
 def _last_event(ended: RunRow, outcome: Outcome) -> EventBase:

@@ -28,7 +28,6 @@ def _of(function: str) -> Callable[[Connection, timedelta], Awaitable[int]]:
 
 # Each answers how many it found; 0: nothing more is due, or another worker has the task.
 forget_runs = _of("forget_runs")
-forget_idle_threads = _of("forget_idle_threads")
 
 
 async def forget_jobs(conn: Connection, keep: timedelta) -> int:

@@ -319,15 +319,13 @@ async def scope_of(conn: Connection, run_id: UUID) -> Scope | None:
 
 async def claim(conn: Connection, run_id: UUID) -> RunRow | None:
     """Claim a run for this worker: `running`, with the next fencing token. None if it has ended, waits, or is out of
-    sight. The conversation is the thread's where the run is in one."""
+    sight."""
     return await _one(
         conn,
         f"""with r as (
               update public.runs as r set status = 'running', fencing_token = fencing_token + 1,
                 consecutive_failures = consecutive_failures + 1, attached = false, held_at = null,
-                session_id = coalesce(
-                    session_id, (select t.session_id from public.threads as t where t.id = r.thread_id),
-                    gen_random_uuid()),
+                session_id = coalesce(session_id, gen_random_uuid()),
                 started_at = coalesce(started_at, now())
             where id = %s and status in ('queued', 'running') returning r.*)
             select {_COLUMNS} from r {_USED}""",

@@ -11,7 +11,6 @@ from uuid import UUID
 from psycopg import AsyncConnection
 
 from fieldmark.domain.json_values import JsonObject
-from fieldmark.stores.rows import value_of
 
 Row = dict[str, Any]
 
@@ -28,20 +27,15 @@ class Part:
 _HERE = "org_id = %s and session_id = %s"
 
 
-async def append(conn: AsyncConnection[Row], part: Part, entries: Sequence[Mapping[str, Any]]) -> int | None:
-    """Add entries in order; answers the number of the last one, None where all are there already. One that is there,
-    told by its uuid, is not added again. The caller's fence lets in one writer of a conversation at a time: the order
-    of numbers is the order in which entries were appended."""
-    return await value_of(
-        conn,
-        """with added as (
-             insert into public.agent_sessions (org_id, session_id, subpath, uuid, entry)
-             select %(org)s, %(session)s, %(subpath)s, uuid, entry
-             from unnest(%(uuids)s::text[], %(entries)s::json[]) with ordinality as given (uuid, entry, n)
-             order by n
-             on conflict (org_id, session_id, subpath, uuid) where uuid is not null do nothing
-             returning number)
-           select max(number) as last from added""",
+async def append(conn: AsyncConnection[Row], part: Part, entries: Sequence[Mapping[str, Any]]) -> None:
+    """Add entries in order. One that is there, told by its uuid, is not added again. The caller's fence lets in one
+    writer of a conversation at a time: the order of numbers is the order in which entries were appended."""
+    await conn.execute(
+        """insert into public.agent_sessions (org_id, session_id, subpath, uuid, entry)
+           select %(org)s, %(session)s, %(subpath)s, uuid, entry
+           from unnest(%(uuids)s::text[], %(entries)s::json[]) with ordinality as given (uuid, entry, n)
+           order by n
+           on conflict (org_id, session_id, subpath, uuid) where uuid is not null do nothing""",
         {
             "org": part.org_id,
             "session": part.session_id,
@@ -49,15 +43,6 @@ async def append(conn: AsyncConnection[Row], part: Part, entries: Sequence[Mappi
             "uuids": [entry.get("uuid") for entry in entries],
             "entries": [json.dumps(entry) for entry in entries],
         },
-    )
-
-
-async def last_number(conn: AsyncConnection[Row], part: Part) -> int | None:
-    """The number of a conversation's last entry; None for one that never was."""
-    return await value_of(
-        conn,
-        f"select max(number) as last from public.agent_sessions where {_HERE} and subpath = %s",
-        (part.org_id, part.session_id, part.subpath),
     )
 
 

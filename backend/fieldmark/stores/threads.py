@@ -23,8 +23,7 @@ from fieldmark.stores.rows import CURRENT_EXTRACTION, Conditions, asked, fetch_a
 
 @dataclass(frozen=True, slots=True)
 class ThreadRow:
-    """One thread. `session_id` is the agent's conversation, null before its first turn; `working_state` is what its
-    tools remember from turn to turn."""
+    """One thread. `working_state` is what its tools remember from turn to turn."""
 
     id: UUID
     org_id: UUID
@@ -35,7 +34,6 @@ class ThreadRow:
     document_id: UUID | None
     title: str | None
     shared: bool
-    session_id: UUID | None
     working_state: dict[str, JsonValue]
 
 
@@ -227,14 +225,9 @@ async def turns(conn: Connection, thread_id: UUID, *, limit: int, before: str | 
     return request.page(rows)
 
 
-async def record_conversation(conn: Connection, thread_id: UUID, session_id: UUID) -> None:
-    """The conversation that the thread's next turn goes on with."""
-    await conn.execute("select private.keep_in_thread(%s, %s, null)", (thread_id, session_id))
-
-
 async def remember(conn: Connection, thread_id: UUID, state: dict[str, JsonValue]) -> None:
     """Merge into what the thread's tools remember: also in the name of who decides a call in a shared one."""
-    await conn.execute("select private.keep_in_thread(%s, null, %s)", (thread_id, Jsonb(state)))
+    await conn.execute("select private.keep_in_thread(%s, %s)", (thread_id, Jsonb(state)))
 
 
 async def starting_state(conn: Connection, document_id: UUID) -> dict[str, UUID | None]:

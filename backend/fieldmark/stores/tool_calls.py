@@ -134,17 +134,6 @@ async def carried_out(conn: Connection, run_id: UUID) -> list[str]:
     return [row["tool"] for row in await cursor.fetchall()]
 
 
-async def of_thread(conn: Connection, thread_id: UUID, call_id: str) -> CallRow | None:
-    """A call of one of a thread's runs."""
-    return await fetch_one(
-        conn,
-        CallRow,
-        f"""select {_COLUMNS} from public.tool_calls
-                where id = %s and run_id in (select id from public.runs where thread_id = %s)""",
-        (call_id, thread_id),
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class PastCall:
     """A call of an earlier run, shortened: its arguments as JSON text, and what it answered or why it was refused."""

@@ -72,7 +72,7 @@ class Metrics:
         )
         self.clis_taken = Counter(
             "fieldmark_clis_taken",
-            "Agent processes that runs were given: thread (that of the turn before), used_before, spare, new.",
+            "Agent processes that runs were given: used_before, spare, new.",
             ("source",),
             registry=self.registry,
         )

@@ -102,29 +102,6 @@ async def test_only_the_run_s_own_conversation_is_kept(desk):
     assert (await kept(old), await kept(new), await kept(other)) == (["mine"], ["it begins", "it goes on"], [])
 
 
-async def test_what_is_said_behind_a_turn_is_kept_for_the_next_one(desk):
-    mine, other = uuid4(), uuid4()
-    store = Sessions(desk.database, desk.scope)
-    holder = RunBinding(mine)
-    holder.take(work := work_of(desk, await desk.context()).work)
-    assert holder.ends_at() is None
-    await holder.append({"project_key": "p", "session_id": str(mine)}, entry("first"))
-    holder.leave(goes_on=True)
-    assert holder.ends_at() is None
-    await work.sessions.flush()
-    ended = holder.ends_at()
-    assert ended is not None and ended == await store.last_entry(mine)
-    await holder.append({"project_key": "p", "session_id": str(mine)}, entry("behind it"))
-    await holder.append({"project_key": "p", "session_id": str(other)}, entry("of another"))
-    assert holder.ends_at() == ended == await store.last_entry(mine)
-    holder.take(work := work_of(desk, await desk.context(await (await desk.beside()).run())).work)
-    await holder.append({"project_key": "p", "session_id": str(mine)}, entry("second"))
-    await work.sessions.flush()
-    kept = await store.load({"project_key": "p", "session_id": str(mine)})
-    assert [one["text"] for one in kept or []] == ["first", "behind it", "second"]
-    assert await store.load({"project_key": "p", "session_id": str(other)}) is None
-
-
 async def test_one_that_says_too_much_between_runs_is_spoilt():
     holder = RunBinding(uuid4())
     holder.leave()

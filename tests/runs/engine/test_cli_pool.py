@@ -17,7 +17,6 @@ from fieldmark.agents.library.agent import AskRequest
 from fieldmark.errors import Unavailable
 from fieldmark.offline_model.messages import Turn, call, text
 from fieldmark.runs.billing.prices import Prices
-from fieldmark.runs.engine.binding import ThreadTurn
 from fieldmark.runs.engine.options import CliKind
 from fieldmark.runs.lifecycle import launch
 from fieldmark.runs.lifecycle.decisions import cancel
@@ -182,13 +181,6 @@ async def test_questions_to_the_library_share_a_cli(desks):
             run_id = await launch.start(desk.database, desk.scope, "ask", request, prices=prices)
             assert (await warm.work(desk, run_id)).state["status"] == "completed"
         assert warm.taken["new"] == 1
-
-
-async def test_a_conversation_that_not_every_member_may_read_has_a_cli_of_its_own(desks):
-    async with kept(Script([DONE])) as warm:
-        await warm.talk(desks[0], "Mine.", turn=ThreadTurn(uuid4()))
-        await warm.talk(desks[0], "Ours.")
-        assert warm.taken == {"new": 2} and len(clis()) == 2
 
 
 @pytest.mark.parametrize(

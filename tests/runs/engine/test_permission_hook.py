@@ -99,12 +99,6 @@ async def test_a_call_that_a_person_is_asked_about_stands_alone_in_its_message(d
         assert desk.state(context.run_id)["status"] == "awaiting_approval"
 
 
-async def test_a_call_at_which_an_earlier_run_of_the_thread_stopped_is_denied(desk, context):
-    hook = PermissionHook(EXTRACTION.create_tools(context), context, stale_call="call-1")
-    assert (await ask(hook, UPDATE, TOTAL))[0] == "deny"
-    assert hook.passed == set() and desk.ledger(context.run_id) == []
-
-
 @pytest.mark.parametrize("call_id", [None, "", "x" * 201, "a\0b"])
 async def test_a_write_with_no_id_that_the_ledger_can_hold_is_denied(desk, hook, context, call_id):
     assert (await ask(hook, UPDATE, TOTAL, call_id))[0] == "deny"

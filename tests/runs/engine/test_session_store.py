@@ -130,8 +130,8 @@ async def test_what_is_gathered_is_kept_in_one_transaction(desk):
     batches = [[{"type": kind, "uuid": kind}] for kind in ("user", "assistant", "attachment")]
     for batch in batches:
         store.gather(KEY, batch)
-    assert store.ends_at() is None and await store.load(KEY) is None
-    await until(lambda: store.ends_at() is not None)
+    assert await store.load(KEY) is None
+    await until(lambda: desk.sql("select 1 from public.agent_sessions"))
     assert await store.load(KEY) == [entry for batch in batches for entry in batch]
     assert len(desk.sql("select distinct xmin::text from public.agent_sessions")) == 1
 

@@ -157,7 +157,6 @@ CHAT = Task(
     briefing=_brief_chat,
     needs=("document_id", "thread_id"),
     message=lambda given: given.message,
-    begins_anew=True,  # a message shows the earlier turns: the model sees a bounded conversation
     max_turns=MAX_ROUNDS + 2,  # one that is told to come to an end, and one that does
     rounds=MAX_ROUNDS,
 )

@@ -145,7 +145,6 @@ ASK = Task(
     fallback=_fall_back,
     last_question=LastQuestion("submit_answer", LAST_SECONDS, _prepare_last),
     without_agent=lambda given: given.mode == "search",
-    begins_anew=True,  # what was read in another turn cannot be cited in this one, and would only make it long
     max_turns=MAX_ROUNDS + MORE_TURNS,
     seconds=ASK_SECONDS,
     rounds=MAX_ROUNDS,

@@ -61,49 +61,33 @@ class RunHandlers:
         return await asyncio.create_task(answering, context=self.context.copy())
 
 
-@dataclass(frozen=True, slots=True)
-class ThreadTurn:
-    """One turn of a thread. `last_entry` is the number of the last stored entry of the conversation, or None if the
-    turn does not simply add a message to it."""
-
-    thread_id: UUID
-    last_entry: int | None = None
-
-
 class RunBinding:
     """The hook, the tools and the session store of a CLI, as its options name them for its whole life.
 
     Between `take` and `leave` they are those of a run. Else a call is not answered, and the CLI is `spoilt`: no run may
-    have it any more. `session_id` is the one conversation of which anything is kept. Where that goes on with the next
-    run, what is said of it in between is kept for that one.
+    have it any more. `session_id` is the one conversation of which anything is kept. What is said of
+    a new one before a run has it is kept for that run.
     """
 
     def __init__(self, session_id: UUID) -> None:
         self.session_id = session_id
         self.spoilt = False
         self._work: RunHandlers | None = None
-        self._left: Sessions | None = None
         self._over: UUID | None = None
         self._early: list[tuple[SessionKey, list[SessionStoreEntry]]] = []
 
     def take(self, work: RunHandlers) -> None:
         self._work = work
 
-    def leave(self, *, goes_on: bool = False) -> None:
-        """The run has ended, and its conversation with it, unless that `goes_on`."""
-        self._left = None if self._work is None else self._work.sessions
+    def leave(self) -> None:
+        """The run has ended, and its conversation with it."""
         self._work = None
-        self._over = None if goes_on else self.session_id
+        self._over = self.session_id
 
     def check(self) -> None:
         """Raise the error of a call that must end the run."""
         if self._work is not None:
             self._work.executor.check()
-
-    def ends_at(self) -> int | None:
-        """The number of the last entry that the last run's conversation was given here; None where not all of it was
-        kept."""
-        return None if self._left is None else self._left.ends_at()
 
     def begin(self, session_id: UUID) -> None:
         """A new conversation: its beginning is kept for the run that will have it."""

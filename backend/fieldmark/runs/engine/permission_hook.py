@@ -90,9 +90,9 @@ class PermissionHook:
     for, `decided` those that a person decided while the CLI waited. `outcomes` has the outcome of each call so far, and
     `answer` the run's answer once a call has ended the run.
 
-    `waiting_call` is the call that the run waited for, `stale_call` one at which an earlier run of the thread stopped.
-    `before(call_id)` is awaited before each call that runs or lets the CLI go. `wait_for_decision` keeps the CLI for a
-    while and returns whether a person decided. `rounds` limits the messages with calls, `only` the tools."""
+    `waiting_call` is the call that the run waited for. `before(call_id)` is awaited before each call that runs or lets
+    the CLI go. `wait_for_decision` keeps the CLI for a while and returns whether a person decided. `rounds` limits the
+    messages with calls, `only` the tools."""
 
     def __init__(
         self,
@@ -102,7 +102,6 @@ class PermissionHook:
         waiting_call: str | None = None,
         on_tool_outcome: OnToolOutcome = ignore_outcome,
         *,
-        stale_call: str | None = None,
         calls: MessageCalls | None = None,
         wait_for_decision: Callable[[], Awaitable[bool]] | None = None,
         before: Callable[[str], Awaitable[None]] = nothing_before,
@@ -113,7 +112,6 @@ class PermissionHook:
         self.context = context
         self._policy = policy
         self._waiting_call = waiting_call
-        self._stale_call = stale_call
         self.on_tool_outcome = on_tool_outcome
         self.calls = calls or MessageCalls()
         self._wait_for_decision = wait_for_decision
@@ -159,7 +157,7 @@ class PermissionHook:
         if call_id is not None:
             self._tools[call_id] = tool
         is_over = self._rounds is not None and self.context.run.turns + self.calls.messages > self._rounds
-        if is_over and call_id is not None and call_id not in (self._waiting_call, self._stale_call):
+        if is_over and call_id is not None and call_id != self._waiting_call:
             refusal = ToolOutcome(_NO_ROUNDS.format(self._rounds), "rounds_used_up", is_error=True)
             self.outcomes[call_id] = refusal
             return Verdict("deny", refusal.text)
@@ -169,8 +167,6 @@ class PermissionHook:
             return Verdict("deny", "The call came without an id.")
         if call_id == self._waiting_call:
             return await self._as_decided(call_id)
-        if call_id == self._stale_call:
-            return Verdict("deny", "This call is out of date: a newer message took its place.")
         try:
             args = self.toolset.check(name, arguments)
         except ModelRetry as retry:

@@ -1,4 +1,4 @@
-"""Hands out CLIs: that of a thread's last turn, one that the organisation used before, a spare, or a new one."""
+"""Hands out CLIs: one that the organisation used before, a spare, or a new one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import structlog
 
 from fieldmark.agents.spec import AgentSpec
 from fieldmark.identity.scope import Scope
-from fieldmark.runs.engine.binding import RunBinding, RunHandlers, ThreadTurn
+from fieldmark.runs.engine.binding import RunBinding, RunHandlers
 from fieldmark.runs.engine.options import CliKind, ModelService, agent_options
 from fieldmark.runs.engine.process import Process
 from fieldmark.runs.engine.start_gate import StartGate, StartRank
@@ -106,65 +106,55 @@ class CliPool:
         max_turns: int,
         session_id: UUID,
         resumed: bool = False,
-        turn: ThreadTurn | None = None,
         one_at_a_time: bool = False,
     ) -> AsyncGenerator[Process]:
         """Lend a connected CLI to one run. Its `session_id` need not be the one asked for.
 
-        With `resumed` the stored conversation goes on: in a new CLI, or for a `turn` of a thread in the one that the
-        thread's last turn left. A CLI is kept only after a run that completed. It is cleared before another run of the
-        organisation gets it; after a turn it waits for the next turn of that thread alone, since not every member may
-        read a thread."""
+        With `resumed` the stored conversation goes on in a new CLI. A CLI is kept only after a run that completed, and
+        cleared before another run of the organisation gets it."""
         kind = CliKind.of(spec, model, max_turns, one_at_a_time)
         self._at_work += 1
         try:
-            cli, source = await self._take(kind, scope, work, session_id, resumed, turn)
+            cli, source = await self._take(kind, scope, work, session_id, resumed)
             has_completed = False
             try:
                 self._metrics.clis_taken.labels(source).inc()
                 self._changed.set()
                 cli.org_id = scope.org_id
-                cli.thread = None if turn is None else (turn.thread_id, scope.user_id)
                 cli.runs += 1
                 cli.binding.take(work)
                 yield cli
                 has_completed = True
             finally:
-                cli.binding.leave(goes_on=turn is not None)
+                cli.binding.leave()
                 await self._give_back(cli, has_completed)
         finally:
             self._at_work -= 1
             self._changed.set()
 
     async def _take(
-        self, kind: CliKind, scope: Scope, work: RunHandlers, session_id: UUID, resumed: bool, turn: ThreadTurn | None
+        self, kind: CliKind, scope: Scope, work: RunHandlers, session_id: UUID, resumed: bool
     ) -> tuple[Process, str]:
         """Return a CLI, and where it comes from as a metric's label."""
-        if turn is not None:
-            left = await self._take_kept(kind, scope.org_id, (turn.thread_id, scope.user_id))
-            if left is not None and left.holds(session_id, turn.last_entry):
-                return left, "thread"
-            if left is not None:  # another worker went on with the conversation, or an entry was lost
-                self._retire(left, "changed")
-        elif not resumed and (used := await self._take_kept(kind, scope.org_id)) is not None:
+        if resumed:
+            async with self._gate.place(work.rank, scope.org_id):
+                return await self._connect(kind, session_id, resumed_by=work), "new"
+        if (used := await self._take_kept(kind, scope.org_id)) is not None:
             return used, "used_before"
-        if not resumed:
-            self._wanted.append(kind)
-            if (spare := await self._take_kept(kind)) is not None:
-                return spare, "spare"
+        self._wanted.append(kind)
+        if (spare := await self._take_kept(kind)) is not None:
+            return spare, "spare"
         async with self._gate.place(work.rank, scope.org_id):
             # Meanwhile another run may have left its CLI, or a spare have been connected.
-            if turn is None and not resumed and (used := await self._take_kept(kind, scope.org_id)) is not None:
+            if (used := await self._take_kept(kind, scope.org_id)) is not None:
                 return used, "used_before"
-            if not resumed and (spare := await self._take_kept(kind)) is not None:
+            if (spare := await self._take_kept(kind)) is not None:
                 return spare, "spare"
-            return await self._connect(kind, session_id, resumed_by=work if resumed else None), "new"
+            return await self._connect(kind, session_id), "new"
 
-    async def _take_kept(
-        self, kind: CliKind, org_id: UUID | None = None, thread: tuple[UUID, UUID] | None = None
-    ) -> Process | None:
-        """Return the kept CLI that was used last of those of this kind, organisation and thread."""
-        while found := [cli for cli in self._kept if (cli.kind, cli.org_id, cli.thread) == (kind, org_id, thread)]:
+    async def _take_kept(self, kind: CliKind, org_id: UUID | None = None) -> Process | None:
+        """Return the kept CLI that was used last of those of this kind and organisation."""
+        while found := [cli for cli in self._kept if (cli.kind, cli.org_id) == (kind, org_id)]:
             cli = max(reversed(found), key=lambda one: one.clearing.done())
             self._kept.remove(cli)
             reason: str | None = "run"
@@ -205,7 +195,7 @@ class CliPool:
         """Keep the CLI if its run completed and it may serve another; else end it."""
         if not (has_completed and cli.ended_well):
             reason = "run"
-        elif not self._is_open or not (cli.is_clearable or cli.thread is not None):
+        elif not (self._is_open and cli.is_clearable):
             reason = "room"
         else:
             reason = self._retire_reason(cli)
@@ -221,10 +211,9 @@ class CliPool:
         self._kept.append(cli)
 
     async def _clear(self, cli: Process) -> str | None:
-        """Clear a CLI that does not stay in a thread; return why it must not be used, as a metric's label."""
+        """Clear a CLI; return why it must not be used, as a metric's label."""
         try:
-            if cli.thread is None:
-                await cli.clear()
+            await cli.clear()
             return self._retire_reason(cli)
         except Exception as error:  # noqa: BLE001  whatever it was, no run gets this CLI
             log.warning("a CLI could not be cleared", error=type(error).__name__)

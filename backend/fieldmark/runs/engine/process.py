@@ -50,10 +50,9 @@ class Process:
 
     One that `is_clearable` has slash commands; what is not ours is then sent to it marked as text."""
 
-    # What the pool notes of it: its organisation from its first run on, the thread and user whose conversation it still
-    # holds, and once it is kept the task that clears it, which returns why that failed.
+    # What the pool notes of it: its organisation from its first run on, and once it is kept the task that clears it,
+    # which returns why that failed.
     org_id: UUID | None = None
-    thread: tuple[UUID, UUID] | None = None
     runs = 0
     idle_since = 0.0
     clearing: asyncio.Task[str | None]
@@ -79,10 +78,6 @@ class Process:
     def session_id(self) -> UUID:
         """The conversation that it is in."""
         return self.binding.session_id
-
-    def holds(self, session_id: UUID, last_entry: int | None) -> bool:
-        """Return whether the conversation in it is this one, as it is stored up to its last entry."""
-        return self.session_id == session_id and last_entry is not None and self.binding.ends_at() == last_entry
 
     async def connect(self, seconds: float = CONNECT_SECONDS) -> None:
         """Start it. Raise what the SDK raises, and CLIConnectionError too where the system has no room for it or it

@@ -13,7 +13,6 @@ from uuid import UUID
 from claude_agent_sdk.types import SessionKey, SessionListSubkeysKey, SessionStoreEntry
 
 from fieldmark.db.pool import Connection, Database
-from fieldmark.domain.json_values import JsonObject, as_object
 from fieldmark.errors import Fenced, Unavailable
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.parts import Part
@@ -48,9 +47,6 @@ class Sessions:
         self._run = run
         self.is_kept = is_kept
         self._failure: Fenced | SessionWriteFailed | None = None
-        self._passed_over: str | None = None
-        self._writing = 0
-        self._wrote: int | None = None
         self._has_begun = False
         self._gathered: list[tuple[SessionKey, list[SessionStoreEntry]]] = []
         self._gathering: asyncio.Task[None] | None = None
@@ -65,14 +61,6 @@ class Sessions:
         """Raise once something was not kept: Fenced because the run is in other hands, else SessionWriteFailed."""
         if self._failure is not None:
             raise self._failure
-
-    def pass_over(self, call_id: str) -> None:
-        """Show the CLI the conversation as if it had not stopped at this call, so that it does not go on with it."""
-        self._passed_over = call_id
-
-    def ends_at(self) -> int | None:
-        """The number of the last entry that was kept here; None while one is not, and once one was lost."""
-        return None if self._writing or self._gathered or self._failure is not None else self._wrote
 
     def record_with_next(self, record: Callable[[Connection], Awaitable[None]]) -> None:
         """Have something recorded in the transaction in which the next entries are kept."""
@@ -105,15 +93,9 @@ class Sessions:
         await asyncio.sleep(GATHER_SECONDS)
         await self.flush()
 
-    async def last_entry(self, session_id: UUID) -> int | None:
-        """The number of a conversation's last entry, whoever has kept that."""
-        async with self._database.as_user(self._scope) as conn:
-            return await sessions.last_number(conn, sessions.Part(self._scope.org_id, str(session_id)))
-
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         if not entries or not self.is_kept:
             return
-        self._writing += 1
         try:
             await self._append(key, entries)
         except Fenced as error:
@@ -123,8 +105,6 @@ class Sessions:
             # Remembered too: the message by which the SDK tells of it is dropped where a hundred others wait.
             self._failure = SessionWriteFailed()
             raise
-        finally:
-            self._writing -= 1
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
         """The conversation as the CLI shall read it: without its bookmarks. A `last-prompt` entry names the message to
@@ -133,16 +113,8 @@ class Sessions:
         self._has_begun = True
         async with self._database.as_user(self._scope) as conn:
             entries = await sessions.load(conn, self._part(key))
-        shown = [one for one in entries if one.get("type") != _BOOKMARK and not self._is_passed_over(one)]
+        shown = [one for one in entries if one.get("type") != _BOOKMARK]
         return cast(list[SessionStoreEntry], shown) or None
-
-    def _is_passed_over(self, entry: JsonObject) -> bool:
-        attachment = as_object(entry.get("attachment"))
-        return (
-            self._passed_over is not None
-            and attachment.get("type") == "hook_deferred_tool"
-            and attachment.get("toolUseID") == self._passed_over
-        )
 
     async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
         async with self._database.as_user(self._scope) as conn:
@@ -166,8 +138,8 @@ class Sessions:
                         await runs.fence(conn, *self._run)
                     if self._with_next is not None:
                         await self._with_next(conn)
-                    number = await sessions.append(conn, self._part(key), entries)
-                self._with_next, self._wrote = None, number or self._wrote
+                    await sessions.append(conn, self._part(key), entries)
+                self._with_next = None
                 return
             except Unavailable:
                 # The SDK tries three times within a second, which a database that restarts outlasts.
