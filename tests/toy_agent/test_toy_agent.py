@@ -147,5 +147,6 @@ async def test_a_thread_s_turns_come_one_after_the_other_in_their_order(serve, c
             *(turn(served, documents, message, thread_id=thread_id) for message in ("Two.", "Three."))
         )
         assert {one["status"] for one in results} == {"completed"}
-        sent = json.dumps(served.model.requests[-1]["messages"])
-        assert "One." in sent and "Two." in sent and "Three." in sent
+        sent = [json.dumps(request["messages"]) for request in served.model.requests]
+        rows = sql(clone.owner_url, "select input ->> 'message' as said from public.runs order by created_at, id")
+        assert len(sent) == len(rows) == 3 and all(row["said"] in one for row, one in zip(rows, sent, strict=True))
