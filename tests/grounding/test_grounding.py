@@ -93,6 +93,21 @@ def test_what_is_taken_off_is_found_less_surely_at_its_printed_minus(label: str)
     assert own is not None and own.quote == "8.00"
 
 
+@pytest.mark.parametrize(
+    ("page", "share"),
+    [
+        ("Dark chocolate     5.00", 1),
+        ("Item: Dark chocolate, 5.00", 1),
+        ("5.00\nDark chocolate\n8.00", 1),
+        ("Dark chocolate with nuts     5.00", 0.98),
+        ("Very Dark chocolate     5.00", 0.98),
+    ],
+)
+def test_a_text_that_others_continue_is_less_certain_to_be_whole(page: str, share: float) -> None:
+    place = document_index(page).find("Dark chocolate")
+    assert place is not None and place.confidence == pytest.approx(share)
+
+
 def test_of_several_places_the_nearest_to_the_label_is_meant_and_all_are_counted() -> None:
     page = document_index("9.00   Tax 9.00\nTotal  9.00\n9.00")
     place = page.find(9.0, label=("invoice", "total"))

@@ -17,6 +17,7 @@ from fieldmark.grounding.word_index import WordIndex
 Piece: TypeAlias = tuple[int, int, int]
 """Characters start..end-1 of a word, as it was given: (word, start, end)."""
 
+_PART_OF_CELL = 0.98  # how surely a text is whole that others continue
 _LEADING = re.compile(r"^[\W_]*")
 _TRAILING = re.compile(r"[\W_]*$")
 
@@ -49,7 +50,23 @@ def place(index: WordIndex, candidates: Candidates, span: Span) -> Place:
     word_confidence = min([words[at][5] for at, _, _ in pieces if len(words[at]) > 5], default=1.0)
     boxes = boxes_of_pieces(index, pieces)
     page = index.pages[index.page_of[pieces[0][0]]]
-    return Place(page, boxes, quote, match, word_confidence, len(candidates.spans), candidates.certainty)
+    certainty = candidates.certainty
+    is_text = candidates.match in ("normalised", "fuzzy") and any(map(str.isalpha, wanted))
+    if is_text and _is_part_of_cell(index, span):
+        certainty *= _PART_OF_CELL
+    return Place(page, boxes, quote, match, word_confidence, len(candidates.spans), certainty)
+
+
+def _is_part_of_cell(index: WordIndex, span: Span) -> bool:
+    """Whether other words are directly before or behind a text, and no colon, comma or other line is between."""
+    indexes = sorted(span.indexes())
+    return any(
+        0 <= a < b < len(index.words)
+        and index.line_of(a) == index.line_of(b)
+        and index.folded[a][-1:] not in (":", ",")
+        and index.are_in_one_cell(a, b)
+        for a, b in ((indexes[0] - 1, indexes[0]), (indexes[-1], indexes[-1] + 1))
+    )
 
 
 def boxes_of(words: Sequence[Word]) -> tuple[Box, ...]:
