@@ -34,6 +34,9 @@ MOST_PLACES: Final = 200
 """Places of one value that are told."""
 
 
+_NO_WORDS: Final = DocumentIndex([])
+
+
 class DocumentIndexes:
     """Indexes of documents, which are built once, since a document that was read does not change. Beyond `max_words`
     the least recently used go. The caller's access to the document is checked each time, before anything else."""
@@ -49,7 +52,7 @@ class DocumentIndexes:
         async with database.as_user(scope) as conn:
             document = await documents.get(conn, document_id)
         if document is None:
-            return DocumentIndex([])
+            return _NO_WORDS
         lock = self._building.setdefault(document_id, asyncio.Lock())
         async with lock:
             if document_id in self._built:
