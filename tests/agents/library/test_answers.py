@@ -206,7 +206,7 @@ async def test_an_answer_says_which_of_its_sources_are_the_same_file(ask, databa
         await asking.read()
         await asking.cite(1, "roof leaks")
         for number, name in ((2, "b.txt"), (3, "copy.txt")):
-            text = (await asking.call("read_document", document=name)).text
+            text = (await asking.call("read_document", doc_id=name)).text
             block = next(
                 one for one, words in re.findall(r"^\[(\S+)\] (.*)$", text, re.MULTILINE) if "roof leaks" in words
             )
