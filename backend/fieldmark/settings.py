@@ -135,6 +135,8 @@ class Settings(BaseSettings):
     # Unset: medium for extraction, high for the other agents. From high on the model thinks before it answers.
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
     run_seconds: Annotated[int, Field(ge=5, le=86_400)] = 900
+    # Kilobytes of the document in the first message of an extraction; with 0 the agent reads all of it by its tool.
+    first_part_kb: Annotated[int, Field(ge=0, le=1000)] = 80
     # Whether a question is answered from the passages that fit best where the agent comes to no answer.
     ask_fallback: bool = True
     # How long one call of a tool may work in its transaction.

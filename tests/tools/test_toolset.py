@@ -224,7 +224,13 @@ def test_an_unknown_tool_is_answered_with_the_known_ones():
 def test_every_fault_is_named_at_once():
     with pytest.raises(ModelRetry) as refusal:
         EXTRACTION.toolset.check("update_field", {"path": "", "confidence": 7, "more": 1})
-    for said in ("path: ", "value: Field required.", "confidence: ", "more: there is no such argument."):
+    for said in (
+        "path: ",
+        "value: Field required.",
+        "confidence: ",
+        "more: there is no such argument.",
+        "are: path, value,",
+    ):
         assert said in str(refusal.value)
 
 

@@ -44,7 +44,7 @@ from fieldmark.runs.parts import MessageStarted, Observer, show
 from fieldmark.stores import runs, tool_calls
 from fieldmark.stores.runs import RunRow
 from fieldmark.telemetry.metrics import Metrics
-from fieldmark.tools.context import TOOL_SECONDS, RunContext
+from fieldmark.tools.context import FIRST_PART_BYTES, TOOL_SECONDS, RunContext
 from fieldmark.tools.ledger import By, ToolCall, collect, execute
 
 log = structlog.get_logger()
@@ -94,6 +94,7 @@ class Runner:
     tool_seconds: float = TOOL_SECONDS
     embedder: Embedder | None = None
     falls_back: bool = True
+    first_part_bytes: int = FIRST_PART_BYTES
     metrics: Metrics = field(default_factory=Metrics)
     _monitors: set[RunMonitor] = field(default_factory=set[RunMonitor], init=False)
 
@@ -130,7 +131,10 @@ class Runner:
         """Lead the run while it is this worker's. Raises Fenced when it no longer is."""
         try:
             context = replace(
-                run_context(self.database, scope, run), tool_seconds=self.tool_seconds, embedder=self.embedder
+                run_context(self.database, scope, run),
+                tool_seconds=self.tool_seconds,
+                first_part_bytes=self.first_part_bytes,
+                embedder=self.embedder,
             )
         except Invalid as fault:
             return Outcome("failed", error=str(fault), code=RunError.INVALID_INPUT)

@@ -213,7 +213,12 @@ class Toolset:
         try:
             return tool.input.model_validate(dict(arguments))
         except ValidationError as error:
-            raise ModelRetry(" ".join(_in_words(fault) for fault in error.errors()[:10])) from None
+            faults = error.errors()[:10]
+            said = [_in_words(fault) for fault in faults]
+            if any(fault["type"] == "extra_forbidden" and len(fault["loc"]) == 1 for fault in faults):
+                names = [field.alias or name for name, field in tool.input.model_fields.items()]
+                said.append(f"The arguments are: {', '.join(names) or 'none'}.")
+            raise ModelRetry(" ".join(said)) from None
 
     def answer(self, name: str, arguments: Mapping[str, JsonValue], data: JsonValue) -> Answer | None:
         """The run's answer, if a call that is done ends it: one that says nothing leaves the last word to the model."""

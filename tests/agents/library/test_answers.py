@@ -178,6 +178,21 @@ async def test_a_quote_that_no_block_says_is_refused_and_a_block_that_was_not_re
     assert (await asking.cite(2, "roof leaks")).code == "block_not_read"
 
 
+async def test_question_to_fields_that_no_document_has_adds_no_coverage_to_a_cited_answer(ask):
+    for quote, answer, more, covers in (
+        ("roof leaks", "It leaks [1].", {}, 0),
+        (None, "Nothing.", {"nothing_found": True}, 1),
+    ):
+        asking = await ask()
+        await asking.intend()
+        figures = [{"op": "sum", "path": "total"}]
+        await asking.call("query_fields", where={"document_type": "statement"}, aggregates=figures)
+        if quote is not None:
+            await asking.read()
+            await asking.cite(1, quote)
+        assert len((await asking.submit(answer, **more)).data["coverage"]) == covers
+
+
 async def test_no_tool_reaches_past_the_filters_of_the_question(ask, database, clone):
     asking = await ask(filters={"filename": "letter"})
     scope = asking.talk.scope
