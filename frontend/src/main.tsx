@@ -10,7 +10,7 @@ import './shared/styles/base.css';
 import { Refused } from './api/client';
 import { router } from './router';
 import { configQuery } from './session/config';
-import { actingAs, isOver, session, subjectOf, takeTokenOfLink } from './session/session';
+import { actingAs, isOver, offered, session, subjectOf, takeTokenOfLink } from './session/session';
 import { onChangedElsewhere } from './shared/otherTabs';
 import { followTheme } from './shared/theme';
 import { tell } from './shared/Toasts';
@@ -79,8 +79,8 @@ async function signIn() {
   } else if (linked !== null) {
     const own = session.get().token;
     // Somebody else's link must not put a person into somebody else's account without a word.
-    const isAnother = own !== null && !isOver(own) && subjectOf(own) !== subjectOf(linked);
-    if (!isAnother) session.enter(linked);
+    if (own !== null && subjectOf(own) === subjectOf(linked)) session.enter(linked);
+    else if (own === null || isOver(own)) offered.set(linked);
     else {
       const act = () => session.enter(linked);
       setTimeout(() => tell('The link is another person’s. You are still signed in as before.', { action: { words: 'Change', act }, seconds: 20 }), 500);

@@ -21,6 +21,13 @@ async def test_without_a_token_one_is_asked_and_a_wrong_one_is_told(serve, brows
         await page.get_by_role("button", name="Sign in").click()
         # Refused, with the reason; the page asks again.
         await page.get_by_text("not a signed token").wait_for()
+        # Nor does a link sign in whoever opens it: it asks, and says as whom.
+        await page.goto("about:blank")
+        await page.goto(window.link("/documents", user_id=uuid4()))
+        await page.get_by_text("This link signs you in as user").wait_for()
+        assert "eyJ" not in await page.evaluate("JSON.stringify({...localStorage})") + page.url
+        await page.get_by_role("button", name="Cancel").click()
+        await field.wait_for()
         await field.fill(window.link())
         await page.get_by_role("button", name="Sign in").click()
         await page.get_by_role("heading", name="Documents", exact=True).wait_for()

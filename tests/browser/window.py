@@ -53,7 +53,14 @@ class Window:
     async def enter(self, address: str = "/", user_id: UUID | None = None) -> None:
         """Open an address, signed in."""
         await self.page.goto(self.link(address, user_id))
-        await self.page.get_by_role("navigation", name="Areas").wait_for()
+        areas, sign_in = (
+            self.page.get_by_role("navigation", name="Areas"),
+            self.page.get_by_role("button", name="Sign in"),
+        )
+        await areas.or_(sign_in).first.wait_for()
+        if await sign_in.is_visible():
+            await sign_in.click()
+        await areas.wait_for()
 
 
 def find_chromium() -> str:

@@ -7,7 +7,8 @@ import { Button } from '../shared/Button';
 import { Failure, Notice } from '../shared/Notice';
 import icon from '../shared/icon.svg';
 import { configQuery } from './config';
-import { session, useSession } from './session';
+import { useKept } from '../shared/kept';
+import { offered, session, subjectOf, useSession } from './session';
 import styles from './SignIn.module.css';
 
 export function SignIn() {
@@ -44,6 +45,22 @@ function Ways({ config }: { config: Config }) {
 
 function ByToken() {
   const [token, setToken] = useState('');
+  const linked = useKept(offered);
+  if (linked !== null) {
+    // Else somebody's link would put whoever opens it into that person's account, with all that they upload there.
+    return (
+      <div className={styles.form}>
+        <p>
+          This link signs you in as user <code>{subjectOf(linked)}</code>. Continue only if you created the link yourself, or
+          asked for it. Documents that you upload belong to that account.
+        </p>
+        <Button kind="main" onClick={() => session.enter(linked)}>
+          Sign in
+        </Button>
+        <Button onClick={() => offered.set(null)}>Cancel</Button>
+      </div>
+    );
+  }
   const enter = (event: FormEvent) => {
     event.preventDefault();
     // A whole link may be pasted, too.

@@ -4,7 +4,7 @@
  * as Supabase Auth has it), and signing out removes it. No script but the page's own runs here (see the policy in
  * api/page.py), and it is sent in the Authorization header alone. */
 
-import { kept, useKept } from '../shared/kept';
+import { kept, useKept, type Kept } from '../shared/kept';
 
 export interface Session {
   token: string | null;
@@ -22,6 +22,22 @@ const store = kept<Session>('fieldmark.session', (stored) => {
   return { token: text(said.token), organisationId: text(said.organisationId), ended: null };
 });
 
+const listeners = new Set<() => void>();
+let linked: string | null = null;
+
+/** The token of a link that was opened, until the person says that they sign in with it. It is stored nowhere. */
+export const offered: Kept<string | null> = {
+  get: () => linked,
+  set(token) {
+    linked = token;
+    for (const listener of listeners) listener();
+  },
+  subscribe(listener) {
+    listeners.add(listener);
+    return () => listeners.delete(listener);
+  },
+};
+
 let refresh: (() => Promise<string | null>) | null = null;
 
 export const session = {
@@ -31,6 +47,7 @@ export const session = {
   enter(token: string): void {
     const same = subjectOf(token) === subjectOf(store.get().token ?? '');
     store.set({ token, organisationId: same ? store.get().organisationId : null, ended: null });
+    offered.set(null);
   },
 
   choose(organisationId: string | null): void {
