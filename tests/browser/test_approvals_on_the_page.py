@@ -38,10 +38,10 @@ async def test_three_calls_in_a_row_one_edited_one_rejected(serve, browsing):
         await card.get_by_text("total", exact=True).wait_for()
         await card.get_by_role("button", name="Edit").click()
         await card.get_by_label("New value of total").fill("13.5")
-        await card.get_by_role("button", name="Approve edited").click()
+        await card.get_by_role("button", name="Approve with edits").click()
         await card.get_by_text("note", exact=True).wait_for()
         await page.keyboard.press("r")
-        await card.get_by_label("Why").fill("That is not printed.")
+        await card.get_by_label("Reason").fill("That is not printed.")
         await card.get_by_role("button", name="Reject").click()
 
         await page.locator("[data-phase=complete]").wait_for()
@@ -80,8 +80,8 @@ async def test_who_starts_it_on_the_page_is_asked_and_may_approve_this_and_more(
         card = page.get_by_role("region", name="Needs your approval")
         # The type before and the completion behind ask for nothing of their own.
         await card.get_by_text("number", exact=True).wait_for()
-        await card.get_by_role("button", name="Approve this and more").click()
-        await page.get_by_role("menuitem", name="all further “extract_fields”").click()
+        await card.get_by_role("button", name="More options").click()
+        await page.get_by_role("menuitem", name="always allow “extract_fields”").click()
         await page.locator("[data-phase=complete]").wait_for()
         (extraction,) = (await served.get("extractions"))["items"]
         fields = (await served.extraction(extraction["id"]))["extracted_fields"]

@@ -70,7 +70,7 @@ async def test_a_schema_is_made_changed_and_read_by_with_three_decisions_in_a_ro
         await card_of(page).get_by_text("Acme Ltd").wait_for()
         await card_of(page).get_by_role("button", name="Edit").click()
         await card_of(page).get_by_label("New value of vendor").fill("Acme AG")
-        await card_of(page).get_by_role("button", name="Approve edited").click()
+        await card_of(page).get_by_role("button", name="Approve with edits").click()
 
         said = page.get_by_role("log", name="Conversation")
         await said.get_by_text("Done.", exact=True).wait_for()
@@ -189,3 +189,7 @@ async def test_what_is_proposed_by_itself_is_rejected_as_one(serve, browsing):
         other = (await served.get("documents?filename=other"))["items"][0]
         assert [one["name"] for one in other["tags"]] == ["to pay"]
         assert other["auto_create"]["status"] == "accepted"
+        # How it was suggested can be seen afterwards.
+        await page.get_by_role("button", name="History").click()
+        await page.get_by_text("How the schema was suggested").click()
+        await page.get_by_role("dialog").get_by_text("Making the schema").first.wait_for()

@@ -83,7 +83,7 @@ export function ApprovalCard({ runId, call, onDecided, hasKeys = true }: Props) 
               <code>{plain(change.path)}</code>
             </dt>
             {!isAllNew && <dd className={styles.old}>{change.added === true ? '' : asText(change.old)}</dd>}
-            <dd aria-label="becomes">→</dd>
+            <dd aria-label="to">→</dd>
             <dd>
               {mode.kind === 'edit' && change.path in mode.texts ? (
                 <input
@@ -92,7 +92,7 @@ export function ApprovalCard({ runId, call, onDecided, hasKeys = true }: Props) 
                   onChange={(event) => setMode({ kind: 'edit', texts: { ...mode.texts, [change.path]: event.target.value } })}
                 />
               ) : change.removed === true ? (
-                'nothing'
+                'removed'
               ) : (
                 <>
                   {asText(change.new)} <Found at={proposed?.evidence as ProposedEvidence | undefined} path={change.path} documentId={run?.document_id ?? null} />
@@ -107,7 +107,7 @@ export function ApprovalCard({ runId, call, onDecided, hasKeys = true }: Props) 
       {mode.kind === 'edit all' && (
         <textarea
           className={styles.all}
-          aria-label="What is asked for, as JSON"
+          aria-label="Edit as JSON"
           rows={8}
           spellCheck={false}
           value={mode.text}
@@ -117,8 +117,8 @@ export function ApprovalCard({ runId, call, onDecided, hasKeys = true }: Props) 
       {mode.kind === 'reject' && (
         <input
           className={styles.all}
-          aria-label="Why"
-          placeholder="Why? The agent is told, and goes on."
+          aria-label="Reason"
+          placeholder="Reason (sent to the agent)"
           maxLength={2000}
           value={mode.reason}
           autoFocus
@@ -129,7 +129,7 @@ export function ApprovalCard({ runId, call, onDecided, hasKeys = true }: Props) 
           }}
         />
       )}
-      {edited === 'wrong' && <Notice kind="unsure">This is no JSON object yet.</Notice>}
+      {edited === 'wrong' && <Notice kind="unsure">Not valid JSON: a JSON object is needed.</Notice>}
       {decide.isError && <Undecided error={decide.error} />}
       {refusal !== null && <Notice kind="unsure">{REFUSALS[refusal]}</Notice>}
       <div className={styles.buttons}>
@@ -140,7 +140,7 @@ export function ApprovalCard({ runId, call, onDecided, hasKeys = true }: Props) 
         ) : (
           <>
             <Button kind="main" disabled={isOff || edited === 'wrong'} onClick={() => approve()}>
-              {edited === null ? 'Approve' : 'Approve edited'}
+              {edited === null ? 'Approve' : 'Approve with edits'}
             </Button>
             {mode.kind === 'look' && (
               <>
@@ -153,13 +153,13 @@ export function ApprovalCard({ runId, call, onDecided, hasKeys = true }: Props) 
                 <Menu
                   align="start"
                   trigger={
-                    <Button kind="quiet" disabled={isOff} label="Approve this and more">
+                    <Button kind="quiet" disabled={isOff} label="More options">
                       <Sign name="down" size={12} />
                     </Button>
                   }
                 >
-                  <MenuItem onChoose={() => approve('tool')}>Approve this and all further “{plain(call.tool)}” of this run</MenuItem>
-                  <MenuItem onChoose={() => approve('all')}>Approve this and all that this run asks</MenuItem>
+                  <MenuItem onChoose={() => approve('tool')}>Approve, and always allow “{plain(call.tool)}” in this run</MenuItem>
+                  <MenuItem onChoose={() => approve('all')}>Approve everything in this run</MenuItem>
                 </Menu>
               </>
             )}

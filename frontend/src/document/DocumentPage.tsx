@@ -151,7 +151,9 @@ function OneDocument({ documentId }: { documentId: string }) {
   return (
     <div className={styles.page}>
       {canWrite && <DropTarget />}
-      {historyShown && extraction !== undefined && <HistoryDialog extraction={extraction} onClose={() => showHistory(false)} />}
+      {historyShown && extraction !== undefined && (
+        <HistoryDialog extraction={extraction} suggestedBy={document.data.auto_create?.run_id} canWrite={canWrite} onClose={() => showHistory(false)} />
+      )}
       <div>
         <div className={styles.bar}>
           <Link to="/documents" search={listPlace.filter} aria-label="All documents">

@@ -7,6 +7,7 @@ import { startProposal } from '../api/runs';
 import type { DocumentInFull } from '../api/types';
 import { tagsQuery } from '../documents/documentQueries';
 import { runSentence } from '../runs/runWords';
+import { Replay } from '../runs/Replay';
 import { RunStep } from '../runs/RunStep';
 import { useRun } from '../runs/useRun';
 import { Button } from '../shared/Button';
@@ -119,21 +120,6 @@ function Proposed({ document, proposal, canWrite }: { document: DocumentInFull; 
         </>
       )}
     </>
-  );
-}
-
-/** How a suggestion was made, step by step: asked for when somebody wants to see it. */
-function Replay({ runId }: { runId: string }) {
-  const [open, setOpen] = useState(false);
-  const { state } = useRun(open ? runId : null);
-  return (
-    <details onToggle={(event) => setOpen(event.currentTarget.open)}>
-      <summary>Show steps</summary>
-      {state.error?.code === 'not_followed' && <p className="soft">{state.error.sentence}</p>}
-      {state.steps.map((step) => (
-        <RunStep key={step.key} step={step} />
-      ))}
-    </details>
   );
 }
 

@@ -4,6 +4,7 @@ import { infiniteQueryOptions, useInfiniteQuery, useMutation, useQuery, useQuery
 import { answer, api } from '../api/client';
 import type { Change, ChangedExtraction, Extraction } from '../api/types';
 import { storeChanged } from '../document/storeChanged';
+import { Replay } from '../runs/Replay';
 import { meQuery } from '../session/config';
 import { Button } from '../shared/Button';
 import { Dialog } from '../shared/Dialog';
@@ -25,7 +26,15 @@ const historyQuery = (extractionId: string, version: number) =>
     getNextPageParam: (last) => last.next,
   });
 
-export function HistoryDialog({ extraction, onClose }: { extraction: Extraction; onClose: () => void }) {
+interface Props {
+  extraction: Extraction;
+  /** The run that suggested its schema, where one did. */
+  suggestedBy: string | undefined;
+  canWrite: boolean;
+  onClose: () => void;
+}
+
+export function HistoryDialog({ extraction, suggestedBy, canWrite, onClose }: Props) {
   const history = useInfiniteQuery(historyQuery(extraction.id, extraction.version));
   const versions = versionsOf((history.data?.pages ?? []).flatMap((page) => page.items));
   const queries = useQueryClient();
@@ -45,6 +54,7 @@ export function HistoryDialog({ extraction, onClose }: { extraction: Extraction;
   });
   return (
     <Dialog title="History" open onClose={onClose}>
+      {suggestedBy !== undefined && <Replay runId={suggestedBy} words="How the schema was suggested" />}
       {history.isError && <Failure error={history.error} again={() => void history.refetch()} />}
       <ol className={styles.versions}>
         {versions.map((one) => (
@@ -56,8 +66,8 @@ export function HistoryDialog({ extraction, onClose }: { extraction: Extraction;
                 {ago(one.at)}
               </span>
               {one.version === extraction.version ? (
-                <span className="soft">as it stands</span>
-              ) : (
+                <span className="soft">current</span>
+              ) : !canWrite ? null : (
                 <Button disabled={restore.isPending} aria-label={`Restore version ${one.version}`} onClick={() => restore.mutate(one.version)}>
                   Restore
                 </Button>
@@ -76,10 +86,10 @@ export function HistoryDialog({ extraction, onClose }: { extraction: Extraction;
           </li>
         ))}
       </ol>
-      {history.isSuccess && versions.length === 0 && <p className="soft">Nothing was written yet.</p>}
+      {history.isSuccess && versions.length === 0 && <p className="soft">No changes yet.</p>}
       {history.hasNextPage && (
         <Button disabled={history.isFetchingNextPage} onClick={() => void history.fetchNextPage()}>
-          What was before
+          Load older
         </Button>
       )}
     </Dialog>

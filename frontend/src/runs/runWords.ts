@@ -4,23 +4,23 @@ import { count } from '../shared/format';
 import type { RunState } from './runReducer';
 
 export function runSentence(state: RunState): string {
-  if (state.lost) return 'The connection was lost. It is being made again…';
+  if (state.lost) return 'Connection lost. Reconnecting…';
   switch (state.phase) {
     case 'starting':
-      return 'The run begins…';
+      return 'Starting…';
     case 'reading':
-      return state.pages === null ? 'The document is being read…' : `Reading: ${state.pages.read} of ${count(state.pages.of, 'page')}`;
+      return state.pages === null ? 'Reading the document…' : `Reading: ${state.pages.read} of ${count(state.pages.of, 'page')}`;
     case 'waiting':
-      return 'Waits for another run to end';
+      return 'Queued behind another run';
     case 'working': {
       const running = state.steps.findLast((step) => step.kind === 'tool' && step.status === 'running');
-      return running?.kind === 'tool' ? running.message : state.previews.size > 0 ? 'Writing fields…' : 'The agent reads and thinks…';
+      return running?.kind === 'tool' ? running.message : state.previews.size > 0 ? 'Writing fields…' : 'Thinking…';
     }
     case 'approval':
       return 'Needs your approval';
     case 'complete':
-      return state.changed.size > 0 ? `Done: ${count(state.changed.size, 'value')} written` : 'Done';
+      return state.changed.size > 0 ? `Done: ${count(state.changed.size, 'field')} written` : 'Done';
     case 'failed':
-      return state.error?.sentence ?? 'It failed.';
+      return state.error?.sentence ?? 'The run failed.';
   }
 }
