@@ -13,6 +13,7 @@ from fieldmark.runs.billing.prices import Prices, Tokens
 from fieldmark.runs.engine.options import ModelService
 from fieldmark.runs.engine.pool import CliPool
 from fieldmark.runs.run import Runner
+from fieldmark.stores import extractions
 from fieldmark.testing.script import Script, drop, http_error, stall
 from living import clis
 
@@ -119,9 +120,9 @@ async def test_what_was_said_before_a_stream_broke_off_is_not_said_again(desk):
 @pytest.mark.real_cli("it asks the fallback model")
 async def test_where_a_model_is_overloaded_the_fallback_answers_and_is_charged_for(desk):
     def answer(body):
-        return (
-            http_error(529) if body["model"] == "claude-sonnet-5" else Turn([text("Done.")], usage={"input_tokens": 9})
-        )
+        if body["model"] == "claude-sonnet-5":
+            return http_error(529)
+        return Turn([text("Done.")] if tool_results(body) else [UPDATE], usage={"input_tokens": 9})
 
     run_id = await desk.run()
     async with OfflineModel(answer) as model:
@@ -133,7 +134,12 @@ async def test_where_a_model_is_overloaded_the_fallback_answers_and_is_charged_f
     assert (desk.state(run_id)["status"], desk.state(run_id)["answer"]) == ("completed", "Done.")
     told = [event["retry"] for event in desk.events(run_id) if "retry" in event]
     assert "claude-sonnet-5" in told[-1] and "claude-haiku-4-5" in told[-1]
-    (charged,) = desk.sql("select * from public.usage where run_id = %s", run_id)
+    charged, _ = desk.sql("select * from public.usage where run_id = %s order by created_at", run_id)
     tokens = Tokens(charged["input_tokens"], charged["output_tokens"])
     assert charged["model"] == "claude-haiku-4-5"
     assert charged["cost_usd"] == prices.of("claude-haiku-4-5").of(tokens) != prices.of("claude-sonnet-5").of(tokens)
+    # The journal names the model that answered. A person's change has none.
+    await desk.put({"total": 2})
+    async with desk.database.as_user(desk.scope) as conn:
+        journal, _ = await extractions.history(conn, desk.extraction_id, path=None, limit=5, before=None)
+    assert [(entry.actor, entry.model) for entry in journal] == [("user", None), ("agent", "claude-haiku-4-5")]

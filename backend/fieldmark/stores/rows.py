@@ -319,6 +319,7 @@ class Change:
     run_id: UUID | None
     call_id: str | None
     created_at: datetime
+    model: Annotated[str | None, Field(description="The model that answered, where an agent did it.")]
 
     @classmethod
     def of(cls, row: Mapping[str, Any], path: str) -> Change:
