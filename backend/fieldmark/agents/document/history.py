@@ -22,6 +22,7 @@ RECENT_CHARACTERS: Final = 16_000
 OLDER_TURNS: Final = 30
 OLDER_CHARACTERS: Final = 6_000
 _WORDS: Final = 3_000
+_MENTIONS: Final = 800
 _CALLS: Final = 8
 _CALL: Final = 400
 _ASKED: Final = 120
@@ -63,7 +64,7 @@ async def history(conn: Connection, about: Conversation) -> str:
 def _recent(row: TurnRow, texts: Sequence[str], calls: Sequence[PastCall]) -> dict[str, JsonValue]:
     told: dict[str, JsonValue] = {"person": _cut(_message(row), _WORDS)}
     if mentions := row.input.get("mentions"):
-        told["mentions"] = mentions
+        told["mentions"] = _cut(_json(mentions), _MENTIONS)
     if calls:
         told["calls"] = [f"{call.tool} {call.arguments} ({call.status}): {call.said}" for call in calls[-_CALLS:]]
     return told | {"you": _cut(row.answer or "\n".join(texts), _WORDS), **_ending(row)}
