@@ -66,11 +66,13 @@ IDLE_SECONDS: Final = 10.0
 IDLE_IN_TRANSACTION: Final = "15s"
 # Longer than that, so that what a dead one had locked is waited for. Nobody else's lock keeps a connection for ever.
 _LOCK_TIMEOUT: Final = "20s"
+_STATEMENT_TIMEOUT: Final = "60s"
 
 _AS_USER: Final = sql.SQL(
     "begin; select set_config('role', 'authenticated', true), set_config('request.jwt.claims', {}, true), "
     f"set_config('idle_in_transaction_session_timeout', '{IDLE_IN_TRANSACTION}', true), "
-    f"set_config('lock_timeout', '{_LOCK_TIMEOUT}', true)"
+    f"set_config('lock_timeout', '{_LOCK_TIMEOUT}', true), "
+    f"set_config('statement_timeout', '{_STATEMENT_TIMEOUT}', true)"
 )
 _AS_SERVICE: Final = sql.SQL(f"begin; set local idle_in_transaction_session_timeout = '{IDLE_IN_TRANSACTION}'")
 
@@ -213,6 +215,8 @@ class Database:
                 return
         except errors.LockNotAvailable as error:
             raise Unavailable("Somebody else is changing the same at length: try again in a while.") from error
+        except errors.QueryCanceled as error:
+            raise Unavailable("The database needed too long for a statement: try again, with less at once.") from error
         except OperationalError as error:
             if _is_lost(error):
                 raise Unavailable(f"The database does not answer: {_reason(error)}") from error
