@@ -50,8 +50,8 @@ class DocumentIndexes:
         """Return the index of a document; an empty one if the caller does not see it. Opens transactions of its own and
         holds none while it builds."""
         async with database.as_user(scope) as conn:
-            document = await documents.get(conn, document_id)
-        if document is None:
+            status = await documents.status_of(conn, document_id)
+        if status is None:
             return _NO_WORDS
         lock = self._building.setdefault(document_id, asyncio.Lock())
         async with lock:
@@ -63,7 +63,7 @@ class DocumentIndexes:
             # Half a second for hundreds of pages, in which others are to go on.
             given = [PageWords(page.number, page.words, page.is_for_machines) for page in pages]
             index = await in_turn(scope.org_id, DocumentIndex, given)
-            if document.status is DocumentStatus.READY:
+            if status == DocumentStatus.READY:
                 self._built[document_id] = index, sum(len(page.words) for page in pages)
                 while sum(words for _, words in self._built.values()) > self._max_words:
                     self._built.popitem(last=False)

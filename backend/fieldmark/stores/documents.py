@@ -171,6 +171,11 @@ async def find(conn: Connection, document_id: UUID) -> DocumentRow:
     return row
 
 
+async def status_of(conn: Connection, document_id: UUID) -> DocumentStatus | None:
+    """The status of a document; None if the caller does not see it."""
+    return await value_of(conn, "select status from public.documents where id = %s", (document_id,))
+
+
 async def find_read(conn: Connection, document_id: UUID) -> DocumentRow:
     """Return a document that was read. Raise NotFound, DocumentFailed with the reason, or Conflict while it is being
     read."""
