@@ -103,6 +103,7 @@ REFUSED_FOR_CAUSE: dict[str, tuple[str, ...]] = {
     "query_fields": ("needs", "takes", "compares", "path", "Path", *TOO_MUCH),
     "get_usage": ("`since` must not be later",),
     "start_extract": ("The schema ", "keeps the schema that it was begun with", ASKED_BEFORE, *TOO_MUCH),
+    "start_chat": ("give it, or the thread_id", ASKED_BEFORE, *TOO_MUCH),
     "start_correct": (ASKED_BEFORE, *TOO_MUCH),
     "create_organisation": TOO_MUCH,
     "update_organisation": TOO_MUCH,

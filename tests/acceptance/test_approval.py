@@ -91,6 +91,8 @@ async def test_a_decision_that_cannot_be_meant_changes_nothing_and_one_is_taken_
             sql(clone.owner_url, query, served.scope.org_id, colleague)
             http.headers["X-Org-Id"] = str(served.scope.org_id)
             assert (await http.get(f"/api/runs/{run_id}")).status_code == 200  # sees it, and may not decide it
+            proposed = f"/api/runs/{run_id}/proposed"
+            assert [(await one.get(proposed)).status_code for one in (http, stranger)] == [200, 404]
             await refused(404, http=http)
             await refused(404, http=stranger)
         await refused(404, run=other["run_id"])

@@ -17,7 +17,7 @@ from people import joined, org_of
 
 from desk import sql, until
 from fieldmark.domain.events import TextEvent
-from fieldmark.offline_model.messages import text
+from fieldmark.offline_model.messages import call, text
 from fieldmark.stores import runs
 from fieldmark.testing.script import Script
 
@@ -144,7 +144,8 @@ async def test_nobody_but_the_service_acts_as_a_key(serve, clone):
 
 async def test_a_run_that_a_key_has_started(serve, clone):
     """It works with the key's rights, outlives its expiry, and ends with its being revoked."""
-    async with serve() as served:
+    writes = [[call("update_field", {"path": path, "value": 1, "confidence": 0.9})] for path in ("a", "b")]
+    async with serve(Script(writes)) as served:
         document = await served.document()
         key = await made(served.http, "runs:write", "runs:read", "runs:approve")
         async with served.bearing(key["key"]) as robot:

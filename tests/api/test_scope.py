@@ -76,6 +76,7 @@ NAMED = [
 # as a stranger.
 ELSEWHERE = {
     ("POST", "/api/agent/approve"),
+    ("GET", "/api/runs/{}/proposed"),
     ("POST", "/api/extractions/{}/proposals"),
     ("POST", "/api/documents/{}/read"),
     ("POST", "/api/documents/{}/auto_create/accept"),
