@@ -22,7 +22,7 @@ from fieldmark.grounding import Claim, DocumentIndex, Finding, PageWords, Place,
 from fieldmark.identity.scope import Scope
 from fieldmark.services.turns import in_turn
 from fieldmark.stores import documents
-from fieldmark.stores.rows import ExtractionRow
+from fieldmark.stores.rows import ExtractionRow, PageWordsRow
 
 MAX_WORDS: Final = 300_000
 """Words of the documents whose indexes a process keeps."""
@@ -61,14 +61,19 @@ class DocumentIndexes:
             async with database.as_user(scope) as conn:
                 pages = await documents.words(conn, document_id)
             # Half a second for hundreds of pages, in which others are to go on.
-            given = [PageWords(page.number, page.words, page.is_for_machines) for page in pages]
-            index = await in_turn(scope.org_id, DocumentIndex, given)
+            index = await in_turn(scope.org_id, _index_of, pages)
             if status == DocumentStatus.READY:
                 self._built[document_id] = index, sum(len(page.words) for page in pages)
                 while sum(words for _, words in self._built.values()) > self._max_words:
                     self._built.popitem(last=False)
             return index
 
+
+def _index_of(pages: Sequence[PageWordsRow]) -> DocumentIndex:
+    return DocumentIndex([PageWords(page.number, page.words, page.is_for_machines) for page in pages])
+
+
+_NO_WORDS: Final = DocumentIndex([])
 
 INDEXES: Final = DocumentIndexes()
 """Those of this process."""
