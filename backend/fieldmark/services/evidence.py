@@ -73,8 +73,6 @@ def _index_of(pages: Sequence[PageWordsRow]) -> DocumentIndex:
     return DocumentIndex([PageWords(page.number, page.words, page.is_for_machines) for page in pages])
 
 
-_NO_WORDS: Final = DocumentIndex([])
-
 INDEXES: Final = DocumentIndexes()
 """Those of this process."""
 
