@@ -37,7 +37,7 @@ for await (const { id, event } of fieldmark.follow(run.run_id, { after: seen, de
 }
 
 const where = { extraction_id: run.extraction_id ?? '' };
-const { data: changed } = await setFields({
+await setFields({
   ...call,
   path: where,
   headers: { 'if-match': '1' },
@@ -46,4 +46,4 @@ const { data: changed } = await setFields({
 const { data: found } = await getExtraction({ ...call, path: where });
 const { data: csv } = await exportExtraction({ ...call, path: where, query: { format: 'csv' }, parseAs: 'text' });
 await writeFile('extraction.csv', String(csv));
-console.log(JSON.stringify({ events: total, version: changed.version, fields: found.extracted_fields }));
+console.log(JSON.stringify({ events: total, version: found.version, fields: found.extracted_fields }));
