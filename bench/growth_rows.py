@@ -44,8 +44,8 @@ insert into extraction_proposals (org_id, extraction_id, path, name, old, new, c
   created_by, created_at)
   select org, ext, array['field_9'], 'field_9', to_jsonb('value 9 of ' || n), '"another"', '{{}}', '{{}}', run, org, at
   {_OF} where n %% 5 = 1;
-insert into threads (id, org_id, created_by, created_at, agent, document_id, session_id)
-  select {_ID % ("c", "n")}, org, org, at, 'extraction', doc, {_ID % ("c", "n")} {_OF} where n %% 10 = 1;
+insert into threads (id, org_id, created_by, created_at, agent, document_id)
+  select {_ID % ("c", "n")}, org, org, at, 'extraction', doc {_OF} where n %% 10 = 1;
 insert into extraction_journal (org_id, extraction_id, version, path, steps, new, actor, run_id, call_id, created_by,
   created_at) select org, ext, v, array['field_' || v], 'k', to_jsonb('value ' || v || ' of ' || n), 'agent', run,
   'call_' || v, org, at {_OF} cross join generate_series(1, 10) as v;
