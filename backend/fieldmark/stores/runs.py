@@ -103,7 +103,7 @@ class RunRow:
 
     @property
     def turns(self) -> int:
-        """How many messages of the model it has had."""
+        """How many whole messages of the model it has had."""
         turns = self.usage["turns"]
         assert isinstance(turns, int)
         return turns
@@ -124,7 +124,7 @@ _USED: Final = """
       )
       select case when count(*) = count(cost_usd) then coalesce(sum(cost_usd), 0) end as cost_usd,
         jsonb_build_object(
-          'turns', count(*) filter (where own),
+          'turns', count(*) filter (where own and left(message_id, 1) <> '~'),
           'input_tokens', coalesce(sum(input_tokens) filter (where own), 0),
           'output_tokens', coalesce(sum(output_tokens) filter (where own), 0),
           'cache_creation_input_tokens',

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import astuple, dataclass, fields
 from datetime import date
 from decimal import Decimal
-from typing import Any, LiteralString
+from typing import Any, Final, LiteralString
 from uuid import UUID
 
 from psycopg import AsyncConnection
@@ -13,6 +13,9 @@ from psycopg import AsyncConnection
 from fieldmark.stores.rows import value_of
 
 Row = dict[str, Any]
+
+BROKEN_OFF: Final = "~"
+"""Begins the id of a charged message that broke off: the model was asked again, so it is no turn."""
 
 
 async def find_room(conn: AsyncConnection[Row], run_id: UUID, *, priced: bool) -> str | None:
@@ -59,7 +62,8 @@ async def credit(conn: AsyncConnection[Row], org_id: UUID) -> Row | None:
 async def by_model(conn: AsyncConnection[Row], run_id: UUID) -> list[Row]:
     """What each model used in a run of its own messages, in the order of their first."""
     cursor = await conn.execute(
-        """select model, count(*) as turns, sum(input_tokens)::bigint as input_tokens,
+        """select model, count(*) filter (where left(message_id, 1) <> '~') as turns,
+               sum(input_tokens)::bigint as input_tokens,
                sum(output_tokens)::bigint as output_tokens,
                sum(cache_write_5m_tokens + cache_write_1h_tokens)::bigint as cache_creation_input_tokens,
                sum(cache_read_tokens)::bigint as cache_read_input_tokens,

@@ -12,6 +12,7 @@ from desk import until, update
 from fieldmark.offline_model.messages import Turn, call, text
 from fieldmark.runs.billing.meter import Meter
 from fieldmark.runs.billing.prices import Prices
+from fieldmark.runs.engine.message_calls import MessageCalls
 from fieldmark.runs.lifecycle.decisions import cancel
 from fieldmark.runs.outcome import RunEnded
 from fieldmark.runs.parts import (
@@ -25,6 +26,7 @@ from fieldmark.runs.parts import (
     ToolCall,
     ToolReturned,
 )
+from fieldmark.stores import runs, usage
 from fieldmark.testing.script import Script, endless, stall
 
 pytestmark = pytest.mark.anyio
@@ -175,6 +177,13 @@ async def test_turns_are_counted_here_and_not_by_a_cli_that_may_have_had_other_r
     # A message that breaks off is asked for again, which is no new turn.
     told = [*turn("a"), *turn("b", None), *turn("c")]
     assert [name for name, _, _ in await metered(desk, *told, turns=2)] == ["a", "b", "c"]
+    async with desk.database.as_user(desk.scope) as conn:
+        (run,) = (await runs.list_runs(conn, desk.scope, status=None, limit=1)).items
+        (model,) = await usage.by_model(conn, run.id)
+    calls = MessageCalls()
+    for part in told:
+        calls.on_part(part)
+    assert run.turns == model["turns"] == calls.messages == 2  # whoever counts them counts the same
     with pytest.raises(RunEnded) as spent:
         await metered(await desk.beside(), *told, begun("d", input=6), turns=2)
     assert spent.value.outcome.code == "max_turns"

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from secrets import token_hex
 from types import TracebackType
 from typing import Self
 from uuid import uuid4
@@ -77,8 +78,9 @@ class Meter:
         self._asked = asked
         self._turns = turns
         self._now: _Message | None = None
-        # Not from 0: where two models share a run, one attempt follows the other under one fencing token.
-        self._messages = context.run.turns
+        self._messages = 0
+        # A run may have two conversations under one fencing token: its own, and that of its last question.
+        self._conversation = token_hex(3)
         # What the service called the answer that came last in pieces, and the one that has come since without.
         self._in_pieces: set[str | None] = set()
         self._at_once: set[str | None] = set()
@@ -143,7 +145,8 @@ class Meter:
     def _new(self, message_id: str | None, model: str | None, counts: TokenCounts) -> _Message:
         self._messages += 1
         named = _name(message_id, _MOST_ID_CHARACTERS)
-        return _Message(f"{self._context.fencing_token}.{self._messages} {named}", _name(model), counts)
+        key = f"{self._context.fencing_token}.{self._conversation}.{self._messages} {named}"
+        return _Message(key, _name(model), counts)
 
     async def _settle(self, message: _Message) -> None:
         # One that broke off is asked for again, which is no new turn.
@@ -166,7 +169,7 @@ class Meter:
                 run_id=self._context.run_id,
                 org_id=self._context.scope.org_id,
                 agent=self._agent,
-                message_id=message.key,
+                message_id=message.key if message.stop_reason is not None else f"{usage.BROKEN_OFF}{message.key}",
                 model=message.model,
                 input_tokens=tokens.input,
                 output_tokens=tokens.output,

@@ -7,6 +7,7 @@ import asyncio
 from fieldmark.runs.parts import (
     AssistantSaid,
     BlockStarted,
+    MessageChanged,
     MessageStarted,
     MessageStopped,
     Part,
@@ -19,7 +20,8 @@ MESSAGE_SECONDS = 10
 
 
 class MessageCalls:
-    """An observer that counts the calls of the model's current message. `messages`: how many it has begun."""
+    """An observer that counts the calls of the model's current message. `messages`: how many it has begun, without
+    those that broke off."""
 
     def __init__(self) -> None:
         self.messages = 0
@@ -27,13 +29,18 @@ class MessageCalls:
         self._returned: set[str] = set()
         self._heard = False
         self._whole = False
+        self._broke_off = False
         self._changed = asyncio.Event()
 
     def on_part(self, part: Part) -> None:
         match part:
             case MessageStarted():
                 self._calls, self._returned, self._whole = [], set(), False
-                self.messages += 1
+                self._count()
+                self._broke_off = True  # until it is whole
+            case MessageChanged(stop_reason=str()):
+                self._broke_off = False
+                return
             case BlockStarted(call_id=str(call_id)):
                 self._calls.append(call_id)
             case AssistantSaid():
@@ -75,4 +82,9 @@ class MessageCalls:
         """A call behind calls that were all answered stands in a new message."""
         if self._returned.issuperset(self._calls):
             self._calls, self._returned = [], set()
-            self.messages += 1
+            self._count()
+
+    def _count(self) -> None:
+        """Count a message, unless the one before it broke off: the model is asked again."""
+        self.messages += not self._broke_off
+        self._broke_off = False
