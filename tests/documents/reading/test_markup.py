@@ -92,6 +92,9 @@ def test_a_large_page_with_a_large_style_sheet_is_read() -> None:
 def test_digits_raised_behind_a_digit_are_not_part_of_the_number() -> None:
     assert html_lines("<p>100<sup><a>1</a></sup> EUR, 12<sup>99</sup>, 5 m<sup>2</sup>") == ["100¹ EUR, 12⁹⁹, 5 m2"]
     assert html_lines("<p><sup>1</sup>250, 10<sub>2</sub>") == ["¹250, 10₂"]
+    assert html_lines("<p>12<b style='vertical-align: 4px'>99</b> 10<b style='vertical-align:top'>1</b>") == [
+        "12⁹⁹ 101"
+    ]
     assert html_lines("<math><msup><mn>10</mn><mn>50</mn></msup><mfrac><mn>1</mn><mn>2</mn></mfrac></math>") == [
         "10⁵⁰1/2"
     ]

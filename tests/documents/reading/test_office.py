@@ -11,6 +11,7 @@ import docx
 import openpyxl
 import pytest
 from made_files import archive
+from openpyxl.cell.rich_text import CellRichText, InlineFont, TextBlock
 from openpyxl.styles import Font
 
 from fieldmark.documents.reading.docx import docx_parts
@@ -66,11 +67,13 @@ def test_content_controls_insertions_and_text_boxes_are_read_and_deleted_or_hidd
 
 def test_raised_digits_ticked_boxes_and_formulas_of_a_word_document_are_read() -> None:
     raised = "<w:r><w:rPr><w:vertAlign w:val='superscript'/></w:rPr><w:t>99</w:t></w:r>"
+    moved = "".join(f"<w:r><w:rPr><w:position w:val='{by}'/></w:rPr><w:t>5</w:t></w:r>" for by in ("6", "-6", "0"))
     body = f"<w:p><w:r><w:t>12</w:t></w:r>{raised}<w:r><w:t> m</w:t></w:r>{raised}</w:p>"
+    body += f"<w:p><w:r><w:t>7</w:t></w:r>{moved}</w:p>"
     body += "<w:p><w:r><w:sym w:font='Wingdings' w:char='F0FE'/><w:t> Insured</w:t></w:r></w:p>"
     body += "<w:p><m:oMath xmlns:m='http://schemas.openxmlformats.org/officeDocument/2006/math'><m:r><m:t>a=1</m:t></m:r></m:oMath></w:p>"
     ((*lines,),) = docx_parts(word_file(body), Limits())
-    assert lines == ["12⁹⁹ m99", "☑ Insured", "a=1"]
+    assert lines == ["12⁹⁹ m99", "7⁵₅5", "☑ Insured", "a=1"]
 
 
 def test_a_workbook_keeps_addresses_and_shows_values_as_a_spreadsheet_does() -> None:
@@ -105,11 +108,15 @@ def test_cells_are_read_as_shown_with_the_stored_value_beside_and_without_what_i
         sheet.cell(1, at, value).number_format = number_format
     sheet["A2"], sheet["B2"] = 99, 49
     sheet["A2"].font = Font(strike=True)
+    raised, old, tiny = InlineFont(vertAlign="superscript"), InlineFont(strike=True), InlineFont(sz=1)
+    sheet["A3"] = CellRichText(
+        "100", TextBlock(raised, "1"), TextBlock(old, " 120"), TextBlock(tiny, " secret"), " EUR"
+    )
     out = io.BytesIO()
     book.save(out)
     (part,) = xlsx_parts(out.getvalue(), Limits())
     shown = "A1: 19% (0.19)   B1: 00004711 (4711)   C1: 1,234.50 EUR   D1: 12/3/24 (2024-03-12)"
-    assert (part[1:], part.struck) == ([shown, "B2: 49"], ["99"])
+    assert (part[1:], part.struck, part.hidden) == ([shown, "B2: 49", "A3: 100¹ EUR"], ["99", "120"], ["secret"])
 
 
 def test_an_archive_may_unpack_to_the_limit_and_no_further() -> None:

@@ -27,13 +27,16 @@ SCREEN_WIDTH = 1280.0  # pixels: media queries are answered for the screen of a 
 MAX_NESTED_BLOCKS = 20  # deeper ones are ignored
 
 _LINES = ("text-decoration", "text-decoration-line")
-_PROPERTIES = frozenset({"display", "visibility", "content-visibility", "opacity", "font-size", "font", *_LINES})
+_PROPERTIES = frozenset(
+    {"display", "visibility", "content-visibility", "opacity", "font-size", "font", "vertical-align", *_LINES}
+)
 _COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.S)
 _DEFAULT_FONT_PIXELS = 16.0
 _PIXELS = {"px": 1.0, "pt": 4 / 3, "pc": 16.0, "in": 96.0, "cm": 96 / 2.54, "mm": 96 / 25.4, "rem": 16.0}
 _SIZE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)([a-z]+|%)?")
 _SIZE_IN_FONT = re.compile(r"(?:^|\s)((?:\d+(?:\.\d*)?|\.\d+)(?:[a-z]+|%)|0+)(?=[\s/])")
 _NUMBER = re.compile(r"(-?(?:\d+(?:\.\d*)?|\.\d+))(%?)")
+_SHIFT = re.compile(r"(-?)(\d+\.?\d*|\.\d+)")
 _MEDIA_TYPE = re.compile(r"(not |only )?([a-z]+)(?: and (?=\())?")
 _WIDTH = re.compile(r"\((?:(min|max)-(?:device-)?width ?:|width ?([<>])=?) ?(\d+(?:\.\d*)?)(px|em|rem) ?\)")
 
@@ -77,6 +80,8 @@ class VisibilityResolver:
             values["display"] = "none"
         if node.tag in ("s", "strike", "del"):
             values["text-decoration"] = "line-through"
+        if node.tag in ("sup", "sub"):
+            values["vertical-align"] = node.tag
         values.update(self._declared(node))
         if not values or parent.is_removed:
             return parent
@@ -89,7 +94,10 @@ class VisibilityResolver:
         is_hidden = parent.is_hidden if visibility in ("inherit", "unset") else visibility in ("hidden", "collapse")
         size = _font_pixels(values["font-size"], parent.font_pixels) if "font-size" in values else parent.font_pixels
         is_struck = parent.is_struck or any("line-through" in values.get(name, "") for name in _LINES)
-        return replace(parent, is_removed=is_removed, is_hidden=is_hidden, font_pixels=size, is_struck=is_struck)
+        script = _script(values["vertical-align"]) if "vertical-align" in values else parent.script
+        return replace(
+            parent, is_removed=is_removed, is_hidden=is_hidden, font_pixels=size, is_struck=is_struck, script=script
+        )
 
     def _declared(self, node: Any) -> dict[str, str]:
         """The last declaration of each property: important ones win, then `style`, then the more specific selector."""
@@ -203,6 +211,14 @@ def _is_wide_enough(condition: str) -> bool:
 def _opacity(value: str) -> float:
     match = _NUMBER.fullmatch(value)
     return float(match[1]) / (100 if match[2] else 1) if match else 1.0
+
+
+def _script(alignment: str) -> int:
+    """Whether text is raised (1) or lowered (-1)."""
+    if alignment.startswith(("sup", "sub")):
+        return 1 if alignment.startswith("sup") else -1
+    match = _SHIFT.match(alignment)
+    return 0 if match is None or not float(match[2]) else -1 if match[1] else 1
 
 
 def _font_pixels(value: str, around: float) -> float:

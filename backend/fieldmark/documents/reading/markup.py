@@ -38,7 +38,7 @@ _EMBEDDED = re.compile(
     re.I,
 )
 _TAKEN_OUT = re.compile(r"data:image/[a-z.+-]{1,30};base64,(\d{1,9})", re.I)
-_SCRIPTS = {"sup": 1, "msup": 1, "sub": -1, "msub": -1}
+_SCRIPTS = {"msup": 1, "msub": -1}
 _CHARSET = re.compile(rb"<meta[^>]{0,300}?charset\s*=\s*[\"']?([A-Za-z0-9_.:-]{2,40})", re.I)
 _PROLOGUE = re.compile(r"\A\s*<\?xml[^>]*>")
 
@@ -128,8 +128,6 @@ class _Page:
         if tag == "option" and not _is_chosen(node):
             return
         visibility = self._resolver.compute(node, parent)
-        if tag in ("sup", "sub"):
-            visibility = replace(visibility, script=_SCRIPTS[tag])
         if tag == "br":
             block.end(blank=visibility.is_visible)
             return

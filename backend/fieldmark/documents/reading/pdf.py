@@ -249,7 +249,7 @@ class Pdf:
             detector = VisibilityDetector(page, layer, (width, height), boxes.of_character, boxes.order)
             groups: dict[int, list[PlacedWord]] = {}
             visible: list[tuple[int, int]] = []
-            hidden: list[tuple[str, bool]] = []
+            hidden: list[tuple[LayerWord, bool]] = []
             struck: list[str] = []
             marks = [boxes.as_shown(*mark) for mark in self._annotations.strikes[:MAX_MARKS]]
             crossed = struck_words(words, [boxes.as_shown(*line) for line in detector.thin_lines()])
@@ -269,12 +269,13 @@ class Pdf:
                     if text := clean(_characters(codes[start:end])):
                         direction, around = boxes.of_word(start, end, word.direction)
                         groups.setdefault(_line_direction(direction, text), []).append(PlacedWord(text, *around))
-                hidden.append((word.text, not stretches and detector.has_drawing(word.box)))
-            # Of a scan's text layer only the words that stand where nothing is drawn count as hidden.
+                hidden.append((word, not stretches and detector.has_drawing(word.box)))
+            # Of the text layer of a scan or a picture only the words count as hidden that are where nothing is drawn.
             over_drawing = sum(covered for _, covered in hidden)
             scanned = over_drawing > sum(map(len, groups.values())) or not (groups or struck or detector.is_blank)
-            told = [text for text, covered in hidden if not (scanned and covered)]
             pictures = None if scanned else detector.find_pictures()
+            by_ocr = (0.0, 0.0, width, height) if scanned else pictures.box if pictures else None
+            told = [word.text for word, covered in hidden if not (covered and by_ocr and _covers(by_ocr, word.box))]
             if not scanned and not pictures:
                 return _Layer(sorted(groups.items()), told, struck)
             shown = (boxes.order[index] for start, end in visible for index in range(start, end))

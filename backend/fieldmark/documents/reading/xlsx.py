@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from openpyxl import load_workbook
+from openpyxl.cell.rich_text import CellRichText, TextBlock
 
 from fieldmark.documents.reading.archive import etree, open_archive, parse_xml, picture_files, related_parts
 from fieldmark.documents.reading.charts import drawing_lines, paragraphs
 from fieldmark.documents.reading.docx_style import SMALLEST_POINTS
 from fieldmark.documents.reading.number_format import format_value, is_same, stored_text
 from fieldmark.documents.reading.pages import Limits, clean
-from fieldmark.documents.reading.pagination import Part, row_lines
+from fieldmark.documents.reading.pagination import Part, row_lines, superscript
 from fieldmark.documents.reading.pictures import Picture, points
 from fieldmark.domain.reading_warnings import MAX_EXCERPT, ReadingWarning, WarningCode
 
@@ -31,7 +32,7 @@ def xlsx_parts(data: bytes, limits: Limits) -> Sequence[Part]:
     A formula gives the value that was last calculated; none is evaluated. One that was never calculated is warned of.
     """
     open_archive(data, limits).close()
-    book = load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
+    book = load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False, rich_text=True)
     parts: list[Part] = []
     archive = zipfile.ZipFile(io.BytesIO(data))
     hidden: list[str] = []
@@ -47,15 +48,18 @@ def xlsx_parts(data: bytes, limits: Limits) -> Sequence[Part]:
             cells: list[tuple[str, str]] = []
             cell: Any
             for cell in row:
-                if cell.value is None or not (stored := stored_text(cell.value)):
+                value = visibility.inline_texts.get(cell.coordinate, cell.value) if cell.value is not None else None
+                if isinstance(value, CellRichText):
+                    value = _plain(value, hidden, struck)
+                if value is None or not (stored := stored_text(value)):
                     continue
-                shown = " ".join(format_value(cell.value, cell.number_format).split())
+                shown = " ".join(format_value(value, cell.number_format).split())
                 if not is_visible or not shown or not visibility.shows(cell):
                     hidden.extend(clean(stored).split())
                 elif cell.font is not None and cell.font.strike:
                     struck.extend(clean(shown).split())
                 else:
-                    is_whole = isinstance(cell.value, bool) or is_same(shown, cell.value)
+                    is_whole = isinstance(value, bool) or is_same(shown, value)
                     cells.append((cell.coordinate, shown if is_whole else f"{shown} ({stored})"))
             lines += row_lines(cells)
         if is_visible:
@@ -65,6 +69,23 @@ def xlsx_parts(data: bytes, limits: Limits) -> Sequence[Part]:
     if hidden and parts:
         parts[-1].hidden += hidden
     return parts
+
+
+def _plain(value: CellRichText, hidden: list[str], struck: list[str]) -> str:
+    """Return the text of a cell whose parts have fonts of their own. What is tiny or struck out goes to the lists."""
+    text = ""
+    for part in value:
+        font = part.font if isinstance(part, TextBlock) else None
+        piece = str(part)
+        if font is not None and font.sz is not None and font.sz < SMALLEST_POINTS:
+            hidden.extend(clean(piece).split())
+        elif font is not None and font.strike:
+            struck.extend(clean(piece).split())
+        elif font is not None and font.vertAlign in ("superscript", "subscript"):
+            text += superscript(piece, text, is_lowered=font.vertAlign == "subscript")
+        else:
+            text += piece
+    return text
 
 
 def _drawings(archive: zipfile.ZipFile, sheet: Any) -> tuple[list[str], list[Picture]]:
@@ -100,6 +121,7 @@ class _SheetVisibility:
         self._hidden_rows: set[int] = set()
         self._hidden_columns: list[tuple[int, int]] = []
         self.formulas_without_values: list[str] = []
+        self.inline_texts: dict[str, Any] = {}  # with fonts of their own, which openpyxl reads from shared strings only
         path = sheet._worksheet_path.lstrip("/")
         hide_all = False
         with archive.open(path) as source:
@@ -111,6 +133,9 @@ class _SheetVisibility:
                     if node.tag == f"{_S}row":
                         if number_of_row not in self._hidden_rows:
                             self.formulas_without_values += _formulas_without_values(node)
+                        for text in node.iterfind(f"{_S}c/{_S}is"):
+                            if text.find(f"{_S}r") is not None:
+                                self.inline_texts[text.getparent().get("r", "")] = CellRichText.from_tree(text)
                         node.clear()
                         while node.getprevious() is not None:
                             del node.getparent()[0]
