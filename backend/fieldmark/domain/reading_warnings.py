@@ -121,7 +121,7 @@ _SENTENCES: dict[WarningCode, tuple[str, str]] = {
         "has {count:,} words that are struck out; they were left out.",
     ),
     WarningCode.UNCERTAIN_TEXT: _both(
-        "was read by OCR with a certainty of {count} % only: look at the page before you rely on its text. "
+        "has text that OCR read with a certainty of {count} % only: look at the page before you rely on it. "
         f"OCR reads {OCR_SCRIPTS}; text in another script comes out as nonsense."
     ),
     WarningCode.UNREAD_LINES: (

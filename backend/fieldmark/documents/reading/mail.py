@@ -55,7 +55,11 @@ def read_mail(data: bytes) -> Container:
     policy: Any = _Policy()  # makes an EmailMessage, which its type does not say
     message: EmailMessage = BytesParser(policy=policy).parsebytes(data)
     found = _found(message)
-    shown = "".join(_content(part) for part in message.walk() if part.get_content_type() == "text/html")
+    shown = "".join(
+        _content(part)
+        for part in message.walk()
+        if part.get_content_type() == "text/html" and part.get_content_disposition() != "attachment"
+    )
     headers = {name: message[name] for name in _SHOWN}
     body = _body(found.texts)
     body.pictures = html_lines(shown).pictures if shown.strip() else []

@@ -234,9 +234,8 @@ class _Printed:
 def _warnings(
     number: int, image: Image.Image, reading: _Reading, has_words: bool, has_print: bool
 ) -> Iterator[ReadingWarning]:
-    if not reading.words:
-        # Beside printed words a picture may be a photograph: no line was seen in it.
-        if reading.unread or (not has_print and _shows_something(image)):
+    if not reading.words and not has_print:
+        if reading.unread or _shows_something(image):
             yield ReadingWarning(WarningCode.NOTHING_READ, number, reading.unread)
         return
     if has_words and reading.certainty < CERTAIN:
