@@ -140,10 +140,8 @@ async def test_every_operation_refuses_callers_and_input_with_the_same_codes(ser
 
 HOLDS: dict[Permission, set[str]] = {
     Permission.DOCUMENTS_READ: {"documents"},
-    Permission.DOCUMENTS_WRITE: {"documents"},
     Permission.EXTRACTIONS_READ: {"extractions", "documents", "schemas"},
     Permission.SCHEMAS_READ: {"schemas"},
-    Permission.SCHEMAS_WRITE: {"schemas"},
     Permission.RUNS_READ: {"runs"},
     Permission.MEMBERS_WRITE: {"invitations"},
     Permission.KEYS_READ: {"keys"},

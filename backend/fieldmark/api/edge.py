@@ -18,7 +18,10 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from fieldmark.api.permissions import SAFE, permission_of
 from fieldmark.api.problems import problem_of
+from fieldmark.api.request_log import route_of
+from fieldmark.domain.permissions import Permission
 from fieldmark.errors import FieldmarkError, TooLarge, TooSlow, Unauthenticated
 from fieldmark.identity.tokens import Person, Tokens
 from fieldmark.services.api_keys import BEGINNING, ApiKeys, Machine
@@ -38,6 +41,16 @@ PAGE_ADDRESSES = (
     "invitation",
 )
 """How the addresses of the page begin (frontend/src/router.tsx). Any of them is answered with the page itself."""
+
+_READ_BACK = frozenset(
+    {
+        Permission.DOCUMENTS_WRITE,
+        Permission.EXTRACTIONS_WRITE,
+        Permission.SCHEMAS_WRITE,
+        Permission.MEMBERS_WRITE,
+    }
+)
+"""Scopes of routes that answer what they have changed. (A run that a key has started is told to that key.)"""
 
 JSON_BYTES = 2 * 1024 * 1024
 FORM_BYTES = 1024 * 1024
@@ -65,7 +78,7 @@ class Edge:
         if _is_navigation(request):
             scope = {**scope, "path": "/"}
             request = Request(scope)
-        send = _with_headers(send, is_page=not request.url.path.startswith("/api"))
+        send = _leaving(send, request)
         try:
             if not _is_open(request):
                 request.state.caller = await _caller_of(request)
@@ -98,16 +111,33 @@ class Edge:
         return self._forms.get((request.method, request.url.path), JSON_BYTES) if is_form else JSON_BYTES
 
 
-def _with_headers(send: Send, *, is_page: bool) -> Send:
+def _leaving(send: Send, request: Request) -> Send:
+    """Send answers with the headers that all have. What a key has changed and may not read is answered by 204."""
+    hides = False
+
     async def sending(message: Message) -> None:
+        nonlocal hides
         if message["type"] == "http.response.start":
+            hides = message["status"] == 200 and _may_not_read(request)
+            if hides:
+                message = {**message, "status": 204, "headers": []}
             headers = MutableHeaders(scope=message)
             headers.setdefault("x-content-type-options", "nosniff")
-            if not is_page:
+            if request.url.path.startswith("/api"):
                 headers.setdefault("cache-control", "private, no-store")
+        elif hides:
+            message = {**message, "body": b""}
         await send(message)
 
     return sending
+
+
+def _may_not_read(request: Request) -> bool:
+    caller: Person | Machine | None = getattr(request.state, "caller", None)
+    needed = permission_of(request.method, route_of(request.scope))
+    if not isinstance(caller, Machine) or request.method in SAFE or needed is None or needed not in _READ_BACK:
+        return False
+    return needed.replace(":write", ":read") not in caller.scopes
 
 
 def _is_open(request: Request) -> bool:

@@ -12,7 +12,7 @@ from uuid import UUID
 from fastapi import Depends, Header, Query, Response
 from pydantic import BaseModel, BeforeValidator, Discriminator, Field, JsonValue, Tag
 
-from fieldmark.api.auth import Conn, TheCaller, TheRuntime, TheScope
+from fieldmark.api.auth import Conn, TheRuntime, TheScope
 from fieldmark.api.problems import FieldError
 from fieldmark.api.routing import Routes
 from fieldmark.api.shapes import (
@@ -31,12 +31,10 @@ from fieldmark.api.shapes import (
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
 from fieldmark.domain.attempts import again_while_stale
-from fieldmark.domain.permissions import Permission
 from fieldmark.domain.statuses import ExtractionStatus
 from fieldmark.domain.violations import Violation
 from fieldmark.errors import Invalid
 from fieldmark.services import examples, extractions
-from fieldmark.services.api_keys import has_scope
 from fieldmark.services.evidence import INDEXES, unclaimed
 from fieldmark.services.extractions import PERSON, FieldRemoval, FieldWrite, Write
 from fieldmark.stores import extractions as stored
@@ -350,13 +348,6 @@ IfMatch = Annotated[
 ]
 
 
-_CHANGED: dict[str, Any] = {
-    "response_model": ChangedExtraction,
-    "responses": {204: {"description": "Changed. What a key without `extractions:read` is answered."}},
-}
-"""For a route that changes an extraction."""
-
-
 async def extraction_of(extraction_id: UUID, scope: TheScope, runtime: TheRuntime) -> ExtractionRow:
     """Return the extraction that the path names, in a transaction of its own: what follows may take long."""
     async with runtime.database.as_user(scope) as conn:
@@ -370,11 +361,8 @@ class ExtractionChange:
     """One change of an extraction by a person: made at the version that they saw, read back and answered in one
     transaction."""
 
-    def __init__(
-        self, extraction_id: UUID, caller: TheCaller, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None
-    ) -> None:
+    def __init__(self, extraction_id: UUID, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None) -> None:
         self.id = extraction_id
-        self._may_read = has_scope(caller, Permission.EXTRACTIONS_READ)
         self.scope = scope
         self.database = runtime.database
         self._seen = _version_in(if_match)
@@ -391,8 +379,6 @@ class ExtractionChange:
             async with self.database.as_user(self.scope) as conn:
                 await stored.reopen(conn, row.id, row.version)
                 row = await stored.find(conn, self.id)
-        if not self._may_read:
-            return Response(status_code=204)
         return await json_of(ChangedExtraction.with_problems, row, found)
 
     async def make_prepared(
@@ -482,7 +468,7 @@ async def delete_extraction(extraction_id: UUID, conn: Conn) -> None:
     await stored.remove(conn, extraction_id)
 
 
-@router.patch("/{extraction_id}", **_CHANGED)
+@router.patch("/{extraction_id}", response_model=ChangedExtraction)
 async def set_document_type(body: DocumentType, change: TheChange) -> Response:
     """Say what kind of document it is. No agent says otherwise then, unless you ask for it."""
     return await change.make(lambda conn: extractions.identify(conn, change.id, body.document_type))
@@ -564,7 +550,7 @@ async def get_history(
     return NumberedListPage[Change](items=rows, next=following)
 
 
-@router.patch("/{extraction_id}/fields", **_CHANGED)
+@router.patch("/{extraction_id}/fields", response_model=ChangedExtraction)
 async def set_fields(body: FieldValues, change: TheChange) -> Response:
     """Set a field, or several at once with a list: that is one version, all of them or none. Each is set to another
     value, or to the one that stands there because it is right: then it is locked, and agents propose another value
@@ -580,21 +566,21 @@ async def set_fields(body: FieldValues, change: TheChange) -> Response:
     )
 
 
-@router.delete("/{extraction_id}/fields", **_CHANGED)
+@router.delete("/{extraction_id}/fields", response_model=ChangedExtraction)
 async def remove_field(path: FieldPath, change: TheChange) -> Response:
     """Remove one field, or one item of a list, with everything below it. The items behind it move up with their
     locks."""
     return await change.write(FieldRemoval(paths.parse(path)))
 
 
-@router.post("/{extraction_id}/complete", **_CHANGED)
+@router.post("/{extraction_id}/complete", response_model=ChangedExtraction)
 async def complete_extraction(change: TheChange) -> Response:
     """Declare the extraction complete as it stands. You may where an agent may not: when the document itself breaks a
     rule of the schema, say. `problems` lists what it is complete in spite of."""
     return await change.make(lambda conn: stored.complete(conn, change.id))
 
 
-@router.post("/{extraction_id}/restore", **_CHANGED)
+@router.post("/{extraction_id}/restore", response_model=ChangedExtraction)
 async def restore_version(body: RestoreRequest, change: TheChange) -> Response:
     """Write the fields as they stood at a version, as a new version. What this changes is looked for on the pages
     again, and locked by you."""
@@ -604,14 +590,14 @@ async def restore_version(body: RestoreRequest, change: TheChange) -> Response:
     )
 
 
-@router.post("/{extraction_id}/locks", **_CHANGED)
+@router.post("/{extraction_id}/locks", response_model=ChangedExtraction)
 async def confirm_field(path: FieldPath, change: TheChange) -> Response:
     """Say that the value at a path is right as it stands, to the last digit: it is locked, as one that you set."""
     steps = paths.parse(path)
     return await change.make(lambda conn: stored.confirm(conn, change.id, steps))
 
 
-@router.delete("/{extraction_id}/locks", **_CHANGED)
+@router.delete("/{extraction_id}/locks", response_model=ChangedExtraction)
 async def unlock_field(path: FieldPath, change: TheChange) -> Response:
     """Let agents change again what a person set at a path or below it. Any member may."""
     steps = paths.parse(path)
@@ -625,7 +611,7 @@ async def remove_example(extraction_id: UUID, path: FieldPath, scope: TheScope, 
     await examples.withdraw(conn, scope, extraction_id, paths.parse(path))
 
 
-@router.post("/{extraction_id}/proposals", **_CHANGED)
+@router.post("/{extraction_id}/proposals", response_model=ChangedExtraction)
 async def decide_proposals(body: DecisionsRequest, change: TheChange) -> Response:
     """Accept or reject proposals. An accepted one is written as yours, with its evidence; a rejected one is not
     proposed again while the same value stands."""
