@@ -279,7 +279,8 @@ def on_pdfs(folder: Path, misses: bool) -> None:
         elif isinstance(fields, list):
             fields = fields[0]
         pdf = Pdf(path.read_bytes(), Limits())
-        pages = [pdf.read_page(number) for number in range(1, pdf.page_count + 1)]
+        read = [pdf.read_page(number) for number in range(1, pdf.page_count + 1)]
+        pages = [page for page in read if page is not None]  # the others are left to OCR
         index = DocumentIndex(
             PageWords(page.number, [[w.text, w.x0, w.y0, w.x1, w.y1] for w in page.words]) for page in pages
         )
