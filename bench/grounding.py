@@ -280,9 +280,9 @@ def on_pdfs(folder: Path, misses: bool) -> None:
             fields = fields[0]
         pdf = Pdf(path.read_bytes(), Limits())
         read = [pdf.read_page(number) for number in range(1, pdf.page_count + 1)]
-        pages = [page for page in read if page is not None]  # the others are left to OCR
+        pages = {page.number: page for page in read if page is not None}  # the others are left to OCR
         index = DocumentIndex(
-            PageWords(page.number, [[w.text, w.x0, w.y0, w.x1, w.y1] for w in page.words]) for page in pages
+            PageWords(page.number, [[w.text, w.x0, w.y0, w.x1, w.y1] for w in page.words]) for page in pages.values()
         )
         findings = index.ground(fields, {})
         with pdfplumber.open(path) as other:
@@ -303,7 +303,7 @@ def on_pdfs(folder: Path, misses: bool) -> None:
                     complaints.append(f"    {path.stem} {name}: {value!r} -> {place and (place.page, place.quote)}")
                     continue
                 right += 1
-                away = off_by(place, value, other.pages[place.page - 1], pages[place.page - 1])
+                away = off_by(place, value, other.pages[place.page - 1], pages[place.page])
                 placed += away <= 2
                 worst = max(worst, away)
                 if away > 2:
