@@ -102,14 +102,14 @@ async def test_cancelled_run_asks_no_more_and_two_person_approval_names_who_deci
         picker = page.get_by_label("Extraction", exact=True)
         asking = await picker.input_value()
         await picker.select_option(good)
-        await row.get_by_text("found").first.wait_for(state="attached")
+        await row.get_by_text("Matched").first.wait_for(state="attached")
         await picker.select_option(asking)
         await row.get_by_text("needs approval").first.wait_for()
         await page.get_by_role("button", name="Cancel").click()
         await card.wait_for(state="detached")
         await page.locator("[data-phase=failed]").wait_for()
         # What was extracted before is shown, here and in the list; the other one is a choice away.
-        await row.get_by_text("found").first.wait_for(state="attached")
+        await row.get_by_text("Matched").first.wait_for(state="attached")
         await page.get_by_text("Reviewed", exact=True).wait_for()
         assert await picker.input_value() == good
         (other,) = [one["id"] for one in (await served.get("extractions"))["items"] if one["id"] != good]

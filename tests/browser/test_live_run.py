@@ -33,7 +33,7 @@ async def test_what_is_being_written_is_shown_and_told_apart_and_a_reload_goes_o
         await page.get_by_role("menuitem", name="Extract all fields").click()
         row = page.locator('[role=treeitem][data-path="number"]')
         try:
-            await row.get_by_text("being written").first.wait_for(state="attached")
+            await row.get_by_text("Writing…").first.wait_for(state="attached")
             assert await page.get_by_role("button", name="Cancel").is_enabled()
             stored = (await served.get("extractions"))["items"][0]
             whole = await served.extraction(stored["id"])
@@ -43,7 +43,7 @@ async def test_what_is_being_written_is_shown_and_told_apart_and_a_reload_goes_o
             goes_on.set()
         await page.locator("[data-phase=complete]").wait_for()
         await row.get_by_text("17", exact=True).wait_for()
-        await page.get_by_text("being written").first.wait_for(state="detached")
+        await page.get_by_text("Writing…").first.wait_for(state="detached")
 
 
 async def test_reasoning_is_closed_and_timed_and_a_run_that_a_call_starts_is_told_there(serve, browsing):
@@ -91,7 +91,7 @@ async def test_reasoning_is_closed_and_timed_and_a_run_that_a_call_starts_is_tol
             await steps.get_by_role("group", name="A run of its own").wait_for()
             await page.get_by_role("tab", name="Fields").click()
             number = page.locator('[role=treeitem][data-path="number"]')
-            await number.get_by_text("being written").first.wait_for(state="attached")
+            await number.get_by_text("Writing…").first.wait_for(state="attached")
         finally:
             for event in (is_open, goes_on, extracts_on):
                 event.set()

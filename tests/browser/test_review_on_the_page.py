@@ -177,7 +177,7 @@ async def test_a_broken_rule_offers_what_would_make_it_hold(serve, browsing):
         await window.enter(f"/documents/{document}")
         await page.get_by_role("link", name="Review 1 value").click()
         await page.get_by_label("Value of total").wait_for()
-        await page.get_by_role("button", name="Take 119").click()
+        await page.get_by_role("button", name="Use 119").click()
         await page.get_by_role("button", name="Mark as reviewed").click()
         await page.get_by_role("heading", name="All caught up").wait_for()
         mended = {"net": 100, "tax": 19, "total": 119}
@@ -193,14 +193,14 @@ async def test_a_broken_rule_offers_what_would_make_it_hold(serve, browsing):
         await page.get_by_label("Value of total").wait_for()
         await page.get_by_role("link", name="misread.txt").click()
         about = page.get_by_role("region", name="About total")
-        await about.get_by_role("button", name="Take 119").click()
-        await about.get_by_text("Place 1 of 2").wait_for()
+        await about.get_by_role("button", name="Use 119").click()
+        await about.get_by_text("Match 1 of 2").wait_for()
         before = await shown_at(page, "total")
         await page.keyboard.press("p")
-        await about.get_by_text("Place 2 of 2").wait_for()
+        await about.get_by_text("Match 2 of 2").wait_for()
         assert await shown_at(page, "total") > before
         await page.keyboard.press("p")
-        await about.get_by_text("Place 1 of 2").wait_for()
+        await about.get_by_text("Match 1 of 2").wait_for()
         assert await shown_at(page, "total") == before
 
 
@@ -240,7 +240,7 @@ async def test_document_that_lacks_fields_is_reviewed_to_the_end(serve, browsing
         await page.locator('[role=treeitem][data-path="reference"]').dblclick()
         await page.get_by_label("Value of reference").fill("17")
         await page.keyboard.press("Enter")
-        await row.get_by_text("set by a person").first.wait_for(state="attached")
+        await row.get_by_text("Confirmed").first.wait_for(state="attached")
         await page.get_by_role("button", name="Add field").click()
         form = page.get_by_role("form", name="Add field")
         await form.get_by_label("Field").fill("net")

@@ -51,7 +51,7 @@ async def test_a_column_is_settled_by_the_keyboard_alone(serve, browsing):
         await stands(first, 12.5, True)
         await stands(second, 13, True)
         await stands(third, 12.5, False)
-        await rows.nth(1).get_by_text("set by a person").wait_for()
+        await rows.nth(1).get_by_text("Confirmed").wait_for()
         await rows.nth(1).get_by_text("13", exact=True).wait_for()
         await page.get_by_role("status").filter(has_text="2 decided").wait_for()
 
@@ -59,7 +59,7 @@ async def test_a_column_is_settled_by_the_keyboard_alone(serve, browsing):
         await page.keyboard.press("Control+z")
         await page.get_by_label("Value in b.txt").wait_for()
         await stands(second, 12.5, False)
-        await rows.nth(1).get_by_text("found").first.wait_for()
+        await rows.nth(1).get_by_text("Matched").first.wait_for()
         await page.keyboard.press("Control+z")
         await page.get_by_label("Value in a.txt").wait_for()
         await stands(first, 12.5, False)

@@ -36,8 +36,8 @@ export function CorrectBox({ extractionId, disabled, onStarted }: Props) {
       }}
     >
       <input
-        aria-label="What is to be corrected"
-        placeholder="Correct in words: “the vendor is Acme Ltd”"
+        aria-label="Correction"
+        placeholder="Describe a correction, e.g. “the vendor is Acme Ltd”"
         maxLength={8000}
         value={message}
         onChange={(event) => {

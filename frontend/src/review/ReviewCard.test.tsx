@@ -38,7 +38,7 @@ test('what is being written stays, and what moved below it is said', () => {
   fireEvent.change(input, { target: { value: '14' } });
   becomes(13);
   expect(input.value).toBe('14');
-  screen.getByText(/13 stands there now/);
+  screen.getByText(/Someone changed this to 13/);
   fireEvent.keyDown(input, { key: 'Enter' });
   expect(onWrite).toHaveBeenCalledWith(14);
 });

@@ -67,7 +67,7 @@ export function ReviewCard({ documentId, field, proposal, readings, onConfirm, o
           {error.message}
         </p>
       ))}
-      {isMoved && <p className={styles.bad}>It was changed meanwhile: {shown(field.value) || 'nothing'} stands there now.</p>}
+      {isMoved && <p className={styles.bad}>Someone changed this to {shown(field.value) || 'nothing'}.</p>}
       <Readings readings={readings} path={field.path} onTake={onWrite} />
       <p className="soft">{evidenceSentence(field)}</p>
       {page != null && box !== undefined && <Crop documentId={documentId} page={page} box={box} />}
@@ -92,7 +92,7 @@ export function ReviewCard({ documentId, field, proposal, readings, onConfirm, o
       />
       {proposal !== undefined && (
         <p>
-          An agent proposes {proposal.removed ? 'that nothing stands here' : <q>{shown(proposal.new)}</q>}
+          Suggested: {proposal.removed ? 'remove' : <q>{shown(proposal.new)}</q>}
         </p>
       )}
       <div className={styles.buttons}>

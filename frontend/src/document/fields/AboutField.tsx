@@ -36,7 +36,7 @@ interface Props {
 export function AboutField({ row, canWrite, proposal, onEdit, onDecide, onUnlock, readings, onTake, of, onPlace }: Props) {
   const me = useQuery(meQuery);
   if (row === undefined || row.kind === 'group') {
-    return <section className={`${styles.about} soft`}>Choose a field to see where it stands. Double-click, or Enter, changes it.</section>;
+    return <section className={`${styles.about} soft`}>Select a field to see its source. Press Enter to edit.</section>;
   }
   const { words, tone, sign } = STANDINGS[row.standing];
   return (
@@ -50,7 +50,7 @@ export function AboutField({ row, canWrite, proposal, onEdit, onDecide, onUnlock
         </Badge>
         {canWrite && isStored(row) && <Button onClick={onEdit}>Edit</Button>}
         {canWrite && row.lock !== undefined && (
-          <Button onClick={onUnlock} title="Let agents change it again">
+          <Button onClick={onUnlock} title="Allow the agent to change this">
             <Sign name="lock" /> Unlock
           </Button>
         )}
@@ -64,7 +64,7 @@ export function AboutField({ row, canWrite, proposal, onEdit, onDecide, onUnlock
       {proposal !== undefined && (
         <div className={styles.aboutHead}>
           <span className="cut">
-            An agent proposes {proposal.removed ? 'that nothing stands here' : <q>{shown(proposal.new)}</q>}
+            Suggested: {proposal.removed ? 'remove' : <q>{shown(proposal.new)}</q>}
           </span>
           {canWrite && (
             <>
@@ -80,7 +80,7 @@ export function AboutField({ row, canWrite, proposal, onEdit, onDecide, onUnlock
           <>
             {' · '}
             <Link to="/review/sheet" search={{ path: row.path, ...(of.document_type !== null && { document_type: of.document_type }) }}>
-              in all documents
+              View in all documents
             </Link>
           </>
         )}
@@ -89,15 +89,15 @@ export function AboutField({ row, canWrite, proposal, onEdit, onDecide, onUnlock
       {row.evidence?.quote && <p className={styles.quote}>{plain(row.evidence.quote)}</p>}
       {row.lock !== undefined && (
         <p className="soft">
-          Set by {row.lock.by === me.data?.user_id ? 'you' : 'another person'}, {atMoment(row.lock.at)}. Agents propose, and do not
-          change it.
+          Confirmed by {row.lock.by === me.data?.user_id ? 'you' : 'another person'}, {atMoment(row.lock.at)}. The agent can suggest changes but won't
+          overwrite it.
         </p>
       )}
     </section>
   );
 }
 
-const NEXT = { id: 'field.place', area: 'Fields', words: 'The next place where the value could stand', keys: 'p' };
+const NEXT = { id: 'field.place', area: 'Fields', words: 'Next match', keys: 'p' };
 
 /** Every place that the value could stand in, one after the other. */
 function OtherPlaces({ of, row, onPlace }: { of: Pick<Extraction, 'id' | 'version'>; row: Leaf; onPlace: Props['onPlace'] }) {
@@ -115,13 +115,13 @@ function OtherPlaces({ of, row, onPlace }: { of: Pick<Extraction, 'id' | 'versio
   if (data === undefined) return null;
   return (
     <p className={styles.places}>
-      <Button kind="quiet" label="The place before" onClick={() => go(-1)}>
+      <Button kind="quiet" label="Previous match" onClick={() => go(-1)}>
         <Sign name="left" size={12} />
       </Button>
       <output>
-        Place {at + 1} of {row.evidence!.places}
+        Match {at + 1} of {row.evidence!.places}
       </output>
-      <Button kind="quiet" label="The next place" onClick={() => go(1)}>
+      <Button kind="quiet" label="Next match" onClick={() => go(1)}>
         <Sign name="right" size={12} />
       </Button>
     </p>

@@ -16,12 +16,12 @@ export function Readings({ readings, path, onTake }: Props) {
   const those = readings.filter((one) => one.path === path);
   if (those.length === 0) return null;
   return (
-    <ul className={styles.readings} aria-label="What would make it hold">
+    <ul className={styles.readings} aria-label="Suggested fixes">
       {those.map((one) => (
         <li key={JSON.stringify(one.value)}>
-          <Button onClick={() => onTake(one.value)}>Take {shown(one.value)}</Button>
+          <Button onClick={() => onTake(one.value)}>Use {shown(one.value)}</Button>
           <span className="soft">
-            It would make the rule hold. Page {one.place.page} prints <q>{plain(one.place.quote)}</q>.
+            Fixes the rule, printed on page {one.place.page} as <q>{plain(one.place.quote)}</q>
           </span>
         </li>
       ))}

@@ -54,7 +54,7 @@ export const SheetRow = memo(function SheetRow({ row, path, index, top, isActive
         {evidence?.page != null && box !== undefined ? (
           <Crop documentId={row.document_id} page={evidence.page} box={box} width={WIDTH} isPaused={isScrolling} />
         ) : (
-          <span className="soft">No page prints it.</span>
+          <span className="soft">Not on page</span>
         )}
       </div>
       {isActive ? (
