@@ -12,6 +12,14 @@ export interface Question {
   thread_id?: string;
   filters?: { tags?: string[]; filename?: string };
 }
+export interface ChatMessage {
+  document_id: string;
+  message: string;
+  thread_id?: string;
+  mentions?: { type: string; id: string }[];
+  approval?: 'ask' | 'auto';
+  model?: string;
+}
 type Asked<T> = Partial<T> & { document_id: string };
 
 /** Starts an extraction; it goes on by itself. An answer that was lost leads to the same run when asked again. */
@@ -39,8 +47,8 @@ export async function startQuestion(body: Question, key: string): Promise<{ runI
 }
 
 /** Says something to the agent about a document; it goes on by itself. With the same key again it is the same message. */
-export async function startTurn(body: Omit<Asked<components['schemas']['ChatRequest']>, 'wait'>, key: string): Promise<{ threadId: string }> {
-  const asked = { ...body, wait: false } as components['schemas']['ChatRequest'];
+export async function startTurn(body: ChatMessage, key: string): Promise<{ threadId: string }> {
+  const asked = { ...body, wait: false } as unknown as components['schemas']['ChatRequest'];
   const started = await answer(api.POST('/api/agent/chat', { body: asked, params: { header: { 'idempotency-key': key } } }));
   return { threadId: (started as { thread_id: string }).thread_id };
 }

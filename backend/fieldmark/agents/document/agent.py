@@ -67,7 +67,15 @@ Mentions = Annotated[
 class ChatRequest(BaseModel):
     """Say something to the agent about a document."""
 
-    model_config = ConfigDict(extra="forbid")
+    # One of the two must be given.
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "anyOf": [
+                {"required": [name], "properties": {name: {"type": "string"}}} for name in ("document_id", "thread_id")
+            ]
+        },
+    )
 
     document_id: UUID | None = Field(None, description="Needed where no `thread_id` names a conversation about it.")
     thread_id: UUID | None = Field(None, description="The conversation that goes on. Left out: a new one.")
