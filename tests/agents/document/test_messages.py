@@ -81,11 +81,14 @@ async def test_a_message_shows_the_fields_as_they_are_now_and_of_many_the_first(
     context = await talk.turn()
     await talk.desk.put({"total": 10})
     assert json.loads(part(await message_of(talk, context), "extraction"))["fields"] == {"total": 10}
-    await talk.desk.put({"lines": [1234567.5] * 1000})
+    await talk.desk.put({"lines": [1234567.5] * 1000, "note": "word " * 900, "tax": 7})
     text = await message_of(talk, context)
-    shown = part(text, "extraction")
-    assert shown.endswith("1234567.5,") and 3900 < len(shown) <= 4000
+    shown = json.loads(part(text, "extraction"))["fields"]  # a long field hides no other one
+    assert (shown["total"], shown["tax"], shown["lines"][:2]) == (10, 7, [1234567.5] * 2)
+    assert shown["note"].startswith("word word") and len(json.dumps(shown)) <= 4000
     assert "the fields go on: get_extraction_result" in text
+    await talk.desk.put({f"amount {n}": 1234567.5 for n in range(500)})
+    assert part(await message_of(talk, context), "extraction").endswith("1234567.5,")
     talk.desk.sql("delete from public.extractions")
     assert "extraction begins" not in await message_of(talk, context)
 

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 from typing import Final
 from uuid import UUID
 
+from pydantic import JsonValue
+
 from fieldmark.agents.document.conversation import Conversation
 from fieldmark.agents.document.history import history
 from fieldmark.agents.document.mentions import Mention, texts
@@ -20,6 +22,7 @@ from fieldmark.tools.documents import Boundary
 
 EXCERPT_CHARACTERS: Final = 8_000
 FIELDS_CHARACTERS: Final = 4_000
+_SHORTER: Final = ((1_000, 100), (300, 30), (100, 10), (40, 3))  # characters of a text, items of a list
 _PAGES_AT_ONCE: Final = 8
 
 
@@ -74,11 +77,31 @@ async def _extracted(conn: Connection, extraction_id: UUID | None) -> tuple[str,
     row = None if extraction_id is None else await extractions.get(conn, extraction_id)
     if row is None:
         return "", True
-    text = await aside(json.dumps, {**of_extraction(row), "fields": row.extracted_fields}, ensure_ascii=False)
+    return await aside(_fitted, {**of_extraction(row), "fields": row.extracted_fields})
+
+
+def _fitted(extraction: dict[str, JsonValue]) -> tuple[str, bool]:
+    """Return JSON with at most FIELDS_CHARACTERS: whole, or with long texts cut and long lists without their end."""
+    text = json.dumps(extraction, ensure_ascii=False)
     if len(text) <= FIELDS_CHARACTERS:
         return text, True
+    for longest, items in _SHORTER:
+        text = json.dumps(_shortened(extraction, longest, items), ensure_ascii=False)
+        if len(text) <= FIELDS_CHARACTERS:
+            return text, False
     # At a comma: a number that is cut would pass for another one.
     return text[: text.rfind(",", 0, FIELDS_CHARACTERS) + 1], False
+
+
+def _shortened(value: JsonValue, longest: int, items: int) -> JsonValue:
+    if isinstance(value, str):
+        return value if len(value) <= longest else f"{value[:longest]}… ({len(value):,} characters)"
+    if isinstance(value, list):
+        rest: list[JsonValue] = [f"… {len(value) - items:,} more"] if len(value) > items else []
+        return [_shortened(one, longest, items) for one in value[:items]] + rest
+    if isinstance(value, dict):
+        return {name: _shortened(one, longest, items) for name, one in value.items()}
+    return value
 
 
 async def _excerpt(conn: Connection, about: Conversation) -> tuple[str, bool]:
