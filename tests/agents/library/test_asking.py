@@ -202,6 +202,9 @@ async def test_a_count_says_what_it_covers_and_counts_what_the_filters_leave(ser
         assert (coverage["documents"], coverage["with_field"], coverage["not_read"]) == (4, 4, 1)
         assert coverage["text"] in result["answer"] and "4 of 4" in coverage["text"]
         assert coverage["duplicates"] == ["copy.pdf"] and "copy.pdf" in result["answer"]
+        events = await served.events(result["run_id"])
+        (computed,) = [one for one in events if one.get("tool_result") == "query_fields"]
+        assert "count = 2" in computed["output"] and computed["details"]["groups"][0]["results"][0]["value"] == "2"
         # Among the documents of one vendor there is one: the figure that the model gives is not given.
         told = (await ask(served.http, "How many?", filters={"filename": "acme"}))["result"]
         assert told["fallback"]["code"] == "answer_invalid"

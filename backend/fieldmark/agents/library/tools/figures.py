@@ -25,7 +25,7 @@ from fieldmark.services.narrowed import both
 from fieldmark.stores import known_fields
 from fieldmark.tools.errors import ModelRetry
 from fieldmark.tools.fields import cut
-from fieldmark.tools.toolset import Tool, ToolEffect, ToolInput, ToolResult
+from fieldmark.tools.toolset import ShownResult, Tool, ToolEffect, ToolInput, ToolResult
 
 MOST_GROUPS: Final = 50
 MOST_SOURCES: Final = 20
@@ -92,7 +92,9 @@ class FigureTools:
             text += f" No document that was looked at has {', '.join(unknown)}. {there}"
         if found.in_several_groups:
             text += f" {found.in_several_groups} documents are in several groups: the groups do not add up."
-        return ToolResult(text, "reckoned", data)
+        details: dict[str, JsonValue] = {"matched": found.coverage.matched, "groups": data["groups"]}
+        shown = ShownResult(f"Computed {said[:200]}", details, "\n".join([text, *_lines(found)]))
+        return ToolResult(text, "reckoned", data, shown=shown)
 
 
 class QueryFields(ToolInput):
@@ -166,6 +168,19 @@ def coverage_of(found: Coverage, document_type: str | None) -> AnswerCoverage:
     return AnswerCoverage(documents=found.of_kind, with_field=have, not_read=unknown, text=text, duplicates=duplicates)
 
 
+def _lines(found: FieldAnswer) -> list[str]:
+    """The figures as people read them, a line a group: `ACME: sum of total = 1234.50 EUR, documents = 3`."""
+    lines: list[str] = []
+    for group in found.groups:
+        figures = [
+            f"{one.op}{'' if one.path is None else f' of {one.path}'} = {one.value} {one.currency or ''}".strip()
+            for one in group.results
+        ]
+        name = "" if group.key is None else f"{group.key}: "
+        lines.append(name + ", ".join([*figures, f"documents = {group.documents}"]))
+    return lines
+
+
 def _sources(found: FieldAnswer) -> list[Source]:
     """Where the values stand; what no page shows has no place, and is not among them."""
     rows = [row for row in found.rows if row.page is not None][:MOST_SOURCES]
@@ -185,14 +200,14 @@ def _sources(found: FieldAnswer) -> list[Source]:
 QUERY_FIELDS = Tool(
     "query_fields",
     QueryFields,
-    summary=lambda args: f"Reckoning {described(args)[:200]}",
+    summary=lambda args: f"Computing {described(args)[:200]}",
     effect=ToolEffect.NOTE,
     stands_alone=True,
 )
 CALCULATOR = Tool(
     "calculator",
     Calculator,
-    summary=lambda args: f"Reckoning {args.expression[:100]}",
+    summary=lambda args: f"Computing {args.expression[:100]}",
     effect=ToolEffect.NOTE,
     stands_alone=True,
 )
