@@ -215,6 +215,7 @@ RULES: list[tuple[str, Callable[[dict[str, Any]], Any], Any]] = [
     ("sum of totals by vendor", lambda told: told["answer"].split(". ")[0], "Globex: 2900; Acme: 2000.5"),
     ("what is the highest total of the invoices?", lambda told: told["result"], "2000"),
     ("how many invoices are there?", lambda told: told["result"], "4"),
+    ("What is 4200 - (1200 + 0.12 * 4200)?", lambda told: told["result"], "2496"),
     ("what is the due date of bill.txt?", lambda told: told["sources"][0]["quote"], "1 May 2024"),
     ("what does survey.txt say about the roof?", lambda told: told["fallback"]["by_model"], False),
 ]
