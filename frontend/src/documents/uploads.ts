@@ -21,12 +21,21 @@ export interface Upload {
   by: string;
 }
 
+/** A file with who sends it where: what was dropped in one organisation goes there, and is shown in no other. */
+interface Dropped {
+  file: File;
+  headers: Record<string, string>;
+  /** Once it is there. From then on only its suggestion is tried again. */
+  document?: Document;
+  /** How its suggestion was asked for. */
+  asked?: { model: string; key: string };
+}
+
 const AT_ONCE = 3;
 
 let uploads: readonly Upload[] = [];
 let nextId = 1;
-/** Each with who sends it where: what was dropped in one organisation goes there, and is shown in no other. */
-const files = new Map<number, { file: File; headers: Record<string, string> }>();
+const files = new Map<number, Dropped>();
 const listeners = new Set<() => void>();
 const doneListeners = new Set<(document: Document) => void>();
 
@@ -101,16 +110,25 @@ async function send({ id, by }: Upload) {
     const headers = by === actingAs(session.get()) ? credentials() : found.headers; // a fresh token, where there is one
     const { autoCreate, model } = uploadOptions;
     // With a model of its own, the suggestion is a run that is asked for; it waits until the document is read.
-    const own = autoCreate === true && model !== '';
-    const document = await put(found.file, headers, own ? false : autoCreate, (sent) => change(id, { sent }));
-    if (own) await startProposal(document.id, crypto.randomUUID(), model);
+    const own = autoCreate === true && (model !== '' || found.document !== undefined);
+    if (found.document === undefined) {
+      found.document = await put(found.file, headers, own ? false : autoCreate, (sent) => change(id, { sent }));
+    }
+    change(id, { sent: 1, document: found.document });
+    if (own) {
+      // An answer that was lost, and another try, ask for the same run.
+      if (found.asked?.model !== model) found.asked = { model, key: crypto.randomUUID() };
+      await startProposal(found.document.id, found.asked.key, model === '' ? undefined : model);
+    }
     files.delete(id);
-    change(id, { status: 'done', sent: 1, document });
-    for (const listener of doneListeners) listener(document);
-    tellOtherTabs();
+    change(id, { status: 'done', sent: 1 });
   } catch (error) {
-    change(id, { status: 'failed', error: sentenceOf(error) });
+    const reason = sentenceOf(error);
+    change(id, { status: 'failed', error: found.document === undefined ? reason : `Uploaded, but no schema was suggested: ${reason}` });
   }
+  if (found.document === undefined) return;
+  for (const listener of doneListeners) listener(found.document);
+  tellOtherTabs();
 }
 
 /** (fetch tells nothing of how much has been sent.) */
