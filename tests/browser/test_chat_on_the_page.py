@@ -12,6 +12,7 @@ from agents.document.test_talking import FIELDS, PRINTED, model
 from agents.talking import SCHEMA
 from desk import until
 from fieldmark.offline_model.messages import call, text
+from fieldmark.testing.script import Script
 
 pytestmark = pytest.mark.anyio
 
@@ -158,7 +159,13 @@ async def test_a_conversation_is_gone_on_with_shared_and_deleted(serve, browsing
 
 
 async def test_what_is_proposed_by_itself_is_rejected_as_one(serve, browsing):
-    async with serve(proposing(*MADE)) as served, browsing(served) as window:
+    refined = {"type": "object", "properties": {"total": {"type": "number"}, "due": {"type": "string"}}}
+    made, refines = Script(MADE), Script([[call("update_schema", {"schema": refined})], [text("I have added it.")]])
+
+    async def talk(body):
+        return await (refines if "add the due date" in str(body["messages"]) else made)(body)
+
+    async with serve(proposing(talk)) as served, browsing(served) as window:
         page = window.page
         document = await upload(served)
         await window.enter(f"/documents/{document['id']}")
@@ -172,8 +179,17 @@ async def test_what_is_proposed_by_itself_is_rejected_as_one(serve, browsing):
         await banner.get_by_text("Making the schema").first.wait_for()
         await banner.get_by_text("the schema “Invoices” (1 field)").click()
         await banner.get_by_text("total", exact=True).wait_for()
+        await page.get_by_role("tab", name="Chat").click()
+        box = page.get_by_label("Your message")
+        options = page.get_by_role("listbox", name="Mention").get_by_role("option")
+        await box.press_sequentially("@Inv")
+        await options.first.wait_for()
+        await box.fill("")
         await banner.get_by_role("button", name="Reject").click()
         await banner.wait_for(state="hidden")
+        async with page.expect_response("**/api/schemas?*name=Inv*"):
+            await box.press_sequentially("@Inv")
+        await options.first.wait_for(state="hidden")
         assert (await served.get("schemas"))["items"] == (await served.get("extractions"))["items"] == []
 
         # Another one, asked for with its upload, is accepted with a tag.
@@ -183,6 +199,15 @@ async def test_what_is_proposed_by_itself_is_rejected_as_one(serve, browsing):
         file = {"name": "other.txt", "mimeType": "text/plain", "buffer": PRINTED.encode()}
         await page.set_input_files("input[type=file]", file)
         await page.get_by_role("link", name="other.txt").click()
+        await banner.get_by_text("(1 field)").wait_for()
+        # A conversation changes what is proposed: that is what would be kept.
+        await page.get_by_role("tab", name="Chat").click()
+        ask_first = page.get_by_label("Ask before changing anything")
+        await ask_first.uncheck()
+        await page.get_by_text("Nothing needs approval").wait_for()
+        await say(page, "add the due date")
+        await page.get_by_text("I have added it.").wait_for()
+        await banner.get_by_text("(2 fields)").wait_for()
         await banner.get_by_label("Tag when accepting").select_option(tag)
         await banner.get_by_role("button", name="Accept").click()
         await banner.wait_for(state="hidden")
@@ -193,3 +218,12 @@ async def test_what_is_proposed_by_itself_is_rejected_as_one(serve, browsing):
         await page.get_by_role("button", name="History").click()
         await page.get_by_text("How the schema was suggested").click()
         await page.get_by_role("dialog").get_by_text("Making the schema").first.wait_for()
+
+        # Where a second person decides, nothing runs at once.
+        switched = await served.http.patch(f"/api/organisations/{served.scope.org_id}", json={"second_person": True})
+        assert switched.status_code == 200, switched.text
+        await window.enter(f"/documents/{other['id']}?chat=new")
+        await page.get_by_text("another person or an owner approves every change").wait_for()
+        assert await ask_first.is_checked() and await ask_first.is_disabled()
+        await page.get_by_text("What needs approval").click()
+        await page.locator("p", has_text="Needs approval:").filter(has_text="create schema").wait_for()

@@ -4,6 +4,7 @@ import type { components } from './description';
 
 type Schemas = components['schemas'];
 
+export type AutoCreation = Schemas['AutoCreation'];
 export type Change = Schemas['Change'];
 export type Config = Schemas['Config'];
 export type Document = Schemas['Document'];
@@ -37,6 +38,7 @@ export type SearchHit = Schemas['Hit'];
 export type Tag = Schemas['Tag'];
 export type Thread = Schemas['Thread'];
 export type ThreadSummary = Schemas['ThreadSummary'];
+export type ToolNames = Schemas['ToolNames'];
 export type Turn = Schemas['Turn'];
 export type ToldUnclaimed = Schemas['Unclaimed'];
 export type TypedAnswer = NonNullable<Turn['result']>;

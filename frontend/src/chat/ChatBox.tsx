@@ -4,6 +4,7 @@
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { useId, useLayoutEffect, useRef, useState, type KeyboardEvent } from 'react';
 import { startTurn } from '../api/runs';
+import type { ToolNames } from '../api/types';
 import { MessageBox } from '../conversation/MessageBox';
 import styles from './Chat.module.css';
 import { ModelInput } from '../shared/ModelInput';
@@ -25,12 +26,16 @@ export function ChatBox({ documentId, threadId, isWaiting, onSaid }: Props) {
   const [chosen, setChosen] = useState<readonly Mention[]>([]);
   const [active, setActive] = useState(0);
   const [dismissed, setDismissed] = useState<number | null>(null);
-  const [asks, setAsks] = useState(true);
+  const [wantsAsking, setWantsAsking] = useState(true);
+  const tools = useQuery(chatToolsQuery).data;
+  const alwaysAsks = tools?.always_ask === true;
+  const asks = wantsAsking || alwaysAsks;
   const [model, setModel] = useState('');
   const area = useRef<HTMLTextAreaElement>(null);
   /** Where the caret belongs once the text is drawn that a name was put into. */
   const moveTo = useRef<number | null>(null);
   const listId = useId();
+  const reasonId = useId();
   // An answer that was lost, and a second press, say the same once.
   const key = useRef(crypto.randomUUID());
 
@@ -110,10 +115,22 @@ export function ChatBox({ documentId, threadId, isWaiting, onSaid }: Props) {
       }}
     >
       <label className={styles.asks}>
-        <input type="checkbox" checked={asks} onChange={(event) => setAsks(event.target.checked)} /> Ask before changing anything
+        <input
+          type="checkbox"
+          checked={asks}
+          disabled={alwaysAsks}
+          aria-describedby={alwaysAsks ? reasonId : undefined}
+          onChange={(event) => setWantsAsking(event.target.checked)}
+        />{' '}
+        Ask before changing anything
       </label>
+      {alwaysAsks && (
+        <p id={reasonId} className="soft">
+          In your organisation another person or an owner approves every change.
+        </p>
+      )}
       <ModelInput value={model} onChange={setModel} />
-      <NeedsApproval asks={asks} />
+      {tools !== undefined && <NeedsApproval tools={tools} asks={asks} />}
       {mentioned.length > 0 && (
         <ul className={styles.mentioned} aria-label="Mentioned">
           {mentioned.map((one) => (
@@ -128,22 +145,19 @@ export function ChatBox({ documentId, threadId, isWaiting, onSaid }: Props) {
 }
 
 /** What the agent asks about before it does it, and what it does at once. */
-function NeedsApproval({ asks }: { asks: boolean }) {
-  const { data } = useQuery(chatToolsQuery);
-  if (data === undefined) return null;
-  const named = (tools: readonly string[]) => tools.map((one) => one.replaceAll('_', ' ')).join(', ');
+function NeedsApproval({ tools, asks }: { tools: ToolNames; asks: boolean }) {
+  const named = (names: readonly string[]) => names.map((one) => one.replaceAll('_', ' ')).join(', ');
   return (
     <details className={styles.tools}>
       <summary>{asks ? 'What needs approval' : 'Nothing needs approval'}</summary>
       {asks && (
         <p>
-          <b>Needs approval:</b> {named(data.read_write)}
+          <b>Needs approval:</b> {named(tools.read_write)}
         </p>
       )}
       <p>
-        <b>Runs at once:</b> {named(asks ? data.read_only : [...data.read_only, ...data.read_write])}
+        <b>Runs at once:</b> {named(asks ? tools.read_only : [...tools.read_only, ...tools.read_write])}
       </p>
-      <p className="soft">If your organisation requires a second person, changes always need approval.</p>
     </details>
   );
 }

@@ -38,11 +38,11 @@ export const suggestionsQuery = (documentId: string, word: string) =>
     staleTime: 10_000,
   });
 
-/** Which of the agent's actions happen at once, and which may need approval, by tool. */
+/** Which of the agent's actions happen at once, and which may need approval, by tool; whether those always do. Its key
+ * begins as that of what the person may do: a change of the organisation's rules asks for both anew. */
 export const chatToolsQuery = queryOptions({
-  queryKey: ['tools of the document agent'],
+  queryKey: ['me', 'tools of the document agent'],
   queryFn: ({ signal }) => answer(api.GET('/api/agent/tools', { params: { query: { agent: 'document' } }, signal })),
-  staleTime: Infinity,
 });
 
 export interface WorkingState {

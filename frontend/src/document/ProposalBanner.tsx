@@ -4,7 +4,7 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { answer, api } from '../api/client';
 import { startProposal } from '../api/runs';
-import type { DocumentInFull } from '../api/types';
+import type { AutoCreation, DocumentInFull } from '../api/types';
 import { tagsQuery } from '../documents/documentQueries';
 import { runSentence } from '../runs/runWords';
 import { Replay } from '../runs/Replay';
@@ -14,10 +14,9 @@ import { Button } from '../shared/Button';
 import { count, plain } from '../shared/format';
 import { sentenceOf } from '../shared/Notice';
 import { tell } from '../shared/Toasts';
+import { proposedSchemaQuery } from './documentPageQueries';
 import styles from './ProposalBanner.module.css';
 import { schemaFields } from './schemaFields';
-
-type AutoCreation = NonNullable<DocumentInFull['auto_create']>;
 
 export function ProposalBanner({ document, canWrite }: { document: DocumentInFull; canWrite: boolean }) {
   const { auto_create: proposal } = document;
@@ -39,7 +38,7 @@ function Running({ documentId, runId }: { documentId: string; runId: string }) {
   useQuery({
     queryKey: ['proposal ended', runId],
     queryFn: async () => {
-      await Promise.all([['document', documentId], ['documents'], ['extractions'], ['schemas'], ['suggestions']].map((queryKey) => queries.invalidateQueries({ queryKey })));
+      await Promise.all([['document', documentId], ['documents'], ['extractions'], ['schemas'], ['prompts'], ['suggestions']].map((queryKey) => queries.invalidateQueries({ queryKey })));
       return true;
     },
     enabled: hasEnded,
@@ -63,13 +62,7 @@ function Proposed({ document, proposal, canWrite }: { document: DocumentInFull; 
   const [tag, setTag] = useState('');
   const tags = useQuery(tagsQuery);
   const queries = useQueryClient();
-  const revid = proposal.schema_revid;
-  const schema = useQuery({
-    queryKey: ['schema version', revid],
-    queryFn: ({ signal }) => answer(api.GET('/api/schema_versions/{schema_revid}', { params: { path: { schema_revid: revid! } }, signal })),
-    enabled: revid !== null,
-    staleTime: Infinity,
-  });
+  const schema = useQuery(proposedSchemaQuery(proposal));
   const decide = useMutation({
     mutationFn: async (accepted: boolean) => {
       const params = { path: { document_id: documentId } };
@@ -78,7 +71,7 @@ function Proposed({ document, proposal, canWrite }: { document: DocumentInFull; 
     },
     onSuccess: async (_, accepted) => {
       tell(accepted ? 'Schema saved.' : 'Suggestion dismissed.');
-      await Promise.all([['document'], ['documents'], ['extractions'], ['extraction'], ['schemas'], ['prompts'], ['tags']].map((queryKey) => queries.invalidateQueries({ queryKey })));
+      await Promise.all([['document'], ['documents'], ['extractions'], ['extraction'], ['schemas'], ['prompts'], ['tags'], ['suggestions']].map((queryKey) => queries.invalidateQueries({ queryKey })));
     },
     onError: (error) => tell(sentenceOf(error), { urgent: true }),
   });

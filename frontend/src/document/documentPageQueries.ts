@@ -2,7 +2,7 @@
 
 import { queryOptions } from '@tanstack/react-query';
 import { answer, api, file } from '../api/client';
-import type { Extraction, FieldPlace, RuleReading } from '../api/types';
+import type { AutoCreation, Extraction, FieldPlace, RuleReading } from '../api/types';
 
 export const extractionsQuery = (documentId: string) =>
   queryOptions({
@@ -100,6 +100,20 @@ export const schemasQuery = queryOptions({
   queryFn: async () => (await answer(api.GET('/api/schemas', { params: { query: { limit: 200 } } }))).items,
   staleTime: 30_000,
 });
+
+/** What accepting keeps: the newest version, which a conversation may have made since. A schema that was there before
+ * stays as it was matched. Its key begins as the schemas' does: what changes one asks for it anew. */
+export const proposedSchemaQuery = ({ schema_revid: revid, matched }: Pick<AutoCreation, 'schema_revid' | 'matched'>) =>
+  queryOptions({
+    queryKey: ['schemas', 'proposed', revid],
+    queryFn: async ({ signal }) => {
+      const params = { path: { schema_revid: revid! } };
+      const version = await answer(api.GET('/api/schema_versions/{schema_revid}', { params, signal }));
+      if (version.latest || matched !== null) return version;
+      return answer(api.GET('/api/schemas/{schema_id}', { params: { path: { schema_id: version.id } }, signal }));
+    },
+    enabled: revid !== null,
+  });
 
 /** The paths that documents have, of one type or of each. */
 export const knownFieldsQuery = (documentType: string | null) =>
