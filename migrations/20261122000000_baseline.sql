@@ -4215,7 +4215,7 @@ begin
     where extraction_id = v_it.extraction_id and parent_run_id = new.id and status = 'completed');
   update public.auto_creations set
     status = case when v_is_made then 'proposed' else 'failed' end,
-    error = case when not v_is_made then coalesce(new.error, 'The agent has made no extraction.') end
+    error = case when not v_is_made then coalesce(new.error, 'No fields were extracted from the document.') end
   where run_id = new.id;
   if v_is_made then
     perform private.remove_extractions_of(new.id, v_it.extraction_id);

@@ -141,6 +141,38 @@ async def test_a_schema_a_prompt_and_an_extraction_are_proposed_refined_in_a_cha
         assert {"create_schema", "create_prompt", "run_extraction"} <= {one.get("tool") for one in events}
 
 
+NULL = Script([[call("extract_fields", {"fields": {"total": None}}), call("complete_extraction")], [text("None.")]])
+
+
+@pytest.mark.parametrize("part", [Script([[text("There is no total.")]]), NULL], ids=["empty", "null"])
+async def test_nothing_is_proposed_where_nothing_was_extracted(serve, clone, part):
+    async with serve(model(*MADE, part=part)) as served:
+        told = (await ended(served, await upload(served)))["auto_create"]
+        assert (told["status"], told["extraction_id"]) == ("failed", None)
+        assert told["error"] == "No fields were extracted from the document."
+        assert left(clone) == {}
+
+
+async def test_an_unfinished_extraction_is_proposed_unless_a_completed_one_came_before(serve):
+    unfinished = [[call("extract_fields", {"fields": {"total": 2.0}})], [text("That is all.")]]
+    whole = [[call("extract_fields", {"fields": {"total": 1.0}}), call("complete_extraction", {"summary": "Read."})]]
+    for first, again, expected in ((unfinished, [], 2.0), (whole, unfinished, 1.0)):
+        steps = [*MADE[:3], *([[call("run_extraction")]] if again else []), MADE[3]]
+        scripts, seen = iter((Script(first), Script(again))), {}
+
+        async def part(body: Body, scripts: Any = scripts, seen: Any = seen) -> Any:
+            first_message = str(items(body, "messages")[0])
+            if first_message not in seen:
+                seen[first_message] = next(scripts)
+            return await seen[first_message](body)
+
+        async with serve(model(*steps, part=part)) as served:
+            told = (await ended(served, await upload(served, int(expected))))["auto_create"]
+            assert told["status"] == "proposed", told
+            extraction = await served.get(f"extractions/{told['extraction_id']}")
+            assert extraction["extracted_fields"] == {"total": expected}
+
+
 async def test_a_document_like_it_is_read_with_the_schema_that_there_is(serve, clone):
     numbers = iter((MADE, TAKEN))
     scripts: dict[str, Script] = {}

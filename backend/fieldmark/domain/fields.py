@@ -38,6 +38,11 @@ def leaves(fields: JsonValue, above: paths.Path = ()) -> Iterator[tuple[str, Jso
         yield paths.name(path), value
 
 
+def has_fields(fields: JsonValue) -> bool:
+    """Return whether there is a value: one that is not null, and not an empty object or list."""
+    return any(value is not None and value not in ({}, []) for _, value in walk(fields))
+
+
 def walk(fields: JsonValue, above: paths.Path = ()) -> Iterator[tuple[paths.Path, JsonValue]]:
     """The (path, value) of every leaf, in document order."""
     if isinstance(fields, dict) and (fields or not above):

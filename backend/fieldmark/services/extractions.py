@@ -20,7 +20,7 @@ from fieldmark.db.aside import aside
 from fieldmark.db.pool import Connection, Database
 from fieldmark.domain import paths, rule_readings
 from fieldmark.domain.changes import Change, Preview
-from fieldmark.domain.fields import Nothing, leaves, value_at, walk
+from fieldmark.domain.fields import Nothing, has_fields, leaves, value_at, walk
 from fieldmark.domain.paths import Path
 from fieldmark.domain.rule_readings import Reading
 from fieldmark.domain.schema import violations, violations_of_write, violations_told
@@ -433,7 +433,7 @@ async def complete(
 
 
 def _refuse_empty(row: ExtractionRow) -> None:
-    if all(value in ({}, []) for _, value in walk(row.extracted_fields)):
+    if not has_fields(row.extracted_fields):
         raise NoFields(
             "Cannot complete: no fields extracted. Save the fields first; if the document has none, end with a "
             "sentence that says so."

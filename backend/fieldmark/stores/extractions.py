@@ -171,11 +171,12 @@ async def current(conn: Connection, document_id: UUID, prompt_revid: UUID | None
     )
 
 
-async def newest(conn: Connection, extraction_ids: Sequence[UUID]) -> UUID | None:
-    """Return the newest of these extractions that exist. None if none does."""
+async def preferred(conn: Connection, extraction_ids: Sequence[UUID]) -> UUID | None:
+    """Return the newest completed one of these extractions, else the newest. None if none exists."""
     return await value_of(
         conn,
-        "select id from public.extractions where id = any (%s) order by created_at desc, id desc limit 1",
+        """select id from public.extractions where id = any (%s)
+           order by status = 'completed' desc, created_at desc, id desc limit 1""",
         (list(extraction_ids),),
     )
 

@@ -27,10 +27,13 @@ async def started(talk, context, **arguments) -> dict:
     return child
 
 
-async def ended(talk, context, child: dict, fields: dict, status="completed", **columns):
-    """What the call answers when the child has ended so."""
+async def ended(talk, context, child: dict, fields: dict, status="completed", extraction="completed", **columns):
+    """What the call answers when the child has ended so, and its extraction has the status `extraction`."""
     talk.desk.sql(
-        "update public.extractions set extracted_fields = %s where id = %s", json.dumps(fields), child["extraction_id"]
+        "update public.extractions set extracted_fields = %s, status = %s where id = %s",
+        json.dumps(fields),
+        extraction,
+        child["extraction_id"],
     )
     sets = "".join(f", {name} = %s" for name in columns)
     query = f"update public.runs set status = %s, finished_at = now(){sets} where id = %s"
@@ -102,7 +105,7 @@ async def test_a_child_that_failed_says_why(talk):
     context = await talk.turn()
     child = await started(talk, context)
     why = {"error": "The agent used all its turns.", "error_code": "max_turns"}
-    answer = await ended(talk, context, child, {}, "failed", **why)
+    answer = await ended(talk, context, child, {}, "failed", "failed", **why)
     assert (answer.is_error, answer.code) == (True, "max_turns") and "all its turns" in answer.text
     assert answer.data["run_id"] == str(child["id"]) and "extraction_id" not in talk.state
 
@@ -187,6 +190,35 @@ async def test_a_conversation_works_on_its_extraction_unless_it_is_deleted_or_ol
     talk.desk.sql("update public.extractions set status = 'completed' where id = %s", newer.extraction_id)
     await talk.call(context, "update_extraction_field", path="total", value=5)
     assert (newer.extraction()["extracted_fields"], talk.desk.extraction()["version"]) == ({"total": 5}, 1)
+
+
+@pytest.mark.parametrize("saved", [{"tax": 7}, {"total": None}, {}])
+async def test_an_unfinished_extraction_does_not_replace_the_completed_one(talk, saved):
+    await talk.desk.put({"tax": 7, "total": 70})
+    talk.desk.sql("update public.extractions set status = 'completed' where id = %s", talk.desk.extraction_id)
+    context = await talk.turn("extract again")
+    child = await started(talk, context)
+    answer = await ended(talk, context, child, saved, extraction="in_progress", answer="I found the tax.")
+    assert (answer.code, answer.data["status"], answer.data["fields"]) == ("not_completed", "in_progress", saved)
+    assert answer.heed and ("Nothing was extracted" in answer.text) == (saved != {"tax": 7})
+    assert "extraction_id" not in talk.state
+    await talk.end(context)
+    context = await talk.turn("set the total to 72")
+    assert (await talk.call(context, "update_extraction_field", path="total", value=72)).code == "stored"
+    assert talk.desk.extraction()["extracted_fields"] == {"tax": 7, "total": 72}
+
+
+async def test_a_conversation_leaves_its_unfinished_extraction_for_a_completed_one(talk):
+    context = await talk.turn()
+    await talk.desk.put({"total": 1})
+    unfinished = await talk.desk.beside()
+    await unfinished.put({"total": 2})
+    await talk.call(context, "update_extraction_field", path="total", value=3)
+    assert talk.state["extraction_id"] == str(unfinished.extraction_id)  # the newest, as none is completed
+    talk.desk.sql("update public.extractions set status = 'completed' where id = %s", talk.desk.extraction_id)
+    await talk.call(context, "update_extraction_field", path="total", value=4)
+    assert talk.desk.extraction()["extracted_fields"] == {"total": 4}
+    assert unfinished.extraction()["extracted_fields"] == {"total": 3}
 
 
 @pytest.mark.parametrize("end", ["failed", "cancelled"])

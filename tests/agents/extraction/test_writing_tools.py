@@ -112,7 +112,7 @@ async def test_identifying_and_completing_without_a_schema(desk, context):
     assert (row["document_type"], row["status"]) == ("invoice", "completed")
 
 
-@pytest.mark.parametrize("fields", [{}, {"vendor": {}, "items": []}])
+@pytest.mark.parametrize("fields", [{}, {"vendor": {}, "items": []}, {"total": None}, {"a": None, "b": {}, "c": []}])
 async def test_agent_does_not_complete_an_extraction_without_fields(desk, fields):
     context = await desk.context()
     await desk.put(fields)

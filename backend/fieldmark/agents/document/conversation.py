@@ -51,8 +51,9 @@ class Conversation:
         return cls(context, context.document_id, context.run.thread_id)
 
     async def recall(self, conn: Connection) -> WorkingState:
-        """Return the thread's working state, or what a run without a thread proposes so far. The extraction is the
-        document's own if that is newer than the conversation's: it is what people see."""
+        """Return the thread's working state, or what a run without a thread proposes so far. Of the
+        document's current extraction and the conversation's, the completed one counts, or the newer one if both or
+        neither are completed."""
         start = await threads.starting_state(conn, self.document_id)
         if self.thread_id is None:
             row = await auto_creations.of_run(conn, self.context.run_id)
@@ -62,7 +63,7 @@ class Conversation:
             state = {} if thread is None else thread.working_state
             kept = {name: _id(state[name]) if name in state else start[name] for name in _NAMES}
         found = [one for one in (kept["extraction_id"], start["extraction_id"]) if one is not None]
-        return WorkingState(**{**kept, "extraction_id": await extractions.newest(conn, found)})
+        return WorkingState(**{**kept, "extraction_id": await extractions.preferred(conn, found)})
 
     async def remember(self, conn: Connection, **ids: UUID | None) -> None:
         """Keep what a tool has made or used; None for what is gone."""

@@ -68,6 +68,8 @@ def _extract(turn: RuleTurn, _: str = "") -> str:
     read = turn.call("run_extraction", why="I have the document extracted." if turn.message else "")
     if read.failed:
         return _not_done("The document was not extracted", read)
+    if read.code == "not_completed":
+        return _not_done("The extraction was not completed", read)
     places, pages = places_of(read.data.get("fields")), as_object(read.data.get("pages"))
     lines = [
         f"- {(name := paths.name(keys))}: {_shown(places[keys])}" + (f" (page {pages[name]})" if name in pages else "")

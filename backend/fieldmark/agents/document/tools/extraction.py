@@ -14,11 +14,12 @@ from fieldmark.agents.document.tools.shared import ROOM, of_extraction, size, ve
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
 from fieldmark.domain.changes import Change, Preview
-from fieldmark.domain.fields import Nothing, value_at
+from fieldmark.domain.fields import Nothing, has_fields, value_at
 from fieldmark.domain.json_values import as_object
-from fieldmark.domain.statuses import Approval, RunStatus
+from fieldmark.domain.statuses import Approval, ExtractionStatus, RunStatus
 from fieldmark.services import extractions
 from fieldmark.services.extractions import Author, FieldWrite, PreparedWrite, WrittenFields
+from fieldmark.stores import auto_creations
 from fieldmark.stores import extractions as extraction_rows
 from fieldmark.stores.library import prompts, schemas
 from fieldmark.stores.rows import ExtractionRow, PromptRow, SchemaRow
@@ -131,8 +132,23 @@ class ChatExtractionTools:
             )
         assert child.extraction_id is not None
         row = await extraction_rows.find(conn, child.extraction_id)
-        await self.about.remember(conn, extraction_id=row.id, **versions_of(row))
-        return _shown(f"The document is extracted. {child.answer or ''}".strip()[:4000], "extracted", row)
+        if await self._is_kept(conn, row):
+            await self.about.remember(conn, extraction_id=row.id, **versions_of(row))
+        elif self.about.thread_id is not None:
+            await self.about.remember(conn, **versions_of(row))
+        return _collected(row, child.answer or "")
+
+    async def _is_kept(self, conn: Connection, row: ExtractionRow) -> bool:
+        """Return whether the conversation goes on with an extraction: with a completed one. A run without a person
+        proposes an unfinished extraction rather than none, and never an empty one."""
+        if not has_fields(row.extracted_fields):
+            return False
+        if row.status is ExtractionStatus.COMPLETED or self.about.thread_id is not None:
+            return row.status is ExtractionStatus.COMPLETED
+        proposal = await auto_creations.of_run(conn, self.context.run_id)
+        if proposal is None or proposal.extraction_id is None:
+            return True
+        return (await extraction_rows.find(conn, proposal.extraction_id)).status is not ExtractionStatus.COMPLETED
 
     async def _extraction_of(self, conn: Connection) -> UUID:
         """Return the conversation's extraction, else the document's current one. Raise ModelRetry."""
@@ -192,6 +208,20 @@ def _pages(row: ExtractionRow) -> dict[str, JsonValue]:
     """On which page each value stands that was found, by path name."""
     proofs = {name: as_object(proof) for name, proof in row.evidence.items()}
     return {name: proof["page"] for name, proof in proofs.items() if proof.get("page") is not None}
+
+
+def _collected(row: ExtractionRow, answer: str) -> ToolResult:
+    """What a child run that completed has extracted: whole, in part, or nothing."""
+    if not has_fields(row.extracted_fields):
+        text = "Nothing was extracted from the document: the run ended without saving a field."
+    elif row.status is not ExtractionStatus.COMPLETED:
+        text = (
+            "The extraction is not completed: the run ended after saving these fields. If the document has a completed "
+            "extraction, that one stays the current one, and update_extraction_field changes it."
+        )
+    else:
+        return _shown(f"The document is extracted. {answer}".strip()[:4000], "extracted", row)
+    return replace(_shown(f"{text} {answer}".strip()[:4000], "not_completed", row), heed=True)
 
 
 def _shown(text: str, code: str, row: ExtractionRow) -> ToolResult:
