@@ -79,7 +79,7 @@ async def test_several_files_of_which_one_is_broken_and_one_has_a_password(comma
         assert list(lines[0]) == ["file", *KEYS]
         assert (lines[1]["status"], lines[1]["code"]) == ("failed", "damaged")
         assert lines[1]["error"].endswith(".") and "document_id" in lines[1]
-        assert "[bold]broken\\u001b[31m.pdf\n" in done.err and "✗" in done.err
+        assert "[bold]broken\\u001b[31m.pdf" in done.err and "✗" in done.err
         assert controls(done.err) == set() and PASSWORD not in done.out + done.err
 
         alone = await fieldmark.run("extract", locked, "--json", "--out", "none.json")
