@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from fieldmark.domain.folding import fold
@@ -18,9 +19,10 @@ unchecked unpaid
 _NOT: Final = """
 no not none never without nicht kein keine keiner keinen ohne non ne pas sans aucun aucune sin senza sem nao geen niet
 zonder ikke ingen inga inte utan uden uten ei bez nie brak нет не без δεν χωρις لا بدون ללא
+cannot nothing nobody hardly
 """
 _TICKED: Final = "☑☒✓✔🗹🗸◉●■▣✅"
-_EMPTY: Final = "☐□○◯❏❑▢"
+_EMPTY: Final = "☐□○◯❏❑▢◻⬜▫🞎🞏"
 _CROSSED: Final = "✗✘❌"  # no beside a tick elsewhere, or itself the mark in a box
 
 _NEGATIONS: Final = frozenset(fold(_NOT).split())
@@ -33,6 +35,7 @@ _SHORT: Final = {
 _LAST_WORD = re.compile(r"(?:[:?] ?|(?<=[^\W_]) (?=[yn]\W*\Z))(?P<word>[^\W_]+)\W*\Z")
 # Neither yes nor no: a dash, or not applicable.
 _NEITHER = re.compile(r"[:?] ?-+ ?\Z|(?<!\w)n(?:/a|\.a\.?)(?!\w)")
+_CONTRACTED = re.compile("n['’]t\\b")
 _TOKEN = re.compile(
     rf"(?P<ticked>[{_TICKED}]|[\[(] ?[x*✓✔✗] ?[\])])|(?P<empty>[{_EMPTY}]|\[ ?_* ?\]|\( ?_* ?\))|[{_CROSSED}]|[^\W_]+"
 )
@@ -64,7 +67,7 @@ def answers_in(line: str) -> set[bool]:
             said.add(kinds[n] == "ticked")
         elif kinds[n] == "ticked":
             said.add(option)
-    return said or set(options.values())
+    return said or set(options.values()) or {True, False}  # boxes of which none is ticked
 
 
 def is_answer(word: str) -> bool:
@@ -85,12 +88,20 @@ def is_negation(word: str) -> bool:
     return word in _NEGATIONS
 
 
-def is_evidence(value: bool, quote: str, around: str) -> bool:
+def denies(words: Sequence[str]) -> bool:
+    """Whether folded words beside a statement may deny it: a negation, or a box that nobody has ticked."""
+    tokens = [one.lastgroup for one in _TOKEN.finditer(" ".join(words))]
+    is_unticked = "empty" in tokens and "ticked" not in tokens
+    return is_unticked or any(is_negation(word.strip(",;:()")) or _CONTRACTED.search(word) for word in words)
+
+
+def is_evidence(value: bool, quote: str, around: str, is_denied: bool = False) -> bool:
     """Whether a quote says a yes or a no, with what stands before and behind it on its line.
 
-    A statement alone, as `I agree to the terms`, says yes. Nothing says no but a word or an empty box.
+    A statement alone, as `I agree to the terms`, says yes, unless something in its sentence may deny it. Nothing says
+    no but a word or an empty box.
     """
     said = answers_in(quote)
     if not said or said == {True, False}:
         said = answers_in(around)
-    return said == {value} or (value and not said)
+    return said == {value} or (value and not said and not is_denied)

@@ -22,6 +22,7 @@ from fieldmark.grounding.units import Agreement
 from fieldmark.grounding.word_index import MAX_PLACES, WordIndex
 
 _MOST_QUOTES: Final = 100  # printings of a quote that are asked what they answer
+_ENDS: Final = (".", ":", ";", "?", "!")  # of a sentence, or of what a form asks
 _WORDS_BEHIND: Final = 8  # a quote that may hold its answer
 _OTHER_SIGN: Final = 0.6  # how surely -75 is a debit of 75
 _TAKEN_OFF: Final = """
@@ -63,12 +64,47 @@ class CandidateFinder:
     def _says(self, span: Span, value: bool) -> bool:
         """Whether a quote says yes or no, with what denies it or answers it on its line, or below it."""
         index, own = self._index, sorted(span.indexes())
+        options = self._options_around(own)
+        if any(answers.is_box(index.folded[at]) for at in options):  # `☐ Yes ☒ No` says no, whichever is quoted
+            return answers.answers_in(" ".join(index.folded[at] for at in options)) == {value}
         quote = " ".join(index.folded[at] for at in own)
         first, last = self._first_that_answers(own[0]), self._last_answer(own[-1])
         around = " ".join(index.folded[first : last + 1])
         if last == own[-1] and not answers.answers_in(around) and (behind := self._answers_behind(own)):
             around += ": " + " ".join(index.folded[at] for at in behind)
-        return answers.is_evidence(value, quote, around)
+        return answers.is_evidence(value, quote, around, answers.denies(self._sentence_around(own)))
+
+    def _options_around(self, quote: Sequence[int]) -> Sequence[int]:
+        """The answers and boxes on a line around a quote that is an answer itself. Empty for any other quote."""
+        index, first, last = self._index, quote[0], quote[-1]
+        line = index.line_of(first)
+        if index.line_of(last) != line or not all(answers.is_answer(index.folded[at]) for at in quote):
+            return ()
+        while first and index.line_of(first - 1) == line and answers.is_answer(index.folded[first - 1]):
+            first -= 1
+        while last + 1 < len(index.words) and index.line_of(last + 1) == line:
+            if not answers.is_answer(index.folded[last + 1]):
+                break
+            last += 1
+        return range(first, last + 1)
+
+    def _sentence_around(self, quote: Sequence[int]) -> list[str]:
+        """The other words of a quote's sentence, in its cell and on its line."""
+        index = self._index
+        first, last = quote[0], quote[-1]
+        line, end = index.line_of(first), index.line_of(last)
+        while first and index.line_of(first - 1) == line and index.are_in_one_cell(first - 1, first):
+            before = index.folded[first - 1]
+            if before[-1:] in _ENDS or (
+                first > 1 and answers.is_answer(before) and answers.is_box(index.folded[first - 2])
+            ):
+                break
+            first -= 1
+        while last + 1 < len(index.words) and index.line_of(last + 1) == end and index.are_in_one_cell(last, last + 1):
+            if index.folded[last][-1:] in _ENDS:
+                break
+            last += 1
+        return [index.folded[at] for at in range(first, last + 1) if not quote[0] <= at <= quote[-1]]
 
     def _first_that_answers(self, word: int) -> int:
         """Return the first of the words before a quote that say yes or no to it: a box, or what denies it."""
