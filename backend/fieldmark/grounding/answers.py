@@ -88,11 +88,13 @@ def is_negation(word: str) -> bool:
     return word in _NEGATIONS
 
 
-def denies(words: Sequence[str]) -> bool:
-    """Whether folded words beside a statement may deny it: a negation, or a box that nobody has ticked."""
-    tokens = [one.lastgroup for one in _TOKEN.finditer(" ".join(words))]
-    is_unticked = "empty" in tokens and "ticked" not in tokens
-    return is_unticked or any(is_negation(word.strip(",;:()")) or _CONTRACTED.search(word) for word in words)
+def denies(before: Sequence[str], behind: Sequence[str]) -> bool:
+    """Whether the folded words on both sides of a statement may deny it: a negation, or a box that is not ticked. The
+    box before a statement is its own, else the one behind it."""
+    if any(is_negation(word.strip(",;:()")) or _CONTRACTED.search(word) for word in [*before, *behind]):
+        return True
+    kinds = [[one.lastgroup for one in _TOKEN.finditer(" ".join(words)) if one.lastgroup] for words in (before, behind)]
+    return (kinds[0][-1:] or kinds[1][:1]) == ["empty"]
 
 
 def is_evidence(value: bool, quote: str, around: str, is_denied: bool = False) -> bool:

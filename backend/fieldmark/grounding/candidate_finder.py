@@ -72,7 +72,7 @@ class CandidateFinder:
         around = " ".join(index.folded[first : last + 1])
         if last == own[-1] and not answers.answers_in(around) and (behind := self._answers_behind(own)):
             around += ": " + " ".join(index.folded[at] for at in behind)
-        return answers.is_evidence(value, quote, around, answers.denies(self._sentence_around(own)))
+        return answers.is_evidence(value, quote, around, answers.denies(*self._sentence_around(own)))
 
     def _options_around(self, quote: Sequence[int]) -> Sequence[int]:
         """The answers and boxes on a line around a quote that is an answer itself. Empty for any other quote."""
@@ -88,8 +88,8 @@ class CandidateFinder:
             last += 1
         return range(first, last + 1)
 
-    def _sentence_around(self, quote: Sequence[int]) -> list[str]:
-        """The other words of a quote's sentence, in its cell and on its line."""
+    def _sentence_around(self, quote: Sequence[int]) -> tuple[list[str], list[str]]:
+        """Return the words before and behind a quote in its sentence, its cell and its line."""
         index = self._index
         first, last = quote[0], quote[-1]
         line, end = index.line_of(first), index.line_of(last)
@@ -104,7 +104,7 @@ class CandidateFinder:
             if index.folded[last][-1:] in _ENDS:
                 break
             last += 1
-        return [index.folded[at] for at in range(first, last + 1) if not quote[0] <= at <= quote[-1]]
+        return index.folded[first : quote[0]], index.folded[quote[-1] + 1 : last + 1]
 
     def _first_that_answers(self, word: int) -> int:
         """Return the first of the words before a quote that say yes or no to it: a box, or what denies it."""
