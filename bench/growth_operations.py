@@ -286,7 +286,7 @@ async def named_items(side: Side, turn: int) -> AsyncGenerator[str]:
     for kind, one, made, changed in (
         ("schemas", "schema", {"schema": schema}, {"schema": other}),
         ("prompts", "prompt", {"content": "Read it."}, {"content": "Read it well."}),
-        ("tags", "tag", {"colour": "#aabbcc"}, {"colour": "#bbccdd"}),
+        ("tags", "tag", {"color": "#aabbcc"}, {"color": "#bbccdd"}),
         ("threads", "thread", {"document_id": str(side.document(side.of_ours(turn)))}, {"shared": True}),
     ):
         title = "title" if kind == "threads" else "name"

@@ -6,7 +6,7 @@ create table public.tags (
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now(),
   name text not null constraint has_a_name check (private.is_name(name)),
-  colour text not null default '#808080' check (colour ~ '^#[0-9a-f]{6}$'),
+  color text not null default '#808080' check (color ~ '^#[0-9a-f]{6}$'),
   deleted_at timestamptz,
   run_id uuid,
   unique (id, org_id)
@@ -34,27 +34,27 @@ create index document_tags_org_id on public.document_tags (org_id);
 create index document_tags_run_id on public.document_tags (run_id) where run_id is not null;
 select private.protect_table('public.document_tags', p_members_read => true);
 
--- Returns the tag's id. Its colour is `#` and six digits, 0 to 9 and a to f.
-create function public.create_tag(p_org_id uuid, p_name text, p_colour text default '#808080') returns uuid
+-- Returns the tag's id. Its color is `#` and six digits, 0 to 9 and a to f.
+create function public.create_tag(p_org_id uuid, p_name text, p_color text default '#808080') returns uuid
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_tag_id uuid;
 begin
   perform private.check_writable(p_org_id, 'organisation'), private.check_name(p_name);
-  perform private.check_that(lower(p_colour) ~ '^#[0-9a-f]{6}$', 'A colour is written as #1e90ff.');
+  perform private.check_that(lower(p_color) ~ '^#[0-9a-f]{6}$', 'A color is written as #1e90ff.');
   perform private.check_room(
     (select count(*) from public.tags where org_id = p_org_id and deleted_at is null),
     'The organisation has 10,000 tags already: delete one that nobody needs.');
-  insert into public.tags (org_id, name, colour, run_id)
-  values (p_org_id, p_name, lower(p_colour), private.this_root_run())
+  insert into public.tags (org_id, name, color, run_id)
+  values (p_org_id, p_name, lower(p_color), private.this_root_run())
   on conflict (org_id, lower(name)) where deleted_at is null do nothing
   returning id into v_tag_id;
   perform private.check_that(v_tag_id is not null, 'There is a tag of this name already.', 'PT409', 'name_taken');
   return v_tag_id;
 end $$;
 
-create function public.update_tag(p_tag_id uuid, p_name text default null, p_colour text default null) returns void
+create function public.update_tag(p_tag_id uuid, p_name text default null, p_color text default null) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -64,10 +64,10 @@ begin
   perform private.check_writable(v_tag.org_id, 'tag');
   perform private.check_name(coalesce(p_name, v_tag.name));
   perform private.check_that(
-    lower(coalesce(p_colour, v_tag.colour)) ~ '^#[0-9a-f]{6}$', 'A colour is written as #1e90ff.');
+    lower(coalesce(p_color, v_tag.color)) ~ '^#[0-9a-f]{6}$', 'A color is written as #1e90ff.');
   begin
     update public.tags set
-      name = coalesce(p_name, name), colour = lower(coalesce(p_colour, colour)),
+      name = coalesce(p_name, name), color = lower(coalesce(p_color, color)),
       -- What somebody else changes is the run's no longer.
       run_id = case when run_id = private.this_root_run() then run_id end
     where id = p_tag_id;

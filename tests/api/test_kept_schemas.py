@@ -177,7 +177,7 @@ async def test_a_schema_that_cannot_be_used_is_refused(serve):
             ("prompts", {"name": "New", "content": "a\x00"}, 422),
             ("prompts", {"name": "New", "content": "Read.", "tag_ids": [str(uuid4())]}, 404),
             ("tags", {"name": "two\nlines"}, 422),
-            ("tags", {"name": "New", "colour": "red"}, 422),
+            ("tags", {"name": "New", "color": "red"}, 422),
         ):
             problem(await served.http.post(f"/api/{kind}", json=body), status)
 
@@ -188,7 +188,7 @@ async def test_documents_have_names_and_tags(serve):
         documents = [await served.document(name=f"{n}.txt") for n in range(3)]
         at = f"/api/documents/{documents[0]}"
         now = await changed(served.http, at, filename="Rechnung <1>.txt", tags=[paid["id"], late["id"]])
-        shown = [{key: tag[key] for key in ("id", "name", "colour")} for tag in (late, paid)]
+        shown = [{key: tag[key] for key in ("id", "name", "color")} for tag in (late, paid)]
         assert (now["filename"], now["tags"]) == ("Rechnung <1>.txt", shown)
         # The original is what it was.
         assert (await served.http.get(f"{at}/file")).text.startswith("Invoice number")

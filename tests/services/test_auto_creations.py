@@ -384,14 +384,14 @@ async def test_tags_of_others_stay_and_those_of_the_run_go_from_the_document(hou
     async with it.call() as conn:
         new, kept, changed = [(await tags.create(conn, org_id, name)).id for name in ("new", "kept", "changed")]
         await tags.change_of_document(conn, it.document_id, add=[old, both, new, kept], remove=[])
-        await tags.update(conn, changed, name="newer", colour=None)
+        await tags.update(conn, changed, name="newer", color=None)
     await it.extract()
     await it.end()
     other = await house.upload(auto_create=False)
     async with house.acting() as conn:
         await tags.change_of_document(conn, it.document_id, add=[both], remove=[])  # a person, too
         await tags.change_of_document(conn, other, add=[kept], remove=[])
-        await tags.update(conn, changed, name=None, colour="#ffffff")
+        await tags.update(conn, changed, name=None, color="#ffffff")
     await it.decide(False)
     named = {row["name"] for row in house.sql("select name from tags where deleted_at is null")}
     assert named == {"old", "both", "kept", "newer"}

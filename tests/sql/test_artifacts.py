@@ -72,8 +72,8 @@ def test_each_change_is_a_version_and_the_old_ones_stay(doors: Doors, house: Hou
         ).fetchall()
         assert rows == [(1, "Read it.", None, None, []), (2, "Read all.", schema_id, "m", [house.tag])]
 
-        connection.execute("select update_tag(%s, p_colour => '#1E90FF')", [house.tag])
-        assert one(connection, "select name, colour from tags where id = %(id)s", id=house.tag) == ("paid", "#1e90ff")
+        connection.execute("select update_tag(%s, p_color => '#1E90FF')", [house.tag])
+        assert one(connection, "select name, color from tags where id = %(id)s", id=house.tag) == ("paid", "#1e90ff")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -117,7 +117,7 @@ def test_name_is_one_line_of_visible_characters(doors: Doors, house: House, kind
         "select create_prompt(%(org)s, 'New', 'x', p_tag_ids => array_fill(%(tag)s::uuid, '{51}'))",
         "select create_tag(%(org)s, 'New', 'red')",
         "select create_tag(%(org)s, 'New', null)",
-        "select update_tag(%(tag)s, p_colour => 'url(x)')",
+        "select update_tag(%(tag)s, p_color => 'url(x)')",
         "select tag_document(%(document)s, array_fill(%(tag)s::uuid, '{101}'))",
         "select tag_document(%(document)s, p_remove => array_fill(%(tag)s::uuid, '{101}'))",
     ],

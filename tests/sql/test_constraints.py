@@ -66,7 +66,7 @@ public.schemas | name = ''
 public.schema_versions | number = 0 | schema = '[]'
 public.prompts | name = 'a' || chr(10) || 'b'
 public.prompt_versions | number = 0 | content = '' | model = '' | tag_ids = array_fill(id, '{51}')
-public.tags | name = ' a' | colour = 'red'
+public.tags | name = ' a' | color = 'red'
 public.auto_creations | status = $ODD | kind = '' | labels = array_fill('x'::text, '{201}') | matched = '[]' |
     status = 'failed', error = null
 public.extractions | document_type = '' | status = $ODD | schema = '[]' | schema = null, schema_revid =

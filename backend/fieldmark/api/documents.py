@@ -78,7 +78,7 @@ class DocumentTag(BaseModel):
 
     id: UUID
     name: str
-    colour: str = Field(examples=["#1e90ff"])
+    color: str = Field(examples=["#1e90ff"])
 
 
 class Document(Shown):

@@ -41,7 +41,7 @@ Content = Annotated[
 ]
 Model = Annotated[str, Field(min_length=1, max_length=200, pattern=STORABLE, description="The model that is asked.")]
 TagIds = Annotated[list[UUID], Field(max_length=50, description="The tags of the documents that it is meant for.")]
-Colour = Annotated[str, Field(pattern=r"^#[0-9a-fA-F]{6}$", examples=["#1e90ff"])]
+Color = Annotated[str, Field(pattern=r"^#[0-9a-fA-F]{6}$", examples=["#1e90ff"])]
 
 
 class NewSchema(Body):
@@ -82,14 +82,14 @@ class NewTag(Body):
     """A tag to create."""
 
     name: Name
-    colour: Colour = GREY
+    color: Color = GREY
 
 
 class TagChange(Body):
-    """Another name, another colour, or both. What is left out stays."""
+    """Another name, another color, or both. What is left out stays."""
 
     name: Name | None = None
-    colour: Colour | None = None
+    color: Color | None = None
 
 
 class Tag(Shown):
@@ -97,7 +97,7 @@ class Tag(Shown):
 
     id: UUID
     name: str
-    colour: str = Field(examples=["#1e90ff"])
+    color: str = Field(examples=["#1e90ff"])
     deleted: bool = Field(description="In no list and for no new use.", validation_alias="is_deleted")
     proposed: bool = Field(
         description="An agent created it, and nobody has accepted it yet.", validation_alias="is_proposed"
@@ -295,13 +295,13 @@ async def update_prompt(
 @router.post("/tags", status_code=201, tags=["tags"])
 async def create_tag(body: NewTag, scope: TheScope, conn: Conn) -> Tag:
     """Create a tag."""
-    return Tag.of(await tags.create(conn, scope.org_id, body.name, body.colour))
+    return Tag.of(await tags.create(conn, scope.org_id, body.name, body.color))
 
 
 @router.patch("/tags/{tag_id}", tags=["tags"])
 async def update_tag(tag_id: UUID, body: TagChange, conn: Conn) -> Tag:
-    """Give a tag another name, another colour, or both, wherever it is."""
-    return Tag.of(await tags.update(conn, tag_id, name=body.name, colour=body.colour))
+    """Give a tag another name, another color, or both, wherever it is."""
+    return Tag.of(await tags.update(conn, tag_id, name=body.name, color=body.color))
 
 
 _add_list_route("schema", schemas, SchemaVersion)

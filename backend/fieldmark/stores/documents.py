@@ -62,7 +62,7 @@ _COLUMNS = (
     "'extraction_id', a.extraction_id, 'run_id', a.run_id, 'error', a.error, 'matched', a.matched) "
     "from public.auto_creations as a where a.document_id = documents.id) as auto_create, "
     "(select coalesce(jsonb_agg(jsonb_build_object("
-    "'id', t.id, 'name', t.name, 'colour', t.colour) order by lower(t.name), t.id), '[]') "
+    "'id', t.id, 'name', t.name, 'color', t.color) order by lower(t.name), t.id), '[]') "
     "from public.document_tags as has join public.tags as t on t.id = has.tag_id "
     "where has.document_id = documents.id and t.deleted_at is null) as tags, "
     f"(select e.id {CURRENT_EXTRACTION.format(which='e.document_id = documents.id')}) as current_extraction_id, "

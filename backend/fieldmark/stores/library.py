@@ -213,15 +213,15 @@ class _Prompts(VersionedItems[PromptRow]):
 
 
 class _Tags(NamedItems[TagRow]):
-    async def create(self, conn: Connection, org_id: UUID, name: str, colour: str = GREY) -> TagRow:
+    async def create(self, conn: Connection, org_id: UUID, name: str, color: str = GREY) -> TagRow:
         """Create a tag. Raise NameTaken, Invalid."""
-        return await self.get(conn, await self._written(conn, "create", (org_id, name, colour)))
+        return await self.get(conn, await self._written(conn, "create", (org_id, name, color)))
 
     async def update(
-        self, conn: Connection, tag_id: UUID, *, name: str | None = None, colour: str | None = None
+        self, conn: Connection, tag_id: UUID, *, name: str | None = None, color: str | None = None
     ) -> TagRow:
-        """Change a tag's name or colour. Raise NotFound, NameTaken, Invalid."""
-        await self._written(conn, "update", (tag_id, name, colour))
+        """Change a tag's name or color. Raise NotFound, NameTaken, Invalid."""
+        await self._written(conn, "update", (tag_id, name, color))
         return await self.get(conn, tag_id)
 
     async def of_documents(self, conn: Connection, document_ids: Sequence[UUID]) -> dict[UUID, list[TagRow]]:
@@ -263,4 +263,4 @@ prompts: Final = _Prompts(
         " where t.document_id = %(document_id)s)",
     },
 )
-tags: Final = _Tags("tag", TagRow, "i.name, i.colour", "public.tags as i")
+tags: Final = _Tags("tag", TagRow, "i.name, i.color", "public.tags as i")

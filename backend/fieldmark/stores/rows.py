@@ -153,7 +153,7 @@ def _maker(row_class: Any) -> Any:
 class DocumentRow:
     """An uploaded file, or one that was inside another, whose child it then is. `storage_path` is where its original
     lies, `unlocked_path` a copy without the original's password. `duplicate_of` is the first document with the same
-    bytes, if this came later. `tags` are by name, each with `id`, `name` and `colour`. What is told from the content is
+    bytes, if this came later. `tags` are by name, each with `id`, `name` and `color`. What is told from the content is
     None until it is read."""
 
     id: UUID
@@ -382,11 +382,11 @@ class PromptRow(VersionRow):
 
 @dataclass(frozen=True, slots=True)
 class TagRow:
-    """A tag. `colour` is `#` and six digits. `is_proposed` as of a schema."""
+    """A tag. `color` is `#` and six digits. `is_proposed` as of a schema."""
 
     id: UUID
     name: str
-    colour: str
+    color: str
     created_by: UUID | None
     created_at: datetime
     is_deleted: bool

@@ -31,7 +31,7 @@ export const DocumentRow = memo(function DocumentRow({ document, canDelete, onDe
         </Link>
         {document.tags.map((tag) => (
           <span key={tag.id} className={styles.tag}>
-            <span className={styles.dot} style={{ background: tag.colour }} />
+            <span className={styles.dot} style={{ background: tag.color }} />
             {plain(tag.name)}
           </span>
         ))}

@@ -539,7 +539,7 @@ class TagTools(_ItemTools[TagRow]):
         super().__init__(about, tags, of_tag)
 
     def target(self, row: TagRow) -> JsonValue:
-        return {"tag": str(row.id), "name": row.name, "colour": row.colour}
+        return {"tag": str(row.id), "name": row.name, "color": row.color}
 
     def reference(self, counted: str) -> Change:
         return Change("on", counted, None, removed=True)
@@ -563,7 +563,7 @@ class TagTools(_ItemTools[TagRow]):
 
     async def update(self, conn: Connection, args: UpdateTag) -> ToolResult:
         row = await self.find(conn, args)
-        changed = await tags.update(conn, row.id, name=args.name, colour=args.color)
+        changed = await tags.update(conn, row.id, name=args.name, color=args.color)
         return ToolResult("The tag is changed.", "tag_updated", of_tag(changed))
 
     async def preview_change(self, conn: Connection, args: UpdateTag) -> Preview:
@@ -572,8 +572,8 @@ class TagTools(_ItemTools[TagRow]):
         if args.name is not None and args.name != row.name:
             await self.refuse_taken(conn, args.name, but=row.id)
             changes.append(Change("name", row.name, args.name))
-        if args.color is not None and args.color.lower() != row.colour:
-            changes.append(Change("color", row.colour, args.color.lower()))
+        if args.color is not None and args.color.lower() != row.color:
+            changes.append(Change("color", row.color, args.color.lower()))
         return Preview(changes, self.target(row))
 
 

@@ -77,7 +77,7 @@ def of_prompt(row: PromptRow) -> dict[str, JsonValue]:
 
 def of_tag(row: TagRow) -> dict[str, JsonValue]:
     """A tag as a program is told of it."""
-    told: dict[str, JsonValue] = {"tag_id": str(row.id), "name": row.name, "color": row.colour}
+    told: dict[str, JsonValue] = {"tag_id": str(row.id), "name": row.name, "color": row.color}
     return told | _marks(is_latest=True, is_deleted=row.is_deleted, is_proposed=row.is_proposed)
 
 
