@@ -443,7 +443,7 @@ async def course_of_a_run(side: Side, turn: int) -> AsyncGenerator[str]:
                 tool="update_field",
                 arguments={"path": "field_1"},
                 arguments_hash=hash_,
-                status=CallStatus.ADMITTED,
+                status=CallStatus.APPROVED,
             ),
         )
 
@@ -459,7 +459,7 @@ async def course_of_a_run(side: Side, turn: int) -> AsyncGenerator[str]:
         yield "a call is carried out", carry_out
         yield "a run's conversation is recorded", lambda c: runs.record_conversation(c, run_id, run_id)
         yield "the channel of deltas is looked up", runs.delta_channel
-        yield "deltas are told", lambda c: runs.tell_deltas(c, run_id, 1, ["{}"])
+        yield "deltas are told", lambda c: runs.notify_deltas(c, run_id, 1, ["{}"])
         preview = Preview(version=1)
         yield (
             "a call is entered that a person decides",
@@ -477,11 +477,11 @@ async def course_of_a_run(side: Side, turn: int) -> AsyncGenerator[str]:
             ),
         )
         yield "a run waits", lambda c: runs.await_approval(c, run_id, 1, "asked", attached=True, event=said)
-        yield "a call is shown again", lambda c: calls.show_again(c, run_id, "asked", preview, said)
+        yield "a call is shown again", lambda c: calls.show_updated_call(c, run_id, "asked", preview, said)
         yield "a run is disowned", lambda c: runs.disown(c, run_id)
         yield (
             "a call is decided",
-            lambda c: calls.begin_decision(
+            lambda c: calls.start_decision(
                 c,
                 run_id,
                 "asked",
@@ -529,7 +529,7 @@ async def rest_of_the_stores(side: Side, turn: int) -> AsyncGenerator[str]:
         await runs.get_in_reach(conn, run)
         await extractions.current_of(conn, document)
         await examples.corrections(conn, org, SCHEMA, document)
-        await schema_changes.is_worked_on(conn, side.extraction(n))
+        await schema_changes.has_active_run(conn, side.extraction(n))
         schema = await library.schemas.create(conn, org, f"schema {uuid4()}", SCHEMA)
         await schema_changes.follow(conn, made, schema.schema_revid)
         await extractions.remove(conn, made)
@@ -541,7 +541,7 @@ async def rest_of_the_stores(side: Side, turn: int) -> AsyncGenerator[str]:
         await runs.children(conn, run, "call_1")
         await runs.progress_of(conn, run)
         await runs.record_examples(conn, run, [])
-        await runs.admit_further(conn, waiting, ["update_field"])
+        await runs.approve_later_calls(conn, waiting, ["update_field"])
         await runs.last_event(conn, run)
         await sessions.subpaths(conn, part)
         await sessions.deferred_call(conn, part)
@@ -571,7 +571,7 @@ async def rest_of_the_stores(side: Side, turn: int) -> AsyncGenerator[str]:
             await documents.abandon(conn, document, "It is not being read.")
             await runs.scope_of(conn, run)
             await runs.fail(conn, run, "It has ended.", "failed")
-        await retention.forget_runs(conn, timedelta(days=3650))
+        await retention.delete_old_run_records(conn, timedelta(days=3650))
         await conn.rollback()
     async with side.database.as_user_without_org(scope.user_id) as conn:
         await organisations.enter(conn, org)
@@ -636,7 +636,7 @@ async def maintenance(side: Side, turn: int) -> AsyncGenerator[str]:
 
 async def maintenance_in_the_database(side: Side, turn: int) -> AsyncGenerator[str]:
     """Each task a hundred times in one statement, so that what the database takes for one can be told."""
-    for task in ("forget_runs",):
+    for task in ("delete_old_run_records",):
         async with side.database.as_service() as conn:
             query = f"select count(private.{task}('3650 days')) from generate_series(1, 100)"
             await conn.execute(query.encode())

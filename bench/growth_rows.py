@@ -57,7 +57,7 @@ insert into runs (id, org_id, created_by, created_at, agent, task, document_id, 
 insert into run_events (run_id, number, org_id, body, created_by, created_at)
   select run, e, org, json_build_object('type', 'text', 'text', repeat('word ', 20)), org, at
   {_OF} cross join generate_series(1, 10) as e;
-insert into tool_calls (run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by, result, code,
+insert into tool_calls (run_id, id, org_id, tool, arguments, arguments_hash, status, approved_by, result, code,
   created_by, created_at, finished_at) select run, 'call_' || c, org, 'update_field',
   jsonb_build_object('path', 'field_' || c, 'value', n), repeat('0', 64),
   case when pending then 'pending' else 'done' end, case when not pending then 'policy' end,

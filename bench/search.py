@@ -177,23 +177,23 @@ KEYS = """
 select string_agg(int4send((hashtextextended('word' || n || 'x', seed) >> 32)::integer), '' order by n)
 from private.search_orgs, generate_series(0, %s - 1) as n where org_id = %s
 """
-PIECES = """copy private.search_pieces
+PIECES = """copy private.search_chunks
   (document_id, number, org_number, page, first_word, last_word, language, length, keys, counts) from stdin"""
 # Made anew when all is in: row by row it would take an hour.
 WITHOUT_INDEXES = """
-drop index private.search_pieces_keys;
-alter table private.search_pieces drop constraint search_pieces_pkey;
+drop index private.search_chunks_keys;
+alter table private.search_chunks drop constraint search_pieces_pkey;
 alter table private.search_terms drop constraint search_terms_pkey
 """
 INDEXES = """
 set maintenance_work_mem = '512MB';
-create index search_pieces_keys on private.search_pieces using gin (keys) with (fastupdate = off);
-alter table private.search_pieces add primary key (document_id, number);
+create index search_chunks_keys on private.search_chunks using gin (keys) with (fastupdate = off);
+alter table private.search_chunks add primary key (document_id, number);
 alter table private.search_terms add primary key (org_number, key)
 """
 STATISTICS = """
 update private.search_orgs as o set pieces = p.pieces, passages = p.pieces, terms = p.terms
-from (select org_number, count(*) as pieces, sum(length) as terms from private.search_pieces group by 1) as p
+from (select org_number, count(*) as pieces, sum(length) as terms from private.search_chunks group by 1) as p
 where p.org_number = o.number
 """
 
@@ -262,7 +262,7 @@ KEPT = """
 select md5(string_agg(p::text, ',' order by p.document_id, p.number)),
   (select md5(string_agg(t::text, ',' order by key)) from private.search_terms as t where t.org_number = o.number),
   o::text
-from private.search_orgs as o join private.search_pieces as p on p.org_number = o.number
+from private.search_orgs as o join private.search_chunks as p on p.org_number = o.number
 where o.org_id = %s group by o.org_id
 """
 WRITE_ANEW = """
@@ -270,16 +270,17 @@ with word as materialized (
   select (hashtextextended('word' || n || 'x', o.seed) >> 32)::integer as key, min('word' || n || 'x') as term
   from private.search_orgs as o, generate_series(0, %(vocabulary)s) as n where o.org_id = %(org)s group by 1
 ), document as (
-  select min(document_id::text)::uuid as id from private.search_pieces as p
+  select min(document_id::text)::uuid as id from private.search_chunks as p
   join private.search_orgs as o on o.number = p.org_number where o.org_id = %(org)s
 ), due as (
-  insert into private.search_due (document_id, org_id) select id, %(org)s from document returning document_id, change
+  insert into private.indexing_queue (document_id, org_id) select id, %(org)s from document
+  returning document_id, change
 )
 select document_id, change, (
   select jsonb_agg(to_jsonb(p) - 'keys' || jsonb_build_object('counts', encode(p.counts, 'hex'), 'terms', (
     select jsonb_agg(w.term order by k.place)
     from unnest(p.keys) with ordinality as k (key, place) join word as w using (key)
-  ))) from private.search_pieces as p where p.document_id = due.document_id)
+  ))) from private.search_chunks as p where p.document_id = due.document_id)
 from due
 """
 
@@ -289,7 +290,7 @@ def _is_as_written(conn: psycopg.Connection, org_id: UUID) -> None:
     before = conn.execute(KEPT.encode(), (org_id,)).fetchone()
     row = conn.execute(WRITE_ANEW.encode(), {"org": org_id, "vocabulary": VOCABULARY}).fetchone()
     assert row is not None
-    conn.execute("select private.write_search_pieces(%s, %s, %s)", (row[0], row[1], json.dumps(row[2])))
+    conn.execute("select private.write_search_chunks(%s, %s, %s)", (row[0], row[1], json.dumps(row[2])))
     if before is None or conn.execute(KEPT.encode(), (org_id,)).fetchone() != before:
         sys.exit("What was filled in is not what the service would have written.")
 
@@ -329,7 +330,7 @@ def _size(owner_url: str, text: int) -> bool:
     """Whether the index is small beside so many bytes of text."""
     with psycopg.connect(owner_url) as conn:
         sizes = conn.execute(
-            """select pg_table_size('private.search_pieces'), pg_indexes_size('private.search_pieces'),
+            """select pg_table_size('private.search_chunks'), pg_indexes_size('private.search_chunks'),
                  pg_total_relation_size('private.search_terms')"""
         ).fetchone()
     assert sizes is not None

@@ -78,7 +78,7 @@ language sql stable set search_path = pg_catalog, pg_temp
 as $$ select nullif(current_setting('fieldmark.call_id', true), '') is not null and private.is_service() $$;
 
 -- Raises an error unless something holds: a sentence, the HTTP status as PostgREST reads it, and a code for programs.
-create function private.check_that(
+create function private.require(
   p_holds boolean, p_refusal text, p_status text default 'PT422', p_code text default null
 ) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp
@@ -96,7 +96,7 @@ create function private.check_found(p_found boolean, p_what text) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
 begin
-  perform private.check_that(p_found, format('There is no such %s.', p_what), 'PT404');
+  perform private.require(p_found, format('There is no such %s.', p_what), 'PT404');
 end $$;
 
 -- The run that this transaction's call is of, and the call; null where a person writes.
@@ -258,7 +258,7 @@ language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select role from private.actors where org_id = p_org_id and user_id = p_user_id $$;
 
 -- The person whom a user id stands for: for a key, who made it.
-create function private.person_of(p_user_id uuid) returns uuid
+create function private.user_of(p_user_id uuid) returns uuid
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select coalesce((select created_by from public.api_keys where id = p_user_id), p_user_id) $$;
 
@@ -267,15 +267,15 @@ create function private.may_delete(p_org_id uuid, p_created_by uuid) returns boo
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
   select p_org_id in (select private.my_owned_org_ids())
-    or (p_org_id in (select private.my_writable_org_ids()) and auth.uid() in (p_created_by, private.person_of(p_created_by)))
+    or (p_org_id in (select private.my_writable_org_ids()) and auth.uid() in (p_created_by, private.user_of(p_created_by)))
 $$;
 
-create function private.this_person() returns uuid
+create function private.current_user_id() returns uuid
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-  perform private.check_that(auth.uid() is not null, 'Nobody is signed in.', 'PT401');
-  perform private.check_that(
+  perform private.require(auth.uid() is not null, 'Nobody is signed in.', 'PT401');
+  perform private.require(
     not exists (select from public.api_keys where id = auth.uid()),
     'A key cannot do this: a person must, with their own token.', 'PT403', 'person_needed');
   return auth.uid();
@@ -287,7 +287,7 @@ language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
   perform private.check_found(p_org_id in (select private.my_org_ids()), 'organisation');
-  perform private.check_that(
+  perform private.require(
     p_org_id in (select private.my_owned_org_ids()), 'Only an owner of the organisation can do this.', 'PT403',
     'owner_needed');
 end $$;
@@ -298,7 +298,7 @@ create function private.enter(p_org uuid default null) returns uuid
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_user uuid := private.this_person();
+  v_user uuid := private.current_user_id();
   v_org uuid;
 begin
   if p_org is not null then
@@ -329,15 +329,15 @@ create function public.create_organisation(p_name text) returns uuid
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_user uuid := private.this_person();
+  v_user uuid := private.current_user_id();
   v_personal uuid := private.enter();
   v_org uuid;
 begin
-  perform private.check_that(
+  perform private.require(
     char_length(p_name) between 1 and 200, 'The name of an organisation must have 1 to 200 characters.');
   -- One at a time, so that nobody makes more by asking at once.
   perform from public.organisations where id = v_personal for no key update;
-  perform private.check_that(
+  perform private.require(
     (select count(*) from public.organisations where created_by = v_user) < 50,
     'You have made 50 organisations already: delete one that nobody needs.', 'PT409', 'too_many');
   insert into public.organisations (name, created_by) values (p_name, v_user) returning id into v_org;
@@ -393,7 +393,7 @@ create policy "members see their own keys, owners all" on public.api_keys
   for select to authenticated
   using (
     org_id in (select private.my_owned_org_ids())
-    or (org_id in (select private.my_org_ids()) and created_by = (select private.person_of(auth.uid())))
+    or (org_id in (select private.my_org_ids()) and created_by = (select private.user_of(auth.uid())))
   );
 
 -- An organisation keeps an owner unless it or the owner's account is deleted. Leaving it cancels one's open runs.
@@ -401,7 +401,7 @@ create function private.keep_owner() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-  perform private.this_person() where new.role = 'owner' and old.role <> 'owner' and auth.uid() is not null;
+  perform private.current_user_id() where new.role = 'owner' and old.role <> 'owner' and auth.uid() is not null;
   -- First, because a run that ends takes the lock of its own row before that of the organisation.
   if tg_op = 'DELETE' or (new.role = 'viewer' and old.role <> 'viewer') then
     perform private.cancel_runs_of(old.org_id, old.user_id, 'Its user may write in the organisation no longer.');
@@ -409,7 +409,7 @@ begin
   if old.role = 'owner' and (tg_op = 'DELETE' or new.role <> 'owner') then
     perform from public.organisations where id = old.org_id for no key update;
     if found and exists (select from auth.users where id = old.user_id)
-      and not exists (select from private.departing_organisations where org_id = old.org_id)
+      and not exists (select from private.organisation_deletions where org_id = old.org_id)
       and not exists (
         select from public.memberships where org_id = old.org_id and user_id <> old.user_id and role = 'owner') then
       raise exception 'The organisation would be left without an owner: make somebody else one first.'
@@ -461,24 +461,24 @@ declare
     sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())), 'hex');
   v_id uuid;
 begin
-  perform private.this_person();
+  perform private.current_user_id();
   -- Serialised with the removal of an owner, so that no key is left behind.
   perform from public.organisations
   where id = p_org_id and id in (select private.my_org_ids()) for no key update;
   perform private.check_found(p_org_id in (select private.my_org_ids()), 'organisation');
-  perform private.check_that(
+  perform private.require(
     p_org_id in (select private.my_writable_org_ids()), 'A viewer makes no keys.', 'PT403', 'read_only');
-  perform private.check_that(
+  perform private.require(
     char_length(p_name) between 1 and 200, 'The name of a key must have 1 to 200 characters.');
-  perform private.check_that(cardinality(v_scopes) > 0, 'A key needs a scope.');
+  perform private.require(cardinality(v_scopes) > 0, 'A key needs a scope.');
   select scope into v_unknown from unnest(v_scopes) as scope
   where scope is null or scope not in (
     'documents:read', 'documents:write', 'extractions:read', 'extractions:write', 'schemas:read', 'schemas:write',
     'runs:read', 'runs:write', 'runs:approve', 'usage:read', 'members:read', 'members:write', 'keys:read', 'keys:write')
   limit 1;
-  perform private.check_that(not found, format('There is no scope %s.', coalesce(left(v_unknown, 50), 'null')));
-  perform private.check_that(coalesce(p_expires_at > now(), true), 'The key would have expired already.');
-  perform private.check_that(
+  perform private.require(not found, format('There is no scope %s.', coalesce(left(v_unknown, 50), 'null')));
+  perform private.require(coalesce(p_expires_at > now(), true), 'The key would have expired already.');
+  perform private.require(
     (select count(*) from public.api_keys where org_id = p_org_id and revoked_at is null) < 200,
     'The organisation has 200 keys already: revoke one that nobody needs.', 'PT409', 'too_many');
   insert into public.api_keys (org_id, created_by, name, prefix, hash, scopes, expires_at)
@@ -495,7 +495,7 @@ begin
   perform from public.api_keys
   where id = p_key_id and (
     org_id in (select private.my_owned_org_ids())
-    or (org_id in (select private.my_writable_org_ids()) and created_by = private.person_of(auth.uid())));
+    or (org_id in (select private.my_writable_org_ids()) and created_by = private.user_of(auth.uid())));
   perform private.check_found(found, 'key that you may revoke');
   perform private.cancel_runs_of(k.org_id, k.id, 'Its key was revoked.') from public.api_keys as k where k.id = p_key_id;
   update public.api_keys set revoked_at = now(), revoked_by = auth.uid()
@@ -518,7 +518,7 @@ as $$
   where k.hash = p_hash
 $$;
 
-create function private.note_api_key(p_key_id uuid) returns void
+create function private.record_api_key_use(p_key_id uuid) returns void
 language sql security definer set search_path = pg_catalog, pg_temp
 as $$
   update public.api_keys set last_used_at = now()
@@ -565,14 +565,14 @@ declare
   v_id uuid;
 begin
   perform private.check_owner(p_org_id);
-  perform private.this_person() where p_role = 'owner';  -- a key creates no owner
-  perform private.check_that(p_role in ('owner', 'member', 'viewer'), 'A member is an owner, a member or a viewer.');
-  perform private.check_that(
+  perform private.current_user_id() where p_role = 'owner';  -- a key creates no owner
+  perform private.require(p_role in ('owner', 'member', 'viewer'), 'A member is an owner, a member or a viewer.');
+  perform private.require(
     p_email is null or p_email ~ '^[^@[:space:]]+@[^@[:space:]]+$' and char_length(p_email) <= 320,
     'This is no address of an e-mail.');
-  perform private.check_that(p_days between 1 and 90, 'An invitation holds for 1 to 90 days.');
+  perform private.require(p_days between 1 and 90, 'An invitation holds for 1 to 90 days.');
   perform from public.organisations where id = p_org_id for no key update;
-  perform private.check_that(
+  perform private.require(
     (select count(*) from public.invitations
       where org_id = p_org_id and accepted_at is null and revoked_at is null and expires_at > now()) < 1000,
     '1,000 invitations wait already: revoke some.', 'PT409', 'too_many');
@@ -591,7 +591,7 @@ begin
   select * into v_row from public.invitations
   where id = p_invitation_id and org_id in (select private.my_owned_org_ids()) for no key update;
   perform private.check_found(found, 'invitation');
-  perform private.check_that(
+  perform private.require(
     v_row.accepted_at is null, 'It was accepted already: remove the member instead.', 'PT409', 'invitation_used');
   update public.invitations set revoked_at = now(), revoked_by = auth.uid()
   where id = v_row.id and revoked_at is null;
@@ -602,17 +602,17 @@ create function public.accept_invitation(p_token text) returns jsonb
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_user uuid := private.this_person();
+  v_user uuid := private.current_user_id();
   v_row public.invitations;
   v_account jsonb;
 begin
   select * into v_row from public.invitations where hash = sha256(convert_to(p_token, 'UTF8')) for no key update;
-  perform private.check_that(found, 'There is no such invitation: copy the whole link.', 'PT404');
-  perform private.check_that(
+  perform private.require(found, 'There is no such invitation: copy the whole link.', 'PT404');
+  perform private.require(
     v_row.accepted_at is null, 'This invitation was used already: ask for another.', 'PT409', 'invitation_used');
-  perform private.check_that(
+  perform private.require(
     v_row.revoked_at is null, 'This invitation was taken back: ask for another.', 'PT410', 'invitation_revoked');
-  perform private.check_that(
+  perform private.require(
     v_row.expires_at > now(), 'This invitation has expired: ask for another.', 'PT410', 'invitation_expired');
   if v_row.email is not null then
     select to_jsonb(u) into v_account from auth.users as u where u.id = v_user;
@@ -626,18 +626,18 @@ begin
   end if;
   -- Whoever gives the organisation up holds this row meanwhile.
   perform from public.organisations where id = v_row.org_id for no key update;
-  if exists (select from private.departing_organisations where org_id = v_row.org_id) then
+  if exists (select from private.organisation_deletions where org_id = v_row.org_id) then
     raise exception 'The organisation is there no longer.' using errcode = 'PT410', detail = 'invitation_revoked';
   end if;
   -- Or a link that an owner kept, or that a key left behind, would bring them back when they are gone.
-  perform private.check_that(
+  perform private.require(
     private.role_of(v_row.org_id, v_row.created_by) = 'owner',
     'Whoever sent this invitation owns the organisation no longer: ask for another.', 'PT410', 'invitation_revoked');
   perform private.enter();
   insert into public.memberships (org_id, user_id, role, created_by)
   values (v_row.org_id, v_user, v_row.role, v_row.created_by)
   on conflict do nothing;
-  perform private.check_that(found, 'You are a member of this organisation already.', 'PT409', 'already_member');
+  perform private.require(found, 'You are a member of this organisation already.', 'PT409', 'already_member');
   update public.invitations set accepted_at = now(), accepted_by = v_user where id = v_row.id;
   return jsonb_build_object('org_id', v_row.org_id, 'role', v_row.role);
 end $$;
@@ -960,7 +960,7 @@ create function private.check_name(p_name text) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
 begin
-  perform private.check_that(
+  perform private.require(
     private.is_name(p_name), 'A name has 1 to 200 characters in one line, and none that nobody sees.');
 end $$;
 
@@ -969,16 +969,16 @@ create function private.check_room(p_there bigint, p_refusal text) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
 begin
-  perform private.check_that(p_there < 10000, p_refusal, 'PT409', 'too_many');
+  perform private.require(p_there < 10000, p_refusal, 'PT409', 'too_many');
 end $$;
 
 create function private.check_schema_json(p_schema jsonb) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
 begin
-  perform private.check_that(jsonb_typeof(p_schema) = 'object', 'A schema is a JSON object.');
+  perform private.require(jsonb_typeof(p_schema) = 'object', 'A schema is a JSON object.');
   perform private.check_json(p_schema, 'A schema');
-  perform private.check_that(pg_column_size(p_schema) <= 262144, 'A schema may not exceed 256 kB.');
+  perform private.require(pg_column_size(p_schema) <= 262144, 'A schema may not exceed 256 kB.');
 end $$;
 
 -- Returns the id of the first version, the `schema_revid`. Security definer: versions are only ever added.
@@ -997,7 +997,7 @@ begin
   insert into public.schemas (org_id, name, run_id) values (p_org_id, p_name, private.this_root_run())
   on conflict (org_id, lower(name)) where deleted_at is null do nothing
   returning id into v_schema_id;
-  perform private.check_that(v_schema_id is not null, 'There is a schema of this name already.', 'PT409', 'name_taken');
+  perform private.require(v_schema_id is not null, 'There is a schema of this name already.', 'PT409', 'name_taken');
   insert into public.schema_versions (org_id, schema_id, number, name, schema, run_id, call_id)
   values (p_org_id, v_schema_id, 1, p_name, p_schema, private.this_run(), private.this_call())
   returning id into v_revid;
@@ -1047,7 +1047,7 @@ as $$
 begin
   update public.schemas set deleted_at = now()
   where id = p_schema_id and deleted_at is null and private.may_delete(org_id, created_by);
-  perform private.check_that(
+  perform private.require(
     found, 'There is no such schema of yours: whoever made it deletes it, or an owner.', 'PT404');
   return query select * from private.references_to_schema(p_schema_id);
 end $$;
@@ -1091,7 +1091,7 @@ create policy "members change their own threads" on public.threads
 
 -- Adds to what a thread's runs keep between turns.
 -- Security definer: only runs write these, also those of another member who decides a call in a shared thread.
-create function private.keep_in_thread(p_thread_id uuid, p_state jsonb) returns void
+create function private.save_thread_state(p_thread_id uuid, p_state jsonb) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -1156,7 +1156,7 @@ declare
   v_tag_id uuid;
 begin
   perform private.check_writable(p_org_id, 'organisation'), private.check_name(p_name);
-  perform private.check_that(lower(p_color) ~ '^#[0-9a-f]{6}$', 'A color is written as #1e90ff.');
+  perform private.require(lower(p_color) ~ '^#[0-9a-f]{6}$', 'A color is written as #1e90ff.');
   perform private.check_room(
     (select count(*) from public.tags where org_id = p_org_id and deleted_at is null),
     'The organisation has 10,000 tags already: delete one that nobody needs.');
@@ -1164,7 +1164,7 @@ begin
   values (p_org_id, p_name, lower(p_color), private.this_root_run())
   on conflict (org_id, lower(name)) where deleted_at is null do nothing
   returning id into v_tag_id;
-  perform private.check_that(v_tag_id is not null, 'There is a tag of this name already.', 'PT409', 'name_taken');
+  perform private.require(v_tag_id is not null, 'There is a tag of this name already.', 'PT409', 'name_taken');
   return v_tag_id;
 end $$;
 
@@ -1177,7 +1177,7 @@ begin
   select * into v_tag from public.tags where id = p_tag_id and deleted_at is null for no key update;
   perform private.check_writable(v_tag.org_id, 'tag');
   perform private.check_name(coalesce(p_name, v_tag.name));
-  perform private.check_that(
+  perform private.require(
     lower(coalesce(p_color, v_tag.color)) ~ '^#[0-9a-f]{6}$', 'A color is written as #1e90ff.');
   begin
     update public.tags set
@@ -1197,7 +1197,7 @@ as $$
 begin
   update public.tags set deleted_at = now()
   where id = p_tag_id and deleted_at is null and private.may_delete(org_id, created_by);
-  perform private.check_that(found, 'There is no such tag of yours: whoever made it deletes it, or an owner.', 'PT404');
+  perform private.require(found, 'There is no such tag of yours: whoever made it deletes it, or an owner.', 'PT404');
   return query select * from private.references_to_tag(p_tag_id);
 end $$;
 
@@ -1217,7 +1217,7 @@ begin
   end if;
   perform from unnest(p_add) as given
   where not exists (select from public.tags where id = given and org_id = v_org and deleted_at is null);
-  perform private.check_that(not found, 'There is no such tag.', 'PT404');
+  perform private.require(not found, 'There is no such tag.', 'PT404');
   delete from public.document_tags where document_id = p_document_id and tag_id = any (p_remove);
   insert into public.document_tags (org_id, document_id, tag_id, run_id, document_created_at)
   select v_org, p_document_id, given, private.this_root_run(), v_created_at from unnest(p_add) as given
@@ -1292,17 +1292,17 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
   perform private.check_name(p_name);
-  perform private.check_that(
+  perform private.require(
     char_length(p_content) between 1 and 20000, 'The words of a prompt have 1 to 20,000 characters.');
-  perform private.check_that(
+  perform private.require(
     coalesce(char_length(p_model), 1) between 1 and 200, 'The name of a model has 1 to 200 characters.');
-  perform private.check_that(coalesce(cardinality(p_tag_ids), 0) <= 50, 'A prompt has at most 50 tags.');
+  perform private.require(coalesce(cardinality(p_tag_ids), 0) <= 50, 'A prompt has at most 50 tags.');
   -- Whoever hides or removes it meanwhile waits, and then sees the prompt.
   perform from public.schemas where id = p_schema_id and org_id = p_org_id and deleted_at is null for share;
-  perform private.check_that(p_schema_id is null or found, 'There is no such schema.', 'PT404');
+  perform private.require(p_schema_id is null or found, 'There is no such schema.', 'PT404');
   perform from unnest(p_tag_ids) as given
   where not exists (select from public.tags where id = given and org_id = p_org_id and deleted_at is null);
-  perform private.check_that(not found, 'There is no such tag.', 'PT404');
+  perform private.require(not found, 'There is no such tag.', 'PT404');
 end $$;
 
 -- Returns the id of the first version, the `prompt_revid`.
@@ -1324,7 +1324,7 @@ begin
   insert into public.prompts (org_id, name, run_id) values (p_org_id, p_name, private.this_root_run())
   on conflict (org_id, lower(name)) where deleted_at is null do nothing
   returning id into v_prompt_id;
-  perform private.check_that(v_prompt_id is not null, 'There is a prompt of this name already.', 'PT409', 'name_taken');
+  perform private.require(v_prompt_id is not null, 'There is a prompt of this name already.', 'PT409', 'name_taken');
   insert into public.prompt_versions
     (org_id, prompt_id, number, name, content, schema_id, model, tag_ids, run_id, call_id)
   values (p_org_id, v_prompt_id, 1, p_name, p_content, p_schema_id, p_model, coalesce(p_tag_ids, '{}'),
@@ -1380,7 +1380,7 @@ as $$
 begin
   update public.prompts set deleted_at = now()
   where id = p_prompt_id and deleted_at is null and private.may_delete(org_id, created_by);
-  perform private.check_that(
+  perform private.require(
     found, 'There is no such prompt of yours: whoever made it deletes it, or an owner.', 'PT404');
   return query select * from private.references_to_prompt(p_prompt_id);
 end $$;
@@ -1453,7 +1453,7 @@ create policy "members change their extractions" on public.extractions
 
 -- Fills in the run, the schema of a named prompt, and the text of a named schema version. (Named before
 -- check_extraction, so that it looks at the text that is stored.)
-create function private.a_fill_extraction() returns trigger
+create function private.apply_extraction_defaults() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -1483,8 +1483,8 @@ begin
   return new;
 end $$;
 
-create trigger a_fill_extraction before insert on public.extractions
-  for each row execute function private.a_fill_extraction();
+create trigger apply_extraction_defaults before insert on public.extractions
+  for each row execute function private.apply_extraction_defaults();
 
 -- Lets an extraction follow another version of a schema. It is in progress again.
 create function private.follow_schema(p_extraction_id uuid, p_schema_revid uuid) returns void
@@ -1496,7 +1496,7 @@ begin
   select v.schema into v_schema
   from public.extractions as e join public.schema_versions as v on v.org_id = e.org_id and v.id = p_schema_revid
   where e.id = p_extraction_id and e.org_id in (select private.my_writable_org_ids()) and private.is_service();
-  perform private.check_that(found, 'There is no such extraction, or no such version of a schema.', 'PT404');
+  perform private.require(found, 'There is no such extraction, or no such version of a schema.', 'PT404');
   update public.extractions set schema = v_schema, schema_revid = p_schema_revid, status = 'in_progress'
   where id = p_extraction_id;
 end $$;
@@ -1597,7 +1597,7 @@ create table public.runs (
   -- The pages that it was shown to their end. (Reads are not in the ledger of calls, which has a write or nothing to keep.)
   pages_read int4multirange not null default '{}',
   -- While it is queued: since when it waits for another run of its organisation to end.
-  held_at timestamptz,
+  waiting_for_capacity_since timestamptz,
   started_at timestamptz,
   finished_at timestamptz,
   -- What it ended with: its words, and the same for programs where its task has typed answers.
@@ -1631,7 +1631,7 @@ create index runs_parent_run_id on public.runs (parent_run_id, parent_call_id);
 create index runs_session_id on public.runs (session_id);
 create index runs_inbox on public.runs (org_id, created_at desc, id desc) where status = 'awaiting_approval';
 create index runs_at_work on public.runs (org_id) where status = 'running';
-create index runs_held on public.runs (org_id, created_at) where held_at is not null;
+create index runs_waiting_for_capacity on public.runs (org_id, created_at) where waiting_for_capacity_since is not null;
 create index runs_lock_key on public.runs (lock_key)
   where status in ('queued', 'running', 'awaiting_approval', 'awaiting_runs');
 select private.protect_table('public.runs', p_service => '{update}');
@@ -1641,7 +1641,7 @@ grant select, insert (
 ) on public.runs to authenticated;
 grant update (
   status, fencing_token, consecutive_failures, session_id, waiting_call, attached,
-  pages_read, held_at, started_at, finished_at, answer, result, error, error_code, examples
+  pages_read, waiting_for_capacity_since, started_at, finished_at, answer, result, error, error_code, examples
 ) on public.runs to authenticated;
 
 create policy "members read their runs" on public.runs
@@ -1673,16 +1673,16 @@ declare
   v_parent public.runs;
 begin
   select * into v_task from private.agent_tasks where agent = new.agent and task = new.task;
-  perform private.check_that(
+  perform private.require(
     found, format('There is no agent %s with a task %s.', left(new.agent, 80), left(new.task, 80)));
   select name into v_wrong from unnest(v_task.needs) as name where name <> all (v_has) limit 1;
-  perform private.check_that(not found, format('A run of the task %s needs a %s.', new.task, v_wrong));
+  perform private.require(not found, format('A run of the task %s needs a %s.', new.task, v_wrong));
   select name into v_wrong from unnest(v_has) as name where name <> all (v_task.needs || v_task.may_have) limit 1;
-  perform private.check_that(not found, format('A run of the task %s has no %s.', new.task, v_wrong));
-  perform private.check_that(pg_column_size(new.input) <= 262144, 'The input of a run may not exceed 256 kB.');
+  perform private.require(not found, format('A run of the task %s has no %s.', new.task, v_wrong));
+  perform private.require(pg_column_size(new.input) <= 262144, 'The input of a run may not exceed 256 kB.');
   new.approval := coalesce(
     new.approval, v_task.approval, (select approval from private.agents where name = new.agent));
-  -- Where a second person or an owner decides, nobody admits beforehand what their own run writes.
+  -- Where a second person or an owner decides, nobody approves beforehand what their own run writes.
   if exists (
     select from public.organisations where id = new.org_id and (second_person
       or (approvers = 'owners' and private.role_of(new.org_id, new.created_by) is distinct from 'owner'))) then
@@ -1694,10 +1694,10 @@ begin
     update public.threads set updated_at = clock_timestamp()
     where id = new.thread_id and org_id = new.org_id and created_by is not distinct from new.created_by
     returning * into v_thread;
-    perform private.check_that(found, 'There is no such thread of this user.');
-    perform private.check_that(
+    perform private.require(found, 'There is no such thread of this user.');
+    perform private.require(
       v_thread.agent = new.agent, format('The thread is one with the agent %s.', v_thread.agent));
-    perform private.check_that(
+    perform private.require(
       coalesce(v_thread.document_id = new.document_id, v_thread.document_id is null), 'The thread is about another document.');
   end if;
 
@@ -1705,7 +1705,7 @@ begin
   new.root_thread_id := new.thread_id;
   if new.parent_run_id is not null then
     select * into v_parent from public.runs where id = new.parent_run_id and org_id = new.org_id;
-    perform private.check_that(found, 'There is no such run of which it could be a part.');
+    perform private.require(found, 'There is no such run of which it could be a part.');
     if v_parent.status in ('completed', 'failed', 'cancelled') then
       raise exception 'The run of which it would be a part has ended.' using errcode = 'PT410';
     end if;
@@ -1730,7 +1730,7 @@ as $$
 begin
   perform from public.runs
   where id = p_run_id and (status = 'running' or attached) and fencing_token = p_fencing_token for no key update;
-  perform private.check_that(found, 'The run has ended or was taken up by another worker.', 'PT410');
+  perform private.require(found, 'The run has ended or was taken up by another worker.', 'PT410');
 end $$;
 
 -- Deletes a run that has ended, with its events, calls and children. What it wrote stays, and what it cost.
@@ -1746,9 +1746,9 @@ begin
       select from public.threads as t where t.id = r.root_thread_id and (t.shared or t.created_by = auth.uid())))
   for update;
   perform private.check_found(found, 'run');
-  perform private.check_that(
+  perform private.require(
     v_run.parent_run_id is null, 'The run is part of another one, and goes with that.', 'PT409');
-  perform private.check_that(
+  perform private.require(
     v_run.status in ('completed', 'failed', 'cancelled'), 'The run has not ended: cancel it first.', 'PT409');
   delete from public.runs where id = p_run_id;
 end $$;
@@ -1758,7 +1758,7 @@ language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select created_by, org_id from public.runs where id = p_run_id $$;
 
 -- Security definer: the run may be part of a conversation that the caller does not see.
-create function private.is_worked_on(p_extraction_id uuid) returns boolean
+create function private.has_active_run(p_extraction_id uuid) returns boolean
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
   select exists (
@@ -1811,7 +1811,7 @@ create policy "members read the events of their runs" on public.run_events
 
 -- Adds an event and tells readers. The lock on the run makes the order of numbers the order of commits. A child's event
 -- is also added to its open parent as a `child` event; children are locked before parents (child_runs.sql).
--- Without `p_tell` the caller tells after the commit (private.tell): NOTIFY holds a database-wide lock until the commit
+-- Without `p_tell` the caller tells after the commit (private.notify): NOTIFY holds a database-wide lock until the commit
 -- is on disk, so only one writer at a time would get through.
 create function private.append_event(p_run_id uuid, p_body json, p_tell boolean default true) returns integer
 language plpgsql set search_path = pg_catalog, pg_temp
@@ -1856,7 +1856,7 @@ as $$ select name from private.delta_channel where private.is_service() $$;
 -- Sends pieces of what the model says, in their order, each behind the number of the event that it comes after. The fence's
 -- lock makes that number exact, and silences a worker that has lost the run. Readers of a run above get them as `child`,
 -- with the run they are of before their place (`<run>/<place>`).
-create function private.tell_deltas(p_run_id uuid, p_fencing_token integer, p_pieces text[]) returns void
+create function private.notify_deltas(p_run_id uuid, p_fencing_token integer, p_pieces text[]) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -1891,7 +1891,7 @@ end $$;
 -- Tells readers of committed events, those of parent runs too, without waiting for the disk. A reader that misses it
 -- polls.
 -- Security definer: the caller acts for nobody and sees no run.
-create function private.tell(p_channels text[], p_payloads text[]) returns void
+create function private.notify(p_channels text[], p_payloads text[]) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -1908,7 +1908,7 @@ begin
   select count(pg_notify('fieldmark_run_events', id::text)) into v_told from above where id is not null;
 end $$;
 
-create function private.tell_of_deletion() returns trigger
+create function private.notify_run_deleted() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -1916,11 +1916,11 @@ begin
   return null;
 end $$;
 
-create trigger tell_of_deletion after delete on public.runs
-  for each row when (old.status not in ('completed', 'failed', 'cancelled')) execute function private.tell_of_deletion();
+create trigger notify_run_deleted after delete on public.runs
+  for each row when (old.status not in ('completed', 'failed', 'cancelled')) execute function private.notify_run_deleted();
 
 -- Whoever follows a run in a thread that is shared no longer hears of it: they are to look again, and see nothing.
-create function private.tell_of_unsharing() returns trigger
+create function private.notify_thread_unshared() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -1930,8 +1930,8 @@ begin
   return null;
 end $$;
 
-create trigger tell_of_unsharing after update of shared on public.threads
-  for each row when (old.shared and not new.shared) execute function private.tell_of_unsharing();
+create trigger notify_thread_unshared after update of shared on public.threads
+  for each row when (old.shared and not new.shared) execute function private.notify_thread_unshared();
 
 -- Ends a run that nobody is working on, whoever its user is: its document failed, or it was taken up too often.
 create function private.fail_run(p_run_id uuid, p_error text, p_code text) returns void
@@ -1956,11 +1956,11 @@ create table public.tool_calls (
   org_id uuid not null,
   tool text not null,
   arguments jsonb not null,
-  -- SHA-256 of the arguments' canonical JSON: what was admitted is what may run.
+  -- SHA-256 of the arguments' canonical JSON: what was approved is what may run.
   arguments_hash text not null check (arguments_hash ~ '^[0-9a-f]{64}$'),
   -- `waiting`: the runs that it started have not all ended.
-  status text not null check (status in ('pending', 'admitted', 'waiting', 'refused', 'done', 'failed')),
-  admitted_by text check (admitted_by in ('policy', 'person')),
+  status text not null check (status in ('pending', 'approved', 'waiting', 'refused', 'done', 'failed')),
+  approved_by text check (approved_by in ('policy', 'person')),
   reason text,
   -- Which person decided a call that waited, and when; and what the agent had proposed, where the person changed it.
   decided_by uuid,
@@ -1978,18 +1978,18 @@ create table public.tool_calls (
   created_at timestamptz not null default clock_timestamp(),
   finished_at timestamptz,
   primary key (run_id, id),
-  check ((status in ('pending', 'refused')) = (admitted_by is null)),
+  check ((status in ('pending', 'refused')) = (approved_by is null)),
   check ((status in ('done', 'failed')) = (result is not null)),
   foreign key (run_id, org_id) references public.runs (id, org_id) on delete cascade
 );
 select private.protect_table('public.tool_calls', p_service => '{insert,update}');
 grant select,
   insert (
-    run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by, reason, changes, target_hash,
+    run_id, id, org_id, tool, arguments, arguments_hash, status, approved_by, reason, changes, target_hash,
     target_version
   ),
   update (
-    status, result, code, data, finished_at, admitted_by, reason, decided_by, decided_at, arguments, arguments_hash,
+    status, result, code, data, finished_at, approved_by, reason, decided_by, decided_at, arguments, arguments_hash,
     proposed, changes, target_hash, target_version
   ) on public.tool_calls to authenticated;
 
@@ -1999,7 +1999,7 @@ create policy "members read the calls of their runs" on public.tool_calls
 
 -- Enters a call, unless it is there. It does not wait for the disk: the transaction that claims the entry does, and
 -- what precedes it in the log is then there too.
-create function private.enter_call(
+create function private.record_call(
   p_run_id uuid, p_fencing_token integer, p_call_id text, p_org_id uuid, p_tool text, p_arguments jsonb,
   p_arguments_hash text, p_status text, p_reason text, p_changes jsonb default null, p_target_hash text default null,
   p_target_version bigint default null
@@ -2008,17 +2008,17 @@ language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 begin
   -- No lock here: the hook must not wait for whoever writes an event. The tool's transaction holds the fence.
-  perform private.check_that(
+  perform private.require(
     exists (select from public.runs where id = p_run_id and status = 'running' and fencing_token = p_fencing_token),
     'The run has ended or was taken up by another worker.', 'PT410');
   if p_status <> 'pending' then  -- what a person is asked must not be forgotten
     perform set_config('synchronous_commit', 'off', true);
   end if;
   insert into public.tool_calls
-    (run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by, reason, changes, target_hash,
+    (run_id, id, org_id, tool, arguments, arguments_hash, status, approved_by, reason, changes, target_hash,
       target_version)
   values (p_run_id, p_call_id, p_org_id, p_tool, p_arguments, p_arguments_hash, p_status,
-    case p_status when 'admitted' then 'policy' end, p_reason, p_changes, p_target_hash, p_target_version)
+    case p_status when 'approved' then 'policy' end, p_reason, p_changes, p_target_hash, p_target_version)
   on conflict (run_id, id) do nothing;
 end $$;
 
@@ -2050,9 +2050,9 @@ begin
   update public.tool_calls set
     status = case when p_failed then 'failed' else 'done' end, result = p_result, code = p_code, data = p_data,
     finished_at = clock_timestamp()
-  where run_id = p_run_id and id = p_call_id and status in ('admitted', 'waiting');
-  perform private.check_that(
-    found, 'This call is not one that is carried out: it was not admitted, or has been answered.', 'PT409');
+  where run_id = p_run_id and id = p_call_id and status in ('approved', 'waiting');
+  perform private.require(
+    found, 'This call is not one that is carried out: it was not approved, or has been answered.', 'PT409');
   if not p_failed then
     update public.runs set consecutive_failures = 0 where id = p_run_id and consecutive_failures > 0;
   end if;
@@ -2206,7 +2206,7 @@ begin
 end $$;
 
 -- Security definer: runs in the threads of other members count too.
-create function private.at_work(p_org_id uuid, p_run_id uuid) returns bigint
+create function private.count_active_runs(p_org_id uuid, p_run_id uuid) returns bigint
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
   select count(*) from public.runs as r
@@ -2258,10 +2258,10 @@ declare
   v_org uuid := old.org_id;
 begin
   perform from public.organisations where id = v_org for no key update;
-  update public.runs set held_at = null
+  update public.runs set waiting_for_capacity_since = null
   where id = (
       select r.id from public.runs as r
-      where r.org_id = v_org and r.status = 'queued' and r.held_at is not null and not private.is_blocked(r)
+      where r.org_id = v_org and r.status = 'queued' and r.waiting_for_capacity_since is not null and not private.is_blocked(r)
       order by r.created_at, r.id limit 1 for no key update skip locked)
     and (select count(*) from public.runs where org_id = v_org and status = 'running') <
       coalesce((select max_concurrent_runs from public.credit_limits where org_id = v_org), 2147483647);
@@ -2305,8 +2305,8 @@ begin
   -- One that another worker has left behind has its place already.
   elsif v_run.status = 'running' then
     return 'granted';
-  elsif private.at_work(v_run.org_id, p_run_id) >= v_limits.max_concurrent_runs or private.is_blocked(v_run) then
-    update public.runs set held_at = now() where id = p_run_id;
+  elsif private.count_active_runs(v_run.org_id, p_run_id) >= v_limits.max_concurrent_runs or private.is_blocked(v_run) then
+    update public.runs set waiting_for_capacity_since = now() where id = p_run_id;
     return 'held';
   end if;
   return 'granted';
@@ -2365,7 +2365,7 @@ as $$
 begin
   perform private.fence(p_run_id, p_fencing_token);
   perform from public.tool_calls where run_id = p_run_id and id = p_call_id and status = 'pending';
-  perform private.check_that(found, 'This call does not wait for a person.', 'PT410');
+  perform private.require(found, 'This call does not wait for a person.', 'PT410');
   update public.runs set status = 'awaiting_approval', waiting_call = p_call_id, attached = p_attached
   where id = p_run_id;
   if p_event is not null then
@@ -2374,7 +2374,7 @@ begin
 end $$;
 
 -- The call that waits is shown anew, because what it would change has moved since it was shown.
-create function private.show_again(
+create function private.show_updated_call(
   p_run_id uuid, p_call_id text, p_changes jsonb, p_target_hash text, p_target_version bigint, p_event json
 ) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
@@ -2387,14 +2387,14 @@ begin
     set changes = p_changes, target_hash = p_target_hash, target_version = p_target_version
     where run_id = p_run_id and id = p_call_id and status = 'pending';
   end if;
-  perform private.check_that(found, 'This call waits no more.', 'PT409');
+  perform private.require(found, 'This call waits no more.', 'PT409');
   if p_event is not null then
     perform private.append_event(p_run_id, p_event, false);
   end if;
 end $$;
 
 -- Whether a run's user may no longer write. (Leaving cancels one's runs, except one started at that very moment.)
-create function private.is_left_behind(p_run public.runs) returns boolean
+create function private.is_creator_without_access(p_run public.runs) returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
   select coalesce(private.role_of(p_run.org_id, p_run.created_by) = 'viewer', true)
@@ -2402,7 +2402,7 @@ $$;
 
 -- Why the caller may not decide the calls of a run: read_only, not_approver, second_person_needed, not_found (another's
 -- run), or '' if they may. The organisation sets who decides; else whoever started the run, by themselves or by a key.
-create function private.why_not_decide_of(p_org_id uuid, p_created_by uuid) returns text
+create function private.approval_refusal_reason_for(p_org_id uuid, p_created_by uuid) returns text
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
   select coalesce((
@@ -2411,12 +2411,12 @@ as $$
       when o.approvers = 'owners' and me.role <> 'owner' then 'not_approver'
       when o.second_person
         then case
-          when private.person_of(p_created_by) = private.person_of(auth.uid())
+          when private.user_of(p_created_by) = private.user_of(auth.uid())
             then 'second_person_needed'
           else ''
         end
       when p_created_by = auth.uid() or o.approvers = 'owners'
-        or private.person_of(p_created_by) = private.person_of(auth.uid())
+        or private.user_of(p_created_by) = private.user_of(auth.uid())
         or coalesce(private.role_of(p_org_id, p_created_by) = 'viewer', true) then ''
       else 'not_found'
     end
@@ -2425,38 +2425,38 @@ as $$
   ), 'not_found')
 $$;
 
-create function private.why_not_decide(p_run public.runs) returns text
+create function private.approval_refusal_reason(p_run public.runs) returns text
 language sql stable set search_path = pg_catalog, pg_temp
-as $$ select private.why_not_decide_of(p_run.org_id, p_run.created_by) $$;
+as $$ select private.approval_refusal_reason_for(p_run.org_id, p_run.created_by) $$;
 
 -- The users of an organisation whose runs the caller does not decide.
 create function private.decided_by_others(p_org_id uuid) returns setof uuid
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
   select user_id from private.actors
-  where org_id = p_org_id and private.why_not_decide_of(p_org_id, user_id) <> ''
+  where org_id = p_org_id and private.approval_refusal_reason_for(p_org_id, user_id) <> ''
 $$;
 
 -- Decides a waiting call once, as it was shown (its arguments hash to `p_hash`). Returns the call's new status, or null
 -- if it waits no more. The rest of the transaction writes for the call; private.resume_run lets the run go on.
-create function private.begin_decision(
+create function private.start_decision(
   p_run_id uuid, p_call_id text, p_hash text, p_approved boolean, p_reason text, p_arguments jsonb,
   p_arguments_hash text
 ) returns text
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_status text := case when p_approved then 'admitted' else 'refused' end;
+  v_status text := case when p_approved then 'approved' else 'refused' end;
   v_run public.runs;
 begin
   select * into v_run from public.runs
   where id = p_run_id and status = 'awaiting_approval' and waiting_call = p_call_id
   for no key update;
-  if not found or private.why_not_decide(v_run) <> '' then
+  if not found or private.approval_refusal_reason(v_run) <> '' then
     return null;
   end if;
   update public.tool_calls set
-    status = v_status, admitted_by = case when p_approved then 'person' end, reason = p_reason,
+    status = v_status, approved_by = case when p_approved then 'person' end, reason = p_reason,
     decided_by = auth.uid(), decided_at = clock_timestamp(),
     proposed = case when p_arguments is null then null else arguments end,
     arguments = coalesce(p_arguments, arguments), arguments_hash = coalesce(p_arguments_hash, arguments_hash)
@@ -2468,15 +2468,15 @@ begin
   return v_status;
 end $$;
 
--- Admits later calls of these tools in a run that waits for the caller. False where a second person decides.
-create function private.admit_further(p_run_id uuid, p_tools text[]) returns boolean
+-- Approves later calls of these tools in a run that waits for the caller. False where a second person decides.
+create function private.approve_later_calls(p_run_id uuid, p_tools text[]) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
   update public.runs as r
   set auto_approved_tools = array(select distinct tool from unnest(r.auto_approved_tools || p_tools) as tool order by tool)
   where r.id = p_run_id and r.status = 'awaiting_approval' and private.is_service()
-    and r.org_id in (select private.my_writable_org_ids()) and private.why_not_decide(r) = ''
+    and r.org_id in (select private.my_writable_org_ids()) and private.approval_refusal_reason(r) = ''
     and not exists (select from public.organisations as o where o.id = r.org_id and o.second_person);
   return found;
 end $$;
@@ -2496,10 +2496,10 @@ begin
     return v_run.status;
   end if;
   perform from public.tool_calls where run_id = p_run_id and id = v_run.waiting_call and status = 'pending';
-  perform private.check_that(not found, 'The call that the run waits for is not decided.', 'PT409');
+  perform private.require(not found, 'The call that the run waits for is not decided.', 'PT409');
   if v_run.attached then
     perform private.lock_credit(v_run.org_id);
-    if private.at_work(v_run.org_id, p_run_id) <
+    if private.count_active_runs(v_run.org_id, p_run_id) <
         coalesce((select max_concurrent_runs from public.credit_limits where org_id = v_run.org_id), 2147483647)
       and not private.is_credit_spent(v_run.org_id) and not private.is_blocked(v_run) then
       v_status := 'running';
@@ -2520,7 +2520,7 @@ begin
   select * into v_run from public.runs
   where id = p_run_id and fencing_token = p_fencing_token and status not in ('completed', 'failed', 'cancelled')
   for no key update;
-  perform private.check_that(found, 'The run has ended or was taken up by another worker.', 'PT410');
+  perform private.require(found, 'The run has ended or was taken up by another worker.', 'PT410');
   if v_run.status in ('running', 'awaiting_runs') then
     v_run.status := 'queued';
     if private.has_open_children(p_run_id, v_run.waiting_call) and exists (
@@ -2534,7 +2534,7 @@ begin
 end $$;
 
 -- The same for a run whose worker seems dead: a new fencing token keeps that worker from writing.
-create function private.disown_run(p_run_id uuid) returns void
+create function private.detach_dead_worker(p_run_id uuid) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -2572,10 +2572,10 @@ declare
 begin
   select attached or status = 'running' into v_attached from public.runs
   where id = p_run_id and status in ('running', 'awaiting_approval') for no key update;
-  perform private.check_that(found, 'The run has ended or was taken up by another worker.', 'PT410');
-  update public.tool_calls set status = 'waiting' where run_id = p_run_id and id = p_call_id and status = 'admitted';
-  perform private.check_that(
-    found, 'This call is not one that is carried out: it was not admitted, or has been answered.', 'PT409');
+  perform private.require(found, 'The run has ended or was taken up by another worker.', 'PT410');
+  update public.tool_calls set status = 'waiting' where run_id = p_run_id and id = p_call_id and status = 'approved';
+  perform private.require(
+    found, 'This call is not one that is carried out: it was not approved, or has been answered.', 'PT409');
   update public.runs set
     status = case when v_attached or private.has_open_children(p_run_id, p_call_id) then 'awaiting_runs' else 'queued' end,
     waiting_call = p_call_id, attached = v_attached, consecutive_failures = 0
@@ -2646,7 +2646,7 @@ begin
       error_code = 'cancelled', finished_at = now()
     where id = v_run_id and status not in ('completed', 'failed', 'cancelled');
     continue when not found;
-    update public.tool_calls set status = 'refused', admitted_by = null, reason = p_reason, decided_by = auth.uid(),
+    update public.tool_calls set status = 'refused', approved_by = null, reason = p_reason, decided_by = auth.uid(),
       decided_at = clock_timestamp()
     where run_id = v_run_id and status = 'pending';
     update public.tool_calls set status = 'failed', result = p_reason, code = 'cancelled', finished_at = clock_timestamp()
@@ -2666,7 +2666,7 @@ as $$
 declare
   v_run_id uuid;
 begin
-  if exists (select from private.departing_organisations where org_id = p_org_id) then
+  if exists (select from private.organisation_deletions where org_id = p_org_id) then
     return;
   end if;
   for v_run_id in
@@ -2709,7 +2709,7 @@ create policy "the service reads its members' conversations" on public.agent_ses
   using (org_id in (select private.my_org_ids()) and (select private.is_service()));
 
 -- A conversation is deleted when its run ends: nothing continues it.
-create function private.forget_conversation() returns trigger
+create function private.delete_conversation() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -2718,11 +2718,11 @@ begin
   return null;
 end $$;
 
-create trigger forget_conversation after delete on public.runs
-  for each row when (old.session_id is not null) execute function private.forget_conversation();
-create trigger forget_conversation_of_ended_run after update of status on public.runs
+create trigger delete_conversation after delete on public.runs
+  for each row when (old.session_id is not null) execute function private.delete_conversation();
+create trigger delete_conversation_of_ended_run after update of status on public.runs
   for each row when (new.status in ('completed', 'failed', 'cancelled') and old.session_id is not null)
-  execute function private.forget_conversation();
+  execute function private.delete_conversation();
 
 -- queue.sql
 
@@ -2732,12 +2732,12 @@ create trigger forget_conversation_of_ended_run after update of status on public
 -- last waiting job, or where the queue has got to. It takes no locks; two inserts at once may get the same place.
 
 -- How much of each organisation may wait. `fieldmark migrate` writes here what the settings say.
-create table private.most_waiting (
-  is_only boolean primary key default true check (is_only),
+create table private.queue_defaults (
+  is_singleton boolean primary key default true check (is_singleton),
   runs integer not null default 2000 check (runs >= 0),
   documents integer not null default 2000 check (documents >= 0)
 );
-insert into private.most_waiting default values;
+insert into private.queue_defaults default values;
 
 -- Limits of one organisation. Written by whoever runs the database, and by nobody else.
 create table public.queue_limits (
@@ -2763,18 +2763,18 @@ begin
   select case p_table
       when 'runs' then coalesce(l.max_waiting_runs, m.runs) else coalesce(l.max_waiting_documents, m.documents) end
   into v_most
-  from private.most_waiting as m left join public.queue_limits as l on l.org_id = p_org_id;
+  from private.queue_defaults as m left join public.queue_limits as l on l.org_id = p_org_id;
   select count(*) into v_waiting
   from (
     select from public.runs where p_table = 'runs' and org_id = p_org_id and status = 'queued'
     union all
     select from public.documents where p_table = 'documents' and org_id = p_org_id and status = 'reading'
     limit v_most + 1) as w;
-  perform private.check_that(
+  perform private.require(
     v_waiting = 0 or v_most > 0,  -- nobody need try again
     format('No %s of this organisation may wait: its owner has set their limit to 0.', p_table),
     'PT409', 'queue_closed');
-  perform private.check_that(
+  perform private.require(
     v_waiting <= v_most,
     format('At most %s %s of an organisation may wait: try again when some of them are done.', v_most, p_table),
     'PT429');
@@ -2933,7 +2933,7 @@ begin
   end if;
   -- The share lock settles the race with the reading that ends just now: either this run is seen by it, or it by this.
   select * into v_document from public.documents where id = new.document_id for share;
-  perform private.check_that(
+  perform private.require(
     v_document.status is distinct from 'failed', v_document.error, 'PT409', 'document_failed');
   if v_document.status = 'ready' then
     perform private.enqueue_execution(new);
@@ -2969,8 +2969,8 @@ create trigger enqueue_run after insert on public.runs
   for each row when (new.status = 'queued') execute function private.enqueue_run();
 create trigger enqueue_again after update of status on public.runs
   for each row when (old.status <> 'queued' and new.status = 'queued') execute function private.enqueue_run();
-create trigger enqueue_released after update of held_at on public.runs
-  for each row when (old.held_at is not null and new.held_at is null and old.status = 'queued' and new.status = 'queued')
+create trigger enqueue_released after update of waiting_for_capacity_since on public.runs
+  for each row when (old.waiting_for_capacity_since is not null and new.waiting_for_capacity_since is null and old.status = 'queued' and new.status = 'queued')
   execute function private.enqueue_run();
 
 -- json.sql
@@ -3079,7 +3079,7 @@ end $$;
 
 -- Puts a value at a path: makes missing objects, appends to a list only at its end, refuses everything else. (jsonb_set
 -- would ignore a missing parent, append for [999999999], prepend for [-999], and return null for a SQL null.)
-create function private.put(p_doc jsonb, p_path text[], p_value jsonb, p_name text default '') returns jsonb
+create function private.set_at_path(p_doc jsonb, p_path text[], p_value jsonb, p_name text default '') returns jsonb
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -3105,7 +3105,7 @@ begin
   case jsonb_typeof(p_doc)
     when 'object' then
       v_name := private.child_name(p_name, v_key);
-      return p_doc || jsonb_build_object(v_key, private.put(p_doc -> v_key, v_rest, p_value, v_name));
+      return p_doc || jsonb_build_object(v_key, private.set_at_path(p_doc -> v_key, v_rest, p_value, v_name));
     when 'array' then
       v_length := jsonb_array_length(p_doc);
       v_name := p_name || '[' || v_key || ']';
@@ -3118,7 +3118,7 @@ begin
         raise exception 'Path % is past the end of %: the next item is [%].', v_name, p_name, v_length
           using errcode = 'PT422';
       end if;
-      return jsonb_set(p_doc, array[v_key], private.put(p_doc -> v_index, v_rest, p_value, v_name), true);
+      return jsonb_set(p_doc, array[v_key], private.set_at_path(p_doc -> v_index, v_rest, p_value, v_name), true);
     else
       raise exception 'Path %: % already holds the value %, so nothing can stand below it.',
         private.child_name(p_name, v_key), p_name, left(p_doc::text, 80)
@@ -3174,7 +3174,7 @@ $$;
 -- Scores, evidence and locks are objects keyed by path name.
 
 -- The entries that a change brings: those that differ, and those in `p_named`.
-create function private.given(p_before jsonb, p_now jsonb, p_named jsonb) returns jsonb
+create function private.changed_entries(p_before jsonb, p_now jsonb, p_named jsonb) returns jsonb
 language sql immutable set search_path = pg_catalog, pg_temp
 as $$
   select coalesce(jsonb_object_agg(key, n.value), '{}')
@@ -3183,7 +3183,7 @@ as $$
 $$;
 
 -- Of the entries those that remain: as they were, where the value is too.
-create function private.still_true(p_before jsonb, p_now jsonb, p_stale text[]) returns jsonb
+create function private.unchanged_entries(p_before jsonb, p_now jsonb, p_stale text[]) returns jsonb
 language sql immutable set search_path = pg_catalog, pg_temp
 as $$
   select coalesce(jsonb_object_agg(key, value), '{}') from jsonb_each(p_before)
@@ -3191,7 +3191,7 @@ as $$
 $$;
 
 -- The entries of a name and of what stands below it, if anything does. (A key with a dot or a bracket would stand quoted.)
-create function private.at_or_below(p_entries jsonb, p_name text, p_alone boolean default false) returns jsonb
+create function private.entries_under(p_entries jsonb, p_name text, p_alone boolean default false) returns jsonb
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -3204,7 +3204,7 @@ begin
 end $$;
 
 -- After an item of a list was removed, the entries of the items behind it move up by one.
-create function private.closed_up(p_now jsonb, p_before jsonb, p_was jsonb, p_path text[]) returns jsonb
+create function private.shift_entries_after_removal(p_now jsonb, p_before jsonb, p_was jsonb, p_path text[]) returns jsonb
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -3241,14 +3241,14 @@ end $$;
 -- Authors of a write: an agent's call or a person, and in whose name an agent writes.
 
 -- The person whose word stands behind what an agent writes here: who approved this very call. Null if nobody did.
-create function private.person_behind() returns uuid
+create function private.approving_user() returns uuid
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
   select decided_by from public.tool_calls
-  where run_id = private.this_run() and id = private.this_call() and admitted_by = 'person'
+  where run_id = private.this_run() and id = private.this_call() and approved_by = 'person'
 $$;
 
-create function private.speaker() returns uuid
+create function private.message_author() returns uuid
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
   select run.created_by from public.runs as run
@@ -3257,11 +3257,11 @@ as $$
 $$;
 
 -- The leaves (or `document_type`) that the speaker's words name. The service sets them for this transaction.
-create function private.spoken_for() returns text[]
+create function private.paths_allowed_by_message() returns text[]
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
   select case
-    when private.speaker() is null then '{}'
+    when private.message_author() is null then '{}'
     else array(
       select jsonb_array_elements_text(coalesce(nullif(current_setting('fieldmark.spoken', true), ''), '[]')::jsonb))
   end
@@ -3271,7 +3271,7 @@ create function private.author_of(p_name text) returns uuid
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
   select coalesce(
-    private.person_behind(), case when p_name = any (private.spoken_for()) then private.speaker() end)
+    private.approving_user(), case when p_name = any (private.paths_allowed_by_message()) then private.message_author() end)
 $$;
 
 -- extraction_journal.sql
@@ -3362,19 +3362,19 @@ end $$;
 -- Locks of extractions: what a person set stands, and an agent changes it only with that person's word.
 
 -- The locks that bind whoever writes here: none for a person; for an agent all but those of the person it writes for.
-create function private.binding(p_locks jsonb) returns text[]
+create function private.binding_locks(p_locks jsonb) returns text[]
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
   select coalesce(array_agg(key), '{}') from jsonb_each(p_locks)
   where (select private.is_agent())
-    and value ->> 'by' <> coalesce((select private.person_behind())::text, '')
+    and value ->> 'by' <> coalesce((select private.approving_user())::text, '')
     and not (
-      key = any ((select private.spoken_for())::text[]) and value ->> 'by' = (select private.speaker())::text)
+      key = any ((select private.paths_allowed_by_message())::text[]) and value ->> 'by' = (select private.message_author())::text)
 $$;
 
 -- Items of lists in which a value gives way, to another or to none, so that what stays in them may stand in another row now;
 -- and of how many items and leaves of their list there are changes. What only fills up is not among them, nor `p_kept`.
-create function private.shifted(p_old jsonb, p_new jsonb, p_kept text[] default '{}')
+create function private.moved_items(p_old jsonb, p_new jsonb, p_kept text[] default '{}')
 returns table (path text[], name text, old jsonb, items bigint, leaves bigint)
 language sql immutable set search_path = pg_catalog, pg_temp
 as $$
@@ -3403,13 +3403,13 @@ $$;
 --   a new row;
 -- - an object or list as a whole that would go with a leaf in it;
 -- - the outermost for more than 500 leaves.
-create function private.held(p_was public.extractions, p_wanted jsonb, p_removed text[])
+create function private.blocked_paths(p_was public.extractions, p_wanted jsonb, p_removed text[])
 returns table (path text[], name text, old jsonb, new jsonb)
 language plpgsql stable set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-  v_binding text[] := private.binding(p_was.locks);
+  v_binding text[] := private.binding_locks(p_was.locks);
   v_name text;
 begin
   if cardinality(v_binding) = 0 then
@@ -3417,7 +3417,7 @@ begin
   end if;
   if p_removed is not null then
     v_name := private.name_at(p_was.extracted_fields, p_removed);
-    if private.at_or_below(p_was.locks, v_name) ?| v_binding then
+    if private.entries_under(p_was.locks, v_name) ?| v_binding then
       return query select p_removed, v_name, p_was.extracted_fields #> p_removed, null::jsonb;
     end if;
     return;
@@ -3437,7 +3437,7 @@ begin
     ), shifted as (
       -- Items with a locked leaf that stays, but maybe in another row, since more than this item of the list changes.
       select distinct item.name, left(item.name, -length('[' || item.path[cardinality(item.path)] || ']')) as list
-      from private.shifted(p_was.extracted_fields, p_wanted, v_binding) as item
+      from private.moved_items(p_was.extracted_fields, p_wanted, v_binding) as item
       cross join lateral private.nodes(item.old) as node
       join unnest(v_binding) as lock
         on lock = item.name || case when starts_with(node.name, '[') then '' else '.' end || node.name
@@ -3475,9 +3475,9 @@ create function private.locks_after(p_locks jsonb, p_old jsonb, p_new jsonb) ret
 language plpgsql stable set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_by uuid := case when private.is_agent() then private.person_behind() else auth.uid() end;
-  v_spoken text[] := private.spoken_for();
-  v_speaker uuid := private.speaker();
+  v_by uuid := case when private.is_agent() then private.approving_user() else auth.uid() end;
+  v_spoken text[] := private.paths_allowed_by_message();
+  v_speaker uuid := private.message_author();
 begin
   return (
     select
@@ -3574,8 +3574,8 @@ begin
       path = path[:v_step - 1] || (path[v_step]::integer - 1)::text || path[v_step + 1:],
       name = private.name_at(
         p_now.extracted_fields, path[:v_step - 1] || (path[v_step]::integer - 1)::text || path[v_step + 1:]),
-      confidence_scores = private.closed_up(confidence_scores, confidence_scores, p_was, p_removed),
-      evidence = private.closed_up(evidence, evidence, p_was, p_removed)
+      confidence_scores = private.shift_entries_after_removal(confidence_scores, confidence_scores, p_was, p_removed),
+      evidence = private.shift_entries_after_removal(evidence, evidence, p_was, p_removed)
     where extraction_id = p_now.id and status in ('pending', 'rejected') and path[:v_step - 1] = p_removed[:v_step - 1]
       and case when path[:v_step - 1] = p_removed[:v_step - 1] then path[v_step]::integer > p_removed[v_step]::integer end;
   elsif p_removed is null and exists (
@@ -3587,7 +3587,7 @@ begin
       select proposal.id
       from public.extraction_proposals as proposal
       cross join lateral generate_series(1, cardinality(proposal.path) - 1) as n
-      join private.shifted(p_was, p_now.extracted_fields, p_decided) as item on item.path = proposal.path[:n]
+      join private.moved_items(p_was, p_now.extracted_fields, p_decided) as item on item.path = proposal.path[:n]
       where proposal.extraction_id = p_now.id and proposal.status in ('pending', 'rejected') and item.leaves > 1);
   end if;
   update public.extraction_proposals set status = 'superseded', decided_at = clock_timestamp()
@@ -3648,7 +3648,7 @@ begin
   left join jsonb_each(v_now.confidence_scores) as score on score.key = c.name
   left join jsonb_each(v_now.evidence) as proof on proof.key = c.name
   where private.is_leaf(c.new) or (c.new is null and private.is_leaf(c.old));
-  select jsonb_agg(name) into v_proposed from private.held(p_was, p_fields, p_removed);
+  select jsonb_agg(name) into v_proposed from private.blocked_paths(p_was, p_fields, p_removed);
   return jsonb_strip_nulls(jsonb_build_object('proposed', v_proposed))
     || jsonb_build_object('value', v_now.extracted_fields, 'version', v_now.version, 'changed', v_changed);
 end $$;
@@ -3661,7 +3661,7 @@ as $$
 declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
 begin
-  perform private.check_that(jsonb_typeof(p_fields) = 'object', 'Fields must be an object.');
+  perform private.require(jsonb_typeof(p_fields) = 'object', 'Fields must be an object.');
   perform private.check_json(p_fields, 'Fields');
   return private.write_fields(v_was, private.merge(v_was.extracted_fields, p_fields), p_confidences, p_evidence);
 end $$;
@@ -3680,7 +3680,7 @@ declare
   v_name text;
   v_written jsonb;
 begin
-  perform private.check_that(
+  perform private.require(
     p_value is not null,
     format('There is no value for path %s. To empty a field send JSON null; to delete it, remove it.',
       left(array_to_string(v_path, '.'), 200)));
@@ -3689,7 +3689,7 @@ begin
     raise exception 'Confidence must be 0.0 to 1.0, got %.', left(p_confidence::text, 20) using errcode = 'PT422';
   end if;
   perform private.check_json(p_value, 'A value');
-  v_wanted := private.put(v_was.extracted_fields, v_path, p_value);
+  v_wanted := private.set_at_path(v_was.extracted_fields, v_path, p_value);
   v_name := private.name_at(v_wanted, v_path);
   if p_confidence is not null then
     p_confidences := coalesce(p_confidences, '{}') || jsonb_build_object(v_name, p_confidence);
@@ -3716,7 +3716,7 @@ begin
     raise exception 'Changes must be a list of 1 to 1000.' using errcode = 'PT422';
   end if;
   -- Each change copies the fields.
-  perform private.check_that(
+  perform private.require(
     jsonb_array_length(p_changes)::bigint * octet_length(v_wanted::text || p_changes::text) < 200000000,
     'These are too many changes for fields of this size: send fewer at once.');
   for v_change in select value from jsonb_array_elements(p_changes) loop
@@ -3725,7 +3725,7 @@ begin
     end if;
     v_path := private.checked_path(array(select jsonb_array_elements_text(v_change -> 'path')));
     perform private.check_json(v_change -> 'value', 'A value');
-    v_wanted := private.put(v_wanted, v_path, v_change -> 'value');
+    v_wanted := private.set_at_path(v_wanted, v_path, v_change -> 'value');
     v_set := v_set || jsonb_build_array(to_jsonb(v_path));
   end loop;
   return private.write_fields(v_was, v_wanted, p_confidences, p_evidence, p_set => v_set);
@@ -3740,7 +3740,7 @@ declare
   v_name text := private.name_at(v_was.extracted_fields, v_path);
   v_written jsonb;
 begin
-  perform private.check_that(
+  perform private.require(
     v_name is not null, format('Nothing stands at path %s.', left(array_to_string(v_path, '.'), 200)));
   v_written := private.write_fields(v_was, v_was.extracted_fields #- v_path, p_removed => v_path)
     - '{changed,value}'::text[] || jsonb_build_object('path', v_name);
@@ -3756,7 +3756,7 @@ as $$
 declare
   v_row public.extractions := private.locked_extraction(p_extraction_id);
 begin
-  perform private.check_that(
+  perform private.require(
     char_length(p_document_type) between 1 and 200, 'The document type must have 1 to 200 characters.');
   update public.extractions set document_type = p_document_type where id = v_row.id returning * into v_row;
   return jsonb_build_object('value', v_row.document_type, 'version', v_row.version);
@@ -3780,7 +3780,7 @@ as $$
 declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
 begin
-  perform private.check_that(
+  perform private.require(
     p_version between 0 and v_was.version,
     format('There is no version %s: this extraction has versions 0 to %s.', p_version, v_was.version));
   return private.write_fields(v_was, private.fields_at(v_was.id, p_version), p_confidences, p_evidence);
@@ -3795,12 +3795,12 @@ declare
   v_path text[] := private.checked_path(p_field_path);
   v_name text := private.name_at(v_was.extracted_fields, v_path);
   v_locks text[] := array(
-    select key from jsonb_object_keys(private.at_or_below(v_was.locks, v_name)) as key order by key);
+    select key from jsonb_object_keys(private.entries_under(v_was.locks, v_name)) as key order by key);
 begin
-  perform private.check_that(
+  perform private.require(
     v_name is not null and cardinality(v_locks) > 0,
     format('Nothing at path %s is locked.', left(coalesce(v_name, array_to_string(v_path, '.')), 200)));
-  perform private.check_that(not private.is_agent(), 'A person takes a lock away.');
+  perform private.require(not private.is_agent(), 'A person takes a lock away.');
   update public.extractions set locks = locks - v_locks where id = v_was.id returning * into v_row;
   return jsonb_build_object('path', v_name, 'unlocked', to_jsonb(v_locks), 'version', v_row.version);
 end $$;
@@ -3823,8 +3823,8 @@ begin
   select * into v_was from public.extractions
   where id = p_extraction_id and org_id in (select private.my_writable_org_ids()) for no key update;
   perform private.check_found(found, 'extraction');
-  perform private.check_that(not private.is_agent(), 'A person accepts or rejects proposals.');
-  perform private.check_that(
+  perform private.require(not private.is_agent(), 'A person accepts or rejects proposals.');
+  perform private.require(
     cardinality(p_accepted || p_rejected) between 1 and 1000, 'One call decides 1 to 1,000 proposals.');
   loop
     update public.extraction_proposals set status = 'accepted', decided_by = auth.uid(), decided_at = clock_timestamp()
@@ -3842,7 +3842,7 @@ begin
   foreach v_id in array p_rejected || p_accepted loop
     select * into v_one from public.extraction_proposals where id = v_id and extraction_id = v_was.id;
     perform private.check_found(found, 'proposal');
-    perform private.check_that(
+    perform private.require(
       v_one.status = 'pending' and (v_fields #> v_one.path)::text is not distinct from v_one.old::text,
       format('The proposal for %s was decided already, or its value has changed.', left(v_one.name, 200)), 'PT409');
     update public.extraction_proposals set
@@ -3896,7 +3896,7 @@ begin
     v_old.locks := '{}';
     perform private.check_json(new.schema, 'A schema');
   end if;
-  perform private.check_that(new.version = v_old.version, 'The version of an extraction counts by itself.');
+  perform private.require(new.version = v_old.version, 'The version of an extraction counts by itself.');
   new.document_type_by := v_old.document_type_by;
   if new.document_type is distinct from v_old.document_type then
     v_author := case when private.is_agent() then private.author_of('document_type') else auth.uid() end;
@@ -3922,20 +3922,20 @@ begin
   end if;
 
   -- Scores and evidence that come with this change, of something that stands.
-  v_scores := private.given(v_old.confidence_scores, new.confidence_scores, v_said -> 'confidence_scores');
-  v_evidence := private.given(v_old.evidence, new.evidence, v_said -> 'evidence');
+  v_scores := private.changed_entries(v_old.confidence_scores, new.confidence_scores, v_said -> 'confidence_scores');
+  v_evidence := private.changed_entries(v_old.evidence, new.evidence, v_said -> 'evidence');
   if v_scores <> '{}' or v_evidence <> '{}' then
     v_nowhere := array(
       select key from jsonb_object_keys(v_scores || v_evidence) as key
       except select name from private.nodes(new.extracted_fields)
       order by key);
-    perform private.check_that(
+    perform private.require(
       v_said = '{}' or cardinality(v_nowhere) = 0,
       format('There is no field at path %s to score or to prove.', left(v_nowhere[1], 200)));
     v_scores := v_scores - v_nowhere;
     v_evidence := v_evidence - v_nowhere;
     -- The service alone says that a value is printed. (A front end passes on what an accepted proposal came with.)
-    perform private.check_that(
+    perform private.require(
       private.is_service() or not exists (
         select from jsonb_each(v_evidence) as e where e.value ->> 'state' = 'found' and not exists (
           select from public.extraction_proposals as p
@@ -3954,12 +3954,12 @@ begin
 
   -- What a person set stays as it is, with its score and proof, whatever an agent writes.
   if tg_op = 'UPDATE' and private.is_agent() and old.locks <> '{}' then
-    v_kept := private.binding(old.locks);
-    for v_held in select * from private.held(old, new.extracted_fields, v_removed) loop
+    v_kept := private.binding_locks(old.locks);
+    for v_held in select * from private.blocked_paths(old, new.extracted_fields, v_removed) loop
       v_alone := private.is_leaf(v_held.old) and coalesce(private.is_leaf(v_held.new), true);
       perform private.propose(
         old, v_held.path, v_held.name, v_held.old, v_held.new,
-        private.at_or_below(v_scores, v_held.name, v_alone), private.at_or_below(v_evidence, v_held.name, v_alone));
+        private.entries_under(v_scores, v_held.name, v_alone), private.entries_under(v_evidence, v_held.name, v_alone));
       if v_removed is null then
         new.extracted_fields := jsonb_set(new.extracted_fields, v_held.path, v_held.old, true);
       else
@@ -3967,7 +3967,7 @@ begin
         v_removed := null;
       end if;
       if not v_alone then
-        v_kept := v_kept || array(select jsonb_object_keys(private.at_or_below(v_scores || v_evidence, v_held.name)));
+        v_kept := v_kept || array(select jsonb_object_keys(private.entries_under(v_scores || v_evidence, v_held.name)));
       end if;
     end loop;
     v_scores := v_scores - v_kept;
@@ -3976,7 +3976,7 @@ begin
 
   -- A person may take locks away; nobody may add one or change whose it is.
   new.locks := case
-    when private.is_agent() then v_old.locks else private.still_true(v_old.locks, new.locks, '{}') end;
+    when private.is_agent() then v_old.locks else private.unchanged_entries(v_old.locks, new.locks, '{}') end;
   if new.extracted_fields::text <> v_old.extracted_fields::text then
     if tg_op = 'UPDATE' then
       new.version := old.version + 1;
@@ -3988,11 +3988,11 @@ begin
     end if;
     select array_agg(name), max(char_length(name)) filter (where c.new is not null) into v_stale, v_longest
     from private.changes(v_old.extracted_fields, new.extracted_fields) as c;
-    perform private.check_that(
+    perform private.require(
       coalesce(v_longest, 0) <= 1000, 'The path of a field may have at most 1,000 characters.');
     new.locks := case
       when v_removed is null then private.locks_after(new.locks, v_old.extracted_fields, new.extracted_fields)
-      else private.closed_up(
+      else private.shift_entries_after_removal(
         new.locks - v_stale, new.locks, v_old.extracted_fields, v_removed)
     end;
   end if;
@@ -4001,12 +4001,12 @@ begin
       new.locks := private.locks_at(new.extracted_fields, array(select jsonb_array_elements_text(v_set))) || new.locks;
     end loop;
   end if;
-  new.confidence_scores := private.still_true(v_old.confidence_scores, new.confidence_scores, v_stale) || v_scores;
-  new.evidence := private.still_true(v_old.evidence, new.evidence, v_stale) || v_evidence;
+  new.confidence_scores := private.unchanged_entries(v_old.confidence_scores, new.confidence_scores, v_stale) || v_scores;
+  new.evidence := private.unchanged_entries(v_old.evidence, new.evidence, v_stale) || v_evidence;
   if v_removed is not null then
-    new.confidence_scores := private.closed_up(
+    new.confidence_scores := private.shift_entries_after_removal(
       new.confidence_scores, v_old.confidence_scores, v_old.extracted_fields, v_removed);
-    new.evidence := private.closed_up(new.evidence, v_old.evidence, v_old.extracted_fields, v_removed);
+    new.evidence := private.shift_entries_after_removal(new.evidence, v_old.evidence, v_old.extracted_fields, v_removed);
   end if;
   new.is_unsure := exists (
     select from jsonb_each(new.confidence_scores) as score
@@ -4122,7 +4122,7 @@ create trigger start_auto_create after update of status on public.documents
   for each row when (old.status = 'reading' and new.status = 'ready') execute function private.auto_create();
 
 -- A run of such a task has its place beside the document. One at a time, and none where something is proposed.
-create function private.enter_auto_creation() returns trigger
+create function private.record_auto_creation() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -4136,15 +4136,15 @@ begin
     decided_by = null, decided_at = null, kind = null, labels = '{}', matched = null, schema_revid = null,
     prompt_revid = null, extraction_id = null
   where a.status in ('rejected', 'failed');
-  perform private.check_that(
+  perform private.require(
     found,
     'The agent is at work on this document, or has made a proposal that is not rejected.', 'PT409', 'proposed_already');
   return null;
 end $$;
 
-create trigger enter_auto_creation after insert on public.runs
+create trigger record_auto_creation after insert on public.runs
   for each row when (new.parent_run_id is null and new.document_id is not null and new.extraction_id is null)
-  execute function private.enter_auto_creation();
+  execute function private.record_auto_creation();
 
 -- Deletes the extractions of a run and its children, except `p_but` and those in which a person set a value.
 create function private.remove_extractions_of(p_run_id uuid, p_but uuid default null) returns void
@@ -4232,7 +4232,7 @@ create trigger end_auto_creation after update of status on public.runs
   execute function private.end_auto_creation();
 
 -- A document deleted before a decision takes along what was proposed for it.
-create function private.forget_auto_creation() returns trigger
+create function private.delete_auto_creation_run() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -4240,8 +4240,8 @@ begin
   return null;
 end $$;
 
-create trigger forget_auto_creation after delete on public.auto_creations
-  for each row when (old.status in ('running', 'proposed')) execute function private.forget_auto_creation();
+create trigger delete_auto_creation_run after delete on public.auto_creations
+  for each row when (old.status in ('running', 'proposed')) execute function private.delete_auto_creation_run();
 
 -- Accepts what is proposed for a document, or rejects it and removes what its run made. Repeating a decision changes
 -- nothing. Something read with a schema that is itself only proposed can be accepted only after that.
@@ -4257,7 +4257,7 @@ begin
   select * into v_it from public.auto_creations
   where document_id = p_document_id and org_id in (select private.my_org_ids()) for update;
   perform private.check_writable(v_it.org_id, 'proposal');
-  v_why := private.why_not_decide_of(v_it.org_id, v_it.created_by);
+  v_why := private.approval_refusal_reason_for(v_it.org_id, v_it.created_by);
   if v_why in ('not_approver', 'second_person_needed') then
     raise exception '%', case v_why
         when 'not_approver' then 'In this organisation an owner decides what is proposed.'
@@ -4274,7 +4274,7 @@ begin
     select a.document_id into v_first
     from public.schema_versions as v join public.auto_creations as a on a.run_id = v.run_id
     where v.id = v_it.schema_revid and a.document_id <> p_document_id and a.status in ('running', 'proposed');
-    perform private.check_that(
+    perform private.require(
       not found,
       format('It was read by a schema that is itself proposed, for document %s: accept or reject that first.', v_first),
       'PT409', 'schema_proposed');
@@ -4348,7 +4348,7 @@ select private.protect_table('private.search_orgs');
 
 -- A piece of a page, or (number 0) what is said of the whole document: its name, and its current extraction.
 -- No foreign key to documents: the job of a deleted one also takes its pieces out of the statistics.
-create table private.search_pieces (
+create table private.search_chunks (
   document_id uuid not null,
   number integer not null check (number >= 0),
   org_number integer not null,
@@ -4363,12 +4363,12 @@ create table private.search_pieces (
   primary key (document_id, number)
 );
 -- Without a pending list: every question would read what others have written lately.
-create index search_pieces_keys on private.search_pieces using gin (keys) with (fastupdate = off);
+create index search_chunks_keys on private.search_chunks using gin (keys) with (fastupdate = off);
 -- Rows are read for their keys, so these stay in them; statistics of all keys say nothing of one organisation's.
-alter table private.search_pieces set (toast_tuple_target = 8160, autovacuum_vacuum_scale_factor = 0.05);
-alter table private.search_pieces alter column keys set storage main, alter column counts set storage main,
+alter table private.search_chunks set (toast_tuple_target = 8160, autovacuum_vacuum_scale_factor = 0.05);
+alter table private.search_chunks alter column keys set storage main, alter column counts set storage main,
   alter column keys set statistics 0;
-select private.protect_table('private.search_pieces');
+select private.protect_table('private.search_chunks');
 
 create table private.search_terms (
   org_number integer not null,
@@ -4378,27 +4378,27 @@ create table private.search_terms (
 ) with (fillfactor = 90);
 select private.protect_table('private.search_terms');
 
-create table private.search_due (
+create table private.indexing_queue (
   document_id uuid primary key,
   org_id uuid not null references public.organisations (id) on delete cascade,
   -- Which change it is: what is indexed meanwhile is due again.
   change bigint generated always as identity
 );
-create index search_due_org_id on private.search_due (org_id);
-select private.protect_table('private.search_due');
+create index indexing_queue_org_id on private.indexing_queue (org_id);
+select private.protect_table('private.indexing_queue');
 
 -- Queues a document for indexing. One job of an organisation at a time, so that its statistics are written in a row.
-create function private.make_search_due(p_document_id uuid, p_org_id uuid) returns void
+create function private.queue_for_indexing(p_document_id uuid, p_org_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_is_new boolean;
 begin
-  if exists (select from private.departing_organisations where org_id = p_org_id)
+  if exists (select from private.organisation_deletions where org_id = p_org_id)
     or not exists (select from public.organisations where id = p_org_id) then
     return;
   end if;
-  insert into private.search_due as due (document_id, org_id) values (p_document_id, p_org_id)
+  insert into private.indexing_queue as due (document_id, org_id) values (p_document_id, p_org_id)
   on conflict (document_id) do update set change = default
   returning xmax = 0 into v_is_new;
   if v_is_new then
@@ -4407,54 +4407,54 @@ begin
   end if;
 end $$;
 
-create function private.document_is_due() returns trigger
+create function private.queue_changed_document() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
   if tg_op = 'DELETE' then
-    perform private.make_search_due(old.id, old.org_id);
+    perform private.queue_for_indexing(old.id, old.org_id);
   else
-    perform private.make_search_due(new.id, new.org_id);
+    perform private.queue_for_indexing(new.id, new.org_id);
   end if;
   return null;
 end $$;
 
 -- An extraction or an auto-creation has changed what stands for its document.
-create function private.its_document_is_due() returns trigger
+create function private.queue_document_of_row() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
   if tg_op = 'DELETE' then
     if exists (select from public.documents where id = old.document_id) then
-      perform private.make_search_due(old.document_id, old.org_id);
+      perform private.queue_for_indexing(old.document_id, old.org_id);
     end if;
   elsif exists (select from public.documents where id = new.document_id and status = 'ready') then
-    perform private.make_search_due(new.document_id, new.org_id);
+    perform private.queue_for_indexing(new.document_id, new.org_id);
   end if;
   return null;
 end $$;
 
 create trigger read_is_due after update of status on public.documents
-  for each row when (old.status <> 'ready' and new.status = 'ready') execute function private.document_is_due();
+  for each row when (old.status <> 'ready' and new.status = 'ready') execute function private.queue_changed_document();
 create trigger renamed_is_due after update of filename on public.documents
-  for each row when (old.filename <> new.filename and new.status = 'ready') execute function private.document_is_due();
+  for each row when (old.filename <> new.filename and new.status = 'ready') execute function private.queue_changed_document();
 create trigger deleted_is_due after delete on public.documents
-  for each row when (old.status = 'ready') execute function private.document_is_due();
+  for each row when (old.status = 'ready') execute function private.queue_changed_document();
 create trigger completed_is_due after update of status, extracted_fields, document_type on public.extractions
   for each row when (
     (old.status = 'completed' or new.status = 'completed') and (
       old.status <> new.status or old.extracted_fields <> new.extracted_fields
       or old.document_type is distinct from new.document_type))
-  execute function private.its_document_is_due();
+  execute function private.queue_document_of_row();
 create trigger deleted_is_due after delete on public.extractions
-  for each row when (old.status = 'completed') execute function private.its_document_is_due();
+  for each row when (old.status = 'completed') execute function private.queue_document_of_row();
 create trigger decided_is_due after update of status on public.auto_creations
-  for each row when (new.status = 'accepted' and old.status <> new.status) execute function private.its_document_is_due();
+  for each row when (new.status = 'accepted' and old.status <> new.status) execute function private.queue_document_of_row();
 
-create function private.search_behind(p_org_id uuid) returns bigint
+create function private.count_unindexed_documents(p_org_id uuid) returns bigint
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
-  select count(*) from private.search_due
+  select count(*) from private.indexing_queue
   where org_id = p_org_id and p_org_id in (select private.my_org_ids())
 $$;
 
@@ -4478,7 +4478,7 @@ create function private.search_source(p_document_id uuid) returns table (
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
   select due.change, due.org_id, coalesce(d.status = 'ready', false), d.filename, e.document_type, e.extracted_fields
-  from private.search_due as due
+  from private.indexing_queue as due
   left join public.documents as d on d.id = due.document_id and d.org_id = due.org_id
   left join public.current_extractions as e on e.document_id = d.id
   where due.document_id = p_document_id
@@ -4493,12 +4493,12 @@ as $$
 $$;
 
 -- Replaces the pieces of a document and updates the statistics. False if it was changed meanwhile and is still due.
-create function private.write_search_pieces(p_document_id uuid, p_change bigint, p_pieces jsonb) returns boolean
+create function private.write_search_chunks(p_document_id uuid, p_change bigint, p_pieces jsonb) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off set jit = off
 as $$
 declare
-  v_org_id uuid := (select org_id from private.search_due where document_id = p_document_id);
+  v_org_id uuid := (select org_id from private.indexing_queue where document_id = p_document_id);
   v_org private.search_orgs;
   v_pieces jsonb := p_pieces;
   v_come integer[];
@@ -4518,13 +4518,13 @@ begin
   end if;
   -- (This waits for who writes vectors of the pieces that go.)
   if exists (select from private.search_embedder) then
-    insert into private.search_vectors_due as due (org_id, document_id) values (v_org_id, p_document_id)
+    insert into private.embedding_queue as due (org_id, document_id) values (v_org_id, p_document_id)
     on conflict (org_id, document_id) do update set change = default, tries = 0, taken_until = null;
     delete from private.search_vectors where org_number = v_org.number and document_id = p_document_id;
   end if;
 
   with gone as (
-    delete from private.search_pieces where document_id = p_document_id returning keys, length, number
+    delete from private.search_chunks where document_id = p_document_id returning keys, length, number
   )
   select array(select key from gone cross join lateral (select distinct unnest(keys)) as k (key)),
     count(*), count(*) filter (where number > 0), coalesce(sum(length) filter (where number > 0), 0)
@@ -4532,7 +4532,7 @@ begin
   from gone;
 
   with come as (
-    insert into private.search_pieces
+    insert into private.search_chunks
       (document_id, number, org_number, page, first_word, last_word, language, length, keys, counts)
     select p_document_id, p.number, v_org.number, p.page, p.first_word, p.last_word, p.language, p.length,
       array(select (hashtextextended(term, v_org.seed) >> 32)::integer
@@ -4566,18 +4566,18 @@ begin
   select v_org.number, c.key, there.pieces
   from changed as c
   cross join lateral (
-    select count(*) as pieces from private.search_pieces as p
+    select count(*) as pieces from private.search_chunks as p
     where p.keys @> array[c.key] and p.org_number = v_org.number) as there
   where c.n > 0 and there.pieces > 1
     and not exists (select from private.search_terms as t where t.org_number = v_org.number and t.key = c.key);
   delete from private.search_terms where org_number = v_org.number and key = any (v_gone) and pieces <= 1;
-  delete from private.search_due where document_id = p_document_id and change = p_change;
+  delete from private.indexing_queue where document_id = p_document_id and change = p_change;
   return found;
 end $$;
 
-create function private.give_up_indexing(p_document_id uuid) returns void
+create function private.abandon_indexing(p_document_id uuid) returns void
 language sql security definer set search_path = pg_catalog, pg_temp
-as $$ delete from private.search_due where document_id = p_document_id $$;
+as $$ delete from private.indexing_queue where document_id = p_document_id $$;
 
 -- The pieces that answer a question best, in an organisation that the caller reads; with p_documents only of these.
 -- Security definer: row security prevents the use of GIN indexes, and the statistics are of the whole organisation. So
@@ -4636,7 +4636,7 @@ begin
     while v_together > 0 and v_led < greatest(p_most / 20, 1) loop
       select coalesce(array_agg(one.ctid), '{}') into v_more
       from (
-        select ctid from private.search_pieces
+        select ctid from private.search_chunks
         where keys @> v_keys[v_leading + 1:v_leading + v_together] and org_number = v_org.number and (p_said or number > 0)
           and (p_documents is null or document_id in (select unnest(p_documents)))
         limit greatest(p_most / 4, 1) offset 0) as one;  -- each is reckoned to the end, which takes longer
@@ -4656,7 +4656,7 @@ begin
       cross join lateral (
         select one.ctid as at, one.document_id, one.number, one.length, one.counts,
           array_position(one.keys, t.key) as place
-        from private.search_pieces as one
+        from private.search_chunks as one
         where one.keys @> array[t.key] and one.org_number = v_org.number
           and (p_said or one.number > 0) and (p_documents is null or one.document_id in (select unnest(p_documents)))
         limit p_most offset 0) as p
@@ -4675,20 +4675,20 @@ begin
     ), chosen as (
       select p.document_id, p.number, p.page, p.first_word, p.last_word, p.language, p.length, p.keys, p.counts, c.score,
         v_leading as reckoned
-      from candidate as c join private.search_pieces as p on p.ctid = c.at
+      from candidate as c join private.search_chunks as p on p.ctid = c.at
       union all
       select p.document_id, p.number, p.page, p.first_word, p.last_word, p.language, p.length, p.keys, p.counts, 0, 0
       from (
         (select unnest(v_more) as at
         union
         select said.ctid from (select distinct document_id from candidate) as c
-        join private.search_pieces as said on said.document_id = c.document_id and said.number = 0 and p_said)
+        join private.search_chunks as said on said.document_id = c.document_id and said.number = 0 and p_said)
         except
         select at from candidate) as c
-      join private.search_pieces as p on p.ctid = c.at
+      join private.search_chunks as p on p.ctid = c.at
       union all
       select p.document_id, p.number, p.page, p.first_word, p.last_word, p.language, p.length, p.keys, p.counts, 0, 0
-      from private.search_pieces as p
+      from private.search_chunks as p
       where v_is_of_few and p.document_id = any (p_documents) and p.org_number = v_org.number and (p_said or p.number > 0)
     ), reckoned as (
       select c.document_id, c.number, c.page, c.first_word, c.last_word,
@@ -4715,7 +4715,7 @@ begin
     union all
     -- Where no piece of a document answers, its beginning stands for it.
     select p.document_id, p.number, p.page, p.first_word, p.last_word, p.language, a.score::real
-    from answer as a join private.search_pieces as p on p.document_id = a.document_id and p.number = 1
+    from answer as a join private.search_chunks as p on p.document_id = a.document_id and p.number = 1
     where a.number = 0 and a.passages = 0;
 end $$;
 
@@ -4728,7 +4728,7 @@ end $$;
 -- within one organisation: an index over all would let the pieces of others decide which of one's own are found.
 
 create table private.search_embedder (
-  is_the_one boolean primary key default true check (is_the_one),
+  is_singleton boolean primary key default true check (is_singleton),
   name text not null
 );
 select private.protect_table('private.search_embedder');
@@ -4747,7 +4747,7 @@ alter table private.search_vectors alter column embedding set storage external,
 select private.protect_table('private.search_vectors');
 
 -- No job leads to these documents: a worker leases one that is due.
-create table private.search_vectors_due (
+create table private.embedding_queue (
   org_id uuid not null references public.organisations (id) on delete cascade,
   document_id uuid not null,
   -- Which pieces they are: what is made of those before is not written.
@@ -4756,8 +4756,8 @@ create table private.search_vectors_due (
   taken_until timestamptz,
   primary key (org_id, document_id)
 );
-create index search_vectors_due_next on private.search_vectors_due (org_id, tries, change);
-select private.protect_table('private.search_vectors_due');
+create index embedding_queue_next on private.embedding_queue (org_id, tries, change);
+select private.protect_table('private.embedding_queue');
 
 create function private.has_vectors() returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
@@ -4772,15 +4772,15 @@ begin
     return;
   end if;
   insert into private.search_embedder (name) values (p_name)
-  on conflict (is_the_one) do update set name = excluded.name;
-  insert into private.search_vectors_due as due (org_id, document_id)
-  select o.org_id, p.document_id from private.search_pieces as p
+  on conflict (is_singleton) do update set name = excluded.name;
+  insert into private.embedding_queue as due (org_id, document_id)
+  select o.org_id, p.document_id from private.search_chunks as p
   join private.search_orgs as o on o.number = p.org_number where p.number = 1
   on conflict (org_id, document_id) do update set change = default, tries = 0, taken_until = null;
 end $$;
 
 -- Leases a due document, of an organisation drawn at random, by indexes alone. After a failure the lease is longer.
-create function private.take_vectors_due(p_seconds double precision)
+create function private.lease_document_for_embedding(p_seconds double precision)
 returns table (document_id uuid, org_id uuid, change bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -4790,16 +4790,16 @@ declare
 begin
   for v_org in
     with recursive one (id) as (
-      (select org_id from private.search_vectors_due order by org_id limit 1) union all
-      select (select org_id from private.search_vectors_due where org_id > one.id order by org_id limit 1)
+      (select org_id from private.embedding_queue order by org_id limit 1) union all
+      select (select org_id from private.embedding_queue where org_id > one.id order by org_id limit 1)
       from one where one.id is not null
     ) select id from one where id is not null order by random()
   loop
     return query
-      update private.search_vectors_due as due set tries = due.tries + 1,
+      update private.embedding_queue as due set tries = due.tries + 1,
         taken_until = clock_timestamp() + make_interval(secs => p_seconds * least(due.tries + 1, 10))
       where due.org_id = v_org and due.document_id = (
-        select document_id from private.search_vectors_due
+        select document_id from private.embedding_queue
         where org_id = v_org and (taken_until is null or taken_until < clock_timestamp())
         order by tries, change limit 1 for update skip locked)
       returning due.document_id, due.org_id, due.change;
@@ -4807,16 +4807,16 @@ begin
   end loop;
 end $$;
 
-create function private.pieces_without_vectors(
+create function private.chunks_without_vectors(
   p_org_id uuid, p_document_id uuid, p_change bigint, p_embedder text, p_most integer)
 returns table (number integer, page integer, first_word integer, last_word integer, filename text)
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
   select p.number, p.page, p.first_word, p.last_word, d.filename
-  from private.search_vectors_due as due
+  from private.embedding_queue as due
   join private.search_orgs as o on o.org_id = due.org_id
   join public.documents as d on d.id = due.document_id and d.org_id = due.org_id and d.status = 'ready'
-  join private.search_pieces as p on p.document_id = due.document_id and p.org_number = o.number and p.number > 0
+  join private.search_chunks as p on p.document_id = due.document_id and p.org_number = o.number and p.number > 0
   where due.org_id = p_org_id and due.document_id = p_document_id and due.change = p_change
     and not exists (
       select from private.search_vectors as v
@@ -4833,34 +4833,34 @@ as $$
 declare
   v_number integer := (select number from private.search_orgs where org_id = p_org_id);
 begin
-  perform from private.search_vectors_due
+  perform from private.embedding_queue
   where org_id = p_org_id and document_id = p_document_id and change = p_change for update;
   if not found then
     return;
   end if;
   if p_vectors = '[]' then
-    delete from private.search_vectors_due where org_id = p_org_id and document_id = p_document_id;
+    delete from private.embedding_queue where org_id = p_org_id and document_id = p_document_id;
     delete from private.search_vectors as v where v.org_number = v_number and v.document_id = p_document_id
       and (v.embedder <> p_embedder or not exists (
-        select from private.search_pieces as p where p.document_id = p_document_id and p.number = v.number));
+        select from private.search_chunks as p where p.document_id = p_document_id and p.number = v.number));
     return;
   end if;
   insert into private.search_vectors (org_number, document_id, number, embedder, embedding)
   select v_number, p_document_id, v.number, p_embedder, v.embedding
   from jsonb_to_recordset(p_vectors) as v (number integer, embedding real[])
-  join private.search_pieces as p
+  join private.search_chunks as p
     on p.document_id = p_document_id and p.number = v.number and p.org_number = v_number
   where p_embedder like '%/' || cardinality(v.embedding)
   on conflict (org_number, document_id, number) do update
     set embedder = excluded.embedder, embedding = excluded.embedding;
-  update private.search_vectors_due set tries = 0, taken_until = null
+  update private.embedding_queue set tries = 0, taken_until = null
   where org_id = p_org_id and document_id = p_document_id;
 end $$;
 
-create function private.vectors_behind(p_org_id uuid) returns bigint
+create function private.count_unembedded_documents(p_org_id uuid) returns bigint
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
-  select count(*) from private.search_vectors_due
+  select count(*) from private.embedding_queue
   where org_id = p_org_id and p_org_id in (select private.my_org_ids())
 $$;
 
@@ -4888,7 +4888,7 @@ begin
       from private.search_vectors as v
       where v.org_number = $1 and v.embedder = $2 and ($4 is null or v.document_id in (select unnest($4)))
       order by distance, v.document_id, v.number limit $5) as near
-    join private.search_pieces as p
+    join private.search_chunks as p
       on p.document_id = near.document_id and p.number = near.number and p.org_number = $1
   $query$, v_schema) using v_number, p_embedder, p_vector, p_documents, p_most;
 end $$;
@@ -4924,7 +4924,7 @@ alter table public.extraction_journal set (
   autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02,
   autovacuum_analyze_scale_factor = 0.01);
 
-create function private.hold_task(p_task text) returns boolean
+create function private.lock_maintenance_task(p_task text) returns boolean
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -4934,7 +4934,7 @@ end $$;
 
 -- Deletes the events and calls of runs that ended longer ago than this, oldest first. Those of threads stay. At least
 -- an hour is kept: a run can be recorded as ended later than its row says.
-create function private.forget_runs(p_keep interval) returns integer
+create function private.delete_old_run_records(p_keep interval) returns integer
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 as $$
@@ -4951,7 +4951,7 @@ begin
       where finished_at is not null and finished_at < v_before and (finished_at, id) > (v_at.finished_at, v_at.run_id)
         and p_keep is not null  -- greatest() would pass over it
       order by finished_at, id limit 50);
-    if v_runs = '{}' or (n = 1 and not private.hold_task('runs')) then
+    if v_runs = '{}' or (n = 1 and not private.lock_maintenance_task('runs')) then
       return 0;
     end if;
   end loop;
@@ -4965,7 +4965,7 @@ begin
   return cardinality(v_runs);
 end $$;
 
-create table private.departing_organisations (
+create table private.organisation_deletions (
   org_id uuid primary key references public.organisations (id) on delete cascade,
   asked_by uuid,
   asked_at timestamptz not null default now()
@@ -4979,15 +4979,15 @@ begin
   if p_org_id is null or p_org_id not in (select private.my_owned_org_ids()) then
     raise exception 'There is no such organisation of which you are an owner.' using errcode = 'PT404';
   end if;
-  perform private.this_person();
+  perform private.current_user_id();
   -- A personal one comes anew: whoever gives it up again and again would have as many turns in the queue.
-  perform private.check_that(
-    (select count(*) from private.departing_organisations where asked_by = auth.uid()) < 20,
+  perform private.require(
+    (select count(*) from private.organisation_deletions where asked_by = auth.uid()) < 20,
     'You have given up 20 organisations whose rows are still being deleted: try again in some minutes.',
     'PT409', 'too_many');
   -- Whoever accepts an invitation into it, or makes a key of it, waits for this row.
   perform from public.organisations where id = p_org_id for no key update;
-  insert into private.departing_organisations (org_id, asked_by) values (p_org_id, auth.uid()) on conflict do nothing;
+  insert into private.organisation_deletions (org_id, asked_by) values (p_org_id, auth.uid()) on conflict do nothing;
   update public.organisations set personal_of = null where id = p_org_id;
   delete from public.memberships where org_id = p_org_id;
 end $$;
@@ -4997,14 +4997,14 @@ create function private.clear_organisations(p_rows integer default 2000) returns
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_org uuid := (select org_id from private.departing_organisations order by asked_at, org_id limit 1);
+  v_org uuid := (select org_id from private.organisation_deletions order by asked_at, org_id limit 1);
   v_runs uuid[];
   v_documents uuid[];
   v_table regclass;
   v_rows text;
   v_gone integer;
 begin
-  if v_org is null or not private.hold_task('organisations') then
+  if v_org is null or not private.lock_maintenance_task('organisations') then
     return 0;
   end if;
   v_runs := array(select id from public.runs where org_id = v_org order by created_at desc, id desc limit 50);
@@ -5017,7 +5017,7 @@ begin
     ('public.document_pages', 'document_id = any ($4)'),
     ('private.search_vectors',
       'org_number = (select number from private.search_orgs where org_id = $1) and document_id = any ($4)'),
-    ('private.search_pieces', 'document_id = any ($4)'),
+    ('private.search_chunks', 'document_id = any ($4)'),
     ('public.extractions', 'document_id = any ($4)'),
     ('public.documents', 'id = any ($4)'),
     ('public.agent_sessions', 'org_id = $1'),
@@ -5082,33 +5082,33 @@ end $$;
 
 -- What these functions, policies and the service call in a member's name.
 grant execute on function
-  private.is_service, private.check_that, private.check_found, private.is_agent, private.this_run, private.this_call,
+  private.is_service, private.require, private.check_found, private.is_agent, private.this_run, private.this_call,
   private.new_id, private.my_org_ids, private.my_writable_org_ids, private.my_owned_org_ids, private.enter,
-  private.role_of, private.this_person, private.check_owner, private.person_of, private.address_of,
-  private.clear_pages, private.count_enclosed, private.this_root_run, private.keep_in_thread, private.is_name,
+  private.role_of, private.current_user_id, private.check_owner, private.user_of, private.address_of,
+  private.clear_pages, private.count_enclosed, private.this_root_run, private.save_thread_state, private.is_name,
   private.follow_schema, private.references_to_schema, private.references_to_prompt, private.references_to_tag,
-  private.fence, private.is_worked_on, private.append_event, private.delta_channel, private.tell_deltas,
-  private.enter_call, private.claim_call, private.finish_call, private.cost_of_run, private.spent_this_month,
-  private.lock_credit, private.at_work, private.is_blocked, private.runs_ahead, private.waits_behind,
+  private.fence, private.has_active_run, private.append_event, private.delta_channel, private.notify_deltas,
+  private.record_call, private.claim_call, private.finish_call, private.cost_of_run, private.spent_this_month,
+  private.lock_credit, private.count_active_runs, private.is_blocked, private.runs_ahead, private.waits_behind,
   private.is_budget_spent, private.is_credit_spent, private.find_room, private.charge, private.await_approval,
-  private.show_again, private.is_left_behind, private.why_not_decide, private.why_not_decide_of,
-  private.decided_by_others, private.begin_decision, private.admit_further, private.resume_run, private.detach_run,
-  private.disown_run, private.has_open_children, private.await_runs, private.tree_of_run, private.cancel_run,
+  private.show_updated_call, private.is_creator_without_access, private.approval_refusal_reason, private.approval_refusal_reason_for,
+  private.decided_by_others, private.start_decision, private.approve_later_calls, private.resume_run, private.detach_run,
+  private.detach_dead_worker, private.has_open_children, private.await_runs, private.tree_of_run, private.cancel_run,
   private.read_unlocked, private.record_reading, private.child_name, private.nodes, private.changes, private.is_leaf,
-  private.check_json, private.checked_path, private.put, private.name_at, private.merge, private.at_or_below,
-  private.person_behind, private.speaker, private.spoken_for, private.author_of, private.fields_at, private.binding,
-  private.held, private.shifted, private.locked_extraction, private.write_fields, private.is_proposed,
-  private.current_extraction, private.folded, private.is_blank, private.search, private.search_behind,
-  private.search_stems, private.search_nearest, private.vectors_behind, private.has_vectors
+  private.check_json, private.checked_path, private.set_at_path, private.name_at, private.merge, private.entries_under,
+  private.approving_user, private.message_author, private.paths_allowed_by_message, private.author_of, private.fields_at, private.binding_locks,
+  private.blocked_paths, private.moved_items, private.locked_extraction, private.write_fields, private.is_proposed,
+  private.current_extraction, private.folded, private.is_blank, private.search, private.count_unindexed_documents,
+  private.search_stems, private.search_nearest, private.count_unembedded_documents, private.has_vectors
   to authenticated;
 
 -- What the service calls as nobody's user.
 grant execute on function
   private.is_service, private.my_org_ids, private.my_writable_org_ids, private.my_owned_org_ids, private.enter,
-  private.use_api_key, private.note_api_key, private.scope_of_document, private.fail_document, private.expect_files,
+  private.use_api_key, private.record_api_key_use, private.scope_of_document, private.fail_document, private.expect_files,
   private.files_to_delete, private.files_deleted, private.scope_of_run, private.waiting_runs, private.fail_run,
-  private.tell, private.claim_job, private.search_source, private.search_words, private.write_search_pieces,
-  private.give_up_indexing, private.search_stems, private.use_embedder, private.take_vectors_due,
-  private.pieces_without_vectors, private.write_search_vectors, private.has_vectors, private.forget_runs,
+  private.notify, private.claim_job, private.search_source, private.search_words, private.write_search_chunks,
+  private.abandon_indexing, private.search_stems, private.use_embedder, private.lease_document_for_embedding,
+  private.chunks_without_vectors, private.write_search_vectors, private.has_vectors, private.delete_old_run_records,
   private.clear_organisations
   to fieldmark_app;

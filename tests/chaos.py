@@ -3,7 +3,7 @@
 An API process and several workers share an embedded Postgres in a folder of their own; a model that decides its next
 turn from the conversation answers; customers start runs over HTTP, follow their streams, decide what waits, and try
 again when they are cut off. Meanwhile processes are killed (SIGKILL), some at random and some right at a commit: a run
-taken, a call admitted or done, an approval asked for, the end of a run. Postgres stands still, or is itself killed,
+taken, a call approved or done, an approval asked for, the end of a run. Postgres stands still, or is itself killed,
 every 5 to 40 seconds. When the kills are over, all runs must end, and the ledger, the journal, the events and what
 readers saw must agree:
 
@@ -59,7 +59,7 @@ COMMAND = ("-c", "from fieldmark.cli import main; main()")
 # Should this program itself be killed, what it started goes too.
 WITH_US = ("setpriv", "--pdeathsig", "KILL") if shutil.which("setpriv") else ()
 ENDS = ("complete", "error")
-AT_COMMITS = ("taken", "admitted", "done", "approval", "before the end", "after the end")
+AT_COMMITS = ("taken", "approved", "done", "approval", "before the end", "after the end")
 BROKEN_OFF = "begun before and broken off"
 SETTLE_SECONDS = 180
 HELD_SECONDS = 60
@@ -570,9 +570,9 @@ class Chaos:
             owner.execute("set statement_timeout = '3s'")
             owner.execute("listen fieldmark_run_events")
             while time.monotonic() < until:
-                if moment == "admitted":
+                if moment == "approved":
                     time.sleep(0.002)
-                    query = """select run_id from public.tool_calls where status = 'admitted'
+                    query = """select run_id from public.tool_calls where status = 'approved'
                                and created_at > clock_timestamp() - interval '1 second'"""
                     runs = [str(row["run_id"]) for row in owner.execute(query)]
                 else:

@@ -102,10 +102,10 @@ class Desk:
         assert claimed is not None
         return run_context(self.database, self.scope, claimed)
 
-    async def admit(
+    async def approve(
         self, context: RunContext, name: str, arguments: dict[str, Any], call_id: str, *, ask: bool = False
     ) -> None:
-        """Enter a call in the ledger as the permission hook does: admitted, or with `ask` waiting for a person."""
+        """Enter a call in the ledger as the permission hook does: approved, or with `ask` waiting for a person."""
         async with self.database.as_user(self.scope) as conn:
             preview = await _preview(conn, context, name, arguments) if ask else None
             await tool_calls.enter(
@@ -117,7 +117,7 @@ class Desk:
                 tool=name,
                 arguments=arguments,
                 arguments_hash=hash_of(arguments),
-                status=CallStatus.ADMITTED if preview is None else CallStatus.PENDING,
+                status=CallStatus.APPROVED if preview is None else CallStatus.PENDING,
                 preview=preview,
             )
             if preview is not None:
@@ -128,9 +128,9 @@ class Desk:
                 )
 
     async def call(self, context: RunContext, name: str, **arguments: Any) -> ToolOutcome:
-        """A call that was admitted."""
+        """A call that was approved."""
         call_id = f"call-{uuid4()}"
-        await self.admit(context, name, arguments, call_id)
+        await self.approve(context, name, arguments, call_id)
         return await execute(
             EXTRACTION.create_tools(context), context, ToolCall(name, call_id, arguments), by=By.POLICY
         )

@@ -191,11 +191,11 @@ class Play:
         context = await self._desk.context(await self._desk.run("correct"))
         await self._call(context, before, call, end)
 
-    def _is_admitted(self, name: str, arguments: dict[str, Any]) -> bool:
+    def _is_approved(self, name: str, arguments: dict[str, Any]) -> bool:
         """Whether the permission hook would let the call in."""
         with contextlib.suppress(Exception):
             return EXTRACTION.toolset.check(name, arguments) is not None
-        self._report.done["not admitted"] += 1
+        self._report.done["not approved"] += 1
         return False
 
     async def _execute(self, context: RunContext, name: str, call_id: str, arguments: dict[str, Any]) -> ToolOutcome:
@@ -205,9 +205,9 @@ class Play:
     async def _call(self, context: RunContext, before: Any, call: tuple[str, dict[str, Any]], end: str) -> None:
         name, arguments = call
         call_id = str(uuid4())
-        if not self._is_admitted(name, arguments):
+        if not self._is_approved(name, arguments):
             return
-        await self._desk.admit(context, name, arguments, call_id)
+        await self._desk.approve(context, name, arguments, call_id)
         if end == "dies":
             # The claim, or whatever comes before it: reading the row, and at last the write itself.
             self._database.armed = random.Random(call_id).randrange(3)
@@ -247,14 +247,14 @@ class Play:
 
     async def _ask(self, before: Any, call: tuple[str, dict[str, Any]], how: str) -> None:
         name, arguments = call
-        if not self._is_admitted(name, arguments):
+        if not self._is_approved(name, arguments):
             return
         context = await self._desk.context(await self._desk.run(approval="ask"))
         try:
-            await self._desk.admit(context, name, arguments, "asked", ask=True)
+            await self._desk.approve(context, name, arguments, "asked", ask=True)
         except Exception:  # noqa: BLE001  nothing that could be shown
             await decisions.cancel(self._database, self._desk.scope, context.run_id)
-            self._report.done["not admitted"] += 1
+            self._report.done["not approved"] += 1
             return
         if how == "moved":
             write = FieldWrite(("moved",), self._report.calls)

@@ -212,7 +212,7 @@ class House:
         for number in range(3):
             waits = await desk.beside()
             asking = await waits.context(await waits.run(approval="ask"))
-            await waits.admit(
+            await waits.approve(
                 asking, "update_field", {"path": "total", "value": number, "confidence": 0.5}, "asked", ask=True
             )
             known.waiting.append((str(asking.run_id), "asked"))

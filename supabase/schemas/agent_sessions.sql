@@ -23,7 +23,7 @@ create policy "the service reads its members' conversations" on public.agent_ses
   using (org_id in (select private.my_org_ids()) and (select private.is_service()));
 
 -- A conversation is deleted when its run ends: nothing continues it.
-create function private.forget_conversation() returns trigger
+create function private.delete_conversation() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -32,8 +32,8 @@ begin
   return null;
 end $$;
 
-create trigger forget_conversation after delete on public.runs
-  for each row when (old.session_id is not null) execute function private.forget_conversation();
-create trigger forget_conversation_of_ended_run after update of status on public.runs
+create trigger delete_conversation after delete on public.runs
+  for each row when (old.session_id is not null) execute function private.delete_conversation();
+create trigger delete_conversation_of_ended_run after update of status on public.runs
   for each row when (new.status in ('completed', 'failed', 'cancelled') and old.session_id is not null)
-  execute function private.forget_conversation();
+  execute function private.delete_conversation();

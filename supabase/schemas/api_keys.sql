@@ -15,24 +15,24 @@ declare
     sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())), 'hex');
   v_id uuid;
 begin
-  perform private.this_person();
+  perform private.current_user_id();
   -- Serialised with the removal of an owner, so that no key is left behind.
   perform from public.organisations
   where id = p_org_id and id in (select private.my_org_ids()) for no key update;
   perform private.check_found(p_org_id in (select private.my_org_ids()), 'organisation');
-  perform private.check_that(
+  perform private.require(
     p_org_id in (select private.my_writable_org_ids()), 'A viewer makes no keys.', 'PT403', 'read_only');
-  perform private.check_that(
+  perform private.require(
     char_length(p_name) between 1 and 200, 'The name of a key must have 1 to 200 characters.');
-  perform private.check_that(cardinality(v_scopes) > 0, 'A key needs a scope.');
+  perform private.require(cardinality(v_scopes) > 0, 'A key needs a scope.');
   select scope into v_unknown from unnest(v_scopes) as scope
   where scope is null or scope not in (
     'documents:read', 'documents:write', 'extractions:read', 'extractions:write', 'schemas:read', 'schemas:write',
     'runs:read', 'runs:write', 'runs:approve', 'usage:read', 'members:read', 'members:write', 'keys:read', 'keys:write')
   limit 1;
-  perform private.check_that(not found, format('There is no scope %s.', coalesce(left(v_unknown, 50), 'null')));
-  perform private.check_that(coalesce(p_expires_at > now(), true), 'The key would have expired already.');
-  perform private.check_that(
+  perform private.require(not found, format('There is no scope %s.', coalesce(left(v_unknown, 50), 'null')));
+  perform private.require(coalesce(p_expires_at > now(), true), 'The key would have expired already.');
+  perform private.require(
     (select count(*) from public.api_keys where org_id = p_org_id and revoked_at is null) < 200,
     'The organisation has 200 keys already: revoke one that nobody needs.', 'PT409', 'too_many');
   insert into public.api_keys (org_id, created_by, name, prefix, hash, scopes, expires_at)
@@ -49,7 +49,7 @@ begin
   perform from public.api_keys
   where id = p_key_id and (
     org_id in (select private.my_owned_org_ids())
-    or (org_id in (select private.my_writable_org_ids()) and created_by = private.person_of(auth.uid())));
+    or (org_id in (select private.my_writable_org_ids()) and created_by = private.user_of(auth.uid())));
   perform private.check_found(found, 'key that you may revoke');
   perform private.cancel_runs_of(k.org_id, k.id, 'Its key was revoked.') from public.api_keys as k where k.id = p_key_id;
   update public.api_keys set revoked_at = now(), revoked_by = auth.uid()
@@ -72,7 +72,7 @@ as $$
   where k.hash = p_hash
 $$;
 
-create function private.note_api_key(p_key_id uuid) returns void
+create function private.record_api_key_use(p_key_id uuid) returns void
 language sql security definer set search_path = pg_catalog, pg_temp
 as $$
   update public.api_keys set last_used_at = now()

@@ -72,7 +72,7 @@ create trigger start_auto_create after update of status on public.documents
   for each row when (old.status = 'reading' and new.status = 'ready') execute function private.auto_create();
 
 -- A run of such a task has its place beside the document. One at a time, and none where something is proposed.
-create function private.enter_auto_creation() returns trigger
+create function private.record_auto_creation() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -86,15 +86,15 @@ begin
     decided_by = null, decided_at = null, kind = null, labels = '{}', matched = null, schema_revid = null,
     prompt_revid = null, extraction_id = null
   where a.status in ('rejected', 'failed');
-  perform private.check_that(
+  perform private.require(
     found,
     'The agent is at work on this document, or has made a proposal that is not rejected.', 'PT409', 'proposed_already');
   return null;
 end $$;
 
-create trigger enter_auto_creation after insert on public.runs
+create trigger record_auto_creation after insert on public.runs
   for each row when (new.parent_run_id is null and new.document_id is not null and new.extraction_id is null)
-  execute function private.enter_auto_creation();
+  execute function private.record_auto_creation();
 
 -- Deletes the extractions of a run and its children, except `p_but` and those in which a person set a value.
 create function private.remove_extractions_of(p_run_id uuid, p_but uuid default null) returns void
@@ -182,7 +182,7 @@ create trigger end_auto_creation after update of status on public.runs
   execute function private.end_auto_creation();
 
 -- A document deleted before a decision takes along what was proposed for it.
-create function private.forget_auto_creation() returns trigger
+create function private.delete_auto_creation_run() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -190,8 +190,8 @@ begin
   return null;
 end $$;
 
-create trigger forget_auto_creation after delete on public.auto_creations
-  for each row when (old.status in ('running', 'proposed')) execute function private.forget_auto_creation();
+create trigger delete_auto_creation_run after delete on public.auto_creations
+  for each row when (old.status in ('running', 'proposed')) execute function private.delete_auto_creation_run();
 
 -- Accepts what is proposed for a document, or rejects it and removes what its run made. Repeating a decision changes
 -- nothing. Something read with a schema that is itself only proposed can be accepted only after that.
@@ -207,7 +207,7 @@ begin
   select * into v_it from public.auto_creations
   where document_id = p_document_id and org_id in (select private.my_org_ids()) for update;
   perform private.check_writable(v_it.org_id, 'proposal');
-  v_why := private.why_not_decide_of(v_it.org_id, v_it.created_by);
+  v_why := private.approval_refusal_reason_for(v_it.org_id, v_it.created_by);
   if v_why in ('not_approver', 'second_person_needed') then
     raise exception '%', case v_why
         when 'not_approver' then 'In this organisation an owner decides what is proposed.'
@@ -224,7 +224,7 @@ begin
     select a.document_id into v_first
     from public.schema_versions as v join public.auto_creations as a on a.run_id = v.run_id
     where v.id = v_it.schema_revid and a.document_id <> p_document_id and a.status in ('running', 'proposed');
-    perform private.check_that(
+    perform private.require(
       not found,
       format('It was read by a schema that is itself proposed, for document %s: accept or reject that first.', v_first),
       'PT409', 'schema_proposed');

@@ -20,10 +20,10 @@ declare
 begin
   select attached or status = 'running' into v_attached from public.runs
   where id = p_run_id and status in ('running', 'awaiting_approval') for no key update;
-  perform private.check_that(found, 'The run has ended or was taken up by another worker.', 'PT410');
-  update public.tool_calls set status = 'waiting' where run_id = p_run_id and id = p_call_id and status = 'admitted';
-  perform private.check_that(
-    found, 'This call is not one that is carried out: it was not admitted, or has been answered.', 'PT409');
+  perform private.require(found, 'The run has ended or was taken up by another worker.', 'PT410');
+  update public.tool_calls set status = 'waiting' where run_id = p_run_id and id = p_call_id and status = 'approved';
+  perform private.require(
+    found, 'This call is not one that is carried out: it was not approved, or has been answered.', 'PT409');
   update public.runs set
     status = case when v_attached or private.has_open_children(p_run_id, p_call_id) then 'awaiting_runs' else 'queued' end,
     waiting_call = p_call_id, attached = v_attached, consecutive_failures = 0
@@ -94,7 +94,7 @@ begin
       error_code = 'cancelled', finished_at = now()
     where id = v_run_id and status not in ('completed', 'failed', 'cancelled');
     continue when not found;
-    update public.tool_calls set status = 'refused', admitted_by = null, reason = p_reason, decided_by = auth.uid(),
+    update public.tool_calls set status = 'refused', approved_by = null, reason = p_reason, decided_by = auth.uid(),
       decided_at = clock_timestamp()
     where run_id = v_run_id and status = 'pending';
     update public.tool_calls set status = 'failed', result = p_reason, code = 'cancelled', finished_at = clock_timestamp()
@@ -114,7 +114,7 @@ as $$
 declare
   v_run_id uuid;
 begin
-  if exists (select from private.departing_organisations where org_id = p_org_id) then
+  if exists (select from private.organisation_deletions where org_id = p_org_id) then
     return;
   end if;
   for v_run_id in

@@ -11,7 +11,7 @@ begin
 end $$;
 
 -- Security definer: runs in the threads of other members count too.
-create function private.at_work(p_org_id uuid, p_run_id uuid) returns bigint
+create function private.count_active_runs(p_org_id uuid, p_run_id uuid) returns bigint
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
   select count(*) from public.runs as r
@@ -63,10 +63,10 @@ declare
   v_org uuid := old.org_id;
 begin
   perform from public.organisations where id = v_org for no key update;
-  update public.runs set held_at = null
+  update public.runs set waiting_for_capacity_since = null
   where id = (
       select r.id from public.runs as r
-      where r.org_id = v_org and r.status = 'queued' and r.held_at is not null and not private.is_blocked(r)
+      where r.org_id = v_org and r.status = 'queued' and r.waiting_for_capacity_since is not null and not private.is_blocked(r)
       order by r.created_at, r.id limit 1 for no key update skip locked)
     and (select count(*) from public.runs where org_id = v_org and status = 'running') <
       coalesce((select max_concurrent_runs from public.credit_limits where org_id = v_org), 2147483647);
@@ -110,8 +110,8 @@ begin
   -- One that another worker has left behind has its place already.
   elsif v_run.status = 'running' then
     return 'granted';
-  elsif private.at_work(v_run.org_id, p_run_id) >= v_limits.max_concurrent_runs or private.is_blocked(v_run) then
-    update public.runs set held_at = now() where id = p_run_id;
+  elsif private.count_active_runs(v_run.org_id, p_run_id) >= v_limits.max_concurrent_runs or private.is_blocked(v_run) then
+    update public.runs set waiting_for_capacity_since = now() where id = p_run_id;
     return 'held';
   end if;
   return 'granted';

@@ -9,7 +9,7 @@ as $$
 begin
   perform private.fence(p_run_id, p_fencing_token);
   perform from public.tool_calls where run_id = p_run_id and id = p_call_id and status = 'pending';
-  perform private.check_that(found, 'This call does not wait for a person.', 'PT410');
+  perform private.require(found, 'This call does not wait for a person.', 'PT410');
   update public.runs set status = 'awaiting_approval', waiting_call = p_call_id, attached = p_attached
   where id = p_run_id;
   if p_event is not null then
@@ -18,7 +18,7 @@ begin
 end $$;
 
 -- The call that waits is shown anew, because what it would change has moved since it was shown.
-create function private.show_again(
+create function private.show_updated_call(
   p_run_id uuid, p_call_id text, p_changes jsonb, p_target_hash text, p_target_version bigint, p_event json
 ) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
@@ -31,14 +31,14 @@ begin
     set changes = p_changes, target_hash = p_target_hash, target_version = p_target_version
     where run_id = p_run_id and id = p_call_id and status = 'pending';
   end if;
-  perform private.check_that(found, 'This call waits no more.', 'PT409');
+  perform private.require(found, 'This call waits no more.', 'PT409');
   if p_event is not null then
     perform private.append_event(p_run_id, p_event, false);
   end if;
 end $$;
 
 -- Whether a run's user may no longer write. (Leaving cancels one's runs, except one started at that very moment.)
-create function private.is_left_behind(p_run public.runs) returns boolean
+create function private.is_creator_without_access(p_run public.runs) returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
   select coalesce(private.role_of(p_run.org_id, p_run.created_by) = 'viewer', true)
@@ -46,7 +46,7 @@ $$;
 
 -- Why the caller may not decide the calls of a run: read_only, not_approver, second_person_needed, not_found (another's
 -- run), or '' if they may. The organisation sets who decides; else whoever started the run, by themselves or by a key.
-create function private.why_not_decide_of(p_org_id uuid, p_created_by uuid) returns text
+create function private.approval_refusal_reason_for(p_org_id uuid, p_created_by uuid) returns text
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
   select coalesce((
@@ -55,12 +55,12 @@ as $$
       when o.approvers = 'owners' and me.role <> 'owner' then 'not_approver'
       when o.second_person
         then case
-          when private.person_of(p_created_by) = private.person_of(auth.uid())
+          when private.user_of(p_created_by) = private.user_of(auth.uid())
             then 'second_person_needed'
           else ''
         end
       when p_created_by = auth.uid() or o.approvers = 'owners'
-        or private.person_of(p_created_by) = private.person_of(auth.uid())
+        or private.user_of(p_created_by) = private.user_of(auth.uid())
         or coalesce(private.role_of(p_org_id, p_created_by) = 'viewer', true) then ''
       else 'not_found'
     end
@@ -69,38 +69,38 @@ as $$
   ), 'not_found')
 $$;
 
-create function private.why_not_decide(p_run public.runs) returns text
+create function private.approval_refusal_reason(p_run public.runs) returns text
 language sql stable set search_path = pg_catalog, pg_temp
-as $$ select private.why_not_decide_of(p_run.org_id, p_run.created_by) $$;
+as $$ select private.approval_refusal_reason_for(p_run.org_id, p_run.created_by) $$;
 
 -- The users of an organisation whose runs the caller does not decide.
 create function private.decided_by_others(p_org_id uuid) returns setof uuid
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
   select user_id from private.actors
-  where org_id = p_org_id and private.why_not_decide_of(p_org_id, user_id) <> ''
+  where org_id = p_org_id and private.approval_refusal_reason_for(p_org_id, user_id) <> ''
 $$;
 
 -- Decides a waiting call once, as it was shown (its arguments hash to `p_hash`). Returns the call's new status, or null
 -- if it waits no more. The rest of the transaction writes for the call; private.resume_run lets the run go on.
-create function private.begin_decision(
+create function private.start_decision(
   p_run_id uuid, p_call_id text, p_hash text, p_approved boolean, p_reason text, p_arguments jsonb,
   p_arguments_hash text
 ) returns text
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_status text := case when p_approved then 'admitted' else 'refused' end;
+  v_status text := case when p_approved then 'approved' else 'refused' end;
   v_run public.runs;
 begin
   select * into v_run from public.runs
   where id = p_run_id and status = 'awaiting_approval' and waiting_call = p_call_id
   for no key update;
-  if not found or private.why_not_decide(v_run) <> '' then
+  if not found or private.approval_refusal_reason(v_run) <> '' then
     return null;
   end if;
   update public.tool_calls set
-    status = v_status, admitted_by = case when p_approved then 'person' end, reason = p_reason,
+    status = v_status, approved_by = case when p_approved then 'person' end, reason = p_reason,
     decided_by = auth.uid(), decided_at = clock_timestamp(),
     proposed = case when p_arguments is null then null else arguments end,
     arguments = coalesce(p_arguments, arguments), arguments_hash = coalesce(p_arguments_hash, arguments_hash)
@@ -112,15 +112,15 @@ begin
   return v_status;
 end $$;
 
--- Admits later calls of these tools in a run that waits for the caller. False where a second person decides.
-create function private.admit_further(p_run_id uuid, p_tools text[]) returns boolean
+-- Approves later calls of these tools in a run that waits for the caller. False where a second person decides.
+create function private.approve_later_calls(p_run_id uuid, p_tools text[]) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
   update public.runs as r
   set auto_approved_tools = array(select distinct tool from unnest(r.auto_approved_tools || p_tools) as tool order by tool)
   where r.id = p_run_id and r.status = 'awaiting_approval' and private.is_service()
-    and r.org_id in (select private.my_writable_org_ids()) and private.why_not_decide(r) = ''
+    and r.org_id in (select private.my_writable_org_ids()) and private.approval_refusal_reason(r) = ''
     and not exists (select from public.organisations as o where o.id = r.org_id and o.second_person);
   return found;
 end $$;
@@ -140,10 +140,10 @@ begin
     return v_run.status;
   end if;
   perform from public.tool_calls where run_id = p_run_id and id = v_run.waiting_call and status = 'pending';
-  perform private.check_that(not found, 'The call that the run waits for is not decided.', 'PT409');
+  perform private.require(not found, 'The call that the run waits for is not decided.', 'PT409');
   if v_run.attached then
     perform private.lock_credit(v_run.org_id);
-    if private.at_work(v_run.org_id, p_run_id) <
+    if private.count_active_runs(v_run.org_id, p_run_id) <
         coalesce((select max_concurrent_runs from public.credit_limits where org_id = v_run.org_id), 2147483647)
       and not private.is_credit_spent(v_run.org_id) and not private.is_blocked(v_run) then
       v_status := 'running';
@@ -164,7 +164,7 @@ begin
   select * into v_run from public.runs
   where id = p_run_id and fencing_token = p_fencing_token and status not in ('completed', 'failed', 'cancelled')
   for no key update;
-  perform private.check_that(found, 'The run has ended or was taken up by another worker.', 'PT410');
+  perform private.require(found, 'The run has ended or was taken up by another worker.', 'PT410');
   if v_run.status in ('running', 'awaiting_runs') then
     v_run.status := 'queued';
     if private.has_open_children(p_run_id, v_run.waiting_call) and exists (
@@ -178,7 +178,7 @@ begin
 end $$;
 
 -- The same for a run whose worker seems dead: a new fencing token keeps that worker from writing.
-create function private.disown_run(p_run_id uuid) returns void
+create function private.detach_dead_worker(p_run_id uuid) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare

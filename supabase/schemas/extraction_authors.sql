@@ -1,14 +1,14 @@
 -- Authors of a write: an agent's call or a person, and in whose name an agent writes.
 
 -- The person whose word stands behind what an agent writes here: who approved this very call. Null if nobody did.
-create function private.person_behind() returns uuid
+create function private.approving_user() returns uuid
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
   select decided_by from public.tool_calls
-  where run_id = private.this_run() and id = private.this_call() and admitted_by = 'person'
+  where run_id = private.this_run() and id = private.this_call() and approved_by = 'person'
 $$;
 
-create function private.speaker() returns uuid
+create function private.message_author() returns uuid
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
   select run.created_by from public.runs as run
@@ -17,11 +17,11 @@ as $$
 $$;
 
 -- The leaves (or `document_type`) that the speaker's words name. The service sets them for this transaction.
-create function private.spoken_for() returns text[]
+create function private.paths_allowed_by_message() returns text[]
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
   select case
-    when private.speaker() is null then '{}'
+    when private.message_author() is null then '{}'
     else array(
       select jsonb_array_elements_text(coalesce(nullif(current_setting('fieldmark.spoken', true), ''), '[]')::jsonb))
   end
@@ -31,5 +31,5 @@ create function private.author_of(p_name text) returns uuid
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
   select coalesce(
-    private.person_behind(), case when p_name = any (private.spoken_for()) then private.speaker() end)
+    private.approving_user(), case when p_name = any (private.paths_allowed_by_message()) then private.message_author() end)
 $$;

@@ -30,7 +30,7 @@ begin
     v_old.locks := '{}';
     perform private.check_json(new.schema, 'A schema');
   end if;
-  perform private.check_that(new.version = v_old.version, 'The version of an extraction counts by itself.');
+  perform private.require(new.version = v_old.version, 'The version of an extraction counts by itself.');
   new.document_type_by := v_old.document_type_by;
   if new.document_type is distinct from v_old.document_type then
     v_author := case when private.is_agent() then private.author_of('document_type') else auth.uid() end;
@@ -56,20 +56,20 @@ begin
   end if;
 
   -- Scores and evidence that come with this change, of something that stands.
-  v_scores := private.given(v_old.confidence_scores, new.confidence_scores, v_said -> 'confidence_scores');
-  v_evidence := private.given(v_old.evidence, new.evidence, v_said -> 'evidence');
+  v_scores := private.changed_entries(v_old.confidence_scores, new.confidence_scores, v_said -> 'confidence_scores');
+  v_evidence := private.changed_entries(v_old.evidence, new.evidence, v_said -> 'evidence');
   if v_scores <> '{}' or v_evidence <> '{}' then
     v_nowhere := array(
       select key from jsonb_object_keys(v_scores || v_evidence) as key
       except select name from private.nodes(new.extracted_fields)
       order by key);
-    perform private.check_that(
+    perform private.require(
       v_said = '{}' or cardinality(v_nowhere) = 0,
       format('There is no field at path %s to score or to prove.', left(v_nowhere[1], 200)));
     v_scores := v_scores - v_nowhere;
     v_evidence := v_evidence - v_nowhere;
     -- The service alone says that a value is printed. (A front end passes on what an accepted proposal came with.)
-    perform private.check_that(
+    perform private.require(
       private.is_service() or not exists (
         select from jsonb_each(v_evidence) as e where e.value ->> 'state' = 'found' and not exists (
           select from public.extraction_proposals as p
@@ -88,12 +88,12 @@ begin
 
   -- What a person set stays as it is, with its score and proof, whatever an agent writes.
   if tg_op = 'UPDATE' and private.is_agent() and old.locks <> '{}' then
-    v_kept := private.binding(old.locks);
-    for v_held in select * from private.held(old, new.extracted_fields, v_removed) loop
+    v_kept := private.binding_locks(old.locks);
+    for v_held in select * from private.blocked_paths(old, new.extracted_fields, v_removed) loop
       v_alone := private.is_leaf(v_held.old) and coalesce(private.is_leaf(v_held.new), true);
       perform private.propose(
         old, v_held.path, v_held.name, v_held.old, v_held.new,
-        private.at_or_below(v_scores, v_held.name, v_alone), private.at_or_below(v_evidence, v_held.name, v_alone));
+        private.entries_under(v_scores, v_held.name, v_alone), private.entries_under(v_evidence, v_held.name, v_alone));
       if v_removed is null then
         new.extracted_fields := jsonb_set(new.extracted_fields, v_held.path, v_held.old, true);
       else
@@ -101,7 +101,7 @@ begin
         v_removed := null;
       end if;
       if not v_alone then
-        v_kept := v_kept || array(select jsonb_object_keys(private.at_or_below(v_scores || v_evidence, v_held.name)));
+        v_kept := v_kept || array(select jsonb_object_keys(private.entries_under(v_scores || v_evidence, v_held.name)));
       end if;
     end loop;
     v_scores := v_scores - v_kept;
@@ -110,7 +110,7 @@ begin
 
   -- A person may take locks away; nobody may add one or change whose it is.
   new.locks := case
-    when private.is_agent() then v_old.locks else private.still_true(v_old.locks, new.locks, '{}') end;
+    when private.is_agent() then v_old.locks else private.unchanged_entries(v_old.locks, new.locks, '{}') end;
   if new.extracted_fields::text <> v_old.extracted_fields::text then
     if tg_op = 'UPDATE' then
       new.version := old.version + 1;
@@ -122,11 +122,11 @@ begin
     end if;
     select array_agg(name), max(char_length(name)) filter (where c.new is not null) into v_stale, v_longest
     from private.changes(v_old.extracted_fields, new.extracted_fields) as c;
-    perform private.check_that(
+    perform private.require(
       coalesce(v_longest, 0) <= 1000, 'The path of a field may have at most 1,000 characters.');
     new.locks := case
       when v_removed is null then private.locks_after(new.locks, v_old.extracted_fields, new.extracted_fields)
-      else private.closed_up(
+      else private.shift_entries_after_removal(
         new.locks - v_stale, new.locks, v_old.extracted_fields, v_removed)
     end;
   end if;
@@ -135,12 +135,12 @@ begin
       new.locks := private.locks_at(new.extracted_fields, array(select jsonb_array_elements_text(v_set))) || new.locks;
     end loop;
   end if;
-  new.confidence_scores := private.still_true(v_old.confidence_scores, new.confidence_scores, v_stale) || v_scores;
-  new.evidence := private.still_true(v_old.evidence, new.evidence, v_stale) || v_evidence;
+  new.confidence_scores := private.unchanged_entries(v_old.confidence_scores, new.confidence_scores, v_stale) || v_scores;
+  new.evidence := private.unchanged_entries(v_old.evidence, new.evidence, v_stale) || v_evidence;
   if v_removed is not null then
-    new.confidence_scores := private.closed_up(
+    new.confidence_scores := private.shift_entries_after_removal(
       new.confidence_scores, v_old.confidence_scores, v_old.extracted_fields, v_removed);
-    new.evidence := private.closed_up(new.evidence, v_old.evidence, v_old.extracted_fields, v_removed);
+    new.evidence := private.shift_entries_after_removal(new.evidence, v_old.evidence, v_old.extracted_fields, v_removed);
   end if;
   new.is_unsure := exists (
     select from jsonb_each(new.confidence_scores) as score

@@ -48,7 +48,7 @@ begin
   left join jsonb_each(v_now.confidence_scores) as score on score.key = c.name
   left join jsonb_each(v_now.evidence) as proof on proof.key = c.name
   where private.is_leaf(c.new) or (c.new is null and private.is_leaf(c.old));
-  select jsonb_agg(name) into v_proposed from private.held(p_was, p_fields, p_removed);
+  select jsonb_agg(name) into v_proposed from private.blocked_paths(p_was, p_fields, p_removed);
   return jsonb_strip_nulls(jsonb_build_object('proposed', v_proposed))
     || jsonb_build_object('value', v_now.extracted_fields, 'version', v_now.version, 'changed', v_changed);
 end $$;
@@ -61,7 +61,7 @@ as $$
 declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
 begin
-  perform private.check_that(jsonb_typeof(p_fields) = 'object', 'Fields must be an object.');
+  perform private.require(jsonb_typeof(p_fields) = 'object', 'Fields must be an object.');
   perform private.check_json(p_fields, 'Fields');
   return private.write_fields(v_was, private.merge(v_was.extracted_fields, p_fields), p_confidences, p_evidence);
 end $$;
@@ -80,7 +80,7 @@ declare
   v_name text;
   v_written jsonb;
 begin
-  perform private.check_that(
+  perform private.require(
     p_value is not null,
     format('There is no value for path %s. To empty a field send JSON null; to delete it, remove it.',
       left(array_to_string(v_path, '.'), 200)));
@@ -89,7 +89,7 @@ begin
     raise exception 'Confidence must be 0.0 to 1.0, got %.', left(p_confidence::text, 20) using errcode = 'PT422';
   end if;
   perform private.check_json(p_value, 'A value');
-  v_wanted := private.put(v_was.extracted_fields, v_path, p_value);
+  v_wanted := private.set_at_path(v_was.extracted_fields, v_path, p_value);
   v_name := private.name_at(v_wanted, v_path);
   if p_confidence is not null then
     p_confidences := coalesce(p_confidences, '{}') || jsonb_build_object(v_name, p_confidence);
@@ -116,7 +116,7 @@ begin
     raise exception 'Changes must be a list of 1 to 1000.' using errcode = 'PT422';
   end if;
   -- Each change copies the fields.
-  perform private.check_that(
+  perform private.require(
     jsonb_array_length(p_changes)::bigint * octet_length(v_wanted::text || p_changes::text) < 200000000,
     'These are too many changes for fields of this size: send fewer at once.');
   for v_change in select value from jsonb_array_elements(p_changes) loop
@@ -125,7 +125,7 @@ begin
     end if;
     v_path := private.checked_path(array(select jsonb_array_elements_text(v_change -> 'path')));
     perform private.check_json(v_change -> 'value', 'A value');
-    v_wanted := private.put(v_wanted, v_path, v_change -> 'value');
+    v_wanted := private.set_at_path(v_wanted, v_path, v_change -> 'value');
     v_set := v_set || jsonb_build_array(to_jsonb(v_path));
   end loop;
   return private.write_fields(v_was, v_wanted, p_confidences, p_evidence, p_set => v_set);
@@ -140,7 +140,7 @@ declare
   v_name text := private.name_at(v_was.extracted_fields, v_path);
   v_written jsonb;
 begin
-  perform private.check_that(
+  perform private.require(
     v_name is not null, format('Nothing stands at path %s.', left(array_to_string(v_path, '.'), 200)));
   v_written := private.write_fields(v_was, v_was.extracted_fields #- v_path, p_removed => v_path)
     - '{changed,value}'::text[] || jsonb_build_object('path', v_name);
@@ -156,7 +156,7 @@ as $$
 declare
   v_row public.extractions := private.locked_extraction(p_extraction_id);
 begin
-  perform private.check_that(
+  perform private.require(
     char_length(p_document_type) between 1 and 200, 'The document type must have 1 to 200 characters.');
   update public.extractions set document_type = p_document_type where id = v_row.id returning * into v_row;
   return jsonb_build_object('value', v_row.document_type, 'version', v_row.version);
@@ -180,7 +180,7 @@ as $$
 declare
   v_was public.extractions := private.locked_extraction(p_extraction_id);
 begin
-  perform private.check_that(
+  perform private.require(
     p_version between 0 and v_was.version,
     format('There is no version %s: this extraction has versions 0 to %s.', p_version, v_was.version));
   return private.write_fields(v_was, private.fields_at(v_was.id, p_version), p_confidences, p_evidence);
@@ -195,12 +195,12 @@ declare
   v_path text[] := private.checked_path(p_field_path);
   v_name text := private.name_at(v_was.extracted_fields, v_path);
   v_locks text[] := array(
-    select key from jsonb_object_keys(private.at_or_below(v_was.locks, v_name)) as key order by key);
+    select key from jsonb_object_keys(private.entries_under(v_was.locks, v_name)) as key order by key);
 begin
-  perform private.check_that(
+  perform private.require(
     v_name is not null and cardinality(v_locks) > 0,
     format('Nothing at path %s is locked.', left(coalesce(v_name, array_to_string(v_path, '.')), 200)));
-  perform private.check_that(not private.is_agent(), 'A person takes a lock away.');
+  perform private.require(not private.is_agent(), 'A person takes a lock away.');
   update public.extractions set locks = locks - v_locks where id = v_was.id returning * into v_row;
   return jsonb_build_object('path', v_name, 'unlocked', to_jsonb(v_locks), 'version', v_row.version);
 end $$;
@@ -223,8 +223,8 @@ begin
   select * into v_was from public.extractions
   where id = p_extraction_id and org_id in (select private.my_writable_org_ids()) for no key update;
   perform private.check_found(found, 'extraction');
-  perform private.check_that(not private.is_agent(), 'A person accepts or rejects proposals.');
-  perform private.check_that(
+  perform private.require(not private.is_agent(), 'A person accepts or rejects proposals.');
+  perform private.require(
     cardinality(p_accepted || p_rejected) between 1 and 1000, 'One call decides 1 to 1,000 proposals.');
   loop
     update public.extraction_proposals set status = 'accepted', decided_by = auth.uid(), decided_at = clock_timestamp()
@@ -242,7 +242,7 @@ begin
   foreach v_id in array p_rejected || p_accepted loop
     select * into v_one from public.extraction_proposals where id = v_id and extraction_id = v_was.id;
     perform private.check_found(found, 'proposal');
-    perform private.check_that(
+    perform private.require(
       v_one.status = 'pending' and (v_fields #> v_one.path)::text is not distinct from v_one.old::text,
       format('The proposal for %s was decided already, or its value has changed.', left(v_one.name, 200)), 'PT409');
     update public.extraction_proposals set

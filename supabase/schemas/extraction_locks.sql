@@ -1,19 +1,19 @@
 -- Locks of extractions: what a person set stands, and an agent changes it only with that person's word.
 
 -- The locks that bind whoever writes here: none for a person; for an agent all but those of the person it writes for.
-create function private.binding(p_locks jsonb) returns text[]
+create function private.binding_locks(p_locks jsonb) returns text[]
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
   select coalesce(array_agg(key), '{}') from jsonb_each(p_locks)
   where (select private.is_agent())
-    and value ->> 'by' <> coalesce((select private.person_behind())::text, '')
+    and value ->> 'by' <> coalesce((select private.approving_user())::text, '')
     and not (
-      key = any ((select private.spoken_for())::text[]) and value ->> 'by' = (select private.speaker())::text)
+      key = any ((select private.paths_allowed_by_message())::text[]) and value ->> 'by' = (select private.message_author())::text)
 $$;
 
 -- Items of lists in which a value gives way, to another or to none, so that what stays in them may stand in another row now;
 -- and of how many items and leaves of their list there are changes. What only fills up is not among them, nor `p_kept`.
-create function private.shifted(p_old jsonb, p_new jsonb, p_kept text[] default '{}')
+create function private.moved_items(p_old jsonb, p_new jsonb, p_kept text[] default '{}')
 returns table (path text[], name text, old jsonb, items bigint, leaves bigint)
 language sql immutable set search_path = pg_catalog, pg_temp
 as $$
@@ -42,13 +42,13 @@ $$;
 --   a new row;
 -- - an object or list as a whole that would go with a leaf in it;
 -- - the outermost for more than 500 leaves.
-create function private.held(p_was public.extractions, p_wanted jsonb, p_removed text[])
+create function private.blocked_paths(p_was public.extractions, p_wanted jsonb, p_removed text[])
 returns table (path text[], name text, old jsonb, new jsonb)
 language plpgsql stable set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-  v_binding text[] := private.binding(p_was.locks);
+  v_binding text[] := private.binding_locks(p_was.locks);
   v_name text;
 begin
   if cardinality(v_binding) = 0 then
@@ -56,7 +56,7 @@ begin
   end if;
   if p_removed is not null then
     v_name := private.name_at(p_was.extracted_fields, p_removed);
-    if private.at_or_below(p_was.locks, v_name) ?| v_binding then
+    if private.entries_under(p_was.locks, v_name) ?| v_binding then
       return query select p_removed, v_name, p_was.extracted_fields #> p_removed, null::jsonb;
     end if;
     return;
@@ -76,7 +76,7 @@ begin
     ), shifted as (
       -- Items with a locked leaf that stays, but maybe in another row, since more than this item of the list changes.
       select distinct item.name, left(item.name, -length('[' || item.path[cardinality(item.path)] || ']')) as list
-      from private.shifted(p_was.extracted_fields, p_wanted, v_binding) as item
+      from private.moved_items(p_was.extracted_fields, p_wanted, v_binding) as item
       cross join lateral private.nodes(item.old) as node
       join unnest(v_binding) as lock
         on lock = item.name || case when starts_with(node.name, '[') then '' else '.' end || node.name
@@ -114,9 +114,9 @@ create function private.locks_after(p_locks jsonb, p_old jsonb, p_new jsonb) ret
 language plpgsql stable set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_by uuid := case when private.is_agent() then private.person_behind() else auth.uid() end;
-  v_spoken text[] := private.spoken_for();
-  v_speaker uuid := private.speaker();
+  v_by uuid := case when private.is_agent() then private.approving_user() else auth.uid() end;
+  v_spoken text[] := private.paths_allowed_by_message();
+  v_speaker uuid := private.message_author();
 begin
   return (
     select

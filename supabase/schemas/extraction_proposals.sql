@@ -66,8 +66,8 @@ begin
       path = path[:v_step - 1] || (path[v_step]::integer - 1)::text || path[v_step + 1:],
       name = private.name_at(
         p_now.extracted_fields, path[:v_step - 1] || (path[v_step]::integer - 1)::text || path[v_step + 1:]),
-      confidence_scores = private.closed_up(confidence_scores, confidence_scores, p_was, p_removed),
-      evidence = private.closed_up(evidence, evidence, p_was, p_removed)
+      confidence_scores = private.shift_entries_after_removal(confidence_scores, confidence_scores, p_was, p_removed),
+      evidence = private.shift_entries_after_removal(evidence, evidence, p_was, p_removed)
     where extraction_id = p_now.id and status in ('pending', 'rejected') and path[:v_step - 1] = p_removed[:v_step - 1]
       and case when path[:v_step - 1] = p_removed[:v_step - 1] then path[v_step]::integer > p_removed[v_step]::integer end;
   elsif p_removed is null and exists (
@@ -79,7 +79,7 @@ begin
       select proposal.id
       from public.extraction_proposals as proposal
       cross join lateral generate_series(1, cardinality(proposal.path) - 1) as n
-      join private.shifted(p_was, p_now.extracted_fields, p_decided) as item on item.path = proposal.path[:n]
+      join private.moved_items(p_was, p_now.extracted_fields, p_decided) as item on item.path = proposal.path[:n]
       where proposal.extraction_id = p_now.id and proposal.status in ('pending', 'rejected') and item.leaves > 1);
   end if;
   update public.extraction_proposals set status = 'superseded', decided_at = clock_timestamp()

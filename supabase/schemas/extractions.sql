@@ -64,7 +64,7 @@ create policy "members change their extractions" on public.extractions
 
 -- Fills in the run, the schema of a named prompt, and the text of a named schema version. (Named before
 -- check_extraction, so that it looks at the text that is stored.)
-create function private.a_fill_extraction() returns trigger
+create function private.apply_extraction_defaults() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -94,8 +94,8 @@ begin
   return new;
 end $$;
 
-create trigger a_fill_extraction before insert on public.extractions
-  for each row execute function private.a_fill_extraction();
+create trigger apply_extraction_defaults before insert on public.extractions
+  for each row execute function private.apply_extraction_defaults();
 
 -- Lets an extraction follow another version of a schema. It is in progress again.
 create function private.follow_schema(p_extraction_id uuid, p_schema_revid uuid) returns void
@@ -107,7 +107,7 @@ begin
   select v.schema into v_schema
   from public.extractions as e join public.schema_versions as v on v.org_id = e.org_id and v.id = p_schema_revid
   where e.id = p_extraction_id and e.org_id in (select private.my_writable_org_ids()) and private.is_service();
-  perform private.check_that(found, 'There is no such extraction, or no such version of a schema.', 'PT404');
+  perform private.require(found, 'There is no such extraction, or no such version of a schema.', 'PT404');
   update public.extractions set schema = v_schema, schema_revid = p_schema_revid, status = 'in_progress'
   where id = p_extraction_id;
 end $$;

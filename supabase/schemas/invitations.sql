@@ -36,14 +36,14 @@ declare
   v_id uuid;
 begin
   perform private.check_owner(p_org_id);
-  perform private.this_person() where p_role = 'owner';  -- a key creates no owner
-  perform private.check_that(p_role in ('owner', 'member', 'viewer'), 'A member is an owner, a member or a viewer.');
-  perform private.check_that(
+  perform private.current_user_id() where p_role = 'owner';  -- a key creates no owner
+  perform private.require(p_role in ('owner', 'member', 'viewer'), 'A member is an owner, a member or a viewer.');
+  perform private.require(
     p_email is null or p_email ~ '^[^@[:space:]]+@[^@[:space:]]+$' and char_length(p_email) <= 320,
     'This is no address of an e-mail.');
-  perform private.check_that(p_days between 1 and 90, 'An invitation holds for 1 to 90 days.');
+  perform private.require(p_days between 1 and 90, 'An invitation holds for 1 to 90 days.');
   perform from public.organisations where id = p_org_id for no key update;
-  perform private.check_that(
+  perform private.require(
     (select count(*) from public.invitations
       where org_id = p_org_id and accepted_at is null and revoked_at is null and expires_at > now()) < 1000,
     '1,000 invitations wait already: revoke some.', 'PT409', 'too_many');
@@ -62,7 +62,7 @@ begin
   select * into v_row from public.invitations
   where id = p_invitation_id and org_id in (select private.my_owned_org_ids()) for no key update;
   perform private.check_found(found, 'invitation');
-  perform private.check_that(
+  perform private.require(
     v_row.accepted_at is null, 'It was accepted already: remove the member instead.', 'PT409', 'invitation_used');
   update public.invitations set revoked_at = now(), revoked_by = auth.uid()
   where id = v_row.id and revoked_at is null;
@@ -73,17 +73,17 @@ create function public.accept_invitation(p_token text) returns jsonb
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_user uuid := private.this_person();
+  v_user uuid := private.current_user_id();
   v_row public.invitations;
   v_account jsonb;
 begin
   select * into v_row from public.invitations where hash = sha256(convert_to(p_token, 'UTF8')) for no key update;
-  perform private.check_that(found, 'There is no such invitation: copy the whole link.', 'PT404');
-  perform private.check_that(
+  perform private.require(found, 'There is no such invitation: copy the whole link.', 'PT404');
+  perform private.require(
     v_row.accepted_at is null, 'This invitation was used already: ask for another.', 'PT409', 'invitation_used');
-  perform private.check_that(
+  perform private.require(
     v_row.revoked_at is null, 'This invitation was taken back: ask for another.', 'PT410', 'invitation_revoked');
-  perform private.check_that(
+  perform private.require(
     v_row.expires_at > now(), 'This invitation has expired: ask for another.', 'PT410', 'invitation_expired');
   if v_row.email is not null then
     select to_jsonb(u) into v_account from auth.users as u where u.id = v_user;
@@ -97,18 +97,18 @@ begin
   end if;
   -- Whoever gives the organisation up holds this row meanwhile.
   perform from public.organisations where id = v_row.org_id for no key update;
-  if exists (select from private.departing_organisations where org_id = v_row.org_id) then
+  if exists (select from private.organisation_deletions where org_id = v_row.org_id) then
     raise exception 'The organisation is there no longer.' using errcode = 'PT410', detail = 'invitation_revoked';
   end if;
   -- Or a link that an owner kept, or that a key left behind, would bring them back when they are gone.
-  perform private.check_that(
+  perform private.require(
     private.role_of(v_row.org_id, v_row.created_by) = 'owner',
     'Whoever sent this invitation owns the organisation no longer: ask for another.', 'PT410', 'invitation_revoked');
   perform private.enter();
   insert into public.memberships (org_id, user_id, role, created_by)
   values (v_row.org_id, v_user, v_row.role, v_row.created_by)
   on conflict do nothing;
-  perform private.check_that(found, 'You are a member of this organisation already.', 'PT409', 'already_member');
+  perform private.require(found, 'You are a member of this organisation already.', 'PT409', 'already_member');
   update public.invitations set accepted_at = now(), accepted_by = v_user where id = v_row.id;
   return jsonb_build_object('org_id', v_row.org_id, 'role', v_row.role);
 end $$;

@@ -102,7 +102,7 @@ end $$;
 
 -- Puts a value at a path: makes missing objects, appends to a list only at its end, refuses everything else. (jsonb_set
 -- would ignore a missing parent, append for [999999999], prepend for [-999], and return null for a SQL null.)
-create function private.put(p_doc jsonb, p_path text[], p_value jsonb, p_name text default '') returns jsonb
+create function private.set_at_path(p_doc jsonb, p_path text[], p_value jsonb, p_name text default '') returns jsonb
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -128,7 +128,7 @@ begin
   case jsonb_typeof(p_doc)
     when 'object' then
       v_name := private.child_name(p_name, v_key);
-      return p_doc || jsonb_build_object(v_key, private.put(p_doc -> v_key, v_rest, p_value, v_name));
+      return p_doc || jsonb_build_object(v_key, private.set_at_path(p_doc -> v_key, v_rest, p_value, v_name));
     when 'array' then
       v_length := jsonb_array_length(p_doc);
       v_name := p_name || '[' || v_key || ']';
@@ -141,7 +141,7 @@ begin
         raise exception 'Path % is past the end of %: the next item is [%].', v_name, p_name, v_length
           using errcode = 'PT422';
       end if;
-      return jsonb_set(p_doc, array[v_key], private.put(p_doc -> v_index, v_rest, p_value, v_name), true);
+      return jsonb_set(p_doc, array[v_key], private.set_at_path(p_doc -> v_index, v_rest, p_value, v_name), true);
     else
       raise exception 'Path %: % already holds the value %, so nothing can stand below it.',
         private.child_name(p_name, v_key), p_name, left(p_doc::text, 80)
@@ -197,7 +197,7 @@ $$;
 -- Scores, evidence and locks are objects keyed by path name.
 
 -- The entries that a change brings: those that differ, and those in `p_named`.
-create function private.given(p_before jsonb, p_now jsonb, p_named jsonb) returns jsonb
+create function private.changed_entries(p_before jsonb, p_now jsonb, p_named jsonb) returns jsonb
 language sql immutable set search_path = pg_catalog, pg_temp
 as $$
   select coalesce(jsonb_object_agg(key, n.value), '{}')
@@ -206,7 +206,7 @@ as $$
 $$;
 
 -- Of the entries those that remain: as they were, where the value is too.
-create function private.still_true(p_before jsonb, p_now jsonb, p_stale text[]) returns jsonb
+create function private.unchanged_entries(p_before jsonb, p_now jsonb, p_stale text[]) returns jsonb
 language sql immutable set search_path = pg_catalog, pg_temp
 as $$
   select coalesce(jsonb_object_agg(key, value), '{}') from jsonb_each(p_before)
@@ -214,7 +214,7 @@ as $$
 $$;
 
 -- The entries of a name and of what stands below it, if anything does. (A key with a dot or a bracket would stand quoted.)
-create function private.at_or_below(p_entries jsonb, p_name text, p_alone boolean default false) returns jsonb
+create function private.entries_under(p_entries jsonb, p_name text, p_alone boolean default false) returns jsonb
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -227,7 +227,7 @@ begin
 end $$;
 
 -- After an item of a list was removed, the entries of the items behind it move up by one.
-create function private.closed_up(p_now jsonb, p_before jsonb, p_was jsonb, p_path text[]) returns jsonb
+create function private.shift_entries_after_removal(p_now jsonb, p_before jsonb, p_was jsonb, p_path text[]) returns jsonb
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
 declare

@@ -104,7 +104,7 @@ language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select role from private.actors where org_id = p_org_id and user_id = p_user_id $$;
 
 -- The person whom a user id stands for: for a key, who made it.
-create function private.person_of(p_user_id uuid) returns uuid
+create function private.user_of(p_user_id uuid) returns uuid
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select coalesce((select created_by from public.api_keys where id = p_user_id), p_user_id) $$;
 
@@ -113,15 +113,15 @@ create function private.may_delete(p_org_id uuid, p_created_by uuid) returns boo
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
   select p_org_id in (select private.my_owned_org_ids())
-    or (p_org_id in (select private.my_writable_org_ids()) and auth.uid() in (p_created_by, private.person_of(p_created_by)))
+    or (p_org_id in (select private.my_writable_org_ids()) and auth.uid() in (p_created_by, private.user_of(p_created_by)))
 $$;
 
-create function private.this_person() returns uuid
+create function private.current_user_id() returns uuid
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-  perform private.check_that(auth.uid() is not null, 'Nobody is signed in.', 'PT401');
-  perform private.check_that(
+  perform private.require(auth.uid() is not null, 'Nobody is signed in.', 'PT401');
+  perform private.require(
     not exists (select from public.api_keys where id = auth.uid()),
     'A key cannot do this: a person must, with their own token.', 'PT403', 'person_needed');
   return auth.uid();
@@ -133,7 +133,7 @@ language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
   perform private.check_found(p_org_id in (select private.my_org_ids()), 'organisation');
-  perform private.check_that(
+  perform private.require(
     p_org_id in (select private.my_owned_org_ids()), 'Only an owner of the organisation can do this.', 'PT403',
     'owner_needed');
 end $$;
@@ -144,7 +144,7 @@ create function private.enter(p_org uuid default null) returns uuid
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_user uuid := private.this_person();
+  v_user uuid := private.current_user_id();
   v_org uuid;
 begin
   if p_org is not null then
@@ -175,15 +175,15 @@ create function public.create_organisation(p_name text) returns uuid
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_user uuid := private.this_person();
+  v_user uuid := private.current_user_id();
   v_personal uuid := private.enter();
   v_org uuid;
 begin
-  perform private.check_that(
+  perform private.require(
     char_length(p_name) between 1 and 200, 'The name of an organisation must have 1 to 200 characters.');
   -- One at a time, so that nobody makes more by asking at once.
   perform from public.organisations where id = v_personal for no key update;
-  perform private.check_that(
+  perform private.require(
     (select count(*) from public.organisations where created_by = v_user) < 50,
     'You have made 50 organisations already: delete one that nobody needs.', 'PT409', 'too_many');
   insert into public.organisations (name, created_by) values (p_name, v_user) returning id into v_org;
@@ -239,7 +239,7 @@ create policy "members see their own keys, owners all" on public.api_keys
   for select to authenticated
   using (
     org_id in (select private.my_owned_org_ids())
-    or (org_id in (select private.my_org_ids()) and created_by = (select private.person_of(auth.uid())))
+    or (org_id in (select private.my_org_ids()) and created_by = (select private.user_of(auth.uid())))
   );
 
 -- An organisation keeps an owner unless it or the owner's account is deleted. Leaving it cancels one's open runs.
@@ -247,7 +247,7 @@ create function private.keep_owner() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-  perform private.this_person() where new.role = 'owner' and old.role <> 'owner' and auth.uid() is not null;
+  perform private.current_user_id() where new.role = 'owner' and old.role <> 'owner' and auth.uid() is not null;
   -- First, because a run that ends takes the lock of its own row before that of the organisation.
   if tg_op = 'DELETE' or (new.role = 'viewer' and old.role <> 'viewer') then
     perform private.cancel_runs_of(old.org_id, old.user_id, 'Its user may write in the organisation no longer.');
@@ -255,7 +255,7 @@ begin
   if old.role = 'owner' and (tg_op = 'DELETE' or new.role <> 'owner') then
     perform from public.organisations where id = old.org_id for no key update;
     if found and exists (select from auth.users where id = old.user_id)
-      and not exists (select from private.departing_organisations where org_id = old.org_id)
+      and not exists (select from private.organisation_deletions where org_id = old.org_id)
       and not exists (
         select from public.memberships where org_id = old.org_id and user_id <> old.user_id and role = 'owner') then
       raise exception 'The organisation would be left without an owner: make somebody else one first.'

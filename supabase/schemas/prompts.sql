@@ -48,17 +48,17 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
   perform private.check_name(p_name);
-  perform private.check_that(
+  perform private.require(
     char_length(p_content) between 1 and 20000, 'The words of a prompt have 1 to 20,000 characters.');
-  perform private.check_that(
+  perform private.require(
     coalesce(char_length(p_model), 1) between 1 and 200, 'The name of a model has 1 to 200 characters.');
-  perform private.check_that(coalesce(cardinality(p_tag_ids), 0) <= 50, 'A prompt has at most 50 tags.');
+  perform private.require(coalesce(cardinality(p_tag_ids), 0) <= 50, 'A prompt has at most 50 tags.');
   -- Whoever hides or removes it meanwhile waits, and then sees the prompt.
   perform from public.schemas where id = p_schema_id and org_id = p_org_id and deleted_at is null for share;
-  perform private.check_that(p_schema_id is null or found, 'There is no such schema.', 'PT404');
+  perform private.require(p_schema_id is null or found, 'There is no such schema.', 'PT404');
   perform from unnest(p_tag_ids) as given
   where not exists (select from public.tags where id = given and org_id = p_org_id and deleted_at is null);
-  perform private.check_that(not found, 'There is no such tag.', 'PT404');
+  perform private.require(not found, 'There is no such tag.', 'PT404');
 end $$;
 
 -- Returns the id of the first version, the `prompt_revid`.
@@ -80,7 +80,7 @@ begin
   insert into public.prompts (org_id, name, run_id) values (p_org_id, p_name, private.this_root_run())
   on conflict (org_id, lower(name)) where deleted_at is null do nothing
   returning id into v_prompt_id;
-  perform private.check_that(v_prompt_id is not null, 'There is a prompt of this name already.', 'PT409', 'name_taken');
+  perform private.require(v_prompt_id is not null, 'There is a prompt of this name already.', 'PT409', 'name_taken');
   insert into public.prompt_versions
     (org_id, prompt_id, number, name, content, schema_id, model, tag_ids, run_id, call_id)
   values (p_org_id, v_prompt_id, 1, p_name, p_content, p_schema_id, p_model, coalesce(p_tag_ids, '{}'),
@@ -136,7 +136,7 @@ as $$
 begin
   update public.prompts set deleted_at = now()
   where id = p_prompt_id and deleted_at is null and private.may_delete(org_id, created_by);
-  perform private.check_that(
+  perform private.require(
     found, 'There is no such prompt of yours: whoever made it deletes it, or an owner.', 'PT404');
   return query select * from private.references_to_prompt(p_prompt_id);
 end $$;

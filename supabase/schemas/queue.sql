@@ -4,12 +4,12 @@
 -- last waiting job, or where the queue has got to. It takes no locks; two inserts at once may get the same place.
 
 -- How much of each organisation may wait. `fieldmark migrate` writes here what the settings say.
-create table private.most_waiting (
-  is_only boolean primary key default true check (is_only),
+create table private.queue_defaults (
+  is_singleton boolean primary key default true check (is_singleton),
   runs integer not null default 2000 check (runs >= 0),
   documents integer not null default 2000 check (documents >= 0)
 );
-insert into private.most_waiting default values;
+insert into private.queue_defaults default values;
 
 -- Limits of one organisation. Written by whoever runs the database, and by nobody else.
 create table public.queue_limits (
@@ -35,18 +35,18 @@ begin
   select case p_table
       when 'runs' then coalesce(l.max_waiting_runs, m.runs) else coalesce(l.max_waiting_documents, m.documents) end
   into v_most
-  from private.most_waiting as m left join public.queue_limits as l on l.org_id = p_org_id;
+  from private.queue_defaults as m left join public.queue_limits as l on l.org_id = p_org_id;
   select count(*) into v_waiting
   from (
     select from public.runs where p_table = 'runs' and org_id = p_org_id and status = 'queued'
     union all
     select from public.documents where p_table = 'documents' and org_id = p_org_id and status = 'reading'
     limit v_most + 1) as w;
-  perform private.check_that(
+  perform private.require(
     v_waiting = 0 or v_most > 0,  -- nobody need try again
     format('No %s of this organisation may wait: its owner has set their limit to 0.', p_table),
     'PT409', 'queue_closed');
-  perform private.check_that(
+  perform private.require(
     v_waiting <= v_most,
     format('At most %s %s of an organisation may wait: try again when some of them are done.', v_most, p_table),
     'PT429');
@@ -205,7 +205,7 @@ begin
   end if;
   -- The share lock settles the race with the reading that ends just now: either this run is seen by it, or it by this.
   select * into v_document from public.documents where id = new.document_id for share;
-  perform private.check_that(
+  perform private.require(
     v_document.status is distinct from 'failed', v_document.error, 'PT409', 'document_failed');
   if v_document.status = 'ready' then
     perform private.enqueue_execution(new);
@@ -241,6 +241,6 @@ create trigger enqueue_run after insert on public.runs
   for each row when (new.status = 'queued') execute function private.enqueue_run();
 create trigger enqueue_again after update of status on public.runs
   for each row when (old.status <> 'queued' and new.status = 'queued') execute function private.enqueue_run();
-create trigger enqueue_released after update of held_at on public.runs
-  for each row when (old.held_at is not null and new.held_at is null and old.status = 'queued' and new.status = 'queued')
+create trigger enqueue_released after update of waiting_for_capacity_since on public.runs
+  for each row when (old.waiting_for_capacity_since is not null and new.waiting_for_capacity_since is null and old.status = 'queued' and new.status = 'queued')
   execute function private.enqueue_run();

@@ -27,7 +27,7 @@ alter table public.extraction_journal set (
   autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02,
   autovacuum_analyze_scale_factor = 0.01);
 
-create function private.hold_task(p_task text) returns boolean
+create function private.lock_maintenance_task(p_task text) returns boolean
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -37,7 +37,7 @@ end $$;
 
 -- Deletes the events and calls of runs that ended longer ago than this, oldest first. Those of threads stay. At least
 -- an hour is kept: a run can be recorded as ended later than its row says.
-create function private.forget_runs(p_keep interval) returns integer
+create function private.delete_old_run_records(p_keep interval) returns integer
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 as $$
@@ -54,7 +54,7 @@ begin
       where finished_at is not null and finished_at < v_before and (finished_at, id) > (v_at.finished_at, v_at.run_id)
         and p_keep is not null  -- greatest() would pass over it
       order by finished_at, id limit 50);
-    if v_runs = '{}' or (n = 1 and not private.hold_task('runs')) then
+    if v_runs = '{}' or (n = 1 and not private.lock_maintenance_task('runs')) then
       return 0;
     end if;
   end loop;
@@ -68,7 +68,7 @@ begin
   return cardinality(v_runs);
 end $$;
 
-create table private.departing_organisations (
+create table private.organisation_deletions (
   org_id uuid primary key references public.organisations (id) on delete cascade,
   asked_by uuid,
   asked_at timestamptz not null default now()
@@ -82,15 +82,15 @@ begin
   if p_org_id is null or p_org_id not in (select private.my_owned_org_ids()) then
     raise exception 'There is no such organisation of which you are an owner.' using errcode = 'PT404';
   end if;
-  perform private.this_person();
+  perform private.current_user_id();
   -- A personal one comes anew: whoever gives it up again and again would have as many turns in the queue.
-  perform private.check_that(
-    (select count(*) from private.departing_organisations where asked_by = auth.uid()) < 20,
+  perform private.require(
+    (select count(*) from private.organisation_deletions where asked_by = auth.uid()) < 20,
     'You have given up 20 organisations whose rows are still being deleted: try again in some minutes.',
     'PT409', 'too_many');
   -- Whoever accepts an invitation into it, or makes a key of it, waits for this row.
   perform from public.organisations where id = p_org_id for no key update;
-  insert into private.departing_organisations (org_id, asked_by) values (p_org_id, auth.uid()) on conflict do nothing;
+  insert into private.organisation_deletions (org_id, asked_by) values (p_org_id, auth.uid()) on conflict do nothing;
   update public.organisations set personal_of = null where id = p_org_id;
   delete from public.memberships where org_id = p_org_id;
 end $$;
@@ -100,14 +100,14 @@ create function private.clear_organisations(p_rows integer default 2000) returns
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_org uuid := (select org_id from private.departing_organisations order by asked_at, org_id limit 1);
+  v_org uuid := (select org_id from private.organisation_deletions order by asked_at, org_id limit 1);
   v_runs uuid[];
   v_documents uuid[];
   v_table regclass;
   v_rows text;
   v_gone integer;
 begin
-  if v_org is null or not private.hold_task('organisations') then
+  if v_org is null or not private.lock_maintenance_task('organisations') then
     return 0;
   end if;
   v_runs := array(select id from public.runs where org_id = v_org order by created_at desc, id desc limit 50);
@@ -120,7 +120,7 @@ begin
     ('public.document_pages', 'document_id = any ($4)'),
     ('private.search_vectors',
       'org_number = (select number from private.search_orgs where org_id = $1) and document_id = any ($4)'),
-    ('private.search_pieces', 'document_id = any ($4)'),
+    ('private.search_chunks', 'document_id = any ($4)'),
     ('public.extractions', 'document_id = any ($4)'),
     ('public.documents', 'id = any ($4)'),
     ('public.agent_sessions', 'org_id = $1'),

@@ -70,7 +70,7 @@ language sql stable set search_path = pg_catalog, pg_temp
 as $$ select nullif(current_setting('fieldmark.call_id', true), '') is not null and private.is_service() $$;
 
 -- Raises an error unless something holds: a sentence, the HTTP status as PostgREST reads it, and a code for programs.
-create function private.check_that(
+create function private.require(
   p_holds boolean, p_refusal text, p_status text default 'PT422', p_code text default null
 ) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp
@@ -88,7 +88,7 @@ create function private.check_found(p_found boolean, p_what text) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
 begin
-  perform private.check_that(p_found, format('There is no such %s.', p_what), 'PT404');
+  perform private.require(p_found, format('There is no such %s.', p_what), 'PT404');
 end $$;
 
 -- The run that this transaction's call is of, and the call; null where a person writes.

@@ -21,7 +21,7 @@ create policy "members read the events of their runs" on public.run_events
 
 -- Adds an event and tells readers. The lock on the run makes the order of numbers the order of commits. A child's event
 -- is also added to its open parent as a `child` event; children are locked before parents (child_runs.sql).
--- Without `p_tell` the caller tells after the commit (private.tell): NOTIFY holds a database-wide lock until the commit
+-- Without `p_tell` the caller tells after the commit (private.notify): NOTIFY holds a database-wide lock until the commit
 -- is on disk, so only one writer at a time would get through.
 create function private.append_event(p_run_id uuid, p_body json, p_tell boolean default true) returns integer
 language plpgsql set search_path = pg_catalog, pg_temp
@@ -66,7 +66,7 @@ as $$ select name from private.delta_channel where private.is_service() $$;
 -- Sends pieces of what the model says, in their order, each behind the number of the event that it comes after. The fence's
 -- lock makes that number exact, and silences a worker that has lost the run. Readers of a run above get them as `child`,
 -- with the run they are of before their place (`<run>/<place>`).
-create function private.tell_deltas(p_run_id uuid, p_fencing_token integer, p_pieces text[]) returns void
+create function private.notify_deltas(p_run_id uuid, p_fencing_token integer, p_pieces text[]) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -101,7 +101,7 @@ end $$;
 -- Tells readers of committed events, those of parent runs too, without waiting for the disk. A reader that misses it
 -- polls.
 -- Security definer: the caller acts for nobody and sees no run.
-create function private.tell(p_channels text[], p_payloads text[]) returns void
+create function private.notify(p_channels text[], p_payloads text[]) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -118,7 +118,7 @@ begin
   select count(pg_notify('fieldmark_run_events', id::text)) into v_told from above where id is not null;
 end $$;
 
-create function private.tell_of_deletion() returns trigger
+create function private.notify_run_deleted() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -126,11 +126,11 @@ begin
   return null;
 end $$;
 
-create trigger tell_of_deletion after delete on public.runs
-  for each row when (old.status not in ('completed', 'failed', 'cancelled')) execute function private.tell_of_deletion();
+create trigger notify_run_deleted after delete on public.runs
+  for each row when (old.status not in ('completed', 'failed', 'cancelled')) execute function private.notify_run_deleted();
 
 -- Whoever follows a run in a thread that is shared no longer hears of it: they are to look again, and see nothing.
-create function private.tell_of_unsharing() returns trigger
+create function private.notify_thread_unshared() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -140,8 +140,8 @@ begin
   return null;
 end $$;
 
-create trigger tell_of_unsharing after update of shared on public.threads
-  for each row when (old.shared and not new.shared) execute function private.tell_of_unsharing();
+create trigger notify_thread_unshared after update of shared on public.threads
+  for each row when (old.shared and not new.shared) execute function private.notify_thread_unshared();
 
 -- Ends a run that nobody is working on, whoever its user is: its document failed, or it was taken up too often.
 create function private.fail_run(p_run_id uuid, p_error text, p_code text) returns void

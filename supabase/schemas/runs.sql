@@ -53,7 +53,7 @@ create table public.runs (
   -- The pages that it was shown to their end. (Reads are not in the ledger of calls, which has a write or nothing to keep.)
   pages_read int4multirange not null default '{}',
   -- While it is queued: since when it waits for another run of its organisation to end.
-  held_at timestamptz,
+  waiting_for_capacity_since timestamptz,
   started_at timestamptz,
   finished_at timestamptz,
   -- What it ended with: its words, and the same for programs where its task has typed answers.
@@ -87,7 +87,7 @@ create index runs_parent_run_id on public.runs (parent_run_id, parent_call_id);
 create index runs_session_id on public.runs (session_id);
 create index runs_inbox on public.runs (org_id, created_at desc, id desc) where status = 'awaiting_approval';
 create index runs_at_work on public.runs (org_id) where status = 'running';
-create index runs_held on public.runs (org_id, created_at) where held_at is not null;
+create index runs_waiting_for_capacity on public.runs (org_id, created_at) where waiting_for_capacity_since is not null;
 create index runs_lock_key on public.runs (lock_key)
   where status in ('queued', 'running', 'awaiting_approval', 'awaiting_runs');
 select private.protect_table('public.runs', p_service => '{update}');
@@ -97,7 +97,7 @@ grant select, insert (
 ) on public.runs to authenticated;
 grant update (
   status, fencing_token, consecutive_failures, session_id, waiting_call, attached,
-  pages_read, held_at, started_at, finished_at, answer, result, error, error_code, examples
+  pages_read, waiting_for_capacity_since, started_at, finished_at, answer, result, error, error_code, examples
 ) on public.runs to authenticated;
 
 create policy "members read their runs" on public.runs
@@ -129,16 +129,16 @@ declare
   v_parent public.runs;
 begin
   select * into v_task from private.agent_tasks where agent = new.agent and task = new.task;
-  perform private.check_that(
+  perform private.require(
     found, format('There is no agent %s with a task %s.', left(new.agent, 80), left(new.task, 80)));
   select name into v_wrong from unnest(v_task.needs) as name where name <> all (v_has) limit 1;
-  perform private.check_that(not found, format('A run of the task %s needs a %s.', new.task, v_wrong));
+  perform private.require(not found, format('A run of the task %s needs a %s.', new.task, v_wrong));
   select name into v_wrong from unnest(v_has) as name where name <> all (v_task.needs || v_task.may_have) limit 1;
-  perform private.check_that(not found, format('A run of the task %s has no %s.', new.task, v_wrong));
-  perform private.check_that(pg_column_size(new.input) <= 262144, 'The input of a run may not exceed 256 kB.');
+  perform private.require(not found, format('A run of the task %s has no %s.', new.task, v_wrong));
+  perform private.require(pg_column_size(new.input) <= 262144, 'The input of a run may not exceed 256 kB.');
   new.approval := coalesce(
     new.approval, v_task.approval, (select approval from private.agents where name = new.agent));
-  -- Where a second person or an owner decides, nobody admits beforehand what their own run writes.
+  -- Where a second person or an owner decides, nobody approves beforehand what their own run writes.
   if exists (
     select from public.organisations where id = new.org_id and (second_person
       or (approvers = 'owners' and private.role_of(new.org_id, new.created_by) is distinct from 'owner'))) then
@@ -150,10 +150,10 @@ begin
     update public.threads set updated_at = clock_timestamp()
     where id = new.thread_id and org_id = new.org_id and created_by is not distinct from new.created_by
     returning * into v_thread;
-    perform private.check_that(found, 'There is no such thread of this user.');
-    perform private.check_that(
+    perform private.require(found, 'There is no such thread of this user.');
+    perform private.require(
       v_thread.agent = new.agent, format('The thread is one with the agent %s.', v_thread.agent));
-    perform private.check_that(
+    perform private.require(
       coalesce(v_thread.document_id = new.document_id, v_thread.document_id is null), 'The thread is about another document.');
   end if;
 
@@ -161,7 +161,7 @@ begin
   new.root_thread_id := new.thread_id;
   if new.parent_run_id is not null then
     select * into v_parent from public.runs where id = new.parent_run_id and org_id = new.org_id;
-    perform private.check_that(found, 'There is no such run of which it could be a part.');
+    perform private.require(found, 'There is no such run of which it could be a part.');
     if v_parent.status in ('completed', 'failed', 'cancelled') then
       raise exception 'The run of which it would be a part has ended.' using errcode = 'PT410';
     end if;
@@ -186,7 +186,7 @@ as $$
 begin
   perform from public.runs
   where id = p_run_id and (status = 'running' or attached) and fencing_token = p_fencing_token for no key update;
-  perform private.check_that(found, 'The run has ended or was taken up by another worker.', 'PT410');
+  perform private.require(found, 'The run has ended or was taken up by another worker.', 'PT410');
 end $$;
 
 -- Deletes a run that has ended, with its events, calls and children. What it wrote stays, and what it cost.
@@ -202,9 +202,9 @@ begin
       select from public.threads as t where t.id = r.root_thread_id and (t.shared or t.created_by = auth.uid())))
   for update;
   perform private.check_found(found, 'run');
-  perform private.check_that(
+  perform private.require(
     v_run.parent_run_id is null, 'The run is part of another one, and goes with that.', 'PT409');
-  perform private.check_that(
+  perform private.require(
     v_run.status in ('completed', 'failed', 'cancelled'), 'The run has not ended: cancel it first.', 'PT409');
   delete from public.runs where id = p_run_id;
 end $$;
@@ -214,7 +214,7 @@ language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select created_by, org_id from public.runs where id = p_run_id $$;
 
 -- Security definer: the run may be part of a conversation that the caller does not see.
-create function private.is_worked_on(p_extraction_id uuid) returns boolean
+create function private.has_active_run(p_extraction_id uuid) returns boolean
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
   select exists (

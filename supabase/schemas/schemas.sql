@@ -63,7 +63,7 @@ create function private.check_name(p_name text) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
 begin
-  perform private.check_that(
+  perform private.require(
     private.is_name(p_name), 'A name has 1 to 200 characters in one line, and none that nobody sees.');
 end $$;
 
@@ -72,16 +72,16 @@ create function private.check_room(p_there bigint, p_refusal text) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
 begin
-  perform private.check_that(p_there < 10000, p_refusal, 'PT409', 'too_many');
+  perform private.require(p_there < 10000, p_refusal, 'PT409', 'too_many');
 end $$;
 
 create function private.check_schema_json(p_schema jsonb) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
 begin
-  perform private.check_that(jsonb_typeof(p_schema) = 'object', 'A schema is a JSON object.');
+  perform private.require(jsonb_typeof(p_schema) = 'object', 'A schema is a JSON object.');
   perform private.check_json(p_schema, 'A schema');
-  perform private.check_that(pg_column_size(p_schema) <= 262144, 'A schema may not exceed 256 kB.');
+  perform private.require(pg_column_size(p_schema) <= 262144, 'A schema may not exceed 256 kB.');
 end $$;
 
 -- Returns the id of the first version, the `schema_revid`. Security definer: versions are only ever added.
@@ -100,7 +100,7 @@ begin
   insert into public.schemas (org_id, name, run_id) values (p_org_id, p_name, private.this_root_run())
   on conflict (org_id, lower(name)) where deleted_at is null do nothing
   returning id into v_schema_id;
-  perform private.check_that(v_schema_id is not null, 'There is a schema of this name already.', 'PT409', 'name_taken');
+  perform private.require(v_schema_id is not null, 'There is a schema of this name already.', 'PT409', 'name_taken');
   insert into public.schema_versions (org_id, schema_id, number, name, schema, run_id, call_id)
   values (p_org_id, v_schema_id, 1, p_name, p_schema, private.this_run(), private.this_call())
   returning id into v_revid;
@@ -150,7 +150,7 @@ as $$
 begin
   update public.schemas set deleted_at = now()
   where id = p_schema_id and deleted_at is null and private.may_delete(org_id, created_by);
-  perform private.check_that(
+  perform private.require(
     found, 'There is no such schema of yours: whoever made it deletes it, or an owner.', 'PT404');
   return query select * from private.references_to_schema(p_schema_id);
 end $$;

@@ -19,7 +19,7 @@ select private.protect_table('private.search_orgs');
 
 -- A piece of a page, or (number 0) what is said of the whole document: its name, and its current extraction.
 -- No foreign key to documents: the job of a deleted one also takes its pieces out of the statistics.
-create table private.search_pieces (
+create table private.search_chunks (
   document_id uuid not null,
   number integer not null check (number >= 0),
   org_number integer not null,
@@ -34,12 +34,12 @@ create table private.search_pieces (
   primary key (document_id, number)
 );
 -- Without a pending list: every question would read what others have written lately.
-create index search_pieces_keys on private.search_pieces using gin (keys) with (fastupdate = off);
+create index search_chunks_keys on private.search_chunks using gin (keys) with (fastupdate = off);
 -- Rows are read for their keys, so these stay in them; statistics of all keys say nothing of one organisation's.
-alter table private.search_pieces set (toast_tuple_target = 8160, autovacuum_vacuum_scale_factor = 0.05);
-alter table private.search_pieces alter column keys set storage main, alter column counts set storage main,
+alter table private.search_chunks set (toast_tuple_target = 8160, autovacuum_vacuum_scale_factor = 0.05);
+alter table private.search_chunks alter column keys set storage main, alter column counts set storage main,
   alter column keys set statistics 0;
-select private.protect_table('private.search_pieces');
+select private.protect_table('private.search_chunks');
 
 create table private.search_terms (
   org_number integer not null,
@@ -49,27 +49,27 @@ create table private.search_terms (
 ) with (fillfactor = 90);
 select private.protect_table('private.search_terms');
 
-create table private.search_due (
+create table private.indexing_queue (
   document_id uuid primary key,
   org_id uuid not null references public.organisations (id) on delete cascade,
   -- Which change it is: what is indexed meanwhile is due again.
   change bigint generated always as identity
 );
-create index search_due_org_id on private.search_due (org_id);
-select private.protect_table('private.search_due');
+create index indexing_queue_org_id on private.indexing_queue (org_id);
+select private.protect_table('private.indexing_queue');
 
 -- Queues a document for indexing. One job of an organisation at a time, so that its statistics are written in a row.
-create function private.make_search_due(p_document_id uuid, p_org_id uuid) returns void
+create function private.queue_for_indexing(p_document_id uuid, p_org_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_is_new boolean;
 begin
-  if exists (select from private.departing_organisations where org_id = p_org_id)
+  if exists (select from private.organisation_deletions where org_id = p_org_id)
     or not exists (select from public.organisations where id = p_org_id) then
     return;
   end if;
-  insert into private.search_due as due (document_id, org_id) values (p_document_id, p_org_id)
+  insert into private.indexing_queue as due (document_id, org_id) values (p_document_id, p_org_id)
   on conflict (document_id) do update set change = default
   returning xmax = 0 into v_is_new;
   if v_is_new then
@@ -78,54 +78,54 @@ begin
   end if;
 end $$;
 
-create function private.document_is_due() returns trigger
+create function private.queue_changed_document() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
   if tg_op = 'DELETE' then
-    perform private.make_search_due(old.id, old.org_id);
+    perform private.queue_for_indexing(old.id, old.org_id);
   else
-    perform private.make_search_due(new.id, new.org_id);
+    perform private.queue_for_indexing(new.id, new.org_id);
   end if;
   return null;
 end $$;
 
 -- An extraction or an auto-creation has changed what stands for its document.
-create function private.its_document_is_due() returns trigger
+create function private.queue_document_of_row() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
   if tg_op = 'DELETE' then
     if exists (select from public.documents where id = old.document_id) then
-      perform private.make_search_due(old.document_id, old.org_id);
+      perform private.queue_for_indexing(old.document_id, old.org_id);
     end if;
   elsif exists (select from public.documents where id = new.document_id and status = 'ready') then
-    perform private.make_search_due(new.document_id, new.org_id);
+    perform private.queue_for_indexing(new.document_id, new.org_id);
   end if;
   return null;
 end $$;
 
 create trigger read_is_due after update of status on public.documents
-  for each row when (old.status <> 'ready' and new.status = 'ready') execute function private.document_is_due();
+  for each row when (old.status <> 'ready' and new.status = 'ready') execute function private.queue_changed_document();
 create trigger renamed_is_due after update of filename on public.documents
-  for each row when (old.filename <> new.filename and new.status = 'ready') execute function private.document_is_due();
+  for each row when (old.filename <> new.filename and new.status = 'ready') execute function private.queue_changed_document();
 create trigger deleted_is_due after delete on public.documents
-  for each row when (old.status = 'ready') execute function private.document_is_due();
+  for each row when (old.status = 'ready') execute function private.queue_changed_document();
 create trigger completed_is_due after update of status, extracted_fields, document_type on public.extractions
   for each row when (
     (old.status = 'completed' or new.status = 'completed') and (
       old.status <> new.status or old.extracted_fields <> new.extracted_fields
       or old.document_type is distinct from new.document_type))
-  execute function private.its_document_is_due();
+  execute function private.queue_document_of_row();
 create trigger deleted_is_due after delete on public.extractions
-  for each row when (old.status = 'completed') execute function private.its_document_is_due();
+  for each row when (old.status = 'completed') execute function private.queue_document_of_row();
 create trigger decided_is_due after update of status on public.auto_creations
-  for each row when (new.status = 'accepted' and old.status <> new.status) execute function private.its_document_is_due();
+  for each row when (new.status = 'accepted' and old.status <> new.status) execute function private.queue_document_of_row();
 
-create function private.search_behind(p_org_id uuid) returns bigint
+create function private.count_unindexed_documents(p_org_id uuid) returns bigint
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
-  select count(*) from private.search_due
+  select count(*) from private.indexing_queue
   where org_id = p_org_id and p_org_id in (select private.my_org_ids())
 $$;
 
@@ -149,7 +149,7 @@ create function private.search_source(p_document_id uuid) returns table (
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
   select due.change, due.org_id, coalesce(d.status = 'ready', false), d.filename, e.document_type, e.extracted_fields
-  from private.search_due as due
+  from private.indexing_queue as due
   left join public.documents as d on d.id = due.document_id and d.org_id = due.org_id
   left join public.current_extractions as e on e.document_id = d.id
   where due.document_id = p_document_id
@@ -164,12 +164,12 @@ as $$
 $$;
 
 -- Replaces the pieces of a document and updates the statistics. False if it was changed meanwhile and is still due.
-create function private.write_search_pieces(p_document_id uuid, p_change bigint, p_pieces jsonb) returns boolean
+create function private.write_search_chunks(p_document_id uuid, p_change bigint, p_pieces jsonb) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off set jit = off
 as $$
 declare
-  v_org_id uuid := (select org_id from private.search_due where document_id = p_document_id);
+  v_org_id uuid := (select org_id from private.indexing_queue where document_id = p_document_id);
   v_org private.search_orgs;
   v_pieces jsonb := p_pieces;
   v_come integer[];
@@ -189,13 +189,13 @@ begin
   end if;
   -- (This waits for who writes vectors of the pieces that go.)
   if exists (select from private.search_embedder) then
-    insert into private.search_vectors_due as due (org_id, document_id) values (v_org_id, p_document_id)
+    insert into private.embedding_queue as due (org_id, document_id) values (v_org_id, p_document_id)
     on conflict (org_id, document_id) do update set change = default, tries = 0, taken_until = null;
     delete from private.search_vectors where org_number = v_org.number and document_id = p_document_id;
   end if;
 
   with gone as (
-    delete from private.search_pieces where document_id = p_document_id returning keys, length, number
+    delete from private.search_chunks where document_id = p_document_id returning keys, length, number
   )
   select array(select key from gone cross join lateral (select distinct unnest(keys)) as k (key)),
     count(*), count(*) filter (where number > 0), coalesce(sum(length) filter (where number > 0), 0)
@@ -203,7 +203,7 @@ begin
   from gone;
 
   with come as (
-    insert into private.search_pieces
+    insert into private.search_chunks
       (document_id, number, org_number, page, first_word, last_word, language, length, keys, counts)
     select p_document_id, p.number, v_org.number, p.page, p.first_word, p.last_word, p.language, p.length,
       array(select (hashtextextended(term, v_org.seed) >> 32)::integer
@@ -237,18 +237,18 @@ begin
   select v_org.number, c.key, there.pieces
   from changed as c
   cross join lateral (
-    select count(*) as pieces from private.search_pieces as p
+    select count(*) as pieces from private.search_chunks as p
     where p.keys @> array[c.key] and p.org_number = v_org.number) as there
   where c.n > 0 and there.pieces > 1
     and not exists (select from private.search_terms as t where t.org_number = v_org.number and t.key = c.key);
   delete from private.search_terms where org_number = v_org.number and key = any (v_gone) and pieces <= 1;
-  delete from private.search_due where document_id = p_document_id and change = p_change;
+  delete from private.indexing_queue where document_id = p_document_id and change = p_change;
   return found;
 end $$;
 
-create function private.give_up_indexing(p_document_id uuid) returns void
+create function private.abandon_indexing(p_document_id uuid) returns void
 language sql security definer set search_path = pg_catalog, pg_temp
-as $$ delete from private.search_due where document_id = p_document_id $$;
+as $$ delete from private.indexing_queue where document_id = p_document_id $$;
 
 -- The pieces that answer a question best, in an organisation that the caller reads; with p_documents only of these.
 -- Security definer: row security prevents the use of GIN indexes, and the statistics are of the whole organisation. So
@@ -307,7 +307,7 @@ begin
     while v_together > 0 and v_led < greatest(p_most / 20, 1) loop
       select coalesce(array_agg(one.ctid), '{}') into v_more
       from (
-        select ctid from private.search_pieces
+        select ctid from private.search_chunks
         where keys @> v_keys[v_leading + 1:v_leading + v_together] and org_number = v_org.number and (p_said or number > 0)
           and (p_documents is null or document_id in (select unnest(p_documents)))
         limit greatest(p_most / 4, 1) offset 0) as one;  -- each is reckoned to the end, which takes longer
@@ -327,7 +327,7 @@ begin
       cross join lateral (
         select one.ctid as at, one.document_id, one.number, one.length, one.counts,
           array_position(one.keys, t.key) as place
-        from private.search_pieces as one
+        from private.search_chunks as one
         where one.keys @> array[t.key] and one.org_number = v_org.number
           and (p_said or one.number > 0) and (p_documents is null or one.document_id in (select unnest(p_documents)))
         limit p_most offset 0) as p
@@ -346,20 +346,20 @@ begin
     ), chosen as (
       select p.document_id, p.number, p.page, p.first_word, p.last_word, p.language, p.length, p.keys, p.counts, c.score,
         v_leading as reckoned
-      from candidate as c join private.search_pieces as p on p.ctid = c.at
+      from candidate as c join private.search_chunks as p on p.ctid = c.at
       union all
       select p.document_id, p.number, p.page, p.first_word, p.last_word, p.language, p.length, p.keys, p.counts, 0, 0
       from (
         (select unnest(v_more) as at
         union
         select said.ctid from (select distinct document_id from candidate) as c
-        join private.search_pieces as said on said.document_id = c.document_id and said.number = 0 and p_said)
+        join private.search_chunks as said on said.document_id = c.document_id and said.number = 0 and p_said)
         except
         select at from candidate) as c
-      join private.search_pieces as p on p.ctid = c.at
+      join private.search_chunks as p on p.ctid = c.at
       union all
       select p.document_id, p.number, p.page, p.first_word, p.last_word, p.language, p.length, p.keys, p.counts, 0, 0
-      from private.search_pieces as p
+      from private.search_chunks as p
       where v_is_of_few and p.document_id = any (p_documents) and p.org_number = v_org.number and (p_said or p.number > 0)
     ), reckoned as (
       select c.document_id, c.number, c.page, c.first_word, c.last_word,
@@ -386,6 +386,6 @@ begin
     union all
     -- Where no piece of a document answers, its beginning stands for it.
     select p.document_id, p.number, p.page, p.first_word, p.last_word, p.language, a.score::real
-    from answer as a join private.search_pieces as p on p.document_id = a.document_id and p.number = 1
+    from answer as a join private.search_chunks as p on p.document_id = a.document_id and p.number = 1
     where a.number = 0 and a.passages = 0;
 end $$;

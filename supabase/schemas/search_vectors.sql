@@ -5,7 +5,7 @@
 -- within one organisation: an index over all would let the pieces of others decide which of one's own are found.
 
 create table private.search_embedder (
-  is_the_one boolean primary key default true check (is_the_one),
+  is_singleton boolean primary key default true check (is_singleton),
   name text not null
 );
 select private.protect_table('private.search_embedder');
@@ -24,7 +24,7 @@ alter table private.search_vectors alter column embedding set storage external,
 select private.protect_table('private.search_vectors');
 
 -- No job leads to these documents: a worker leases one that is due.
-create table private.search_vectors_due (
+create table private.embedding_queue (
   org_id uuid not null references public.organisations (id) on delete cascade,
   document_id uuid not null,
   -- Which pieces they are: what is made of those before is not written.
@@ -33,8 +33,8 @@ create table private.search_vectors_due (
   taken_until timestamptz,
   primary key (org_id, document_id)
 );
-create index search_vectors_due_next on private.search_vectors_due (org_id, tries, change);
-select private.protect_table('private.search_vectors_due');
+create index embedding_queue_next on private.embedding_queue (org_id, tries, change);
+select private.protect_table('private.embedding_queue');
 
 create function private.has_vectors() returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
@@ -49,15 +49,15 @@ begin
     return;
   end if;
   insert into private.search_embedder (name) values (p_name)
-  on conflict (is_the_one) do update set name = excluded.name;
-  insert into private.search_vectors_due as due (org_id, document_id)
-  select o.org_id, p.document_id from private.search_pieces as p
+  on conflict (is_singleton) do update set name = excluded.name;
+  insert into private.embedding_queue as due (org_id, document_id)
+  select o.org_id, p.document_id from private.search_chunks as p
   join private.search_orgs as o on o.number = p.org_number where p.number = 1
   on conflict (org_id, document_id) do update set change = default, tries = 0, taken_until = null;
 end $$;
 
 -- Leases a due document, of an organisation drawn at random, by indexes alone. After a failure the lease is longer.
-create function private.take_vectors_due(p_seconds double precision)
+create function private.lease_document_for_embedding(p_seconds double precision)
 returns table (document_id uuid, org_id uuid, change bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -67,16 +67,16 @@ declare
 begin
   for v_org in
     with recursive one (id) as (
-      (select org_id from private.search_vectors_due order by org_id limit 1) union all
-      select (select org_id from private.search_vectors_due where org_id > one.id order by org_id limit 1)
+      (select org_id from private.embedding_queue order by org_id limit 1) union all
+      select (select org_id from private.embedding_queue where org_id > one.id order by org_id limit 1)
       from one where one.id is not null
     ) select id from one where id is not null order by random()
   loop
     return query
-      update private.search_vectors_due as due set tries = due.tries + 1,
+      update private.embedding_queue as due set tries = due.tries + 1,
         taken_until = clock_timestamp() + make_interval(secs => p_seconds * least(due.tries + 1, 10))
       where due.org_id = v_org and due.document_id = (
-        select document_id from private.search_vectors_due
+        select document_id from private.embedding_queue
         where org_id = v_org and (taken_until is null or taken_until < clock_timestamp())
         order by tries, change limit 1 for update skip locked)
       returning due.document_id, due.org_id, due.change;
@@ -84,16 +84,16 @@ begin
   end loop;
 end $$;
 
-create function private.pieces_without_vectors(
+create function private.chunks_without_vectors(
   p_org_id uuid, p_document_id uuid, p_change bigint, p_embedder text, p_most integer)
 returns table (number integer, page integer, first_word integer, last_word integer, filename text)
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
   select p.number, p.page, p.first_word, p.last_word, d.filename
-  from private.search_vectors_due as due
+  from private.embedding_queue as due
   join private.search_orgs as o on o.org_id = due.org_id
   join public.documents as d on d.id = due.document_id and d.org_id = due.org_id and d.status = 'ready'
-  join private.search_pieces as p on p.document_id = due.document_id and p.org_number = o.number and p.number > 0
+  join private.search_chunks as p on p.document_id = due.document_id and p.org_number = o.number and p.number > 0
   where due.org_id = p_org_id and due.document_id = p_document_id and due.change = p_change
     and not exists (
       select from private.search_vectors as v
@@ -110,34 +110,34 @@ as $$
 declare
   v_number integer := (select number from private.search_orgs where org_id = p_org_id);
 begin
-  perform from private.search_vectors_due
+  perform from private.embedding_queue
   where org_id = p_org_id and document_id = p_document_id and change = p_change for update;
   if not found then
     return;
   end if;
   if p_vectors = '[]' then
-    delete from private.search_vectors_due where org_id = p_org_id and document_id = p_document_id;
+    delete from private.embedding_queue where org_id = p_org_id and document_id = p_document_id;
     delete from private.search_vectors as v where v.org_number = v_number and v.document_id = p_document_id
       and (v.embedder <> p_embedder or not exists (
-        select from private.search_pieces as p where p.document_id = p_document_id and p.number = v.number));
+        select from private.search_chunks as p where p.document_id = p_document_id and p.number = v.number));
     return;
   end if;
   insert into private.search_vectors (org_number, document_id, number, embedder, embedding)
   select v_number, p_document_id, v.number, p_embedder, v.embedding
   from jsonb_to_recordset(p_vectors) as v (number integer, embedding real[])
-  join private.search_pieces as p
+  join private.search_chunks as p
     on p.document_id = p_document_id and p.number = v.number and p.org_number = v_number
   where p_embedder like '%/' || cardinality(v.embedding)
   on conflict (org_number, document_id, number) do update
     set embedder = excluded.embedder, embedding = excluded.embedding;
-  update private.search_vectors_due set tries = 0, taken_until = null
+  update private.embedding_queue set tries = 0, taken_until = null
   where org_id = p_org_id and document_id = p_document_id;
 end $$;
 
-create function private.vectors_behind(p_org_id uuid) returns bigint
+create function private.count_unembedded_documents(p_org_id uuid) returns bigint
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
-  select count(*) from private.search_vectors_due
+  select count(*) from private.embedding_queue
   where org_id = p_org_id and p_org_id in (select private.my_org_ids())
 $$;
 
@@ -165,7 +165,7 @@ begin
       from private.search_vectors as v
       where v.org_number = $1 and v.embedder = $2 and ($4 is null or v.document_id in (select unnest($4)))
       order by distance, v.document_id, v.number limit $5) as near
-    join private.search_pieces as p
+    join private.search_chunks as p
       on p.document_id = near.document_id and p.number = near.number and p.org_number = $1
   $query$, v_schema) using v_number, p_embedder, p_vector, p_documents, p_most;
 end $$;

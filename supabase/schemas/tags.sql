@@ -42,7 +42,7 @@ declare
   v_tag_id uuid;
 begin
   perform private.check_writable(p_org_id, 'organisation'), private.check_name(p_name);
-  perform private.check_that(lower(p_color) ~ '^#[0-9a-f]{6}$', 'A color is written as #1e90ff.');
+  perform private.require(lower(p_color) ~ '^#[0-9a-f]{6}$', 'A color is written as #1e90ff.');
   perform private.check_room(
     (select count(*) from public.tags where org_id = p_org_id and deleted_at is null),
     'The organisation has 10,000 tags already: delete one that nobody needs.');
@@ -50,7 +50,7 @@ begin
   values (p_org_id, p_name, lower(p_color), private.this_root_run())
   on conflict (org_id, lower(name)) where deleted_at is null do nothing
   returning id into v_tag_id;
-  perform private.check_that(v_tag_id is not null, 'There is a tag of this name already.', 'PT409', 'name_taken');
+  perform private.require(v_tag_id is not null, 'There is a tag of this name already.', 'PT409', 'name_taken');
   return v_tag_id;
 end $$;
 
@@ -63,7 +63,7 @@ begin
   select * into v_tag from public.tags where id = p_tag_id and deleted_at is null for no key update;
   perform private.check_writable(v_tag.org_id, 'tag');
   perform private.check_name(coalesce(p_name, v_tag.name));
-  perform private.check_that(
+  perform private.require(
     lower(coalesce(p_color, v_tag.color)) ~ '^#[0-9a-f]{6}$', 'A color is written as #1e90ff.');
   begin
     update public.tags set
@@ -83,7 +83,7 @@ as $$
 begin
   update public.tags set deleted_at = now()
   where id = p_tag_id and deleted_at is null and private.may_delete(org_id, created_by);
-  perform private.check_that(found, 'There is no such tag of yours: whoever made it deletes it, or an owner.', 'PT404');
+  perform private.require(found, 'There is no such tag of yours: whoever made it deletes it, or an owner.', 'PT404');
   return query select * from private.references_to_tag(p_tag_id);
 end $$;
 
@@ -103,7 +103,7 @@ begin
   end if;
   perform from unnest(p_add) as given
   where not exists (select from public.tags where id = given and org_id = v_org and deleted_at is null);
-  perform private.check_that(not found, 'There is no such tag.', 'PT404');
+  perform private.require(not found, 'There is no such tag.', 'PT404');
   delete from public.document_tags where document_id = p_document_id and tag_id = any (p_remove);
   insert into public.document_tags (org_id, document_id, tag_id, run_id, document_created_at)
   select v_org, p_document_id, given, private.this_root_run(), v_created_at from unnest(p_add) as given

@@ -35,7 +35,7 @@ create policy "members change their own threads" on public.threads
 
 -- Adds to what a thread's runs keep between turns.
 -- Security definer: only runs write these, also those of another member who decides a call in a shared thread.
-create function private.keep_in_thread(p_thread_id uuid, p_state jsonb) returns void
+create function private.save_thread_state(p_thread_id uuid, p_state jsonb) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin

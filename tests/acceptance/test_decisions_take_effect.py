@@ -189,7 +189,7 @@ async def test_a_correction_writes_after_it_has_completed_too(serve, clone):
         assert last["status"] == "completed" and last["extraction"]["extracted_fields"] == {"a": 1}
 
 
-async def test_what_follows_is_admitted_with_a_decision(serve):
+async def test_what_follows_is_approved_with_a_decision(serve):
     script = Script(
         [
             [update("net", 9)],

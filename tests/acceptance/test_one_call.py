@@ -185,7 +185,7 @@ async def test_a_worker_that_dies_between_two_calls_of_a_message(desk):
         conn.execute("lock table public.extraction_journal in exclusive mode")
         working = asyncio.create_task(desk.work(Script([calls])))
         run_id = await until(lambda: next(iter(desk.sql("select id from public.runs")), None))
-        entered = ["done", "admitted"]
+        entered = ["done", "approved"]
         await until(lambda: [one["status"] for one in desk.ledger(run_id["id"])] == entered)
         for cli in clis():
             cli.kill()

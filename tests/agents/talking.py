@@ -53,9 +53,9 @@ class Talk:
         return run_context(self.desk.database, self.scope, claimed)
 
     async def call(self, context: RunContext, name: str, /, **arguments: Any) -> ToolOutcome:
-        """A call that was admitted."""
+        """A call that was approved."""
         call_id = f"call-{uuid4()}"
-        await self.desk.admit(context, name, arguments, call_id)
+        await self.desk.approve(context, name, arguments, call_id)
         return await execute(
             self.agent.create_tools(context), context, ToolCall(name, call_id, arguments), by=By.POLICY
         )

@@ -204,7 +204,7 @@ async def test_somebody_makes_so_many_organisations_and_no_more(serve, clone):
 async def test_somebody_gives_up_so_many_organisations_at_a_time_and_no_more(serve, clone):
     async with serve() as served:
         query = """
-            insert into private.departing_organisations (org_id, asked_by)
+            insert into private.organisation_deletions (org_id, asked_by)
             select id, %s from public.organisations where name = 'gone'"""
         await as_owner(clone, "insert into public.organisations (name) select 'gone' from generate_series(1, 19)")
         await as_owner(clone, query, served.scope.user_id)

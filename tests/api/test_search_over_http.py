@@ -38,7 +38,7 @@ async def test_what_is_uploaded_is_found_and_what_is_deleted_is_not(serve, clone
         assert (await served.http.delete(f"/api/documents/{document}")).status_code == 204
         await until(is_indexed)
         assert (await search(q="roof")) == {"hits": [], "behind": 0, "by_meaning": "off", "behind_by_meaning": 0}
-        assert sql(clone.owner_url, "select from private.search_pieces") == []
+        assert sql(clone.owner_url, "select from private.search_chunks") == []
 
 
 async def test_what_cannot_be_asked_is_told(serve):

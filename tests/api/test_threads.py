@@ -214,7 +214,7 @@ async def test_who_decides_in_a_thread(serve, clone):
     """Where a second person is asked for, one who sees the thread: what they decide, the thread remembers."""
 
     def stands() -> str:
-        columns = "task, status, attached, waiting_call, fencing_token, held_at, error"
+        columns = "task, status, attached, waiting_call, fencing_token, waiting_for_capacity_since, error"
         jobs = "select task_name, lock, status, attempts from queue.procrastinate_jobs"
         return repr([sql(clone.owner_url, f"select {columns} from public.runs"), sql(clone.owner_url, jobs)])
 
@@ -274,8 +274,8 @@ async def test_a_deleted_thread_ends_what_was_at_work_in_it(serve):
         goes_on.set()
 
 
-async def test_a_key_admits_in_advance_only_what_it_may_approve(serve):
-    """What an agent admits by itself anyway needs no more than starting it."""
+async def test_a_key_approves_in_advance_only_what_it_may_approve(serve):
+    """What an agent approves by itself anyway needs no more than starting it."""
     async with house(serve, talking([text("One.")])) as at:
         for scopes, refused in ((["runs:write"], True), (["runs:write", "runs:approve"], False)):
             made = await at.http.post("/api/keys", json={"name": "k", "scopes": scopes})

@@ -153,5 +153,5 @@ async def test_the_same_id_again_is_answered_and_not_done_again(desk):
     worked = await desk.work(Script([[again], [again], [other], [text("Done.")]]))
     first, second, third = [event for event in worked.events if event.get("status") in ("complete", "error")]
     assert first["output"] == second["output"] == 'Stored, version 1: {"number": 1}'
-    assert third["error"] == "This call was not admitted. This cannot be mended by calling again."
+    assert third["error"] == "This call was not approved. This cannot be mended by calling again."
     assert desk.extraction()["version"] == 1 and len(worked.ledger) == 1

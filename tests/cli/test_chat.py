@@ -70,8 +70,8 @@ async def test_a_proposal_is_edited_and_what_it_starts_is_watched(commands):
         assert "Extracting the fields" in done.err and "/approve" in done.err
         assert "✓ Extracting" in done.err.replace("  ", " ")  # what the child run has done
         assert fieldmark.fields() == {"total": 10}
-        (call,) = fieldmark.sql("select status, admitted_by from public.tool_calls where tool = 'run_extraction'")
-        assert (call["status"], call["admitted_by"]) == ("done", "person")
+        (call,) = fieldmark.sql("select status, approved_by from public.tool_calls where tool = 'run_extraction'")
+        assert (call["status"], call["approved_by"]) == ("done", "person")
 
 
 async def test_a_waiting_call_is_taken_up_by_another_command(commands):

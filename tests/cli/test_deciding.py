@@ -33,7 +33,7 @@ async def test_piped_answers_decide_and_what_is_proposed_is_escaped(commands):
         assert r"\u001b[2J\u009b1A[bold]10\u202e99" in ended.err
         assert not set("\x1b\x9b\u202e") & set(ended.err)
         assert "It is no number." in json.dumps(fieldmark.model.requests[-1])
-        decided = fieldmark.sql("select status, admitted_by from public.tool_calls order by created_at")
+        decided = fieldmark.sql("select status, approved_by from public.tool_calls order by created_at")
         assert [tuple(row.values()) for row in decided] == [("refused", None), ("done", "person"), ("done", "person")]
 
 

@@ -60,7 +60,7 @@ class Proposal:
                 tool="a",
                 arguments={},
                 arguments_hash=HASH,
-                status=CallStatus.ADMITTED,
+                status=CallStatus.APPROVED,
             )
             assert await tool_calls.claim(
                 conn, run_id=self.run_id, fencing_token=self.token, call_id=call_id, tool="a", arguments_hash=HASH

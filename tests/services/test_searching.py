@@ -168,7 +168,7 @@ async def test_what_is_deleted_is_found_no_more_and_leaves_nothing(library):
     assert await library.found("roof") == [kept]  # before its job has run, too
     await search.index(library.database, document)
     assert await library.find("hilltop leaks") == Found([], 0, "off", 0)
-    left = sql(library.owner_url, "select count(*) as n from private.search_pieces where document_id = %s", document)
+    left = sql(library.owner_url, "select count(*) as n from private.search_chunks where document_id = %s", document)
     assert left[0]["n"] == 0
     assert statistics(library) == 1  # the name says nothing
 
@@ -217,7 +217,9 @@ async def test_of_another_organisation_nothing_is_found_and_nothing_counts(libra
             assert await (await conn.execute(statement, (other.scope.org_id, among))).fetchall() == []
             statement = "select * from private.search(%s, array['rest'], %s)"
             assert await (await conn.execute(statement, (library.scope.org_id, among))).fetchall() == []
-        behind = await (await conn.execute("select private.search_behind(%s) as n", (other.scope.org_id,))).fetchone()
+        behind = await (
+            await conn.execute("select private.count_unindexed_documents(%s) as n", (other.scope.org_id,))
+        ).fetchone()
         assert behind == {"n": 0}
     assert await library.found("roof", filters=DocumentFilters(document_ids=tuple(theirs))) == []
 
@@ -283,7 +285,7 @@ def statistics(library: Library) -> int:
     rows = sql(
         library.owner_url,
         """with piece as (
-             select p.* from private.search_pieces as p join private.search_orgs as o on o.number = p.org_number
+             select p.* from private.search_chunks as p join private.search_orgs as o on o.number = p.org_number
              where o.org_id = %s
            ), term as (
              select key, count(*)::integer as pieces from piece cross join lateral (select distinct unnest(keys) as key)

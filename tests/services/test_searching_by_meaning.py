@@ -155,7 +155,7 @@ async def test_what_a_dead_worker_has_taken_is_due_when_its_lease_ends(library, 
         assert await search_vectors.take(conn, 60) is not None
     assert not await maker.make_some()
     assert (await ask(library, endpoint, "shingles")).behind_by_meaning == 1
-    sql(library.owner_url, "update private.search_vectors_due set taken_until = now() - interval '1 second'")
+    sql(library.owner_url, "update private.embedding_queue set taken_until = now() - interval '1 second'")
     await maker.make_all()
     assert (await ask(library, endpoint, "shingles")).behind_by_meaning == 0
 
@@ -205,7 +205,7 @@ async def test_an_embedder_that_is_down_leaves_the_words_and_is_told(library, fa
         with pytest.raises(Unavailable) as told:
             await maker.make_all()
         assert "roof" not in str(told.value) and "the-key" not in str(told.value)
-        sql(library.owner_url, "update private.search_vectors_due set taken_until = null")
+        sql(library.owner_url, "update private.embedding_queue set taken_until = null")
     fake.refusal = None
     await maker.make_all()
     found = await ask(library, endpoint, "shingles")
@@ -244,7 +244,7 @@ async def test_the_packaged_model_finds_what_is_meant(library, fake):
         await VectorMaker(library.database, packaged).make_all()
         sql(
             library.owner_url,
-            "insert into private.search_vectors_due (org_id, document_id) select org_id, id from documents",
+            "insert into private.embedding_queue (org_id, document_id) select org_id, id from documents",
         )
         await VectorMaker(library.database, packaged).make_all()
         found = await ask(library, packaged, "leaking roof")

@@ -160,8 +160,8 @@ insert into runs (id, org_id, created_by, agent, task, document_id, extraction_i
   (%(ended_run)s, %(org)s, %(owner)s, 'extraction', 'extract', %(document)s, %(extraction)s, 'cancelled', now());
 insert into run_events (run_id, number, org_id, body, created_by) values
   (%(thread_run)s, 1, %(org)s, '{}', %(owner)s);
-insert into tool_calls (run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by, created_by) values
-  (%(thread_run)s, 'call_1', %(org)s, 'look', '{}', repeat('0', 64), 'admitted', 'policy', %(owner)s);
+insert into tool_calls (run_id, id, org_id, tool, arguments, arguments_hash, status, approved_by, created_by) values
+  (%(thread_run)s, 'call_1', %(org)s, 'look', '{}', repeat('0', 64), 'approved', 'policy', %(owner)s);
 """
 
 _WORK = """
@@ -182,8 +182,8 @@ insert into withdrawn_examples (org_id, extraction_id, name, created_by) values
 insert into runs (id, org_id, created_by, agent, task, document_id, extraction_id) values
   (%(run)s, %(org)s, %(user)s, 'extraction', 'extract', %(document)s, %(extraction)s);
 insert into run_events (run_id, number, org_id, body, created_by) values (%(run)s, 1, %(org)s, '{}', %(user)s);
-insert into tool_calls (run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by, created_by) values
-  (%(run)s, 'call_1', %(org)s, 'update_field', '{}', repeat('0', 64), 'admitted', 'policy', %(user)s);
+insert into tool_calls (run_id, id, org_id, tool, arguments, arguments_hash, status, approved_by, created_by) values
+  (%(run)s, 'call_1', %(org)s, 'update_field', '{}', repeat('0', 64), 'approved', 'policy', %(user)s);
 insert into agent_sessions (org_id, session_id, entry, created_by) values
   (%(org)s, 's', '{}', %(user)s);
 insert into usage (

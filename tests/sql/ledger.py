@@ -42,9 +42,9 @@ class Ledger:
         assert found is not None
         return found[0]
 
-    def enter(self, run: UUID, status: str = "admitted", call: str = "call", **more: Any) -> None:
+    def enter(self, run: UUID, status: str = "approved", call: str = "call", **more: Any) -> None:
         self.connection.execute(
-            "select private.enter_call(%s, %s, %s, %s, 'write', '{}', %s, %s, null, %s, %s)",
+            "select private.record_call(%s, %s, %s, %s, 'write', '{}', %s, %s, null, %s, %s)",
             [run, self.token, call, self.house.org, HASH, status, Jsonb(more.get("changes")), more.get("target")],
         )
 
@@ -64,7 +64,7 @@ class Ledger:
     def decide(self, run: UUID, approved: bool = True, *, seen: str = HASH, arguments: Any = None) -> str | None:
         changed = None if arguments is None else "2" * 64
         return self.ask(
-            "select private.begin_decision(%s, 'call', %s, %s, 'Because.', %s, %s)",
+            "select private.start_decision(%s, 'call', %s, %s, 'Because.', %s, %s)",
             *(run, seen, approved, None if arguments is None else Jsonb(arguments), changed),
         )
 
@@ -75,7 +75,7 @@ class Ledger:
         return self.ask("select private.detach_run(%s, %s)", run, self.token if token is None else token)
 
     def disown(self, run: UUID) -> None:
-        self.connection.execute("select private.disown_run(%s)", [run])
+        self.connection.execute("select private.detach_dead_worker(%s)", [run])
 
     def fence(self, run: UUID, token: int | None = None) -> None:
         self.connection.execute("select private.fence(%s, %s)", [run, self.token if token is None else token])

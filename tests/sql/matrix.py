@@ -296,7 +296,7 @@ NOBODY | as if it had run | insert into runs (org_id, agent, task, document_id, 
     answer) values (%(org)s, 'extraction', 'extract', %(document)s, %(extraction)s, 'completed', 1, 'Done')
 SERVED | its course | update runs set status = 'failed', fencing_token = 2, consecutive_failures = 1, attached =
     false, started_at = now(), finished_at = now(), answer = 'x', result = '{}', error = 'No.', error_code = 'no',
-    held_at = now(), pages_read = '{[1,2]}' where id = %(run)s
+    waiting_for_capacity_since = now(), pages_read = '{[1,2]}' where id = %(run)s
 NOBODY | what was asked | update runs set input = '{}', model = 'y', max_cost_usd = 9, auto_approved_tools = '{a}'
     where id = %(run)s
 NOBODY | whose | update runs set created_by = %(me)s where id = %(run)s
@@ -309,15 +309,15 @@ NOBODY | theirs | update run_events set body = '{"a": 1}'
 
 READERS | theirs | select from tool_calls where run_id = %(run)s
 SERVED | of their run | insert into tool_calls (run_id, id, org_id, tool, arguments, arguments_hash, status,
-    admitted_by, reason) values (%(run)s, 'call_2', %(org)s, 'update_field', '{}', repeat('1', 64), 'admitted',
+    approved_by, reason) values (%(run)s, 'call_2', %(org)s, 'update_field', '{}', repeat('1', 64), 'approved',
     'policy', null)
 NOBODY | as if it were done | insert into tool_calls (run_id, id, org_id, tool, arguments, arguments_hash, status,
-    admitted_by, result, created_by) values (%(run)s, 'call_2', %(org)s, 't', '{}', repeat('1', 64), 'done', 'policy',
+    approved_by, result, created_by) values (%(run)s, 'call_2', %(org)s, 't', '{}', repeat('1', 64), 'done', 'policy',
     'Done.', %(owner)s)
 SERVED | its result | update tool_calls set status = 'done', result = 'Done.', code = 'ok', data = '1', finished_at =
     now() where run_id = %(run)s
-NOBODY | what was admitted | update tool_calls set tool = 'x', arguments = '{"a": 1}', arguments_hash = repeat('1',
-    64), admitted_by = 'policy' where run_id = %(run)s
+NOBODY | what was approved | update tool_calls set tool = 'x', arguments = '{"a": 1}', arguments_hash = repeat('1',
+    64), approved_by = 'policy' where run_id = %(run)s
 OWNERS | in a thread that is not shared | select from tool_calls where run_id = %(thread_run)s
 
 READING | theirs | select from agent_sessions where org_id = %(org)s
@@ -378,7 +378,7 @@ MEMBERS | in it | select create_api_key(%(org)s, 'k', '{runs:read}')
 OWNERS | an owner's | select revoke_api_key(%(key)s)
 OWNERS+MEMBER | a member's | select revoke_api_key(%(member_key)s)
 LOGIN | of anybody | select from private.use_api_key(sha256('key'))
-LOGIN | of anybody | select private.note_api_key(%(key)s)
+LOGIN | of anybody | select private.record_api_key_use(%(key)s)
 READERS | a member's | select from private.address_of(%(org)s, %(owner)s) as a where a is not null
 MEMBERS | in it | select create_schema(%(org)s, 'New', '{}')
 MEMBERS | an owner's | select update_schema(%(schema)s, 'New')
@@ -396,7 +396,7 @@ MEMBERS | an owner's | select tag_document(%(document)s, array[%(free_tag)s]::uu
 MEMBERS | an owner's | select rename_document(%(document)s, 'b.pdf')
 MEMBERS | in it | select decide_auto_creation(%(document)s, true)
 SERVED | on theirs | select private.follow_schema(%(extraction)s, %(schema_revid)s)
-READERS | theirs | select where private.is_worked_on(%(extraction)s)
+READERS | theirs | select where private.has_active_run(%(extraction)s)
 READERS | theirs | select from private.references_to_schema(%(schema)s) where prompts = 1
 READERS | theirs | select from private.references_to_tag(%(tag)s) where documents = 1 and prompts = 1
 OWNERS | of an owner | select delete_document(%(document)s)

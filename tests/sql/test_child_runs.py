@@ -96,7 +96,7 @@ def test_run_without_open_children_goes_on_through_the_queue(ledger: Ledger) -> 
     assert ledger.call(parent, "status") == ("waiting",)
     # Where a decision starts them and no CLI is attached, nobody has to let go of it first.
     decided = ledger.waiting()
-    assert ledger.decide(decided) == "admitted"
+    assert ledger.decide(decided) == "approved"
     ledger.set_status(ledger.child(decided), "completed")
     ledger.await_runs(decided)
     assert ledger.row(decided, "status, attached") == ("queued", False)
@@ -133,7 +133,7 @@ def test_run_whose_worker_died_while_it_waits_for_children_goes_on(ledger: Ledge
 
 def test_approved_call_may_start_runs(ledger: Ledger) -> None:
     run = ledger.waiting(attached=True)
-    assert ledger.decide(run) == "admitted"
+    assert ledger.decide(run) == "approved"
     child = ledger.child(run)
     ledger.await_runs(run)
     assert ledger.row(run, "status, attached") == ("awaiting_runs", True)  # its CLI is still there
@@ -143,7 +143,7 @@ def test_approved_call_may_start_runs(ledger: Ledger) -> None:
     assert ledger.status(run) == "queued"
 
 
-def test_only_an_admitted_call_of_a_run_at_work_waits_for_runs(ledger: Ledger) -> None:
+def test_only_an_approved_call_of_a_run_at_work_waits_for_runs(ledger: Ledger) -> None:
     run = ledger.run()
     ledger.refused("PT409", lambda: ledger.await_runs(run))
     ledger.enter(run, "pending")
@@ -173,7 +173,7 @@ def test_cancelling_a_run_cancels_all_below_it_and_nothing_above(ledger: Ledger)
         (last,) = ledger.events(run)
         assert last == {"type": "error", "error": "No more.", "code": "cancelled", "run_id": str(run)}
     assert ledger.events(ended) == []
-    assert ledger.call(asking, "status, admitted_by") == ("refused", None)
+    assert ledger.call(asking, "status, approved_by") == ("refused", None)
     assert ledger.call(middle, "status, code, result") == ("failed", "cancelled", "No more.")
     assert ledger.row(middle, "waiting_call, error_code") == (None, "cancelled")
     assert ledger.cancel(middle) is False and ledger.cancel(ended) is False
@@ -245,7 +245,7 @@ def test_with_room_for_one_a_parent_and_its_child_take_turns(doors: Doors, house
         ledger.await_runs(parent)
         ledger.detach(parent)
         connection.execute("set constraints all immediate")  # the end of the transaction
-        assert ledger.row(child, "held_at") == (None,) and ledger.ask(room, child) == "granted"
+        assert ledger.row(child, "waiting_for_capacity_since") == (None,) and ledger.ask(room, child) == "granted"
         ledger.set_status(child, "running")
         ledger.set_status(child, "completed")
         assert ledger.status(parent) == "queued" and ledger.ask(room, parent) == "granted"

@@ -14,7 +14,7 @@ _ODD = "'odd'"
 # Rows of tables that a house has none in, and values of columns that it leaves open.
 ROWS = (
     "insert into public.queue_limits (org_id) select id from public.organisations on conflict do nothing",
-    "insert into private.departing_organisations (org_id) select id from public.organisations",
+    "insert into private.organisation_deletions (org_id) select id from public.organisations",
     """insert into public.usage_by_day (
          org_id, day, agent, model, slot, messages, unpriced, input_tokens, output_tokens, cache_write_tokens,
          cache_read_tokens, cost_usd)
@@ -27,16 +27,16 @@ ROWS = (
     "update public.runs set idempotency_key = id::text",
     "update public.organisations set personal_of = id",
     "insert into private.search_orgs (org_id) select id from public.organisations",
-    """insert into private.search_due (document_id, org_id) select id, org_id from public.documents
+    """insert into private.indexing_queue (document_id, org_id) select id, org_id from public.documents
        on conflict do nothing""",
-    """insert into private.search_pieces (
+    """insert into private.search_chunks (
          document_id, number, org_number, page, first_word, last_word, language, length, keys, counts)
        select id, 1, 1, 1, 0, 0, 'simple', 1, '{1}', '' from public.documents""",
     "insert into private.search_terms (org_number, key, pieces) values (1, 1, 1)",
     "insert into private.search_embedder (name) values ('a/1')",
     """insert into private.search_vectors (org_number, document_id, number, embedder, embedding)
        select 1, id, 1, 'a/1', '{1}' from public.documents""",
-    """insert into private.search_vectors_due (org_id, document_id) select org_id, id from public.documents
+    """insert into private.embedding_queue (org_id, document_id) select org_id, id from public.documents
        on conflict do nothing""",
 )
 
@@ -84,18 +84,18 @@ public.runs | result = '[]' | input = '[]' | parent_call_id = '', parent_run_id 
     'completed', error = 'x' | status = 'awaiting_approval', waiting_call = null | status = 'running', attached =
     true
 public.threads | title = '' | working_state = '[]'
-public.tool_calls | id = '' | arguments_hash = 'x' | status = $ODD, admitted_by = 'policy', result = null |
-    admitted_by = $ODD | target_hash = 'x' | code = '' | status = 'pending', admitted_by = 'policy', result = null |
-    status = 'done', admitted_by = 'policy', result = null
+public.tool_calls | id = '' | arguments_hash = 'x' | status = $ODD, approved_by = 'policy', result = null |
+    approved_by = $ODD | target_hash = 'x' | code = '' | status = 'pending', approved_by = 'policy', result = null |
+    status = 'done', approved_by = 'policy', result = null
 public.usage | message_id = '' | model = '' | input_tokens = -1 | output_tokens = -1 | cache_write_5m_tokens = -1 |
     cache_write_1h_tokens = -1 | cache_read_tokens = -1 | cost_usd = -1
 public.credit_limits | max_usd = -1 | max_concurrent_runs = 0
 public.usage_by_day | slot = 8
 public.queue_limits | max_waiting_runs = -1 | max_waiting_documents = -1
-private.most_waiting | is_only = false | runs = -1 | documents = -1
-private.search_pieces | number = -1
+private.queue_defaults | is_singleton = false | runs = -1 | documents = -1
+private.search_chunks | number = -1
 private.search_vectors | number = 0
-private.search_embedder | is_the_one = false
+private.search_embedder | is_singleton = false
 """.replace("$ODD", _ODD).replace("$LONG", _LONG)
 )
 
@@ -149,10 +149,10 @@ public.usage | org_id
 public.credit_limits | org_id
 public.usage_by_day | org_id
 public.queue_limits | org_id
-private.departing_organisations | org_id
+private.organisation_deletions | org_id
 private.search_orgs | org_id
-private.search_due | org_id
-private.search_vectors_due | org_id
+private.indexing_queue | org_id
+private.embedding_queue | org_id
 """
 )
 

@@ -61,7 +61,8 @@ class Office:
             answer = row and row[0]
             if answer == "granted":
                 connection.execute(
-                    "update runs set status = 'running', fencing_token = fencing_token + 1, held_at = null "
+                    "update runs set status = 'running', fencing_token = fencing_token + 1, "
+                    "waiting_for_capacity_since = null "
                     "where id = %s",
                     [run],
                 )
@@ -85,7 +86,9 @@ class Office:
 
     def status(self, run: UUID) -> tuple[str, bool]:
         """Its status, and whether it is held."""
-        row = self.owner.execute("select status, held_at is not null from runs where id = %s", [run]).fetchone()
+        row = self.owner.execute(
+            "select status, waiting_for_capacity_since is not null from runs where id = %s", [run]
+        ).fetchone()
         assert row is not None
         return row
 

@@ -36,7 +36,7 @@ def test_run_waits_for_a_person_and_shows_what_for(ledger: Ledger, attached: boo
 def test_only_the_worker_at_work_enters_a_call_and_lets_it_wait(ledger: Ledger) -> None:
     run, other = ledger.run(), ledger.run()
     ledger.refused("PT410", lambda: ledger.await_approval(run))  # there is no such call
-    ledger.enter(run, "admitted")
+    ledger.enter(run, "approved")
     ledger.enter(other, "pending")
     ledger.refused("PT410", lambda: ledger.await_approval(run))  # it does not wait; another's of the same name does
     ledger.refused("PT410", lambda: ledger.await_approval(other, token=ledger.token - 1))
@@ -46,12 +46,12 @@ def test_only_the_worker_at_work_enters_a_call_and_lets_it_wait(ledger: Ledger) 
     for status in ("queued", "awaiting_approval", "completed"):
         ledger.set_status(run, status)
         ledger.refused("PT410", lambda: ledger.enter(run, call="later"))
-    assert ledger.call(run, "status") == ("admitted",) and ledger.call(run, "status", "later") is None
+    assert ledger.call(run, "status") == ("approved",) and ledger.call(run, "status", "later") is None
 
 
 def test_what_has_moved_is_shown_again(ledger: Ledger) -> None:
     run = ledger.waiting()
-    show = 'select private.show_again(%s, %s, \'[{"path": "b"}]\', %s, 7, \'{"type": "approval"}\')'
+    show = 'select private.show_updated_call(%s, %s, \'[{"path": "b"}]\', %s, 7, \'{"type": "approval"}\')'
     ledger.connection.execute(show, [run, "call", "b" * 64])
     assert ledger.call(run, "changes, target_hash, target_version") == ([{"path": "b"}], "b" * 64, 7)
     assert ledger.status(run) == "awaiting_approval" and ledger.events(run) == [{"type": "approval"}]
@@ -65,11 +65,11 @@ def test_what_has_moved_is_shown_again(ledger: Ledger) -> None:
 
 def test_a_decision_and_what_it_does_are_one_transaction(ledger: Ledger) -> None:
     run = ledger.waiting()
-    assert ledger.decide(run) == "admitted"
+    assert ledger.decide(run) == "approved"
     # The run still waits: it goes on when the call is carried out.
     assert ledger.status(run) == "awaiting_approval"
-    assert ledger.call(run, "status, admitted_by, decided_by, reason") == (
-        *("admitted", "person", ledger.house.owner),
+    assert ledger.call(run, "status, approved_by, decided_by, reason") == (
+        *("approved", "person", ledger.house.owner),
         "Because.",
     )
     changed = "select update_extraction_field(%s, '{total}', '77') -> 'version'"
@@ -93,8 +93,8 @@ def test_a_decision_and_what_it_does_are_one_transaction(ledger: Ledger) -> None
 def test_a_refusal_lets_the_run_go_on_and_is_nobody_s_word(ledger: Ledger) -> None:
     run = ledger.waiting()
     assert ledger.decide(run, approved=False) == "refused"
-    assert ledger.ask("select private.person_behind()") is None
-    assert ledger.call(run, "status, admitted_by, result") == ("refused", None, None)
+    assert ledger.ask("select private.approving_user()") is None
+    assert ledger.call(run, "status, approved_by, result") == ("refused", None, None)
     ledger.refused("PT409", lambda: ledger.finish(run))
     assert ledger.resume(run) == "queued"
 
@@ -103,13 +103,13 @@ def test_what_is_done_to_one_run_is_done_to_no_other_with_a_call_of_that_name(le
     run, waiting, working = ledger.waiting(), ledger.waiting(attached=True), ledger.run()
     ledger.enter(working)
     columns = "status, waiting_call, attached, fencing_token, consecutive_failures"
-    call = "status, admitted_by, arguments, changes, result, decided_by"
+    call = "status, approved_by, arguments, changes, result, decided_by"
 
     def others() -> list[Any]:
         return [(ledger.row(one, columns), ledger.call(one, call), ledger.events(one)) for one in (waiting, working)]
 
     before = others()
-    show = 'select private.show_again(%s, %s, \'[{"path": "b"}]\', %s, 7, \'{"type": "approval"}\')'
+    show = 'select private.show_updated_call(%s, %s, \'[{"path": "b"}]\', %s, 7, \'{"type": "approval"}\')'
     ledger.connection.execute(show, [run, "call", "b" * 64])
     ledger.decide(run, arguments={"a": 2})
     ledger.finish(run, {"type": "tool"})
@@ -125,11 +125,11 @@ def test_what_is_done_to_one_run_is_done_to_no_other_with_a_call_of_that_name(le
 
 def test_what_a_person_changes_is_what_runs(ledger: Ledger) -> None:
     run = ledger.waiting(attached=True)
-    assert ledger.decide(run, arguments={"a": 2}) == "admitted"
+    assert ledger.decide(run, arguments={"a": 2}) == "approved"
     assert ledger.call(run, "arguments, proposed, arguments_hash") == ({"a": 2}, {}, "2" * 64)
     assert ledger.resume(run) == "running"
     assert ledger.claim(run) is None
-    assert ledger.claim(run, hash="2" * 64) == ("admitted", None, None, None)
+    assert ledger.claim(run, hash="2" * 64) == ("approved", None, None, None)
 
 
 def test_a_decision_is_of_the_run_s_own_person_of_what_they_saw_and_counts_once(ledger: Ledger) -> None:
@@ -156,8 +156,8 @@ def test_a_front_end_decides_nothing_past_the_service(doors: Doors, house: House
         assert Ledger(connection, house).decide(run) is None
 
 
-def test_what_follows_is_admitted_by_the_service_alone_and_with_what_was_before(doors: Doors, house: House) -> None:
-    admit = "select private.admit_further(%s, '{write, read}')"
+def test_what_follows_is_approved_by_the_service_alone_and_with_what_was_before(doors: Doors, house: House) -> None:
+    approve = "select private.approve_later_calls(%s, '{write, read}')"
     with doors.as_owner() as connection:
         become(connection, "authenticated", {"sub": str(house.owner), "org_id": str(house.org)})
         ledger = Ledger(connection, house)
@@ -165,12 +165,12 @@ def test_what_follows_is_admitted_by_the_service_alone_and_with_what_was_before(
         connection.execute("reset role")
         connection.execute("update runs set auto_approved_tools = '{read, list}' where id = %s", [run])
         become(connection, "authenticated", {"sub": str(house.owner), "org_id": str(house.org)})
-        assert ledger.ask(admit, run) is True
+        assert ledger.ask(approve, run) is True
         assert ledger.row(run, "auto_approved_tools") == (["list", "read", "write"],)
         assert ledger.row(other, "auto_approved_tools") == ([],)
         connection.execute("set local session authorization authenticator")
         become(connection, "authenticated", {"sub": str(house.owner)})
-        assert ledger.ask(admit, other) is False
+        assert ledger.ask(approve, other) is False
 
 
 # Going on ------------------------------------------------------------------------------------------------------------
@@ -239,7 +239,7 @@ def test_a_run_whose_worker_died_waits_on_without_it(ledger: Ledger) -> None:
     # That worker may do nothing more, should it only have seemed dead; the person may.
     ledger.refused("PT410", lambda: ledger.fence(run))
     ledger.refused("PT410", lambda: ledger.detach(run))
-    assert ledger.decide(run) == "admitted" and ledger.resume(run) == "queued"
+    assert ledger.decide(run) == "approved" and ledger.resume(run) == "queued"
 
 
 def test_disowning_changes_only_a_run_whose_cli_waits(ledger: Ledger) -> None:
@@ -256,7 +256,7 @@ def test_call_is_answered_once_and_a_failed_one_is_no_progress(ledger: Ledger) -
     run = ledger.run()
     ledger.refused("PT409", lambda: ledger.finish(run))
     ledger.enter(run)
-    assert ledger.claim(run) == ("admitted", None, None, None)
+    assert ledger.claim(run) == ("approved", None, None, None)
     ledger.finish(run, failed=True, code="invalid")
     assert ledger.claim(run) == ("failed", "Done.", "invalid", {"n": 1})
     assert ledger.row(run, "consecutive_failures") == (2,)

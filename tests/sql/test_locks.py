@@ -76,7 +76,7 @@ def test_correction_locks_only_what_its_person_said(table: Editing) -> None:
     # A front end that sets the transaction's setting itself has said nothing by it.
     table.member()
     table.announce(None, "", ["total"])
-    assert table.one("select (private.spoken_for(), private.author_of('total'))::text") == "({},)"
+    assert table.one("select (private.paths_allowed_by_message(), private.author_of('total'))::text") == "({},)"
 
 
 def test_plain_update_of_a_front_end_locks_and_one_of_nobody_does_not(doors: Doors, house: House) -> None:
@@ -132,19 +132,19 @@ def test_agent_proposes_a_locked_value_and_writes_the_rest_of_its_call(table: Ed
 
 
 @pytest.mark.parametrize(
-    ("admitted_by", "decided_by", "can"),
+    ("approved_by", "decided_by", "can"),
     [("person", "member", True), ("person", "colleague", False), ("policy", "member", False)],
 )
 def test_approved_call_writes_in_the_name_of_its_approver(
-    table: Editing, admitted_by: str, decided_by: str, can: bool
+    table: Editing, approved_by: str, decided_by: str, can: bool
 ) -> None:
     table.update("total", 6)
     table.agent()
     table.connection.execute(
-        "insert into tool_calls (run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by) "
+        "insert into tool_calls (run_id, id, org_id, tool, arguments, arguments_hash, status, approved_by) "
         "values (current_setting('fieldmark.run_id')::uuid, 'call', %s, 'update_field', '{}', repeat('0', 64), "
-        "'admitted', %s)",
-        [table.house.org, admitted_by],
+        "'approved', %s)",
+        [table.house.org, approved_by],
     )
     table.connection.execute(
         "update tool_calls set decided_by = %s where id = 'call'", [getattr(table.house, decided_by)]
@@ -153,7 +153,7 @@ def test_approved_call_writes_in_the_name_of_its_approver(
     assert ("proposed" not in answer) == can
     assert table.fields["total"] == (7 if can else 6)
     table.update("vendor.name", "Acme Ltd")
-    assert table.locks.get("vendor.name") == (decided_by if admitted_by == "person" else None)
+    assert table.locks.get("vendor.name") == (decided_by if approved_by == "person" else None)
 
 
 @pytest.mark.parametrize(

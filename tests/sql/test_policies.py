@@ -108,7 +108,7 @@ def test_how_much_is_at_work_is_told_to_members_alone(doors: Doors, house: House
         connection.execute("update runs set status = 'running' where id = %s", [house.run])
         claims = {"sub": str(getattr(house, user)), "org_id": str(getattr(house, org))}
         become(connection, "authenticated", claims)
-        told = connection.execute("select private.at_work(%s, gen_random_uuid())", [house.org]).fetchone()
+        told = connection.execute("select private.count_active_runs(%s, gen_random_uuid())", [house.org]).fetchone()
         # A member past the service may know it: they read the runs themselves.
         assert told == ((1,) if can or past_the_service else (0,))
 
@@ -175,7 +175,7 @@ def test_row_security_is_on_and_forced_for_every_table(doors: Doors) -> None:
         "where relnamespace = 'private'::regnamespace and relkind in ('r', 'p') "
         "and (relrowsecurity or relforcerowsecurity)"
     ).fetchall()
-    tables = {"search_due", "search_orgs", "search_pieces", "search_terms", "search_vectors", "search_vectors_due"}
+    tables = {"indexing_queue", "search_orgs", "search_chunks", "search_terms", "search_vectors", "embedding_queue"}
     tables |= {"files_to_delete", "search_embedder", "delta_channel"}
     assert sorted(kept) == [(name, True, True) for name in sorted(tables)]
 
@@ -270,7 +270,7 @@ RIGHTS = {
         "approval auto_approved_tools model max_cost_usd idempotency_key request_hash background max_turns "
         "with_examples",
         "update": "status fencing_token consecutive_failures session_id waiting_call "
-        "attached pages_read held_at started_at finished_at answer result error error_code examples",
+        "attached pages_read waiting_for_capacity_since started_at finished_at answer result error error_code examples",
     },
     "threads": {
         "select": True,
@@ -280,9 +280,9 @@ RIGHTS = {
     "run_events": {"select": True, "insert": "run_id number org_id body"},
     "tool_calls": {
         "select": True,
-        "insert": "run_id id org_id tool arguments arguments_hash status admitted_by reason changes target_hash "
+        "insert": "run_id id org_id tool arguments arguments_hash status approved_by reason changes target_hash "
         "target_version",
-        "update": "status result code data finished_at admitted_by reason decided_by decided_at arguments "
+        "update": "status result code data finished_at approved_by reason decided_by decided_at arguments "
         "arguments_hash proposed changes target_hash target_version",
     },
     "usage": {
@@ -378,28 +378,29 @@ CALLABLE = {
         delete_prompt create_tag update_tag delete_tag tag_document rename_document decide_auto_creation
         """,
         """
-        my_org_ids my_writable_org_ids my_owned_org_ids role_of person_of this_person check_owner address_of
-        why_not_decide why_not_decide_of decided_by_others is_service check_that check_found new_id enter append_event
-        delta_channel clear_pages count_enclosed read_unlocked record_reading tell_deltas
-        fence keep_in_thread is_name enter_call claim_call finish_call await_approval show_again
-        is_left_behind begin_decision admit_further resume_run detach_run disown_run has_open_children
-        is_worked_on await_runs tree_of_run cancel_run cost_of_run spent_this_month lock_credit at_work
-        is_blocked runs_ahead waits_behind is_budget_spent is_credit_spent find_room charge child_name nodes
-        changes is_leaf search search_behind search_nearest vectors_behind has_vectors search_stems
-        current_extraction folded is_blank check_json checked_path put name_at merge fields_at
+        my_org_ids my_writable_org_ids my_owned_org_ids role_of user_of current_user_id check_owner
+        address_of approval_refusal_reason approval_refusal_reason_for decided_by_others is_service require
+        check_found new_id enter append_event delta_channel clear_pages count_enclosed read_unlocked
+        record_reading notify_deltas fence save_thread_state is_name record_call claim_call finish_call
+        await_approval show_updated_call is_creator_without_access start_decision approve_later_calls
+        resume_run detach_run detach_dead_worker has_open_children has_active_run await_runs tree_of_run
+        cancel_run cost_of_run spent_this_month lock_credit count_active_runs is_blocked runs_ahead
+        waits_behind is_budget_spent is_credit_spent find_room charge child_name nodes changes is_leaf
+        search count_unindexed_documents search_nearest count_unembedded_documents has_vectors search_stems
+        current_extraction folded is_blank check_json checked_path set_at_path name_at merge fields_at
         locked_extraction write_fields is_agent this_run this_call is_proposed this_root_run follow_schema
-        references_to_schema references_to_prompt references_to_tag person_behind speaker spoken_for
-        author_of binding held shifted at_or_below
+        references_to_schema references_to_prompt references_to_tag approving_user message_author
+        paths_allowed_by_message author_of binding_locks blocked_paths moved_items entries_under
         """,
     ),
     "fieldmark_app": (
         "",
         """
-        my_org_ids my_writable_org_ids my_owned_org_ids is_service enter use_api_key note_api_key fail_run
-        tell fail_document scope_of_run scope_of_document expect_files files_to_delete files_deleted
-        waiting_runs forget_runs clear_organisations claim_job search_source
-        search_words write_search_pieces give_up_indexing use_embedder take_vectors_due
-        pieces_without_vectors write_search_vectors has_vectors search_stems
+        my_org_ids my_writable_org_ids my_owned_org_ids is_service enter use_api_key record_api_key_use fail_run
+        notify fail_document scope_of_run scope_of_document expect_files files_to_delete files_deleted
+        waiting_runs delete_old_run_records clear_organisations claim_job search_source
+        search_words write_search_chunks abandon_indexing use_embedder lease_document_for_embedding
+        chunks_without_vectors write_search_vectors has_vectors search_stems
         """,
     ),
 }
@@ -436,10 +437,10 @@ def test_a_definer_function_that_members_call_asks_who_they_are(doors: Doors) ->
     rows = doors.owner.execute(
         "select proname from pg_proc where prosecdef and pronamespace = any ('{public,private}'::regnamespace[]) "
         "and has_function_privilege('authenticated', oid, 'execute') and prosrc !~ 'my_memberships|my_org_ids"
-        "|my_writable_org_ids|my_owned_org_ids|auth.uid|this_person|check_owner|check_writable|may_delete'"
+        "|my_writable_org_ids|my_owned_org_ids|auth.uid|current_user_id|check_owner|check_writable|may_delete'"
     ).fetchall()
     # Policies ask these of every caller, or they read rows of the caller's own transaction.
-    asked = {"role_of", "person_of", "is_blocked", "decided_by_others", "this_root_run", "delta_channel"}
+    asked = {"role_of", "user_of", "is_blocked", "decided_by_others", "this_root_run", "delta_channel"}
     assert {name for (name,) in rows} == asked
 
 

@@ -187,7 +187,7 @@ def test_only_so_many_documents_and_runs_of_an_organisation_wait(doors: Doors, h
         run()
         assert refused(lambda: add(owner, house.org, 1))[0] == refused(run)[0] == "PT429"
         # What migrating set holds for organisations without a limit of their own.
-        owner.execute("update private.most_waiting set (runs, documents) = row(0, 8)")
+        owner.execute("update private.queue_defaults set (runs, documents) = row(0, 8)")
         owner.execute("update queue_limits set max_waiting_runs = null where org_id = %s", [house.org])
         assert refused(lambda: add(owner, house.other_org, 9))[0] == "PT429"
         add(owner, house.other_org, 8)

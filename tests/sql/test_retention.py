@@ -29,8 +29,8 @@ def ended_run(owner: psycopg.Connection, house: House, ago: str | None, thread: 
         )
     owner.execute("insert into run_events (run_id, number, org_id, body) values (%s, 1, %s, '{}')", [run, house.org])
     owner.execute(
-        "insert into tool_calls (run_id, id, org_id, tool, arguments, arguments_hash, status, admitted_by) "
-        "values (%s, 'c', %s, 't', '{}', repeat('0', 64), 'admitted', 'policy')",
+        "insert into tool_calls (run_id, id, org_id, tool, arguments, arguments_hash, status, approved_by) "
+        "values (%s, 'c', %s, 't', '{}', repeat('0', 64), 'approved', 'policy')",
         [run, house.org],
     )
     return run
@@ -50,14 +50,14 @@ def test_what_ended_runs_left_goes_when_its_time_has_come(doors: Doors, house: H
     with doors.as_owner() as owner:
         old, young, now, open_ = (ended_run(owner, house, ago) for ago in ("3 days", "1 day", "30 minutes", None))
         in_thread = ended_run(owner, house, "3 days", house.thread)
-        assert call(owner, "private.forget_runs", None) == 0  # for ever
+        assert call(owner, "private.delete_old_run_records", None) == 0  # for ever
         assert all(has(owner, table, old) for table in LEFT)
-        assert call(owner, "private.forget_runs", "2 days") == 2
+        assert call(owner, "private.delete_old_run_records", "2 days") == 2
         for table in LEFT:
             assert [has(owner, table, run) for run in (old, young, open_, in_thread)] == [False, True, True, True]
-        assert call(owner, "private.forget_runs", "2 days") == 0  # it does not come again
+        assert call(owner, "private.delete_old_run_records", "2 days") == 0  # it does not come again
         # One that ended just now stays whatever is set: it may be recorded later than the time in its row.
-        assert call(owner, "private.forget_runs", "1 second") == 1
+        assert call(owner, "private.delete_old_run_records", "1 second") == 1
         assert not any(has(owner, table, young) for table in LEFT) and has(owner, "run_events", now)
         assert owner.execute("select from runs where id = %s", [old]).rowcount == 1
 
@@ -80,10 +80,10 @@ def test_one_worker_at_a_time_and_what_is_cut_off_is_done_again(
     run = ended_run(one, house, "3 days")
     other.execute("set lock_timeout = '5s'")
     with one.transaction(force_rollback=True):
-        assert call(one, "private.forget_runs", "1 day") == 1
-        assert call(other, "private.forget_runs", "1 day") == 0  # and does not wait
+        assert call(one, "private.delete_old_run_records", "1 day") == 1
+        assert call(other, "private.delete_old_run_records", "1 day") == 0  # and does not wait
     assert has(one, "run_events", run)
-    assert call(other, "private.forget_runs", "1 day") == 1 and not has(one, "run_events", run)
+    assert call(other, "private.delete_old_run_records", "1 day") == 1 and not has(one, "run_events", run)
 
 
 # Organisations
@@ -113,7 +113,7 @@ def test_an_organisation_goes_in_batches_and_no_other_with_it(
         )
         one.execute("insert into private.search_terms (org_number, key, pieces) values (%s, 1, 2)", [number])
         one.execute(
-            """insert into private.search_pieces
+            """insert into private.search_chunks
                  (document_id, number, org_number, page, first_word, last_word, language, length, keys, counts)
                select id, 9, %s, 1, 0, 0, 'simple', 1, '{1}', '' from documents where org_id = %s limit 1""",
             [number, org],
@@ -140,9 +140,9 @@ def test_an_organisation_goes_in_batches_and_no_other_with_it(
         steps += 1
         assert steps < 200
     assert rows_of(one, house.org) == {} and steps > 5
-    assert [row[0] for row in one.execute("select org_number from private.search_pieces").fetchall()] == [-2]
+    assert [row[0] for row in one.execute("select org_number from private.search_chunks").fetchall()] == [-2]
     assert [row[0] for row in one.execute("select org_number from private.search_vectors").fetchall()] == [-2]
     assert [row[0] for row in one.execute("select org_number from private.search_terms").fetchall()] == [-2]
     assert one.execute("select from private.search_orgs where org_id = %s", [house.org]).rowcount == 0
     assert rows_of(one, house.other_org) == before
-    assert one.execute("select from private.departing_organisations").rowcount == 0
+    assert one.execute("select from private.organisation_deletions").rowcount == 0

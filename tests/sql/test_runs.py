@@ -206,7 +206,7 @@ def test_conversation_is_deleted_when_its_run_ends_or_is_deleted(doors: Doors, h
 
 def test_what_its_runs_keep_in_a_thread_is_kept_by_the_service_for_whoever_sees_it(doors: Doors, house: House) -> None:
     """Also for who decides a call of somebody else's shared thread. What was remembered before stays."""
-    keep = "select private.keep_in_thread(%s, %s)"
+    keep = "select private.save_thread_state(%s, %s)"
     state = "select working_state from threads where id = %s"
     with doors.as_service(house.owner, house.org) as served:
         served.execute(keep, [house.thread, '{"mine": 1}'])

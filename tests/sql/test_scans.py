@@ -226,16 +226,17 @@ def test_a_lease_of_a_document_without_vectors_reads_few_rows(clone: Any) -> Non
     with psycopg.connect(clone.owner_url) as owner:
         owner.execute(
             """set session_replication_role = replica;
-               insert into private.search_vectors_due (org_id, document_id, tries)
+               insert into private.embedding_queue (org_id, document_id, tries)
                select md5(org::text)::uuid, gen_random_uuid(), case org when 1 then 3 else 0 end
                from generate_series(1, 3) as org cross join generate_series(1, 1000);
-               analyze private.search_vectors_due"""
+               analyze private.embedding_queue"""
         )
         count = """select coalesce(sum(idx_tup_fetch + seq_tup_read), 0) from pg_stat_xact_user_tables
-                   where relname = 'search_vectors_due'"""
+                   where relname = 'embedding_queue'"""
         (before,) = owner.execute(count).fetchone() or (0,)
         leased = [
-            owner.execute("select org_id, document_id from private.take_vectors_due(60)").fetchone() for _ in range(9)
+            owner.execute("select org_id, document_id from private.lease_document_for_embedding(60)").fetchone()
+            for _ in range(9)
         ]
         assert len(set(leased)) == 9
         (after,) = owner.execute(count).fetchone() or (0,)

@@ -9,8 +9,8 @@ from doors import Doors
 
 from fieldmark.domain.statuses import (
     Actor,
-    AdmittedBy,
     Approval,
+    ApprovedBy,
     Approvers,
     AutoCreationStatus,
     CallStatus,
@@ -31,7 +31,7 @@ ENUMS: dict[tuple[str, str], type[StrEnum]] = {
     ("runs", "status"): RunStatus,
     ("runs", "approval"): Approval,
     ("tool_calls", "status"): CallStatus,
-    ("tool_calls", "admitted_by"): AdmittedBy,
+    ("tool_calls", "approved_by"): ApprovedBy,
     ("memberships", "role"): MembershipRole,
     ("invitations", "role"): MembershipRole,
     ("organisations", "approvers"): Approvers,

@@ -157,7 +157,7 @@ async def test_the_current_extraction_is_the_newest_that_is_completed_and_not_on
     begin(3, "in_progress", 3)
     assert await stands(2)
     begin(4, "completed", 4)
-    sql(clone.owner_url, "alter table public.extractions disable trigger a_fill_extraction")
+    sql(clone.owner_url, "alter table public.extractions disable trigger apply_extraction_defaults")
     begin(5, "completed", 5, run_id)
     assert await stands(5)
     sql(

@@ -25,7 +25,7 @@ BROKEN = {
         language sql as $$
           select jsonb_build_object('value', p_fields, 'version', p_was.version, 'changed', '[]'::jsonb) $$""",
     "unexplained": "drop trigger keep_journal_of_update on public.extractions",
-    "unlocked": """create or replace function private.binding(p_locks jsonb) returns text[]
+    "unlocked": """create or replace function private.binding_locks(p_locks jsonb) returns text[]
         language sql as $$ select '{}'::text[] $$""",
 }
 

@@ -31,8 +31,8 @@ async def call(context, name="update_field", call_id: str | None = "call-1", arg
     return await execute(EXTRACTION.create_tools(context), context, ToolCall(name, call_id, arguments), by=By.POLICY)
 
 
-async def test_what_the_ledger_has_admitted_is_written_and_recorded(desk, context):
-    await desk.admit(context, "update_field", TOTAL, "call-1")
+async def test_what_the_ledger_has_approved_is_written_and_recorded(desk, context):
+    await desk.approve(context, "update_field", TOTAL, "call-1")
     answer = await call(context)
     (entry,) = desk.ledger(context.run_id)
     assert (answer.code, answer.data, answer.is_error) == ("stored", {"version": 1}, False)
@@ -47,22 +47,22 @@ async def test_what_the_ledger_has_admitted_is_written_and_recorded(desk, contex
     assert event["version"] == 1 and [(one["path"], one["value"]) for one in event["changed"]] == [("total", 10)]
 
 
-async def test_what_was_admitted_is_what_may_run(desk, context):
-    assert (await call(context)).code == "not_admitted"
+async def test_what_was_approved_is_what_may_run(desk, context):
+    assert (await call(context)).code == "not_approved"
     assert desk.ledger(context.run_id) == []
-    await desk.admit(context, "update_field", TOTAL, "call-1")
+    await desk.approve(context, "update_field", TOTAL, "call-1")
     for other in ({"path": "tax"}, {"value": 2}, {"confidence": 0.5}):
-        assert (await call(context, arguments=TOTAL | other)).code == "not_admitted"
-    assert (await call(context, call_id=None)).code == "not_admitted"
+        assert (await call(context, arguments=TOTAL | other)).code == "not_approved"
+    assert (await call(context, call_id=None)).code == "not_approved"
     assert desk.extraction()["version"] == 0
-    assert not (await call(context)).is_error  # the admitted one itself still may
+    assert not (await call(context)).is_error  # the approved one itself still may
 
 
-async def test_an_entry_for_one_tool_admits_no_other(desk, context):
+async def test_an_entry_for_one_tool_approves_no_other(desk, context):
     arguments = {"path": "total"}
     await desk.put({"total": 1})
-    await desk.admit(context, "get_current_extraction", arguments, "call-1")
-    assert (await call(context, "remove_field", arguments=arguments)).code == "not_admitted"
+    await desk.approve(context, "get_current_extraction", arguments, "call-1")
+    assert (await call(context, "remove_field", arguments=arguments)).code == "not_approved"
     assert desk.extraction()["extracted_fields"] == {"total": 1}
 
 
@@ -84,18 +84,18 @@ async def test_a_refused_call_does_not_run(desk, context):
     assert desk.ledger(context.run_id)[0]["status"] == "refused"
 
 
-async def test_another_runs_call_admits_nothing_here_though_it_has_the_same_id(desk, context):
+async def test_another_runs_call_approves_nothing_here_though_it_has_the_same_id(desk, context):
     other = await desk.context()
-    await desk.admit(other, "update_field", TOTAL, "call-1")
-    assert (await call(context)).code == "not_admitted" and desk.extraction()["version"] == 0
-    await desk.admit(context, "update_field", TOTAL | {"path": "tax"}, "call-1")
+    await desk.approve(other, "update_field", TOTAL, "call-1")
+    assert (await call(context)).code == "not_approved" and desk.extraction()["version"] == 0
+    await desk.approve(context, "update_field", TOTAL | {"path": "tax"}, "call-1")
     assert not (await call(other)).is_error
     assert not (await call(context, arguments=TOTAL | {"path": "tax"})).is_error
     assert desk.extraction()["version"] == 2
 
 
 async def test_a_call_seen_again_gets_its_recorded_answer_and_no_second_write(desk, context):
-    await desk.admit(context, "update_field", TOTAL, "call-1")
+    await desk.approve(context, "update_field", TOTAL, "call-1")
     first = await call(context)
     desk.sql("update public.extractions set extracted_fields = '{}' where id = %s", desk.extraction_id)
     assert await call(context) == first
@@ -104,7 +104,7 @@ async def test_a_call_seen_again_gets_its_recorded_answer_and_no_second_write(de
 
 async def test_a_failed_call_seen_again_fails_the_same_way_without_running(desk, context):
     gone = {"path": "total"}
-    await desk.admit(context, "remove_field", gone, "call-1")
+    await desk.approve(context, "remove_field", gone, "call-1")
     first = await call(context, "remove_field", arguments=gone)
     assert first.is_error
     await desk.put({"total": 1})  # now it could
@@ -115,7 +115,7 @@ async def test_a_failed_call_seen_again_fails_the_same_way_without_running(desk,
 async def test_the_same_call_at_once_writes_once(desk, context):
     await desk.put({"items": [1, 2, 3, 4, 5]})
     first = {"path": "items[0]"}
-    await desk.admit(context, "remove_field", first, "call-1")
+    await desk.approve(context, "remove_field", first, "call-1")
     answers = await asyncio.gather(*[call(context, "remove_field", arguments=first) for _ in range(4)])
     assert [(answer.code, answer.data) for answer in answers] == [("removed", {"version": 2})] * 4
     assert desk.extraction()["extracted_fields"] == {"items": [2, 3, 4, 5]}
@@ -123,7 +123,7 @@ async def test_the_same_call_at_once_writes_once(desk, context):
 
 @pytest.mark.parametrize("name", ["update_field", "get_document_text"])
 async def test_a_worker_of_an_older_attempt_can_do_nothing(desk, context, name):
-    await desk.admit(context, "update_field", TOTAL, "call-1")
+    await desk.approve(context, "update_field", TOTAL, "call-1")
     newer = await desk.context(context.run_id)
     arguments = TOTAL if name == "update_field" else {}
     with pytest.raises(Fenced):
@@ -134,16 +134,16 @@ async def test_a_worker_of_an_older_attempt_can_do_nothing(desk, context, name):
 
 async def test_an_older_worker_records_no_failure_either(desk, context):
     gone = {"path": "total"}
-    await desk.admit(context, "remove_field", gone, "call-1")
+    await desk.approve(context, "remove_field", gone, "call-1")
     await desk.context(context.run_id)
     with pytest.raises(Fenced):
         await call(context, "remove_field", arguments=gone)
-    assert desk.ledger(context.run_id)[0]["status"] == "admitted"
+    assert desk.ledger(context.run_id)[0]["status"] == "approved"
 
 
 @pytest.mark.parametrize("status", ["completed", "queued"])
 async def test_only_a_running_run_acts(desk, context, status):
-    await desk.admit(context, "update_field", TOTAL, "call-1")
+    await desk.approve(context, "update_field", TOTAL, "call-1")
     desk.sql("update public.runs set status = %s where id = %s", status, context.run_id)
     with pytest.raises(Fenced):
         await call(context)
@@ -151,7 +151,7 @@ async def test_only_a_running_run_acts(desk, context, status):
 
 
 async def test_a_stranger_with_the_same_ids_reaches_nothing(desk, context, make_user):
-    await desk.admit(context, "update_field", TOTAL, "call-1")
+    await desk.approve(context, "update_field", TOTAL, "call-1")
     stranger = await make_user()
     elsewhere = replace(context, scope=stranger)
     for name in ("update_field", "get_document_text"):
@@ -180,7 +180,7 @@ def tools(context, failing: Exception | None) -> RunTools:
 
 
 async def write_and(desk, context, failing: Exception | None):
-    await desk.admit(context, "write_and_fail", {}, "call-1")
+    await desk.approve(context, "write_and_fail", {}, "call-1")
     return await execute(tools(context, failing), context, ToolCall("write_and_fail", "call-1", {}), by=By.POLICY)
 
 
@@ -208,12 +208,12 @@ async def test_a_tool_that_fails_half_way_leaves_nothing_but_its_answer(desk, co
 
 
 async def test_losing_the_database_in_the_middle_records_nothing(desk, context):
-    await desk.admit(context, "write_and_fail", {}, "call-1")
+    await desk.approve(context, "write_and_fail", {}, "call-1")
     with pytest.raises(asyncio.CancelledError):
         await execute(
             tools(context, asyncio.CancelledError()), context, ToolCall("write_and_fail", "call-1", {}), by=By.POLICY
         )
-    assert desk.ledger(context.run_id)[0]["status"] == "admitted" and desk.extraction()["version"] == 0
+    assert desk.ledger(context.run_id)[0]["status"] == "approved" and desk.extraction()["version"] == 0
 
 
 def test_an_unknown_tool_is_answered_with_the_known_ones():

@@ -128,7 +128,7 @@ async def test_a_cancel_takes_effect_at_once_while_a_tool_takes_its_time(serve, 
     async with serve(model([call("wait_for_others", {"seconds": 20})], [text("Done.")])) as served:
         documents = await two_documents(served)
         asking = asyncio.create_task(turn(served, documents, "Wait."))
-        query = "select run_id from public.tool_calls where status = 'admitted'"
+        query = "select run_id from public.tool_calls where status = 'approved'"
         ((run,),) = [await until(lambda: sql(clone.owner_url, query))]
         await asyncio.sleep(0.5)  # the tool is at work
         before = time.monotonic()

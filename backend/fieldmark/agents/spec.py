@@ -123,7 +123,7 @@ class AgentSpec:
 
     The prompt and the tools are the same bytes in every run, so that the provider's cache is hit; all that is
     particular to one run stands in its messages. `create_tools` makes the tools of one run, which close over whose it
-    is and what it is about. `approval` holds where neither the request nor the task says who admits writes, `effort`
+    is and what it is about. `approval` holds where neither the request nor the task says who approves writes, `effort`
     where no setting does."""
 
     name: str

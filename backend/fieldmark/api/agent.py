@@ -57,7 +57,7 @@ class RunRequest(Body):
 
     approval: Literal["auto", "ask"] | None = Field(
         None,
-        description="Who admits the agent's writes. auto: the policy does, each is recorded. ask: you do, one by one. "
+        description="Who approves the agent's writes. `auto`: all are approved and recorded. `ask`: you approve each. "
         "Left out: as the agent has it, auto for extract and correct.",
     )
     auto_approve: bool | None = Field(None, description="true: `approval: auto`. false: `approval: ask`.")
@@ -113,7 +113,7 @@ class Approval(Body):
     reason: Annotated[str, Field(max_length=2000)] | None = Field(None, description="What the agent is told.")
     further: Literal["tool", "all"] | None = Field(
         None,
-        description="With an approval: what this run asks from here on is admitted, too; with the same tool, or with "
+        description="With an approval: what this run asks from here on is approved, too; with the same tool, or with "
         "any. 403 (`second_person_needed`) where a second person decides.",
     )
 

@@ -231,7 +231,7 @@ class Database:
     async def _tell(self, news: frozenset[tuple[str, str]]) -> None:
         channels, payloads = [channel for channel, _ in news], [payload for _, payload in news]
         async with self.as_service() as connection:
-            await connection.execute("select private.tell(%s, %s)", (channels, payloads))
+            await connection.execute("select private.notify(%s, %s)", (channels, payloads))
 
     @asynccontextmanager
     async def listen(self, *channels: str, about: str | None = None) -> AsyncGenerator[Subscription]:

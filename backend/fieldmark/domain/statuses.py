@@ -23,7 +23,7 @@ class RunStatus(StrEnum):
 
 
 class Approval(StrEnum):
-    """Who admits an agent's writes: the policy, or a person, one by one."""
+    """Who approves an agent's writes: the policy, or a person, one by one."""
 
     AUTO = "auto"
     ASK = "ask"
@@ -33,14 +33,14 @@ class CallStatus(StrEnum):
     """How a call stands.
 
     PENDING   a person is asked
-    ADMITTED  it may run, by policy or by a person's word
+    APPROVED  it may run, by policy or by a person's word
     WAITING   it has started child runs that have not all ended
     REFUSED   it never ran: its arguments were wrong, or a person said no
     DONE, FAILED   it ran, and its result is recorded
     """
 
     PENDING = "pending"
-    ADMITTED = "admitted"
+    APPROVED = "approved"
     WAITING = "waiting"
     REFUSED = "refused"
     DONE = "done"
@@ -162,7 +162,7 @@ class Actor(StrEnum):
     USER = "user"
 
 
-class AdmittedBy(StrEnum):
+class ApprovedBy(StrEnum):
     """Who let a tool call happen."""
 
     POLICY = "policy"

@@ -368,14 +368,14 @@ class Runner:
 
 
 async def _finish_decided_call(work: _Work) -> Outcome | None:
-    """Finish the call that the run waited for: run it if a person admitted it, or collect what its child runs came to.
+    """Finish the call that the run waited for: run it if a person approved it, or collect what its child runs came to.
     An outcome where the run still waits."""
     context, run = work.context, work.run
     if run.waiting_call is None:
         return None
     async with context.database.as_user(context.scope) as conn:
         row = await tool_calls.get(conn, run.id, run.waiting_call)
-    if row is None or row.status not in (CallStatus.ADMITTED, CallStatus.WAITING):
+    if row is None or row.status not in (CallStatus.APPROVED, CallStatus.WAITING):
         return None
     call, tools = ToolCall(row.tool, row.id, row.arguments), work.agent.create_tools(context)
     then = end_reporter(run.id, tool_event(tools, row.tool, row.id, row.arguments))
@@ -384,7 +384,7 @@ async def _finish_decided_call(work: _Work) -> Outcome | None:
     elif row.decided_by is not None:
         outcome = await execute(tools, context, call, by=By.POLICY, then=then)
     else:
-        return None  # admitted by policy: its CLI repeats it, or the model asks again
+        return None  # approved by policy: its CLI repeats it, or the model asks again
     return Outcome(RunStatus.AWAITING_RUNS) if outcome is None or outcome.code == "awaiting_runs" else None
 
 

@@ -187,7 +187,7 @@ async def _bring(
         return SkipReason.NOT_FOUND
     if row.schema_revid == target.schema_revid:
         return SkipReason.FOLLOWS_ALREADY
-    if await store.is_worked_on(conn, extraction_id):
+    if await store.has_active_run(conn, extraction_id):
         return SkipReason.AT_WORK
     difference = await without_turn(compare_schemas, row.schema, target.schema)
     await store.follow(conn, extraction_id, target.schema_revid)

@@ -136,7 +136,7 @@ async def search(
     if len(query) > MAX_QUERY:
         raise Invalid(f"The question has {len(query):,} characters, at most {MAX_QUERY:,} are allowed: ask shorter.")
     behind = await store.behind(conn, scope.org_id)
-    vectors_behind = 0 if meaning.state == "off" else await vectors.behind(conn, scope.org_id)
+    count_unembedded_documents = 0 if meaning.state == "off" else await vectors.behind(conn, scope.org_id)
     terms = _terms(query)
     # What says nothing in the question's own language is rare in another's pieces, and would lead there.
     says = await store.stems(conn, search_terms.language_of(terms), terms)
@@ -169,7 +169,7 @@ async def search(
             filters=filters,
         )
         rows = _fused(rows, near, limit, per_document)
-    return Found(await _hits(conn, rows, terms), behind, meaning.state, vectors_behind)
+    return Found(await _hits(conn, rows, terms), behind, meaning.state, count_unembedded_documents)
 
 
 def _fused(

@@ -49,12 +49,12 @@ class Turns:
         self._states: WeakKeyDictionary[asyncio.AbstractEventLoop, _State] = WeakKeyDictionary()
 
     @asynccontextmanager
-    async def of(self, org_id: UUID, most_waiting: int | None = None) -> AsyncGenerator[None]:
+    async def of(self, org_id: UUID, queue_defaults: int | None = None) -> AsyncGenerator[None]:
         """The organisation's turn, for as long as this context lasts. Wait for it without a connection. Raises
         TooManyAtOnce where so much of the organisation waits already."""
         state = self._states.setdefault(asyncio.get_running_loop(), _State(asyncio.Semaphore(self._at_once)))
         place = state.of.setdefault(org_id, _Place())
-        if most_waiting is not None and place.asked_for >= most_waiting:
+        if queue_defaults is not None and place.asked_for >= queue_defaults:
             raise TooManyAtOnce("Too much of this organisation waits: send less, or again a little later.")
         place.asked_for += 1
         try:

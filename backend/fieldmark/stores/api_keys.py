@@ -62,7 +62,7 @@ async def use(conn: Connection, digest: bytes) -> KeyInUse | None:
 
 async def note(conn: Connection, key_id: UUID) -> None:
     """Note that a key was used, once a minute. As the service."""
-    await conn.execute("select private.note_api_key(%s)", (key_id,))
+    await conn.execute("select private.record_api_key_use(%s)", (key_id,))
 
 
 async def add(conn: Connection, org_id: UUID, *, name: str, scopes: list[str], expires_at: datetime | None) -> NewKey:

@@ -363,7 +363,7 @@ async def remove(conn: Connection, extraction_id: UUID) -> None:
 
 async def speak_for(conn: Connection, names: Collection[str]) -> None:
     """Say for which leaves an agent has the word of the person whose correction it makes, by path name; until this
-    transaction ends, or the next call of this. (`private.spoken_for` asks.)"""
+    transaction ends, or the next call of this. (`private.paths_allowed_by_message` asks.)"""
     await conn.execute("select set_config('fieldmark.spoken', %s, true)", (json.dumps(sorted(names)),))
 
 

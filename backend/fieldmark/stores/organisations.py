@@ -107,7 +107,7 @@ class NewInvitation:
 
 _ORGANISATION: Final[
     LiteralString
-] = """o.id, o.name, o.personal_of is not distinct from private.person_of(auth.uid()) as is_personal,
+] = """o.id, o.name, o.personal_of is not distinct from private.user_of(auth.uid()) as is_personal,
     o.approvers, o.second_person, o.examples, o.auto_create, o.created_at"""
 _MEMBER: Final[LiteralString] = """
     m.user_id, m.role, private.address_of(m.org_id, m.user_id) as email, m.created_at

@@ -27,7 +27,7 @@ def _of(function: str) -> Callable[[Connection, timedelta], Awaitable[int]]:
 
 
 # Each answers how many it found; 0: nothing more is due, or another worker has the task.
-forget_runs = _of("forget_runs")
+delete_old_run_records = _of("delete_old_run_records")
 
 
 async def forget_jobs(conn: Connection, keep: timedelta) -> int:

@@ -216,7 +216,9 @@ async def find(conn: Connection, run_id: UUID) -> RunRow:
 
 async def get_in_reach(conn: Connection, run_id: UUID) -> RunRow | None:
     """A run whose user may still write in its organisation. None for one that is out of sight, or whose user left."""
-    query = f"select {_COLUMNS} from public.runs as r {_USED} where r.id = %s and not private.is_left_behind(r)"
+    query = (
+        f"select {_COLUMNS} from public.runs as r {_USED} where r.id = %s and not private.is_creator_without_access(r)"
+    )
     return await _one(conn, query, (run_id,))
 
 
@@ -231,16 +233,16 @@ async def children(conn: Connection, run_id: UUID, call_id: str) -> list[RunRow]
     )
 
 
-async def why_not_decide(conn: Connection, run_ids: Sequence[UUID]) -> dict[UUID, str]:
+async def approval_refusal_reason(conn: Connection, run_ids: Sequence[UUID]) -> dict[UUID, str]:
     """Return the code of why the caller does not decide the calls of runs that they see, by run id; empty if they
     do."""
-    query = "select r.id, private.why_not_decide(r) as why from public.runs as r where r.id = any(%s)"
+    query = "select r.id, private.approval_refusal_reason(r) as why from public.runs as r where r.id = any(%s)"
     cursor = await conn.execute(query, (list(run_ids),))
     return {row["id"]: row["why"] for row in await cursor.fetchall()}
 
 
 # Those of others that the caller decides. Who they are is looked up once, not for each run.
-_OR_DECIDED = """or (select private.why_not_decide_of(%(org)s, null)) = ''
+_OR_DECIDED = """or (select private.approval_refusal_reason_for(%(org)s, null)) = ''
   and r.created_by not in (select private.decided_by_others(%(org)s))"""
 
 
@@ -324,7 +326,7 @@ async def claim(conn: Connection, run_id: UUID) -> RunRow | None:
         conn,
         f"""with r as (
               update public.runs as r set status = 'running', fencing_token = fencing_token + 1,
-                consecutive_failures = consecutive_failures + 1, attached = false, held_at = null,
+                consecutive_failures = consecutive_failures + 1, attached = false, waiting_for_capacity_since = null,
                 session_id = coalesce(session_id, gen_random_uuid()),
                 started_at = coalesce(started_at, now())
             where id = %s and status in ('queued', 'running') returning r.*)
@@ -341,7 +343,7 @@ async def seconds_since_start(conn: Connection, run_id: UUID) -> float:
 
 async def disown(conn: Connection, run_id: UUID) -> None:
     """Note that no CLI waits any more with a run that waits: its job came again, so its worker is gone."""
-    await conn.execute("select private.disown_run(%s)", (run_id,))
+    await conn.execute("select private.detach_dead_worker(%s)", (run_id,))
 
 
 async def others_wait(conn: Connection) -> bool:
@@ -374,9 +376,9 @@ async def delta_channel(conn: Connection) -> str:
     return await value_of(conn, "select private.delta_channel() as channel")
 
 
-async def tell_deltas(conn: Connection, run_id: UUID, fencing_token: int, pieces: list[str]) -> None:
+async def notify_deltas(conn: Connection, run_id: UUID, fencing_token: int, pieces: list[str]) -> None:
     """Send pieces of what the model says, each less than 7,900 bytes, to the run's readers. Raise Fenced."""
-    await conn.execute("select private.tell_deltas(%s, %s, %s)", (run_id, fencing_token, pieces))
+    await conn.execute("select private.notify_deltas(%s, %s, %s)", (run_id, fencing_token, pieces))
 
 
 async def record_conversation(conn: Connection, run_id: UUID, session_id: UUID) -> None:
@@ -535,13 +537,13 @@ async def await_runs(conn: Connection, run_id: UUID, call_id: str) -> None:
     await conn.execute("select private.await_runs(%s, %s)", (run_id, call_id))
 
 
-async def admit_further(conn: Connection, run_id: UUID, tools: Sequence[str]) -> bool:
-    """Admit what a run that waits asks with these tools from here on. False where each call is decided by itself."""
-    return bool(await value_of(conn, "select private.admit_further(%s, %s) as admitted", (run_id, list(tools))))
+async def approve_later_calls(conn: Connection, run_id: UUID, tools: Sequence[str]) -> bool:
+    """Approve what a run that waits asks with these tools from here on. False where each call is decided by itself."""
+    return bool(await value_of(conn, "select private.approve_later_calls(%s, %s) as approved", (run_id, list(tools))))
 
 
-async def admitted_tools(conn: Connection, run_id: UUID) -> frozenset[str]:
-    """The tools whose calls were admitted in advance, when the run was started or with a decision since."""
+async def pre_approved_tools(conn: Connection, run_id: UUID) -> frozenset[str]:
+    """The tools whose calls were approved in advance, when the run was started or with a decision since."""
     return frozenset(await value_of(conn, "select auto_approved_tools from public.runs where id = %s", (run_id,)) or ())
 
 

@@ -98,9 +98,9 @@ async def followers(
     return request.page(rows)
 
 
-async def is_worked_on(conn: Connection, extraction_id: UUID) -> bool:
+async def has_active_run(conn: Connection, extraction_id: UUID) -> bool:
     """Return whether a run of the organisation is queued, running or waiting for this extraction."""
-    return bool(await value_of(conn, "select private.is_worked_on(%s) as worked_on", (extraction_id,)))
+    return bool(await value_of(conn, "select private.has_active_run(%s) as worked_on", (extraction_id,)))
 
 
 async def follow(conn: Connection, extraction_id: UUID, revid: UUID) -> None:

@@ -90,19 +90,19 @@ async def write(conn: Connection, document_id: UUID, change: int, pieces: Sequen
     """Whether a document is indexed now; if not, it has changed meanwhile. Asked by the service."""
     return await value_of(
         conn,
-        "select private.write_search_pieces(%s, %s, %s) as is_done",
+        "select private.write_search_chunks(%s, %s, %s) as is_done",
         (document_id, change, await large_json([piece.to_json() for piece in pieces])),
     )
 
 
 async def give_up(conn: Connection, document_id: UUID) -> None:
     """Leave a document as it is indexed now. Asked by the service."""
-    await conn.execute("select private.give_up_indexing(%s)", (document_id,))
+    await conn.execute("select private.abandon_indexing(%s)", (document_id,))
 
 
 async def behind(conn: Connection, org_id: UUID) -> int:
     """How many documents of an organisation are not indexed as they are now."""
-    return await value_of(conn, "select private.search_behind(%s) as behind", (org_id,))
+    return await value_of(conn, "select private.count_unindexed_documents(%s) as behind", (org_id,))
 
 
 async def find(

@@ -48,7 +48,7 @@ async def use(conn: Connection, name: str) -> None:
 
 async def take(conn: Connection, lease_seconds: float) -> DueRow | None:
     """A document that is due, for so long; None if there is none. Asked by the service."""
-    return await fetch_one(conn, DueRow, "select * from private.take_vectors_due(%s)", (lease_seconds,))
+    return await fetch_one(conn, DueRow, "select * from private.lease_document_for_embedding(%s)", (lease_seconds,))
 
 
 async def pieces(conn: Connection, due: DueRow, name: str, most: int) -> list[PieceRow]:
@@ -56,7 +56,7 @@ async def pieces(conn: Connection, due: DueRow, name: str, most: int) -> list[Pi
     return await fetch_all(
         conn,
         PieceRow,
-        "select * from private.pieces_without_vectors(%s, %s, %s, %s, %s)",
+        "select * from private.chunks_without_vectors(%s, %s, %s, %s, %s)",
         (due.org_id, due.document_id, due.change, name, most),
     )
 
@@ -72,7 +72,7 @@ async def write(conn: Connection, due: DueRow, name: str, made: Sequence[tuple[i
 
 async def behind(conn: Connection, org_id: UUID) -> int:
     """How many documents of an organisation have pieces without a vector."""
-    return await value_of(conn, "select private.vectors_behind(%s) as behind", (org_id,))
+    return await value_of(conn, "select private.count_unembedded_documents(%s) as behind", (org_id,))
 
 
 async def nearest(

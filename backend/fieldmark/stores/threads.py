@@ -227,7 +227,7 @@ async def turns(conn: Connection, thread_id: UUID, *, limit: int, before: str | 
 
 async def remember(conn: Connection, thread_id: UUID, state: dict[str, JsonValue]) -> None:
     """Merge into what the thread's tools remember: also in the name of who decides a call in a shared one."""
-    await conn.execute("select private.keep_in_thread(%s, %s)", (thread_id, Jsonb(state)))
+    await conn.execute("select private.save_thread_state(%s, %s)", (thread_id, Jsonb(state)))
 
 
 async def starting_state(conn: Connection, document_id: UUID) -> dict[str, UUID | None]:

@@ -1,4 +1,4 @@
-"""The ledger: every gated call of an agent, who admitted it, what it would change, and what it answered."""
+"""The ledger: every gated call of an agent, who approved it, what it would change, and what it answered."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ async def enter(
     reason: str | None = None,
     preview: Preview | None = None,
 ) -> None:
-    """Record a call: admitted by policy, pending for a person, or refused for a reason. A call that is there stays as
+    """Record a call: approved by policy, pending for a person, or refused for a reason. A call that is there stays as
     it is. Raises Fenced if another worker has the run."""
     changes = None if preview is None else Jsonb([change.as_json() for change in preview.changes])
     await conn.execute(
-        "select private.enter_call(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+        "select private.record_call(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
         (
             run_id,
             fencing_token,
@@ -186,7 +186,7 @@ async def decided(conn: Connection, run_id: UUID) -> list[CallRow]:
     )
 
 
-async def begin_decision(
+async def start_decision(
     conn: Connection,
     run_id: UUID,
     call_id: str,
@@ -201,17 +201,17 @@ async def begin_decision(
     if it waits no more, or never did."""
     decided = await value_of(
         conn,
-        "select private.begin_decision(%s, %s, %s, %s, %s, %s, %s)",
+        "select private.start_decision(%s, %s, %s, %s, %s, %s, %s)",
         (run_id, call_id, seen_hash, approved, reason, None if arguments is None else Jsonb(arguments), arguments_hash),
     )
     return decided is not None
 
 
-async def show_again(conn: Connection, run_id: UUID, call_id: str, preview: Preview, event: EventBase) -> None:
+async def show_updated_call(conn: Connection, run_id: UUID, call_id: str, preview: Preview, event: EventBase) -> None:
     """The call goes on waiting, and what it would change is shown anew."""
     changes = Jsonb([change.as_json() for change in preview.changes])
     await conn.execute(
-        "select private.show_again(%s, %s, %s, %s, %s, %s::json)",
+        "select private.show_updated_call(%s, %s, %s, %s, %s, %s::json)",
         (run_id, call_id, changes, preview.target_hash, preview.version, json.dumps(event.flat())),
     )
     tell_of_events(conn, run_id)
@@ -242,7 +242,7 @@ async def has_code(conn: Connection, run_id: UUID, tool: str, code: str) -> bool
 
 async def has_approved_write(conn: Connection, run_id: UUID) -> bool:
     """Return whether a call that a person approved was done in this run."""
-    query = "select from public.tool_calls where run_id = %s and admitted_by = 'person' and status = 'done'"
+    query = "select from public.tool_calls where run_id = %s and approved_by = 'person' and status = 'done'"
     return (await conn.execute(query, (run_id,))).rowcount > 0
 
 

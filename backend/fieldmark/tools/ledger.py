@@ -1,4 +1,4 @@
-"""Runs one call of a tool: once, as one user, recorded in the ledger. `execute` is the only way, whoever admitted it.
+"""Runs one call of a tool: once, as one user, recorded in the ledger. `execute` is the only way, whoever approved it.
 
 READ         prepare · begin · fence · run · commit
 NOTE, WRITE  prepare · begin · claim · run · record · commit
@@ -84,7 +84,7 @@ class Prepared:
 
 
 class By(StrEnum):
-    """Who has admitted a call, and so how it begins.
+    """Who has approved a call, and so how it begins.
 
     POLICY   the run's policy: its entry in the ledger is claimed
     PERSON   a person, just now: the decision is recorded in the call's transaction, and stands whatever comes of it
@@ -116,7 +116,7 @@ async def execute(
     decide: Callable[[Connection], Awaitable[None]] | None = None,
     then: Callable[[Connection, ToolOutcome], Awaitable[None]] | None = None,
 ) -> ToolOutcome:
-    """Run a call that was admitted; one that has run already is answered as before. Every expected failure is an
+    """Run a call that was approved; one that has run already is answered as before. Every expected failure is an
     outcome.
 
     `decide` records what a person has decided, and `then` what follows from the outcome: both in the transaction of the
@@ -134,7 +134,7 @@ async def execute(
         return await _attempt(context, call, by, wrong, decide, then)
     tool, action = tools.tools[call.tool], tools.actions[call.tool]
     if tool.is_gated and call.id is None:
-        return refused(ToolFailed("The call came without its id, so nobody can have admitted it.", "not_admitted"))
+        return refused(ToolFailed("The call came without its id, so nobody can have approved it.", "not_approved"))
 
     async def attempt() -> ToolOutcome:
         return await _attempt(context, call, by, await _prepare(tool, action, args), decide, then)
@@ -194,7 +194,7 @@ async def _begin(
             tool=call.tool,
             arguments=dict(call.arguments),
             arguments_hash=hash_of(call.arguments),
-            status=CallStatus.ADMITTED,
+            status=CallStatus.APPROVED,
         )
     claimed = await tool_calls.claim(
         conn,
@@ -205,10 +205,10 @@ async def _begin(
         arguments_hash=hash_of(call.arguments),
     )
     if claimed is None:
-        return refused(ToolFailed("This call was not admitted.", "not_admitted"))
+        return refused(ToolFailed("This call was not approved.", "not_approved"))
     if (recorded := _recorded(claimed)) is not None:
         return recorded
-    if claimed.status is not (CallStatus.WAITING if by is By.RUNS else CallStatus.ADMITTED):
+    if claimed.status is not (CallStatus.WAITING if by is By.RUNS else CallStatus.APPROVED):
         return refused(ToolFailed("This call was refused.", "refused"))
     return None
 

@@ -86,9 +86,8 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class ChildRun:
-    """What a tool answers that needs another agent: the run to be started. The call waits for it; then its tool's
-    `collect` makes the answer. Who admits the child's writes and which model is asked is as in the parent, unless given
-    here."""
+    """Returned by a tool that needs another agent: the run to start. The call waits for that run; then the tool's
+    `collect` makes the result. Approval and model are those of the parent unless given here."""
 
     text: str
     task: str
@@ -279,7 +278,7 @@ def _lean(schema: Any, definitions: JsonObject) -> Any:
 
 
 def hash_of(arguments: Mapping[str, JsonValue]) -> str:
-    """SHA-256 over the arguments in one spelling: binds what was admitted to what runs."""
+    """SHA-256 over the arguments in one spelling: binds what was approved to what runs."""
     return hashlib.sha256(canonical(dict(arguments))).hexdigest()
 
 

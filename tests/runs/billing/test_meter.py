@@ -90,7 +90,7 @@ async def test_a_call_is_not_done_before_its_message_is_charged(desk):
             return [update("a")]
 
         work = asyncio.create_task(desk.work(Script([answer, [text("Done.")]])))
-        await until(lambda: desk.sql(WAITS) and desk.sql("select 1 from public.tool_calls where status = 'admitted'"))
+        await until(lambda: desk.sql(WAITS) and desk.sql("select 1 from public.tool_calls where status = 'approved'"))
         await asyncio.sleep(0.3)
         assert desk.extraction()["version"] == 0
         other.rollback()

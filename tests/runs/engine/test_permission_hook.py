@@ -52,11 +52,11 @@ async def test_a_read_passes_and_stands_in_no_ledger(desk, hook, context):
     assert hook.passed == {"call-1"} and desk.ledger(context.run_id) == []
 
 
-async def test_a_write_passes_and_is_recorded_with_who_admitted_it(desk, hook, context):
+async def test_a_write_passes_and_is_recorded_with_who_approved_it(desk, hook, context):
     assert await ask(hook, UPDATE, TOTAL) == ("allow", None)
     (entry,) = desk.ledger(context.run_id)
     assert (entry["id"], entry["tool"], entry["arguments"]) == ("call-1", "update_field", TOTAL)
-    assert (entry["status"], entry["admitted_by"], entry["reason"]) == ("admitted", "policy", None)
+    assert (entry["status"], entry["approved_by"], entry["reason"]) == ("approved", "policy", None)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ async def test_a_write_that_cannot_be_is_refused_with_a_reason_for_the_model(des
     decision, said = await ask(hook, UPDATE, arguments)
     (entry,) = desk.ledger(context.run_id)
     assert decision == "deny" and reason in said
-    assert (entry["status"], entry["admitted_by"]) == ("refused", None)
+    assert (entry["status"], entry["approved_by"]) == ("refused", None)
     assert said == f'{entry["reason"]}\n{{"code":"invalid"}}'
     assert hook.passed == set()
 

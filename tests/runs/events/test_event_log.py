@@ -271,7 +271,7 @@ async def test_readers_are_told_after_the_commit_and_not_inside_of_it(desk):
                 await runs.append_event(conn, context.run_id, TextEvent(text="Never."))
                 raise ZeroDivisionError
         # Whoever tells of it is dead: nothing is heard, and a reader gets each event once all the same, in order.
-        desk.sql("revoke execute on function private.tell(text[], text[]) from fieldmark_app")
+        desk.sql("revoke execute on function private.notify(text[], text[]) from fieldmark_app")
         following = follow(desk.database, desk.scope, context.run_id, poll_seconds=0.1)
         told = [await anext(following)]
         async with EventWriter(context) as log:

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 async def asked(desk, name: str, arguments: dict):
     """A run that waits for a person to decide this call."""
     context = await desk.context(await desk.run(approval="ask"))
-    await desk.admit(context, name, arguments, "asked", ask=True)
+    await desk.approve(context, name, arguments, "asked", ask=True)
     return context.run_id
 
 

@@ -71,7 +71,7 @@ async def decided(desk, who: Scope, run_id) -> object:
     with pytest.raises(ZeroDivisionError):
         async with desk.database.as_user(who) as conn:
             cursor = await conn.execute(
-                "select private.begin_decision(%s, 'c', repeat('0', 64), false, null, null, null) as begun", (run_id,)
+                "select private.start_decision(%s, 'c', repeat('0', 64), false, null, null, null) as begun", (run_id,)
             )
             row = await cursor.fetchone()
             begun = row["begun"]
@@ -118,18 +118,18 @@ async def test_an_owner_does_not_decide_their_own_where_a_second_person_is_neede
         assert [await decided(desk, who, run_id) for who in (owner, robot, other)] == [None, None, None]
 
 
-async def test_nobody_admits_beforehand_what_others_decide(desk):
-    asks, admits = ("ask", []), ("auto", ["update_field"])
+async def test_nobody_approves_beforehand_what_others_decide(desk):
+    asks, approves = ("ask", []), ("auto", ["update_field"])
     member = joined(desk, "member")
     expected = {
         # an owner's run, their key's, a member's, their key's
         ("members", True): (asks, asks, asks, asks),
-        ("owners", False): (admits, admits, asks, asks),
-        ("members", False): (admits, admits, admits, admits),
+        ("owners", False): (approves, approves, asks, asks),
+        ("members", False): (approves, approves, approves, approves),
     }
     for (approvers, second_person), wanted in expected.items():
         settings(desk, approvers, second_person=second_person)
-        for starter, admitted in zip(
+        for starter, approved in zip(
             (desk.scope, key_of(desk, desk.scope), member, key_of(desk, member)), wanted, strict=True
         ):
             async with desk.database.as_user(starter) as conn:
@@ -140,7 +140,7 @@ async def test_nobody_admits_beforehand_what_others_decide(desk):
                     (desk.scope.org_id, desk.document_id, desk.extraction_id),
                 )
                 row = await cursor.fetchone()
-            assert (row["approval"], row["auto_approved_tools"]) == admitted, (approvers, second_person)
+            assert (row["approval"], row["auto_approved_tools"]) == approved, (approvers, second_person)
 
 
 async def test_a_second_person_s_word_is_carried_out_and_the_run_stays_whose_it_is(desk):
@@ -148,7 +148,7 @@ async def test_a_second_person_s_word_is_carried_out_and_the_run_stays_whose_it_
     colleague = joined(desk, "member")
     worked = await desk.work(Script([[call("update_field", TOTAL)], [text("Done.")]]))
     call_id = worked.state["waiting_call"]
-    for who, further in ((desk.scope, None), (colleague, "tool")):  # nor does the second one admit what follows
+    for who, further in ((desk.scope, None), (colleague, "tool")):  # nor does the second one approve what follows
         with pytest.raises(SecondPersonNeeded):
             await decisions.decide(desk.database, who, worked.run_id, Decision(call_id, True, further=further))
     await decisions.decide(desk.database, colleague, worked.run_id, Decision(call_id, True))

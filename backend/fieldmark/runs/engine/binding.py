@@ -36,8 +36,8 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class RunHandlers:
-    """What one run brings to its CLI: who admits its calls, who answers them, where its conversation is kept. Calls are
-    answered in the run's own context, for its ids in the log and its span."""
+    """A run's handlers for its CLI: they approve and run its calls and store its conversation. Calls run in the run's
+    own context, so that logs and spans have its ids."""
 
     hook: PermissionHook
     executor: ToolExecutor

@@ -1,4 +1,4 @@
-"""Which calls the message holds that the model is saying: whoever admits them must know."""
+"""Which calls the message holds that the model is saying: whoever approves them must know."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The PreToolUse hook: every call passes here before it runs. Reads pass; all others are checked and entered in the
 ledger.
 
-The hook is not the lock. The tool itself runs only with an admitted entry whose arguments hash to the same value, so a
+The hook is not the lock. The tool itself runs only with an approved entry whose arguments hash to the same value, so a
 hook that never fires changes nothing.
 """
 
@@ -39,7 +39,7 @@ _NO_ROUNDS = "Not done: all {} rounds of calls for this message are used. Say in
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Who admits gated calls: with `auto` the policy does, with `ask` a person, but for the tools named in advance."""
+    """Who approves gated calls: the policy (`auto`) or a person (`ask`), except for tools approved in advance."""
 
     approval: str = "auto"
     auto_approved_tools: frozenset[str] = frozenset()
@@ -49,7 +49,7 @@ class Policy:
         """Whether a person may have to be asked."""
         return self.approval != "auto"
 
-    def admits(self, tool: str) -> bool:
+    def approves(self, tool: str) -> bool:
         return not self.asks or tool in self.auto_approved_tools
 
 
@@ -174,15 +174,15 @@ class PermissionHook:
         if (refusal := await self._stands_behind(tool, call_id)) is not None:
             return await self._refuse(name, call_id, arguments, *refusal)
         action = self.toolset.actions[name]
-        is_admitted = not tool.asks or self._policy.admits(name) or await self._is_admitted_since(name, args)
-        if is_admitted and action.collect is None:
-            await self._enter(name, call_id, arguments, CallStatus.ADMITTED)
+        is_approved = not tool.asks or self._policy.approves(name) or await self._is_approved_since(name, args)
+        if is_approved and action.collect is None:
+            await self._enter(name, call_id, arguments, CallStatus.APPROVED)
             return Verdict("allow")
         # Of several deferred calls only the last would survive, and one beside a denied one would spoil the transcript.
         if await self.calls.calls_beside(call_id) != 1:
             return await self._refuse(name, call_id, arguments, "Propose one change at a time.", "one_at_a_time")
         await self.before(call_id)
-        if is_admitted:
+        if is_approved:
             return await self._start_runs(name, call_id, arguments)
         try:
             if action.check is not None:
@@ -196,16 +196,16 @@ class PermissionHook:
         self.decided.add(call_id)
         return await self._as_decided(call_id)
 
-    async def _is_admitted_since(self, name: str, args: Any) -> bool:
-        """Whether a person's decisions in this run admit the call: it follows from one, or one admits the tool's
+    async def _is_approved_since(self, name: str, args: Any) -> bool:
+        """Whether a person's decisions in this run approve the call: it follows from one, or one approves the tool's
         further calls."""
         is_covered = self.toolset.actions[name].is_covered
         async with self.context.database.as_user(self.context.scope) as conn:
             if is_covered is not None and await is_covered(conn, args):
                 return True
-            admitted = await runs.admitted_tools(conn, self.context.run_id)
-        self._policy = replace(self._policy, auto_approved_tools=self._policy.auto_approved_tools | admitted)
-        return self._policy.admits(name)
+            approved = await runs.pre_approved_tools(conn, self.context.run_id)
+        self._policy = replace(self._policy, auto_approved_tools=self._policy.auto_approved_tools | approved)
+        return self._policy.approves(name)
 
     async def _stands_behind(self, tool: Tool[Any], call_id: str) -> tuple[str, str] | None:
         """Why a call is refused for what stands before it in its message, and the code of that. The model has written
@@ -245,7 +245,7 @@ class PermissionHook:
 
     async def _start_runs(self, name: str, call_id: str, arguments: dict[str, JsonValue]) -> Verdict:
         """Run a call that starts child runs: from its tool there is no way to let the CLI go."""
-        await self._enter(name, call_id, arguments, CallStatus.ADMITTED)
+        await self._enter(name, call_id, arguments, CallStatus.APPROVED)
         outcome = await execute(self.toolset, self.context, ToolCall(name, call_id, arguments), by=By.POLICY)
         # Any other outcome is a refusal, whose answer is recorded.
         return Verdict("defer" if outcome.code == "awaiting_runs" else "allow")

@@ -101,6 +101,6 @@ class EventWriter:
             self._told_at = asyncio.get_running_loop().time()
             try:
                 async with self._context.database.as_user(self._context.scope) as conn:
-                    await runs.tell_deltas(conn, self._context.run_id, self._context.fencing_token, pieces)
+                    await runs.notify_deltas(conn, self._context.run_id, self._context.fencing_token, pieces)
             except FieldmarkError:
                 pass  # lost words cost nothing: the whole block follows, and finds out what the matter is

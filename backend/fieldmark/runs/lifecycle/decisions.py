@@ -44,7 +44,7 @@ from fieldmark.tools.toolset import RunTools, Toolset, hash_of
 @dataclass(frozen=True, slots=True)
 class Decision:
     """What a person says of one call. `arguments` replace the agent's own; `reason` is what the agent is told.
-    `further` admits what the run asks from here on with the same tool, or with any."""
+    `further` approves what the run asks from here on with the same tool, or with any."""
 
     call_id: str
     approved: bool
@@ -115,7 +115,7 @@ async def decide(database: Database, scope: Scope, run_id: UUID, decision: Decis
     async with database.as_user(scope) as conn:
         run = await runs.find(conn, run_id)
         call = await tool_calls.get(conn, run_id, decision.call_id)
-        why = (await runs.why_not_decide(conn, [run_id])).get(run_id, "not_found")
+        why = (await runs.approval_refusal_reason(conn, [run_id])).get(run_id, "not_found")
     if call is None or why:
         raise _refusal(run, "not_found" if call is None else why)
     if call.status is not CallStatus.PENDING or run.status is not RunStatus.AWAITING_APPROVAL:
@@ -123,7 +123,7 @@ async def decide(database: Database, scope: Scope, run_id: UUID, decision: Decis
     if decision.arguments is not None and not decision.approved:
         raise Invalid("A rejected call needs no input.")
     if decision.further is not None and not decision.approved:
-        raise Invalid("Further calls are admitted together with one that is approved.")
+        raise Invalid("Further calls are approved together with one that is approved.")
     if not decision.approved:
         return await _reject(database, scope, run, call, decision)
     return await _approve(database, scope, run, call, decision)
@@ -179,7 +179,7 @@ async def _approve(database: Database, scope: Scope, run: RunRow, call: CallRow,
         last = await runs.last_event(conn, run.id)
         if decision.further is not None:
             every = [one.name for one in tools.tools.values() if one.asks]
-            if not await runs.admit_further(conn, run.id, [call.tool] if decision.further == "tool" else every):
+            if not await runs.approve_later_calls(conn, run.id, [call.tool] if decision.further == "tool" else every):
                 raise SecondPersonNeeded("In this organisation a second person decides each call by itself.")
         await _begin(conn, run, call, decision, edited)
         await _check_target(conn, tools, call, edited)
@@ -201,7 +201,7 @@ async def _approve(database: Database, scope: Scope, run: RunRow, call: CallRow,
             run.id, call.id, call.tool, call.arguments, tools.summary(call.tool, call.arguments), changes
         )
         async with database.as_user(scope) as conn:
-            await tool_calls.show_again(conn, run.id, call.id, moved.now, event)
+            await tool_calls.show_updated_call(conn, run.id, call.id, moved.now, event)
         raise _target_changed(call, moved) from None
     return last
 
@@ -218,7 +218,7 @@ class _Moved(Exception):
 async def _begin(
     conn: Connection, run: RunRow, call: CallRow, decision: Decision, edited: dict[str, JsonValue] | None
 ) -> None:
-    begun = await tool_calls.begin_decision(
+    begun = await tool_calls.start_decision(
         conn,
         run.id,
         call.id,

@@ -107,7 +107,7 @@ async def listed(conn: Connection, rows: Sequence[RunRow]) -> list[Run]:
     behind = await runs.waits_behind(conn, rows)
     waiting = {row.id: row.agent for row in rows if row.status is RunStatus.AWAITING_APPROVAL}
     calls = await pending_calls(conn, waiting)
-    refusals = await runs.why_not_decide(conn, list(calls))
+    refusals = await runs.approval_refusal_reason(conn, list(calls))
     return [_described(row, calls.get(row.id), behind.get(row.id), refusals.get(row.id)) for row in rows]
 
 

@@ -99,7 +99,7 @@ class ChatExtractionTools:
             _EXTRACT,
             {} if means.prompt is None else {"instructions": means.prompt.content},
             Subject(self.about.document_id, extraction_id),
-            # Whoever has admitted this call has admitted what it is for.
+            # Whoever has approved this call has approved what it is for.
             approval=Approval.AUTO,
             model=None if means.prompt is None else means.prompt.model,
         )
