@@ -66,12 +66,12 @@ async def pictures(folder: Path) -> None:
         await page.locator("[data-page] img").first.wait_for()
         await keep(page, folder, "document")
 
-        page = await entered(at, browser, f"/documents/{invoice}?unclaimed=true", "dark")
+        page = await entered(at, browser, f"/documents/{invoice}?unmapped=true", "dark")
         await page.get_by_role("tab", name="Not claimed").wait_for()
         await page.locator("[data-page] img").first.wait_for()
         await keep(page, folder, "not-claimed")
 
-        page = await entered(at, browser, "/review/sheet?path=total", "light")
+        page = await entered(at, browser, "/review/by-field?path=total", "light")
         await page.get_by_role("textbox").first.wait_for()
         await keep(page, folder, "one-field")
 

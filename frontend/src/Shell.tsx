@@ -3,16 +3,16 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link, Outlet, useLocation } from '@tanstack/react-router';
 import { useEffect, useLayoutEffect, useState } from 'react';
-import { WaitingNumber } from './approvals/WaitingNumber';
+import { ApprovalCount } from './approvals/ApprovalCount';
 import { AREAS } from './areas';
-import { ReviewNumber } from './review/ReviewNumber';
+import { ReviewCount } from './review/ReviewCount';
 import { AccountMenu } from './session/AccountMenu';
 import { configQuery } from './session/config';
-import { actingAs, useSession } from './session/session';
+import { identityKey, useSession } from './session/session';
 import { SignIn } from './session/SignIn';
 import icon from './shared/icon.svg';
 import { listen } from './shared/shortcuts/registry';
-import { ShortcutSheet } from './shared/shortcuts/ShortcutSheet';
+import { ShortcutsDialog } from './shared/shortcuts/ShortcutsDialog';
 import { Toasts } from './shared/Toasts';
 import styles from './Shell.module.css';
 
@@ -30,7 +30,7 @@ export function Shell() {
 
   if (current.token === null) return <SignIn />;
   return (
-    <div className={styles.shell} key={actingAs(current)}>
+    <div className={styles.shell} key={identityKey(current)}>
       <a className={styles.skip} href="#main">
         Skip to content
       </a>
@@ -43,8 +43,8 @@ export function Shell() {
           {AREAS.map(({ to, words }) => (
             <Link key={to} to={to}>
               {words}
-              {to === '/review' && <ReviewNumber />}
-              {to === '/approvals' && <WaitingNumber />}
+              {to === '/review' && <ReviewCount />}
+              {to === '/approvals' && <ApprovalCount />}
             </Link>
           ))}
         </nav>
@@ -62,7 +62,7 @@ export function Shell() {
       <main id="main" className={styles.main} tabIndex={-1}>
         <Outlet />
       </main>
-      <ShortcutSheet open={keysShown} setOpen={showKeys} />
+      <ShortcutsDialog open={keysShown} setOpen={showKeys} />
       <Toasts />
     </div>
   );

@@ -2,16 +2,16 @@
  * api/edge.py (PAGE_ADDRESSES), too: the service answers no other with the page. */
 
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Link, redirect } from '@tanstack/react-router';
-import { isDocumentFilter, type DocumentFilter } from './documents/filter';
-import { isPlace, type Place } from './document/place';
-import { isColumn, type Column } from './review/sheet/column';
+import { parseDocumentFilter, type DocumentFilter } from './documents/filter';
+import { parseDocumentView, type Place } from './document/documentView';
+import { parseColumn, type Column } from './review/byField/column';
 import { Shell } from './Shell';
 import { Loading } from './shared/Loading';
-import { Broken, Empty } from './shared/Notice';
+import { PageError, EmptyState } from './shared/Notice';
 
 const root = createRootRoute({
   component: Shell,
-  notFoundComponent: () => <Empty title="Page not found"><Link to="/documents">Go to documents</Link></Empty>,
+  notFoundComponent: () => <EmptyState title="Page not found"><Link to="/documents">Go to documents</Link></EmptyState>,
 });
 
 const start = createRoute({
@@ -25,14 +25,14 @@ const start = createRoute({
 export const documentsRoute = createRoute({
   getParentRoute: () => root,
   path: '/documents',
-  validateSearch: (search): DocumentFilter => isDocumentFilter(search),
+  validateSearch: (search): DocumentFilter => parseDocumentFilter(search),
   component: lazyRouteComponent(() => import('./documents/DocumentsPage'), 'DocumentsPage'),
 });
 
 export const documentRoute = createRoute({
   getParentRoute: () => root,
   path: '/documents/$documentId',
-  validateSearch: (search): Place => isPlace(search),
+  validateSearch: (search): Place => parseDocumentView(search),
   component: lazyRouteComponent(() => import('./document/DocumentPage'), 'DocumentPage'),
 });
 
@@ -43,11 +43,11 @@ export const reviewRoute = createRoute({
   component: lazyRouteComponent(() => import('./review/ReviewPage'), 'ReviewPage'),
 });
 
-export const sheetRoute = createRoute({
+export const byFieldRoute = createRoute({
   getParentRoute: () => root,
-  path: '/review/sheet',
-  validateSearch: (search): Column => isColumn(search),
-  component: lazyRouteComponent(() => import('./review/sheet/SheetPage'), 'SheetPage'),
+  path: '/review/by-field',
+  validateSearch: (search): Column => parseColumn(search),
+  component: lazyRouteComponent(() => import('./review/byField/ByFieldPage'), 'ByFieldPage'),
 });
 
 const approvalsRoute = createRoute({
@@ -83,14 +83,14 @@ const invitationRoute = createRoute({
 });
 
 export const router = createRouter({
-  routeTree: root.addChildren([start, documentsRoute, documentRoute, reviewRoute, sheetRoute, approvalsRoute, askRoute, searchRoute, settingsRoute, invitationRoute]),
+  routeTree: root.addChildren([start, documentsRoute, documentRoute, reviewRoute, byFieldRoute, approvalsRoute, askRoute, searchRoute, settingsRoute, invitationRoute]),
   defaultPreload: 'intent',
   defaultPendingComponent: Loading,
   defaultPendingMs: 150,
   // What of an address means nothing here is left out.
   search: { strict: true },
   // What the service refused is told where it was asked for: this is a fault of the page's own.
-  defaultErrorComponent: ({ error, reset }) => <Broken error={error} again={reset} />,
+  defaultErrorComponent: ({ error, reset }) => <PageError error={error} onRetry={reset} />,
   scrollRestoration: false,
 });
 

@@ -70,7 +70,7 @@ async def test_each_area_meets_wcag_in_light_and_dark(serve, browsing, axe):
         await look("a document", f"/documents/{document}", page.locator('[role=treeitem][data-path="total"]'))
         await page.locator('[role=treeitem][data-path="total"]').click()
         wrong["a field"] = await violations(page, axe)
-        await look("not claimed", f"/documents/{document}?unclaimed=true", page.get_by_role("tree", name="Not claimed"))
+        await look("not claimed", f"/documents/{document}?unmapped=true", page.get_by_role("tree", name="Not claimed"))
         await page.keyboard.press("Enter")
         await page.get_by_label("Field", exact=True).wait_for()
         wrong["taking a field"] = await violations(page, axe)
@@ -81,7 +81,7 @@ async def test_each_area_meets_wcag_in_light_and_dark(serve, browsing, axe):
         wrong["a mention"] = await violations(page, axe)
         await look("review", "/review", page.get_by_label("Value of total"))
         await look(
-            "one field", "/review/sheet?path=total&document_type=invoice", page.get_by_label("Value in invoice.txt")
+            "one field", "/review/by-field?path=total&document_type=invoice", page.get_by_label("Value in invoice.txt")
         )
         await look("search", "/search?q=roof", page.get_by_role("list", name="Found").get_by_role("button").first)
         await look("ask", "/ask", page.get_by_role("heading", name="Ask your documents"))

@@ -27,7 +27,7 @@ async def test_a_column_is_settled_by_the_keyboard_alone(serve, browsing):
         async def stands(extraction_id: str, total: object, is_set: bool) -> None:
             await until(lambda: same(served, extraction_id, (total, is_set)))
 
-        await window.enter("/review/sheet")
+        await window.enter("/review/by-field")
         await page.get_by_role("heading", name="Review by field").wait_for()
         await page.get_by_label("Field", exact=True).select_option(label="total")
         rows = page.get_by_role("list", name="Values of total").get_by_role("listitem")
@@ -73,7 +73,7 @@ async def test_what_somebody_changed_meanwhile_is_not_written_over(serve, browsi
     async with serve(reading(**FIELDS)) as served, browsing(served) as window:
         page = window.page
         extraction_id = (await extracted(served, TEXT, "a.txt"))[1]
-        await window.enter("/review/sheet?path=total&document_type=invoice")
+        await window.enter("/review/by-field?path=total&document_type=invoice")
         field = page.get_by_label("Value in a.txt")
         await field.wait_for()
         changed = await served.http.patch(
@@ -94,7 +94,7 @@ async def test_what_was_written_is_kept_wherever_one_goes(serve, browsing):
     async with serve(reading(**FIELDS)) as served, browsing(served) as window:
         page = window.page
         second, first = (await extracted(served, TEXT, "b.txt"))[1], (await extracted(served, TEXT, "a.txt"))[1]
-        await window.enter("/review/sheet?path=total&document_type=invoice")
+        await window.enter("/review/by-field?path=total&document_type=invoice")
         await page.get_by_label("Value in a.txt").wait_for()
         await page.keyboard.type("14")
         await page.keyboard.press("Escape")

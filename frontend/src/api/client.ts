@@ -1,17 +1,17 @@
 /** Asks the service: every call of the page goes through here, with the person's token and organisation.
  *
  * `api` is typed by our own OpenAPI (`description.d.ts`, generated). Only types come of it, so the page can be built
- * without it. What the service refuses is thrown as `Refused`. */
+ * without it. What the service refuses is thrown as `ApiError`. */
 
 import createClient, { type Middleware } from 'openapi-fetch';
 import { session } from '../session/session';
-import { tellOtherTabs } from '../shared/otherTabs';
+import { notifyOtherTabs } from '../shared/otherTabs';
 import type { paths } from './description';
 import type { Box, Problem } from './types';
 
 /** What the service refused, and why. `problem.code` is stable; the message is a sentence for people. */
-export class Refused extends Error {
-  override readonly name = 'Refused';
+export class ApiError extends Error {
+  override readonly name = 'ApiError';
 
   constructor(
     readonly status: number,
@@ -37,31 +37,31 @@ export function credentials(): Record<string, string> {
 
 const middleware: Middleware = {
   async onRequest({ request }) {
-    await session.refreshed();
+    await session.refresh();
     for (const [name, value] of Object.entries(credentials())) request.headers.set(name, value);
   },
   async onResponse({ response, request }) {
     if (response.ok) {
-      if (request.method !== 'GET') tellOtherTabs();
+      if (request.method !== 'GET') notifyOtherTabs();
       return;
     }
-    throw await refusal(response, request.headers.get('Authorization'));
+    throw await apiErrorOf(response, request.headers.get('Authorization'));
   },
 };
 
 /** What a response that is none says. One that the token is not taken ends the session that it was sent in. */
-export async function refusal(response: Response, sent: string | null): Promise<Refused> {
+export async function apiErrorOf(response: Response, sent: string | null): Promise<ApiError> {
   const said: unknown = await response.json().catch(() => undefined);
   const problem = typeof said === 'object' && said !== null && 'detail' in said ? (said as Problem) : undefined;
   if (response.status === 401 && sent === credentials().Authorization) session.expire(problem?.detail);
-  return new Refused(response.status, problem);
+  return new ApiError(response.status, problem);
 }
 
 export const api = createClient<paths>({ baseUrl: location.origin });
 api.use(middleware);
 
 /** What was answered. (What was refused has been thrown by then.) */
-export async function answer<T>(asked: Promise<{ data?: T }>): Promise<NonNullable<T>> {
+export async function dataOf<T>(asked: Promise<{ data?: T }>): Promise<NonNullable<T>> {
   return (await asked).data as NonNullable<T>;
 }
 
@@ -78,9 +78,9 @@ export async function picture(path: string, signal?: AbortSignal): Promise<{ blo
 }
 
 async function fetched(path: string, signal?: AbortSignal): Promise<Response> {
-  await session.refreshed();
+  await session.refresh();
   const headers = credentials();
   const response = await fetch(path, { headers, ...(signal && { signal }) });
-  if (!response.ok) throw await refusal(response, headers.Authorization ?? null);
+  if (!response.ok) throw await apiErrorOf(response, headers.Authorization ?? null);
   return response;
 }

@@ -3,7 +3,7 @@
 
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Fragment, useMemo, useState } from 'react';
-import { Refused } from '../api/client';
+import { ApiError } from '../api/client';
 import { decideCall } from '../api/runs';
 import type { Box } from '../api/types';
 import { readWritten, written } from '../document/fields/fieldValue';
@@ -11,16 +11,16 @@ import { valueAt } from '../document/fields/paths';
 import { schemaFields } from '../document/schemaFields';
 import { Crop } from '../review/Crop';
 import { Button } from '../shared/Button';
-import { plain } from '../shared/format';
+import { visibleText } from '../shared/format';
 import { Menu, MenuItem } from '../shared/Menu';
-import { Failure, Notice } from '../shared/Notice';
-import { Sign } from '../shared/Sign';
+import { ErrorNotice, Notice } from '../shared/Notice';
+import { Icon } from '../shared/Icon';
 import { useShortcut } from '../shared/shortcuts/useShortcut';
 import { proposedFieldsQuery, waitingRunQuery } from './approvalQueries';
 import styles from './Approvals.module.css';
-import { editedInput, placeOfChange } from './editedInput';
+import { editedInput, inputPathOf } from './editedInput';
 import { SchemaEffect } from './SchemaEffect';
-import { REFUSALS, schemaChanges, type ProposedEvidence, type Shown, type Waiting } from './waiting';
+import { REFUSALS, schemaChanges, type ProposedEvidence, type PendingChange, type PendingCall } from './pendingCall';
 
 const AREA = 'Approval';
 const APPROVE = { id: 'approval.approve', area: AREA, words: 'Approve', keys: 'a' };
@@ -28,7 +28,7 @@ const REJECT = { id: 'approval.reject', area: AREA, words: 'Reject, with a reaso
 
 interface Props {
   runId: string;
-  call: Waiting;
+  call: PendingCall;
   onDecided: () => void;
   /** Whether its keys hold: of several cards only one. */
   hasKeys?: boolean;
@@ -54,7 +54,7 @@ export function ApprovalCard({ runId, call, onDecided, hasKeys = true }: Props) 
 
   // Where nothing was there before, there is no room to keep for it.
   const isAllNew = changes.every((change) => change.added === true);
-  const editable = changes.filter((change) => change.removed !== true && placeOfChange(call.input, change.path) !== null);
+  const editable = changes.filter((change) => change.removed !== true && inputPathOf(call.input, change.path) !== null);
   const edit = () => {
     if (editable.length === 0 || schema.fields.size > 0) setMode({ kind: 'edit all', text: JSON.stringify(call.input, null, 2) });
     else setMode({ kind: 'edit', texts: Object.fromEntries(editable.map((change) => [change.path, written(given(call, change))])) });
@@ -75,19 +75,19 @@ export function ApprovalCard({ runId, call, onDecided, hasKeys = true }: Props) 
 
   return (
     <section className={styles.card} aria-label="Needs your approval">
-      <h3>{plain(call.message)}</h3>
+      <h3>{visibleText(call.message)}</h3>
       <dl className={styles.changes} data-new={isAllNew || undefined}>
         {changes.map((change) => (
           <Fragment key={change.path}>
             <dt>
-              <code>{plain(change.path)}</code>
+              <code>{visibleText(change.path)}</code>
             </dt>
             {!isAllNew && <dd className={styles.old}>{change.added === true ? '' : asText(change.old)}</dd>}
             <dd aria-label="to">→</dd>
             <dd>
               {mode.kind === 'edit' && change.path in mode.texts ? (
                 <input
-                  aria-label={`New value of ${plain(change.path)}`}
+                  aria-label={`New value of ${visibleText(change.path)}`}
                   value={mode.texts[change.path]}
                   onChange={(event) => setMode({ kind: 'edit', texts: { ...mode.texts, [change.path]: event.target.value } })}
                 />
@@ -154,11 +154,11 @@ export function ApprovalCard({ runId, call, onDecided, hasKeys = true }: Props) 
                   align="start"
                   trigger={
                     <Button kind="quiet" disabled={isOff} label="More options">
-                      <Sign name="down" size={12} />
+                      <Icon name="down" size={12} />
                     </Button>
                   }
                 >
-                  <MenuItem onChoose={() => approve('tool')}>Approve, and always allow “{plain(call.tool)}” in this run</MenuItem>
+                  <MenuItem onChoose={() => approve('tool')}>Approve, and always allow “{visibleText(call.tool)}” in this run</MenuItem>
                   <MenuItem onChoose={() => approve('all')}>Approve everything in this run</MenuItem>
                 </Menu>
               </>
@@ -181,11 +181,11 @@ function Found({ at, path, documentId }: { at: ProposedEvidence | undefined; pat
   if (found === undefined || documentId === null) return null;
   const box = found.boxes[0] as Box | undefined;
   if (found.state !== 'found' || found.page === null || box === undefined) {
-    return <span className={found.state === 'not_found' ? styles.moved : 'soft'}>{found.state === 'blank' ? 'Blank in the document' : 'Not on page'}</span>;
+    return <span className={found.state === 'not_found' ? styles.moved : 'muted'}>{found.state === 'blank' ? 'Blank in the document' : 'Not on page'}</span>;
   }
   return (
     <>
-      <span className="soft">Page {found.page}</span>
+      <span className="muted">Page {found.page}</span>
       <span className={styles.crop}>
         <Crop documentId={documentId} page={found.page} box={box} width={480} />
       </span>
@@ -211,10 +211,10 @@ function SchemaTable({ schema, marks }: { schema: unknown; marks: ReadonlyMap<st
         {[...fields, ...gone.map(([path]) => ({ path, type: '', description: '' }))].map((one) => (
           <tr key={one.path}>
             <td>
-              <code>{plain(one.path)}</code>
+              <code>{visibleText(one.path)}</code>
             </td>
-            <td>{plain(one.type)}</td>
-            <td>{plain(one.description)}</td>
+            <td>{visibleText(one.type)}</td>
+            <td>{visibleText(one.description)}</td>
             <td>{marks.get(one.path) ?? ''}</td>
           </tr>
         ))}
@@ -224,11 +224,11 @@ function SchemaTable({ schema, marks }: { schema: unknown; marks: ReadonlyMap<st
 }
 
 /** What the person's own arguments are; null: they are the agent's. */
-function inputOf(mode: Mode, call: Waiting, editable: readonly Shown[]): Record<string, unknown> | null | 'wrong' {
+function inputOf(mode: Mode, call: PendingCall, editable: readonly PendingChange[]): Record<string, unknown> | null | 'wrong' {
   if (mode.kind === 'edit') {
     const edits = editable
       .filter((change) => mode.texts[change.path] !== written(given(call, change)))
-      .map((change) => ({ place: placeOfChange(call.input, change.path)!, value: readWritten(mode.texts[change.path]!, given(call, change)) }));
+      .map((change) => ({ place: inputPathOf(call.input, change.path)!, value: readWritten(mode.texts[change.path]!, given(call, change)) }));
     return edits.length === 0 ? null : editedInput(call.input, edits);
   }
   if (mode.kind !== 'edit all') return null;
@@ -242,22 +242,22 @@ function inputOf(mode: Mode, call: Waiting, editable: readonly Shown[]): Record<
 }
 
 /** The value that the agent would write. */
-function given(call: Waiting, change: Shown): unknown {
-  return valueAt(call.input, placeOfChange(call.input, change.path) ?? []);
+function given(call: PendingCall, change: PendingChange): unknown {
+  return valueAt(call.input, inputPathOf(call.input, change.path) ?? []);
 }
 
 /** Why it was not decided; where what it would change has moved, how that stands now. */
 function Undecided({ error }: { error: unknown }) {
-  const isMoved = error instanceof Refused && error.code === 'target_changed';
+  const isMoved = error instanceof ApiError && error.code === 'target_changed';
   const moved = (isMoved ? (error.problem?.changes ?? []) : []) as { path: string; old: unknown; shown: unknown }[];
   return (
     <>
-      <Failure error={error} />
+      <ErrorNotice error={error} />
       {moved.length > 0 && (
         <ul className={styles.moved}>
           {moved.map((one) => (
             <li key={one.path}>
-              <code>{plain(one.path)}</code> is {one.old == null ? 'nothing' : asText(one.old)} now; {one.shown == null ? 'nothing' : asText(one.shown)} was shown
+              <code>{visibleText(one.path)}</code> is {one.old == null ? 'nothing' : asText(one.old)} now; {one.shown == null ? 'nothing' : asText(one.shown)} was shown
             </li>
           ))}
         </ul>

@@ -4,9 +4,9 @@ import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import type { Run } from '../api/types';
 import { documentQuery } from '../documents/documentQueries';
-import { ago, plain } from '../shared/format';
+import { ago, visibleText } from '../shared/format';
 import { Loading } from '../shared/Loading';
-import { Empty, Failure } from '../shared/Notice';
+import { EmptyState, ErrorNotice } from '../shared/Notice';
 import { ApprovalCard } from './ApprovalCard';
 import { MOST, waitingQuery } from './approvalQueries';
 import styles from './Approvals.module.css';
@@ -14,15 +14,15 @@ import styles from './Approvals.module.css';
 export function ApprovalsPage() {
   const waiting = useQuery(waitingQuery);
   const runs = (waiting.data?.items ?? []).filter((run) => run.waits_for !== null);
-  if (waiting.isError) return <Failure error={waiting.error} again={() => void waiting.refetch()} />;
+  if (waiting.isError) return <ErrorNotice error={waiting.error} onRetry={() => void waiting.refetch()} />;
   return (
     <div className={styles.page}>
       <h1>Approvals</h1>
       {waiting.isPending && <Loading />}
       {waiting.isSuccess && runs.length === 0 && (
-        <Empty title="Nothing to approve">
+        <EmptyState title="Nothing to approve">
           <p>Changes that need your OK appear here.</p>
-        </Empty>
+        </EmptyState>
       )}
       {runs.map((run, index) => (
         <article key={`${run.id} ${run.waiting_call ?? ''}`} className={styles.item}>
@@ -41,7 +41,7 @@ export function ApprovalsPage() {
           )}
         </article>
       ))}
-      {waiting.data?.next && <p className="soft">These are the newest {MOST}.</p>}
+      {waiting.data?.next && <p className="muted">These are the newest {MOST}.</p>}
     </div>
   );
 }
@@ -51,7 +51,7 @@ function DocumentLink({ run }: { run: Run }) {
   if (run.document_id === null) return <span>All documents</span>;
   return (
     <Link to="/documents/$documentId" params={{ documentId: run.document_id }} search={run.extraction_id === null ? {} : { extraction: run.extraction_id }}>
-      {plain(document.data?.filename ?? 'The document')}
+      {visibleText(document.data?.filename ?? 'The document')}
     </Link>
   );
 }

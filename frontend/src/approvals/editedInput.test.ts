@@ -1,20 +1,20 @@
 import { expect, test } from 'vitest';
-import { editedInput, placeOfChange } from './editedInput';
+import { editedInput, inputPathOf } from './editedInput';
 
 const extract = { fields: { total: 1, vendor: { name: 'A' }, items: [{ price: 2 }], 'a.b': 3 }, confidences: { total: 0.9 } };
 
 test('the value of a change is found in the arguments', () => {
-  expect(placeOfChange(extract, 'total')).toEqual(['fields', 'total']);
-  expect(placeOfChange(extract, 'items[0].price')).toEqual(['fields', 'items', 0, 'price']);
-  expect(placeOfChange(extract, '["a.b"]')).toEqual(['fields', 'a.b']);
-  expect(placeOfChange({ path: 'total', value: 1 }, 'total')).toEqual(['value']);
+  expect(inputPathOf(extract, 'total')).toEqual(['fields', 'total']);
+  expect(inputPathOf(extract, 'items[0].price')).toEqual(['fields', 'items', 0, 'price']);
+  expect(inputPathOf(extract, '["a.b"]')).toEqual(['fields', 'a.b']);
+  expect(inputPathOf({ path: 'total', value: 1 }, 'total')).toEqual(['value']);
 });
 
 test('where nobody can tell, nothing is found', () => {
-  expect(placeOfChange(extract, 'other')).toBeNull();
-  expect(placeOfChange(extract, 'constructor')).toBeNull();
-  expect(placeOfChange({ name: 'Invoices', schema: {} }, 'name')).toBeNull();
-  expect(placeOfChange({ path: 'vat', value: 1 }, 'total')).toBeNull();
+  expect(inputPathOf(extract, 'other')).toBeNull();
+  expect(inputPathOf(extract, 'constructor')).toBeNull();
+  expect(inputPathOf({ name: 'Invoices', schema: {} }, 'name')).toBeNull();
+  expect(inputPathOf({ path: 'vat', value: 1 }, 'total')).toBeNull();
 });
 
 test('other values are put in, and what was given stays as it is', () => {

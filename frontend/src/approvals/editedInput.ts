@@ -6,7 +6,7 @@ type Input = Readonly<Record<string, unknown>>;
 
 /** Where in the arguments the value of a change stands: below `fields`, or in `value` where the arguments name the path.
  * null: nobody can tell, so the arguments are edited as a whole. */
-export function placeOfChange(input: Input, path: string): Step[] | null {
+export function inputPathOf(input: Input, path: string): Step[] | null {
   if (input.path === path && 'value' in input) return ['value'];
   const steps = pathSteps(path);
   if (steps === null || input.fields === undefined) return null;

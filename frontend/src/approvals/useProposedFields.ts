@@ -4,7 +4,7 @@ import { useQuery } from '@tanstack/react-query';
 import { useMemo } from 'react';
 import type { Preview } from '../runs/runReducer';
 import { proposedFieldsQuery, waitingQuery } from './approvalQueries';
-import type { ProposedEvidence } from './waiting';
+import type { ProposedEvidence } from './pendingCall';
 
 const NOTHING: ReadonlyMap<string, Preview> = new Map();
 

@@ -5,7 +5,7 @@ import { useRef, useState } from 'react';
 import { startQuestion, type Question } from '../api/runs';
 import { MessageBox } from '../conversation/MessageBox';
 import { tagsQuery } from '../documents/documentQueries';
-import { plain } from '../shared/format';
+import { visibleText } from '../shared/format';
 import styles from './Ask.module.css';
 
 interface Props {
@@ -51,12 +51,12 @@ export function AskBox({ threadId, onAsked }: Props) {
       onSend={send}
     >
       <label>
-        <span className="unseen">Only documents with this tag</span>
+        <span className="sr-only">Only documents with this tag</span>
         <select className={styles.tag} value={tag} onChange={(event) => setTag(event.target.value)}>
           <option value="">Any tag</option>
           {tags.data?.items.map((one) => (
             <option key={one.id} value={one.name}>
-              {plain(one.name)}
+              {visibleText(one.name)}
             </option>
           ))}
         </select>

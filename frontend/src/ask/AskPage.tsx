@@ -4,24 +4,24 @@ import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useCallback, useState } from 'react';
 import { Conversation } from '../conversation/Conversation';
 import { threadsQuery } from '../conversation/conversationQueries';
-import type { SeenPlace } from '../conversation/seenPlace';
+import type { SourceLocation } from '../conversation/sourceLocation';
 import { askRoute } from '../router';
 import { useCanWrite } from '../session/role';
 import { Button } from '../shared/Button';
-import { useOwnAddress } from '../shared/useOwnAddress';
+import { useUpdateSearch } from '../shared/useUpdateSearch';
 import styles from './Ask.module.css';
 import { AskBox } from './AskBox';
-import { PlaceViewer } from './PlaceViewer';
+import { SourceViewer } from './SourceViewer';
 import { ThreadList } from './ThreadList';
 
 export function AskPage() {
   const { thread } = askRoute.useSearch();
-  const changeAddress = useOwnAddress<{ thread?: string }>();
+  const changeAddress = useUpdateSearch<{ thread?: string }>();
   const queries = useQueryClient();
   const threads = useQuery(threadsQuery('library'));
   const canWrite = useCanWrite();
-  const [place, setPlace] = useState<SeenPlace | null>(null);
-  const show = useCallback((next: SeenPlace) => setPlace((before) => ({ ...next, at: (before?.at ?? 0) + 1 })), []);
+  const [place, setPlace] = useState<SourceLocation | null>(null);
+  const show = useCallback((next: SourceLocation) => setPlace((before) => ({ ...next, at: (before?.at ?? 0) + 1 })), []);
   const open = (next: string | undefined) => {
     setPlace(null);
     changeAddress(() => addressed(next), { replace: false });
@@ -40,7 +40,7 @@ export function AskPage() {
         {thread === undefined ? (
           <div className={styles.start}>
             <h1>Ask your documents</h1>
-            <p className="soft">
+            <p className="muted">
               Answers come with the places that they rest on, and say what they do not cover. “What do the surveys say about the
               roof?” · “How many invoices are over 1,000?” · “Sum of totals by vendor”
             </p>
@@ -62,7 +62,7 @@ export function AskPage() {
         />
         )}
       </div>
-      {place !== null && <PlaceViewer place={place} onClose={() => setPlace(null)} />}
+      {place !== null && <SourceViewer place={place} onClose={() => setPlace(null)} />}
     </div>
   );
 }

@@ -4,9 +4,9 @@ import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { api } from '../api/client';
 import type { ThreadSummary } from '../api/types';
 import { Confirm } from '../shared/Confirm';
-import { ago, plain } from '../shared/format';
-import { sentenceOf } from '../shared/Notice';
-import { tell } from '../shared/Toasts';
+import { ago, visibleText } from '../shared/format';
+import { errorMessage } from '../shared/Notice';
+import { toast } from '../shared/Toasts';
 import styles from './Ask.module.css';
 
 interface Props {
@@ -25,20 +25,20 @@ export function ThreadList({ threads, chosen, onOpen, onGone }: Props) {
       if (threadId === chosen) onGone();
       return queries.invalidateQueries({ queryKey: ['threads'] });
     },
-    onError: (error) => tell(sentenceOf(error), { urgent: true }),
+    onError: (error) => toast(errorMessage(error), { urgent: true }),
   });
   return (
     <ul className={styles.list}>
       {threads.map((one) => (
         <li key={one.id} className={styles.thread} aria-current={one.id === chosen ? 'true' : undefined}>
           <button type="button" className={styles.open} onClick={() => onOpen(one.id)}>
-            <span className="cut">{plain(one.title ?? 'Without a title')}</span>
-            <span className="soft">
+            <span className="truncate">{visibleText(one.title ?? 'Without a title')}</span>
+            <span className="muted">
               {ago(one.updated_at)}
               {one.shared && (one.mine ? ' · shared' : ' · another person’s')}
             </span>
           </button>
-          {one.mine && <Confirm words="Delete" question={`Delete “${plain(one.title ?? '')}”?`} onSure={() => remove.mutate(one.id)} />}
+          {one.mine && <Confirm words="Delete" question={`Delete “${visibleText(one.title ?? '')}”?`} onSure={() => remove.mutate(one.id)} />}
         </li>
       ))}
     </ul>

@@ -10,7 +10,7 @@ import styles from './Chat.module.css';
 import { ModelInput } from '../shared/ModelInput';
 import { chatToolsQuery, suggestionsQuery } from './chatQueries';
 import { MentionList } from './MentionList';
-import { MOST_MENTIONS, mentionAt, standing, withMention, type Mention } from './mentions';
+import { MOST_MENTIONS, mentionAt, status, withMention, type Mention } from './mentions';
 
 interface Props {
   documentId: string;
@@ -40,7 +40,7 @@ export function ChatBox({ documentId, threadId, isWaiting, onSaid }: Props) {
   const key = useRef(crypto.randomUUID());
 
   const typed = mentionAt(text, caret);
-  const mentioned = standing(text, chosen);
+  const mentioned = status(text, chosen);
   const isOpen = typed !== null && typed.from !== dismissed && mentioned.length < MOST_MENTIONS;
   const suggestions = useQuery({ ...suggestionsQuery(documentId, typed?.word ?? ''), enabled: isOpen });
   const shown = isOpen ? (suggestions.data ?? []) : [];
@@ -125,7 +125,7 @@ export function ChatBox({ documentId, threadId, isWaiting, onSaid }: Props) {
         Ask before changing anything
       </label>
       {alwaysAsks && (
-        <p id={reasonId} className="soft">
+        <p id={reasonId} className="muted">
           In your organisation another person or an owner approves every change.
         </p>
       )}
@@ -135,7 +135,7 @@ export function ChatBox({ documentId, threadId, isWaiting, onSaid }: Props) {
         <ul className={styles.mentioned} aria-label="Mentioned">
           {mentioned.map((one) => (
             <li key={one.id}>
-              <span className="soft">{one.type}</span> <span className="cut">{one.name}</span>
+              <span className="muted">{one.type}</span> <span className="truncate">{one.name}</span>
             </li>
           ))}
         </ul>

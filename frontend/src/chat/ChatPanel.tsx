@@ -2,15 +2,15 @@
 
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, type ReactNode } from 'react';
-import { answer, api } from '../api/client';
+import { dataOf, api } from '../api/client';
 import { waitingQuery } from '../approvals/approvalQueries';
 import { Conversation } from '../conversation/Conversation';
 import { threadQuery, threadsQuery } from '../conversation/conversationQueries';
 import { Button } from '../shared/Button';
 import { Confirm } from '../shared/Confirm';
-import { ago, plain } from '../shared/format';
-import { Failure, sentenceOf } from '../shared/Notice';
-import { tell } from '../shared/Toasts';
+import { ago, visibleText } from '../shared/format';
+import { ErrorNotice, errorMessage } from '../shared/Notice';
+import { toast } from '../shared/Toasts';
 import styles from './Chat.module.css';
 import { ChatBox } from './ChatBox';
 import { workingStateQuery } from './chatQueries';
@@ -40,11 +40,11 @@ export function ChatPanel({ documentId, chat, onOpen, onReplace, fields, canWrit
   }, [isSought]);
   const chosen = threads.data?.items.find((one) => one.id === threadId);
   const renewed = () => queries.invalidateQueries({ queryKey: ['threads'] });
-  const wrong = (error: unknown) => tell(sentenceOf(error), { urgent: true });
-  const isWaiting = useWaits(threadId);
+  const wrong = (error: unknown) => toast(errorMessage(error), { urgent: true });
+  const isWaiting = useAwaitsApproval(threadId);
   const path = { thread_id: threadId ?? '' };
   const share = useMutation({
-    mutationFn: (shared: boolean) => answer(api.PATCH('/api/threads/{thread_id}', { params: { path }, body: { shared } })),
+    mutationFn: (shared: boolean) => dataOf(api.PATCH('/api/threads/{thread_id}', { params: { path }, body: { shared } })),
     onSuccess: renewed,
     onError: wrong,
   });
@@ -56,7 +56,7 @@ export function ChatPanel({ documentId, chat, onOpen, onReplace, fields, canWrit
     },
     onError: wrong,
   });
-  if (threads.isError) return <Failure error={threads.error} again={() => void threads.refetch()} />;
+  if (threads.isError) return <ErrorNotice error={threads.error} onRetry={() => void threads.refetch()} />;
   if (threads.data === undefined || chat === 'last') return null;
   return (
     <div className={styles.panel}>
@@ -66,7 +66,7 @@ export function ChatPanel({ documentId, chat, onOpen, onReplace, fields, canWrit
           {threadId !== undefined && chosen === undefined && <option value={threadId}>…</option>}
           {threads.data.items.map((one) => (
             <option key={one.id} value={one.id}>
-              {plain(one.title ?? 'Without a title')} · {ago(one.updated_at)}
+              {visibleText(one.title ?? 'Without a title')} · {ago(one.updated_at)}
               {one.mine ? '' : ' · another person’s'}
             </option>
           ))}
@@ -76,7 +76,7 @@ export function ChatPanel({ documentId, chat, onOpen, onReplace, fields, canWrit
             <Button kind="quiet" aria-pressed={chosen.shared} disabled={share.isPending} onClick={() => share.mutate(!chosen.shared)}>
               {chosen.shared ? 'Shared' : 'Share'}
             </Button>
-            <Confirm words="Delete" question={`Delete “${plain(chosen.title ?? '')}”?`} onSure={() => remove.mutate()} />
+            <Confirm words="Delete" question={`Delete “${visibleText(chosen.title ?? '')}”?`} onSure={() => remove.mutate()} />
           </>
         )}
       </div>
@@ -84,14 +84,14 @@ export function ChatPanel({ documentId, chat, onOpen, onReplace, fields, canWrit
       {threadId === undefined ? (
         <div className={styles.start}>
           <h2>Chat about this document</h2>
-          <p className="soft">
+          <p className="muted">
             “Make a schema of this”, “extract”, “set total to 279.84”, “tag it @paid”, “what is the due date?” Changes need
             your OK unless you turn that off below.
           </p>
         </div>
       ) : (
         <>
-          <TakenForGranted threadId={threadId} />
+          <ConversationContext threadId={threadId} />
           <Conversation key={threadId} threadId={threadId} />
         </>
       )}
@@ -112,20 +112,20 @@ export function ChatPanel({ documentId, chat, onOpen, onReplace, fields, canWrit
 }
 
 /** Whether a call of a conversation, or of a run that one of its calls has started, waits for approval. */
-function useWaits(threadId: string | undefined): boolean {
+function useAwaitsApproval(threadId: string | undefined): boolean {
   const thread = useInfiniteQuery({ ...threadQuery(threadId ?? ''), enabled: threadId !== undefined });
   const waiting = useQuery(waitingQuery);
   const runs = new Set(thread.data?.pages.flatMap((page) => page.turns.map((turn) => turn.run_id)));
   return waiting.data?.items.some((one) => (threadId !== undefined && one.thread_id === threadId) || (one.parent_run_id !== null && runs.has(one.parent_run_id))) === true;
 }
 
-function TakenForGranted({ threadId }: { threadId: string }) {
+function ConversationContext({ threadId }: { threadId: string }) {
   const { data } = useQuery(workingStateQuery(threadId));
   if (data?.schema === undefined && data?.prompt === undefined) return <div />;
   return (
-    <p className={`${styles.state} soft`}>
-      {data.schema !== undefined && <span className="cut">Schema: {plain(data.schema)}</span>}
-      {data.prompt !== undefined && <span className="cut">Prompt: {plain(data.prompt)}</span>}
+    <p className={`${styles.state} muted`}>
+      {data.schema !== undefined && <span className="truncate">Schema: {visibleText(data.schema)}</span>}
+      {data.prompt !== undefined && <span className="truncate">Prompt: {visibleText(data.prompt)}</span>}
     </p>
   );
 }

@@ -29,8 +29,8 @@ export function MentionList({ id, items, active, onChoose }: Props) {
           onClick={() => onChoose(one)}
         >
           <span className={styles.kind}>{one.type}</span>
-          <span className="cut">{one.name}</span>
-          {one.note !== undefined && <span className="soft">{one.note}</span>}
+          <span className="truncate">{one.name}</span>
+          {one.note !== undefined && <span className="muted">{one.note}</span>}
         </li>
       ))}
     </ul>

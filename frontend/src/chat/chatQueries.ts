@@ -1,9 +1,9 @@
 /** What a conversation on a document asks the service for. */
 
 import { queryOptions } from '@tanstack/react-query';
-import { answer, api } from '../api/client';
+import { dataOf, api } from '../api/client';
 import type { Thread } from '../api/types';
-import { atMoment, plain } from '../shared/format';
+import { atMoment, visibleText } from '../shared/format';
 import type { Mention } from './mentions';
 
 const FEW = 5;
@@ -15,11 +15,11 @@ export const suggestionsQuery = (documentId: string, word: string) =>
     queryFn: async ({ signal }): Promise<Mention[]> => {
       const query = { limit: FEW, ...(word !== '' && { name: word }) };
       const [schemas, prompts, tags, documents, extractions] = await Promise.all([
-        answer(api.GET('/api/schemas', { params: { query }, signal })),
-        answer(api.GET('/api/prompts', { params: { query }, signal })),
-        answer(api.GET('/api/tags', { params: { query }, signal })),
-        answer(api.GET('/api/documents', { params: { query: { limit: FEW, status: 'ready' as const, ...(word !== '' && { filename: word }) } }, signal })),
-        answer(api.GET('/api/extractions', { params: { query: { limit: FEW, document_id: documentId } }, signal })),
+        dataOf(api.GET('/api/schemas', { params: { query }, signal })),
+        dataOf(api.GET('/api/prompts', { params: { query }, signal })),
+        dataOf(api.GET('/api/tags', { params: { query }, signal })),
+        dataOf(api.GET('/api/documents', { params: { query: { limit: FEW, status: 'ready' as const, ...(word !== '' && { filename: word }) } }, signal })),
+        dataOf(api.GET('/api/extractions', { params: { query: { limit: FEW, document_id: documentId } }, signal })),
       ]);
       const told = extractions.items.map((one) => ({ id: one.id, name: `Extraction, ${atMoment(one.created_at)}` }));
       const of = (type: Mention['type'], items: readonly { id: string; name: string; number?: number; proposed?: boolean }[]) =>
@@ -32,7 +32,7 @@ export const suggestionsQuery = (documentId: string, word: string) =>
         ...of('prompt', prompts.items),
         ...of('tag', tags.items),
         ...of('extraction', told.filter((one) => one.name.toLowerCase().includes(word.toLowerCase()))),
-        ...of('document', documents.items.filter((one) => one.id !== documentId).map((one) => ({ id: one.id, name: plain(one.filename) }))),
+        ...of('document', documents.items.filter((one) => one.id !== documentId).map((one) => ({ id: one.id, name: visibleText(one.filename) }))),
       ];
     },
     staleTime: 10_000,
@@ -42,7 +42,7 @@ export const suggestionsQuery = (documentId: string, word: string) =>
  * begins as that of what the person may do: a change of the organisation's rules asks for both anew. */
 export const chatToolsQuery = queryOptions({
   queryKey: ['me', 'tools of the document agent'],
-  queryFn: ({ signal }) => answer(api.GET('/api/agent/tools', { params: { query: { agent: 'document' } }, signal })),
+  queryFn: ({ signal }) => dataOf(api.GET('/api/agent/tools', { params: { query: { agent: 'document' } }, signal })),
 });
 
 export interface WorkingState {
@@ -56,13 +56,13 @@ export const workingStateQuery = (threadId: string) =>
     queryKey: ['thread state', threadId],
     queryFn: async ({ signal }): Promise<WorkingState> => {
       const params = { path: { thread_id: threadId }, query: { limit: 1 } };
-      const { working_state: ids } = (await answer(api.GET('/api/threads/{thread_id}', { params, signal }))) as Thread;
+      const { working_state: ids } = (await dataOf(api.GET('/api/threads/{thread_id}', { params, signal }))) as Thread;
       const [schema, prompt] = await Promise.all([
         typeof ids.schema_revid === 'string'
-          ? answer(api.GET('/api/schema_versions/{schema_revid}', { params: { path: { schema_revid: ids.schema_revid } }, signal }))
+          ? dataOf(api.GET('/api/schema_versions/{schema_revid}', { params: { path: { schema_revid: ids.schema_revid } }, signal }))
           : undefined,
         typeof ids.prompt_revid === 'string'
-          ? answer(api.GET('/api/prompt_versions/{prompt_revid}', { params: { path: { prompt_revid: ids.prompt_revid } }, signal }))
+          ? dataOf(api.GET('/api/prompt_versions/{prompt_revid}', { params: { path: { prompt_revid: ids.prompt_revid } }, signal }))
           : undefined,
       ]);
       return { ...(schema && { schema: `${schema.name}, version ${schema.number}` }), ...(prompt && { prompt: `${prompt.name}, version ${prompt.number}` }) };

@@ -29,7 +29,7 @@ export function withMention(text: string, from: number, caret: number, name: str
 }
 
 /** Those whose names still stand in the message. Each once. */
-export function standing(text: string, chosen: readonly Mention[]): Mention[] {
+export function status(text: string, chosen: readonly Mention[]): Mention[] {
   const ids = new Set<string>();
   return chosen.filter((one) => {
     const stands = text.includes(`@${one.name}`) && !ids.has(one.id);

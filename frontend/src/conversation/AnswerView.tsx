@@ -1,16 +1,16 @@
 /** An answer: its words with citations, what it covers, what it rests on, and whether it was the agent's own. */
 
 import type { Source, Turn, TypedAnswer } from '../api/types';
-import { count, plain } from '../shared/format';
+import { count, visibleText } from '../shared/format';
 import { Markdown } from '../shared/Markdown';
 import { Notice } from '../shared/Notice';
 import styles from './Conversation.module.css';
-import { placeOf, type SeenPlace } from './seenPlace';
+import { placeOf, type SourceLocation } from './sourceLocation';
 
 interface Props {
   turn: Turn;
   answer: TypedAnswer;
-  onShow?: ((place: SeenPlace) => void) | undefined;
+  onShow?: ((place: SourceLocation) => void) | undefined;
 }
 
 export function AnswerView({ turn, answer, onShow }: Props) {
@@ -35,15 +35,15 @@ export function AnswerView({ turn, answer, onShow }: Props) {
             <li key={source.number}>
               <button type="button" onClick={() => onShow?.(placeOf(source))}>
                 <b>{source.number}</b>
-                <span className="cut">{whereOf(source)}</span>
-                <q className="cut">{plain(source.quote)}</q>
+                <span className="truncate">{whereOf(source)}</span>
+                <q className="truncate">{visibleText(source.quote)}</q>
               </button>
             </li>
           ))}
         </ol>
       )}
       {effort != null && (
-        <p className="soft">
+        <p className="muted">
           {count(effort.searches, 'search', 'searches')} · {count(effort.reads, 'read')} · {effort.seconds.toFixed(1)} s
         </p>
       )}
@@ -52,5 +52,5 @@ export function AnswerView({ turn, answer, onShow }: Props) {
 }
 
 function whereOf(source: Source): string {
-  return `${plain(source.filename)}, page ${source.page}`;
+  return `${visibleText(source.filename)}, page ${source.page}`;
 }

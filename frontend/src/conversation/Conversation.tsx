@@ -4,15 +4,15 @@ import { useInfiniteQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useLayoutEffect, useRef } from 'react';
 import { Button } from '../shared/Button';
 import { Loading } from '../shared/Loading';
-import { Failure } from '../shared/Notice';
+import { ErrorNotice } from '../shared/Notice';
 import styles from './Conversation.module.css';
 import { threadQuery } from './conversationQueries';
-import type { SeenPlace } from './seenPlace';
+import type { SourceLocation } from './sourceLocation';
 import { TurnView } from './TurnView';
 
 interface Props {
   threadId: string;
-  onShow?: (place: SeenPlace) => void;
+  onShow?: (place: SourceLocation) => void;
 }
 
 export function Conversation({ threadId, onShow }: Props) {
@@ -35,7 +35,7 @@ export function Conversation({ threadId, onShow }: Props) {
     for (const child of element.children) observer.observe(child);
     return () => observer.disconnect();
   }, [last]);
-  if (thread.isError) return <Failure error={thread.error} again={() => void thread.refetch()} />;
+  if (thread.isError) return <ErrorNotice error={thread.error} onRetry={() => void thread.refetch()} />;
   return (
     <div className={styles.turns} ref={scroller} role="log" aria-label="Conversation" tabIndex={0}>
       {thread.isPending && <Loading />}

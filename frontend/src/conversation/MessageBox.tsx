@@ -2,7 +2,7 @@
 
 import type { ComponentProps, KeyboardEvent, ReactNode, Ref } from 'react';
 import { Button } from '../shared/Button';
-import { Failure } from '../shared/Notice';
+import { ErrorNotice } from '../shared/Notice';
 import styles from './MessageBox.module.css';
 
 interface Props {
@@ -38,7 +38,7 @@ export function MessageBox({ label, placeholder, send, value, isPending, blocked
         trySend();
       }}
     >
-      {error != null && <Failure error={error} />}
+      {error != null && <ErrorNotice error={error} />}
       {blocked !== undefined && <p role="status">{blocked}</p>}
       {above}
       <textarea

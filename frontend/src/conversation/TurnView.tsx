@@ -4,28 +4,28 @@ import { useQueryClient } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import type { Turn } from '../api/types';
 import { ApprovalCard } from '../approvals/ApprovalCard';
-import { isUnderWay, type RunState } from '../runs/runReducer';
+import { isRunning, type RunState } from '../runs/runReducer';
 import { RunCost } from '../runs/RunCost';
 import { RunDraft } from '../runs/RunDraft';
 import { RunStep } from '../runs/RunStep';
 import runStyles from '../runs/RunPanel.module.css';
-import { runSentence } from '../runs/runWords';
+import { runStatusText } from '../runs/runStatusText';
 import { useCancel } from '../runs/useCancel';
 import { useRun } from '../runs/useRun';
 import { Button } from '../shared/Button';
 import { Markdown } from '../shared/Markdown';
 import { Notice } from '../shared/Notice';
-import { Sign } from '../shared/Sign';
+import { Icon } from '../shared/Icon';
 import { AnswerView } from './AnswerView';
 import styles from './Conversation.module.css';
-import { placeOf, type SeenPlace } from './seenPlace';
+import { placeOf, type SourceLocation } from './sourceLocation';
 
 const ENDED = ['completed', 'failed', 'cancelled'];
 
 interface Props {
   turn: Turn;
   /** What an answer rests on is to be seen. */
-  onShow?: ((place: SeenPlace) => void) | undefined;
+  onShow?: ((place: SourceLocation) => void) | undefined;
   onEnded: () => void;
 }
 
@@ -45,13 +45,13 @@ export function TurnView({ turn, onShow, onEnded }: Props) {
 }
 
 function Live({ runId, onShow, onEnded }: { runId: string } & Omit<Props, 'turn'>) {
-  const { state, goOn } = useRun(runId);
-  useTold(state);
-  const cancel = useCancel(runId, goOn);
-  const goesOn = isUnderWay(state);
+  const { state, resume } = useRun(runId);
+  useRefreshOnRun(state);
+  const cancel = useCancel(runId, resume);
+  const running = isRunning(state);
   const { opened, phase } = state;
   useEffect(() => {
-    if (opened !== null && goesOn) onShow?.(placeOf(opened.place));
+    if (opened !== null && running) onShow?.(placeOf(opened.place));
     // Each time that the agent says so, and not when somebody has gone elsewhere since.
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [opened?.times]);
@@ -62,14 +62,14 @@ function Live({ runId, onShow, onEnded }: { runId: string } & Omit<Props, 'turn'
   return (
     <div className={styles.live}>
       <div className={styles.line}>
-        {goesOn && <span className={runStyles.pulse} />}
-        <span className="cut" role="status">
-          {runSentence(state)}
+        {running && <span className={runStyles.pulse} />}
+        <span className="truncate" role="status">
+          {runStatusText(state)}
         </span>
         <RunCost runId={runId} state={state} />
-        {(goesOn || state.approval !== null) && (
+        {(running || state.approval !== null) && (
           <Button onClick={() => cancel.mutate()} disabled={cancel.isPending}>
-            <Sign name="stop" size={12} /> Cancel
+            <Icon name="stop" size={12} /> Cancel
           </Button>
         )}
       </div>
@@ -77,7 +77,7 @@ function Live({ runId, onShow, onEnded }: { runId: string } & Omit<Props, 'turn'
         <RunStep key={step.key} step={step} />
       ))}
       {state.approval !== null && (
-        <ApprovalCard runId={state.approval.runId} call={state.approval.call} onDecided={goOn} />
+        <ApprovalCard runId={state.approval.runId} call={state.approval.call} onDecided={resume} />
       )}
       {state.draft !== null && (state.draft.kind === 'text' ? <Markdown text={state.draft.text} /> : <RunDraft draft={state.draft} />)}
     </div>
@@ -85,7 +85,7 @@ function Live({ runId, onShow, onEnded }: { runId: string } & Omit<Props, 'turn'
 }
 
 /** What the run has changed is asked for anew where it is shown. */
-function useTold({ phase, extractionId, version, steps }: RunState): void {
+function useRefreshOnRun({ phase, extractionId, version, steps }: RunState): void {
   const queries = useQueryClient();
   const started = steps.reduce((sum, step) => sum + (step.kind === 'tool' ? (step.children?.length ?? 0) : 0), 0);
   useEffect(() => {
@@ -114,7 +114,7 @@ function Steps({ runId }: { runId: string }) {
     <details className={styles.steps} onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>Show steps</summary>
       {state.error?.code === 'not_followed' ? (
-        <p className="soft">{state.error.sentence}</p>
+        <p className="muted">{state.error.sentence}</p>
       ) : (
         state.steps.filter((step) => step.kind !== 'text').map((step) => <RunStep key={step.key} step={step} />)
       )}

@@ -4,8 +4,8 @@ import { useMutation } from '@tanstack/react-query';
 import { useRef, useState } from 'react';
 import { startCorrection } from '../api/runs';
 import { Button } from '../shared/Button';
-import { sentenceOf } from '../shared/Notice';
-import { tell } from '../shared/Toasts';
+import { errorMessage } from '../shared/Notice';
+import { toast } from '../shared/Toasts';
 import styles from './DocumentPage.module.css';
 
 interface Props {
@@ -25,7 +25,7 @@ export function CorrectBox({ extractionId, disabled, onStarted }: Props) {
       setMessage('');
       onStarted(runId);
     },
-    onError: (error) => tell(sentenceOf(error), { urgent: true }),
+    onError: (error) => toast(errorMessage(error), { urgent: true }),
   });
   return (
     <form

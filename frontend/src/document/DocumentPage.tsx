@@ -6,27 +6,27 @@ import { lazy, useCallback, useEffect, useMemo, useRef, useState } from 'react';
 import type { Box, Extraction } from '../api/types';
 import { useProposedFields } from '../approvals/useProposedFields';
 import { documentQuery } from '../documents/documentQueries';
-import { listPlace, useNeighbours } from '../documents/listPlace';
+import { listPosition, useNeighbours } from '../documents/listPosition';
 import { StageBadge } from '../documents/StageBadge';
 import { DropTarget } from '../documents/DropTarget';
 import { HistoryDialog } from '../history/HistoryDialog';
-import { attention } from '../review/attention';
+import { fieldsToReview } from '../review/fieldsToReview';
 import { documentRoute } from '../router';
 import { RunPanel } from '../runs/RunPanel';
 import { useCanWrite } from '../session/role';
 import { Button } from '../shared/Button';
-import { count, plain } from '../shared/format';
+import { count, visibleText } from '../shared/format';
 import { Loading } from '../shared/Loading';
-import { Empty, Failure, Notice } from '../shared/Notice';
-import { Sign } from '../shared/Sign';
-import { useOwnAddress } from '../shared/useOwnAddress';
+import { EmptyState, ErrorNotice, Notice } from '../shared/Notice';
+import { Icon } from '../shared/Icon';
+import { useUpdateSearch } from '../shared/useUpdateSearch';
 import { CorrectBox } from './CorrectBox';
 import styles from './DocumentPage.module.css';
 import { ExportMenu } from './ExportMenu';
 import { ExtractMenu } from './ExtractMenu';
 import { FieldPanel } from './fields/FieldPanel';
 import { fieldRows, marksByPage, type FieldRow } from './fields/fieldTree';
-import { firstPlaces, keepPlaces } from './fields/firstPlaces';
+import { loadFieldOrder, saveFieldOrder } from './fields/fieldOrder';
 import { BrokenRules } from './BrokenRules';
 import { schemaOfQuery } from './documentPageQueries';
 import { ExtractionPicker } from './ExtractionPicker';
@@ -34,15 +34,15 @@ import { MarkReviewed } from './MarkReviewed';
 import { schemaFields } from './schemaFields';
 import { NotReady } from './NotReady';
 import { ProposalBanner } from './ProposalBanner';
-import type { Place } from './place';
-import { Side } from './Side';
-import { withUnclaimed } from './unclaimed/unclaimedItems';
-import { useUnclaimed } from './unclaimed/useUnclaimed';
+import type { Place } from './documentView';
+import { DocumentSidebar } from './DocumentSidebar';
+import { withUnmapped } from './unmapped/unmappedItems';
+import { useUnmapped } from './unmapped/useUnmapped';
 import { useShownExtraction } from './useShownExtraction';
 import { useShownRun } from './useShownRun';
-import { PageViewer, type ShownPlace } from './viewer/PageViewer';
+import { PageViewer, type ScrollTarget } from './viewer/PageViewer';
 
-const UnclaimedPanel = lazy(async () => ({ default: (await import('./unclaimed/UnclaimedPanel')).UnclaimedPanel }));
+const UnmappedPanel = lazy(async () => ({ default: (await import('./unmapped/UnmappedPanel')).UnmappedPanel }));
 
 const NOTHING: Pick<Extraction, 'extracted_fields' | 'evidence' | 'confidence_scores' | 'locks' | 'proposals'> = {
   extracted_fields: {},
@@ -63,7 +63,7 @@ export function DocumentPage() {
 
 function OneDocument({ documentId }: { documentId: string }) {
   const search = documentRoute.useSearch();
-  const changeAddress = useOwnAddress<Place>();
+  const changeAddress = useUpdateSearch<Place>();
   const document = useQuery(documentQuery(documentId));
   const run = useShownRun(documentId);
   const current = document.data?.current_extraction_id;
@@ -75,20 +75,20 @@ function OneDocument({ documentId }: { documentId: string }) {
   const schema = useMemo(() => schemaFields(schemaOf.data ?? {}), [schemaOf.data]);
   const [chosen, setChosen] = useState<string | null>(search.field ?? null);
   const [historyShown, showHistory] = useState(false);
-  const [place, setPlace] = useState<ShownPlace>({ page: search.page ?? 1, at: search.page === undefined ? 0 : 1 });
+  const [place, setPlace] = useState<ScrollTarget>({ page: search.page ?? 1, at: search.page === undefined ? 0 : 1 });
 
   const { changed } = run.state;
   const waiting = useProposedFields(documentId, extraction?.id);
   const previews = waiting.size > 0 ? waiting : run.state.previews;
   const rows = useMemo(
-    () => fieldRows({ extraction: extraction ?? NOTHING, previews, readings, schema, ...(errors && { errors }), ...(extraction && { places: firstPlaces(extraction.id) }) }),
+    () => fieldRows({ extraction: extraction ?? NOTHING, previews, readings, schema, ...(errors && { errors }), ...(extraction && { places: loadFieldOrder(extraction.id) }) }),
     [extraction, errors, previews, readings, schema],
   );
   useEffect(() => {
-    if (extraction !== undefined) keepPlaces(extraction.id);
+    if (extraction !== undefined) saveFieldOrder(extraction.id);
   }, [extraction, rows]);
-  const toCheck = useMemo(() => attention(rows, NONE).length, [rows]);
-  const undecided = useMemo(() => rows.filter((row) => row.kind === 'leaf' && ['proposal', 'not_found', 'unsure'].includes(row.standing)).length, [rows]);
+  const toCheck = useMemo(() => fieldsToReview(rows, NONE).length, [rows]);
+  const undecided = useMemo(() => rows.filter((row) => row.kind === 'leaf' && ['proposal', 'not_found', 'unsure'].includes(row.status)).length, [rows]);
   const [other, setOther] = useState<{ path: string; page: number; box: Box } | null>(null);
   const show = useCallback((page: number, box: Box) => setPlace(({ at }) => ({ page, box, at: at + 1 })), []);
   const showPlace = useCallback(
@@ -98,16 +98,16 @@ function OneDocument({ documentId }: { documentId: string }) {
     },
     [chosen, show],
   );
-  const unclaimed = useUnclaimed(extraction, search.unclaimed === true, show);
+  const unmapped = useUnmapped(extraction, search.unmapped === true, show);
   const marks = useMemo(
-    () => withUnclaimed(marksByPage(rows, other?.path === chosen ? other : null), unclaimed.items),
-    [rows, other, chosen, unclaimed.items],
+    () => withUnmapped(marksByPage(rows, other?.path === chosen ? other : null), unmapped.items),
+    [rows, other, chosen, unmapped.items],
   );
 
   const writing = useRef<ReturnType<typeof setTimeout>>(undefined);
   const choose = useCallback(
     (path: string) => {
-      if (path.startsWith(' ')) return unclaimed.choose(path);
+      if (path.startsWith(' ')) return unmapped.choose(path);
       setChosen(path);
       setOther(null);
       setPlace((before) => placeOf(rows, path, before));
@@ -115,11 +115,11 @@ function OneDocument({ documentId }: { documentId: string }) {
       clearTimeout(writing.current);
       writing.current = setTimeout(() => changeAddress((said) => ({ ...said, field: path })), 150);
     },
-    [changeAddress, rows, unclaimed.choose],
+    [changeAddress, rows, unmapped.choose],
   );
 
   const showBeside = useCallback(
-    (beside: Pick<Place, 'chat' | 'unclaimed'>) => changeAddress(({ chat: _, unclaimed: __, ...said }) => ({ ...said, ...beside })),
+    (beside: Pick<Place, 'chat' | 'unmapped'>) => changeAddress(({ chat: _, unmapped: __, ...said }) => ({ ...said, ...beside })),
     [changeAddress],
   );
   // An answer that comes late takes nobody away from what they opened since.
@@ -134,13 +134,13 @@ function OneDocument({ documentId }: { documentId: string }) {
 
   useEffect(() => {
     const before = window.document.title;
-    if (document.data !== undefined) window.document.title = `${plain(document.data.filename)} · Fieldmark`;
+    if (document.data !== undefined) window.document.title = `${visibleText(document.data.filename)} · Fieldmark`;
     return () => {
       window.document.title = before;
     };
   }, [document.data]);
 
-  if (document.isError) return <Failure error={document.error} again={() => void document.refetch()} />;
+  if (document.isError) return <ErrorNotice error={document.error} onRetry={() => void document.refetch()} />;
   if (document.data === undefined) return <Loading />;
   const { filename, status, page_count: pages, warnings } = document.data;
   const serious = warnings.filter((one) => one.severity === 'warning').length;
@@ -156,11 +156,11 @@ function OneDocument({ documentId }: { documentId: string }) {
       )}
       <div>
         <div className={styles.bar}>
-          <Link to="/documents" search={listPlace.filter} aria-label="All documents">
-            <Sign name="left" />
+          <Link to="/documents" search={listPosition.filter} aria-label="All documents">
+            <Icon name="left" />
           </Link>
-          <h1 className="cut" title={plain(filename)}>
-            {plain(filename)}
+          <h1 className="truncate" title={visibleText(filename)}>
+            {visibleText(filename)}
           </h1>
           <StageBadge document={document.data} />
           {before !== undefined && (
@@ -184,7 +184,7 @@ function OneDocument({ documentId }: { documentId: string }) {
           {canWrite && extraction?.id === document.data.current_extraction_id && document.data.stage === 'needs_review' && (
             <MarkReviewed extraction={extraction!} open={undecided} />
           )}
-          {canWrite && <ExtractMenu documentId={documentId} disabled={!isReady || run.goesOn} isFirst={extraction === undefined} onStarted={(id) => void run.start(id)} />}
+          {canWrite && <ExtractMenu documentId={documentId} disabled={!isReady || run.running} isFirst={extraction === undefined} onStarted={(id) => void run.start(id)} />}
           {extraction !== undefined && <Button onClick={() => showHistory(true)}>History</Button>}
           {extraction !== undefined && <ExportMenu extractionId={extraction.id} name={filename} />}
         </div>
@@ -195,7 +195,7 @@ function OneDocument({ documentId }: { documentId: string }) {
             {warnings.map((warning, index) => (
               <Notice key={index} kind={warning.severity === 'info' ? 'plain' : 'unsure'}>
                 {warning.page !== null && `Page ${warning.page}: `}
-                {warning.message} {warning.excerpt !== '' && <q>{plain(warning.excerpt)}</q>}
+                {warning.message} {warning.excerpt !== '' && <q>{visibleText(warning.excerpt)}</q>}
               </Notice>
             ))}
           </details>
@@ -205,28 +205,28 @@ function OneDocument({ documentId }: { documentId: string }) {
         <NotReady document={document.data} />
       ) : (
         <div className={styles.split}>
-          <PageViewer documentId={documentId} pages={pages ?? 0} marks={marks} chosen={unclaimed.focused?.id ?? chosen} place={place} onChoose={choose} />
-          <Side
+          <PageViewer documentId={documentId} pages={pages ?? 0} marks={marks} chosen={unmapped.focused?.id ?? chosen} place={place} onChoose={choose} />
+          <DocumentSidebar
             chat={search.chat}
             documentId={documentId}
             fields={rows.length}
-            unclaimed={extraction === undefined ? null : { ...unclaimed, panel: () => <UnclaimedPanel extraction={extraction} unclaimed={unclaimed} /> }}
+            unmapped={extraction === undefined ? null : { ...unmapped, panel: () => <UnmappedPanel extraction={extraction} unmapped={unmapped} /> }}
             onShow={showBeside}
             onReplaceChat={replaceChat}
             canWrite={canWrite}
             fieldsBeside={
               <details className={styles.fieldsBeside}>
-                <summary>Fields {rows.length > 0 && <span className="soft">{rows.length.toLocaleString()}</span>}</summary>
-                {rows.length > 0 ? <div>{fieldPanel}</div> : <p className="soft">No fields yet.</p>}
+                <summary>Fields {rows.length > 0 && <span className="muted">{rows.length.toLocaleString()}</span>}</summary>
+                {rows.length > 0 ? <div>{fieldPanel}</div> : <p className="muted">No fields yet.</p>}
               </details>
             }
           >
             <div>
-              {run.runId !== null && <RunPanel runId={run.runId} state={run.state} canWrite={canWrite} onGoesOn={run.goOnFollowing} />}
+              {run.runId !== null && <RunPanel runId={run.runId} state={run.state} canWrite={canWrite} onResume={run.resume} />}
               {errors !== undefined && errors.length > 0 && <BrokenRules errors={errors} onChoose={choose} />}
-              {canWrite && extraction !== undefined && <CorrectBox extractionId={extraction.id} disabled={run.goesOn} onStarted={(id) => void run.start(id)} />}
-              {error !== null && <Failure error={error} />}
-              {extraction !== undefined && toCheck > 0 && !run.goesOn && (
+              {canWrite && extraction !== undefined && <CorrectBox extractionId={extraction.id} disabled={run.running} onStarted={(id) => void run.start(id)} />}
+              {error !== null && <ErrorNotice error={error} />}
+              {extraction !== undefined && toCheck > 0 && !run.running && (
                 <p className={styles.toCheck}>
                   <Link to="/review" search={{ extraction: extraction.id }}>
                     Review {count(toCheck, 'value')}
@@ -239,14 +239,14 @@ function OneDocument({ documentId }: { documentId: string }) {
             ) : rows.length > 0 ? (
               fieldPanel
             ) : (
-              !run.goesOn &&
+              !run.running &&
               run.state.approval === null && (
-                <Empty title="No fields yet">
+                <EmptyState title="No fields yet">
                   <p>Extract to fill in the fields. Each value links to its place on the page.</p>
-                </Empty>
+                </EmptyState>
               )
             )}
-          </Side>
+          </DocumentSidebar>
         </div>
       )}
     </div>
@@ -259,7 +259,7 @@ function rowsAreLoading(extraction: Extraction | undefined, error: unknown, id: 
 }
 
 /** Where a field stands; where it stands nowhere, the page stays where it is. */
-function placeOf(rows: readonly FieldRow[], path: string, before: ShownPlace): ShownPlace {
+function placeOf(rows: readonly FieldRow[], path: string, before: ScrollTarget): ScrollTarget {
   const row = rows.find((one) => one.path === path);
   if (row?.kind !== 'leaf' || row.evidence?.page == null) return before;
   return { page: row.evidence.page, box: row.evidence.boxes?.[0] as Box | undefined, at: before.at + 1 };

@@ -4,9 +4,9 @@ import { useMutation } from '@tanstack/react-query';
 import { file } from '../api/client';
 import { Button } from '../shared/Button';
 import { Menu, MenuItem } from '../shared/Menu';
-import { sentenceOf } from '../shared/Notice';
-import { Sign } from '../shared/Sign';
-import { tell } from '../shared/Toasts';
+import { errorMessage } from '../shared/Notice';
+import { Icon } from '../shared/Icon';
+import { toast } from '../shared/Toasts';
 
 const FORMATS = [
   ['xlsx', 'Excel'],
@@ -26,13 +26,13 @@ export function ExportMenu({ extractionId, name }: { extractionId: string; name:
       link.click();
       setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
     },
-    onError: (error) => tell(sentenceOf(error), { urgent: true }),
+    onError: (error) => toast(errorMessage(error), { urgent: true }),
   });
   return (
     <Menu
       trigger={
         <Button disabled={save.isPending}>
-          Export <Sign name="down" size={12} />
+          Export <Icon name="down" size={12} />
         </Button>
       }
     >

@@ -3,11 +3,11 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { startExtraction, startProposal } from '../api/runs';
 import { Button } from '../shared/Button';
-import { plain } from '../shared/format';
+import { visibleText } from '../shared/format';
 import { Menu, MenuItem, MenuLabel } from '../shared/Menu';
-import { sentenceOf } from '../shared/Notice';
-import { Sign } from '../shared/Sign';
-import { tell } from '../shared/Toasts';
+import { errorMessage } from '../shared/Notice';
+import { Icon } from '../shared/Icon';
+import { toast } from '../shared/Toasts';
 import { schemasQuery } from './documentPageQueries';
 
 interface Props {
@@ -31,17 +31,17 @@ export function ExtractMenu({ documentId, disabled, isFirst, onStarted }: Props)
         crypto.randomUUID(),
       ),
     onSuccess: onStarted,
-    onError: (error) => tell(sentenceOf(error), { urgent: true }),
+    onError: (error) => toast(errorMessage(error), { urgent: true }),
   });
   const queries = useQueryClient();
   const propose = useMutation({
     mutationFn: () => startProposal(documentId, crypto.randomUUID()),
     onSuccess: () => queries.invalidateQueries({ queryKey: ['document', documentId] }),
-    onError: (error) => tell(sentenceOf(error), { urgent: true }),
+    onError: (error) => toast(errorMessage(error), { urgent: true }),
   });
   const button = (
     <Button kind={isFirst ? 'main' : 'plain'} disabled={disabled || start.isPending}>
-      <Sign name="spark" /> Extract <Sign name="down" size={12} />
+      <Icon name="spark" /> Extract <Icon name="down" size={12} />
     </Button>
   );
   return (
@@ -52,8 +52,8 @@ export function ExtractMenu({ documentId, disabled, isFirst, onStarted }: Props)
       {(schemas.data?.length ?? 0) > 0 && <MenuLabel>Extract with a schema</MenuLabel>}
       {schemas.data?.map((schema) => (
         <MenuItem key={schema.id} onChoose={() => start.mutate({ schemaRevid: schema.schema_revid })}>
-          <span className="cut">{plain(schema.name)}</span>
-          {schema.proposed && <span className="soft"> (suggestion, not accepted yet)</span>}
+          <span className="truncate">{visibleText(schema.name)}</span>
+          {schema.proposed && <span className="muted"> (suggestion, not accepted yet)</span>}
         </MenuItem>
       ))}
     </Menu>

@@ -1,11 +1,11 @@
 /** Finishes the review of an extraction: it counts as reviewed as it stands. */
 
 import { useMutation, useQueryClient } from '@tanstack/react-query';
-import { answer, api } from '../api/client';
+import { dataOf, api } from '../api/client';
 import type { ChangedExtraction, Extraction } from '../api/types';
 import { Button } from '../shared/Button';
-import { sentenceOf } from '../shared/Notice';
-import { tell } from '../shared/Toasts';
+import { errorMessage } from '../shared/Notice';
+import { toast } from '../shared/Toasts';
 import { storeChanged } from './storeChanged';
 
 export function useMarkReviewed(onDone?: () => void) {
@@ -13,19 +13,19 @@ export function useMarkReviewed(onDone?: () => void) {
   return useMutation({
     mutationFn: async ({ id, version }: Pick<Extraction, 'id' | 'version'>) => {
       const params = { path: { extraction_id: id }, header: { 'if-match': `"${version}"` } };
-      return (await answer(api.POST('/api/extractions/{extraction_id}/complete', { params }))) as ChangedExtraction;
+      return (await dataOf(api.POST('/api/extractions/{extraction_id}/complete', { params }))) as ChangedExtraction;
     },
     onSuccess: (changed) => {
       storeChanged(queries, changed);
       onDone?.();
     },
-    onError: (error) => tell(sentenceOf(error), { urgent: true }),
+    onError: (error) => toast(errorMessage(error), { urgent: true }),
   });
 }
 
 /** `open`: how many values a person must decide first: unsure ones and suggestions. */
 export function MarkReviewed({ extraction, open }: { extraction: Extraction; open: number }) {
-  const mark = useMarkReviewed(() => tell('Marked as reviewed.'));
+  const mark = useMarkReviewed(() => toast('Marked as reviewed.'));
   return (
     <Button
       disabled={mark.isPending || open > 0}

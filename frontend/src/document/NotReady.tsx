@@ -5,7 +5,7 @@ import { useState } from 'react';
 import { api } from '../api/client';
 import type { DocumentInFull } from '../api/types';
 import { Button } from '../shared/Button';
-import { Empty, Failure, Notice } from '../shared/Notice';
+import { EmptyState, ErrorNotice, Notice } from '../shared/Notice';
 import styles from './DocumentPage.module.css';
 
 export function NotReady({ document }: { document: DocumentInFull }) {
@@ -18,10 +18,10 @@ export function NotReady({ document }: { document: DocumentInFull }) {
     );
   }
   return (
-    <Empty title="This document could not be read">
+    <EmptyState title="This document could not be read">
       <Notice kind="bad">{document.error}</Notice>
       {document.error_code === 'password' && <PasswordForm documentId={document.id} />}
-    </Empty>
+    </EmptyState>
   );
 }
 
@@ -39,7 +39,7 @@ function PasswordForm({ documentId }: { documentId: string }) {
         read.mutate();
       }}
     >
-      {read.isError && <Failure error={read.error} />}
+      {read.isError && <ErrorNotice error={read.error} />}
       <div className={styles.password}>
         <input
           type="password"

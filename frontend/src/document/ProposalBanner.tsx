@@ -2,18 +2,18 @@
 
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
-import { answer, api } from '../api/client';
+import { dataOf, api } from '../api/client';
 import { startProposal } from '../api/runs';
 import type { AutoCreation, DocumentInFull } from '../api/types';
 import { tagsQuery } from '../documents/documentQueries';
-import { runSentence } from '../runs/runWords';
+import { runStatusText } from '../runs/runStatusText';
 import { Replay } from '../runs/Replay';
 import { RunStep } from '../runs/RunStep';
 import { useRun } from '../runs/useRun';
 import { Button } from '../shared/Button';
-import { count, plain } from '../shared/format';
-import { sentenceOf } from '../shared/Notice';
-import { tell } from '../shared/Toasts';
+import { count, visibleText } from '../shared/format';
+import { errorMessage } from '../shared/Notice';
+import { toast } from '../shared/Toasts';
 import { proposedSchemaQuery } from './documentPageQueries';
 import styles from './ProposalBanner.module.css';
 import { schemaFields } from './schemaFields';
@@ -46,8 +46,8 @@ function Running({ documentId, runId }: { documentId: string; runId: string }) {
   return (
     <details>
       <summary>
-        <span className="cut" role="status">
-          Drafting a schema… {runSentence(state)}
+        <span className="truncate" role="status">
+          Drafting a schema… {runStatusText(state)}
         </span>
       </summary>
       {state.steps.map((step) => (
@@ -66,17 +66,17 @@ function Proposed({ document, proposal, canWrite }: { document: DocumentInFull; 
   const decide = useMutation({
     mutationFn: async (accepted: boolean) => {
       const params = { path: { document_id: documentId } };
-      if (!accepted) return answer(api.POST('/api/documents/{document_id}/auto_create/reject', { params }));
-      return answer(api.POST('/api/documents/{document_id}/auto_create/accept', { params, body: { tags: tag === '' ? [] : [tag] } }));
+      if (!accepted) return dataOf(api.POST('/api/documents/{document_id}/auto_create/reject', { params }));
+      return dataOf(api.POST('/api/documents/{document_id}/auto_create/accept', { params, body: { tags: tag === '' ? [] : [tag] } }));
     },
     onSuccess: async (_, accepted) => {
-      tell(accepted ? 'Schema saved.' : 'Suggestion dismissed.');
+      toast(accepted ? 'Schema saved.' : 'Suggestion dismissed.');
       await Promise.all([['document'], ['documents'], ['extractions'], ['extraction'], ['schemas'], ['prompts'], ['tags'], ['suggestions']].map((queryKey) => queries.invalidateQueries({ queryKey })));
     },
-    onError: (error) => tell(sentenceOf(error), { urgent: true }),
+    onError: (error) => toast(errorMessage(error), { urgent: true }),
   });
   const fields = schema.data === undefined ? [] : schemaFields(schema.data.schema);
-  const what = schema.data === undefined ? 'a schema' : `the schema “${plain(schema.data.name)}” (${count(fields.length, 'field')})`;
+  const what = schema.data === undefined ? 'a schema' : `the schema “${visibleText(schema.data.name)}” (${count(fields.length, 'field')})`;
   return (
     <>
       <details>
@@ -88,7 +88,7 @@ function Proposed({ document, proposal, canWrite }: { document: DocumentInFull; 
         <ul className={styles.fields}>
           {fields.map((one) => (
             <li key={one.path}>
-              <code>{plain(one.path)}</code> <span className="soft">{plain(one.type)}</span> {plain(one.description)}
+              <code>{visibleText(one.path)}</code> <span className="muted">{visibleText(one.type)}</span> {visibleText(one.description)}
             </li>
           ))}
         </ul>
@@ -100,7 +100,7 @@ function Proposed({ document, proposal, canWrite }: { document: DocumentInFull; 
             <option value="">No tag</option>
             {tags.data?.items.map((one) => (
               <option key={one.id} value={one.id}>
-                {plain(one.name)}
+                {visibleText(one.name)}
               </option>
             ))}
           </select>
@@ -122,11 +122,11 @@ function Failed({ documentId, proposal, canWrite }: { documentId: string; propos
   const again = useMutation({
     mutationFn: () => startProposal(documentId, crypto.randomUUID()),
     onSuccess: () => queries.invalidateQueries({ queryKey: ['document', documentId] }),
-    onError: (problem) => tell(sentenceOf(problem), { urgent: true }),
+    onError: (problem) => toast(errorMessage(problem), { urgent: true }),
   });
   return (
     <>
-      <p>Couldn't suggest a schema. {error !== null && plain(error)}</p>
+      <p>Couldn't suggest a schema. {error !== null && visibleText(error)}</p>
       <Replay runId={proposal.run_id} />
       {canWrite && (
         <Button disabled={again.isPending} onClick={() => again.mutate()}>

@@ -1,7 +1,7 @@
 /** What one document's page asks the service for. */
 
 import { queryOptions } from '@tanstack/react-query';
-import { answer, api, file } from '../api/client';
+import { dataOf, api, file } from '../api/client';
 import type { AutoCreation, Extraction, FieldPlace, RuleReading } from '../api/types';
 
 export const extractionsQuery = (documentId: string) =>
@@ -9,7 +9,7 @@ export const extractionsQuery = (documentId: string) =>
     queryKey: ['extractions', 'all of', documentId],
     queryFn: async ({ signal }) => {
       const query = { document_id: documentId, limit: 50 };
-      return (await answer(api.GET('/api/extractions', { params: { query }, signal }))).items;
+      return (await dataOf(api.GET('/api/extractions', { params: { query }, signal }))).items;
     },
   });
 
@@ -18,7 +18,7 @@ export const extractionQuery = (extractionId: string) =>
     queryKey: ['extraction', extractionId],
     queryFn: async ({ signal }) => {
       const path = { extraction_id: extractionId };
-      return (await answer(api.GET('/api/extractions/{extraction_id}', { params: { path }, signal }))) as Extraction;
+      return (await dataOf(api.GET('/api/extractions/{extraction_id}', { params: { path }, signal }))) as Extraction;
     },
   });
 
@@ -27,7 +27,7 @@ export const problemsQuery = (extractionId: string, version: number) =>
   queryOptions({
     queryKey: ['problems', extractionId, version],
     queryFn: ({ signal }) =>
-      answer(api.GET('/api/extractions/{extraction_id}/problems', { params: { path: { extraction_id: extractionId } }, signal })),
+      dataOf(api.GET('/api/extractions/{extraction_id}/problems', { params: { path: { extraction_id: extractionId } }, signal })),
     staleTime: Infinity,
   });
 
@@ -36,7 +36,7 @@ export const readingsQuery = (extractionId: string, version: number) =>
   queryOptions({
     queryKey: ['readings', extractionId, version],
     queryFn: async ({ signal }) =>
-      (await answer(api.GET('/api/extractions/{extraction_id}/readings', { params: { path: { extraction_id: extractionId } }, signal }))).items as RuleReading[],
+      (await dataOf(api.GET('/api/extractions/{extraction_id}/readings', { params: { path: { extraction_id: extractionId } }, signal }))).items as RuleReading[],
     staleTime: Infinity,
   });
 
@@ -45,7 +45,7 @@ export const placesQuery = (extractionId: string, version: number, path: string)
   queryOptions({
     queryKey: ['places', extractionId, version, path],
     queryFn: async ({ signal }) =>
-      (await answer(api.GET('/api/extractions/{extraction_id}/places', { params: { path: { extraction_id: extractionId }, query: { path } }, signal }))).items as FieldPlace[],
+      (await dataOf(api.GET('/api/extractions/{extraction_id}/places', { params: { path: { extraction_id: extractionId }, query: { path } }, signal }))).items as FieldPlace[],
     staleTime: Infinity,
   });
 
@@ -54,7 +54,7 @@ export const pageQuery = (documentId: string, number: number) =>
   queryOptions({
     queryKey: ['page', documentId, number],
     queryFn: ({ signal }) =>
-      answer(api.GET('/api/documents/{document_id}/pages/{number}', { params: { path: { document_id: documentId, number } }, signal })),
+      dataOf(api.GET('/api/documents/{document_id}/pages/{number}', { params: { path: { document_id: documentId, number } }, signal })),
     staleTime: Infinity,
     gcTime: 120_000,
   });
@@ -80,7 +80,7 @@ export const schemaOfQuery = (extractionId: string) =>
   queryOptions({
     queryKey: ['schema of', extractionId],
     queryFn: async ({ signal }) =>
-      (await answer(api.GET('/api/extractions/{extraction_id}/schema', { params: { path: { extraction_id: extractionId } }, signal }))).schema,
+      (await dataOf(api.GET('/api/extractions/{extraction_id}/schema', { params: { path: { extraction_id: extractionId } }, signal }))).schema,
     staleTime: 60_000,
   });
 
@@ -90,14 +90,14 @@ export const lastRunQuery = (documentId: string) =>
     queryKey: ['runs', 'last of', documentId],
     queryFn: async ({ signal }): Promise<{ id: string } | null> => {
       const query = { document_id: documentId, limit: 50 };
-      const { items } = await answer(api.GET('/api/runs', { params: { query }, signal }));
+      const { items } = await dataOf(api.GET('/api/runs', { params: { query }, signal }));
       return items.find((one) => one.task === 'extract' || one.task === 'correct') ?? null;
     },
   });
 
 export const schemasQuery = queryOptions({
   queryKey: ['schemas'],
-  queryFn: async () => (await answer(api.GET('/api/schemas', { params: { query: { limit: 200 } } }))).items,
+  queryFn: async () => (await dataOf(api.GET('/api/schemas', { params: { query: { limit: 200 } } }))).items,
   staleTime: 30_000,
 });
 
@@ -108,9 +108,9 @@ export const proposedSchemaQuery = ({ schema_revid: revid, matched }: Pick<AutoC
     queryKey: ['schemas', 'proposed', revid],
     queryFn: async ({ signal }) => {
       const params = { path: { schema_revid: revid! } };
-      const version = await answer(api.GET('/api/schema_versions/{schema_revid}', { params, signal }));
+      const version = await dataOf(api.GET('/api/schema_versions/{schema_revid}', { params, signal }));
       if (version.latest || matched !== null) return version;
-      return answer(api.GET('/api/schemas/{schema_id}', { params: { path: { schema_id: version.id } }, signal }));
+      return dataOf(api.GET('/api/schemas/{schema_id}', { params: { path: { schema_id: version.id } }, signal }));
     },
     enabled: revid !== null,
   });
@@ -121,7 +121,7 @@ export const knownFieldsQuery = (documentType: string | null) =>
     queryKey: ['known fields', documentType],
     queryFn: async ({ signal }) => {
       const query = documentType === null ? {} : { document_type: documentType };
-      return (await answer(api.GET('/api/fields', { params: { query }, signal }))).fields;
+      return (await dataOf(api.GET('/api/fields', { params: { query }, signal }))).fields;
     },
     staleTime: 60_000,
   });

@@ -2,9 +2,9 @@
 
 import { useQuery } from '@tanstack/react-query';
 import { useEffect } from 'react';
-import { Refused } from '../api/client';
+import { ApiError } from '../api/client';
 import type { RuleReading } from '../api/types';
-import { isUnderWay, type RunState } from '../runs/runReducer';
+import { isRunning, type RunState } from '../runs/runReducer';
 import { extractionQuery, extractionsQuery, problemsQuery, readingsQuery } from './documentPageQueries';
 
 const NO_READINGS: readonly RuleReading[] = [];
@@ -15,7 +15,7 @@ export function useShownExtraction(documentId: string, wanted: string | undefine
   const all = useQuery(extractionsQuery(documentId));
   const newest = all.data?.[0]?.id;
   const hasJustEnded = run.phase === 'complete' && isAsked && (newest === run.extractionId || !all.data?.some((one) => one.id === run.extractionId));
-  const ofRun = isUnderWay(run) || run.approval !== null || hasJustEnded ? run.extractionId : null;
+  const ofRun = isRunning(run) || run.approval !== null || hasJustEnded ? run.extractionId : null;
   const usual = ofRun ?? current ?? (current === null ? newest : null) ?? null;
   const id = wanted ?? usual;
   const extraction = useQuery({ ...extractionQuery(id ?? ''), enabled: id !== null });
@@ -37,6 +37,6 @@ export function useShownExtraction(documentId: string, wanted: string | undefine
   const errors = stored?.valid === false && problems.data?.version === stored.version ? problems.data.errors : undefined;
   const breaksRule = errors?.some((one) => one.about.length > 0) === true;
   const { data: readings = NO_READINGS } = useQuery({ ...readingsQuery(id ?? '', stored?.version ?? 0), enabled: breaksRule });
-  const error = isAnothers ? new Refused(404, undefined, 'This document has no such extraction.') : extraction.error;
+  const error = isAnothers ? new ApiError(404, undefined, 'This document has no such extraction.') : extraction.error;
   return { all: all.data, usual, extraction: stored, error, errors, readings };
 }

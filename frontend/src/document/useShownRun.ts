@@ -3,14 +3,14 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect } from 'react';
 import { useRun } from '../runs/useRun';
-import { isUnderWay } from '../runs/runReducer';
+import { isRunning } from '../runs/runReducer';
 import { lastRunQuery } from './documentPageQueries';
 
 export function useShownRun(documentId: string) {
   const queries = useQueryClient();
   const last = useQuery(lastRunQuery(documentId));
   const runId = last.data?.id ?? null;
-  const { state, goOn } = useRun(runId);
+  const { state, resume } = useRun(runId);
 
   // What a run changes outside of its events is asked for anew when it stands somewhere else.
   const { phase, extractionId } = state;
@@ -24,13 +24,13 @@ export function useShownRun(documentId: string) {
   return {
     runId,
     state,
-    goesOn: runId !== null && isUnderWay(state),
+    running: runId !== null && isRunning(state),
     start: async (id: string) => {
       const { queryKey } = lastRunQuery(documentId);
       await queries.cancelQueries({ queryKey }); // an older answer would come over this
       queries.setQueryData(queryKey, () => ({ id }));
       await queries.invalidateQueries({ queryKey });
     },
-    goOnFollowing: goOn,
+    resume,
   };
 }

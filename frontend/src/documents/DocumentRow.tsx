@@ -4,9 +4,9 @@ import { Link } from '@tanstack/react-router';
 import { memo } from 'react';
 import type { Document } from '../api/types';
 import { Button } from '../shared/Button';
-import { ago, atMoment, bytes, count, plain } from '../shared/format';
+import { ago, atMoment, bytes, count, visibleText } from '../shared/format';
 import { Menu, MenuItem } from '../shared/Menu';
-import { Sign } from '../shared/Sign';
+import { Icon } from '../shared/Icon';
 import styles from './DocumentsPage.module.css';
 import { StageBadge } from './StageBadge';
 
@@ -25,38 +25,38 @@ export const DocumentRow = memo(function DocumentRow({ document, canDelete, onDe
   return (
     <>
       <div className={styles.name} role="cell">
-        <Sign name="page" />
-        <Link to="/documents/$documentId" params={{ documentId: document.id }} className={`${styles.link} cut`} title={plain(document.filename)}>
-          {plain(document.filename)}
+        <Icon name="page" />
+        <Link to="/documents/$documentId" params={{ documentId: document.id }} className={`${styles.link} truncate`} title={visibleText(document.filename)}>
+          {visibleText(document.filename)}
         </Link>
         {document.tags.map((tag) => (
           <span key={tag.id} className={styles.tag}>
             <span className={styles.dot} style={{ background: tag.color }} />
-            {plain(tag.name)}
+            {visibleText(tag.name)}
           </span>
         ))}
       </div>
-      <div role="cell" className="cut">
+      <div role="cell" className="truncate">
         <StageBadge document={document} />
         {document.error !== null && <span className={styles.why}>{document.error}</span>}
       </div>
-      <div role="cell" className={`${styles.third} soft cut`}>
+      <div role="cell" className={`${styles.third} soft truncate`}>
         {facts.join(' · ')}
       </div>
-      <div role="cell" className={`${styles.second} soft cut`} title={atMoment(document.created_at)}>
+      <div role="cell" className={`${styles.second} soft truncate`} title={atMoment(document.created_at)}>
         {ago(document.created_at)}
       </div>
       <div role="cell" className={styles.more}>
         {canDelete && (
           <Menu
             trigger={
-              <Button kind="quiet" label={`Actions for ${plain(document.filename)}`}>
-                <Sign name="more" />
+              <Button kind="quiet" label={`Actions for ${visibleText(document.filename)}`}>
+                <Icon name="more" />
               </Button>
             }
           >
             <MenuItem onChoose={() => onDelete(document)}>
-              <Sign name="bin" /> Delete
+              <Icon name="bin" /> Delete
             </MenuItem>
           </Menu>
         )}

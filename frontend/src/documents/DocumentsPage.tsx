@@ -7,19 +7,19 @@ import type { Document } from '../api/types';
 import { documentsRoute } from '../router';
 import { useCanWrite } from '../session/role';
 import { Button } from '../shared/Button';
-import { plain } from '../shared/format';
+import { visibleText } from '../shared/format';
 import { Loading } from '../shared/Loading';
-import { Empty, Failure } from '../shared/Notice';
+import { EmptyState, ErrorNotice } from '../shared/Notice';
 import { useShortcut } from '../shared/shortcuts/useShortcut';
-import { Sign } from '../shared/Sign';
-import { useOwnAddress } from '../shared/useOwnAddress';
-import { remove, useGoing } from './deletions';
+import { Icon } from '../shared/Icon';
+import { useUpdateSearch } from '../shared/useUpdateSearch';
+import { remove, usePendingDeletions } from './deletions';
 import { documentsQuery, tagsQuery } from './documentQueries';
 import { DocumentRow } from './DocumentRow';
 import styles from './DocumentsPage.module.css';
 import { DropTarget } from './DropTarget';
 import type { DocumentFilter } from './filter';
-import { listPlace } from './listPlace';
+import { listPosition } from './listPosition';
 import { onUploaded, upload } from './uploads';
 import { STAGES } from './StageBadge';
 import { UploadOptions } from './UploadOptions';
@@ -31,14 +31,14 @@ const SEARCH = { id: 'documents.search', area: 'Documents', words: 'Search docum
 
 export function DocumentsPage() {
   const filter = documentsRoute.useSearch();
-  const changeAddress = useOwnAddress<DocumentFilter>();
+  const changeAddress = useUpdateSearch<DocumentFilter>();
   const queries = useQueryClient();
   const [name, setName] = useState(filter.name ?? '');
   const wanted = useDeferredValue(filter);
   const listed = useInfiniteQuery({ ...documentsQuery(wanted), placeholderData: (before) => before });
   const canWrite = useCanWrite();
   const tags = useQuery(tagsQuery);
-  const going = useGoing();
+  const going = usePendingDeletions();
   const search = useRef<HTMLInputElement>(null);
   const chooser = useRef<HTMLInputElement>(null);
   const scroller = useRef<HTMLDivElement>(null);
@@ -63,17 +63,17 @@ export function DocumentsPage() {
 
   const key = JSON.stringify(filter);
   const [opened] = useState(key);
-  const [offset] = useState(() => (key === JSON.stringify(listPlace.filter) ? listPlace.offset : 0));
+  const [offset] = useState(() => (key === JSON.stringify(listPosition.filter) ? listPosition.offset : 0));
   useEffect(() => {
     const element = scroller.current;
     if (key !== opened) element?.scrollTo({ top: 0 });
-    Object.assign(listPlace, { filter, offset: element?.scrollTop ?? 0 });
+    Object.assign(listPosition, { filter, offset: element?.scrollTop ?? 0 });
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [key]);
   const virtual = useVirtualizer({
     initialOffset: offset,
     onChange: ({ scrollOffset }) => {
-      if (scrollOffset !== null) listPlace.offset = scrollOffset;
+      if (scrollOffset !== null) listPosition.offset = scrollOffset;
     },
     count: documents.length,
     getScrollElement: () => scroller.current,
@@ -95,8 +95,8 @@ export function DocumentsPage() {
       <div className={styles.tools}>
         <h1>Documents</h1>
         <label className={styles.search}>
-          <Sign name="search" />
-          <span className="unseen">Search by name</span>
+          <Icon name="search" />
+          <span className="sr-only">Search by name</span>
           <input ref={search} type="search" placeholder="Search by name" value={name} onChange={(event) => setName(event.target.value)} />
         </label>
         <select
@@ -117,7 +117,7 @@ export function DocumentsPage() {
             <option value="">All tags</option>
             {tags.data?.items.map((tag) => (
               <option key={tag.id} value={tag.id}>
-                {plain(tag.name)}
+                {visibleText(tag.name)}
               </option>
             ))}
           </select>
@@ -125,7 +125,7 @@ export function DocumentsPage() {
         {canWrite && <UploadOptions />}
         {canWrite && (
           <Button kind="main" onClick={() => chooser.current?.click()}>
-            <Sign name="upload" /> Upload
+            <Icon name="upload" /> Upload
           </Button>
         )}
         <input
@@ -142,13 +142,13 @@ export function DocumentsPage() {
       </div>
       <div>
         <Uploads />
-        {listed.isError && <Failure error={listed.error} again={() => void listed.refetch()} />}
+        {listed.isError && <ErrorNotice error={listed.error} onRetry={() => void listed.refetch()} />}
       </div>
       {listed.isPending ? (
         <Loading />
       ) : documents.length === 0 && listed.isSuccess ? (
         isNarrowed ? (
-          <Empty title="No matching documents">
+          <EmptyState title="No matching documents">
             <Button
               onClick={() => {
                 setName('');
@@ -157,21 +157,21 @@ export function DocumentsPage() {
             >
               Clear filters
             </Button>
-          </Empty>
+          </EmptyState>
         ) : !canWrite ? (
-          <Empty title="No documents yet" />
+          <EmptyState title="No documents yet" />
         ) : (
-          <Empty title="Drop documents here">
+          <EmptyState title="Drop documents here">
             <p>Invoices, receipts, contracts, letters: PDF, images, Office files, mail. We read each file right away; then extract its fields.</p>
             <Button onClick={() => chooser.current?.click()}>Choose files</Button>
-          </Empty>
+          </EmptyState>
         )
       ) : (
         <div className={styles.table} ref={scroller} role="table" aria-label="Documents" aria-rowcount={documents.length + 1} tabIndex={0}>
           <div className={styles.head} role="row">
             {HEADS.map((head, index) => (
               <div key={head} role="columnheader" className={index === 3 ? styles.second : index === 2 ? styles.third : ''}>
-                {head || <span className="unseen">Actions</span>}
+                {head || <span className="sr-only">Actions</span>}
               </div>
             ))}
           </div>

@@ -2,8 +2,8 @@
 
 import { useEffect } from 'react';
 import { Button } from '../shared/Button';
-import { plain } from '../shared/format';
-import { Sign } from '../shared/Sign';
+import { visibleText } from '../shared/format';
+import { Icon } from '../shared/Icon';
 import { dismiss, tryAgain, useUploads } from './uploads';
 import styles from './Uploads.module.css';
 
@@ -18,21 +18,21 @@ export function Uploads() {
   if (uploads.length === 0) return null;
   return (
     <section className={styles.list} aria-label="Uploads" tabIndex={0}>
-      {uploads.length > 1 && <p className="soft">{uploads.filter((one) => one.status === 'done').length} of {uploads.length} uploaded</p>}
+      {uploads.length > 1 && <p className="muted">{uploads.filter((one) => one.status === 'done').length} of {uploads.length} uploaded</p>}
       {uploads.map(({ id, name, sent, status, error }) => (
         <div key={id} className={styles.one}>
-          <span className="cut">{plain(name)}</span>
+          <span className="truncate">{visibleText(name)}</span>
           {status === 'failed' ? (
             <Button onClick={() => tryAgain(id)}>Try again</Button>
           ) : (
-            <progress aria-label={`Upload of ${plain(name)}`} max={1} value={status === 'waiting' ? 0 : sent} />
+            <progress aria-label={`Upload of ${visibleText(name)}`} max={1} value={status === 'waiting' ? 0 : sent} />
           )}
           {status === 'failed' ? (
             <Button kind="quiet" label="Dismiss" onClick={() => dismiss([id])}>
-              <Sign name="cross" />
+              <Icon name="cross" />
             </Button>
           ) : (
-            <span className="soft">{status === 'waiting' ? 'Queued' : status === 'done' ? 'Done' : `${Math.round(sent * 100)}%`}</span>
+            <span className="muted">{status === 'waiting' ? 'Queued' : status === 'done' ? 'Done' : `${Math.round(sent * 100)}%`}</span>
           )}
           {status === 'failed' && <p className={styles.error}>{error}</p>}
         </div>

@@ -2,11 +2,11 @@
  * Whoever closes the page meanwhile means it. */
 
 import { useSyncExternalStore } from 'react';
-import { credentials, refusal } from '../api/client';
-import { sentenceOf } from '../shared/Notice';
-import { plain } from '../shared/format';
-import { tellOtherTabs } from '../shared/otherTabs';
-import { tell } from '../shared/Toasts';
+import { credentials, apiErrorOf } from '../api/client';
+import { errorMessage } from '../shared/Notice';
+import { visibleText } from '../shared/format';
+import { notifyOtherTabs } from '../shared/otherTabs';
+import { toast } from '../shared/Toasts';
 
 const SECONDS = 7;
 
@@ -21,7 +21,7 @@ function publish(next: Set<string>) {
 }
 
 /** The ids of documents that are to be deleted and can be had back. */
-export function useGoing(): ReadonlySet<string> {
+export function usePendingDeletions(): ReadonlySet<string> {
   return useSyncExternalStore(
     (listener) => {
       listeners.add(listener);
@@ -45,19 +45,19 @@ export function remove(id: string, name: string, whenGone: () => void): void {
     send(id, headers)
       .then(whenGone)
       .catch((error: unknown) => {
-        tell(`“${plain(name)}” was not deleted. ${sentenceOf(error)}`, { urgent: true });
+        toast(`“${visibleText(name)}” was not deleted. ${errorMessage(error)}`, { urgent: true });
         keep(id);
       });
   }, SECONDS * 1000);
   timers.set(id, { timer, headers });
   const undo = { words: 'Undo', act: () => keep(id) };
-  tell(`“${plain(name)}” is deleted, with all that was read from it.`, { action: undo, seconds: SECONDS });
+  toast(`“${visibleText(name)}” is deleted, with all that was read from it.`, { action: undo, seconds: SECONDS });
 }
 
 async function send(id: string, headers: Record<string, string>): Promise<void> {
   const response = await fetch(`/api/documents/${encodeURIComponent(id)}`, { method: 'DELETE', headers, keepalive: true });
-  if (!response.ok) throw await refusal(response, headers.Authorization ?? null);
-  tellOtherTabs();
+  if (!response.ok) throw await apiErrorOf(response, headers.Authorization ?? null);
+  notifyOtherTabs();
 }
 
 addEventListener('pagehide', () => {

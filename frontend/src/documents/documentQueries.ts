@@ -1,7 +1,7 @@
 /** The documents of the organisation, as the service has them. */
 
 import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
-import { answer, api } from '../api/client';
+import { dataOf, api } from '../api/client';
 import type { Document } from '../api/types';
 import type { DocumentFilter } from './filter';
 
@@ -12,7 +12,7 @@ export const documentsQuery = (filter: DocumentFilter) =>
     queryKey: ['documents', filter],
     initialPageParam: null as string | null,
     queryFn: ({ pageParam, signal }) =>
-      answer(
+      dataOf(
         api.GET('/api/documents', {
           params: {
             query: {
@@ -38,7 +38,7 @@ export const documentQuery = (documentId: string) =>
   queryOptions({
     queryKey: ['document', documentId],
     queryFn: ({ signal }) =>
-      answer(api.GET('/api/documents/{document_id}', { params: { path: { document_id: documentId } }, signal })),
+      dataOf(api.GET('/api/documents/{document_id}', { params: { path: { document_id: documentId } }, signal })),
     refetchInterval: ({ state }) => (state.data?.status === 'reading' ? 700 : false),
   });
 
@@ -46,12 +46,12 @@ export const documentQuery = (documentId: string) =>
 export const countQuery = (stage: Document['stage']) =>
   queryOptions({
     queryKey: ['documents', 'count', stage],
-    queryFn: async ({ signal }) => (await answer(api.GET('/api/documents/count', { params: { query: { stage } }, signal }))).count,
+    queryFn: async ({ signal }) => (await dataOf(api.GET('/api/documents/count', { params: { query: { stage } }, signal }))).count,
     refetchInterval: 15_000,
   });
 
 export const tagsQuery = queryOptions({
   queryKey: ['tags'],
-  queryFn: () => answer(api.GET('/api/tags', { params: { query: { limit: 200 } } })),
+  queryFn: () => dataOf(api.GET('/api/tags', { params: { query: { limit: 200 } } })),
   staleTime: 60_000,
 });

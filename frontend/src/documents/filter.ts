@@ -10,7 +10,7 @@ export interface DocumentFilter {
 }
 
 /** What of an address is such a filter. */
-export function isDocumentFilter(search: Record<string, unknown>): DocumentFilter {
+export function parseDocumentFilter(search: Record<string, unknown>): DocumentFilter {
   const { name, status, tag } = search;
   return {
     ...(typeof name === 'string' && name !== '' && { name }),

@@ -2,11 +2,11 @@
 
 import { useSyncExternalStore } from 'react';
 import { startProposal } from '../api/runs';
-import { credentials, refusal } from '../api/client';
+import { credentials, apiErrorOf } from '../api/client';
 import type { Document } from '../api/types';
-import { actingAs, session } from '../session/session';
-import { sentenceOf } from '../shared/Notice';
-import { tellOtherTabs } from '../shared/otherTabs';
+import { identityKey, session } from '../session/session';
+import { errorMessage } from '../shared/Notice';
+import { notifyOtherTabs } from '../shared/otherTabs';
 
 export interface Upload {
   id: number;
@@ -17,7 +17,7 @@ export interface Upload {
   status: 'waiting' | 'sending' | 'done' | 'failed';
   error?: string;
   document?: Document;
-  /** `actingAs` of who dropped it. */
+  /** `identityKey` of who dropped it. */
   by: string;
 }
 
@@ -57,7 +57,7 @@ export function useUploads(): readonly Upload[] {
     },
     () => uploads,
   );
-  const by = actingAs(session.get());
+  const by = identityKey(session.get());
   return all.filter((one) => one.by === by);
 }
 
@@ -72,7 +72,7 @@ export const uploadOptions: { autoCreate: boolean | null; model: string } = { au
 
 export function upload(chosen: Iterable<File>): void {
   const headers = credentials();
-  const by = actingAs(session.get());
+  const by = identityKey(session.get());
   const added = [...chosen].map((file): Upload => {
     const id = nextId++;
     files.set(id, { file, headers });
@@ -106,8 +106,8 @@ async function send({ id, by }: Upload) {
   const found = files.get(id);
   if (found === undefined) return;
   try {
-    await session.refreshed();
-    const headers = by === actingAs(session.get()) ? credentials() : found.headers; // a fresh token, where there is one
+    await session.refresh();
+    const headers = by === identityKey(session.get()) ? credentials() : found.headers; // a fresh token, where there is one
     const { autoCreate, model } = uploadOptions;
     // With a model of its own, the suggestion is a run that is asked for; it waits until the document is read.
     const own = autoCreate === true && (model !== '' || found.document !== undefined);
@@ -123,12 +123,12 @@ async function send({ id, by }: Upload) {
     files.delete(id);
     change(id, { status: 'done', sent: 1 });
   } catch (error) {
-    const reason = sentenceOf(error);
+    const reason = errorMessage(error);
     change(id, { status: 'failed', error: found.document === undefined ? reason : `Uploaded, but no schema was suggested: ${reason}` });
   }
   if (found.document === undefined) return;
   for (const listener of doneListeners) listener(found.document);
-  tellOtherTabs();
+  notifyOtherTabs();
 }
 
 /** (fetch tells nothing of how much has been sent.) */
@@ -142,7 +142,7 @@ function put(file: File, headers: Record<string, string>, autoCreate: boolean | 
       if (request.status === 201) resolve(JSON.parse(request.responseText) as Document);
       else {
         const response = new Response(request.responseText || null, { status: request.status });
-        void refusal(response, headers.Authorization ?? null).then(reject);
+        void apiErrorOf(response, headers.Authorization ?? null).then(reject);
       }
     };
     request.onerror = () => reject(new TypeError('The service was not reached.'));

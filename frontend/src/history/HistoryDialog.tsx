@@ -1,16 +1,16 @@
 /** What was changed in an extraction, by whom and when, and a way back to each version. */
 
 import { infiniteQueryOptions, useInfiniteQuery, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { answer, api } from '../api/client';
+import { dataOf, api } from '../api/client';
 import type { Change, ChangedExtraction, Extraction } from '../api/types';
 import { storeChanged } from '../document/storeChanged';
 import { Replay } from '../runs/Replay';
 import { meQuery } from '../session/config';
 import { Button } from '../shared/Button';
 import { Dialog } from '../shared/Dialog';
-import { ago, atMoment, plain } from '../shared/format';
-import { Failure, sentenceOf } from '../shared/Notice';
-import { tell } from '../shared/Toasts';
+import { ago, atMoment, visibleText } from '../shared/format';
+import { ErrorNotice, errorMessage } from '../shared/Notice';
+import { toast } from '../shared/Toasts';
 import styles from './History.module.css';
 import { versionsOf, type Version } from './versions';
 
@@ -21,7 +21,7 @@ const historyQuery = (extractionId: string, version: number) =>
     initialPageParam: null as number | null,
     queryFn: async ({ pageParam, signal }) => {
       const params = { path: { extraction_id: extractionId }, query: { limit: 100, ...(pageParam !== null && { before: pageParam }) } };
-      return (await answer(api.GET('/api/extractions/{extraction_id}/history', { params, signal }))) as { items: Change[]; next: number | null };
+      return (await dataOf(api.GET('/api/extractions/{extraction_id}/history', { params, signal }))) as { items: Change[]; next: number | null };
     },
     getNextPageParam: (last) => last.next,
   });
@@ -41,32 +41,32 @@ export function HistoryDialog({ extraction, suggestedBy, canWrite, onClose }: Pr
   const restore = useMutation({
     mutationFn: async (version: number) => {
       const params = { path: { extraction_id: extraction.id }, header: { 'if-match': `"${extraction.version}"` } };
-      return (await answer(api.POST('/api/extractions/{extraction_id}/restore', { params, body: { version } }))) as ChangedExtraction;
+      return (await dataOf(api.POST('/api/extractions/{extraction_id}/restore', { params, body: { version } }))) as ChangedExtraction;
     },
     onSuccess: (changed) => {
       storeChanged(queries, changed);
-      tell('Restored the earlier version.');
+      toast('Restored the earlier version.');
     },
     onError: (error) => {
-      tell(sentenceOf(error), { urgent: true });
+      toast(errorMessage(error), { urgent: true });
       void queries.invalidateQueries({ queryKey: ['extraction', extraction.id] });
     },
   });
   return (
     <Dialog title="History" open onClose={onClose}>
       {suggestedBy !== undefined && <Replay runId={suggestedBy} words="How the schema was suggested" />}
-      {history.isError && <Failure error={history.error} again={() => void history.refetch()} />}
+      {history.isError && <ErrorNotice error={history.error} onRetry={() => void history.refetch()} />}
       <ol className={styles.versions}>
         {versions.map((one) => (
           <li key={one.version}>
             <div className={styles.head}>
               <b>Version {one.version}</b>
               <Who version={one} />
-              <span className="soft" title={atMoment(one.at)}>
+              <span className="muted" title={atMoment(one.at)}>
                 {ago(one.at)}
               </span>
               {one.version === extraction.version ? (
-                <span className="soft">current</span>
+                <span className="muted">current</span>
               ) : !canWrite ? null : (
                 <Button disabled={restore.isPending} aria-label={`Restore version ${one.version}`} onClick={() => restore.mutate(one.version)}>
                   Restore
@@ -76,9 +76,9 @@ export function HistoryDialog({ extraction, suggestedBy, canWrite, onClose }: Pr
             <ul>
               {one.changes.map((change) => (
                 <li key={change.path} className={styles.change}>
-                  <code>{plain(change.path)}</code>
+                  <code>{visibleText(change.path)}</code>
                   <span>
-                    <s className="soft">{change.added ? '' : asText(change.old)}</s> → {change.removed ? 'nothing' : asText(change.new)}
+                    <s className="muted">{change.added ? '' : asText(change.old)}</s> → {change.removed ? 'nothing' : asText(change.new)}
                   </span>
                 </li>
               ))}
@@ -86,7 +86,7 @@ export function HistoryDialog({ extraction, suggestedBy, canWrite, onClose }: Pr
           </li>
         ))}
       </ol>
-      {history.isSuccess && versions.length === 0 && <p className="soft">No changes yet.</p>}
+      {history.isSuccess && versions.length === 0 && <p className="muted">No changes yet.</p>}
       {history.hasNextPage && (
         <Button disabled={history.isFetchingNextPage} onClick={() => void history.fetchNextPage()}>
           Load older
@@ -104,5 +104,5 @@ function Who({ version }: { version: Version }) {
 }
 
 function asText(value: unknown): string {
-  return plain(typeof value === 'string' ? value : JSON.stringify(value ?? null));
+  return visibleText(typeof value === 'string' ? value : JSON.stringify(value ?? null));
 }

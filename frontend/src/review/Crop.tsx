@@ -48,7 +48,7 @@ export function Crop({ documentId, page, box, width = WIDTH, isPaused = false }:
           </svg>
         </>
       )}
-      {isError && <p className="soft">The picture of this place could not be made.</p>}
+      {isError && <p className="muted">The picture of this place could not be made.</p>}
     </figure>
   );
 }

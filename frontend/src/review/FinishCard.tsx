@@ -2,8 +2,8 @@
 
 import type { ReactNode } from 'react';
 import { Button } from '../shared/Button';
-import { plain } from '../shared/format';
-import { Empty } from '../shared/Notice';
+import { visibleText } from '../shared/format';
+import { EmptyState } from '../shared/Notice';
 
 interface Props {
   filename: string;
@@ -16,7 +16,7 @@ interface Props {
 
 export function FinishCard({ filename, problems, isPending, onFinish, onSkip, children }: Props) {
   return (
-    <Empty title={`${plain(filename)}: all values decided`}>
+    <EmptyState title={`${visibleText(filename)}: all values decided`}>
       {children}
       {problems.length > 0 && (
         <ul aria-label="Problems that stay">
@@ -41,6 +41,6 @@ export function FinishCard({ filename, problems, isPending, onFinish, onSkip, ch
           Skip <kbd>Esc</kbd>
         </Button>
       </p>
-    </Empty>
+    </EmptyState>
   );
 }

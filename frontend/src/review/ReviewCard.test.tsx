@@ -7,7 +7,7 @@ afterEach(cleanup);
 
 const field = (value: unknown): Leaf => ({
   ...{ kind: 'leaf', path: 'total', label: 'total', depth: 0, value, evidence: undefined, confidence: undefined },
-  ...{ lock: undefined, errors: [], standing: 'broken' },
+  ...{ lock: undefined, errors: [], status: 'broken' },
 });
 
 function shown() {

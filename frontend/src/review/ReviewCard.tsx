@@ -4,12 +4,12 @@ import { useLayoutEffect, useRef, useState } from 'react';
 import type { Box, Extraction, RuleReading } from '../api/types';
 import type { Leaf } from '../document/fields/fieldTree';
 import { readWritten, shown, written } from '../document/fields/fieldValue';
-import { Readings } from '../document/fields/Readings';
-import { evidenceSentence, STANDINGS } from '../document/fields/standingWords';
-import { useTaker } from '../document/viewer/picking';
+import { SuggestedFixes } from '../document/fields/SuggestedFixes';
+import { evidenceSentence, FIELD_STATUSES } from '../document/fields/fieldStatus';
+import { useWordPicker } from '../document/viewer/picking';
 import { Badge } from '../shared/Badge';
 import { Button } from '../shared/Button';
-import { plain } from '../shared/format';
+import { visibleText } from '../shared/format';
 import { Crop } from './Crop';
 import styles from './Review.module.css';
 
@@ -38,13 +38,13 @@ export function ReviewCard({ documentId, field, proposal, readings, onConfirm, o
     if (text === written(was)) setText(written(field.value));
     else setMoved(true);
   }
-  useTaker((words, isMore) => {
+  useWordPicker((words, isMore) => {
     setText(isMore && text !== '' ? `${text} ${words}` : words);
     input.current?.focus();
   });
-  const { words, tone, sign } = STANDINGS[field.standing];
+  const { words, tone, icon } = FIELD_STATUSES[field.status];
   const isChanged = text !== written(field.value);
-  const isMissing = field.standing === 'missing';
+  const isMissing = field.status === 'missing';
   const { page, boxes } = field.evidence ?? {};
   const box = boxes?.[0] as Box | undefined;
 
@@ -55,10 +55,10 @@ export function ReviewCard({ documentId, field, proposal, readings, onConfirm, o
     else onConfirm();
   };
   return (
-    <section className={styles.card} aria-label={`To check: ${plain(field.path)}`}>
+    <section className={styles.card} aria-label={`To check: ${visibleText(field.path)}`}>
       <div className={styles.head}>
-        <code className="cut">{plain(field.path)}</code>
-        <Badge tone={tone} sign={sign}>
+        <code className="truncate">{visibleText(field.path)}</code>
+        <Badge tone={tone} icon={icon}>
           {words}
         </Badge>
       </div>
@@ -68,13 +68,13 @@ export function ReviewCard({ documentId, field, proposal, readings, onConfirm, o
         </p>
       ))}
       {isMoved && <p className={styles.bad}>Someone changed this to {shown(field.value) || 'nothing'}.</p>}
-      <Readings readings={readings} path={field.path} onTake={onWrite} />
-      <p className="soft">{evidenceSentence(field)}</p>
+      <SuggestedFixes readings={readings} path={field.path} onTake={onWrite} />
+      <p className="muted">{evidenceSentence(field)}</p>
       {page != null && box !== undefined && <Crop documentId={documentId} page={page} box={box} />}
       <input
         ref={input}
         className={styles.input}
-        aria-label={`Value of ${plain(field.path)}`}
+        aria-label={`Value of ${visibleText(field.path)}`}
         value={text}
         spellCheck={false}
         autoFocus
@@ -109,7 +109,7 @@ export function ReviewCard({ documentId, field, proposal, readings, onConfirm, o
           Skip <kbd>Esc</kbd>
         </Button>
       </div>
-      <p className="soft">Click a word or drag a box on the page to fill this in. Shift adds to it.</p>
+      <p className="muted">Click a word or drag a box on the page to fill this in. Shift adds to it.</p>
     </section>
   );
 }

@@ -12,11 +12,11 @@ import { countQuery, documentQuery } from '../documents/documentQueries';
 import { reviewRoute } from '../router';
 import { useCanWrite } from '../session/role';
 import { Button } from '../shared/Button';
-import { count, plain } from '../shared/format';
+import { count, visibleText } from '../shared/format';
 import { Loading } from '../shared/Loading';
-import { Empty, Failure } from '../shared/Notice';
+import { EmptyState, ErrorNotice } from '../shared/Notice';
 import { useShortcut } from '../shared/shortcuts/useShortcut';
-import { perMinute } from './attention';
+import { perMinute } from './fieldsToReview';
 import { FinishCard } from './FinishCard';
 import { ReviewCard } from './ReviewCard';
 import styles from './Review.module.css';
@@ -31,11 +31,11 @@ export function ReviewPage() {
   const document = useQuery({ ...documentQuery(summary?.document_id ?? ''), enabled: summary !== undefined });
   const marks = useMemo(() => marksByPage(rows), [rows]);
   useShortcut(UNDO, review.undo, review.canUndo);
-  if (review.queue.isError) return <Failure error={review.queue.error} again={() => void review.queue.refetch()} />;
-  if (review.error !== null) return <Failure error={review.error} />;
+  if (review.queue.isError) return <ErrorNotice error={review.queue.error} onRetry={() => void review.queue.refetch()} />;
+  if (review.error !== null) return <ErrorNotice error={review.error} />;
   const speed = perMinute(review.times);
   const told = (
-    <p className="soft" role="status">
+    <p className="muted" role="status">
       {summary !== undefined && `${count(review.left, 'value')} left in this document, ${count(review.documents, 'document')} to go`}
       {speed !== null && ` · ${speed.toFixed(0)} a minute`}
     </p>
@@ -58,16 +58,16 @@ export function ReviewPage() {
   }
   if (summary === undefined || extraction === undefined || field === undefined || document.data === undefined) {
     return review.isLoaded && summary === undefined ? (
-      <Empty title="All caught up">
+      <EmptyState title="All caught up">
         <p>Values that are missing, uncertain or fail a rule appear here.</p>
         <Elsewhere />
         {told}
         {undo}
         <Button onClick={review.again}>Refresh</Button>
         <p>
-          <Link to="/review/sheet">Review by field</Link>
+          <Link to="/review/by-field">Review by field</Link>
         </p>
-      </Empty>
+      </EmptyState>
     ) : (
       <Loading />
     );
@@ -76,7 +76,7 @@ export function ReviewPage() {
   const at = rows.indexOf(field) + 1;
   return (
     <div className={styles.page}>
-      <h1 className="unseen">Review</h1>
+      <h1 className="sr-only">Review</h1>
       <PageViewer
         key={extraction.document_id}
         documentId={extraction.document_id}
@@ -88,14 +88,14 @@ export function ReviewPage() {
       />
       <div className={styles.side}>
         <div className={styles.of}>
-          <Link to="/documents/$documentId" params={{ documentId: extraction.document_id }} search={{ extraction: extraction.id, field: field.path }} className="cut">
-            {plain(document.data.filename)}
+          <Link to="/documents/$documentId" params={{ documentId: extraction.document_id }} search={{ extraction: extraction.id, field: field.path }} className="truncate">
+            {visibleText(document.data.filename)}
           </Link>
           {undo}
         </div>
         <div className={styles.of}>
           {told}
-          <Link to="/review/sheet" search={{ path: field.path, ...(extraction.document_type !== null && { document_type: extraction.document_type }) }}>
+          <Link to="/review/by-field" search={{ path: field.path, ...(extraction.document_type !== null && { document_type: extraction.document_type }) }}>
             This field in all documents
           </Link>
         </div>

@@ -1,7 +1,7 @@
 /** Which documents need review. */
 
 import { infiniteQueryOptions } from '@tanstack/react-query';
-import { answer, api } from '../api/client';
+import { dataOf, api } from '../api/client';
 
 export interface ToReview {
   /** The extraction's id. */
@@ -14,7 +14,7 @@ export const queueQuery = infiniteQueryOptions({
   initialPageParam: null as string | null,
   queryFn: async ({ pageParam, signal }) => {
     const query = { stage: 'needs_review' as const, limit: 50, ...(pageParam !== null && { before: pageParam }) };
-    const { items, next } = await answer(api.GET('/api/documents', { params: { query }, signal }));
+    const { items, next } = await dataOf(api.GET('/api/documents', { params: { query }, signal }));
     const waiting = items.flatMap((one): ToReview[] => (one.current_extraction_id === null ? [] : [{ id: one.current_extraction_id, document_id: one.id }]));
     return { items: waiting, next };
   },

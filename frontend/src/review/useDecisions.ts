@@ -2,11 +2,11 @@
 
 import { useQueryClient } from '@tanstack/react-query';
 import { useCallback, useEffect, useRef, useState } from 'react';
-import { answer, api } from '../api/client';
+import { dataOf, api } from '../api/client';
 import type { ChangedExtraction, Extraction } from '../api/types';
 import { storeChanged } from '../document/storeChanged';
-import { sentenceOf } from '../shared/Notice';
-import { tell } from '../shared/Toasts';
+import { errorMessage } from '../shared/Notice';
+import { toast } from '../shared/Toasts';
 
 /** What can be taken back: a value that was written or confirmed, or is on its way to be. */
 interface Decided {
@@ -32,7 +32,7 @@ interface Around {
 }
 
 /** The functions of `around` must stay the same ones. */
-export function useDecisions({ seen, mark, changed: tellChanged }: Around) {
+export function useDecisions({ seen, mark, changed: notifyChanged }: Around) {
   const queries = useQueryClient();
   const [decided, setDecided] = useState<readonly Decided[]>([]);
   // As it is now: a key may be pressed before it is drawn.
@@ -46,9 +46,9 @@ export function useDecisions({ seen, mark, changed: tellChanged }: Around) {
   const put = useCallback(
     (changed: ChangedExtraction) => {
       storeChanged(queries, changed);
-      tellChanged?.(changed);
+      notifyChanged?.(changed);
     },
-    [queries, tellChanged],
+    [queries, notifyChanged],
   );
 
   /** One after the other: each has the version of the one before. */
@@ -94,7 +94,7 @@ export function useDecisions({ seen, mark, changed: tellChanged }: Around) {
           drop();
           setTimes((before) => before.slice(0, -1));
           mark(id, path, false);
-          tell(sentenceOf(error), { urgent: true });
+          toast(errorMessage(error), { urgent: true });
           await queries.invalidateQueries({ queryKey: ['extraction', id] });
           return false;
         }
@@ -107,7 +107,7 @@ export function useDecisions({ seen, mark, changed: tellChanged }: Around) {
     (id: string, path: string, value: unknown) =>
       decide(id, path, async (current) => {
         const header = { 'if-match': `"${current.version}"` };
-        const changed = (await answer(
+        const changed = (await dataOf(
           api.PATCH('/api/extractions/{extraction_id}/fields', { params: { path: { extraction_id: id }, header }, body: { path, value } }),
         )) as ChangedExtraction;
         if (!changed.proposals.some((one) => one.path === path)) return changed;
@@ -122,7 +122,7 @@ export function useDecisions({ seen, mark, changed: tellChanged }: Around) {
     (id: string, path: string) =>
       decide(id, path, (current) => {
         const params = { path: { extraction_id: id }, query: { path }, header: { 'if-match': `"${current.version}"` } };
-        return answer(api.POST('/api/extractions/{extraction_id}/locks', { params }));
+        return dataOf(api.POST('/api/extractions/{extraction_id}/locks', { params }));
       }),
     [decide],
   );
@@ -147,7 +147,7 @@ export function useDecisions({ seen, mark, changed: tellChanged }: Around) {
         if (before !== after) {
           const header = { 'if-match': `"${after}"` };
           const params = { path, header };
-          const back = (await answer(api.POST('/api/extractions/{extraction_id}/restore', { params, body: { version: before } }))) as ChangedExtraction;
+          const back = (await dataOf(api.POST('/api/extractions/{extraction_id}/restore', { params, body: { version: before } }))) as ChangedExtraction;
           put(back);
           version = back.version;
           isLocked = back.locks[last.path] !== undefined; // not where nothing stands any more
@@ -155,7 +155,7 @@ export function useDecisions({ seen, mark, changed: tellChanged }: Around) {
         // A lock is no part of a version: what was restored is locked, and what was confirmed still is.
         if (!wasLocked && isLocked) {
           const params = { path, header: { 'if-match': `"${version}"` }, query: { path: last.path } };
-          put((await answer(api.DELETE('/api/extractions/{extraction_id}/locks', { params }))) as ChangedExtraction);
+          put((await dataOf(api.DELETE('/api/extractions/{extraction_id}/locks', { params }))) as ChangedExtraction);
         }
         // The same stands there under another number: the decision before this one led to it.
         for (const { extractionId, written } of latest.current) {
@@ -166,7 +166,7 @@ export function useDecisions({ seen, mark, changed: tellChanged }: Around) {
         mark(last.extractionId, last.path, false);
       } catch (error) {
         last.isGoing = false;
-        tell(sentenceOf(error), { urgent: true });
+        toast(errorMessage(error), { urgent: true });
       }
     });
     return last;
@@ -180,7 +180,7 @@ export function useDecisions({ seen, mark, changed: tellChanged }: Around) {
 
 function answerProposals(id: string, current: Seen, path: string, accepted: boolean) {
   const decisions = current.proposals.filter((one) => one.path === path).map((one) => ({ id: one.id, accepted }));
-  return answer(
+  return dataOf(
     api.POST('/api/extractions/{extraction_id}/proposals', { params: { path: { extraction_id: id } }, body: { decisions } }),
   );
 }

@@ -8,7 +8,7 @@ import { fieldRows, type Leaf } from '../document/fields/fieldTree';
 import { useMarkReviewed } from '../document/MarkReviewed';
 import { schemaFields } from '../document/schemaFields';
 import { countQuery } from '../documents/documentQueries';
-import { attention } from './attention';
+import { fieldsToReview } from './fieldsToReview';
 import { cropQuery } from './Crop';
 import { queueQuery } from './reviewQueries';
 import { useDecisions } from './useDecisions';
@@ -47,7 +47,7 @@ export function useReview(first: string | undefined) {
   const schemaOf = useQuery({ ...schemaOfQuery(id), enabled: stored?.valid === false });
   const schema = useMemo(() => schemaFields(schemaOf.data ?? {}), [schemaOf.data]);
   const rows = useMemo(() => (stored === undefined ? [] : fieldRows({ extraction: stored, readings, schema, ...(errors && { errors }) })), [stored, errors, readings, schema]);
-  const left = useMemo(() => attention(rows, done.get(id) ?? NONE), [rows, done, id]);
+  const left = useMemo(() => fieldsToReview(rows, done.get(id) ?? NONE), [rows, done, id]);
   const field = left[0];
 
   const leave = useCallback((extractionId: string) => setOver((before) => new Set(before).add(extractionId)), []);
@@ -145,7 +145,7 @@ function without(ids: ReadonlySet<string>, id: string): ReadonlySet<string> {
 type Queries = ReturnType<typeof useQueryClient>;
 
 function prepare(queries: Queries, extraction: Extraction): void {
-  const field = attention(fieldRows({ extraction }), NONE)[0];
+  const field = fieldsToReview(fieldRows({ extraction }), NONE)[0];
   const page = field?.evidence?.page ?? 1;
   void queries.prefetchQuery(pageImageQuery(extraction.document_id, page));
   void queries.prefetchQuery(pageQuery(extraction.document_id, page));

@@ -10,7 +10,7 @@ export function Replay({ runId, words = 'Show steps' }: { runId: string; words?:
   return (
     <details onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>{words}</summary>
-      {state.error?.code === 'not_followed' && <p className="soft">{state.error.sentence}</p>}
+      {state.error?.code === 'not_followed' && <p className="muted">{state.error.sentence}</p>}
       {state.steps.map((step) => (
         <RunStep key={step.key} step={step} />
       ))}

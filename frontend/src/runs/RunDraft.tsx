@@ -1,7 +1,7 @@
 /** What the agent says and has not yet said whole: its answer as it comes, its reasoning closed, with how long it takes. */
 
 import { useEffect, useState } from 'react';
-import { Sign } from '../shared/Sign';
+import { Icon } from '../shared/Icon';
 import styles from './RunPanel.module.css';
 import type { RunState } from './runReducer';
 
@@ -10,10 +10,10 @@ export function RunDraft({ draft }: { draft: NonNullable<RunState['draft']> }) {
   return (
     <details className={styles.step}>
       <summary>
-        <Sign name="spark" size={13} /> <span className={styles.what}>Reasoning…</span>
+        <Icon name="spark" size={13} /> <span className={styles.what}>Reasoning…</span>
         <Timer since={draft.since} />
       </summary>
-      <p className={`${styles.said} soft`}>{draft.text}</p>
+      <p className={`${styles.said} muted`}>{draft.text}</p>
     </details>
   );
 }

@@ -1,12 +1,12 @@
 /** One step of a run as people read it; a call opens to what went in and what came out. */
 
 import { memo } from 'react';
-import { plain, seconds } from '../shared/format';
-import { Sign } from '../shared/Sign';
+import { visibleText, seconds } from '../shared/format';
+import { Icon } from '../shared/Icon';
 import { RunDraft } from './RunDraft';
 import styles from './RunPanel.module.css';
 import type { RunState, Step } from './runReducer';
-import { runSentence } from './runWords';
+import { runStatusText } from './runStatusText';
 
 export const RunStep = memo(function RunStep({ step }: { step: Step }) {
   switch (step.kind) {
@@ -16,25 +16,25 @@ export const RunStep = memo(function RunStep({ step }: { step: Step }) {
       return (
         <details className={styles.step}>
           <summary>
-            <Sign name="spark" size={13} /> <span className={styles.what}>Reasoning</span>
+            <Icon name="spark" size={13} /> <span className={styles.what}>Reasoning</span>
             {step.durationMs !== undefined && <span>{seconds(step.durationMs)}</span>}
           </summary>
-          <p className={`${styles.said} soft`}>{step.text}</p>
+          <p className={`${styles.said} muted`}>{step.text}</p>
         </details>
       );
     case 'retry':
-      return <p className="soft">{step.text}</p>;
+      return <p className="muted">{step.text}</p>;
     case 'tool':
       return (
         <details className={styles.step}>
           <summary>
             {step.status === 'running' && <span className={styles.pulse} />}
-            {step.status === 'complete' && <span className={styles.good}><Sign name="check" size={13} /></span>}
-            {step.status === 'error' && <span className={styles.bad}><Sign name="cross" size={13} /></span>}
-            <span className={`${styles.what} cut`}>{plain(step.message)}</span>
+            {step.status === 'complete' && <span className={styles.good}><Icon name="check" size={13} /></span>}
+            {step.status === 'error' && <span className={styles.bad}><Icon name="cross" size={13} /></span>}
+            <span className={`${styles.what} truncate`}>{visibleText(step.message)}</span>
             {step.durationMs !== undefined && <span>{seconds(step.durationMs)}</span>}
           </summary>
-          <p className="soft">
+          <p className="muted">
             <code>{step.tool}</code>
           </p>
           {step.input !== undefined && <pre>{JSON.stringify(step.input, null, 2)}</pre>}
@@ -49,7 +49,7 @@ export const RunStep = memo(function RunStep({ step }: { step: Step }) {
 function ChildRun({ state }: { state: RunState }) {
   return (
     <div className={styles.child} role="group" aria-label="A run of its own">
-      <p className="soft">{runSentence(state)}</p>
+      <p className="muted">{runStatusText(state)}</p>
       {state.steps.map((step) => (
         <RunStep key={step.key} step={step} />
       ))}

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { RunEvent } from '../api/types';
-import { BEGINNING, isUnderWay, runReducer, type RunState } from './runReducer';
+import { INITIAL_STATE, isRunning, runReducer, type RunState } from './runReducer';
 
 const RUN = '00000000-0000-0000-0000-000000000001';
 const USAGE = { turns: 1, input_tokens: 1, output_tokens: 1, cache_creation_input_tokens: 0, cache_read_input_tokens: 0 };
@@ -13,7 +13,7 @@ function at(moment: number, state: RunState, ...told: [number | undefined, objec
   const events = told.map(([id, event]) => (id === undefined ? { event: event as RunEvent } : { id, event: event as RunEvent }));
   return runReducer(state, { type: 'told', told: events, at: moment });
 }
-const begun = after(BEGINNING, [1, { type: 'run', run_id: RUN, extraction_id: 'e' }]);
+const begun = after(INITIAL_STATE, [1, { type: 'run', run_id: RUN, extraction_id: 'e' }]);
 const running = { type: 'tool', tool: 'extract_fields', call_id: 'c', status: 'running', message: 'Saving', input: { a: 1 } };
 const ended = { type: 'tool_result', tool_result: 'extract_fields', call_id: 'c', status: 'complete', message: 'Saved', duration_ms: 5 };
 const preview = (path: string, callId = 'c') => ({ type: 'preview', call_id: callId, path, value: 1 });
@@ -84,7 +84,7 @@ describe('calls', () => {
 
   test('that wait for a person wait until they have ended', () => {
     const waits = after(begun, [2, { type: 'approval', run_id: RUN, approval: { call_id: 'c', tool: 't', input: {}, message: 'm', changes: [] } }]);
-    expect([waits.phase, waits.approval?.runId, isUnderWay(waits)]).toEqual(['approval', RUN, false]);
+    expect([waits.phase, waits.approval?.runId, isRunning(waits)]).toEqual(['approval', RUN, false]);
     const decided = after(waits, [3, ended]);
     expect([decided.phase, decided.approval]).toEqual(['working', null]);
   });
@@ -93,7 +93,7 @@ describe('calls', () => {
 describe('a run that a call has started', () => {
   const OTHER = '00000000-0000-0000-0000-000000000002';
   const child = (event: object, parent_call_id = 'c') => ({ type: 'child', parent_call_id, run_id: OTHER, event });
-  const talk = after(BEGINNING, [1, { type: 'run', run_id: RUN }], [2, running]);
+  const talk = after(INITIAL_STATE, [1, { type: 'run', run_id: RUN }], [2, running]);
   const parts = (state: RunState) => state.steps.flatMap((step) => (step.kind === 'tool' ? (step.children ?? []) : []));
   const started = after(talk, [3, child({ type: 'run', run_id: OTHER, extraction_id: 'e' })]);
 
@@ -141,7 +141,7 @@ test('a lost connection is told until something comes', () => {
 
 test('how it ends', () => {
   const done = after(begun, [2, { type: 'complete', complete: true, cost: 0.01, usage: USAGE }]);
-  expect([done.phase, done.costUsd, done.extractionId, isUnderWay(done)]).toEqual(['complete', 0.01, 'e', false]);
+  expect([done.phase, done.costUsd, done.extractionId, isRunning(done)]).toEqual(['complete', 0.01, 'e', false]);
   const failed = after(begun, [2, { type: 'error', error: 'No.', code: 'cancelled', run_id: RUN }]);
   expect([failed.phase, failed.error]).toEqual(['failed', { code: 'cancelled', sentence: 'No.' }]);
 });

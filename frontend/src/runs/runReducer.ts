@@ -57,7 +57,7 @@ export interface RunState {
   lost: boolean;
 }
 
-export const BEGINNING: RunState = {
+export const INITIAL_STATE: RunState = {
   phase: 'starting',
   lastId: 0,
   runId: null,
@@ -82,7 +82,7 @@ export type RunAction = { type: 'begin' } | { type: 'lost' } | { type: 'told'; t
 export function runReducer(state: RunState, action: RunAction): RunState {
   switch (action.type) {
     case 'begin':
-      return BEGINNING;
+      return INITIAL_STATE;
     case 'lost':
       return { ...state, lost: true };
     case 'told':
@@ -180,7 +180,7 @@ function withChild(before: RunState, id: number | undefined, event: Extract<RunE
   const children = call.children ?? [];
   const earlier = children.find((one) => one.runId === event.run_id);
   const inner = event.event as unknown as RunEvent;
-  const child = told(earlier ?? { ...BEGINNING, runId: event.run_id }, id === undefined ? { event: inner } : { id, event: inner }, at);
+  const child = told(earlier ?? { ...INITIAL_STATE, runId: event.run_id }, id === undefined ? { event: inner } : { id, event: inner }, at);
   const now = earlier === undefined ? [...children, child] : children.map((one) => (one === earlier ? child : one));
   const steps = before.steps.map((step) => (step === call ? { ...call, children: now } : step));
   // A part of the run that waits for a person lets the whole wait: the decision is asked for here, for the part's own run.
@@ -208,6 +208,6 @@ function withCall(steps: readonly Step[], key: string, event: Extract<RunEvent, 
 }
 
 /** Whether it goes on without anybody doing something. */
-export function isUnderWay(state: RunState): boolean {
+export function isRunning(state: RunState): boolean {
   return !['approval', 'complete', 'failed'].includes(state.phase);
 }

@@ -2,8 +2,8 @@
 
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { cancelRun } from '../api/runs';
-import { sentenceOf } from '../shared/Notice';
-import { tell } from '../shared/Toasts';
+import { errorMessage } from '../shared/Notice';
+import { toast } from '../shared/Toasts';
 
 export function useCancel(runId: string, onCancelled: () => void) {
   const queries = useQueryClient();
@@ -13,6 +13,6 @@ export function useCancel(runId: string, onCancelled: () => void) {
       onCancelled();
       for (const one of ['runs', 'documents', 'document', 'extractions']) void queries.invalidateQueries({ queryKey: [one] });
     },
-    onError: (error) => tell(sentenceOf(error), { urgent: true }),
+    onError: (error) => toast(errorMessage(error), { urgent: true }),
   });
 }

@@ -6,15 +6,15 @@ import type { Told } from '@fieldmark/following';
 import { followRun } from '../api/runs';
 import { waitingRunQuery } from '../approvals/approvalQueries';
 import type { RunEvent } from '../api/types';
-import { sentenceOf } from '../shared/Notice';
-import { BEGINNING, runReducer, type RunState } from './runReducer';
+import { errorMessage } from '../shared/Notice';
+import { INITIAL_STATE, runReducer, type RunState } from './runReducer';
 
-/** Return the state of a run, and `goOn`, which follows it behind its last event: its stream ends while it waits for a
+/** Return the state of a run, and `resume`, which follows it behind its last event: its stream ends while it waits for a
  * decision. A decision or a cancellation somewhere else is noticed, too. `runId` null: there is none. */
-export function useRun(runId: string | null): { state: RunState; goOn: () => void } {
-  const [state, dispatch] = useReducer(runReducer, BEGINNING);
+export function useRun(runId: string | null): { state: RunState; resume: () => void } {
+  const [state, dispatch] = useReducer(runReducer, INITIAL_STATE);
   const [times, setTimes] = useState(0);
-  const goOn = useCallback(() => setTimes((before) => before + 1), []);
+  const resume = useCallback(() => setTimes((before) => before + 1), []);
   const last = useRef(0);
   last.current = state.lastId;
 
@@ -22,8 +22,8 @@ export function useRun(runId: string | null): { state: RunState; goOn: () => voi
   const { data: asking } = useQuery({ ...waitingRunQuery(asked?.runId ?? ''), enabled: asked !== null });
   const isDecided = asked !== null && asking !== undefined && asking.id === asked.runId && asking.waits_for?.call_id !== asked.call.call_id;
   useEffect(() => {
-    if (isDecided) goOn();
-  }, [isDecided, goOn, asking]);
+    if (isDecided) resume();
+  }, [isDecided, resume, asking]);
 
   const followed = useRef<string | null>(null);
   useEffect(() => {
@@ -52,7 +52,7 @@ export function useRun(runId: string | null): { state: RunState; goOn: () => voi
     };
     follow().catch((error: unknown) => {
       if (controller.signal.aborted) return;
-      const event = { type: 'error', error: sentenceOf(error), code: 'not_followed', run_id: runId } as unknown as RunEvent;
+      const event = { type: 'error', error: errorMessage(error), code: 'not_followed', run_id: runId } as unknown as RunEvent;
       gathered.push({ event });
       flush();
     });
@@ -61,5 +61,5 @@ export function useRun(runId: string | null): { state: RunState; goOn: () => voi
       clearTimeout(timer);
     };
   }, [runId, times]);
-  return { state, goOn };
+  return { state, resume };
 }

@@ -4,12 +4,12 @@ import { useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { useEffect } from 'react';
 import { Button } from '../shared/Button';
-import { plain } from '../shared/format';
-import { useKept } from '../shared/kept';
+import { visibleText } from '../shared/format';
+import { usePersisted } from '../shared/persisted';
 import { Menu, MenuItem, MenuLabel } from '../shared/Menu';
-import { Sign } from '../shared/Sign';
+import { Icon } from '../shared/Icon';
 import { theme, type Theme } from '../shared/theme';
-import { tell } from '../shared/Toasts';
+import { toast } from '../shared/Toasts';
 import { configQuery, meQuery } from './config';
 import { session, useSession } from './session';
 
@@ -21,7 +21,7 @@ const THEMES: [Theme, string][] = [
 
 export function AccountMenu({ onShowKeys }: { onShowKeys: () => void }) {
   const { organisationId } = useSession();
-  const chosenTheme = useKept(theme);
+  const chosenTheme = usePersisted(theme);
   const me = useQuery(meQuery);
   const config = useQuery(configQuery);
   const navigate = useNavigate();
@@ -32,34 +32,34 @@ export function AccountMenu({ onShowKeys }: { onShowKeys: () => void }) {
   const isRemoved = me.data !== undefined && organisationId !== null && current === undefined;
   useEffect(() => {
     if (!isRemoved) return;
-    session.choose(null);
+    session.selectOrganisation(null);
     // (All that is shown is made anew for the other organisation, what tells it too.)
-    setTimeout(() => tell('You do not belong to that organisation any more. This is your own.', { seconds: 20 }), 200);
+    setTimeout(() => toast('You do not belong to that organisation any more. This is your own.', { seconds: 20 }), 200);
   }, [isRemoved]);
 
   function choose(id: string | null) {
     // What is open here is the other organisation's.
-    void navigate({ to: '/documents' }).then(() => session.choose(id));
+    void navigate({ to: '/documents' }).then(() => session.selectOrganisation(id));
   }
 
   async function leave() {
     if (config.data?.supabase) await (await import('./supabase')).signOut();
-    else session.leave();
+    else session.signOut();
   }
 
   return (
     <Menu
       trigger={
         <Button kind="quiet" aria-label={`Account: ${current?.name ?? ''}`}>
-          <span className="cut">{plain(current?.name ?? '…')}</span>
-          <Sign name="down" size={12} />
+          <span className="truncate">{visibleText(current?.name ?? '…')}</span>
+          <Icon name="down" size={12} />
         </Button>
       }
     >
       <MenuLabel>{me.data?.email ?? 'Organisation'}</MenuLabel>
       {organisations.map((one) => (
         <MenuItem key={one.id} chosen={one.id === current?.id} onChoose={() => choose(one.is_personal ? null : one.id)}>
-          <span className="cut">{plain(one.name)}</span>
+          <span className="truncate">{visibleText(one.name)}</span>
         </MenuItem>
       ))}
       <MenuLabel>Colours</MenuLabel>

@@ -4,11 +4,11 @@ import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState, type FormEvent } from 'react';
 import type { Config } from '../api/types';
 import { Button } from '../shared/Button';
-import { Failure, Notice } from '../shared/Notice';
+import { ErrorNotice, Notice } from '../shared/Notice';
 import icon from '../shared/icon.svg';
 import { configQuery } from './config';
-import { useKept } from '../shared/kept';
-import { offered, session, subjectOf, useSession } from './session';
+import { usePersisted } from '../shared/persisted';
+import { offeredToken, session, subjectOf, useSession } from './session';
 import styles from './SignIn.module.css';
 
 export function SignIn() {
@@ -22,7 +22,7 @@ export function SignIn() {
           <h1>Fieldmark</h1>
         </div>
         {ended !== null && <Notice kind="unsure">{ended}</Notice>}
-        {config.isError && <Failure error={config.error} again={() => void config.refetch()} />}
+        {config.isError && <ErrorNotice error={config.error} onRetry={() => void config.refetch()} />}
         {config.data !== undefined && <Ways config={config.data} />}
       </div>
     </main>
@@ -45,7 +45,7 @@ function Ways({ config }: { config: Config }) {
 
 function ByToken() {
   const [token, setToken] = useState('');
-  const linked = useKept(offered);
+  const linked = usePersisted(offeredToken);
   if (linked !== null) {
     // Else somebody's link would put whoever opens it into that person's account, with all that they upload there.
     return (
@@ -54,21 +54,21 @@ function ByToken() {
           This link signs you in as user <code>{subjectOf(linked)}</code>. Continue only if you created the link yourself, or
           asked for it. Documents that you upload belong to that account.
         </p>
-        <Button kind="main" onClick={() => session.enter(linked)}>
+        <Button kind="main" onClick={() => session.signIn(linked)}>
           Sign in
         </Button>
-        <Button onClick={() => offered.set(null)}>Cancel</Button>
+        <Button onClick={() => offeredToken.set(null)}>Cancel</Button>
       </div>
     );
   }
   const enter = (event: FormEvent) => {
     event.preventDefault();
     // A whole link may be pasted, too.
-    session.enter(token.trim().replace(/^.*#token=/, ''));
+    session.signIn(token.trim().replace(/^.*#token=/, ''));
   };
   return (
     <form className={styles.form} onSubmit={enter}>
-      <p className="soft">
+      <p className="muted">
         Open the link that <code>fieldmark serve</code> prints. Or paste it here, or what <code>fieldmark token</code> prints.
       </p>
       <label>

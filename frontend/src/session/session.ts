@@ -4,7 +4,7 @@
  * as Supabase Auth has it), and signing out removes it. No script but the page's own runs here (see the policy in
  * api/page.py), and it is sent in the Authorization header alone. */
 
-import { kept, useKept, type Kept } from '../shared/kept';
+import { persisted, usePersisted, type Persisted } from '../shared/persisted';
 
 export interface Session {
   token: string | null;
@@ -16,7 +16,7 @@ export interface Session {
 
 const NOBODY: Session = { token: null, organisationId: null, ended: null };
 
-const store = kept<Session>('fieldmark.session', (stored) => {
+const store = persisted<Session>('fieldmark.session', (stored) => {
   const said = (stored ?? {}) as Partial<Session>;
   const text = (value: unknown) => (typeof value === 'string' ? value : null);
   return { token: text(said.token), organisationId: text(said.organisationId), ended: null };
@@ -26,7 +26,7 @@ const listeners = new Set<() => void>();
 let linked: string | null = null;
 
 /** The token of a link that was opened, until the person says that they sign in with it. It is stored nowhere. */
-export const offered: Kept<string | null> = {
+export const offeredToken: Persisted<string | null> = {
   get: () => linked,
   set(token) {
     linked = token;
@@ -38,23 +38,23 @@ export const offered: Kept<string | null> = {
   },
 };
 
-let refresh: (() => Promise<string | null>) | null = null;
+let tokenSource: (() => Promise<string | null>) | null = null;
 
 export const session = {
   get: store.get,
   subscribe: store.subscribe,
 
-  enter(token: string): void {
+  signIn(token: string): void {
     const same = subjectOf(token) === subjectOf(store.get().token ?? '');
     store.set({ token, organisationId: same ? store.get().organisationId : null, ended: null });
-    offered.set(null);
+    offeredToken.set(null);
   },
 
-  choose(organisationId: string | null): void {
+  selectOrganisation(organisationId: string | null): void {
     store.set({ ...store.get(), organisationId });
   },
 
-  leave(): void {
+  signOut(): void {
     store.set(NOBODY);
   },
 
@@ -64,23 +64,23 @@ export const session = {
   },
 
   /** With Supabase Auth: who knows a fresh token before each call. */
-  refreshWith(known: (() => Promise<string | null>) | null): void {
-    refresh = known;
+  setTokenSource(source: (() => Promise<string | null>) | null): void {
+    tokenSource = source;
   },
 
-  async refreshed(): Promise<void> {
-    if (refresh === null) return;
-    const token = await refresh();
+  async refresh(): Promise<void> {
+    if (tokenSource === null) return;
+    const token = await tokenSource();
     if (token !== null && token !== store.get().token) store.set({ ...store.get(), token });
   },
 };
 
 export function useSession(): Session {
-  return useKept(store);
+  return usePersisted(store);
 }
 
 /** Who acts where: what was loaded for one is nothing for another. */
-export function actingAs({ token, organisationId }: Session): string {
+export function identityKey({ token, organisationId }: Session): string {
   return `${token === null ? '' : subjectOf(token)} ${organisationId ?? ''}`;
 }
 
@@ -89,7 +89,7 @@ export function subjectOf(token: string): string | null {
   return (claimsOf(token)?.sub as string | undefined) ?? null;
 }
 
-export function isOver(token: string, now = Date.now()): boolean {
+export function isExpired(token: string, now = Date.now()): boolean {
   const end = claimsOf(token)?.exp;
   return typeof end !== 'number' || end * 1000 <= now;
 }
@@ -104,7 +104,7 @@ function claimsOf(token: string): Record<string, unknown> | null {
 }
 
 /** The token behind the # of a link, taken out of the address at once: it stays in no history. */
-export function takeTokenOfLink(): string | null {
+export function takeLinkToken(): string | null {
   const found = /^#token=([\w.-]+)$/.exec(location.hash);
   if (found === null) return null;
   history.replaceState(history.state, '', location.pathname + location.search);

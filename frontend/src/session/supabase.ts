@@ -11,17 +11,17 @@ export async function connect(url: string, key: string): Promise<SupabaseClient>
   const made = createClient(url, key, { auth: { detectSessionInUrl: true, flowType: 'pkce' } });
   client = made;
   const current = async () => (await made.auth.getSession()).data.session?.access_token ?? null;
-  session.refreshWith(current);
+  session.setTokenSource(current);
   made.auth.onAuthStateChange((event, found) => {
-    if (found !== null) session.enter(found.access_token);
-    else if (event === 'SIGNED_OUT') session.leave();
+    if (found !== null) session.signIn(found.access_token);
+    else if (event === 'SIGNED_OUT') session.signOut();
   });
   const token = await current();
-  if (token !== null) session.enter(token);
+  if (token !== null) session.signIn(token);
   return made;
 }
 
 export async function signOut(): Promise<void> {
   await client?.auth.signOut().catch(() => undefined);
-  session.leave();
+  session.signOut();
 }

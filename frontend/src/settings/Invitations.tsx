@@ -2,18 +2,18 @@
 
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { answer, api } from '../api/client';
+import { dataOf, api } from '../api/client';
 import type { Invitation, MembershipRole, Organisation } from '../api/types';
 import { Button } from '../shared/Button';
-import { ago, atMoment, plain } from '../shared/format';
-import { Failure } from '../shared/Notice';
+import { ago, atMoment, visibleText } from '../shared/format';
+import { ErrorNotice } from '../shared/Notice';
 import { Confirm } from '../shared/Confirm';
 import { ROLES } from './Members';
-import { More } from './More';
-import { Secret } from './Secret';
+import { ListLimitNotice } from './ListLimitNotice';
+import { OneTimeSecret } from './OneTimeSecret';
 import styles from './Settings.module.css';
 import { invitationsQuery } from './settingsQueries';
-import { useAsked } from './useAsked';
+import { useSettingsMutation } from './useSettingsMutation';
 
 export function Invitations({ organisation }: { organisation: Organisation }) {
   const invitations = useQuery(invitationsQuery(organisation.id));
@@ -22,13 +22,13 @@ export function Invitations({ organisation }: { organisation: Organisation }) {
   const [link, setLink] = useState<string | null>(null);
   const touches = ['organisation', organisation.id, 'invitations'];
   const path = { organisation_id: organisation.id };
-  const invite = useAsked(touches, async () => {
+  const invite = useSettingsMutation(touches, async () => {
     const body = { role, days: 7, ...(email !== '' && { email }) };
-    const made = await answer(api.POST('/api/organisations/{organisation_id}/invitations', { params: { path }, body }));
+    const made = await dataOf(api.POST('/api/organisations/{organisation_id}/invitations', { params: { path }, body }));
     setLink(`${location.origin}/invitation#${made.token}`);
     setEmail('');
   });
-  const revoke = useAsked(touches, (invitationId: string) =>
+  const revoke = useSettingsMutation(touches, (invitationId: string) =>
     api.DELETE('/api/organisations/{organisation_id}/invitations/{invitation_id}', {
       params: { path: { ...path, invitation_id: invitationId } },
     }),
@@ -60,8 +60,8 @@ export function Invitations({ organisation }: { organisation: Organisation }) {
           Make a link
         </Button>
       </form>
-      {link !== null && <Secret words="Send them this link: it holds for 7 days, for one person." secret={link} onDone={() => setLink(null)} />}
-      {invitations.isError && <Failure error={invitations.error} again={() => void invitations.refetch()} />}
+      {link !== null && <OneTimeSecret words="Send them this link: it holds for 7 days, for one person." secret={link} onDone={() => setLink(null)} />}
+      {invitations.isError && <ErrorNotice error={invitations.error} onRetry={() => void invitations.refetch()} />}
       {(invitations.data?.items.length ?? 0) > 0 && (
         <table className={styles.table}>
           <thead>
@@ -70,16 +70,16 @@ export function Invitations({ organisation }: { organisation: Organisation }) {
               <th>Role</th>
               <th>Stands</th>
               <th>
-                <span className="unseen">Actions</span>
+                <span className="sr-only">Actions</span>
               </th>
             </tr>
           </thead>
           <tbody>
             {invitations.data?.items.map((one) => (
               <tr key={one.id}>
-                <td className="cut">{plain(one.email ?? 'whoever has the link')}</td>
+                <td className="truncate">{visibleText(one.email ?? 'whoever has the link')}</td>
                 <td>{one.role}</td>
-                <td title={atMoment(one.expires_at)}>{standing(one)}</td>
+                <td title={atMoment(one.expires_at)}>{status(one)}</td>
                 <td className={styles.actions}>
                   {isOpen(one) && <Confirm words="Take back" question="Take this invitation back?" onSure={() => revoke.mutate(one.id)} />}
                 </td>
@@ -88,7 +88,7 @@ export function Invitations({ organisation }: { organisation: Organisation }) {
           </tbody>
         </table>
       )}
-      <More of={invitations.data} />
+      <ListLimitNotice of={invitations.data} />
     </>
   );
 }
@@ -97,7 +97,7 @@ function isOpen(one: Invitation): boolean {
   return one.accepted_at === null && one.revoked_at === null && Date.parse(one.expires_at) > Date.now();
 }
 
-function standing(one: Invitation): string {
+function status(one: Invitation): string {
   if (one.accepted_at !== null) return `accepted ${ago(one.accepted_at)}`;
   if (one.revoked_at !== null) return `taken back ${ago(one.revoked_at)}`;
   return isOpen(one) ? `open, made ${ago(one.created_at)}` : 'over';

@@ -2,17 +2,17 @@
 
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { answer, api } from '../api/client';
+import { dataOf, api } from '../api/client';
 import type { Key, Organisation, Permission } from '../api/types';
 import { Button } from '../shared/Button';
-import { ago, plain } from '../shared/format';
-import { Failure } from '../shared/Notice';
+import { ago, visibleText } from '../shared/format';
+import { ErrorNotice } from '../shared/Notice';
 import { Confirm } from '../shared/Confirm';
-import { More } from './More';
-import { Secret } from './Secret';
+import { ListLimitNotice } from './ListLimitNotice';
+import { OneTimeSecret } from './OneTimeSecret';
 import styles from './Settings.module.css';
 import { keysQuery } from './settingsQueries';
-import { useAsked } from './useAsked';
+import { useSettingsMutation } from './useSettingsMutation';
 
 const SCOPES: readonly Permission[] = [
   'documents:read',
@@ -37,15 +37,15 @@ export function Keys({ organisation }: { organisation: Organisation }) {
   const keys = useQuery(keysQuery(organisation.id));
   const [made, setMade] = useState<string | null>(null);
   const touches = ['organisation', organisation.id, 'keys'];
-  const revoke = useAsked(touches, (keyId: string) => api.DELETE('/api/keys/{key_id}', { params: { path: { key_id: keyId } } }));
+  const revoke = useSettingsMutation(touches, (keyId: string) => api.DELETE('/api/keys/{key_id}', { params: { path: { key_id: keyId } } }));
   return (
     <>
       {made === null ? (
         organisation.role !== 'viewer' && <NewKey touches={touches} onMade={setMade} />
       ) : (
-        <Secret words="Put it where your program keeps its secrets." secret={made} onDone={() => setMade(null)} />
+        <OneTimeSecret words="Put it where your program keeps its secrets." secret={made} onDone={() => setMade(null)} />
       )}
-      {keys.isError && <Failure error={keys.error} again={() => void keys.refetch()} />}
+      {keys.isError && <ErrorNotice error={keys.error} onRetry={() => void keys.refetch()} />}
       {(keys.data?.items.length ?? 0) > 0 && (
         <table className={styles.table}>
           <thead>
@@ -54,21 +54,21 @@ export function Keys({ organisation }: { organisation: Organisation }) {
               <th className={styles.second}>May</th>
               <th>Last used</th>
               <th>
-                <span className="unseen">Actions</span>
+                <span className="sr-only">Actions</span>
               </th>
             </tr>
           </thead>
           <tbody>
             {keys.data?.items.map((one) => (
               <tr key={one.id}>
-                <td className="cut">
-                  {plain(one.name)} <code>{one.prefix}…</code>
+                <td className="truncate">
+                  {visibleText(one.name)} <code>{one.prefix}…</code>
                 </td>
                 <td className={`${styles.second} ${styles.may}`}>{one.scopes.join(', ')}</td>
-                <td>{standing(one)}</td>
+                <td>{status(one)}</td>
                 <td className={styles.actions}>
                   {one.revoked_at === null && (
-                    <Confirm words="Revoke" question={`Revoke the key ${plain(one.name)}?`} onSure={() => revoke.mutate(one.id)} />
+                    <Confirm words="Revoke" question={`Revoke the key ${visibleText(one.name)}?`} onSure={() => revoke.mutate(one.id)} />
                   )}
                 </td>
               </tr>
@@ -76,7 +76,7 @@ export function Keys({ organisation }: { organisation: Organisation }) {
           </tbody>
         </table>
       )}
-      <More of={keys.data} />
+      <ListLimitNotice of={keys.data} />
     </>
   );
 }
@@ -85,10 +85,10 @@ function NewKey({ touches, onMade }: { touches: readonly unknown[]; onMade: (key
   const [name, setName] = useState('');
   const [days, setDays] = useState('90');
   const [scopes, setScopes] = useState<ReadonlySet<Permission>>(new Set(USUAL));
-  const create = useAsked(touches, async () => {
+  const create = useSettingsMutation(touches, async () => {
     const until = days === '' ? null : new Date(Date.now() + Number(days) * DAY).toISOString();
     const body = { name, scopes: SCOPES.filter((one) => scopes.has(one)), expires_at: until };
-    onMade((await answer(api.POST('/api/keys', { body }))).key);
+    onMade((await dataOf(api.POST('/api/keys', { body }))).key);
   });
   return (
     <form
@@ -138,7 +138,7 @@ function NewKey({ touches, onMade }: { touches: readonly unknown[]; onMade: (key
   );
 }
 
-function standing(one: Key): string {
+function status(one: Key): string {
   if (one.revoked_at !== null) return `revoked ${ago(one.revoked_at)}`;
   if (one.expires_at !== null && Date.parse(one.expires_at) <= Date.now()) return 'over';
   return one.last_used_at === null ? 'never' : ago(one.last_used_at);

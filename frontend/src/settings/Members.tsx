@@ -1,16 +1,16 @@
 /** Who is in the organisation, and as what. */
 
 import { useQuery } from '@tanstack/react-query';
-import { answer, api } from '../api/client';
+import { dataOf, api } from '../api/client';
 import type { MembershipRole, Organisation } from '../api/types';
 import { meQuery } from '../session/config';
 import { session } from '../session/session';
-import { ago, plain } from '../shared/format';
-import { Failure } from '../shared/Notice';
-import { More } from './More';
+import { ago, visibleText } from '../shared/format';
+import { ErrorNotice } from '../shared/Notice';
+import { ListLimitNotice } from './ListLimitNotice';
 import styles from './Settings.module.css';
 import { membersQuery } from './settingsQueries';
-import { useAsked } from './useAsked';
+import { useSettingsMutation } from './useSettingsMutation';
 import { Confirm } from '../shared/Confirm';
 
 export const ROLES: readonly [MembershipRole, string][] = [
@@ -24,17 +24,17 @@ export function Members({ organisation, isOwner }: { organisation: Organisation;
   const members = useQuery(membersQuery(organisation.id));
   const touches = ['organisation', organisation.id, 'members'];
   const at = (userId: string) => ({ organisation_id: organisation.id, user_id: userId });
-  const change = useAsked(touches, ({ userId, role }: { userId: string; role: MembershipRole }) =>
-    answer(api.PATCH('/api/organisations/{organisation_id}/members/{user_id}', { params: { path: at(userId) }, body: { role } })),
+  const change = useSettingsMutation(touches, ({ userId, role }: { userId: string; role: MembershipRole }) =>
+    dataOf(api.PATCH('/api/organisations/{organisation_id}/members/{user_id}', { params: { path: at(userId) }, body: { role } })),
   );
-  const remove = useAsked(touches, (userId: string) =>
+  const remove = useSettingsMutation(touches, (userId: string) =>
     api.DELETE('/api/organisations/{organisation_id}/members/{user_id}', { params: { path: at(userId) } }),
   );
-  const leave = useAsked(['me'], async () => {
+  const leave = useSettingsMutation(['me'], async () => {
     await api.POST('/api/organisations/{organisation_id}/leave', { params: { path: { organisation_id: organisation.id } } });
-    session.choose(null);
+    session.selectOrganisation(null);
   });
-  if (members.isError) return <Failure error={members.error} again={() => void members.refetch()} />;
+  if (members.isError) return <ErrorNotice error={members.error} onRetry={() => void members.refetch()} />;
   return (
     <>
       <table className={styles.table}>
@@ -44,7 +44,7 @@ export function Members({ organisation, isOwner }: { organisation: Organisation;
             <th>Role</th>
             <th className={styles.second}>Since</th>
             <th>
-              <span className="unseen">Actions</span>
+              <span className="sr-only">Actions</span>
             </th>
           </tr>
         </thead>
@@ -54,12 +54,12 @@ export function Members({ organisation, isOwner }: { organisation: Organisation;
             const name = one.email ?? one.user_id.slice(0, 8);
             return (
               <tr key={one.user_id}>
-                <td className="cut" title={plain(one.email ?? one.user_id)}>
-                  {plain(name)} {isMe && <span className="soft">(you)</span>}
+                <td className="truncate" title={visibleText(one.email ?? one.user_id)}>
+                  {visibleText(name)} {isMe && <span className="muted">(you)</span>}
                 </td>
                 <td>
                   <select
-                    aria-label={`Role of ${plain(name)}`}
+                    aria-label={`Role of ${visibleText(name)}`}
                     value={change.isPending && change.variables.userId === one.user_id ? change.variables.role : one.role}
                     disabled={!isOwner || change.isPending}
                     onChange={(event) => change.mutate({ userId: one.user_id, role: event.target.value as MembershipRole })}
@@ -77,7 +77,7 @@ export function Members({ organisation, isOwner }: { organisation: Organisation;
                     <Confirm words="Leave" question="Leave this organisation?" onSure={() => leave.mutate(undefined)} />
                   )}
                   {isOwner && !isMe && (
-                    <Confirm words="Remove" question={`Remove ${plain(name)}?`} onSure={() => remove.mutate(one.user_id)} />
+                    <Confirm words="Remove" question={`Remove ${visibleText(name)}?`} onSure={() => remove.mutate(one.user_id)} />
                   )}
                 </td>
               </tr>
@@ -85,8 +85,8 @@ export function Members({ organisation, isOwner }: { organisation: Organisation;
           })}
         </tbody>
       </table>
-      <More of={members.data} />
-      {!isOwner && <p className="soft">Owners change roles.</p>}
+      <ListLimitNotice of={members.data} />
+      {!isOwner && <p className="muted">Owners change roles.</p>}
     </>
   );
 }

@@ -1,12 +1,12 @@
 /** What holds in an organisation. Owners change it; each change counts at once. */
 
 import { useState } from 'react';
-import { answer, api } from '../api/client';
+import { dataOf, api } from '../api/client';
 import type { Organisation, OrganisationChange } from '../api/types';
 import { session } from '../session/session';
 import { Button } from '../shared/Button';
 import styles from './Settings.module.css';
-import { useAsked } from './useAsked';
+import { useSettingsMutation } from './useSettingsMutation';
 
 const SWITCHES = [
   ['second_person', 'Four eyes', 'Somebody else than who started a run decides what it asks about. Then every run asks.'],
@@ -17,8 +17,8 @@ const SWITCHES = [
 export function OrganisationSettings({ organisation, isOwner }: { organisation: Organisation; isOwner: boolean }) {
   const [name, setName] = useState(organisation.name);
   const path = { organisation_id: organisation.id };
-  const change = useAsked(['me'], (body: OrganisationChange) =>
-    answer(api.PATCH('/api/organisations/{organisation_id}', { params: { path }, body })),
+  const change = useSettingsMutation(['me'], (body: OrganisationChange) =>
+    dataOf(api.PATCH('/api/organisations/{organisation_id}', { params: { path }, body })),
   );
   // What was just chosen is shown until the service has said what holds.
   const shown = { ...organisation, ...(change.isPending && change.variables) };
@@ -58,7 +58,7 @@ export function OrganisationSettings({ organisation, isOwner }: { organisation: 
         <label key={key} className={styles.choice}>
           <span>
             <b>{title}</b>
-            <span className="soft">{words}</span>
+            <span className="muted">{words}</span>
           </span>
           <input
             type="checkbox"
@@ -75,9 +75,9 @@ export function OrganisationSettings({ organisation, isOwner }: { organisation: 
 
 function NewOrganisation() {
   const [name, setName] = useState('');
-  const create = useAsked(['me'], async (body: { name: string }) => {
-    const made = await answer(api.POST('/api/organisations', { body }));
-    session.choose(made.id);
+  const create = useSettingsMutation(['me'], async (body: { name: string }) => {
+    const made = await dataOf(api.POST('/api/organisations', { body }));
+    session.selectOrganisation(made.id);
     return made;
   });
   return (

@@ -5,7 +5,7 @@ import type { ReactNode } from 'react';
 import { meQuery } from '../session/config';
 import { useSession } from '../session/session';
 import { Loading } from '../shared/Loading';
-import { Failure } from '../shared/Notice';
+import { ErrorNotice } from '../shared/Notice';
 import { Invitations } from './Invitations';
 import { Keys } from './Keys';
 import { Members } from './Members';
@@ -17,7 +17,7 @@ export function SettingsPage() {
   const { organisationId } = useSession();
   const me = useQuery(meQuery);
   const organisation = me.data?.organisations.find((one) => (organisationId === null ? one.is_personal : one.id === organisationId));
-  if (me.isError) return <Failure error={me.error} again={() => void me.refetch()} />;
+  if (me.isError) return <ErrorNotice error={me.error} onRetry={() => void me.refetch()} />;
   if (organisation === undefined) return <Loading />;
   const isOwner = organisation.role === 'owner';
   return (

@@ -2,15 +2,15 @@
 
 import { useQuery } from '@tanstack/react-query';
 import type { Organisation, Used } from '../api/types';
-import { count, dollars, plain } from '../shared/format';
-import { Failure } from '../shared/Notice';
+import { count, dollars, visibleText } from '../shared/format';
+import { ErrorNotice } from '../shared/Notice';
 import styles from './Settings.module.css';
 import { usageQuery } from './settingsQueries';
 import { summed } from './usage';
 
 export function UsageTable({ organisation }: { organisation: Organisation }) {
   const usage = useQuery(usageQuery(organisation.id));
-  if (usage.isError) return <Failure error={usage.error} again={() => void usage.refetch()} />;
+  if (usage.isError) return <ErrorNotice error={usage.error} onRetry={() => void usage.refetch()} />;
   if (usage.data === undefined) return null;
   const { credit, since, until } = usage.data;
   const rows = summed(usage.data.items as Used[]);
@@ -31,7 +31,7 @@ export function UsageTable({ organisation }: { organisation: Organisation }) {
         <meter className={styles.meter} min={0} max={credit.max_usd} high={credit.max_usd * 0.8} value={credit.spent_usd} aria-label="Spent of the limit" />
       )}
       {rows.length === 0 ? (
-        <p className="soft">No model has answered yet.</p>
+        <p className="muted">No model has answered yet.</p>
       ) : (
         <table className={styles.table}>
           <thead>
@@ -48,7 +48,7 @@ export function UsageTable({ organisation }: { organisation: Organisation }) {
             {rows.map((one) => (
               <tr key={`${one.agent} ${one.model}`}>
                 <td>{one.agent}</td>
-                <td className="cut">{plain(one.model)}</td>
+                <td className="truncate">{visibleText(one.model)}</td>
                 <td className={styles.number}>{one.messages.toLocaleString()}</td>
                 <td className={`${styles.number} ${styles.second}`}>{one.tokensIn.toLocaleString()}</td>
                 <td className={`${styles.number} ${styles.second}`}>{one.tokensOut.toLocaleString()}</td>

@@ -1,7 +1,7 @@
 /** What the settings show, as the service has it. Each key begins with the organisation that it is of. */
 
 import { queryOptions } from '@tanstack/react-query';
-import { answer, api } from '../api/client';
+import { dataOf, api } from '../api/client';
 
 /** So many are shown of a list. More have a line that says so. */
 export const MOST = 200;
@@ -11,23 +11,23 @@ const of = (organisationId: string) => ({ path: { organisation_id: organisationI
 export const membersQuery = (organisationId: string) =>
   queryOptions({
     queryKey: ['organisation', organisationId, 'members'],
-    queryFn: ({ signal }) => answer(api.GET('/api/organisations/{organisation_id}/members', { params: of(organisationId), signal })),
+    queryFn: ({ signal }) => dataOf(api.GET('/api/organisations/{organisation_id}/members', { params: of(organisationId), signal })),
   });
 
 export const invitationsQuery = (organisationId: string) =>
   queryOptions({
     queryKey: ['organisation', organisationId, 'invitations'],
-    queryFn: ({ signal }) => answer(api.GET('/api/organisations/{organisation_id}/invitations', { params: of(organisationId), signal })),
+    queryFn: ({ signal }) => dataOf(api.GET('/api/organisations/{organisation_id}/invitations', { params: of(organisationId), signal })),
   });
 
 export const keysQuery = (organisationId: string) =>
   queryOptions({
     queryKey: ['organisation', organisationId, 'keys'],
-    queryFn: ({ signal }) => answer(api.GET('/api/keys', { params: { query: { limit: MOST } }, signal })),
+    queryFn: ({ signal }) => dataOf(api.GET('/api/keys', { params: { query: { limit: MOST } }, signal })),
   });
 
 export const usageQuery = (organisationId: string) =>
   queryOptions({
     queryKey: ['organisation', organisationId, 'usage'],
-    queryFn: ({ signal }) => answer(api.GET('/api/usage', { signal })),
+    queryFn: ({ signal }) => dataOf(api.GET('/api/usage', { signal })),
   });

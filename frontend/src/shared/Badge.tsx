@@ -1,15 +1,15 @@
-/** How something stands, in a word with a sign. */
+/** How something stands, in a word with a icon. */
 
 import type { ReactNode } from 'react';
 import styles from './Badge.module.css';
-import { Sign, type SignName } from './Sign';
+import { Icon, type IconName } from './Icon';
 
 export type Tone = 'plain' | 'good' | 'unsure' | 'bad';
 
-export function Badge({ tone = 'plain', sign, children }: { tone?: Tone; sign?: SignName | undefined; children: ReactNode }) {
+export function Badge({ tone = 'plain', icon, children }: { tone?: Tone; icon?: IconName | undefined; children: ReactNode }) {
   return (
     <span className={`${styles.badge} ${tone === 'plain' ? '' : styles[tone]}`}>
-      {sign !== undefined && <Sign name={sign} size={12} />}
+      {icon !== undefined && <Icon name={icon} size={12} />}
       {children}
     </span>
   );

@@ -6,7 +6,7 @@ import styles from './Button.module.css';
 interface Props extends ComponentPropsWithRef<'button'> {
   kind?: 'main' | 'plain' | 'quiet';
   danger?: boolean;
-  /** Only a sign is seen; this is what it is called. */
+  /** Only a icon is seen; this is what it is called. */
   label?: string;
   children?: ReactNode;
 }

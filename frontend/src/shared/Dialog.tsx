@@ -4,7 +4,7 @@ import { Dialog as Base } from '@base-ui/react/dialog';
 import type { ReactNode } from 'react';
 import { Button } from './Button';
 import styles from './Dialog.module.css';
-import { Sign } from './Sign';
+import { Icon } from './Icon';
 
 interface Props {
   title: string;
@@ -24,7 +24,7 @@ export function Dialog({ title, open, onClose, children }: Props) {
             <Base.Close
               render={
                 <Button kind="quiet" label="Close">
-                  <Sign name="cross" />
+                  <Icon name="cross" />
                 </Button>
               }
             />

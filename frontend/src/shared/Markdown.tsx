@@ -3,7 +3,7 @@
 
 import { Lexer, type Token, type Tokens } from 'marked';
 import { Fragment, type ReactNode } from 'react';
-import { plain } from './format';
+import { visibleText } from './format';
 import styles from './Markdown.module.css';
 
 interface Props {
@@ -92,9 +92,9 @@ function word(token: Token, cite: Cite): ReactNode {
 
 /** A text in which `[1]` is drawn as a citation. */
 function cited(text: string, cite: Cite): ReactNode {
-  if (cite === undefined) return plain(text);
+  if (cite === undefined) return visibleText(text);
   return text.split(/(\[\d{1,3}\])/).map((part, index) => {
     const number = /^\[(\d+)\]$/.exec(part)?.[1];
-    return <Fragment key={index}>{number === undefined ? plain(part) : cite(Number(number))}</Fragment>;
+    return <Fragment key={index}>{number === undefined ? visibleText(part) : cite(Number(number))}</Fragment>;
   });
 }

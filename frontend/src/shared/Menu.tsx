@@ -3,7 +3,7 @@
 import { Menu as Base } from '@base-ui/react/menu';
 import type { ReactElement, ReactNode } from 'react';
 import styles from './Menu.module.css';
-import { Sign } from './Sign';
+import { Icon } from './Icon';
 
 interface MenuProps {
   /** The button: its props are merged with the menu's. */
@@ -34,10 +34,10 @@ interface ItemProps {
 }
 
 export function MenuItem({ onChoose, disabled = false, chosen, children }: ItemProps) {
-  const sign = chosen !== undefined && <span className={styles.sign}>{chosen && <Sign name="check" />}</span>;
+  const icon = chosen !== undefined && <span className={styles.icon}>{chosen && <Icon name="check" />}</span>;
   return (
     <Base.Item className={styles.item} onClick={onChoose} disabled={disabled} aria-current={chosen === true ? 'true' : undefined}>
-      {sign}
+      {icon}
       {children}
     </Base.Item>
   );

@@ -1,11 +1,11 @@
 /** The model that answers: any name that the service knows; empty for the service's own. */
 
-import { kept, useKept } from './kept';
+import { persisted, usePersisted } from './persisted';
 
-const recent = kept<readonly string[]>('fieldmark.models', (stored) => (Array.isArray(stored) ? stored.filter((one): one is string => typeof one === 'string') : []));
+const recent = persisted<readonly string[]>('fieldmark.models', (stored) => (Array.isArray(stored) ? stored.filter((one): one is string => typeof one === 'string') : []));
 
 export function ModelInput({ value, onChange }: { value: string; onChange: (model: string) => void }) {
-  const names = useKept(recent);
+  const names = usePersisted(recent);
   return (
     <>
       <input

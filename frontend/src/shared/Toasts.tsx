@@ -13,7 +13,7 @@ interface Telling {
 }
 
 /** Shows a sentence for a while. Returns what takes it away again. */
-export function tell(sentence: string, { action, seconds = 6, urgent = false }: Telling = {}): () => void {
+export function toast(sentence: string, { action, seconds = 6, urgent = false }: Telling = {}): () => void {
   const id = manager.add({
     description: sentence,
     timeout: seconds * 1000,

@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest';
 import { readWritten, shown, written } from '../document/fields/fieldValue';
-import { plain } from './format';
+import { visibleText } from './format';
 
 test.each([
   ['invoice\u202efdp.exe', 'invoice\\u202efdp.exe'],
   ['a\u200bb', 'a\\u200bb'],
   ['<b>x</b>', '<b>x</b>'],
   ['two\nlines', 'two lines'],
-])('what nobody sees in %j is spelt out', (text, seen) => expect(plain(text)).toBe(seen));
+])('what nobody sees in %j is spelt out', (text, seen) => expect(visibleText(text)).toBe(seen));
 
 test.each([
   ['12.50', 10, 12.5],

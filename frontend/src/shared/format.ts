@@ -43,7 +43,7 @@ export function seconds(milliseconds: number): string {
 }
 
 /** A text in which directions and invisible characters are spelt out, so that no name reads as another. */
-export function plain(text: string): string {
+export function visibleText(text: string): string {
   return text.replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g, (one) =>
     one === '\n' || one === '\t' ? ' ' : `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`,
   );

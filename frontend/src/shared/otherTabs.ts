@@ -5,11 +5,11 @@ const AT_ONCE = 200; // milliseconds: many changes in a row are asked for once
 
 const channel = typeof BroadcastChannel === 'undefined' ? null : new BroadcastChannel('fieldmark');
 
-export function tellOtherTabs(): void {
+export function notifyOtherTabs(): void {
   channel?.postMessage('changed');
 }
 
-export function onChangedElsewhere(look: () => void): void {
+export function onOtherTabChange(look: () => void): void {
   let timer: ReturnType<typeof setTimeout> | undefined;
   channel?.addEventListener('message', () => {
     timer ??= setTimeout(() => {

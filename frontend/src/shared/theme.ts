@@ -1,10 +1,10 @@
 /** Light, dark, or as the system has it. */
 
-import { kept } from './kept';
+import { persisted } from './persisted';
 
 export type Theme = 'system' | 'light' | 'dark';
 
-export const theme = kept<Theme>('fieldmark.theme', (stored) => (stored === 'light' || stored === 'dark' ? stored : 'system'));
+export const theme = persisted<Theme>('fieldmark.theme', (stored) => (stored === 'light' || stored === 'dark' ? stored : 'system'));
 
 const apply = () => {
   if (theme.get() === 'system') delete document.documentElement.dataset.theme;

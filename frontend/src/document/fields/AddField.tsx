@@ -4,11 +4,11 @@ import { useQuery } from '@tanstack/react-query';
 import { useId, useMemo, useState } from 'react';
 import type { Extraction } from '../../api/types';
 import { Button } from '../../shared/Button';
-import { plain } from '../../shared/format';
+import { visibleText } from '../../shared/format';
 import { knownFieldsQuery } from '../documentPageQueries';
 import type { SchemaField } from '../schemaFields';
-import { pathIn } from '../unclaimed/suggestedPaths';
-import { useTaker } from '../viewer/picking';
+import { pathIn } from '../unmapped/suggestedPaths';
+import { useWordPicker } from '../viewer/picking';
 import styles from './FieldPanel.module.css';
 import { generalPath } from './fieldTree';
 import { readWritten } from './fieldValue';
@@ -36,7 +36,7 @@ function Form({ extraction, schema, onAdd, onClose }: Props & { onClose: () => v
   const [path, setPath] = useState('');
   const [value, setValue] = useState('');
   const id = useId();
-  useTaker((words, isMore) => setValue((before) => (isMore && before !== '' ? `${before} ${words}` : words)));
+  useWordPicker((words, isMore) => setValue((before) => (isMore && before !== '' ? `${before} ${words}` : words)));
   const paths = useMemo(() => {
     const named = [...schema.filter((one) => !/object|array/.test(one.type)), ...(known.data ?? [])].map((one) => pathIn(extraction.extracted_fields, one.path));
     return [...new Set(named)].filter((one): one is string => one !== null && valueAt(extraction.extracted_fields, pathSteps(one) ?? ['']) === undefined);
@@ -61,7 +61,7 @@ function Form({ extraction, schema, onAdd, onClose }: Props & { onClose: () => v
       <datalist id={id}>
         {paths.map((one) => (
           <option key={one} value={one}>
-            {plain(one)}
+            {visibleText(one)}
           </option>
         ))}
       </datalist>
@@ -72,7 +72,7 @@ function Form({ extraction, schema, onAdd, onClose }: Props & { onClose: () => v
       <Button kind="quiet" onClick={onClose}>
         Cancel
       </Button>
-      {isTaken && <p className="soft">This field has a value already: edit it in the list.</p>}
+      {isTaken && <p className="muted">This field has a value already: edit it in the list.</p>}
     </form>
   );
 }

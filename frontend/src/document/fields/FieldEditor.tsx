@@ -2,7 +2,7 @@
  * page or a rectangle drawn there writes it. */
 
 import { useLayoutEffect, useRef, useState } from 'react';
-import { useTaker } from '../viewer/picking';
+import { useWordPicker } from '../viewer/picking';
 import styles from './FieldPanel.module.css';
 import { readWritten, written } from './fieldValue';
 
@@ -25,7 +25,7 @@ export function FieldEditor({ value, label, type, onFinish }: Props) {
   const over = useRef(false);
   const [was] = useState(value); // it may change while it is being changed here
   useLayoutEffect(() => input.current?.select(), []); // before a letter can come that it would choose, too
-  useTaker((words, isMore) => {
+  useWordPicker((words, isMore) => {
     const element = input.current;
     if (element === null) return;
     element.value = isMore && element.value !== '' ? `${element.value} ${words}` : words;

@@ -4,7 +4,7 @@ import { useState } from 'react';
 import type { Box, Extraction, RuleReading } from '../../api/types';
 import { useShortcut } from '../../shared/shortcuts/useShortcut';
 import type { SchemaField } from '../schemaFields';
-import { AboutField } from './AboutField';
+import { FieldDetails } from './FieldDetails';
 import { AddField } from './AddField';
 import styles from './FieldPanel.module.css';
 import { FieldTree } from './FieldTree';
@@ -65,7 +65,7 @@ export function FieldPanel({ extraction, schema, canWrite, rows, chosen, changed
           <AddField extraction={extraction} schema={schema} onAdd={(path, value) => changes.mutate({ path, value, was: undefined })} />
         </div>
       )}
-      <AboutField
+      <FieldDetails
         row={row}
         canWrite={canWrite}
         proposal={extraction?.proposals.find((one) => one.path === row?.path)}

@@ -1,13 +1,13 @@
 /** One row of the fields: its label, its value, and how surely that stands on the page. */
 
 import { memo } from 'react';
-import { percent, plain } from '../../shared/format';
-import { Sign } from '../../shared/Sign';
+import { percent, visibleText } from '../../shared/format';
+import { Icon } from '../../shared/Icon';
 import { FieldEditor, type Edited } from './FieldEditor';
 import styles from './FieldPanel.module.css';
 import { isStored, type FieldRow, type Leaf } from './fieldTree';
 import { shown } from './fieldValue';
-import { STANDINGS } from './standingWords';
+import { FIELD_STATUSES } from './fieldStatus';
 
 const SURE_FROM = 0.75;
 
@@ -41,15 +41,15 @@ export const FieldTreeRow = memo(function FieldTreeRow({ id, row, top, chosen, e
       onClick={() => onChoose(row.path)}
       onDoubleClick={() => row.kind === 'leaf' && isStored(row) && onEdit()}
     >
-      <span className={`${styles.label} cut`} title={plain(row.label)}>
-        {plain(row.label)}
+      <span className={`${styles.label} truncate`} title={visibleText(row.label)}>
+        {visibleText(row.label)}
       </span>
       {row.kind === 'group' ? (
-        <span className="soft">{row.isList ? `${row.size} in it` : ''}</span>
+        <span className="muted">{row.isList ? `${row.size} in it` : ''}</span>
       ) : editing ? (
         <FieldEditor value={row.value} label={row.path} type={row.type} onFinish={(value) => onFinish(row.path, value)} />
       ) : (
-        <span className={`${styles.value} cut`} title={shown(row.value)}>
+        <span className={`${styles.value} truncate`} title={shown(row.value)}>
           {shown(row.value)}
         </span>
       )}
@@ -59,15 +59,15 @@ export const FieldTreeRow = memo(function FieldTreeRow({ id, row, top, chosen, e
 });
 
 function Sure({ leaf }: { leaf: Leaf }) {
-  const { words, tone, sign } = STANDINGS[leaf.standing];
-  const settled = leaf.standing === 'found' || leaf.standing === 'locked';
+  const { words, tone, icon } = FIELD_STATUSES[leaf.status];
+  const settled = leaf.status === 'found' || leaf.status === 'locked';
   // Found, but not surely the right place: no green tick.
-  const isVague = leaf.standing === 'found' && leaf.confidence !== undefined && leaf.confidence < SURE_FROM;
+  const isVague = leaf.status === 'found' && leaf.confidence !== undefined && leaf.confidence < SURE_FROM;
   return (
     <span className={`${styles.sure} ${tone === 'plain' || isVague ? '' : styles[tone]}`} title={words}>
       {settled && leaf.confidence !== undefined ? percent(leaf.confidence) : settled ? '' : words}
-      <Sign name={isVague ? 'question' : sign} size={13} />
-      <span className="unseen">{words}</span>
+      <Icon name={isVague ? 'question' : icon} size={13} />
+      <span className="sr-only">{words}</span>
     </span>
   );
 }

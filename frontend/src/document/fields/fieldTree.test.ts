@@ -43,7 +43,7 @@ test('a row stays in its place when its value changes, and a missing field is a 
   const schema = [{ path: 'vendor.name', type: 'string', description: '' }];
   const rows = fieldRows({ extraction: first, places, errors, schema });
   expect(rows.map((row) => row.path)).toEqual(['number', 'total', 'vendor', 'vendor.name']);
-  expect(rows.at(-1)).toMatchObject({ kind: 'leaf', standing: 'missing', value: undefined, type: 'string' });
+  expect(rows.at(-1)).toMatchObject({ kind: 'leaf', status: 'missing', value: undefined, type: 'string' });
 });
 
 test('what is most urgent about a value is what is said of it', () => {
@@ -59,8 +59,8 @@ test('what is most urgent about a value is what is said of it', () => {
     locks: { locked: lock, broken: lock },
   };
   const errors = [{ path: 'broken', code: 'rule', message: 'No.', about: [] }];
-  const standings = Object.fromEntries(fieldRows({ extraction, errors }).map((row) => [row.path, row.kind === 'leaf' && row.standing]));
-  expect(standings).toEqual({ broken: 'broken', locked: 'locked', lost: 'not_found', unsure: 'unsure', found: 'found', blank: 'blank', stated: 'stated' });
+  const statuses = Object.fromEntries(fieldRows({ extraction, errors }).map((row) => [row.path, row.kind === 'leaf' && row.status]));
+  expect(statuses).toEqual({ broken: 'broken', locked: 'locked', lost: 'not_found', unsure: 'unsure', found: 'found', blank: 'blank', stated: 'stated' });
 });
 
 test('what is being written stands at its place, and nothing that is stored is changed by it', () => {
@@ -70,7 +70,7 @@ test('what is being written stands at its place, and nothing that is stored is c
     ['items[1].a', preview], ['vendor.name', preview], ['items[9].a', preview], ['items.x', preview], ['__proto__.evil', preview],
   ]);
   const rows = fieldRows({ extraction, previews });
-  expect(rows.filter((row) => row.kind === 'leaf' && row.standing === 'preview').map((row) => row.path).sort()).toEqual(['items[1].a', 'vendor.name']);
+  expect(rows.filter((row) => row.kind === 'leaf' && row.status === 'preview').map((row) => row.path).sort()).toEqual(['items[1].a', 'vendor.name']);
   expect(extraction.extracted_fields).toEqual({ items: [{ a: 1 }] });
   expect(({} as Record<string, unknown>).evil).toBeUndefined();
   expect(marksByPage(rows).get(1)).toBeUndefined();
@@ -88,7 +88,7 @@ test('a rule counts against what it has looked at, and of a list against what an
   const errors = [{ path: '', code: 'sum', message: 'No.', about: ['items', 'total'] }];
   const place = { page: 1, boxes: [], quote: '2', match: 'number' as const };
   const broken = (readings: readonly RuleReading[]) =>
-    fieldRows({ extraction, errors, readings }).filter((row) => row.kind === 'leaf' && row.standing === 'broken').map((row) => row.path);
+    fieldRows({ extraction, errors, readings }).filter((row) => row.kind === 'leaf' && row.status === 'broken').map((row) => row.path);
   expect(broken([])).toEqual(['total']);
   expect(broken([{ path: 'items[1].price', value: 2, rule: 'sum', place }]).toSorted()).toEqual(['items[1].price', 'total']);
 });

@@ -7,7 +7,7 @@ import { childName, pathSteps, type Step } from './paths';
 
 /** How a value stands, the more urgent first. Not stored are `preview`, which the model is still writing, and `waiting`,
  * which needs approval. `missing`: the schema requires a value, and there is none. */
-export type Standing = 'preview' | 'waiting' | 'missing' | 'broken' | 'proposal' | 'not_found' | 'unsure' | 'blank' | 'locked' | 'found' | 'stated';
+export type FieldStatus = 'preview' | 'waiting' | 'missing' | 'broken' | 'proposal' | 'not_found' | 'unsure' | 'blank' | 'locked' | 'found' | 'stated';
 
 export interface Leaf {
   kind: 'leaf';
@@ -19,7 +19,7 @@ export interface Leaf {
   confidence: number | undefined;
   lock: Lock | undefined;
   errors: readonly FieldError[];
-  standing: Standing;
+  status: FieldStatus;
   /** What the schema wants where nothing stands yet. */
   type?: string | undefined;
 }
@@ -38,7 +38,7 @@ export type FieldRow = Leaf | Group;
 
 /** Whether its value is stored, so that a person can change it. */
 export function isStored(row: Leaf): boolean {
-  return row.standing !== 'preview' && row.standing !== 'waiting';
+  return row.status !== 'preview' && row.status !== 'waiting';
 }
 
 export const UNSURE_BELOW = 0.5;
@@ -80,8 +80,8 @@ export function fieldRows({ extraction, errors = [], readings = [], previews = n
     const lock = extraction.locks[path];
     const those = errorsAt.get(path) ?? [];
     const isMissing = preview === undefined && value === undefined;
-    const standing = preview !== undefined ? (preview.waits === undefined ? 'preview' : 'waiting') : isMissing ? 'missing' : standingOf(found, confidence, lock, those.length > 0, proposed.has(path));
-    rows.push({ kind: 'leaf', path, label, depth, value: preview?.value ?? value, evidence: found, confidence, lock, errors: those, standing, ...(isMissing && { type: schema.find((one) => one.path === generalPath(path))?.type }) });
+    const status = preview !== undefined ? (preview.waits === undefined ? 'preview' : 'waiting') : isMissing ? 'missing' : fieldStatusOf(found, confidence, lock, those.length > 0, proposed.has(path));
+    rows.push({ kind: 'leaf', path, label, depth, value: preview?.value ?? value, evidence: found, confidence, lock, errors: those, status, ...(isMissing && { type: schema.find((one) => one.path === generalPath(path))?.type }) });
   }
 
   const positions = new Map<string, number>();
@@ -133,13 +133,13 @@ function childrenOf(value: unknown): [Step, unknown][] | null {
 }
 
 /** The most urgent thing that is to be said of a stored value. */
-export function standingOf(
+export function fieldStatusOf(
   evidence: Evidence | undefined,
   confidence: number | undefined,
   lock: Lock | undefined,
   broken: boolean,
   proposed: boolean,
-): Standing {
+): FieldStatus {
   if (broken) return 'broken';
   if (proposed) return 'proposal';
   if (lock !== undefined) return 'locked';
@@ -184,7 +184,7 @@ export interface Mark {
   /** Of a field; or the id of what no field claims, which begins with a space, as no path does. */
   path: string;
   box: Box;
-  standing: Standing | 'unclaimed';
+  status: FieldStatus | 'unmapped';
 }
 
 /** What is to be drawn, by page. */
@@ -194,9 +194,9 @@ export function marksByPage(rows: readonly FieldRow[], other: { path: string; pa
     if (row.kind !== 'leaf' || row.evidence?.page == null || row.path === other?.path) continue;
     const { page } = row.evidence;
     const those = marks.get(page) ?? [];
-    for (const box of row.evidence.boxes ?? []) those.push({ path: row.path, box, standing: row.standing });
+    for (const box of row.evidence.boxes ?? []) those.push({ path: row.path, box, status: row.status });
     marks.set(page, those);
   }
-  if (other !== null) marks.set(other.page, [...(marks.get(other.page) ?? []), { path: other.path, box: other.box, standing: 'found' }]);
+  if (other !== null) marks.set(other.page, [...(marks.get(other.page) ?? []), { path: other.path, box: other.box, status: 'found' }]);
   return marks;
 }

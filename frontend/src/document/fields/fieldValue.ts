@@ -1,11 +1,11 @@
 /** Values of fields, as they are shown and as people write them. */
 
-import { plain } from '../../shared/format';
+import { visibleText } from '../../shared/format';
 
 /** A value in one line. */
 export function shown(value: unknown): string {
   if (value === null || value === undefined) return '';
-  if (typeof value === 'string') return plain(value);
+  if (typeof value === 'string') return visibleText(value);
   if (typeof value === 'boolean') return value ? 'yes' : 'no';
   if (typeof value === 'number') return String(value);
   return Array.isArray(value) ? '(empty list)' : '(nothing in it)';

@@ -1,13 +1,13 @@
 /** A person's changes of fields. What the service answers is what stands then. */
 
 import { useMutation, useQueryClient } from '@tanstack/react-query';
-import { answer, api, Refused } from '../../api/client';
+import { dataOf, api, ApiError } from '../../api/client';
 import type { ChangedExtraction, Extraction } from '../../api/types';
 import { extractionQuery } from '../documentPageQueries';
 import { storeChanged } from '../storeChanged';
-import { plain } from '../../shared/format';
-import { sentenceOf } from '../../shared/Notice';
-import { tell } from '../../shared/Toasts';
+import { visibleText } from '../../shared/format';
+import { errorMessage } from '../../shared/Notice';
+import { toast } from '../../shared/Toasts';
 import { shown } from './fieldValue';
 import { pathSteps, valueAt } from './paths';
 
@@ -33,18 +33,18 @@ export function useFieldChanges(extraction: Extraction | undefined) {
     const header = { 'if-match': `"${current.version}"` };
     const path = { extraction_id: current.id };
     if ('unlock' in change) {
-      return answer(api.DELETE('/api/extractions/{extraction_id}/locks', { params: { path, header, query: { path: change.path } } }));
+      return dataOf(api.DELETE('/api/extractions/{extraction_id}/locks', { params: { path, header, query: { path: change.path } } }));
     }
     if ('remove' in change) {
-      return answer(api.DELETE('/api/extractions/{extraction_id}/fields', { params: { path, header, query: { path: change.path } } }));
+      return dataOf(api.DELETE('/api/extractions/{extraction_id}/fields', { params: { path, header, query: { path: change.path } } }));
     }
     if ('accept' in change) {
       const those = current.proposals.filter((one) => one.path === change.path);
       const body = { decisions: those.map((one) => ({ id: one.id, accepted: change.accept })) };
-      return answer(api.POST('/api/extractions/{extraction_id}/proposals', { params: { path, header }, body }));
+      return dataOf(api.POST('/api/extractions/{extraction_id}/proposals', { params: { path, header }, body }));
     }
     const body = { path: change.path, value: change.value };
-    return answer(api.PATCH('/api/extractions/{extraction_id}/fields', { params: { path, header }, body }));
+    return dataOf(api.PATCH('/api/extractions/{extraction_id}/fields', { params: { path, header }, body }));
   }
 
   /** Where others wrote other fields meanwhile, it is asked once more; what somebody wrote here is not written over. */
@@ -55,7 +55,7 @@ export function useFieldChanges(extraction: Extraction | undefined) {
     try {
       return await asked(change);
     } catch (error) {
-      if (!(error instanceof Refused && error.status === 409)) throw error;
+      if (!(error instanceof ApiError && error.status === 409)) throw error;
       stillAsItWas(await queries.fetchQuery({ ...extractionQuery(current.id), staleTime: 0 }), change);
       return asked(change);
     }
@@ -73,11 +73,11 @@ export function useFieldChanges(extraction: Extraction | undefined) {
         // What was written is not lost: it is one press away.
         const act = () => mutation.mutate({ ...change, was: error.now });
         const action = { words: `Write ${shown(change.value) || 'nothing'}`, act };
-        tell(`“${plain(change.path)}” was changed meanwhile: ${shown(error.now) || 'nothing'} stands there now.`, { action, seconds: 30 });
+        toast(`“${visibleText(change.path)}” was changed meanwhile: ${shown(error.now) || 'nothing'} stands there now.`, { action, seconds: 30 });
         return;
       }
-      const moved = error instanceof Refused && error.status === 409;
-      tell(moved ? 'Something changed meanwhile: look again, then change it.' : sentenceOf(error), { urgent: true });
+      const moved = error instanceof ApiError && error.status === 409;
+      toast(moved ? 'Something changed meanwhile: look again, then change it.' : errorMessage(error), { urgent: true });
       if (moved) void queries.invalidateQueries({ queryKey: ['extraction', extraction?.id] });
     },
   });

@@ -14,16 +14,16 @@ interface Props {
 export const Marks = memo(function Marks({ marks, chosen, flash }: Props) {
   return (
     <svg className={styles.marks} viewBox="0 0 1 1" preserveAspectRatio="none" aria-hidden="true">
-      {marks.map(({ path, box: [x0, y0, x1, y1], standing }, index) => {
+      {marks.map(({ path, box: [x0, y0, x1, y1], status }, index) => {
         const isChosen = path === chosen;
         const names = [styles.mark, isChosen && styles.chosen];
-        if (standing === 'unclaimed') names.push(styles.unclaimed);
+        if (status === 'unmapped') names.push(styles.unmapped);
         return (
           <rect
             key={isChosen ? `${index} ${flash}` : index}
             className={names.filter(Boolean).join(' ')}
-            data-path={standing === 'unclaimed' ? undefined : path}
-            data-unclaimed={standing === 'unclaimed' ? path : undefined}
+            data-path={status === 'unmapped' ? undefined : path}
+            data-unmapped={status === 'unmapped' ? path : undefined}
             x={x0}
             y={y0}
             width={x1 - x0}

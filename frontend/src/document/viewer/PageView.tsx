@@ -7,7 +7,7 @@ import { pageQuery } from '../documentPageQueries';
 import type { Mark } from '../fields/fieldTree';
 import { Marks, markAt } from './Marks';
 import styles from './PageViewer.module.css';
-import { useTake } from './picking';
+import { useActivePicker } from './picking';
 import { TextLayer } from './TextLayer';
 import { usePageImage } from './usePageImage';
 import { useRectangle } from './useRectangle';
@@ -33,7 +33,7 @@ export function PageView({ documentId, number, width, height, marks, chosen, fla
     if (ratio !== null) onRatio(number, ratio);
   }, [number, ratio, onRatio]);
 
-  const take = useTake();
+  const take = useActivePicker();
   const words = page.data?.words;
   const rectangle = useRectangle(
     take &&

@@ -5,7 +5,7 @@ import { useCallback, useLayoutEffect, useRef, useState } from 'react';
 import { Button } from '../../shared/Button';
 import { percent } from '../../shared/format';
 import { useShortcut } from '../../shared/shortcuts/useShortcut';
-import { Sign } from '../../shared/Sign';
+import { Icon } from '../../shared/Icon';
 import type { Box } from '../../api/types';
 import type { Mark } from '../fields/fieldTree';
 import { PageRail } from './PageRail';
@@ -22,7 +22,7 @@ const FIT = { id: 'page.fit', area: AREA, words: 'As wide as there is room', key
 const NO_MARKS: readonly Mark[] = [];
 
 /** A place to be shown; `at` rises each time that somebody asks for it. */
-export interface ShownPlace {
+export interface ScrollTarget {
   page: number;
   box?: Box | undefined;
   at: number;
@@ -33,7 +33,7 @@ interface Props {
   pages: number;
   marks: ReadonlyMap<number, readonly Mark[]>;
   chosen: string | null;
-  place: ShownPlace;
+  place: ScrollTarget;
   onChoose: (path: string) => void;
 }
 
@@ -151,14 +151,14 @@ export function PageViewer({ documentId, pages, marks, chosen, place, onChoose }
       </div>
       <div className={styles.zoom} role="toolbar" aria-label="Zoom">
         <Button kind="quiet" label="Farther" onClick={() => zoomTo(-1)} disabled={zoom <= STEPS[0]!}>
-          <Sign name="minus" />
+          <Icon name="minus" />
         </Button>
         <output aria-label="Zoom">{percent(zoom)}</output>
         <Button kind="quiet" label="Closer" onClick={() => zoomTo(1)} disabled={zoom >= STEPS.at(-1)!}>
-          <Sign name="plus" />
+          <Icon name="plus" />
         </Button>
         <Button kind="quiet" label="As wide as there is room" onClick={() => setZoom(1)} aria-pressed={zoom === 1}>
-          <Sign name="fit" />
+          <Icon name="fit" />
         </Button>
       </div>
     </div>

@@ -3,38 +3,38 @@
 import { useEffect, useRef, useSyncExternalStore } from 'react';
 
 /** With `isMore` the words come behind what is there. */
-export type Take = (words: string, isMore: boolean) => void;
+export type OnPick = (words: string, isMore: boolean) => void;
 
-let taker: Take | null = null;
+let active: OnPick | null = null;
 const listeners = new Set<() => void>();
 
-function change(next: Take | null): void {
-  taker = next;
+function change(next: OnPick | null): void {
+  active = next;
   for (const listener of listeners) listener();
 }
 
 /** Takes what is picked for as long as a component is there. */
-export function useTaker(take: Take): void {
-  const latest = useRef(take);
+export function useWordPicker(onPick: OnPick): void {
+  const latest = useRef(onPick);
   useEffect(() => {
-    latest.current = take;
+    latest.current = onPick;
   });
   useEffect(() => {
-    const own: Take = (words, isMore) => latest.current(words, isMore);
+    const own: OnPick = (words, isMore) => latest.current(words, isMore);
     change(own);
     return () => {
-      if (taker === own) change(null);
+      if (active === own) change(null);
     };
   }, []);
 }
 
 /** Who takes what is picked; null: nobody, and a click on the page chooses a field. */
-export function useTake(): Take | null {
+export function useActivePicker(): OnPick | null {
   return useSyncExternalStore(
     (listener) => {
       listeners.add(listener);
       return () => listeners.delete(listener);
     },
-    () => taker,
+    () => active,
   );
 }

@@ -1,7 +1,7 @@
 /** Every key that does something, in one place: the sheet behind `?` shows them, and each can be changed or all switched
  * off (WCAG 2.1.4). A component says what its shortcut does while it is there, with `useShortcut`. */
 
-import { kept } from '../kept';
+import { persisted } from '../persisted';
 
 export interface Shortcut {
   /** Stable: what people have changed is kept under it. */
@@ -23,7 +23,7 @@ interface Choice {
   keys: Record<string, string>;
 }
 
-export const choice = kept<Choice>('fieldmark.shortcuts', (stored) => {
+export const choice = persisted<Choice>('fieldmark.shortcuts', (stored) => {
   const said = (stored ?? {}) as Partial<Choice>;
   const keys = Object.entries(said.keys ?? {}).filter(([, key]) => typeof key === 'string');
   return { off: said.off === true, keys: Object.fromEntries(keys) };

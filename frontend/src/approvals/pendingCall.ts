@@ -1,0 +1,58 @@
+/** What is known of a call that waits for a decision. */
+
+import type { Evidence, Run, WaitingCall } from '../api/types';
+import { pathSteps } from '../document/fields/paths';
+
+export interface PendingChange {
+  path: string;
+  old?: unknown;
+  new?: unknown;
+  added?: boolean | undefined;
+  removed?: boolean | undefined;
+}
+
+export type PendingCall = Pick<WaitingCall, 'call_id' | 'message'> & {
+  tool: string;
+  input: Record<string, unknown>;
+  changes?: readonly PendingChange[] | null | undefined;
+};
+
+/** Where the values that a call would write are on the pages, by path. */
+export type ProposedEvidence = Readonly<Record<string, Evidence | undefined>>;
+
+/** Who decides a call instead of this person, in a sentence. */
+export const REFUSALS: Record<NonNullable<Run['decision_refusal']>, string> = {
+  read_only: 'You have view-only access: a member or an owner decides this.',
+  not_approver: 'An owner of this organisation has to approve this.',
+  second_person_needed: 'Someone else has to approve this: you started the run.',
+  not_found: 'The person who started this run decides it.',
+};
+
+/** Split the changes of a call into those of a schema's fields, by the path of the field, and the others. */
+export function schemaChanges(changes: readonly PendingChange[]): { fields: ReadonlyMap<string, 'new' | 'removed' | 'changed'>; others: readonly PendingChange[] } {
+  const fields = new Map<string, 'new' | 'removed' | 'changed'>();
+  const others: PendingChange[] = [];
+  for (const change of changes) {
+    const steps = pathSteps(change.path) ?? [];
+    let path = '';
+    let at = 1;
+    while (steps[0] === 'schema') {
+      if (steps[at] === 'properties' && at + 1 < steps.length) {
+        path = path === '' ? `${steps[at + 1]}` : `${path}.${steps[at + 1]}`;
+        at += 2;
+      } else if (steps[at] === 'items' && path !== '') {
+        path += '[*]';
+        at += 1;
+      } else break;
+    }
+    path = path.replace(/\[\*\]$/, '');
+    if (path === '') {
+      others.push(change);
+      continue;
+    }
+    const isWhole = at === steps.length;
+    const kind = isWhole && change.added === true ? 'new' : isWhole && change.removed === true ? 'removed' : 'changed';
+    if (!fields.has(path)) fields.set(path, kind);
+  }
+  return { fields, others };
+}

@@ -1,0 +1,38 @@
+import { expect, test } from 'vitest';
+import { pathIn, suggestedPaths, valueFor } from './suggestedPaths';
+import { named, nearest } from './unmappedItems';
+
+const FIELDS = { total: 5, note: '', vendor: { name: 'Acme' }, items: [{ name: 'a', price: 1 }, { name: 'b' }] };
+const of = (path: string, type: string) => ({ path, type, description: '' });
+const item = (first: number, page = 1) =>
+  named({ page, kind: 'number', text: '4.711,00', value: 4711, boxes: [[0.1, 0.1, 0.2, 0.12]], first, last: first });
+
+test('what is empty is suggested, what fits first, of these the schema’s', () => {
+  const schema = [of('total', 'number'), of('note', 'string'), of('due', 'date'), of('vendor', 'object'), of('net', 'number')];
+  const known = [{ path: 'tax', kinds: ['number'] }, { path: 'net', kinds: ['number'] }, { path: 'city', kinds: ['text', 'number'] }];
+  const paths = (kind: 'number' | 'date') => suggestedPaths(FIELDS, schema, known, kind).map((one) => one.path);
+  expect(paths('number')).toEqual(['net', 'tax', 'note', 'city', 'due']);
+  expect(paths('date')).toEqual(['due', 'city', 'note', 'net', 'tax']);
+});
+
+test.each([
+  ['items[].price', 'items[1].price'],
+  ['items[*].name', 'items[2].name'],
+  ['lines[].price', 'lines[0].price'],
+  ['items[].tags[].name', null],
+  ['total', 'total'],
+])('%s is here %s', (said, path) => expect(pathIn(FIELDS, said)).toBe(path));
+
+test('a text is written as it is printed, a number as what it means', () => {
+  expect(valueFor(item(1), 'text')).toBe('4.711,00');
+  expect(valueFor(item(1), 'number')).toBe(4711);
+  expect(valueFor({ ...item(1), value: null }, 'number')).toBe('4.711,00');
+});
+
+test('what comes next in the order of reading is in focus, at the end the last', () => {
+  const items = [item(1), item(5), item(2, 2)];
+  expect(nearest(items, item(3))).toBe(items[1]);
+  expect(nearest(items, item(9))).toBe(items[2]);
+  expect(nearest(items, item(3, 2))).toBe(items[2]);
+  expect(nearest([], item(3))).toBeUndefined();
+});

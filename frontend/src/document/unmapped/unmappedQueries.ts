@@ -1,0 +1,19 @@
+/** What is asked for where something is taken as a field. */
+
+import { infiniteQueryOptions } from '@tanstack/react-query';
+import { dataOf, api } from '../../api/client';
+import type { UnmappedPage } from '../../api/types';
+
+/** Its key has the version, so that what is shown belongs to the fields that are shown. */
+export const unmappedQuery = (extractionId: string, version: number) =>
+  infiniteQueryOptions({
+    queryKey: ['unmapped', extractionId, version],
+    initialPageParam: 1,
+    queryFn: async ({ pageParam, signal }) => {
+      const params = { path: { extraction_id: extractionId }, query: { page: pageParam } };
+      return (await dataOf(api.GET('/api/extractions/{extraction_id}/unclaimed', { params, signal }))) as UnmappedPage;
+    },
+    getNextPageParam: (last) => last.next,
+    staleTime: Infinity,
+    gcTime: 60_000,
+  });

@@ -1,0 +1,10 @@
+/** How many documents need review, beside the area's name. */
+
+import { useQuery } from '@tanstack/react-query';
+import { countQuery } from '../documents/documentQueries';
+import { CountBadge } from '../shared/CountBadge';
+
+export function ReviewCount() {
+  const count = useQuery(countQuery('needs_review'));
+  return <CountBadge count={count.data ?? 0} />;
+}

@@ -1,7 +1,0 @@
-/** Says that a list is longer than what is shown. */
-
-import { MOST } from './settingsQueries';
-
-export function More({ of }: { of: { next: string | null } | undefined }) {
-  return of?.next ? <p className="soft">These are the newest {MOST}. The API lists all.</p> : null;
-}

@@ -1,0 +1,85 @@
+"""What the model missed is seen on the page, gone through with the arrows, and taken as a field with one key."""
+
+from __future__ import annotations
+
+import pytest
+
+from browser.scripts import extracted, reading
+from desk import until
+
+pytestmark = pytest.mark.anyio
+
+TEXT = """Invoice number: 17
+Due on 12 March 2024
+Total: 1.312,50 EUR
+Deposit 250.00
+Receipt KW-204
+Total again 1312.50
+"""
+FIELDS = {"number": "17", "total": 1312.5}
+MISSED = ["12 March 2024", "250.00", "KW-204"]
+
+
+async def unclaimed(served, extraction_id: str) -> list[dict]:
+    return (await served.get(f"extractions/{extraction_id}/unclaimed"))["items"]
+
+
+async def test_what_was_missed_is_taken_with_the_keyboard_alone(serve, browsing):
+    async with serve(reading(**FIELDS)) as served, browsing(served) as window:
+        page = window.page
+        document_id, extraction_id = await extracted(served, TEXT)
+        await window.enter(f"/documents/{document_id}")
+        await page.locator('[role=treeitem][data-path="total"]').wait_for()
+        assert await page.locator("rect[data-unmapped]").count() == 0
+        await page.keyboard.press("u")
+        tree = page.get_by_role("tree", name="Not claimed")
+        rows = tree.locator("[role=treeitem][aria-level='2']")
+        await rows.nth(2).wait_for()
+        assert [text.splitlines()[0] for text in await rows.all_inner_texts()] == MISSED
+        assert "3 places" in await tree.locator("[aria-level='1']").inner_text()
+        await page.get_by_role("tab", name="Not claimed 3").wait_for()
+
+        # Each has its dashed box on the page, where the service says that it is printed.
+        told = await unclaimed(served, extraction_id)
+        boxes = page.locator("rect[data-unmapped]")
+        await boxes.nth(2).wait_for(state="attached")
+        drawn = [[float(await one.get_attribute(side) or 0) for side in ("x", "y")] for one in await boxes.all()]
+        assert drawn == [pytest.approx(one["boxes"][0][:2], abs=1e-4) for one in told]
+        assert await boxes.first.evaluate("one => getComputedStyle(one).strokeDasharray") != "none"
+
+        # The date, by the name of a field of one's own.
+        await page.keyboard.press("Enter")
+        await page.get_by_label("Field", exact=True).wait_for()
+        await page.keyboard.type("due_date")
+        assert await page.get_by_label("Value").input_value() == "2024-03-12"
+        await page.keyboard.press("Enter")
+        await rows.nth(2).wait_for(state="detached")
+        # The next is in focus: down to the one behind it, and taken. The arrow passes no page's row.
+        await tree.locator("[aria-selected=true]", has_text="250.00").wait_for()
+        await page.keyboard.press("ArrowDown")
+        await tree.locator("[aria-selected=true]", has_text="KW-204").wait_for()
+        await page.keyboard.press("t")
+        await page.get_by_label("Field", exact=True).wait_for()
+        await page.keyboard.type("receipt.code")
+        # Nobody waits until it is written: the next is typed at once. A number is written as a number.
+        await page.keyboard.press("Enter")
+        await page.keyboard.press("Enter")
+        await page.keyboard.type("deposit")
+        await page.keyboard.press("Enter")
+        await page.get_by_role("heading", name="Nothing is left").wait_for()
+        await until(lambda: len_is(served, extraction_id, 0))
+        now = await served.extraction(extraction_id)
+        taken = {"due_date": "2024-03-12", "receipt": {"code": "KW-204"}, "deposit": 250}
+        assert now["extracted_fields"] == {**FIELDS, **taken}
+        assert now["evidence"]["receipt.code"]["state"] == "found" and "receipt.code" in now["locks"]
+
+        # Taken back.
+        await page.keyboard.press("Control+z")
+        await rows.first.wait_for()
+        now = await served.extraction(extraction_id)
+        assert "deposit" not in now["extracted_fields"] and "deposit" not in now["locks"]
+        assert set(now["locks"]) == {"due_date", "receipt.code"}
+
+
+async def len_is(served, extraction_id: str, many: int) -> bool:
+    return len(await unclaimed(served, extraction_id)) == many
