@@ -95,9 +95,12 @@ def test_digits_raised_behind_a_digit_are_not_part_of_the_number() -> None:
     assert html_lines("<p>12<b style='vertical-align: 4px'>99</b> 10<b style='vertical-align:top'>1</b>") == [
         "12⁹⁹ 101"
     ]
-    assert html_lines("<math><msup><mn>10</mn><mn>50</mn></msup><mfrac><mn>1</mn><mn>2</mn></mfrac></math>") == [
-        "10⁵⁰1/2"
-    ]
+    formula = (
+        "<math>{}<msup><mn>10</mn><mn>50</mn></msup><mtext>a<br>b</mtext><mfrac><mn>1</mn><mn>2</mn></mfrac></math>"
+    )
+    assert html_lines(f"<p>3{formula.format('')}4") == ["3 10⁵⁰ a b 1/2 4"]
+    part = html_lines(f"<p>{formula.format('<mrow hidden><mn>7</mn></mrow><img alt=x>')}")
+    assert (part, part.hidden) == (["x 10⁵⁰ a b 1/2"], ["7"])
 
 
 @pytest.mark.parametrize("mark", ["<s>", "<del>", "<p style='text-decoration:line-through red'>", "<i class=x>"])

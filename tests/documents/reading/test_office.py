@@ -71,9 +71,26 @@ def test_raised_digits_ticked_boxes_and_formulas_of_a_word_document_are_read() -
     body = f"<w:p><w:r><w:t>12</w:t></w:r>{raised}<w:r><w:t> m</w:t></w:r>{raised}</w:p>"
     body += f"<w:p><w:r><w:t>7</w:t></w:r>{moved}</w:p>"
     body += "<w:p><w:r><w:sym w:font='Wingdings' w:char='F0FE'/><w:t> Insured</w:t></w:r></w:p>"
-    body += "<w:p><m:oMath xmlns:m='http://schemas.openxmlformats.org/officeDocument/2006/math'><m:r><m:t>a=1</m:t></m:r></m:oMath></w:p>"
+    both = "<w:vertAlign w:val='superscript'/><w:position w:val='0'/>"
+    body += f"<w:p><w:r><w:t>8</w:t></w:r><w:r><w:rPr>{both}</w:rPr><w:t>3</w:t></w:r></w:p>"
     ((*lines,),) = docx_parts(word_file(body), Limits())
-    assert lines == ["12⁹⁹ m99", "7⁵₅5", "☑ Insured", "a=1"]
+    assert lines == ["12⁹⁹ m99", "7⁵₅5", "☑ Insured", "8³"]
+
+
+def test_formulas_readings_above_a_line_and_aligned_tabs_of_a_word_document_are_kept_apart() -> None:
+    text, secret = "<w:r><w:t>{}</w:t></w:r>", "<m:r><w:rPr><w:vanish/></w:rPr><m:t>secret</m:t></m:r>"
+    one, two = (f"<m:r><m:t>{digit}</m:t></m:r>" for digit in "12")
+    half = f"<m:oMath>{secret}<m:f><m:num>{one}</m:num><m:den><w:ins>{two}</w:ins></m:den></m:f></m:oMath>"
+    ruby = "<w:ruby><w:rubyPr><w:hps w:val='10'/></w:rubyPr><w:rt>{}</w:rt><w:rubyBase>{}</w:rubyBase></w:ruby>"
+    body = f"<w:p>{text.format(2)}{half}{text.format(3)}</w:p>"
+    for reading, base in (("かんじ", "漢字"), ("34", "12"), ("", "x")):
+        body += f"<w:p><w:r>{ruby.format(text.format(reading), text.format(base))}</w:r></w:p>"
+    body += f"<w:p>{text.format('Total')}<w:r><w:ptab w:alignment='right'/></w:r>{text.format('19.50')}</w:p>"
+    names = f"{W} xmlns:m='http://schemas.openxmlformats.org/officeDocument/2006/math'"
+    document = f"<w:document {names}><w:body>{body}</w:body></w:document>"
+    (part,) = docx_parts(archive({"word/document.xml": document.encode()}), Limits())
+    assert part == ["2 1/2 3", "漢字(かんじ)", "12(34)", "x", "Total   19.50"]
+    assert part.hidden == ["secret"]
 
 
 def test_a_workbook_keeps_addresses_and_shows_values_as_a_spreadsheet_does() -> None:

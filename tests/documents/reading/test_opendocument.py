@@ -26,6 +26,7 @@ NAMES = " ".join(
         "presentation": "presentation",
     }.items()
 )
+NAMES += ' xmlns:xlink="http://www.w3.org/1999/xlink"'
 STYLES = (
     '<style:style style:family="text" style:name="white"><style:text-properties fo:color="#ffffff"/></style:style>'
     '<style:style style:family="text" style:name="gone"><style:text-properties text:display="none"/></style:style>'
@@ -85,6 +86,20 @@ def test_paragraphs_lists_tables_and_boxes_are_read_in_their_order() -> None:
         ["Invoice", "Total:  10⁹⁹  EUR", "net", "item", "a   b", "", "with more", "box", "note", "below"],
         ["page 2"],
     ]
+
+
+def test_formulas_readings_above_a_line_and_shapes_are_kept_apart() -> None:
+    formula = "<math xmlns='http://www.w3.org/1998/Math/MathML'><mfrac><mn>1</mn><mn>{}</mn></mfrac></math>"
+    frame = "<draw:frame><draw:object{}</draw:object><draw:image xlink:href='Replacement'/></draw:frame>"
+    file, inside = frame.format(" xlink:href='./Object 1'>"), frame.format(f">{formula.format(4)}")
+    ruby = "<text:ruby><text:ruby-base>{}</text:ruby-base><text:ruby-text>{}</text:ruby-text></text:ruby>"
+    shape = "<draw:custom-shape><text:p>5</text:p><text:p>6</text:p></draw:custom-shape>"
+    body = f"<text:p>2{file}3</text:p>{inside}<text:p>{ruby.format('漢字', 'かんじ')}{ruby.format(12, 34)}</text:p>"
+    gone = f"<text:span text:style-name='gone'>{inside}</text:span>"
+    body += f"<text:p>7{shape}</text:p><text:p>{gone}{frame.format('>')}</text:p>"
+    (part,) = opendocument_parts(made("text", body, **{"Object 1/content.xml": formula.format(2).encode()}), Limits())
+    assert part == ["2 1/2 3", "1/4", "漢字(かんじ)12(34)", "7", "5", "6", ""]
+    assert part.hidden == ["1/4"] and len(part.pictures) == 1
 
 
 def test_numbers_of_lists_are_read_and_struck_out_text_is_counted_apart() -> None:

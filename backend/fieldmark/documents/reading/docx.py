@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from fieldmark.documents.reading.archive import PictureFile, open_archive, parse_xml, picture_files
 from fieldmark.documents.reading.charts import CHART, DIAGRAM, drawing_lines
 from fieldmark.documents.reading.docx_style import DocxStyles, TextStyle, is_on
+from fieldmark.documents.reading.formula import OMML, OMML_RUN, gap, omml_line
 from fieldmark.documents.reading.list_numbers import WordLists
 from fieldmark.documents.reading.pages import Limits, clean
 from fieldmark.documents.reading.pagination import Part, align, expand_tabs, superscript
@@ -17,7 +18,7 @@ from fieldmark.documents.reading.pictures import Picture, points
 from fieldmark.errors import Damaged
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
-_FORMULA_TEXT = "{http://schemas.openxmlformats.org/officeDocument/2006/math}t"
+_RUNS = (f"{_W}r", OMML_RUN)
 _SYMBOLS = {  # boxes to tick, by their font and code
     ("wingdings", "A8"): "☐", ("wingdings", "6F"): "☐", ("wingdings", "FD"): "☒", ("wingdings", "FE"): "☑",
     ("wingdings 2", "A3"): "☐", ("wingdings 2", "52"): "☑", ("wingdings 2", "53"): "☒",
@@ -28,6 +29,8 @@ _VML = "{urn:schemas-microsoft-com:vml}"
 _FRAMES = (f"{_DRAWING}inline", f"{_DRAWING}anchor")
 _PICTURES = frozenset({"{http://schemas.openxmlformats.org/drawingml/2006/main}blip", f"{_VML}imagedata"})
 _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
+
+_Inline: TypeAlias = tuple[str, Any, TextStyle]
 
 
 def docx_parts(data: bytes, limits: Limits) -> list[Part]:
@@ -119,7 +122,11 @@ class _Body:
         line = f"{label} " if label and style.is_visible else ""
         boxes: list[Any] = []
         drawings: list[str | None] = []
+        before = ""
         for kind, value, look in self._inline(paragraph, style):
+            if kind == "formula" or (kind == "text" and before == "formula"):
+                line += gap(line, value)
+            before = kind
             if not look.is_visible:
                 if kind == "text":
                     self._document.hidden.extend(clean(value).split())
@@ -127,7 +134,7 @@ class _Body:
                 self._document.struck.extend(clean(value).split())
             elif kind == "text" and (look.is_raised or look.is_lowered):
                 line += superscript(value, line, is_lowered=look.is_lowered)
-            elif kind == "text":
+            elif kind in ("text", "formula"):
                 line += value
             elif kind == "box":
                 boxes.append(value)
@@ -157,15 +164,15 @@ class _Body:
             else:
                 self._lines.extend(drawing_lines(read()))
 
-    def _inline(self, node: Any, style: TextStyle) -> Iterator[tuple[str, Any, TextStyle]]:
+    def _inline(self, nodes: Iterable[Any], style: TextStyle) -> Iterator[_Inline]:
         """What a paragraph holds, as (kind, value, style).
 
-        The kinds are ("text", str), ("line", None), ("page", None), ("box", element) for a text box,
+        The kinds are ("text", str), ("formula", str), ("line", None), ("page", None), ("box", element) for a text box,
         ("picture", element) and ("drawing", id) for a chart or a diagram.
         """
-        for child in node:
+        for child in nodes:
             tag = child.tag
-            if tag in (f"{_W}t", _FORMULA_TEXT):
+            if tag in (f"{_W}t", f"{OMML}t"):
                 yield "text", child.text or "", style
             elif tag == f"{_W}sym":
                 symbol = (child.get(f"{_W}font", "").lower(), child.get(f"{_W}char", "").upper()[-2:])
@@ -174,7 +181,7 @@ class _Body:
                 yield "text", "☒" if _is_checked(child) else "☐", style
             elif tag == f"{_W}ddList":
                 yield "text", _chosen(child), style
-            elif tag == f"{_W}tab":
+            elif tag in (f"{_W}tab", f"{_W}ptab"):
                 yield "text", "\t", style
             elif tag == f"{_W}noBreakHyphen":
                 yield "text", "-", style
@@ -194,8 +201,43 @@ class _Body:
             # page.
             elif tag in (f"{_W}pPr", f"{_W}del", f"{_W}moveFrom", _FALLBACK):
                 continue
+            elif tag == f"{_W}ruby":
+                yield from self._ruby(child, style)
+            elif tag in _RUNS:
+                yield from self._inline(child, self._styles.of_run(child, style))
+            elif isinstance(tag, str) and tag.startswith(OMML):
+                yield from self._formula(child, style)
             else:
-                yield from self._inline(child, self._styles.of_run(child, style) if tag == f"{_W}r" else style)
+                yield from self._inline(child, style)
+
+    def _ruby(self, ruby: Any, style: TextStyle) -> Iterator[_Inline]:
+        """A text, and how it is read in brackets behind. The file has the reading first."""
+        base, reading = (
+            [one for part in ruby.iterchildren(f"{_W}{name}") for one in self._inline(part, style)]
+            for name in ("rubyBase", "rt")
+        )
+        yield from base
+        if any(kind == "text" and look.is_visible and value.strip() for kind, value, look in reading):
+            reading = [("text", "(", style), *reading, ("text", ")", style)]
+        yield from reading
+
+    def _formula(self, formula: Any, style: TextStyle) -> Iterator[_Inline]:
+        """A formula as one line, then what is in it besides, such as hidden text."""
+        others: list[_Inline] = []
+
+        def token(node: Any) -> str:
+            line = ""
+            for kind, value, look in self._inline((node,), style):
+                if kind in ("text", "formula") and look.is_visible and not look.is_struck:
+                    is_shifted = look.is_raised or look.is_lowered
+                    line += superscript(value, line, is_lowered=look.is_lowered) if is_shifted else value
+                elif kind != "page":
+                    others.append((kind, value, look))
+            return line
+
+        if line := omml_line(formula, token):
+            yield "formula", line, style
+        yield from others
 
     def _picture(self, node: Any) -> Picture:
         extent: Any = next((one.find(f"{_DRAWING}extent") for one in node.iterancestors(*_FRAMES)), None)

@@ -94,7 +94,9 @@ def _with_run_properties(properties: Any, style: TextStyle) -> TextStyle:
         style = replace(style, is_raised=place == "superscript", is_lowered=place == "subscript")
     if (position := properties.find(f"{_W}position")) is not None:
         shift = position.get(f"{_W}val", "0").strip()
-        style = replace(style, is_raised=shift.strip("0+") != "" and shift[0] != "-", is_lowered=shift[:1] == "-")
+        is_shifted = any("1" <= character <= "9" for character in shift)
+        if is_shifted or alignment is None:
+            style = replace(style, is_raised=is_shifted and shift[0] != "-", is_lowered=is_shifted and shift[0] == "-")
     for name in ("strike", "dstrike"):
         if (mark := properties.find(f"{_W}{name}")) is not None:
             style = replace(style, is_struck=is_on(mark))

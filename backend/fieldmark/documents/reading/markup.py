@@ -6,13 +6,13 @@ import base64
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
 import lxml.etree  # pyright: ignore[reportMissingTypeStubs]
 
+from fieldmark.documents.reading.formula import gap, mathml_line
 from fieldmark.documents.reading.html_hidden import Visibility, VisibilityResolver
 from fieldmark.documents.reading.list_numbers import write_number
 from fieldmark.documents.reading.pages import clean
@@ -30,7 +30,7 @@ _TEXTLESS_TAGS = frozenset(
 _INLINE_TAGS = frozenset(
     """a abbr acronym b bdi bdo big button cite code data del dfn em font i img input ins kbd label mark nobr optgroup
     option output q s samp select small span strike strong sub sup time tspan tt u var wbr
-    math semantics mrow mi mn mo mtext mstyle mfrac msup msub msqrt mfenced""".split()  # noqa: SIM905
+    math""".split()  # noqa: SIM905
 )
 _EMBEDDED = re.compile(
     r"""((?<=["'])data:image/[a-z.+-]{1,30};base64,)([a-z0-9+/=%\s]++)(?=["'])"""
@@ -38,7 +38,6 @@ _EMBEDDED = re.compile(
     re.I,
 )
 _TAKEN_OUT = re.compile(r"data:image/[a-z.+-]{1,30};base64,(\d{1,9})", re.I)
-_SCRIPTS = {"msup": 1, "msub": -1}
 _CHARSET = re.compile(rb"<meta[^>]{0,300}?charset\s*=\s*[\"']?([A-Za-z0-9_.:-]{2,40})", re.I)
 _PROLOGUE = re.compile(r"\A\s*<\?xml[^>]*>")
 
@@ -118,6 +117,7 @@ class _Page:
         self.hidden: list[str] = []
         self.struck: list[str] = []
         self._numbers: dict[Any, int] = {}  # of the last item of each list
+        self._in_formulas: dict[Any, Visibility] = {}
 
     def walk(self, node: Any, block: _Block, keep_space: bool, parent: Visibility) -> None:
         tag: Any = node.tag
@@ -133,6 +133,10 @@ class _Page:
             return
         if tag == "table":
             block.extend(self._table(node, visibility))
+            return
+        if tag == "math":
+            formula = self._formula(node, visibility)
+            block.open_line += gap(block.open_line, formula) + formula
             return
         if tag == "input" and node.get("type", "").lower() in ("checkbox", "radio"):
             self._add(block, f" {'☐' if node.get('checked') is None else '☒'} ", False, visibility)
@@ -156,13 +160,29 @@ class _Page:
 
     def _inside(self, node: Any, block: _Block, keep_space: bool, visibility: Visibility) -> None:
         self._add(block, node.text, keep_space, visibility)
-        for number, child in enumerate(node):
-            is_second = number == 1 and node.tag in ("msup", "msub", "mfrac")
-            if is_second and node.tag == "mfrac":
-                block.add("/", True)
-            around = replace(visibility, script=_SCRIPTS[node.tag]) if is_second and node.tag != "mfrac" else visibility
-            self.walk(child, block, keep_space, around)
+        for child in node:
+            self.walk(child, block, keep_space, visibility)
+            if child.tag == "math" and child.tail:
+                block.open_line += gap(block.open_line, child.tail)
             self._add(block, child.tail, keep_space, visibility)
+
+    def _formula(self, formula: Any, visibility: Visibility) -> str:
+        self._in_formulas[formula] = visibility
+
+        def within(node: Any) -> Visibility:
+            if node not in self._in_formulas:
+                self._in_formulas[node] = self._resolver.compute(node, within(node.getparent()))
+            return self._in_formulas[node]
+
+        def token(node: Any) -> str:
+            block = _Block()
+            if node is formula:
+                self._inside(node, block, False, visibility)
+            else:
+                self.walk(node, block, False, within(node.getparent()))
+            return " ".join(block.lines())
+
+        return mathml_line(formula, token)
 
     def _add(self, block: _Block, text: str | None, keep_space: bool, visibility: Visibility) -> None:
         if text and visibility.is_visible and visibility.is_struck:

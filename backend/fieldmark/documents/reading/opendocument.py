@@ -13,6 +13,7 @@ from openpyxl.utils import get_column_letter
 
 from fieldmark.documents.reading.archive import open_archive, parse_xml
 from fieldmark.documents.reading.docx_style import MAX_STYLE_DEPTH, TextStyle
+from fieldmark.documents.reading.formula import MATHML, gap, mathml_line
 from fieldmark.documents.reading.list_numbers import write_number
 from fieldmark.documents.reading.pages import Limits, clean
 from fieldmark.documents.reading.pagination import Part, align, expand_tabs, row_lines, superscript
@@ -74,6 +75,7 @@ class _Reader:
         self._parts = [Part()]
         self._hidden: list[str] = []
         self._struck: list[str] = []
+        self._formulas: dict[str, str] = {}  # by the file that each is in
         self._list_levels = {
             (one.get(f"{_STYLE}name"), int(level.get(f"{_TEXT}level", "1"))): level
             for root in roots
@@ -112,6 +114,12 @@ class _Reader:
                 self.add_blocks(node, style)
             else:  # sections, lists, frames, text boxes, groups: what holds blocks in turn
                 is_hidden = node.get(f"{_TEXT}display") in ("none", "condition")
+                if tag == f"{_DRAW}frame" and (formula := self._formula(node)):
+                    if style.is_visible and not is_hidden:
+                        self._parts[-1].append(formula)
+                    else:
+                        self._hidden.extend(clean(formula).split())
+                    continue
                 if tag == f"{_DRAW}frame" and style.is_visible:
                     self._parts[-1].pictures += self._pictures(node)
                 self.add_blocks(node, replace(style, hidden=True) if is_hidden else style)
@@ -155,7 +163,7 @@ class _Reader:
                 values = [" ".join(" ".join(cell).split()) for cell in row]
                 cells = [(f"{get_column_letter(n)}{number}", value) for n, value in enumerate(values, 1) if value]
                 part += row_lines(cells)
-            # Pictures lie over the cells, or in them.
+            # Pictures lie over the cells, or in them; so do formulas.
             part.pictures = [picture for frame in table.iter(f"{_DRAW}frame") for picture in self._pictures(frame)]
             if not is_hidden:
                 part.hidden, self._hidden = self._hidden, []
@@ -203,7 +211,7 @@ class _Reader:
 
     def _cell(self, cell: Any, style: TextStyle) -> list[str]:
         inner = _Reader([], self._archive)
-        inner._styles, inner._list_levels = self._styles, self._list_levels
+        inner._styles, inner._list_levels, inner._formulas = self._styles, self._list_levels, self._formulas
         inner.add_blocks(cell, self._with("table-cell", cell.get(f"{_TABLE}style-name"), style))
         self._hidden += inner._hidden
         self._struck += inner._struck
@@ -244,16 +252,37 @@ class _Reader:
                 pieces.append("\n")
             elif tag in _HIDDEN:
                 self._inline(child, replace(style, hidden=True), pieces, boxes)
-            elif tag == f"{_DRAW}frame" or tag == f"{_TEXT}note":
+            elif tag == f"{_DRAW}frame" and (formula := self._formula(child)):
+                add(gap("".join(pieces[-1:]), formula) + formula + gap(formula, child.tail or ""))
+            elif tag == f"{_TEXT}note" or (isinstance(tag, str) and tag.startswith(_DRAW) and tag != f"{_DRAW}a"):
                 boxes.append((child, style))
+            elif tag == f"{_TEXT}ruby-text":
+                if "".join(child.itertext()).strip():
+                    add("(")
+                    self._inline(child, style, pieces, boxes)
+                    add(")")
             elif tag not in _LEFT_OUT and isinstance(tag, str):
                 self._inline(child, self._with("text", child.get(f"{_TEXT}style-name"), style), pieces, boxes)
             add(child.tail)
 
+    def _formula(self, frame: Any) -> str:
+        """The formula that a frame shows, as a line; nothing if it shows something else."""
+        shown = frame.find(f"{_DRAW}object")
+        if shown is None:
+            return ""
+        formula = shown.find(f"{MATHML}math")
+        name = posixpath.normpath(posixpath.join(shown.get(f"{_XLINK}href", ""), "content.xml"))
+        if formula is None and name in self._archive.NameToInfo:
+            if name not in self._formulas:
+                root = parse_xml(self._archive.read(name))
+                self._formulas[name] = "" if root.tag != f"{MATHML}math" else mathml_line(root, _text)
+            return self._formulas[name]
+        return "" if formula is None else mathml_line(formula, _text)
+
     def _pictures(self, frame: Any) -> list[Picture]:
         """The picture of a frame; the first one where the frame holds it in several formats."""
         image = frame.find(f"{_DRAW}image")
-        if image is None:
+        if image is None or self._formula(frame):
             return []
         name = posixpath.normpath(image.get(f"{_XLINK}href", ""))
         is_inside = name in self._archive.NameToInfo
@@ -293,6 +322,10 @@ def _with_properties(properties: Any, style: TextStyle) -> TextStyle:
         if (line := properties.get(f"{_STYLE}{name}")) is not None:
             style = replace(style, is_struck=line != "none")
     return style
+
+
+def _text(node: Any) -> str:
+    return "".join(node.itertext())
 
 
 def _of_table(table: Any, name: str) -> Iterator[Any]:

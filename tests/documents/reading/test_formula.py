@@ -1,0 +1,98 @@
+"""Formulas as one line: parts that are above or below each other are kept apart."""
+
+from __future__ import annotations
+
+import lxml.etree  # pyright: ignore[reportMissingTypeStubs]
+import pytest
+
+from fieldmark.documents.reading.formula import mathml_line, omml_line
+
+M = 'xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'
+
+
+def r(text: str) -> str:
+    return f"<m:r><m:t>{text}</m:t></m:r>"
+
+
+def part(name: str, content: str) -> str:
+    return f"<m:{name}>{content if '<' in content else r(content)}</m:{name}>"
+
+
+def made(name: str, properties: str = "", /, **parts: str) -> str:
+    inner = "".join(part(key, value) for key, value in parts.items())
+    return f"<m:{name}><m:{name}Pr><m:ctrlPr/>{properties}</m:{name}Pr>{inner}</m:{name}>"
+
+
+HALF = made("f", num="1", den="2")
+POWER = made("sSup", e="10", sup="5")
+CELL = "<m:mr><m:e>{}</m:e><m:e>{}</m:e></m:mr>"
+
+
+@pytest.mark.parametrize(
+    ("formula", "line"),
+    [
+        (HALF, "1/2"),
+        (r("2") + HALF + r("3"), "2 1/2 3"),
+        (r("a=") + HALF + r("+b"), "a=1/2+b"),
+        (made("f", num=r("a+b"), den=HALF), "(a+b)/(1/2)"),
+        (made("f", "<m:type m:val='noBar'/>", num="n", den="k"), "n; k"),
+        (POWER, "10⁵"),
+        (POWER + r("m"), "10⁵ m"),
+        (made("sSup", e="10", sup="-3"), "10⁻³"),
+        (made("sSup", e="x", sup="n+1"), "x^(n+1)"),
+        (made("sSup", e="90", sup="∘"), "90°"),
+        (made("sSup", e=POWER, sup="2"), "(10⁵)²"),
+        (made("sSup", e="-5", sup="2"), "(-5)²"),
+        (made("sSub", e="x", sub="12"), "x₁₂"),
+        (made("sSub", e="x", sub="i,j"), "x_i,j"),
+        (made("sSubSup", e="x", sub="1", sup="2"), "x₁²"),
+        (made("sPre", sub="6", sup="14", e="C"), "₆¹⁴C"),
+        (made("rad", "<m:degHide m:val='1'/>", deg="<m:x/>", e="16"), "√16"),
+        (made("rad", deg="3", e="x+1"), "∛(x+1)"),
+        (made("rad", deg="n", e="2"), "√[n]2"),
+        (made("nary", "<m:chr m:val='∑'/>", sub="i=1", sup="10", e="a"), "∑_(i=1)¹⁰ a"),
+        (made("nary", sub="0", sup="1", e="x"), "∫₀¹ x"),
+        (made("d", e="x+1"), "(x+1)"),
+        (f"<m:d><m:dPr><m:endChr m:val=''/></m:dPr>{part('e', '1')}{part('e', '2')}</m:d>", "(1|2"),
+        (f"<m:m>{CELL.format(r('1'), r('2'))}{CELL.format(r('3'), r('4'))}</m:m>", "1  2; 3  4"),
+        (f"<m:eqArr>{part('e', 'a=1')}{part('e', 'b=2')}</m:eqArr>", "a=1; b=2"),
+        (made("func", fName="sin", e="x"), "sin x"),
+        (made("limLow", e="lim", lim="x→0"), "lim_(x→0)"),
+        (made("acc", "<m:chr m:val='&#x304;'/>", e="x"), "x̄"),
+        (made("phant", "<m:show m:val='0'/>", e="secret") + r("1"), "1"),
+        (r("1") + r("2"), "12"),  # one number in two runs
+    ],
+)
+def test_formulas_of_word_are_linear(formula: str, line: str) -> None:
+    root = lxml.etree.fromstring(f"<m:oMath {M}>{formula}</m:oMath>")
+    assert omml_line(root, lambda node: "".join(node.itertext())) == line
+
+
+@pytest.mark.parametrize("namespace", ["", " xmlns='http://www.w3.org/1998/Math/MathML'"])
+@pytest.mark.parametrize(
+    ("formula", "line"),
+    [
+        ("<mn>2</mn><mfrac><mn>1</mn><mn>2</mn></mfrac><mn>3</mn>", "2 1/2 3"),
+        ("<mn>2</mn><mo>&#x2064;</mo><mn>3</mn>", "2 3"),
+        ("<mn>1</mn><mn>2</mn>", "1 2"),
+        ("<mn>2</mn><mi>x</mi><mo>+</mo><mn>1</mn><mo>,</mo><mn>5</mn>", "2x+1,5"),
+        ("<mn>5</mn><mi>kg</mi>", "5 kg"),
+        ("<mfrac><mrow><mi>a</mi><mo>+</mo><mi>b</mi></mrow><mn>2</mn></mfrac>", "(a+b)/2"),
+        ("<msup><mn>10</mn><mn>50</mn></msup><mi>m</mi>", "10⁵⁰ m"),
+        ("<msub><mi>x</mi><mn>1</mn></msub>", "x₁"),
+        ("<msubsup><mi>x</mi><mi>i</mi><mn>2</mn></msubsup>", "x_i²"),
+        ("<msqrt><mi>x</mi><mo>+</mo><mn>1</mn></msqrt><mroot><mn>8</mn><mn>3</mn></mroot>", "√(x+1)∛8"),
+        ("<munderover><mo>∑</mo><mn>0</mn><mi>n</mi></munderover>", "∑₀^n"),
+        ("<mover><mi>x</mi><mo>^</mo></mover>", "x^"),
+        ("<mtable><mtr><mtd><mn>1</mn></mtd><mtd><mn>2</mn></mtd></mtr><mtr><mtd><mn>3</mn></mtd></mtr></mtable>",
+         "1  2; 3"),
+        ("<mfenced open='['><mn>1</mn><mn>2</mn></mfenced>", "[1,2)"),
+        ("<semantics><mrow><mn>1</mn></mrow><annotation>{1}</annotation></semantics>", "1"),
+        ("<mmultiscripts><mi>C</mi><mn>2</mn><none/><mprescripts/><mn>6</mn><mn>14</mn></mmultiscripts>", "₆¹⁴C₂"),
+        ("<mrow>loose<mn>1</mn></mrow>", "loose1"),
+        ("<unknown>7</unknown>", "7"),
+    ],
+)  # fmt: skip
+def test_formulas_of_mathml_are_linear(formula: str, line: str, namespace: str) -> None:
+    root = lxml.etree.fromstring(f"<math{namespace}>{formula}</math>")
+    assert mathml_line(root, lambda node: "".join(node.itertext())) == line
