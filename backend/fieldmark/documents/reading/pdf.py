@@ -12,6 +12,15 @@ from typing import Any, TypeAlias
 
 from PIL import Image
 
+from fieldmark.documents.reading.check_boxes import (
+    SIDES,
+    SYMBOLS,
+    TICK_GLYPHS,
+    CheckBox,
+    beside_words,
+    has_mark,
+    read_box,
+)
 from fieldmark.documents.reading.drawing import put_text
 from fieldmark.documents.reading.garbled import is_garbled
 from fieldmark.documents.reading.jobs import WHOLE_PAGE
@@ -30,7 +39,7 @@ from fieldmark.documents.reading.pdfium import (
     text_object,
 )
 from fieldmark.documents.reading.right_to_left import in_reading_order
-from fieldmark.documents.reading.visibility import LayerWord, Pictures, VisibilityDetector, struck_words
+from fieldmark.documents.reading.visibility import Box, LayerWord, Pictures, VisibilityDetector, struck_words
 from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode
 from fieldmark.errors import Damaged, NoText, OverLimit, PasswordProtected
 
@@ -46,7 +55,9 @@ _HYPHENS = {0x2: "-", 0xFFFE: "-", 0xAD: "-"}
 _WITHOUT_TEXT = frozenset({pdfium.FPDF_ANNOT_LINK, pdfium.FPDF_ANNOT_POPUP})
 _LEAST_RISE = 0.15  # of a character's height, between neighbours: more than slanted print has
 _NOT_SHOWN = 0x02 | 0x20  # an annotation's flags Hidden and NoView
+_RADIO_BUTTON, _PUSH_BUTTON = 1 << 15, 1 << 16  # flags of a form's field
 _DIGIT = re.compile("[0-9]")
+_SYMBOL_FONT = re.compile("dingbats|wingdings ?2?|webdings")
 _LINE_HYPHENS = frozenset({0x2, 0xFFFE})
 
 
@@ -185,9 +196,11 @@ class Pdf:
         page: Any = pdfium.FPDF_LoadPage(self._document, number - 1)
         if not page:
             raise Damaged(f"Page {number} of the PDF is damaged.")
+        self._annotations = _read_annotations(
+            page, self._form
+        )  # first: PDFium fills in states that the file leaves out
         if self._form:
             pdfium.FORM_OnAfterLoadPage(page, self._form)
-        self._annotations = _read_annotations(page)
         if self._annotations.are_flattened:
             # Notes, stamps and form fields are drawn, but their text is in the page's layer only once they are
             # flattened into its content.
@@ -207,6 +220,8 @@ class Pdf:
                 )
             for rectangle, lines in self._annotations.notes:
                 _write_note(self._document, page, rectangle, lines)
+            for box in self._annotations.crosses:
+                _draw_cross(page, box)
             yield page, width, height
         finally:
             self._close(page)
@@ -228,31 +243,26 @@ class Pdf:
         try:
             at = address(layer)
             codes = [get_unicode(at, index) for index in range(pdfium.FPDFText_CountChars(layer))]
-            if is_garbled(_characters(codes)):
-                return _Layer(needs_ocr=True, is_garbled=True)
             boxes = _Boxes(page, layer)
+            filled_in = [one._replace(box=boxes.as_shown(*one.box)) for one in self._annotations.check_boxes]
+            alone = [(_RIGHT, [PlacedWord(one.text, *one.box) for one in filled_in])] if filled_in else []
+            if is_garbled(_characters(codes)):
+                return _Layer(alone, needs_ocr=True, is_garbled=True)
             codes, boxes.order = in_reading_order(codes, boxes.of_character)
-            words: list[LayerWord] = []
-            direction = _RIGHT
-            for start, end, text in _split_words(codes):
-                direction, around = boxes.of_word(start, end, direction)
-                if is_right_to_left(text):
-                    around = boxes.around(start, end)
-                if end - start > 1 and len(text) == end - start and _DIGIT.search(text):
-                    text = _mark_raised(text, boxes.feet(start, end, direction))
-                words.append(LayerWord(start, end, text, direction, around))
-                if is_right_to_left(text):
-                    direction = _RIGHT  # of a digit alone behind it
+            words = _layer_words(layer, codes, boxes)
             if not words:
-                return _Layer(needs_ocr=pdfium.FPDFPage_CountObjects(page) > 0)
+                return _Layer(alone, needs_ocr=pdfium.FPDFPage_CountObjects(page) > 0)
             check_size(number, [word.text for word in words])  # before the work on each
             detector = VisibilityDetector(page, layer, (width, height), boxes.of_character, boxes.order)
+            check_boxes = _find_check_boxes(layer, detector, boxes, words, codes, filled_in)
+            if check_boxes:
+                words = _layer_words(layer, codes, boxes)
             groups: dict[int, list[PlacedWord]] = {}
             visible: list[tuple[int, int]] = []
             hidden: list[tuple[LayerWord, bool]] = []
             struck: list[str] = []
             marks = [boxes.as_shown(*mark) for mark in self._annotations.strikes[:MAX_MARKS]]
-            crossed = struck_words(words, [boxes.as_shown(*line) for line in detector.thin_lines()])
+            crossed = struck_words(words, [boxes.as_shown(*line) for line in detector.thin_lines])
             for index, (word, stretches) in enumerate(
                 zip(words, detector.visible_stretches(words, codes), strict=True)
             ):
@@ -270,6 +280,9 @@ class Pdf:
                         direction, around = boxes.of_word(start, end, word.direction)
                         groups.setdefault(_line_direction(direction, text), []).append(PlacedWord(text, *around))
                 hidden.append((word, not stretches and detector.has_drawing(word.box)))
+            if check_boxes:
+                direction = max(groups, key=lambda one: len(groups[one]), default=_RIGHT)
+                groups.setdefault(direction, []).extend(PlacedWord(one.text, *one.box) for one in check_boxes)
             # Of the text layer of a scan or a picture only the words count as hidden that are where nothing is drawn.
             over_drawing = sum(covered for _, covered in hidden)
             scanned = over_drawing > sum(map(len, groups.values())) or not (groups or struck or detector.is_blank)
@@ -305,6 +318,70 @@ def _covers(mark: tuple[float, float, float, float], box: tuple[float, float, fl
     return min(mark[0], mark[2]) <= x <= max(mark[0], mark[2]) and min(mark[1], mark[3]) <= y <= max(mark[1], mark[3])
 
 
+def _layer_words(layer: Any, codes: list[int], boxes: _Boxes) -> list[LayerWord]:
+    words: list[LayerWord] = []
+    direction = _RIGHT
+    for start, end, text in _split_words(codes):
+        direction, around = boxes.of_word(start, end, direction)
+        if is_right_to_left(text):
+            around = boxes.around(start, end)
+        if end - start > 1 and len(text) == end - start and _DIGIT.search(text):
+            text = _mark_raised(text, boxes.feet(start, end, direction))
+        elif text in SYMBOLS:
+            text = SYMBOLS[text].get(boxes.symbol_font(layer, start), text)
+        words.append(LayerWord(start, end, text, direction, around))
+        if is_right_to_left(text):
+            direction = _RIGHT  # of a digit alone behind it
+    return words
+
+
+def _find_check_boxes(
+    layer: Any,
+    detector: VisibilityDetector,
+    boxes: _Boxes,
+    words: Sequence[LayerWord],
+    codes: list[int],
+    filled_in: Sequence[CheckBox],
+) -> list[CheckBox]:
+    """Return the boxes to tick that the page draws, and those of its form. The marks in them are blanked in `codes`."""
+    curved = {boxes.as_shown(*box): is_curved for box, is_curved in detector.outlines}
+    drawn = beside_words(
+        [box for box in curved if not any(one.holds(box) for one in filled_in)], [w.box for w in words]
+    )
+    places = [*(one.box for one in filled_in), *drawn]
+    if not places:
+        return []
+    marks = [_characters_in(box, words, boxes) for box in places]
+    is_only_mark = [
+        all(chr(codes[index]) in TICK_GLYPHS or boxes.symbol_font(layer, index) for index in indexes)
+        for indexes in marks
+    ]
+    picture, scale, (left, top) = detector.drawn_around(places, margin=SIDES[1])
+    found: list[CheckBox] = []
+    for number, box in enumerate(places):
+        x0, y0, x1, y1 = box
+        place = (x0 - left) * scale, (y0 - top) * scale, (x1 - left) * scale, (y1 - top) * scale
+        if number < len(filled_in):
+            one = filled_in[number]
+            one = one if one.is_ticked is not None else one._replace(is_ticked=has_mark(picture, place))
+        elif is_only_mark[number] and (state := read_box(picture, place, curved[box])):
+            one = CheckBox(box, *state)
+        else:
+            continue
+        found.append(one)
+        if is_only_mark[number] or len(marks[number]) == 1:
+            for index in marks[number]:
+                codes[index] = 0x20
+    return found
+
+
+def _characters_in(box: Box, words: Sequence[LayerWord], boxes: _Boxes) -> list[int]:
+    """The indexes of the characters whose middle is in a box."""
+    x0, y0, x1, y1 = box
+    near = [w for w in words if w.box[0] < x1 and x0 < w.box[2] and w.box[1] < y1 and y0 < w.box[3]]
+    return [index for w in near for index in range(w.start, w.end) if _covers(box, boxes.of_character(index))]
+
+
 def _characters(codes: list[int]) -> str:
     return "".join([_HYPHENS[code] if code in _HYPHENS else chr(code) if code <= 0x10FFFF else " " for code in codes])
 
@@ -316,10 +393,12 @@ class _Annotations:
     hidden: list[str] = field(default_factory=list[str])  # words that a screen does not show
     strikes: list[tuple[float, float, float, float]] = field(default_factory=list[tuple[float, float, float, float]])
     notes: list[tuple[Any, list[str]]] = field(default_factory=list[tuple[Any, list[str]]])  # without a drawing
+    check_boxes: list[CheckBox] = field(default_factory=list[CheckBox])
+    crosses: list[Box] = field(default_factory=list[Box])  # that an annotation has without a drawing
     are_flattened: bool = False
 
 
-def _read_annotations(page: Any) -> _Annotations:
+def _read_annotations(page: Any, form: Any) -> _Annotations:
     """Return what the annotations hold, and remove those that a screen does not show."""
     found = _Annotations()
     for index in reversed(range(pdfium.FPDFPage_GetAnnotCount(page))):
@@ -332,7 +411,14 @@ def _read_annotations(page: Any) -> _Annotations:
             found.hidden += (_value(annotation, b"V") or _value(annotation, b"Contents")).split()
         elif kind == pdfium.FPDF_ANNOT_STRIKEOUT:
             found.strikes += _marked(annotation)
-        elif kind == pdfium.FPDF_ANNOT_FREETEXT and pdfium.FPDFAnnot_GetAP(annotation, 0, None, 0) <= 2:
+        elif kind == pdfium.FPDF_ANNOT_WIDGET and (button := _button_kind(annotation, form)):
+            state = _value(annotation, b"AS") or _value(annotation, b"V")
+            box = _rectangle(annotation)
+            is_round = button == pdfium.FPDF_FORMFIELD_RADIOBUTTON
+            found.check_boxes.append(CheckBox(box, is_round, state != "Off" if state else None))
+            if state not in ("", "Off") and not _has_drawing(annotation):
+                found.crosses.append(box)
+        elif kind == pdfium.FPDF_ANNOT_FREETEXT and not _has_drawing(annotation):
             rectangle = pdfium.FS_RECTF()
             pdfium.FPDFAnnot_GetRect(annotation, ctypes.byref(rectangle))
             found.notes.append((rectangle, _value(annotation, b"Contents").splitlines()[:MAX_NOTE_LINES]))
@@ -341,6 +427,45 @@ def _read_annotations(page: Any) -> _Annotations:
         if is_hidden:
             pdfium.FPDFPage_RemoveAnnot(page, index)
     return found
+
+
+def _has_drawing(annotation: Any) -> bool:
+    return pdfium.FPDFAnnot_GetAP(annotation, 0, None, 0) > 2
+
+
+def _rectangle(annotation: Any) -> Box:
+    """Left, top, right and bottom in the page's coordinates."""
+    box = pdfium.FS_RECTF()
+    pdfium.FPDFAnnot_GetRect(annotation, ctypes.byref(box))
+    return float(box.left), float(box.top), float(box.right), float(box.bottom)
+
+
+def _button_kind(annotation: Any, form: Any) -> int | None:
+    """Whether a field of a form is a check box or a radio button. None for all others."""
+    if form:
+        kind = int(pdfium.FPDFAnnot_GetFormFieldType(form, annotation))
+        return kind if kind in (pdfium.FPDF_FORMFIELD_CHECKBOX, pdfium.FPDF_FORMFIELD_RADIOBUTTON) else None
+    if _value(annotation, b"FT") != "Btn":
+        return None
+    number = ctypes.c_float()
+    pdfium.FPDFAnnot_GetNumberValue(annotation, b"Ff", ctypes.byref(number))
+    flags = int(number.value) if 0 <= number.value < 2**31 else 0
+    if flags & _PUSH_BUTTON:
+        return None
+    return pdfium.FPDF_FORMFIELD_RADIOBUTTON if flags & _RADIO_BUTTON else pdfium.FPDF_FORMFIELD_CHECKBOX
+
+
+def _draw_cross(page: Any, box: Box) -> None:
+    """Draw a ticked box that only has its state, as other programs do."""
+    left, top, right, bottom = box
+    path: Any = pdfium.FPDFPageObj_CreateNewRect(left, bottom, right - left, top - bottom)
+    for x0, x1 in ((left, right), (right, left)):
+        pdfium.FPDFPath_MoveTo(path, x0, bottom)
+        pdfium.FPDFPath_LineTo(path, x1, top)
+    pdfium.FPDFPageObj_SetStrokeColor(path, 0, 0, 0, 255)
+    pdfium.FPDFPageObj_SetStrokeWidth(path, 1)
+    pdfium.FPDFPath_SetDrawMode(path, pdfium.FPDF_FILLMODE_NONE, True)
+    pdfium.FPDFPage_InsertObject(page, path)
 
 
 def _write_note(document: Any, page: Any, rectangle: Any, lines: Sequence[str]) -> None:
@@ -463,6 +588,13 @@ class _Boxes:
         get_loose_box(self._layer, self.order[index], self._reference)
         box = self._rectangle
         return self.as_shown(box.left, box.top, box.right, box.bottom)
+
+    def symbol_font(self, layer: Any, index: int) -> str:
+        """The name of the font of symbols that a character is drawn in, or nothing."""
+        name = ctypes.create_string_buffer(100)
+        pdfium.FPDFText_GetFontInfo(layer, self.order[index], name, len(name), None)
+        found = _SYMBOL_FONT.search(name.value.decode("latin-1").lower())
+        return found[0].replace(" ", "") if found else ""
 
     def as_shown(self, left: float, top: float, right: float, bottom: float) -> tuple[float, float, float, float]:
         """A box of the page's own coordinates in points from the top left corner of the page as it is shown."""

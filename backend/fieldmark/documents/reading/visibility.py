@@ -26,6 +26,7 @@ from PIL import (
     ImageFile,  # noqa: F401 # pyright: ignore[reportUnusedImport] — Image needs it; nothing can be imported after lockdown
 )
 
+from fieldmark.documents.reading.check_boxes import is_candidate
 from fieldmark.documents.reading.pdfium import (
     CURVE,
     FORM_OBJECT,
@@ -135,12 +136,15 @@ class VisibilityDetector:
         self._images: list[Handle] = []
         self._curved: list[Handle] = []  # what may be a letter that was drawn as a path
         here = self._page
-        self._lines: list[tuple[Handle, tuple[Any, ...]]] = []  # with the matrices of the forms around
+        self._paths: list[tuple[Handle, int, tuple[Any, ...]]] = []  # with the matrices of the forms around
         self._collect([get_object(here, index) for index in range(count_objects(here))], ())
         width, height = size
         self._smallest = min(SMALLEST, max(size) * SMALLEST_SHARE)
         self._scale = min(max(COARSE, LEAST_PIXELS / max(size)), (MAX_PIXELS / (width * height)) ** 0.5)
         self._columns, self._rows = max(1, int(width * self._scale)), max(1, int(height * self._scale))
+        self.thin_lines: list[Box] = []  # left, top, right, bottom in the page's coordinates, as of all paths
+        self.outlines: list[tuple[Box, bool]] = []  # what may be a box to tick, and whether it may be round
+        self._measure_paths()
         self._full = self._bare = self._drawn((0, 0, self._columns, self._rows), "full")
 
     def _collect(self, items: list[Handle], matrices: tuple[Any, ...]) -> None:
@@ -149,7 +153,8 @@ class VisibilityDetector:
         self._images += [item for item, kind in zip(items, kinds, strict=True) if kind == IMAGE_OBJECT]
         paths = [item for item, kind in zip(items, kinds, strict=True) if kind == PATH_OBJECT]
         self._curved += [path for path in paths if _may_be_letter(path)]
-        self._lines += [(path, matrices) for path in paths if count_segments(path) in LINE_SEGMENTS]
+        counts = map(count_segments, paths)
+        self._paths += [(path, count, matrices) for path, count in zip(paths, counts, strict=True) if count < 64]
         for form in [
             item for item, kind in zip(items, kinds, strict=True) if kind == FORM_OBJECT and len(matrices) < MAX_DEPTH
         ]:
@@ -178,22 +183,35 @@ class VisibilityDetector:
         extremes: Any = self._full.getextrema()
         return extremes[1] - extremes[0] < LEAST_CONTRAST
 
-    def thin_lines(self) -> list[Box]:
-        """Return the boxes (left, top, right, bottom) of thin lines along an axis, in the page's coordinates."""
-        found: list[Box] = []
+    def _measure_paths(self) -> None:
+        """Find the thin lines along an axis, and the outlines that may be boxes to tick."""
         sides = [ctypes.c_float() for _ in range(4)]
         by_reference = [ctypes.byref(side) for side in sides]
-        for path, matrices in self._lines:
+        for path, count, matrices in self._paths:
             get_bounds(path, *by_reference)
-            left, bottom, right, top = (float(side.value) for side in sides)
+            left, bottom, right, top = (side.value for side in sides)
             for matrix in matrices:
                 corners = [(x, y) for x in (left, right) for y in (bottom, top)]
                 across = [float(matrix.a * x + matrix.c * y + matrix.e) for x, y in corners]
                 up = [float(matrix.b * x + matrix.d * y + matrix.f) for x, y in corners]
                 left, right, bottom, top = min(across), max(across), min(up), max(up)
-            if min(right - left, top - bottom) <= THICKEST_LINE < max(right - left, top - bottom) < _FAR:
-                found.append((left, top, right, bottom))
-        return found
+            if min(right - left, top - bottom) <= THICKEST_LINE:
+                if count in LINE_SEGMENTS and THICKEST_LINE < max(right - left, top - bottom) < _FAR:
+                    self.thin_lines.append((left, top, right, bottom))
+            elif count > 3 and is_candidate((left, bottom, right, top)):
+                self.outlines.append(((left, top, right, bottom), count > 6))
+
+    def drawn_around(self, boxes: Sequence[Box], margin: float) -> tuple[Image.Image, float, tuple[float, float]]:
+        """Return a finer grey picture of the page around some boxes, its pixels a point, and where it begins."""
+        scale = self._scale * FINER
+        x0, y0, x1, y1 = (list(sides) for sides in zip(*boxes, strict=True))
+        left, top, right, bottom = _pixels(
+            (min(x0) - margin) * scale, (min(y0) - margin) * scale,
+            (max(x1) + margin) * scale, (max(y1) + margin) * scale,
+            self._columns * FINER, self._rows * FINER,
+        )  # fmt: skip
+        part = left, top, max(right - left, 1), max(bottom - top, 1)
+        return self._drawn(part).convert("L"), scale, (left / scale, top / scale)
 
     def shows_line(self, box: Box) -> bool:
         """Whether the page without its text shows a line all along a box, on one background."""

@@ -1,0 +1,130 @@
+"""PDF: boxes to tick are read with their state, those of a form and those that a page draws."""
+
+from __future__ import annotations
+
+import pytest
+from made_files import pdf, show, stream
+
+from fieldmark.documents.reading.pages import Limits
+from fieldmark.documents.reading.pdf import Pdf
+
+LABEL = show("I agree", 70, 700)
+LOOK = (
+    "/Type /XObject /Subtype /Form /BBox [0 0 12 12] /Resources << /Font << /Z << /Type /Font /Subtype /Type1 "
+    "/BaseFont /ZapfDingbats >> >> >>"
+)
+LOOKS = [stream("0 0 12 12 re S BT /Z 10 Tf 2 2 Td (4) Tj ET", LOOK), stream("0 0 12 12 re S", LOOK)]
+DRAWN = "/AP << /N << /Yes 1001 0 R /Off 1002 0 R >> >>"
+RADIO, BUTTON = "/Ff 32768", "/Ff 65536"
+
+
+def first_line(content: str, **rest: object) -> str:
+    page = Pdf(pdf([content], **rest), Limits()).read_page(1)  # type: ignore[arg-type]
+    assert page is not None and page.text.split() == [word.text for word in page.words]
+    return " ".join(page.text.splitlines()[0].split())
+
+
+@pytest.mark.parametrize(
+    ("entries", "mark"),
+    [
+        ("/AS /Yes " + DRAWN, "☒"),
+        ("/AS /Off " + DRAWN, "☐"),
+        ("/AS /Off /V /Yes " + DRAWN, "☐"),
+        ("/V /Yes " + DRAWN, "☒"),
+        (DRAWN, "☐"),
+        ("/AS /Yes", "☒"),
+        ("/AS /Off", "☐"),
+        ("/V /Yes", "☒"),
+        ("/V /Off", "☐"),
+        (f"{RADIO} /AS /Yes {DRAWN}", "●"),
+        (f"{RADIO} /AS /Off", "○"),
+        (BUTTON, ""),
+    ],
+)
+def test_a_form_s_box_has_the_state_that_is_seen_or_stored(entries: str, mark: str) -> None:
+    box = f"<< /Type /Annot /Subtype /Widget /F 4 /Rect [50 698 62 710] /FT /Btn /T (a) {entries} >>"
+    for catalog in (None, ""):  # with a form, or without
+        data = pdf([LABEL], page_entries="/Annots [1000 0 R]", extra=[box, *LOOKS], catalog=catalog)
+        page = Pdf(data, Limits()).read_page(1)
+        assert page and page.text.split() == [*filter(None, [mark]), "I", "agree"]
+        if mark:
+            word = page.words[0]
+            assert [round(word.x0 * 595), round(word.x1 * 595), round(842 * (1 - word.y1))] == [50, 62, 698]
+    if entries == "/AS /Yes":  # the page's picture shows it, too
+        place = 48 / 595, 1 - 712 / 842, 64 / 595, 1 - 696 / 842
+        assert min(Pdf(data, Limits()).draw_page(1, 144, 10**6, place)[0]) < 100
+
+
+def circle(radius: float, paint: str) -> str:
+    x, y, c, r = 55, 704, 0.5523 * radius, radius
+    return (
+        f"{x + r} {y} m {x + r} {y + c} {x + c} {y + r} {x} {y + r} c {x - c} {y + r} {x - r} {y + c} {x - r} {y} c "
+        f"{x - r} {y - c} {x - c} {y - r} {x} {y - r} c {x + c} {y - r} {x + r} {y - c} {x + r} {y} c h {paint} "
+    )
+
+
+SQUARE = "50 699 10 10 re S "
+CROSS = "51 700 m 59 708 l S 51 708 m 59 700 l S "
+NESTED = "50 699 10 10 re f 1 g 51 700 8 8 re f 0 g "
+FINDER = "46 697 14 14 re f 1 g 48 699 10 10 re f 0 g 50 701 6 6 re f 60 697 2 4 re f 44 701 2 6 re f 50 711 2 4 re f "
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(
+    ("drawing", "mark"),
+    [
+        (SQUARE, "☐"),
+        (SQUARE + CROSS, "☒"),
+        (SQUARE + "52 704 m 54 701 l 60 711 l S ", "☒"),
+        (SQUARE + show("X", 51.5, 700.5, 10), "☒"),
+        (SQUARE + show("x", 52, 701, 10), "☒"),
+        (SQUARE + show("A", 51.5, 700.5, 10), "A"),
+        (NESTED, "☐"),
+        (NESTED + CROSS, "☒"),
+        ("60 701 6 6 re S ", "☐"),
+        ("60 701 6 6 re S " + show("x", 60.5, 702, 8), "☒"),
+        ("0.3 w " + SQUARE, "☐"),
+        ("2 w " + SQUARE, "☐"),
+        ("50 699 m 60 699 l 60 709 l 50 709 l h S ", "☐"),
+        ("1 g 50 699 10 10 re B 0 g ", "☐"),
+        ("50 699 10 10 re f ", ""),
+        ("0.5 g 50 699 10 10 re B 0 g ", ""),
+        (SQUARE + "20 699 m 300 699 l S 20 709 m 300 709 l S ", ""),
+        (SQUARE + "60 699 10 10 re S 40 699 10 10 re S ", ""),
+        (SQUARE + "38 699 10 10 re S 26 699 10 10 re S ", ""),
+        ("10 699 10 10 re S ", ""),
+        ("300 400 10 10 re S ", ""),
+        (circle(5, "S"), "○"),
+        (circle(5, "S") + circle(2.5, "f"), "●"),
+        (circle(5, "f"), ""),
+        (circle(7, "S") + show("3", 52, 701, 9), "3"),
+        (circle(7, "S") + CROSS, ""),
+        (FINDER, ""),
+    ],
+    ids=["empty", "cross", "tick", "X", "x", "letter", "nested", "nested-cross", "small", "small-x", "thin", "thick",
+         "path", "white", "filled", "legend", "cell", "cells", "comb", "far", "alone", "circle", "dot", "disc",
+         "number", "icon", "code"],
+)  # fmt: skip
+def test_a_drawn_box_beside_a_word_is_read_and_other_squares_are_not(drawing: str, mark: str, turned: bool) -> None:
+    content = f"q {drawing} Q {LABEL}"
+    if turned:  # as landscape pages are
+        content = f"0 1 -1 0 595 0 cm 1 0 0 1 0 -300 cm {content}"
+    assert first_line(content, page_entries="/Rotate 90" if turned else "") == f"{mark} I agree".strip()
+
+
+@pytest.mark.parametrize(
+    ("font", "code", "mapped", "word"),
+    [
+        ("Wingdings", "A8", "F0A8", "☐"),
+        ("ABCDEF+Wingdings-Regular", "6F", "F0FE", "☒"),
+        ("Wingdings 2", "52", "F052", "☒"),
+        ("Wingdings", "52", "F052", "\uf052"),
+        ("Helvetica", "6F", "006F", "o"),
+    ],
+)
+def test_a_box_that_is_a_letter_of_a_font_of_symbols_is_a_box(font: str, code: str, mapped: str, word: str) -> None:
+    cmap = f"begincmap 1 begincodespacerange <00> <FF> endcodespacerange\n1 beginbfchar <{code}> <{mapped}> endbfchar"
+    name = font.replace(" ", "#20")
+    fonts = [f"<< /Type /Font /Subtype /Type1 /BaseFont /{name} /ToUnicode 1001 0 R >>", stream(cmap + " endcmap")]
+    drawn = f"BT /F3 12 Tf 50 700 Td <{code}> Tj ET {LABEL}"
+    assert first_line(drawn, extra=fonts, catalog="") == f"{word} I agree"
