@@ -107,5 +107,5 @@ def functions(doors: Doors) -> dict[str, list[str]]:
 
 
 def test_every_function_of_a_front_end_is_listed_with_its_arguments(doors: Doors) -> None:
-    rows = re.findall(r"^\| `(\w+)` \| ([^|]*)\|", (DOCS / "functions.md").read_text("utf-8"), re.MULTILINE)
+    rows = re.findall(r"^\| `(\w+)` \| ([^|]*)\|", (DOCS / "supabase.md").read_text("utf-8"), re.MULTILINE)
     assert {name: re.findall(r"`(p_\w+\??)`", arguments) for name, arguments in rows} == functions(doors)
