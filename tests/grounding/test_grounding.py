@@ -57,8 +57,15 @@ def test_confidence_is_that_of_the_match_times_that_of_the_least_sure_word() -> 
 @pytest.mark.parametrize(
     ("page", "day", "certainty"),
     [
-        ("Due 12.03.2024", "2024-03-12", 0.9),
-        ("Due 12.03.2024", "2024-12-03", 0.9),
+        ("Due 12/03/2024", "2024-03-12", 0.9),
+        ("Due 12/03/2024", "2024-12-03", 0.9),
+        # With dots the day comes first, unless another date tells otherwise.
+        ("Due 12.03.2024", "2024-03-12", 1),
+        ("Due 12.03.2024", "2024-12-03", 0.6),
+        ("Due 12.03.2024 Made 12.25.2023", "2024-12-03", 1),
+        # A month in two languages
+        ("Dnia 12 listopada 2024 r.", "2024-11-12", 0.9),
+        ("Dana 12. listopada 2024.", "2024-10-12", 0.9),
         ("Due 12.12.2024", "2024-12-12", 1),
         ("Due 25/12/2018", "2018-12-25", 1),
         # Another date tells the order of day and month.

@@ -20,6 +20,8 @@ _BEFORE_FORMS = str.maketrans(
     {
         **dict.fromkeys("\u00a0\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f", HARD_SPACE),
         # Superscripts are footnotes or powers, not digits of the number before them.
+        # A fraction is no digits of the number before it: 7½ is not 71/2.
+        **{c: " " + unicodedata.normalize("NFKC", c) for c in "¼½¾⅐⅑⅒⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"},
         **{c: "^" + unicodedata.normalize("NFKC", c) for c in "²³¹⁰⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉"},
         "ı": "i",
         "İ": "i",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -152,8 +152,13 @@ class CandidateFinder:
     def _number(self, value: int | float) -> Candidates | None:
         name = canonical_decimal(value)
         found = self._numbers([name]) or self._index.numbers.find_padded(name, MAX_PLACES) if name else []
-        spans = [self._span(number) for number in found]
-        return Candidates("number", spans, str(value)) if spans else None
+        return self._surest("number", found, str(value))
+
+    def _surest(self, match: Match, found: Sequence[Number], text: str) -> Candidates | None:
+        """The candidates at the numbers that are surest to be the value."""
+        certainty = max((number.certainty for number in found), default=1.0)
+        spans = [self._span(number) for number in found if number.certainty == certainty]
+        return Candidates(match, spans, text, certainty=certainty) if spans else None
 
     def _numbers(self, names: Sequence[str], as_printed: bool = False) -> list[Number]:
         found = {number for name in names for number in self._index.numbers.find(name, MAX_PLACES, as_printed)}
@@ -182,7 +187,14 @@ class CandidateFinder:
                 return found
         wanted = dates.parse(text)
         if wanted:
-            return self._text_search.find_in_reading_order(text) or self._date_and_time(text, wanted)
+            written = self._text_search.find_in_reading_order(text)
+            if written and wanted.time and not wanted.days:
+                written = self._at_their_time(written, text, wanted.time)
+            return written or self._date_and_time(text, wanted)
+        if period := dates.parse_period(text):
+            return self._text_search.find_in_reading_order(text) or self._surest_dates(
+                self._index.periods.get(period, ()), text
+            )
         if amount and not text.startswith("0"):
             return None
         # A number is never searched for as misread: a wrong digit is another value.
@@ -193,6 +205,7 @@ class CandidateFinder:
         it is a number of must be printed with it; the likeliest is where nothing else could be meant."""
         printed, folded = self._index.folded_stream, folding.fold(text)
         found = self._numbers(value.values, as_printed=value.unit in ("%", "‰"))  # "5 %" is not 0.05 %
+        found = [number for number in found if not number.is_limit]  # a text can say `<5` itself
         match: Match = "number"
         if value.currency is not None or value.unit is not None:
             agreements = {number: self._agreement(text, value, number) for number in found}
@@ -203,14 +216,14 @@ class CandidateFinder:
         if text.isdigit():  # digits alone may be an identifier, in which leading zeros count: 123 is not 0123
             found = [number for number in found if printed.text[number.start] != "0"]
         same = [number for number in found if printed.text[number.start : number.end] == folded]
-        spans = list(map(self._span, same or found))
+        printings = self._surest(match, same or found, text)
         written = self._text_search.find_in_reading_order(text) if not same and match == "number" else None
         if written and text.isdigit():
             spans = [span for span in written.spans if not self._is_another_number(span, text)]
             return Candidates("normalised", spans, text) if spans else None
         if written:
             # The text may include a currency: RM9.00. The same digits with another point or sign are another number.
-            tight, on = folded.replace(" ", ""), {span.last for span in spans}
+            tight, on = folded.replace(" ", ""), {self._span(number).last for number in found}
             exactly = [
                 span
                 for span in written.spans
@@ -219,7 +232,7 @@ class CandidateFinder:
             ]
             if exactly:
                 return Candidates("normalised", exactly, text)
-        return Candidates(match, spans, text) if spans else None
+        return printings
 
     def _agreement(self, text: str, value: Number, printed: Number) -> Agreement:
         """Compare the currency or unit of a value with that of a printed number.
@@ -236,6 +249,8 @@ class CandidateFinder:
             is_cased = value.unit in units.CASED and own not in self._words_at_the_end(printed)  # mW and MW
             return Agreement.SAME if printed.unit == value.unit and not is_cased else Agreement.NONE
         currency = value.currency or frozenset()
+        if printed.unit is not None and printed.currency is None and (codes := units.codes_of(printed.unit)):
+            return Agreement.SHARED if codes & currency else Agreement.NONE  # `100 Ft` may be feet
         if printed.unit is not None or printed.currency is not None:
             return units.compare(currency, printed.currency or frozenset())
         named = {units.compare(currency, other) for other in index.currencies_on(page)}
@@ -249,8 +264,11 @@ class CandidateFinder:
         at = printed.text.find(digits, printed.starts[span.word])
         if at < 0 or (printed.text[at - 1 : at], printed.text[at + len(digits) : at + len(digits) + 1]) == ("(", ")"):
             return False
+        if numbers.begins_fraction(printed.text, at):
+            return True
         readings = self._index.numbers.read(at, at + len(digits))
-        return bool(readings) and not any(digits.lstrip("0") in number.values for number in readings)
+        is_own = any(digits.lstrip("0") in number.values and not number.is_limit for number in readings)
+        return bool(readings) and not is_own
 
     def _date_and_time(self, text: str, wanted: dates.DateAndTime) -> Candidates | None:
         """The candidates for a day in any spelling, with its time beside it if it has one, or for a time alone."""
@@ -258,10 +276,9 @@ class CandidateFinder:
         times = [index.folded_stream.span(*hit) for hit in self._time_hits(wanted.time)] if wanted.time else []
         if not wanted.days:
             return Candidates("date", times, text) if times else None
-        hits = sorted({hit for day in wanted.days for hit in index.dates.get(day, ())})[:MAX_PLACES]
-        certainty = max((surely for *_, surely in hits), default=1.0)
-        spans = [index.folded_stream.span(start, end) for start, end, surely in hits if surely == certainty]
-        spans = spans or self._wrapped_dates(wanted.days)
+        surest = self._surest_dates({hit for day in wanted.days for hit in index.dates.get(day, ())}, text)
+        certainty = surest.certainty if surest else 1.0
+        spans = surest.spans if surest else self._wrapped_dates(wanted.days)
         if not spans and len(wanted.days) == 1:
             without_year = index.days_without_year.get(wanted.days[0], ())[:MAX_PLACES]
             spans = [index.folded_stream.span(*hit) for hit in without_year]
@@ -281,6 +298,31 @@ class CandidateFinder:
         # Midnight may only be how a program writes a date as a date with time.
         is_midnight = wanted.time[:2] == (0, 0) and not wanted.time[2]
         return Candidates("date", spans, text, certainty=certainty) if is_midnight else None
+
+    def _at_their_time(self, written: Candidates, text: str, wanted: dates.TimeOfDay) -> Candidates | None:
+        """The candidates for a time alone that is printed as it is written, without those where it is another time by
+        what stands beside it: 12:30 at `12:30 AM`. Two digits for the hour may be no time: `Ratio 12:30`."""
+        printed, folded = self._index.folded_stream, folding.fold(text)
+        readings_at = {start: readings for start, _, readings in self._index.times}
+        surely: list[Span] = []
+        unsure: list[Span] = []
+        for span in written.spans:
+            at = printed.text.find(folded, printed.starts[span.word])
+            readings = readings_at.get(at)
+            if readings is None:
+                (unsure if at >= 0 and folded[:2].isdigit() else surely).append(span)
+            elif any(dates.is_same_time(wanted, one) for one in readings):
+                surely.append(span)
+        if surely or not unsure:
+            return replace(written, spans=surely) if surely else None
+        return replace(written, spans=unsure, certainty=dates.UNUSUAL)
+
+    def _surest_dates(self, found: Iterable[tuple[int, int, float]], text: str) -> Candidates | None:
+        """The candidates at the (start, end, certainty) that are surest to be the value."""
+        hits = sorted(set(found))[:MAX_PLACES]
+        certainty = max((surely for *_, surely in hits), default=1.0)
+        spans = [self._index.folded_stream.span(start, end) for start, end, surely in hits if surely == certainty]
+        return Candidates("date", spans, text, certainty=certainty) if spans else None
 
     def _wrapped_dates(self, days: Sequence[dates.Day]) -> list[Span]:
         spans: list[Span] = []

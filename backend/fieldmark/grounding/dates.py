@@ -1,6 +1,6 @@
 """Dates and times in any spelling: which days a printed date may mean, and where a text has dates and times.
 
-A day is (year, month, day). Month names are those of English, German, French, Spanish, Italian, Portuguese and Dutch.
+A day is (year, month, day), a period (year, month or quarter). Month names are known in the languages of `_NAMES`.
 """
 
 from __future__ import annotations
@@ -17,26 +17,81 @@ from fieldmark.grounding import units
 Day: TypeAlias = tuple[int, int, int]
 Order: TypeAlias = str
 """The order of three numbers, `dmy`, `mdy` or `ymd`; empty where a word or the four digits of a year tell it."""
+Period: TypeAlias = tuple[int, str]
+"""A year, and a month, `03`, or a quarter, `q1`."""
 TimeOfDay: TypeAlias = tuple[int, int, int | None]
 
-_NAMES = (
-    "january jan januar jänner jän jaen janvier janv enero ene gennaio gen gennajo janeiro januari",
-    "february feb februar feber février févr fév fevr fev febrero febbraio febb fevereiro februari",
-    "march mar märz mär maerz mrz mars marzo março maart mrt",
-    "april apr avril avr abril abr aprile",
-    "may mai mayo maggio mag maio mei",
-    "june jun juni juin junio giugno giu junho",
-    "july jul juli juillet juil julio luglio lug julho",
-    "august aug août aout agosto ago augustus",
-    "september sep sept septembre septiembre settembre set setembro setiembre",
-    "october oct oktober okt octobre octubre ottobre ott outubro out",
-    "november nov novembre noviembre novembro",
-    "december dec dezember dez décembre déc diciembre dic dicembre dezembro desember",
-)
-MONTHS = {fold(name): month for month, names in enumerate(_NAMES, 1) for name in names.split()}
+_NAMES: Final = """
+en january february march april may june july august september october november december
+en jan feb mar apr may jun jul aug sept oct nov dec
+en jan feb mar apr may jun jul aug sep oct nov dec
+de januar februar märz april mai juni juli august september oktober november dezember
+de jänner feber maerz april mai juni juli august september oktober november dezember
+de jän feb mrz apr mai jun jul aug sep okt nov dez
+de jaen feb mär apr mai jun jul aug sep okt nov dez
+fr janvier février mars avril mai juin juillet août septembre octobre novembre décembre
+fr janv févr mars avr mai juin juil août sept oct nov déc
+fr janv fevr mars avr mai juin juil août sept oct nov déc
+fr jan fév mars avr mai jun jul aoû sep oct nov déc
+es enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre
+es ene feb mar abr may jun jul ago setiembre oct nov dic
+it gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre
+it gen febb mar apr mag giu lug ago set ott nov dic
+it gennajo febb mar apr mag giu lug ago sett ott nov dic
+pt janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro
+pt jan fev mar abr mai jun jul ago set out nov dez
+nl januari februari maart april mei juni juli augustus september oktober november december
+nl jan feb mrt apr mei jun jul aug sep okt nov dec
+da januar februar marts april maj juni juli august september oktober november december
+nb januar februar mars april mai juni juli august september oktober november desember
+sv januari februari mars april maj juni juli augusti september oktober november december
+fi tammikuu helmikuu maaliskuu huhtikuu toukokuu kesäkuu heinäkuu elokuu syyskuu lokakuu marraskuu joulukuu
+pl styczeń luty marzec kwiecień maj czerwiec lipiec sierpień wrzesień październik listopad grudzień
+pl stycznia lutego marca kwietnia maja czerwca lipca sierpnia września października listopada grudnia
+pl sty lut mar kwi maj cze lip sie wrz paź lis gru
+cs leden únor březen duben květen červen červenec srpen září říjen listopad prosinec
+cs ledna února března dubna května června července srpna září října listopadu prosince
+sk január február marec apríl máj jún júl august september október november december
+sk januára februára marca apríla mája júna júla augusta septembra októbra novembra decembra
+hu január február március április május június július augusztus szeptember október november december
+hu jan febr márc ápr máj jún júl aug szept okt nov dec
+ro ianuarie februarie martie aprilie mai iunie iulie august septembrie octombrie noiembrie decembrie
+ro ian feb mar apr mai iun iul aug sept oct noi dec
+hr siječanj veljača ožujak travanj svibanj lipanj srpanj kolovoz rujan listopad studeni prosinac
+hr siječnja veljače ožujka travnja svibnja lipnja srpnja kolovoza rujna listopada studenoga prosinca
+hr siječnja veljače ožujka travnja svibnja lipnja srpnja kolovoza rujna listopada studenog prosinca
+tr ocak şubat mart nisan mayıs haziran temmuz ağustos eylül ekim kasım aralık
+tr oca şub mar nis may haz tem ağu eyl eki kas ara
+ru январь февраль март апрель май июнь июль август сентябрь октябрь ноябрь декабрь
+ru января февраля марта апреля мая июня июля августа сентября октября ноября декабря
+ru янв фев мар апр май июн июл авг сен окт ноя дек
+ru янв февр мар апр май июн июл авг сент окт нояб дек
+uk січень лютий березень квітень травень червень липень серпень вересень жовтень листопад грудень
+uk січня лютого березня квітня травня червня липня серпня вересня жовтня листопада грудня
+uk січ лют бер квіт трав черв лип серп вер жовт лист груд
+el ιανουάριος φεβρουάριος μάρτιος απρίλιος μάιος ιούνιος ιούλιος αύγουστος σεπτέμβριος οκτώβριος νοέμβριος δεκέμβριος
+el ιανουαρίου φεβρουαρίου μαρτίου απριλίου μαΐου ιουνίου ιουλίου αυγούστου σεπτεμβρίου οκτωβρίου νοεμβρίου δεκεμβρίου
+el ιαν φεβ μαρ απρ μαι ιουν ιουλ αυγ σεπ οκτ νοε δεκ
+he ינואר פברואר מרץ אפריל מאי יוני יולי אוגוסט ספטמבר אוקטובר נובמבר דצמבר
+he בינואר בפברואר במרץ באפריל במאי ביוני ביולי באוגוסט בספטמבר באוקטובר בנובמבר בדצמבר
+he ינואר פברואר מרס אפריל מאי יוני יולי אוגוסט ספטמבר אוקטובר נובמבר דצמבר
+ar يناير فبراير مارس أبريل مايو يونيو يوليو أغسطس سبتمبر أكتوبر نوفمبر ديسمبر
+ar يناير فبراير مارس إبريل ماي يونيه يوليه أوت سبتمبر أكتوبر نوفمبر ديسمبر
+"""
+# `listopad` is November in Polish and Czech, and October in Croatian.
+_OTHER_MONTHS: Final = {fold(name): 10 for name in ("listopad", "listopada")}
+_ENDINGS: Final = {"fi": ("", "ta")}  # 12. tammikuuta
+MONTHS: Final = {
+    fold(name + ending): month
+    for language, *names in map(str.split, _NAMES.strip().splitlines())
+    for month, name in enumerate(names, 1)
+    for ending in _ENDINGS.get(language, ("",))
+    if month != 10 or fold(name) not in _OTHER_MONTHS
+}
 
 _YEAR_FIRST: Final[frozenset[Order]] = frozenset({"ymd"})
 _NAMED: Final[frozenset[Order]] = frozenset({""})
+_DAY_FIRST_ORDER: Final[frozenset[Order]] = frozenset({"dmy"})
 
 _ORDINAL = r"(?:st|nd|rd|th|er|ste|de|º|°|o|a)?"
 _GAP = r"[\s\x1f.,/\-']*"
@@ -49,7 +104,10 @@ _NUMERIC = re.compile(
 # Before three short numbers: they are a version or a paragraph, or a reference that may look like a date.
 _VERSION_BEFORE = re.compile(
     r"(?<![^\W_])(?:v|ver|vers|version\w*|release|rel|rev|revision|build|firmware|software|fw|sw|sections?|clause|chapter"
-    r"|article|paragraph|abschnitt|kapitel|ziffer|absatz|punkt|artikel|art|abs|chapitre|capitulo|capitolo|версия)"
+    r"|article|paragraph|abschnitt|kapitel|ziffer|absatz|punkt|artikel|art|abs|chapitre|capitulo|capitolo|версия"
+    r"|pos|position|posten|item|line|zeile|step|schritt|figure|fig|abb|abbildung|table|tab|tabelle|appendix|anhang"
+    r"|kernel|linux|ubuntu|debian|windows|android|ios|macos|python|java|jdk|node|npm|php|perl|ruby|rust|sdk|api|driver"
+    r"|mysql|postgres(?:ql)?|oracle|apache|nginx|docker|chrome|firefox|safari|bios|app|client)"
     r"[\s\x1f.:#]{0,3}\Z|§\s?\Z|(?<![^\W_])v\Z"
 )
 _REFERENCE_BEFORE = re.compile(
@@ -58,18 +116,34 @@ _REFERENCE_BEFORE = re.compile(
 )
 _LOOK_BACK: Final = 20  # characters
 # How surely a date means a day: it is one of two; the text's other dates have another order; it may be no date.
-_AMBIGUOUS, _UNUSUAL, _REFERENCE = 0.9, 0.6, 0.6
+UNUSUAL: Final = 0.6
+_AMBIGUOUS, _REFERENCE = 0.9, 0.6
 WITHOUT_YEAR: Final = 0.6
 _DAY_FIRST = re.compile(
     rf"(\d(?<![\w.,]\d)\d?){_ORDINAL}{_GAP}{_OF}({units.any_of(MONTHS)})(?![^\W\d_]){_GAP}{_OF}{_YEAR}"
 )
 _MONTH_FIRST = re.compile(rf"(\d(?<![\d.,]\d)\d?)(?:st|nd|rd|th)?[\s\x1f,.\-/']{{1,3}}{_YEAR}")
-_MONTH_BEFORE = re.compile(r"(?<![^\W_])([^\W\d_]{3,11})[\s\x1f.\-/]{0,3}\Z")
-_YEAR_BEFORE = re.compile(rf"([12](?<!\d\d)\d{{3}}){_GAP}([^\W\d_]{{3,11}}){_GAP}(\d{{1,2}})(?![\d])")
+_MONTH_BEFORE = re.compile(r"(?<![^\W_])([^\W\d_]{3,12})[\s\x1f.\-/]{0,3}\Z")
+_YEAR_BEFORE = re.compile(rf"([12](?<!\d\d)\d{{3}}){_GAP}([^\W\d_]{{3,12}}){_GAP}(\d{{1,2}})(?![\d])")
 _EAST_ASIAN = re.compile(r"(\d(?<!\d\d)\d{3})\s?[年년]\s?(\d{1,2})\s?[月월]\s?(\d{1,2})\s?[日일]")
 _DAY_AND_MONTH = re.compile(
     rf"(\d(?<![\w.,/\-]\d)\d?){_ORDINAL}\.?\s?{_OF}({units.any_of(MONTHS)})(?![^\W_]|\.?,?\s?\d{{4}})"
 )
+_PERIOD_YEAR: Final = r"((?:19|20)\d\d)"
+_MONTH_AND_YEAR = re.compile(rf"(\d(?<![\w.,:/\-]\d)\d)\s?[./\-]\s?{_PERIOD_YEAR}(?!\w|[.,/\-]\d)")
+_MONTH_AND_SHORT_YEAR = re.compile(r"(\d(?<![\w.,:/\-]\d)\d)/(\d\d)(?![\w/]|[.,:\-]\d)")
+_YEAR_AND_MONTH = re.compile(r"([12](?<![\w.,:/\-]\d)(?:(?<=1)9|(?<=2)0)\d\d)[/\-](\d\d)(?!\w|[.,:/\-]\d)")
+_NAMED_YEAR = re.compile(r"([12](?<![\d.,:]\d)(?:(?<=1)9|(?<=2)0)\d\d|\d(?<=[-/']\d)\d)(?![^\W年년]|[.,]\d)")
+_NAME_BEFORE = re.compile(rf"(?<![^\W_])([^\W\d_]{{3,12}})[\s\x1f.,/\-']{{0,3}}{_OF}\Z")
+_NAME_AFTER = re.compile(
+    r"[\s\x1f./\-]{1,3}([^\W\d_]{3,12})(?![^\W_]|[\s\x1f.,/\-]{0,3}\d)|\s?[年년]\s?(\d\d?)\s?[月월](?!\s?\d)"
+)
+_DAY_BEFORE = re.compile(rf"\d{_ORDINAL}{_GAP}{_OF}\Z")
+_QUARTER = (
+    r"(?:q\s?([1-4])|([1-4])(?:\.|st|nd|rd|th|er|e|eme|º|°|o)?\s?(?:q|quarter|quartal|kwartaal|trimestre|trim)\.?)"
+)
+_QUARTER_BEFORE = re.compile(rf"(?<![^\W_]){_QUARTER}[\s\x1f/\-']{{0,3}}{_OF}\Z")
+_QUARTER_AFTER = re.compile(rf"[\s\x1f./\-]{{0,3}}{_QUARTER}(?![^\W_])")
 _DAY_ALONE = re.compile(r"(\d(?<![\d.,]\d)\d?)(?:st|nd|rd|th)?(?![^\W_]|[.:,/\-]\d|,?\s\d{4})")
 _TWO_NUMBERS = re.compile(r"(\d(?<![\w.,:/\-]\d)\d)/(\d\d)(?![\w/]|[.:,\-]\d)")
 _YEAR_ALONE = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
@@ -79,6 +153,11 @@ _COMPACT = re.compile(
 _TIME = re.compile(
     r"(?P<hour>\d(?<![\d:.,]\d)\d?)(?P<mark>[:h]|\.(?=\d\d(?:\.\d\d)?(?![.,]?\d)))(?P<minute>\d\d)"
     r"(?:[:.](?P<second>\d\d))?(?![\d:])(?:\s?(?P<half>[ap])\.?\s?m\b\.?)?"
+)
+# Before two numbers with a colon that are a ratio or a verse.
+_RATIO_BEFORE = re.compile(
+    r"(?<![^\W_])(?:ratio|scale|verhaltnis|massstab|echelle|escala|scala|odds|psalms?|ps|verse|genesis|exodus|matthew|mark"
+    r"|luke|john|acts|romans|corinthians|mt|mk|lk|joh|rom|kor|sure|surah|quran)\.?[\s:=]{0,3}\Z"
 )
 _HOUR_AFTER = re.compile(r"\s?(?:uhr|h|hrs?|hours|horas|heures|klo)(?![^\W_])")
 # A word for the hour, or a date; an amount may follow a date, too.
@@ -99,6 +178,7 @@ class PrintedDate(NamedTuple):
     days: tuple[Day, ...]
     orders: Mapping[Day, frozenset[Order]]
     is_reference: bool = False  # by the word before it: it may be no date at all
+    is_dotted: bool = False  # which no country writes with the month first
 
 
 class DateAndTime(NamedTuple):
@@ -143,20 +223,19 @@ def find_dates(text: str) -> Iterator[PrintedDate]:
         before = text[max(0, found.start() - _LOOK_BACK) : found.start()] if is_short else ""
         if not before or not (_VERSION_BEFORE.search(before) or text[found.end() : found.end() + 1].isalpha()):
             is_reference = _REFERENCE_BEFORE.search(before) is not None
-            yield from _printed(found, _numeric(found[1], found[3], found[4]), is_reference)
+            is_dotted = found[2].strip() == "."
+            yield from _printed(found, _numeric(found[1], found[3], found[4]), is_reference, is_dotted)
     for found in _DAY_FIRST.finditer(text):
-        yield from _printed(found, [((year, MONTHS[found[2]], int(found[1])), "") for year in _years(found[3])])
+        yield from _printed(found, _named(found[2], found[1], _years(found[3])))
     for found in _MONTH_FIRST.finditer(text):
-        named = _MONTH_BEFORE.search(text, max(0, found.start() - 14), found.start())
+        named = _MONTH_BEFORE.search(text, max(0, found.start() - _LOOK_BACK), found.start())
         month = named and MONTHS.get(named[1])
         if named and month:
-            days = _valid([(year, month, int(found[1])) for year in _years(found[2])])
-            if days:
-                yield PrintedDate(named.start(), found.end(), days, dict.fromkeys(days, _NAMED))
+            for one in _printed(found, _named(named[1], found[1], _years(found[2]))):
+                yield one._replace(start=named.start())
     for found in _YEAR_BEFORE.finditer(text):
-        month = MONTHS.get(found[2])
-        if month:
-            yield from _printed(found, [((int(found[1]), month, int(found[3])), "")])
+        if found[2] in MONTHS:
+            yield from _printed(found, _named(found[2], found[3], (int(found[1]),)))
     # Each pattern begins with its first digit and looks back from there: a search for a class of characters is fast.
     for pattern in (_EAST_ASIAN, _COMPACT) if "年" in text or "년" in text else (_COMPACT,):
         for found in pattern.finditer(text):
@@ -171,12 +250,51 @@ def find_without_year(text: str) -> Iterator[tuple[int, int, int, int]]:
     for found in _DAY_AND_MONTH.finditer(text):
         yield *found.span(), MONTHS[found[2]], int(found[1])
     for found in _DAY_ALONE.finditer(text):
-        named = _MONTH_BEFORE.search(text, max(0, found.start() - 14), found.start())
+        named = _MONTH_BEFORE.search(text, max(0, found.start() - _LOOK_BACK), found.start())
         if named and (month := MONTHS.get(named[1])):
             yield named.start(), found.end(), month, int(found[1])
     for found in _TWO_NUMBERS.finditer(text):
         for month, day in {(int(found[1]), int(found[2])), (int(found[2]), int(found[1]))}:
             yield *found.span(), month, day
+
+
+def find_periods(text: str) -> Iterator[tuple[int, int, Period, float]]:
+    """The (start, end, period, certainty) of the months and quarters in a folded text that have a year and no day."""
+    for pattern, month, year in ((_MONTH_AND_YEAR, 1, 2), (_YEAR_AND_MONTH, 2, 1), (_MONTH_AND_SHORT_YEAR, 1, 2)):
+        for found in pattern.finditer(text):
+            if 1 <= int(found[month]) <= 12:
+                before = text[max(0, found.start() - _LOOK_BACK) : found.start()]
+                is_short = pattern is _MONTH_AND_SHORT_YEAR
+                certainty = _REFERENCE if is_short or _REFERENCE_BEFORE.search(before) else 1.0
+                yield *found.span(), (_years(found[year])[0], f"{int(found[month]):02}"), certainty
+    for found in _NAMED_YEAR.finditer(text):
+        start, end = max(0, found.start() - _LOOK_BACK), found.end()
+        year, certainty = _years(found[1])[0], 1.0 if len(found[1]) == 4 else _REFERENCE
+        name = _NAME_BEFORE.search(text, start, found.start())
+        if name and name[1] in MONTHS:
+            if not _DAY_BEFORE.search(text, max(0, name.start() - _LOOK_BACK), name.start()):
+                yield name.start(), end, (year, f"{MONTHS[name[1]]:02}"), certainty
+        elif quarter := _QUARTER_BEFORE.search(text, start, found.start()):
+            yield quarter.start(), end, (year, f"q{quarter[1] or quarter[2]}"), certainty
+        elif len(found[1]) == 4 and (quarter := _QUARTER_AFTER.match(text, end)):
+            yield found.start(), quarter.end(), (year, f"q{quarter[1] or quarter[2]}"), certainty
+        elif len(found[1]) == 4 and (name := _NAME_AFTER.match(text, end)):
+            month = int(name[2]) if name[2] else MONTHS.get(name[1], 0)
+            if 1 <= month <= 12:
+                yield found.start(), name.end(), (year, f"{month:02}"), certainty
+
+
+def parse_period(text: str) -> Period | None:
+    """The month or quarter that a text is; None if it is anything more, or leaves open which."""
+    if not 5 <= len(text) <= 30:
+        return None
+    folded = fold(text)
+    found = {
+        period
+        for start, end, period, _ in find_periods(folded)
+        if not re.search(r"[^\W_]", folded[:start] + folded[end:])
+    }
+    return found.pop() if len(found) == 1 else None
 
 
 def years_in(text: str) -> frozenset[int]:
@@ -196,7 +314,8 @@ def find_times(text: str, is_time: bool = False) -> Iterator[tuple[int, int, tup
             hour = hour % 12 + (12 if found["half"] == "p" else 0)
         elif found["mark"] == "." and not is_time and not _is_at_an_hour(text, found):
             continue
-        if hour < 24 and minute < 60:
+        is_ratio = _RATIO_BEFORE.search(text, max(0, found.start() - _LOOK_BACK), found.start()) is not None
+        if not is_ratio and hour < 24 and minute < 60:
             yield found.start(), found.end(), ((hour, minute, second if found["second"] else None),)
 
 
@@ -227,30 +346,41 @@ def _years(text: str) -> tuple[int, ...]:
     return (int(text),) if len(text) == 4 else (2000 + int(text), 1900 + int(text))
 
 
-def _printed(found: re.Match[str], days: list[tuple[Day, Order]], is_reference: bool = False) -> Iterator[PrintedDate]:
+def _named(name: str, day: str, years: tuple[int, ...]) -> list[tuple[Day, Order]]:
+    """The days of a month with a folded name that it may mean: of `listopad` in two months."""
+    month, other = MONTHS[name], _OTHER_MONTHS.get(name)
+    months = [(month, "")] if other is None else [(month, f"{name} {month}"), (other, f"{name} {other}")]
+    return [((year, number, int(day)), order) for year in years for number, order in months]
+
+
+def _printed(
+    found: re.Match[str], days: list[tuple[Day, Order]], is_reference: bool = False, is_dotted: bool = False
+) -> Iterator[PrintedDate]:
     orders: defaultdict[Day, frozenset[Order]] = defaultdict(frozenset)
     for day, order in days:
         if _is_day(day):
             orders[day] |= {order}
     if orders:
-        yield PrintedDate(found.start(), found.end(), tuple(orders), orders, is_reference)
+        yield PrintedDate(found.start(), found.end(), tuple(orders), orders, is_reference, is_dotted)
 
 
 def certainties(printed: Iterable[PrintedDate]) -> Iterator[tuple[PrintedDate, Day, float]]:
     """Yield each day that each date may mean, and how surely: 1 where nothing else could be meant.
 
-    Dates that can be read in one order only, as 25/12/2018, tell the order of the others in the text.
+    Dates that can be read in one order only, as 25/12/2018, tell the order of the others in the text. Else a date with
+    dots has the day first.
     """
     dates = list(printed)
     orders = [frozenset[Order]().union(*one.orders.values()) for one in dates]
     usual = frozenset[Order]().union(*(several for one in orders if len(several := one - _YEAR_FIRST - _NAMED) == 1))
     for one, several in zip(dates, orders, strict=True):
+        likely = usual if len(usual) == 1 or not one.is_dotted else _DAY_FIRST_ORDER
         for day, own in one.orders.items():
             certainty = _REFERENCE if one.is_reference else 1.0
-            if several & usual and not own & usual:
-                certainty = min(certainty, _UNUSUAL)
-            elif not several - own <= _YEAR_FIRST and len(usual) != 1:
-                certainty = min(certainty, _UNUSUAL if own == _YEAR_FIRST else _AMBIGUOUS)
+            if several & likely and not own & likely:
+                certainty = min(certainty, UNUSUAL)
+            elif not several - own <= _YEAR_FIRST and not (len(likely) == 1 and own & likely):
+                certainty = min(certainty, UNUSUAL if own == _YEAR_FIRST else _AMBIGUOUS)
             yield one, day, certainty
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from functools import cache, lru_cache
 from typing import Final, NamedTuple
 
 from fieldmark.domain.folding import HARD_SPACE, UNSPACED, fold
-from fieldmark.domain.numbers import MAX_DIGITS, decimal, signed
+from fieldmark.domain.numbers import MAX_DIGITS, canonical_decimal, decimal, signed
 from fieldmark.grounding import units
 from fieldmark.grounding.units import SYMBOLS, Codes, any_of
 
@@ -31,6 +32,9 @@ _SHIFTS: Final = (2, 3, -3, -4, -5, -6, -7, -8, -9)
 _LONGEST_TOKEN: Final = 12  # characters of a token before a number
 _AROUND_A_VALUE: Final = " +-()<>=:;,.*#~|!?^'\"[]{}"
 _DENOMINATORS: Final = frozenset({2, 3, 4, 5, 6, 8, 10, 16, 32, 64})
+# How surely a number is its value: at a limit or an end of a range, at most the number alone is; a dash with a space
+# may be a minus or none.
+_LIMIT, _EITHER_SIGN = 0.6, 0.9
 _CURRENCY = rf"(?:[^\W\d_]{{0,3}}[{SYMBOLS}]|{any_of(units.CURRENCY_LETTERS)}(?![^\W\d_]))"
 _SCALED = any_of(units.SCALED_CURRENCIES)
 _UNIT = any_of(units.UNIT_OF)
@@ -40,7 +44,7 @@ _PART_OF_UNIT = any_of(("oz", "in", "inch", "inches", "min", "mins", "sec", "s")
 _BEFORE: Final = rf"""(?:
     (?P<minus>\(-\)|(?<![^\W_])(?:minus|moins|menos|meno|минус|мінус)(?=[ ])|[△▼▽⊖負负]|マイナス|(?<!\w)ー)
     |(?P<unsure>▲)                                # a loss in Japanese accounts, a rise elsewhere
-    |(?P<limit>[≤≥≦≧±]|(?<![^\s(:])(?:<|>(?!\ )))  # at most, at least: then the number itself is not the value
+    |(?P<limit>[≤≥≦≧±]|(?<![^\s(:])[<>])          # at most, at least, give or take
     |(?P<sign>(?<![^\s(:=*|"{SYMBOLS}])-)
     |(?P<open>[(<])
     |(?P<plus>\+)
@@ -52,13 +56,13 @@ _BEFORE: Final = rf"""(?:
 _AFTER: Final = rf"""[ ]?(?:
     (?P<power>[x×*·][ ]?10(?:\^|[ ]?[-+]?\d))
     |(?P<raised>-?(?:\^\d)+)
-    |(?P<fraction>(?<=[ ])(?P<part>\d{{1,2}})[/⁄](?P<of>\d{{1,2}})(?![\d/⁄]|[.,]\d))
+    |(?P<fraction>[ ]?(?<=[ ])(?P<part>\d{{1,2}})[/⁄](?P<of>\d{{1,2}})(?![\d/⁄]|[.,]\d))
     |(?P<credit>\(cr\.?\)|cr(?![^\W_]))
     |(?P<debit>\((?:dr|db)\.?\)|(?:dr|db)(?![^\W_]))
     |(?P<minus>\(-\))
     |(?P<whole>[.,]-{{1,2}}(?!\w))                # 1.250,-
     |(?P<sign>-(?!\w))
-    |(?P<percent>[%‰])
+    |(?P<percent>[%‰]|{any_of(units.PERCENT_WORDS)}(?![^\W_]))
     |(?P<scaled>{_SCALED}(?![^\W_]))
     |(?P<unspaced>(?P<scale_word>{any_of(units.UNSPACED_SCALES)})(?P<more>[ ]?\d)?)
     |(?P<unit>(?P<unit_name>{_UNIT})(?P<per>/[^\W\d_]{{1,5}}(?:\^?[23])?)?(?!\^|[^\W_]|[ ]?/[ ]?{_UNIT}(?![^\W_]))
@@ -71,6 +75,16 @@ _UNSPACED_BEFORE: Final = rf"\d[ ]?{any_of(units.UNSPACED_SCALES)}\Z"
 _DIGIT_BEFORE = re.compile(r"\d[)\-%]?(?P<gap> ?)\Z")
 _DIGIT_AFTER = re.compile(r"\.?(?P<gap> ?)[-(]?\d")
 _RANGE_BEFORE = re.compile(r"[\d%)] ?\Z")
+# What joins two numbers to a range. A hyphen without spaces may as well be that of an identifier, which holds neither.
+_TO: Final = r"[ ]?(?:\.{2,3}|(?<=[ ])(?:bis|to|til|till|tot|do|au|al|a|ate|до)(?=[ ]))[ ]?"
+_RANGE_END = re.compile(rf"\d[ ]?(?:%|[^\W\d_]{{1,3}}|[{SYMBOLS}])?{_TO}\Z")
+_RANGE_START = re.compile(rf"{_TO}(?:[^\W\d_]{{0,3}}[ ]?|[{SYMBOLS}])\d")
+_LETTER_MONEY = re.compile(rf"(?<![^\W_])([{''.join(units.LETTER_CURRENCIES)}]) ?\Z")
+_CENTS = re.compile(r"[.,]\d\d\Z")
+_EXPONENT = re.compile(r"e([-+]?\d{1,2})(?![^\W_]|[.,]\d)")
+_FRACTION = re.compile(
+    r"(?:(?P<whole>\d(?<![\w.,/⁄:'-]\d)\d{0,5})[ \n\x1f] ?)?(?P<part>\d\d?)(?P<bar>[/⁄])(?P<of>\d\d?)(?![\d/⁄]|[.,]\d)"
+)
 _UNITS_OR_SCALES: Final = frozenset({"m", "t", "mm"})  # `3 m` is a length, `$3m` is three million or three thousand
 _SCALES_OF_MONEY: Final = frozenset({"mm", "b", "bin", "md", "mds", "tn", "bil"})  # anything else without a currency
 
@@ -87,7 +101,8 @@ class Number(NamedTuple):
     """A printed number: its offsets, the values that it may have, and what it is a number of.
 
     `shifted` are the values by the percent sign or scale beside it: 0.19 of `19 %`, 3200000 of `3.2 million`.
-    `currency` holds the codes that it may be. A `unit` may also be % or ‰.
+    `currency` holds the codes that it may be. A `unit` may also be % or ‰. `certainty` is below 1 where something
+    beside the number may change it: a limit, a range, a dash. `is_limit` is set where it does: `<5`, `≥ 5`.
     """
 
     start: int
@@ -96,6 +111,8 @@ class Number(NamedTuple):
     shifted: tuple[str, ...] = ()
     currency: Codes | None = None
     unit: str | None = None
+    certainty: float = 1.0
+    is_limit: bool = False
 
 
 class Reading(NamedTuple):
@@ -136,11 +153,13 @@ def parse(text: str) -> Number | None:
     body = BODY.search(folded)
     if body is None or len(folded) > 2 * MAX_DIGITS:
         return None
-    start, end = next(_space_grouped(folded, lambda _: True), body.span())
+    start, end = next(_fractions(folded, lambda _: True), next(_space_grouped(folded, lambda _: True), body.span()))
     found = read_number(_spaced(folded[:start]), folded[start:end], _spaced(folded[end:]))
     if not found.numbers or (found.before + found.after).strip(_AROUND_A_VALUE):
         return None
     number = found.numbers[-1]
+    if number.is_limit:
+        return None
     values = number.values if number.unit in ("%", "‰") else (*number.values, *number.shifted)
     return number._replace(values=values) if values else None
 
@@ -157,15 +176,18 @@ class NumberIndex:
         self._text = text
         self._near = near
         self._weak: set[int] = set()  # offsets of numbers that may be a group of a longer number
-        self.groups = list(_space_grouped(text, joined))  # digits that are grouped by spaces: `1 250,00`
+        # Digits that are grouped by spaces, and fractions: `1 250,00`, `7 1/2`.
+        self.groups = sorted([*_space_grouped(text, joined), *_fractions(text, joined)])
         # Keyed by significant digits: all values of a printed number share them.
         self._by_digits: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
         pieces: set[int] = set()
         for start, end in self.groups:
             whole = text[start:end]
-            self._by_digits[_significant_digits(whole)].append((start, end))
+            values = _values_of(whole) if _is_fraction(whole) else (whole,)
+            for value in values:
+                self._by_digits[_significant_digits(value)].append((start, end))
             # 1 250,00 and 10 000 are never two numbers.
-            certain = "," in whole or re.search(r"\s0", whole)
+            certain = "," in whole or re.search(r"\s0", whole) or _is_fraction(whole)
             (pieces if certain else self._weak).update(piece.start() + start for piece in BODY.finditer(whole))
         for body in BODY.finditer(text):
             if body.start() not in pieces:
@@ -192,7 +214,8 @@ class NumberIndex:
         strong: set[Number] = set()
         weak: set[Number] = set()
         for start, end in self._by_digits.get(_significant_digits(magnitude), ())[:limit]:
-            if self._text[start - 1 : start] != "." and printed_as.isdisjoint(_values_of(self._text[start:end])):
+            is_moved = self._text[start - 1 : start] == "." or self._text[end : end + 1] == "e"  # .5, 1.2e+03
+            if not is_moved and printed_as.isdisjoint(_values_of(self._text[start:end])):
                 continue
             for number in self.read(start, end):
                 if value in number.values or (not as_printed and value in number.shifted):
@@ -224,6 +247,14 @@ def read_number(before: str, body: str, after: str) -> Reading:
     start, end = 0, len(body)
     if before.endswith(".") and body.isdigit() and not (before[-2:-1].isalnum() or before[-2:-1] == "."):
         values, start, before = (decimal("", body),), -1, before[:-1]  # .50
+    exponent = _EXPONENT.match(after)
+    if exponent and body.isdigit() and exponent[1].isdigit():
+        exponent = None  # 12E3 is an identifier
+    if exponent:
+        end, after = exponent.end() + end, after[exponent.end() :]
+    letter = _LETTER_MONEY.search(before) if _CENTS.search(body) else None
+    if letter:
+        before = before[: letter.start()]
     left, right = _tokens_before(before), _tokens_after(after)
     if not values or not (_may_begin(before, left) and _may_end(after, right)) or _is_other_number(body, left, right):
         return Reading()
@@ -233,8 +264,10 @@ def read_number(before: str, body: str, after: str) -> Reading:
     opening, closing = left.get("open") or left.get("limit"), right.get("close")
     is_bracketed = opening is not None and closing is not None and opening[0][0] + closing[0][-1] in ("()", "<>")
     unit, currency = _unit(left, right), _currency(before, after, left, right)
-    places = _scale_places(before, left, right)
-    if places is None or ("limit" in left and not (is_bracketed and left["limit"] is opening)):
+    if letter:
+        currency = units.LETTER_CURRENCIES[letter[1]]
+    places = int(exponent[1]) if exponent else _scale_places(before, left, right)
+    if places is None:
         return Reading()
 
     if "unspaced" in right and "," in body:
@@ -242,9 +275,9 @@ def read_number(before: str, body: str, after: str) -> Reading:
     shifted: tuple[str, ...] = ()
     if "percent" in right:
         shifted = tuple(_moved(value, -2 if unit == "%" else -3) for value in values)
-    elif places:
+    elif places or exponent:
         values, shifted = (), tuple(_moved(value, places) for value in values)
-    is_minus, is_either = _sign(before, after, left, right)
+    is_minus, is_either, is_range = _sign(before, after, left, right)
     before_rest = before[: min((token.start() for token in left.values()), default=len(before))]
     after_rest = after[max((token.end() for token in right.values()), default=0) :]
 
@@ -266,7 +299,12 @@ def read_number(before: str, body: str, after: str) -> Reading:
     elif after.startswith("-"):
         end += 1
     start -= before.endswith("-")
-    return Reading((Number(start, end, values, shifted, currency, unit),), before_rest, after_rest)
+    # `Shop > 75` may be a way through a site, and `9.99+` a mark of a receipt.
+    is_limit = "limit" in left and left["limit"][0] != "> "
+    is_range |= _RANGE_END.search(before_rest) is not None or _RANGE_START.match(after_rest) is not None
+    certainty = _LIMIT if "limit" in left or is_range or after.startswith("+") else _EITHER_SIGN if is_either else 1.0
+    number = Number(start, end, values, shifted, currency, unit, certainty, is_limit)
+    return Reading((number,), before_rest, after_rest)
 
 
 def _tokens_before(text: str) -> _Tokens:
@@ -339,8 +377,9 @@ def _is_other_number(body: str, left: _Tokens, right: _Tokens) -> bool:
     return body.isdigit() and ("fraction" in right or raised == 2 or (raised > 0 and body == "10"))
 
 
-def _sign(before: str, after: str, left: _Tokens, right: _Tokens) -> tuple[bool, bool]:
-    """Return whether a number is negative, and whether nobody can tell: a dash with spaces may be a minus or none."""
+def _sign(before: str, after: str, left: _Tokens, right: _Tokens) -> tuple[bool, bool, bool]:
+    """Return whether a number is negative; whether nobody can tell, since a dash with spaces may be a minus or none;
+    and whether such a dash joins it to another number."""
     dash, dash_after = left.get("sign"), right.get("sign")
     is_apart = dash is not None and dash[0].endswith(" ")
     is_apart_after = dash_after is not None and dash_after[0].startswith(" ")
@@ -351,14 +390,15 @@ def _sign(before: str, after: str, left: _Tokens, right: _Tokens) -> tuple[bool,
         or (dash is not None and not is_apart)
         or (dash_after is not None and not is_apart_after)
     )
-    if dash is not None and is_apart and not _RANGE_BEFORE.search(before, 0, dash.start()):
-        return is_minus, True
-    return is_minus, dash_after is not None and is_apart_after and not _DIGIT_AFTER.match(after, dash_after.end())
+    before_joins = dash is not None and is_apart and _RANGE_BEFORE.search(before, 0, dash.start()) is not None
+    joins = dash_after is not None and is_apart_after and _DIGIT_AFTER.match(after, dash_after.end()) is not None
+    is_either = (is_apart and not before_joins) or (is_apart_after and not joins)
+    return is_minus, is_either, before_joins or joins
 
 
 def _unit(left: _Tokens, right: _Tokens) -> str | None:
     if "percent" in right:
-        return right["percent"]["percent"]
+        return units.PERCENT_WORDS.get(right["percent"]["percent"], right["percent"]["percent"])
     token = right.get("unit")
     if token is None or ("money" in left and units.codes_of(token["unit_name"]) is not None):
         return None
@@ -414,6 +454,9 @@ def _is_crore(left: _Tokens, right: _Tokens) -> bool:
 
 
 def _values_of(body: str) -> tuple[str, ...]:
+    if fraction := _FRACTION.fullmatch(body):
+        value = int(fraction["whole"] or 0) + Decimal(int(fraction["part"])) / int(fraction["of"])
+        return (one,) if (one := canonical_decimal(value)) else ()
     return possible_values(_SPACE.sub(HARD_SPACE, body))
 
 
@@ -437,6 +480,29 @@ def _space_grouped(text: str, joined: Callable[[int], bool]) -> Iterator[tuple[i
                 start = at + 1
         if any(character.isspace() for character in text[start:end]):
             yield start, end
+
+
+def _fractions(text: str, joined: Callable[[int], bool]) -> Iterator[tuple[int, int]]:
+    """Yield the (start, end) of the fractions whose value has an end: `7 1/2`, `½`. `1/2` alone may be a count."""
+    for found in _FRACTION.finditer(text):
+        part, of = int(found["part"]), int(found["of"])
+        is_alone = not found["whole"]
+        if not (0 < part < of in _DENOMINATORS and of % 3):
+            continue
+        if not is_alone and joined(found.end("whole")):
+            yield found.span()
+        elif found["bar"] == "⁄" and not text[found.start("part") - 1 : found.start("part")].isalnum():
+            yield found.start("part"), found.end()
+
+
+def begins_fraction(text: str, at: int) -> bool:
+    """Whether the digits at an offset of a folded text are the whole number of a fraction: of `7 1/2`."""
+    found = _FRACTION.match(text, at)
+    return found is not None and found["whole"] is not None and int(found["part"]) < int(found["of"]) in _DENOMINATORS
+
+
+def _is_fraction(whole: str) -> bool:
+    return "/" in whole or "⁄" in whole
 
 
 def _is_grouped(whole: str) -> bool:

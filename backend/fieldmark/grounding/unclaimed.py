@@ -17,7 +17,7 @@ import regex
 from fieldmark.domain.folding import UNSPACED
 from fieldmark.grounding.dates import find_dates
 from fieldmark.grounding.layout import Box
-from fieldmark.grounding.numbers import BODY
+from fieldmark.grounding.numbers import BODY, Number
 from fieldmark.grounding.places import Candidates, Piece, boxes_of_pieces, pieces_of
 from fieldmark.grounding.word_index import WordIndex
 
@@ -163,7 +163,7 @@ def _numbers_and_dates(index: WordIndex, claimed: ClaimedWords, own: range) -> I
         # `2 100` may be two numbers: one of them in a value leaves the other.
         if not _is_over(over, start, end) and not claimed.has(_pieces_of(index, start, end)):
             for number in index.numbers.read(start, end)[:1]:
-                yield "number", number.start, number.end, _number(number.values, number.shifted)
+                yield "number", number.start, number.end, _value_of(number)
                 grouped.append((start, end))
     over = sorted(over + grouped)
 
@@ -179,7 +179,7 @@ def _numbers_and_dates(index: WordIndex, claimed: ClaimedWords, own: range) -> I
             numbers = [index.numbers.read(*body) for body in bodies]
             if all(numbers):
                 for number, *_ in numbers:
-                    yield "number", number.start, number.end, _number(number.values, number.shifted)
+                    yield "number", number.start, number.end, _value_of(number)
             else:
                 yield "number", start, end, None
 
@@ -196,9 +196,10 @@ def _are_close(index: WordIndex, start: int, end: int) -> bool:
     )
 
 
-def _number(values: tuple[str, ...], shifted: tuple[str, ...]) -> int | float | None:
-    """The one number that it can be, as JSON; None where it can be several, or no reader would keep its digits."""
-    readings = values or shifted
-    if len(readings) != 1 or sum(map(str.isdigit, readings[0])) > _MOST_DIGITS:
+def _value_of(number: Number) -> int | float | None:
+    """The one number that it can be, as JSON; None where it can be several, is a limit, or no reader would keep its
+    digits."""
+    readings = number.values or number.shifted
+    if len(readings) != 1 or number.is_limit or sum(map(str.isdigit, readings[0])) > _MOST_DIGITS:
         return None
     return float(readings[0]) if "." in readings[0] else int(readings[0])

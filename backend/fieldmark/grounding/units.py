@@ -24,49 +24,56 @@ _PRINTINGS: Final = (
     ("SGD", "s$ sg$"),
     ("HKD", "hk$"),
     ("TWD", "nt$"),
-    ("BRL", "r$"),
+    ("BRL", "r$ reais"),
     ("MXN", "mx$ mex$"),
     ("EUR", "€ euro euros"),
     ("GBP EGP LBP SYP SDG SSP GIP FKP SHP", "£"),
     ("GBP", "stg"),
     ("JPY CNY", "¥"),
-    ("JPY", "円"),
+    ("JPY", "円 yen"),
     ("CNY TWD HKD", "元"),
-    ("CNY", "rmb"),
+    ("CNY", "rmb yuan"),
     ("KRW", "원"),
     ("KRW KPW", "₩"),
     ("INR", "₹"),
-    ("INR PKR LKR NPR MUR SCR", "rs"),
-    ("ILS", "₪ nis"),
-    ("RUB", "₽ руб р"),
+    ("INR PKR LKR NPR MUR SCR", "rs rupee rupees"),
+    ("ILS", "₪ nis שח"),
+    ("RUB", "₽ руб рублей р"),
     ("TRY", "₺ tl"),
-    ("UAH", "₴ грн"),
+    ("UAH", "₴ грн гривень"),
     ("VND", "₫"),
-    ("THB", "฿"),
+    ("THB", "฿ บาท baht"),
     ("PHP", "₱"),
-    ("NGN", "₦"),
-    ("GHS", "₵"),
-    ("KZT", "₸"),
+    ("NGN", "₦ naira"),
+    ("GHS", "₵ gh₵"),
+    ("KZT", "₸ тг тенге"),
+    ("DOP", "rd$"),
     ("MNT", "₮"),
     ("CRC", "₡"),
     ("PYG", "₲"),
-    ("SEK NOK DKK ISK", "kr"),
+    ("SEK NOK DKK ISK", "kr kronor kroner"),
     ("SEK", "skr"),
     ("NOK", "nkr"),
     ("DKK", "dkr"),
-    ("PLN", "zl"),
-    ("CZK", "kc"),
-    ("HUF", "ft"),
+    ("PLN", "zl zloty zlotych"),
+    ("CZK", "kc korun"),
+    ("HUF", "ft forint"),
     ("RON MDL", "lei"),
-    ("BGN", "lv"),
+    ("BGN", "lv лв"),
     ("HRK", "kn"),
-    ("MYR", "rm"),
-    ("IDR", "rp"),
+    ("MYR", "rm ringgit"),
+    ("IDR", "rp rupiah"),
     ("CHF XAF XOF XPF", "fr"),
-    ("CHF", "sfr"),
+    ("CHF", "sfr franken"),
     ("XAF XOF", "fcfa"),
     ("AED MAD", "dhs"),
+    ("AED MAD", "درهم"),
+    ("SAR QAR OMR YER IRR", "ريال"),
+    ("KWD BHD JOD IQD TND DZD LYD", "دينار"),
+    ("EGP SDG", "جنيه"),
     ("KES", "ksh"),
+    ("TZS", "tsh"),
+    ("UGX", "ush"),
     ("GEL", "₾"),
     ("BDT", "৳"),
     ("AZN", "₼"),
@@ -91,7 +98,7 @@ _ISO_CODES: Final = frozenset(_ISO.split())
 _MOST_PLACES: Final = 10_000
 _CODES: Final[Mapping[str, Codes]] = {
     **{code.lower(): frozenset({code}) for code in _ISO_CODES},
-    **{printing: frozenset(codes.split()) for codes, printings in _PRINTINGS for printing in printings.split()},
+    **{fold(printing): frozenset(codes.split()) for codes, printings in _PRINTINGS for printing in printings.split()},
 }
 
 # The spellings of one unit, folded, the first as it is called here. Two units are never converted.
@@ -107,6 +114,17 @@ _ORDINARY: Final = "a d g h in l m min s st t v w d day days tag tage pt bar ft 
 _ORDINARY_WORDS: Final = frozenset(_ORDINARY.split())
 # Units whose upper and lower case are two: mW and MW, mb and MB.
 CASED: Final = frozenset({"mw", "mwh", "mb", "gb", "kb", "tb", "ms", "m", "t", "g"})
+
+# The words for a percent sign and a per mille sign.
+_PERCENT: Final = """
+percent, per cent, pct, prozent, vom hundert, v.h., v. h., pour cent, por ciento, por cento, per cento, procent
+procenta, procentow, prosent, prosenttia, százalék, posto, la sută, процент, процента, процентов, відсотків, τοις εκατό
+אחוז, אחוזים, بالمئة, في المئة, بالمائة, في المائة
+"""
+PERCENT_WORDS: Final = {
+    **dict.fromkeys(map(fold, re.split(r", |\n", _PERCENT.strip())), "%"),
+    **dict.fromkeys(map(fold, ("promille", "per mille", "per mil", "vom tausend", "pour mille", "промилле")), "‰"),
+}
 
 # By how many places a word behind a number moves its point. None: it does, and nobody can tell by how many.
 _SCALE_WORDS: Final[tuple[tuple[int | None, str], ...]] = (
@@ -145,6 +163,12 @@ SCALED_CURRENCIES: Final = {
     **{f"{scale}{money}": 3 for scale in "tk" for money in ("eur", "€", "chf", "usd", "gbp", "sek", "nok", "dkk")},
     **{f"m{money}": 6 for money in ("eur", "€", "chf", "usd", "gbp", "sek", "nok", "dkk", "kr")},
     "tkr": 3,
+}
+# A single letter is one only before an amount with cents: `R1,250.00`.
+LETTER_CURRENCIES: Final[Mapping[str, Codes]] = {
+    "r": frozenset({"ZAR"}),
+    "p": frozenset({"PHP", "BWP"}),
+    "q": frozenset({"GTQ"}),
 }
 CURRENCY_LETTERS: Final = frozenset(
     [*(printing for printing in _CODES if printing.isalpha()), *(one for one in SCALED_CURRENCIES if one.isalpha())]

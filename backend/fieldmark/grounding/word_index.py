@@ -147,6 +147,15 @@ class WordIndex:
         return found
 
     @cached_property
+    def periods(self) -> dict[dates.Period, list[tuple[int, int, float]]]:
+        """The (start, end, certainty) of the months and quarters of a year."""
+        found: defaultdict[dates.Period, list[tuple[int, int, float]]] = defaultdict(list)
+        for start, end, period, certainty in dates.find_periods(self.folded_stream.text):
+            if self.is_read_together(start, end):
+                found[period].append((start, end, certainty))
+        return found
+
+    @cached_property
     def times(self) -> list[tuple[int, int, tuple[dates.TimeOfDay, ...]]]:
         return list(dates.find_times(self.folded_stream.text))
 
