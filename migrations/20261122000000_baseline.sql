@@ -6,9 +6,10 @@ set local statement_timeout = '60s';
 
 -- roles.sql
 
--- Roles and schemas: the service's login role, where functions live, and what protects every table.
+-- Roles and schemas: the service's login role, the schemas, and the protection of every table.
 
--- The service logs in as fieldmark_app: no owner, no superuser, no BYPASSRLS. It may only become what PostgREST becomes.
+-- The service logs in as fieldmark_app: not an owner, not a superuser, no BYPASSRLS. It may only switch to the roles of
+-- PostgREST.
 do $$
 begin
   if not exists (select from pg_roles where rolname = 'fieldmark_app') then
@@ -17,7 +18,7 @@ begin
 end $$;
 grant authenticated, anon to fieldmark_app;
 
--- `private` holds what policies and the service call. PostgREST does not expose it. `queue` holds procrastinate's tables.
+-- `private`: functions that policies and the service call; not exposed by PostgREST. `queue`: procrastinate's tables.
 create schema if not exists private;
 create schema if not exists queue;
 revoke all on schema private, queue from public;
@@ -26,16 +27,16 @@ grant usage on schema queue to fieldmark_app;
 
 -- Postgres looks for tables and types in pg_temp first, unless the search_path names it later. A temporary domain named
 -- `text` would run its check inside our functions, as their owner. So every function here sets its search_path to
--- `pg_catalog, pg_temp`, and nobody who logs in may create temporary objects. A database's own rights are not copied with
--- it, so `fieldmark migrate` takes the right away each time.
+-- `pg_catalog, pg_temp`, and no login role may create temporary objects. Privileges on a database are not copied with
+-- it, so `fieldmark migrate` revokes them each time.
 do $$
 begin
   execute format('revoke temporary on database %I from public', current_database());
 exception when insufficient_privilege then
-  raise notice 'Only the owner of this database can take the right to create temporary tables away.';
+  raise notice 'Only the owner of this database can revoke the privilege to create temporary tables.';
 end $$;
 
--- Nobody holds or awaits a lock or a statement for long. PostgREST takes what is set for the role; the service sets its own.
+-- Timeouts for locks and statements. PostgREST uses those of the role; the service sets its own.
 do $$
 declare
   v_role text;
@@ -54,10 +55,10 @@ begin
   end loop;
   notify pgrst, 'reload config';
 exception when insufficient_privilege then
-  raise notice 'Only who administers anon and authenticated can limit how long they hold locks.';
+  raise notice 'Only an administrator of anon and authenticated can set their lock timeouts.';
 end $$;
 
--- A new id, in the order of time to the millisecond (UUID version 7): new rows then lie side by side in every index.
+-- Returns a new id, ordered by time to the millisecond (UUID version 7), so that new rows are adjacent in every index.
 create function private.new_id() returns uuid
 language sql volatile set search_path = pg_catalog, pg_temp
 as $$
@@ -67,17 +68,17 @@ as $$
     'hex')::uuid
 $$;
 
--- Whether this is a connection of the service, and not one of PostgREST's: `set role` does not change session_user.
+-- Whether this is a connection of the service, not of PostgREST: `set role` does not change session_user.
 create function private.is_service() returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
 as $$ select pg_has_role(session_user, 'fieldmark_app', 'member') $$;
 
--- Whether this transaction is an agent's call. Everything else is written by a person.
+-- Whether this transaction is an agent's call. Otherwise a user writes.
 create function private.is_agent() returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
 as $$ select nullif(current_setting('fieldmark.call_id', true), '') is not null and private.is_service() $$;
 
--- Raises an error unless something holds: a sentence, the HTTP status as PostgREST reads it, and a code for programs.
+-- Raises an error unless the condition is true: a message, the HTTP status in PostgREST's form, and a code for programs.
 create function private.require(
   p_holds boolean, p_refusal text, p_status text default 'PT422', p_code text default null
 ) returns void
@@ -99,7 +100,7 @@ begin
   perform private.require(p_found, format('There is no such %s.', p_what), 'PT404');
 end $$;
 
--- The run that this transaction's call is of, and the call; null where a person writes.
+-- The run and the call of this transaction; null if a user writes.
 create function private.this_run() returns uuid
 language sql stable set search_path = pg_catalog, pg_temp
 as $$ select case when private.is_agent() then nullif(current_setting('fieldmark.run_id', true), '')::uuid end $$;
@@ -108,11 +109,11 @@ create function private.this_call() returns text
 language sql stable set search_path = pg_catalog, pg_temp
 as $$ select case when private.is_agent() then nullif(current_setting('fieldmark.call_id', true), '') end $$;
 
--- Protects a table of tenants: row security binds its owner too, and nobody has a right to it or its sequences, which
--- Supabase grants to everybody. An owner that row security binds gets a policy, because definer functions act as the
+-- Protects a tenant table: row security also applies to its owner, and all privileges on it and its sequences, which
+-- Supabase grants to every role, are revoked. The owner gets a policy, because security definer functions act as the
 -- owner.
--- With `p_members_read` the members of an organisation, viewers too, read its rows. The verbs in `p_service` (insert,
--- update) are the service's, for whoever may write in the organisation.
+-- `p_members_read`: the members of an organisation, viewers included, read its rows. `p_service` (insert,
+-- update): the service may do these for members who can write.
 create function private.protect_table(
   p_table regclass, p_members_read boolean default false, p_service text[] default '{}'
 ) returns void
@@ -152,16 +153,16 @@ end $$;
 
 -- organisations.sql
 
--- Organisations: the tenants, who belongs to them, and the functions that row policies ask.
+-- Organisations: tenants, their members, and the functions that row policies call.
 
 create table public.organisations (
   id uuid primary key default private.new_id(),
   name text not null check (char_length(name) between 1 and 200),
-  -- The user whose personal organisation this is. It is made when that user is first seen.
+  -- The user whose personal organisation this is. Created on the user's first request.
   personal_of uuid unique,
-  -- Who decides the calls that wait for a person: its owners, or its members too.
+  -- Who decides waiting calls: only owners, or all members.
   approvers text not null default 'members' check (approvers in ('owners', 'members')),
-  -- Whether a second person decides the calls of a run. Then every run asks.
+  -- Whether someone other than the run's creator must decide. Then every run requires approval.
   second_person boolean not null default false,
   examples boolean not null default false,
   auto_create boolean not null default false,
@@ -171,7 +172,7 @@ create table public.organisations (
 select private.protect_table('public.organisations');
 grant select, update (name, approvers, second_person, examples, auto_create) on public.organisations to authenticated;
 
--- A viewer reads and writes nothing. Nobody is made a member but by accepting an invitation: see invitations.sql.
+-- Viewers cannot write. Users become members only by accepting an invitation (invitations.sql).
 create table public.memberships (
   org_id uuid not null references public.organisations (id) on delete cascade,
   user_id uuid not null references auth.users (id) on delete cascade,
@@ -185,15 +186,15 @@ create index memberships_org_id on public.memberships (org_id, created_at desc, 
 select private.protect_table('public.memberships');
 grant select, update (role) on public.memberships to authenticated;
 
--- API keys. A key acts under its own id, with at most the rights that its maker has now.
+-- API keys. A key acts under its own id, with at most the current rights of its creator.
 create table public.api_keys (
   id uuid primary key default private.new_id(),
   org_id uuid not null references public.organisations (id) on delete cascade,
-  -- The person who made it. It ends with this person's membership.
+  -- The user who created it. The key ends with this user's membership.
   created_by uuid not null,
   created_at timestamptz not null default now(),
   name text not null check (char_length(name) between 1 and 200),
-  -- How it begins, to find it by; and the SHA-256 of the whole, which is kept nowhere.
+  -- The first characters, to recognise the key, and the SHA-256 of the key, which is not stored.
   prefix text not null check (prefix ~ '^fm_[0-9a-f]{8}$'),
   hash bytea not null unique check (octet_length(hash) = 32),
   scopes text[] not null check (cardinality(scopes) between 1 and 50),
@@ -208,8 +209,8 @@ grant select (
   id, org_id, created_by, created_at, name, prefix, scopes, expires_at, last_used_at, revoked_at, revoked_by
 ) on public.api_keys to authenticated;
 
--- Members and their keys, with their roles. The service checks a key's scopes (api/permissions.py); the role is the
--- most that they amount to. An expired key cannot act, but what it started goes on.
+-- Members and their keys, with their roles. The service checks a key's scopes (api/permissions.py); the role is an
+-- upper bound. An expired key cannot act, but the runs it started continue.
 create view private.actors as
   select org_id, user_id, role, false as is_key from public.memberships
   union all
@@ -226,8 +227,8 @@ create view private.actors as
   where k.revoked_at is null;
 revoke all on private.actors from public, anon, authenticated;
 
--- The caller's memberships that count here: for the service in the organisation of the request, for a front end in all.
--- Security definer, because a policy on memberships asks this. (plpgsql keeps its plan, and every policy asks.)
+-- The caller's memberships: for the service only in the organisation of the request, for a front end in all.
+-- Security definer, because a policy on memberships calls it. (plpgsql caches the plan; every policy calls it.)
 create function private.my_memberships() returns table (org_id uuid, role text)
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -257,12 +258,12 @@ create function private.role_of(p_org_id uuid, p_user_id uuid) returns text
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select role from private.actors where org_id = p_org_id and user_id = p_user_id $$;
 
--- The person whom a user id stands for: for a key, who made it.
+-- Returns the user behind an id: for a key, its creator.
 create function private.user_of(p_user_id uuid) returns uuid
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select coalesce((select created_by from public.api_keys where id = p_user_id), p_user_id) $$;
 
--- Whether the caller may delete what somebody made in an organisation: members what they or their keys made, owners all.
+-- Whether the caller may delete an item by its creator: members their own and their keys' items, owners all.
 create function private.may_delete(p_org_id uuid, p_created_by uuid) returns boolean
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -274,26 +275,26 @@ create function private.current_user_id() returns uuid
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-  perform private.require(auth.uid() is not null, 'Nobody is signed in.', 'PT401');
+  perform private.require(auth.uid() is not null, 'You are not signed in.', 'PT401');
   perform private.require(
     not exists (select from public.api_keys where id = auth.uid()),
-    'A key cannot do this: a person must, with their own token.', 'PT403', 'person_needed');
+    'API keys cannot do this. Use a user token.', 'PT403', 'person_needed');
   return auth.uid();
 end $$;
 
--- Refuses whoever owns no such organisation: a member is told so, everybody else that there is none.
+-- Raises 403 if the caller is a member but not an owner, and 404 if they are not a member.
 create function private.check_owner(p_org_id uuid) returns void
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
   perform private.check_found(p_org_id in (select private.my_org_ids()), 'organisation');
   perform private.require(
-    p_org_id in (select private.my_owned_org_ids()), 'Only an owner of the organisation can do this.', 'PT403',
+    p_org_id in (select private.my_owned_org_ids()), 'Only owners of the organisation can do this.', 'PT403',
     'owner_needed');
 end $$;
 
--- Returns the organisation to act in, or null where `p_org` is not one of the caller's. Without `p_org` it is the
--- personal organisation, which is created on first sight.
+-- Returns the organisation to act in, or null if the caller is not a member of `p_org`. Without `p_org` it is the
+-- personal organisation, which is created on the first request.
 create function private.enter(p_org uuid default null) returns uuid
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -308,7 +309,7 @@ begin
   if v_org is not null then
     return v_org;
   end if;
-  -- On plain Postgres users are known when first seen; on Supabase Auth has made them already.
+  -- Plain Postgres: the first request creates the user. Supabase: Auth has created it.
   if to_regprocedure('auth.know_user(uuid)') is not null then
     execute 'select auth.know_user($1)' using v_user;
   end if;
@@ -324,7 +325,7 @@ create function public.enter() returns uuid
 language sql set search_path = pg_catalog, pg_temp
 as $$ select private.enter() $$;
 
--- A user creates at most fifty organisations: each takes turns of its own in the queue.
+-- A user creates at most 50 organisations, because each gets its own share of the queue.
 create function public.create_organisation(p_name text) returns uuid
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -335,11 +336,11 @@ declare
 begin
   perform private.require(
     char_length(p_name) between 1 and 200, 'The name of an organisation must have 1 to 200 characters.');
-  -- One at a time, so that nobody makes more by asking at once.
+  -- Serialised, so that concurrent requests cannot exceed the limit.
   perform from public.organisations where id = v_personal for no key update;
   perform private.require(
     (select count(*) from public.organisations where created_by = v_user) < 50,
-    'You have made 50 organisations already: delete one that nobody needs.', 'PT409', 'too_many');
+    'You have created 50 organisations, the maximum. Delete one first.', 'PT409', 'too_many');
   insert into public.organisations (name, created_by) values (p_name, v_user) returning id into v_org;
   insert into public.memberships (org_id, user_id, role, created_by) values (v_org, v_user, 'owner', v_user);
   return v_org;
@@ -350,7 +351,7 @@ create policy "members see their organisations" on public.organisations
 create policy "owners change their organisations" on public.organisations
   for update to authenticated using (id in (select private.my_owned_org_ids()));
 
--- Who changed a setting of an organisation, and when. For its owners.
+-- Changes of an organisation's settings: who, when, old and new. Visible to owners.
 create table public.settings_journal (
   id uuid primary key default private.new_id(),
   org_id uuid not null references public.organisations (id) on delete cascade,
@@ -382,7 +383,7 @@ create trigger keep_settings_journal after update on public.organisations
 
 create policy "members see who belongs to their organisations" on public.memberships
   for select to authenticated using (org_id in (select private.my_org_ids()));
--- Whose personal organisation it is stays its owner: entering it would otherwise lead nowhere.
+-- A user always stays the owner of their personal organisation.
 create policy "owners change roles in their organisations" on public.memberships
   for update to authenticated
   using (
@@ -396,15 +397,15 @@ create policy "members see their own keys, owners all" on public.api_keys
     or (org_id in (select private.my_org_ids()) and created_by = (select private.user_of(auth.uid())))
   );
 
--- An organisation keeps an owner unless it or the owner's account is deleted. Leaving it cancels one's open runs.
+-- An organisation keeps at least one owner, unless it or the owner's account is deleted. Leaving cancels a member's runs.
 create function private.keep_owner() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
   perform private.current_user_id() where new.role = 'owner' and old.role <> 'owner' and auth.uid() is not null;
-  -- First, because a run that ends takes the lock of its own row before that of the organisation.
+  -- First, because a run that ends locks its own row before the organisation's.
   if tg_op = 'DELETE' or (new.role = 'viewer' and old.role <> 'viewer') then
-    perform private.cancel_runs_of(old.org_id, old.user_id, 'Its user may write in the organisation no longer.');
+    perform private.cancel_runs_of(old.org_id, old.user_id, 'The user who started this run can no longer write in the organisation.');
   end if;
   if old.role = 'owner' and (tg_op = 'DELETE' or new.role <> 'owner') then
     perform from public.organisations where id = old.org_id for no key update;
@@ -412,7 +413,7 @@ begin
       and not exists (select from private.organisation_deletions where org_id = old.org_id)
       and not exists (
         select from public.memberships where org_id = old.org_id and user_id <> old.user_id and role = 'owner') then
-      raise exception 'The organisation would be left without an owner: make somebody else one first.'
+      raise exception 'The organisation needs an owner. Make another member an owner first.'
         using errcode = 'PT409', detail = 'last_owner';
     end if;
   end if;
@@ -444,9 +445,9 @@ end $$;
 
 -- api_keys.sql
 
--- API keys: shown once, found by their hash. Their table is in organisations.sql, because policies ask it.
+-- API keys: shown once, looked up by hash. The table is in organisations.sql because policies read it.
 
--- Creates a key and returns {"id", "key"}. Only a person creates keys, at most 200 that are not revoked.
+-- Creates a key and returns {"id", "key"}. Only users create keys. An organisation has at most 200 active keys.
 create function public.create_api_key(
   p_org_id uuid, p_name text, p_scopes text[], p_expires_at timestamptz default null
 ) returns jsonb
@@ -462,32 +463,32 @@ declare
   v_id uuid;
 begin
   perform private.current_user_id();
-  -- Serialised with the removal of an owner, so that no key is left behind.
+  -- Locks the organisation, so that a member who is being removed cannot create a key meanwhile.
   perform from public.organisations
   where id = p_org_id and id in (select private.my_org_ids()) for no key update;
   perform private.check_found(p_org_id in (select private.my_org_ids()), 'organisation');
   perform private.require(
-    p_org_id in (select private.my_writable_org_ids()), 'A viewer makes no keys.', 'PT403', 'read_only');
+    p_org_id in (select private.my_writable_org_ids()), 'Viewers cannot create API keys. Ask an owner to change your role.', 'PT403', 'read_only');
   perform private.require(
-    char_length(p_name) between 1 and 200, 'The name of a key must have 1 to 200 characters.');
-  perform private.require(cardinality(v_scopes) > 0, 'A key needs a scope.');
+    char_length(p_name) between 1 and 200, 'The name of an API key must have 1 to 200 characters.');
+  perform private.require(cardinality(v_scopes) > 0, 'An API key needs at least one scope.');
   select scope into v_unknown from unnest(v_scopes) as scope
   where scope is null or scope not in (
     'documents:read', 'documents:write', 'extractions:read', 'extractions:write', 'schemas:read', 'schemas:write',
     'runs:read', 'runs:write', 'runs:approve', 'usage:read', 'members:read', 'members:write', 'keys:read', 'keys:write')
   limit 1;
-  perform private.require(not found, format('There is no scope %s.', coalesce(left(v_unknown, 50), 'null')));
-  perform private.require(coalesce(p_expires_at > now(), true), 'The key would have expired already.');
+  perform private.require(not found, format('Unknown scope: %s.', coalesce(left(v_unknown, 50), 'null')));
+  perform private.require(coalesce(p_expires_at > now(), true), 'The expiry date must be in the future.');
   perform private.require(
     (select count(*) from public.api_keys where org_id = p_org_id and revoked_at is null) < 200,
-    'The organisation has 200 keys already: revoke one that nobody needs.', 'PT409', 'too_many');
+    'The organisation has 200 API keys, the maximum. Revoke one first.', 'PT409', 'too_many');
   insert into public.api_keys (org_id, created_by, name, prefix, hash, scopes, expires_at)
   values (p_org_id, auth.uid(), p_name, v_prefix, sha256(convert_to(v_key, 'UTF8')), v_scopes, p_expires_at)
   returning id into v_id;
   return jsonb_build_object('id', v_id, 'key', v_key);
 end $$;
 
--- Revokes a key and cancels its open runs. Its maker may, and owners. Returns when it was revoked.
+-- Revokes a key and cancels its open runs. Allowed for its creator and for owners. Returns the time of revocation.
 create function public.revoke_api_key(p_key_id uuid) returns timestamptz
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -497,13 +498,14 @@ begin
     org_id in (select private.my_owned_org_ids())
     or (org_id in (select private.my_writable_org_ids()) and created_by = private.user_of(auth.uid())));
   perform private.check_found(found, 'key that you may revoke');
-  perform private.cancel_runs_of(k.org_id, k.id, 'Its key was revoked.') from public.api_keys as k where k.id = p_key_id;
+  perform private.cancel_runs_of(k.org_id, k.id, 'The API key that started this run was revoked.') from public.api_keys as k where k.id = p_key_id;
   update public.api_keys set revoked_at = now(), revoked_by = auth.uid()
   where id = p_key_id and revoked_at is null;
   return (select revoked_at from public.api_keys where id = p_key_id);
 end $$;
 
--- The key with this hash. `refusal` is key_revoked (or its maker has left) or key_expired. `unnoted`: note its use.
+-- Returns the key with this hash. `refusal`: key_revoked (also if its creator left) or key_expired. `unnoted`: its use is
+-- to be recorded.
 create function private.use_api_key(p_hash bytea)
 returns table (
   id uuid, org_id uuid, name text, prefix text, scopes text[], role text, expires_at timestamptz, refusal text,
@@ -527,17 +529,17 @@ $$;
 
 -- invitations.sql
 
--- Invitations: a link that makes whoever accepts it a member. Nobody becomes one without accepting.
+-- Invitations: a link whose recipient becomes a member by accepting it.
 
 create table public.invitations (
   id uuid primary key default private.new_id(),
   org_id uuid not null references public.organisations (id) on delete cascade,
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now(),
-  -- Only a user whose token names this address may accept it; null: whoever has the link, once.
+  -- Only a user whose token contains this address may accept it. Null: anyone with the link, once.
   email text check (char_length(email) between 3 and 320),
   role text not null check (role in ('owner', 'member', 'viewer')),
-  -- The SHA-256 of its token, which is kept nowhere.
+  -- SHA-256 of the token. The token itself is not stored.
   hash bytea not null unique check (octet_length(hash) = 32),
   expires_at timestamptz not null,
   accepted_at timestamptz,
@@ -554,7 +556,7 @@ grant select (
 create policy "owners see the invitations of their organisations" on public.invitations
   for select to authenticated using (org_id in (select private.my_owned_org_ids()));
 
--- Creates an invitation and returns {"id", "token"}. At most 1,000 wait in an organisation.
+-- Creates an invitation and returns {"id", "token"}. An organisation has at most 1,000 pending invitations.
 create function public.invite(p_org_id uuid, p_role text, p_email text default null, p_days integer default 7)
 returns jsonb
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -566,11 +568,11 @@ declare
 begin
   perform private.check_owner(p_org_id);
   perform private.current_user_id() where p_role = 'owner';  -- a key creates no owner
-  perform private.require(p_role in ('owner', 'member', 'viewer'), 'A member is an owner, a member or a viewer.');
+  perform private.require(p_role in ('owner', 'member', 'viewer'), '`role` must be owner, member or viewer.');
   perform private.require(
     p_email is null or p_email ~ '^[^@[:space:]]+@[^@[:space:]]+$' and char_length(p_email) <= 320,
-    'This is no address of an e-mail.');
-  perform private.require(p_days between 1 and 90, 'An invitation holds for 1 to 90 days.');
+    'This is not an email address.');
+  perform private.require(p_days between 1 and 90, 'An invitation is valid for 1 to 90 days.');
   perform from public.organisations where id = p_org_id for no key update;
   perform private.require(
     (select count(*) from public.invitations
@@ -592,12 +594,12 @@ begin
   where id = p_invitation_id and org_id in (select private.my_owned_org_ids()) for no key update;
   perform private.check_found(found, 'invitation');
   perform private.require(
-    v_row.accepted_at is null, 'It was accepted already: remove the member instead.', 'PT409', 'invitation_used');
+    v_row.accepted_at is null, 'The invitation was already accepted. Remove the member instead.', 'PT409', 'invitation_used');
   update public.invitations set revoked_at = now(), revoked_by = auth.uid()
   where id = v_row.id and revoked_at is null;
 end $$;
 
--- Accepts an invitation once, and returns {"org_id", "role"}. Of two at the same moment the second waits.
+-- Accepts an invitation once and returns {"org_id", "role"}. Concurrent callers wait for each other.
 create function public.accept_invitation(p_token text) returns jsonb
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -607,37 +609,37 @@ declare
   v_account jsonb;
 begin
   select * into v_row from public.invitations where hash = sha256(convert_to(p_token, 'UTF8')) for no key update;
-  perform private.require(found, 'There is no such invitation: copy the whole link.', 'PT404');
+  perform private.require(found, 'Invitation not found. Open the full link that you were sent.', 'PT404');
   perform private.require(
-    v_row.accepted_at is null, 'This invitation was used already: ask for another.', 'PT409', 'invitation_used');
+    v_row.accepted_at is null, 'This invitation was already used. Ask for a new one.', 'PT409', 'invitation_used');
   perform private.require(
-    v_row.revoked_at is null, 'This invitation was taken back: ask for another.', 'PT410', 'invitation_revoked');
+    v_row.revoked_at is null, 'This invitation was revoked. Ask for a new one.', 'PT410', 'invitation_revoked');
   perform private.require(
-    v_row.expires_at > now(), 'This invitation has expired: ask for another.', 'PT410', 'invitation_expired');
+    v_row.expires_at > now(), 'This invitation has expired. Ask for a new one.', 'PT410', 'invitation_expired');
   if v_row.email is not null then
     select to_jsonb(u) into v_account from auth.users as u where u.id = v_user;
-    -- (Supabase Auth says when an address was confirmed; a plain Postgres has no such column.)
-    -- (Only A to Z are folded: lower() of Unicode makes a `k` of the Kelvin sign.)
+    -- (Supabase Auth records when an address was confirmed. Plain Postgres has no such column.)
+    -- (Only A to Z are folded: Unicode lower() turns the Kelvin sign into `k`.)
     if lower(auth.jwt() ->> 'email' collate "C") is distinct from lower(v_row.email collate "C")
       or (v_account ? 'email_confirmed_at' and v_account ->> 'email_confirmed_at' is null) then
-      raise exception 'This invitation is for somebody else: sign in with the address that it was sent to.'
+      raise exception 'This invitation is for another email address. Sign in with the address it was sent to.'
         using errcode = 'PT403', detail = 'invitation_for_another';
     end if;
   end if;
-  -- Whoever gives the organisation up holds this row meanwhile.
+  -- An owner who is deleting the organisation holds this row.
   perform from public.organisations where id = v_row.org_id for no key update;
   if exists (select from private.organisation_deletions where org_id = v_row.org_id) then
-    raise exception 'The organisation is there no longer.' using errcode = 'PT410', detail = 'invitation_revoked';
+    raise exception 'This organisation was deleted.' using errcode = 'PT410', detail = 'invitation_revoked';
   end if;
-  -- Or a link that an owner kept, or that a key left behind, would bring them back when they are gone.
+  -- Otherwise a removed owner could return with a link that they kept.
   perform private.require(
     private.role_of(v_row.org_id, v_row.created_by) = 'owner',
-    'Whoever sent this invitation owns the organisation no longer: ask for another.', 'PT410', 'invitation_revoked');
+    'The sender of this invitation is no longer an owner. Ask for a new one.', 'PT410', 'invitation_revoked');
   perform private.enter();
   insert into public.memberships (org_id, user_id, role, created_by)
   values (v_row.org_id, v_user, v_row.role, v_row.created_by)
   on conflict do nothing;
-  perform private.require(found, 'You are a member of this organisation already.', 'PT409', 'already_member');
+  perform private.require(found, 'You are already a member of this organisation.', 'PT409', 'already_member');
   update public.invitations set accepted_at = now(), accepted_by = v_user where id = v_row.id;
   return jsonb_build_object('org_id', v_row.org_id, 'role', v_row.role);
 end $$;
@@ -651,7 +653,7 @@ $$;
 
 -- documents.sql
 
--- Documents: the uploaded file, and its pages with their words.
+-- Documents: uploaded files, and their pages with words and boxes.
 
 create table public.documents (
   id uuid primary key default private.new_id(),
@@ -660,36 +662,36 @@ create table public.documents (
   created_at timestamptz not null default now(),
   filename text not null check (char_length(filename) between 1 and 255),
   -- `<org_id>/<document_id>/<name>` in the bucket `documents` or below FIELDMARK_HOME/files. A front end chooses the
-  -- name: `..` would lead to the files of others. The service takes the same names (files/stored_path.py).
+  -- name, so `..` must be rejected. The service accepts the same names (files/stored_path.py).
   storage_path text not null constraint lies_in_its_own_folder check (
     left(storage_path, 74) = org_id::text || '/' || id::text || '/'
-    -- (A constant: an expression made of the row would be compiled anew for each.)
+    -- (A constant pattern: one built from the row would be compiled for each row.)
     and substr(storage_path, 75)
       ~ '^[^/\\%[:cntrl:]\u0080-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]+$'
     and substr(storage_path, 75) !~ '^\.+$' and octet_length(storage_path) <= 329
   ),
   media_type text check (char_length(media_type) between 1 and 200),
   byte_size bigint check (byte_size >= 0),
-  -- SHA-256 of the original, by which the same file is known again. Null where nobody has read it yet.
+  -- SHA-256 of the original, to find duplicates. Null until the document is read.
   content_sha256 text check (content_sha256 ~ '^[0-9a-f]{64}$'),
   status text not null default 'reading' check (status in ('reading', 'ready', 'failed')),
-  -- Why it failed: one sentence a person can act on, and a code for programs.
+  -- Why reading failed: a sentence for people and a code for programs.
   error text,
   error_code text check (error_code in (
     'password', 'damaged', 'no_text', 'over_limit', 'unsupported', 'unreadable', 'not_found', 'too_large'
   )),
   check (error is not null or error_code is null),
-  -- [{code, page, count, excerpt}, …]: what of it was not read, or not read well. `page` is null for the whole file;
-  -- `excerpt` is foreign text, for people only.
+  -- [{code, page, count, excerpt}, …]: what could not be read, or not well. `page` is null for the whole file;
+  -- `excerpt` is untrusted text, for people only.
   warnings jsonb not null default '[]' check (jsonb_typeof(warnings) = 'array'),
   page_count integer check (page_count > 0),
   pages_read integer check (pages_read >= 0),
   pages_to_read integer check (pages_to_read >= pages_read),
   auto_create boolean,
-  -- For a file inside another (attached to a mail, packed into an archive): that document, and its number there.
+  -- For a file inside a mail or an archive: the outer document, and the file's number in it.
   parent_document_id uuid,
   number_in_parent integer check (number_in_parent > 0),
-  -- A copy without its password, made by the service. Nobody can have put a file of this name there before.
+  -- A decrypted copy made by the service. The name is random, so no client can have stored a file under it.
   unlocked_path text constraint unlocked_lies_beside_the_original check (
     left(unlocked_path, 74) = left(storage_path, 74) and substr(unlocked_path, 75) ~ '^unlocked-[0-9a-f]{32}$'
   ),
@@ -725,7 +727,7 @@ create table public.document_pages (
   text text not null,
   -- [[text, x0, y0, x1, y1] or [text, x0, y0, x1, y1, confidence], …]: 0..1 of the page, origin top left.
   words jsonb not null check (jsonb_typeof(words) = 'array'),
-  -- What read the page: pdf, rapidocr, docx, xlsx, html, email, text, csv, xml, zip, …
+  -- The reader: pdf, rapidocr, docx, xlsx, html, email, text, csv, xml, zip, …
   engine text not null,
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now(),
@@ -736,7 +738,7 @@ select private.protect_table('public.document_pages', p_members_read => true);
 grant insert (document_id, org_id, number, width, height, text, words, engine)
   on public.document_pages to authenticated;
 
--- A document's whole text, for front ends. It is derived from the pages, so that the two cannot disagree.
+-- The full text of a document, for front ends. Derived from the pages.
 create view public.ocr_results with (security_invoker = true) as
   select document_id, org_id, string_agg(text, E'\n\n' order by number) as raw_text, count(*)::integer as page_count,
     string_agg(distinct engine, '+' order by engine) as engine, min(created_at) as created_at
@@ -759,7 +761,7 @@ create policy "the service writes pages" on public.document_pages
   with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
 
 -- Deletes a document and returns the path of its original.
--- Security definer, as all that deletes: whoever has the right to delete may lock the table against everybody.
+-- Security definer, like all deletes: a role with the delete privilege could also lock the whole table.
 create function public.delete_document(p_document_id uuid) returns text
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -780,7 +782,7 @@ as $$
   where document_id = p_document_id and org_id in (select private.my_org_ids()) and private.is_service()
 $$;
 
--- The files inside a document, at any depth. The caller holds the document's lock.
+-- Counts the files inside a document, at any depth. The caller holds the document's lock.
 create function private.count_enclosed(p_document_id uuid) returns table (files bigint, bytes bigint)
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -805,7 +807,7 @@ $$;
 
 -- files_to_delete.sql
 
--- Files to delete: originals of deleted documents, and for a day those about to be stored, in case their process dies.
+-- Files to delete: originals of deleted documents, and for a day files about to be stored, in case the upload dies.
 
 create table private.files_to_delete (
   storage_path text primary key,
@@ -816,7 +818,7 @@ create table private.files_to_delete (
 create index files_to_delete_due_at on private.files_to_delete (due_at);
 select private.protect_table('private.files_to_delete');
 
--- Security definer, all that follow: nobody has a right on the queue.
+-- Security definer, like the functions below: no role has privileges on this table.
 create function private.queue_files() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -838,7 +840,7 @@ as $$
   on conflict do nothing
 $$;
 
--- The oldest files to delete. One that is a document's is none any more.
+-- Returns the oldest files to delete, except those that now belong to a document.
 create function private.files_to_delete(p_most integer) returns setof text
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -870,24 +872,24 @@ create policy "members upload originals for their organisation" on storage.objec
 
 -- agents.sql
 
--- Agents: what the database knows of each. `fieldmark migrate` writes the rows from the code (AgentSpec).
+-- Agents and their tasks. `fieldmark migrate` writes the rows from the code (AgentSpec).
 
 create table private.agents (
   name text primary key check (name ~ '^[a-z][a-z0-9_]{0,62}$'),
-  -- Whether its calls wait for a person, where a run does not say so itself.
+  -- Default approval mode of the agent's runs.
   approval text not null check (approval in ('auto', 'ask'))
 );
 
 create table private.agent_tasks (
   agent text not null references private.agents (name) on delete cascade,
   task text not null check (task ~ '^[a-z][a-z0-9_]{0,62}$'),
-  -- Which of its subject columns a run of this task must have, and which it may have besides.
+  -- Columns that a run of this task must set, and columns that it may also set.
   needs text[] not null check (needs <@ array['document_id', 'extraction_id', 'thread_id']),
   may_have text[] not null default '{}' check (may_have <@ array['document_id', 'extraction_id', 'thread_id']),
-  -- Whether its input is a person's own words, so that the agent can write in that person's name.
+  -- Whether the input is a user's own message, which lets the agent overwrite that user's locks.
   speaks boolean not null default false,
   approval text check (approval in ('auto', 'ask')),
-  -- Whether it is begun for each document that asks for it, when that is read: see auto_creations.sql.
+  -- Whether the task starts automatically after a document is read (auto_creations.sql).
   when_read boolean not null default false,
   primary key (agent, task)
 );
@@ -895,7 +897,7 @@ grant select on private.agents, private.agent_tasks to authenticated;
 
 -- schemas.sql
 
--- Schemas: JSON Schemas by name, with every version that they have had. A version never changes.
+-- Schemas: JSON Schemas by name, with all versions. A version never changes.
 
 -- One line of visible characters. The list is that of domain/invisible.py.
 create function private.is_name(p_text text) returns boolean
@@ -911,9 +913,9 @@ create table public.schemas (
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now(),
   name text not null constraint has_a_name check (private.is_name(name)),
-  -- Hidden: it stands in no list, and in whatever was made with it.
+  -- Hidden: not listed any more, but still referenced by what was made with it.
   deleted_at timestamptz,
-  -- The run at the root of those that made it; null where a person did.
+  -- The root run that created it; null if a user did.
   run_id uuid,
   unique (id, org_id)
 );
@@ -930,7 +932,7 @@ create table public.schema_versions (
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now(),
   name text not null,
-  -- A JSON Schema (Draft 2020-12). The database cannot check that it is one: whoever uses it does.
+  -- A JSON Schema (Draft 2020-12). Validated by the service, not by the database.
   schema jsonb not null check (jsonb_typeof(schema) = 'object' and pg_column_size(schema) <= 262144),
   run_id uuid,
   call_id text,
@@ -941,7 +943,7 @@ create table public.schema_versions (
 create index schema_versions_org_id on public.schema_versions (org_id);
 select private.protect_table('public.schema_versions', p_members_read => true);
 
--- The run at the root of the one that this transaction's call is of; null where a person writes.
+-- The root run of this transaction's call; null if a user writes.
 create function private.this_root_run() returns uuid
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -961,10 +963,10 @@ language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
 begin
   perform private.require(
-    private.is_name(p_name), 'A name has 1 to 200 characters in one line, and none that nobody sees.');
+    private.is_name(p_name), 'A name must be one line of 1 to 200 visible characters.');
 end $$;
 
--- At most 10,000. They are counted without a lock: parallel requests may create a few more.
+-- At most 10,000. Counted without a lock: concurrent requests may create a few more.
 create function private.check_room(p_there bigint, p_refusal text) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
@@ -976,7 +978,7 @@ create function private.check_schema_json(p_schema jsonb) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
 begin
-  perform private.require(jsonb_typeof(p_schema) = 'object', 'A schema is a JSON object.');
+  perform private.require(jsonb_typeof(p_schema) = 'object', 'A schema must be a JSON object.');
   perform private.check_json(p_schema, 'A schema');
   perform private.require(pg_column_size(p_schema) <= 262144, 'A schema may not exceed 256 kB.');
 end $$;
@@ -993,18 +995,18 @@ begin
     private.check_schema_json(p_schema);
   perform private.check_room(
     (select count(*) from public.schemas where org_id = p_org_id and deleted_at is null),
-    'The organisation has 10,000 schemas already: delete one that nobody needs.');
+    'The organisation has 10,000 schemas, the maximum. Delete one first.');
   insert into public.schemas (org_id, name, run_id) values (p_org_id, p_name, private.this_root_run())
   on conflict (org_id, lower(name)) where deleted_at is null do nothing
   returning id into v_schema_id;
-  perform private.require(v_schema_id is not null, 'There is a schema of this name already.', 'PT409', 'name_taken');
+  perform private.require(v_schema_id is not null, 'A schema with this name already exists.', 'PT409', 'name_taken');
   insert into public.schema_versions (org_id, schema_id, number, name, schema, run_id, call_id)
   values (p_org_id, v_schema_id, 1, p_name, p_schema, private.this_run(), private.this_call())
   returning id into v_revid;
   return v_revid;
 end $$;
 
--- Adds a version, if anything changes, and returns the latest one's id. `p_revid`: the version that must be the latest.
+-- Adds a version if anything changes and returns the latest version's id. `p_revid`: the version that must be the latest.
 create function public.update_schema(
   p_schema_id uuid, p_name text default null, p_schema jsonb default null, p_revid uuid default null
 ) returns uuid
@@ -1019,18 +1021,18 @@ begin
   perform private.check_writable(v_head.org_id, 'schema');
   select * into v_latest from public.schema_versions where schema_id = p_schema_id order by number desc limit 1;
   if p_revid is not null and p_revid <> v_latest.id then
-    raise exception 'The schema has a newer version: look at that first.' using errcode = 'PT409', detail = 'version_changed';
+    raise exception 'The schema has changed. Load the latest version first.' using errcode = 'PT409', detail = 'version_changed';
   end if;
   if coalesce(p_name, v_latest.name) = v_latest.name and coalesce(p_schema, v_latest.schema) = v_latest.schema then
     return v_latest.id;
   end if;
   perform private.check_name(coalesce(p_name, v_latest.name)),
     private.check_schema_json(coalesce(p_schema, v_latest.schema));
-  perform private.check_room(v_latest.number, 'The schema has 10,000 versions already: make a new one.');
+  perform private.check_room(v_latest.number, 'The schema has 10,000 versions, the maximum. Create a new schema.');
   begin
     update public.schemas set name = coalesce(p_name, name) where id = p_schema_id;
   exception when unique_violation then
-    raise exception 'There is a schema of this name already.' using errcode = 'PT409', detail = 'name_taken';
+    raise exception 'A schema with this name already exists.' using errcode = 'PT409', detail = 'name_taken';
   end;
   insert into public.schema_versions (org_id, schema_id, number, name, schema, run_id, call_id)
   values (
@@ -1048,13 +1050,13 @@ begin
   update public.schemas set deleted_at = now()
   where id = p_schema_id and deleted_at is null and private.may_delete(org_id, created_by);
   perform private.require(
-    found, 'There is no such schema of yours: whoever made it deletes it, or an owner.', 'PT404');
+    found, 'Schema not found, or you may not delete it. Its creator and owners can.', 'PT404');
   return query select * from private.references_to_schema(p_schema_id);
 end $$;
 
 -- threads.sql
 
--- Threads: conversations of a person with an agent, which outlive their runs.
+-- Threads: conversations of a user with an agent. They outlive their runs.
 
 create table public.threads (
   id uuid primary key default private.new_id(),
@@ -1067,7 +1069,7 @@ create table public.threads (
   document_id uuid,
   title text constraint has_a_name check (private.is_name(title)),
   shared boolean not null default false,
-  -- What its runs keep between turns.
+  -- The state that runs keep between turns.
   working_state jsonb not null default '{}'
     check (jsonb_typeof(working_state) = 'object' and pg_column_size(working_state) <= 262144),
   unique (id, org_id),
@@ -1089,8 +1091,8 @@ create policy "members change their own threads" on public.threads
   for update to authenticated
   using (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));
 
--- Adds to what a thread's runs keep between turns.
--- Security definer: only runs write these, also those of another member who decides a call in a shared thread.
+-- Merges into the state that a thread's runs keep between turns.
+-- Security definer: only runs write this state, also on behalf of another member who decides in a shared thread.
 create function private.save_thread_state(p_thread_id uuid, p_state jsonb) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -1112,7 +1114,7 @@ end $$;
 
 -- tags.sql
 
--- Tags: words by which an organisation sorts its documents and prompts.
+-- Tags: labels for an organisation's documents and prompts.
 
 create table public.tags (
   id uuid primary key default private.new_id(),
@@ -1137,7 +1139,7 @@ create table public.document_tags (
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now(),
   run_id uuid,
-  -- That of the document, which never changes: in this order a tag's documents are listed.
+  -- Copied from the document, to list a tag's documents in this order.
   document_created_at timestamptz not null,
   primary key (document_id, tag_id),
   foreign key (document_id, org_id) references public.documents (id, org_id) on delete cascade,
@@ -1148,7 +1150,7 @@ create index document_tags_org_id on public.document_tags (org_id);
 create index document_tags_run_id on public.document_tags (run_id) where run_id is not null;
 select private.protect_table('public.document_tags', p_members_read => true);
 
--- Returns the tag's id. Its color is `#` and six digits, 0 to 9 and a to f.
+-- Creates a tag and returns its id. The color is `#` and six hexadecimal digits.
 create function public.create_tag(p_org_id uuid, p_name text, p_color text default '#808080') returns uuid
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -1156,15 +1158,15 @@ declare
   v_tag_id uuid;
 begin
   perform private.check_writable(p_org_id, 'organisation'), private.check_name(p_name);
-  perform private.require(lower(p_color) ~ '^#[0-9a-f]{6}$', 'A color is written as #1e90ff.');
+  perform private.require(lower(p_color) ~ '^#[0-9a-f]{6}$', 'A color must look like #1e90ff.');
   perform private.check_room(
     (select count(*) from public.tags where org_id = p_org_id and deleted_at is null),
-    'The organisation has 10,000 tags already: delete one that nobody needs.');
+    'The organisation has 10,000 tags, the maximum. Delete one first.');
   insert into public.tags (org_id, name, color, run_id)
   values (p_org_id, p_name, lower(p_color), private.this_root_run())
   on conflict (org_id, lower(name)) where deleted_at is null do nothing
   returning id into v_tag_id;
-  perform private.require(v_tag_id is not null, 'There is a tag of this name already.', 'PT409', 'name_taken');
+  perform private.require(v_tag_id is not null, 'A tag with this name already exists.', 'PT409', 'name_taken');
   return v_tag_id;
 end $$;
 
@@ -1178,26 +1180,26 @@ begin
   perform private.check_writable(v_tag.org_id, 'tag');
   perform private.check_name(coalesce(p_name, v_tag.name));
   perform private.require(
-    lower(coalesce(p_color, v_tag.color)) ~ '^#[0-9a-f]{6}$', 'A color is written as #1e90ff.');
+    lower(coalesce(p_color, v_tag.color)) ~ '^#[0-9a-f]{6}$', 'A color must look like #1e90ff.');
   begin
     update public.tags set
       name = coalesce(p_name, name), color = lower(coalesce(p_color, color)),
-      -- What somebody else changes is the run's no longer.
+      -- Once a user changes the tag, it no longer belongs to the run.
       run_id = case when run_id = private.this_root_run() then run_id end
     where id = p_tag_id;
   exception when unique_violation then
-    raise exception 'There is a tag of this name already.' using errcode = 'PT409', detail = 'name_taken';
+    raise exception 'A tag with this name already exists.' using errcode = 'PT409', detail = 'name_taken';
   end;
 end $$;
 
--- Hides a tag and returns on how many documents and in how many prompts it is.
+-- Hides a tag and returns how many documents and prompts use it.
 create function public.delete_tag(p_tag_id uuid) returns table (documents bigint, prompts bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
   update public.tags set deleted_at = now()
   where id = p_tag_id and deleted_at is null and private.may_delete(org_id, created_by);
-  perform private.require(found, 'There is no such tag of yours: whoever made it deletes it, or an owner.', 'PT404');
+  perform private.require(found, 'Tag not found, or you may not delete it. Its creator and owners can.', 'PT404');
   return query select * from private.references_to_tag(p_tag_id);
 end $$;
 
@@ -1209,19 +1211,19 @@ declare
   v_org uuid;
   v_created_at timestamptz;
 begin
-  -- One at a time, so that they are counted.
+  -- Serialised, so that the tags are counted correctly.
   select org_id, created_at into v_org, v_created_at from public.documents where id = p_document_id for no key update;
   perform private.check_writable(v_org, 'document');
   if cardinality(p_add) > 100 or cardinality(p_remove) > 100 then
-    raise exception 'At most 100 tags are put on a document or taken off at once.' using errcode = 'PT422';
+    raise exception 'One request can add or remove at most 100 tags.' using errcode = 'PT422';
   end if;
   perform from unnest(p_add) as given
   where not exists (select from public.tags where id = given and org_id = v_org and deleted_at is null);
-  perform private.require(not found, 'There is no such tag.', 'PT404');
+  perform private.require(not found, 'Tag not found.', 'PT404');
   delete from public.document_tags where document_id = p_document_id and tag_id = any (p_remove);
   insert into public.document_tags (org_id, document_id, tag_id, run_id, document_created_at)
   select v_org, p_document_id, given, private.this_root_run(), v_created_at from unnest(p_add) as given
-  -- What a person puts there, too, is the run's no longer.
+  -- Once a user adds the tag too, it no longer belongs to the run.
   on conflict (document_id, tag_id) do update set run_id = null
   where excluded.run_id is null and document_tags.run_id is not null;
   if (select count(*) from public.document_tags where document_id = p_document_id) > 100 then
@@ -1242,7 +1244,7 @@ end $$;
 
 -- prompts.sql
 
--- Prompts: what an extraction is asked for, in words, with the schema that it follows. Every version is kept.
+-- Prompts: instructions for extractions, optionally with a schema. Every version is stored.
 
 create table public.prompts (
   id uuid primary key default private.new_id(),
@@ -1268,11 +1270,11 @@ create table public.prompt_versions (
   created_at timestamptz not null default now(),
   name text not null,
   content text not null check (char_length(content) between 1 and 20000),
-  -- The schema that is followed, in its latest version when the prompt is used.
+  -- The schema; its latest version applies when the prompt is used.
   schema_id uuid,
-  -- The model that is asked; null for the service's.
+  -- The model; null for the service's default.
   model text check (char_length(model) between 1 and 200),
-  -- The documents it is meant for. (Tags are hidden and not deleted, so that these stay true.)
+  -- Tags of the documents it applies to. (Tags are hidden, not deleted, so these references stay valid.)
   tag_ids uuid[] not null default '{}' check (cardinality(tag_ids) <= 50),
   run_id uuid,
   call_id text,
@@ -1293,16 +1295,16 @@ as $$
 begin
   perform private.check_name(p_name);
   perform private.require(
-    char_length(p_content) between 1 and 20000, 'The words of a prompt have 1 to 20,000 characters.');
+    char_length(p_content) between 1 and 20000, 'The content of a prompt must have 1 to 20,000 characters.');
   perform private.require(
-    coalesce(char_length(p_model), 1) between 1 and 200, 'The name of a model has 1 to 200 characters.');
+    coalesce(char_length(p_model), 1) between 1 and 200, 'The name of a model must have 1 to 200 characters.');
   perform private.require(coalesce(cardinality(p_tag_ids), 0) <= 50, 'A prompt has at most 50 tags.');
-  -- Whoever hides or removes it meanwhile waits, and then sees the prompt.
+  -- A concurrent delete waits for this lock and then sees the prompt.
   perform from public.schemas where id = p_schema_id and org_id = p_org_id and deleted_at is null for share;
-  perform private.require(p_schema_id is null or found, 'There is no such schema.', 'PT404');
+  perform private.require(p_schema_id is null or found, 'Schema not found.', 'PT404');
   perform from unnest(p_tag_ids) as given
   where not exists (select from public.tags where id = given and org_id = p_org_id and deleted_at is null);
-  perform private.require(not found, 'There is no such tag.', 'PT404');
+  perform private.require(not found, 'Tag not found.', 'PT404');
 end $$;
 
 -- Returns the id of the first version, the `prompt_revid`.
@@ -1320,11 +1322,11 @@ begin
     private.check_prompt(p_org_id, p_name, p_content, p_schema_id, p_model, p_tag_ids);
   perform private.check_room(
     (select count(*) from public.prompts where org_id = p_org_id and deleted_at is null),
-    'The organisation has 10,000 prompts already: delete one that nobody needs.');
+    'The organisation has 10,000 prompts, the maximum. Delete one first.');
   insert into public.prompts (org_id, name, run_id) values (p_org_id, p_name, private.this_root_run())
   on conflict (org_id, lower(name)) where deleted_at is null do nothing
   returning id into v_prompt_id;
-  perform private.require(v_prompt_id is not null, 'There is a prompt of this name already.', 'PT409', 'name_taken');
+  perform private.require(v_prompt_id is not null, 'A prompt with this name already exists.', 'PT409', 'name_taken');
   insert into public.prompt_versions
     (org_id, prompt_id, number, name, content, schema_id, model, tag_ids, run_id, call_id)
   values (p_org_id, v_prompt_id, 1, p_name, p_content, p_schema_id, p_model, coalesce(p_tag_ids, '{}'),
@@ -1333,7 +1335,7 @@ begin
   return v_revid;
 end $$;
 
--- Adds a version, if anything changes, and returns the latest one's id. `p_revid`: the version that must be the latest.
+-- Adds a version if anything changes and returns the latest version's id. `p_revid`: the version that must be the latest.
 create function public.update_prompt(
   p_prompt_id uuid, p_name text, p_content text, p_schema_id uuid, p_model text, p_tag_ids uuid[],
   p_revid uuid default null
@@ -1349,21 +1351,21 @@ begin
   perform private.check_writable(v_head.org_id, 'prompt');
   select * into v_latest from public.prompt_versions where prompt_id = p_prompt_id order by number desc limit 1;
   if p_revid is not null and p_revid <> v_latest.id then
-    raise exception 'The prompt has a newer version: look at that first.' using errcode = 'PT409', detail = 'version_changed';
+    raise exception 'The prompt has changed. Load the latest version first.' using errcode = 'PT409', detail = 'version_changed';
   end if;
   if (p_name, p_content, p_schema_id, p_model, coalesce(p_tag_ids, '{}')) is not distinct from
     (v_latest.name, v_latest.content, v_latest.schema_id, v_latest.model, v_latest.tag_ids) then
     return v_latest.id;
   end if;
-  -- What it had before may have been hidden since, and stays.
+  -- References of the previous version may be hidden by now. They stay.
   perform private.check_prompt(
     v_head.org_id, p_name, p_content, nullif(p_schema_id, v_latest.schema_id), p_model,
     array(select unnest(p_tag_ids) except select unnest(v_latest.tag_ids)));
-  perform private.check_room(v_latest.number, 'The prompt has 10,000 versions already: make a new one.');
+  perform private.check_room(v_latest.number, 'The prompt has 10,000 versions, the maximum. Create a new prompt.');
   begin
     update public.prompts set name = p_name where id = p_prompt_id;
   exception when unique_violation then
-    raise exception 'There is a prompt of this name already.' using errcode = 'PT409', detail = 'name_taken';
+    raise exception 'A prompt with this name already exists.' using errcode = 'PT409', detail = 'name_taken';
   end;
   insert into public.prompt_versions
     (org_id, prompt_id, number, name, content, schema_id, model, tag_ids, run_id, call_id)
@@ -1381,13 +1383,13 @@ begin
   update public.prompts set deleted_at = now()
   where id = p_prompt_id and deleted_at is null and private.may_delete(org_id, created_by);
   perform private.require(
-    found, 'There is no such prompt of yours: whoever made it deletes it, or an owner.', 'PT404');
+    found, 'Prompt not found, or you may not delete it. Its creator and owners can.', 'PT404');
   return query select * from private.references_to_prompt(p_prompt_id);
 end $$;
 
 -- extractions.sql
 
--- Extractions: the typed fields of a document. What may be written into the table stands in extraction_check.sql.
+-- Extractions: the typed fields of a document. extraction_check.sql checks every write.
 
 create table public.extractions (
   id uuid primary key default private.new_id(),
@@ -1397,28 +1399,28 @@ create table public.extractions (
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   document_type text check (char_length(document_type) between 1 and 200),
-  -- The person who set it, if one did.
+  -- The user who set the document type, if any.
   document_type_by uuid,
   status text not null default 'in_progress' check (status in ('in_progress', 'completed', 'failed')),
   schema jsonb check (jsonb_typeof(schema) = 'object'),
-  -- The version of a kept schema that this is, and that of the prompt it was made with.
+  -- The version of the stored schema, and of the prompt, that the extraction uses.
   schema_revid uuid,
   prompt_revid uuid,
-  -- The run at the root of those that began it; null where a person did.
+  -- The root run that created it; null if a user did.
   run_id uuid,
   extracted_fields jsonb not null default '{}' check (jsonb_typeof(extracted_fields) = 'object'),
-  -- Flat, keyed by path name ("vendor.name", "items[2].price"): a nested twin could not score both `a` and `a.b`.
+  -- Flat, keyed by path name ("vendor.name", "items[2].price"): a nested object could not score both `a` and `a.b`.
   confidence_scores jsonb not null default '{}' check (jsonb_typeof(confidence_scores) = 'object'),
   evidence jsonb not null default '{}' check (jsonb_typeof(evidence) = 'object'),
-  -- Leaves that a person set, by path name: {"by": user, "at": time}. Agents may not change them.
+  -- Leaves that a user set, by path name: {"by": user, "at": time}. Agents may not change them.
   locks jsonb not null default '{}' check (jsonb_typeof(locks) = 'object'),
-  -- Whether a value has a score below a half that no person has set: one should look at it. The check keeps it.
+  -- Whether a value that no user has set has a score below 0.5. Maintained by extraction_check.
   is_unsure boolean not null default false,
-  -- Rises by one with each change of extracted_fields.
+  -- Incremented with each change of extracted_fields.
   version integer not null default 0,
   unique (id, document_id, org_id),
   unique (id, org_id),
-  -- Invisible characters: with them two keys look alike. The list is that of domain/invisible.py.
+  -- Invisible characters, which make two keys look the same. Same list as domain/invisible.py.
   constraint has_no_invisible_characters check (
     extracted_fields::text !~ ('[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e'
       '\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a'
@@ -1474,9 +1476,9 @@ begin
     select v.schema into v_schema from public.schema_versions as v join public.schemas as s on s.id = v.schema_id
     where v.id = new.schema_revid and v.org_id = new.org_id and (s.deleted_at is null or s.id = v_prompt.schema_id);
     if not found then
-      raise exception 'There is no such version of a schema.' using errcode = 'PT404';
+      raise exception 'Schema version not found.' using errcode = 'PT404';
     elsif new.schema is not null and new.schema <> v_schema then
-      raise exception 'The schema is another than the version that is named.' using errcode = 'PT422';
+      raise exception '`schema` differs from the schema version given. Send only one of them.' using errcode = 'PT422';
     end if;
     new.schema := v_schema;
   end if;
@@ -1486,7 +1488,7 @@ end $$;
 create trigger apply_extraction_defaults before insert on public.extractions
   for each row execute function private.apply_extraction_defaults();
 
--- Lets an extraction follow another version of a schema. It is in progress again.
+-- Moves an extraction to another version of its schema and reopens it.
 create function private.follow_schema(p_extraction_id uuid, p_schema_revid uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -1496,7 +1498,7 @@ begin
   select v.schema into v_schema
   from public.extractions as e join public.schema_versions as v on v.org_id = e.org_id and v.id = p_schema_revid
   where e.id = p_extraction_id and e.org_id in (select private.my_writable_org_ids()) and private.is_service();
-  perform private.require(found, 'There is no such extraction, or no such version of a schema.', 'PT404');
+  perform private.require(found, 'Extraction or schema version not found.', 'PT404');
   update public.extractions set schema = v_schema, schema_revid = p_schema_revid, status = 'in_progress'
   where id = p_extraction_id;
 end $$;
@@ -1504,7 +1506,7 @@ end $$;
 create function private.references_to_schema(p_schema_id uuid) returns table (prompts bigint, extractions bigint)
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
-  -- (Beginning with the versions that name it, and not with every prompt's latest.)
+  -- (Starts from the versions that reference the schema instead of every prompt's latest version.)
   select (select count(*) from public.prompt_versions as v
       where v.schema_id = p_schema_id
         and not exists (select from public.prompt_versions as w where w.prompt_id = v.prompt_id and w.number > v.number)
@@ -1530,7 +1532,7 @@ as $$
           (select tag_ids from public.prompt_versions where prompt_id = p.id order by number desc limit 1)::uuid[]))
 $$;
 
--- Deletes an extraction with its runs: a member one of their own or of their keys', an owner any of the organisation's.
+-- Deletes an extraction with its runs. Members delete their own and their keys' extractions, owners any.
 create function public.delete_extraction(p_extraction_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -1542,7 +1544,7 @@ end $$;
 
 -- runs.sql
 
--- Runs: one agent at work on one task. A run may be part of another, which waits for it.
+-- Runs: an agent working on one task. A run may be a child of another run, which waits for it.
 
 create table public.runs (
   id uuid primary key default private.new_id(),
@@ -1551,56 +1553,56 @@ create table public.runs (
   created_at timestamptz not null default now(),
   agent text not null,
   task text not null,
-  -- What the task needs to know: an extraction's instructions, the message of a correction. At most 256 kB.
+  -- The task's input: instructions of an extraction, message of a correction. At most 256 kB.
   input jsonb not null default '{}' check (jsonb_typeof(input) = 'object'),
-  -- What it is about. private.agent_tasks says which of these a task has.
+  -- The subject. private.agent_tasks lists which of these columns a task uses.
   thread_id uuid,
   document_id uuid,
   extraction_id uuid,
-  -- The run that it is part of, the call there that waits for it, and the first of them all, which has the budget.
+  -- The parent run, its call that waits for this run, and the root run, which has the budget.
   parent_run_id uuid,
   parent_call_id text check (char_length(parent_call_id) between 1 and 200),
   root_run_id uuid not null,
-  -- The thread that the first of them is in: whoever sees that thread sees this run.
+  -- The thread of the root run: users who see that thread see this run.
   root_thread_id uuid,
-  -- Of runs with one lock key one is at work at a time, the oldest first. It begins with the organisation.
+  -- Runs with the same lock key run one at a time, oldest first. The key starts with the organisation id.
   lock_key text not null,
-  -- The agent's own, where nothing is said.
+  -- Default: the agent's.
   approval text not null check (approval in ('auto', 'ask')),
   auto_approved_tools text[] not null default '{}'
     check (cardinality(auto_approved_tools) <= 100 and octet_length(auto_approved_tools::text) <= 10000),
   model text check (char_length(model) between 1 and 200),
-  -- For it and for all runs that are part of it. (NaN counts as greater than every number: without the upper bound it
-  -- would be a budget without end.)
+  -- For the run and all its child runs. (NaN is greater than every number: without the upper bound it
+  -- would be an unlimited budget.)
   max_cost_usd numeric(12, 6) check (max_cost_usd > 0 and max_cost_usd < 1000000),
   max_turns integer check (max_turns between 1 and 1000),
-  -- Part of a batch: it has workers of its own, so that it never keeps a person waiting.
+  -- Part of a batch: run by separate workers, so that it never delays a user.
   background boolean not null default false,
   idempotency_key text check (char_length(idempotency_key) between 1 and 200),
-  -- What was asked for with that key: the same key with something else is a mistake.
+  -- Hash of the request that used the key: the same key with another request is an error.
   request_hash text check (char_length(request_hash) = 64),
   status text not null default 'queued' check (
     status in ('queued', 'running', 'awaiting_approval', 'awaiting_runs', 'completed', 'failed', 'cancelled')),
-  -- Rises each time a worker takes the run. A worker with a lower one can write nothing more.
+  -- Incremented each time a worker takes the run. A worker with a lower token can no longer write.
   fencing_token integer not null default 0,
-  -- How often in a row it was taken up without getting a call done.
+  -- Number of consecutive attempts without a finished call.
   consecutive_failures integer not null default 0,
-  -- The conversation that the run is led in, and the call that it waits for or was resumed for.
+  -- The run's conversation, and the call that the run waits for or was resumed for.
   session_id uuid,
   waiting_call text,
-  -- Whether it is shown corrections as examples; null: as the organisation says. With that which ones it was shown:
+  -- Whether the agent is shown corrections as examples; null: the organisation's setting. And the ones it was shown:
   -- [{extraction_id, path}].
   with_examples boolean,
   examples jsonb check (jsonb_typeof(examples) = 'array' and pg_column_size(examples) <= 20000),
-  -- While it waits for a person or for child runs: whether a worker's CLI is still there.
+  -- While the run waits for a decision or for child runs: whether a worker still keeps its CLI.
   attached boolean not null default false,
-  -- The pages that it was shown to their end. (Reads are not in the ledger of calls, which has a write or nothing to keep.)
+  -- The pages that the agent has read completely. (Reads are not recorded as tool calls.)
   pages_read int4multirange not null default '{}',
-  -- While it is queued: since when it waits for another run of its organisation to end.
+  -- While queued: since when it waits for capacity of its organisation.
   waiting_for_capacity_since timestamptz,
   started_at timestamptz,
   finished_at timestamptz,
-  -- What it ended with: its words, and the same for programs where its task has typed answers.
+  -- The final answer as text, and as typed data if the task has typed answers.
   answer text,
   result jsonb check (jsonb_typeof(result) = 'object' and pg_column_size(result) <= 262144),
   error text,
@@ -1657,8 +1659,8 @@ create policy "members start runs of their own, and the service their parts" on 
     and ((parent_run_id is null and with_examples is null) or (select private.is_service()))
   );
 
--- Completes a new run, and refuses one that fits no task.
--- Security definer: whether a thread or another run fits is told by the rows, whoever sees them.
+-- Fills in a new run's columns and rejects a run that matches no task.
+-- Security definer: checks threads and runs that the caller may not see.
 create function private.fill_run() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -1682,7 +1684,7 @@ begin
   perform private.require(pg_column_size(new.input) <= 262144, 'The input of a run may not exceed 256 kB.');
   new.approval := coalesce(
     new.approval, v_task.approval, (select approval from private.agents where name = new.agent));
-  -- Where a second person or an owner decides, nobody approves beforehand what their own run writes.
+  -- If a second person or an owner must decide, the creator cannot approve in advance.
   if exists (
     select from public.organisations where id = new.org_id and (second_person
       or (approvers = 'owners' and private.role_of(new.org_id, new.created_by) is distinct from 'owner'))) then
@@ -1694,9 +1696,9 @@ begin
     update public.threads set updated_at = clock_timestamp()
     where id = new.thread_id and org_id = new.org_id and created_by is not distinct from new.created_by
     returning * into v_thread;
-    perform private.require(found, 'There is no such thread of this user.');
+    perform private.require(found, 'Thread not found.');
     perform private.require(
-      v_thread.agent = new.agent, format('The thread is one with the agent %s.', v_thread.agent));
+      v_thread.agent = new.agent, format('The thread belongs to the agent %s.', v_thread.agent));
     perform private.require(
       coalesce(v_thread.document_id = new.document_id, v_thread.document_id is null), 'The thread is about another document.');
   end if;
@@ -1705,9 +1707,9 @@ begin
   new.root_thread_id := new.thread_id;
   if new.parent_run_id is not null then
     select * into v_parent from public.runs where id = new.parent_run_id and org_id = new.org_id;
-    perform private.require(found, 'There is no such run of which it could be a part.');
+    perform private.require(found, 'Parent run not found.');
     if v_parent.status in ('completed', 'failed', 'cancelled') then
-      raise exception 'The run of which it would be a part has ended.' using errcode = 'PT410';
+      raise exception 'The parent run has ended.' using errcode = 'PT410';
     end if;
     new.root_run_id := v_parent.root_run_id;
     new.root_thread_id := coalesce(v_parent.root_thread_id, new.thread_id);
@@ -1723,17 +1725,17 @@ end $$;
 
 create trigger fill_run before insert on public.runs for each row execute function private.fill_run();
 
--- Holds a run for this transaction, if whoever has this fencing token is the one at work on it, or waits with it.
+-- Locks a run for this transaction if the worker with this fencing token still has it.
 create function private.fence(p_run_id uuid, p_fencing_token integer) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 begin
   perform from public.runs
   where id = p_run_id and (status = 'running' or attached) and fencing_token = p_fencing_token for no key update;
-  perform private.require(found, 'The run has ended or was taken up by another worker.', 'PT410');
+  perform private.require(found, 'The run has ended, or another worker has taken it over.', 'PT410');
 end $$;
 
--- Deletes a run that has ended, with its events, calls and children. What it wrote stays, and what it cost.
+-- Deletes an ended run with its events, calls and child runs. Written values and usage are kept.
 create function public.delete_run(p_run_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -1747,9 +1749,9 @@ begin
   for update;
   perform private.check_found(found, 'run');
   perform private.require(
-    v_run.parent_run_id is null, 'The run is part of another one, and goes with that.', 'PT409');
+    v_run.parent_run_id is null, 'This is a child run. Delete its parent run instead.', 'PT409');
   perform private.require(
-    v_run.status in ('completed', 'failed', 'cancelled'), 'The run has not ended: cancel it first.', 'PT409');
+    v_run.status in ('completed', 'failed', 'cancelled'), 'The run has not ended. Cancel it first.', 'PT409');
   delete from public.runs where id = p_run_id;
 end $$;
 
@@ -1757,7 +1759,7 @@ create function private.scope_of_run(p_run_id uuid) returns table (user_id uuid,
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select created_by, org_id from public.runs where id = p_run_id $$;
 
--- Security definer: the run may be part of a conversation that the caller does not see.
+-- Security definer: the run may be in a conversation that the caller cannot see.
 create function private.has_active_run(p_extraction_id uuid) returns boolean
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -1771,7 +1773,7 @@ create function private.waiting_runs() returns bigint
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select count(*) from public.runs where status = 'awaiting_approval' $$;
 
--- An extraction fails with its run, unless a completed run or a person has worked on it too.
+-- Marks the extraction of a failed run as failed, unless a completed run or a user has also worked on it.
 create function private.fail_extraction() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -1788,14 +1790,14 @@ create trigger fail_extraction after update of status on public.runs
 
 -- run_events.sql
 
--- Run events: what happened in a run, in order.
+-- Run events: the ordered event log of each run.
 
 create table public.run_events (
   run_id uuid not null,
   -- 1, 2, 3 … without a gap, in the order of commit.
   number integer not null check (number > 0),
   org_id uuid not null,
-  -- One flat object of the stream, as text: it is only ever passed on.
+  -- One flat object of the event stream, stored as text and never queried.
   body json not null check (json_typeof(body) = 'object'),
   created_by uuid default auth.uid(),
   created_at timestamptz not null default clock_timestamp(),
@@ -1809,9 +1811,9 @@ create policy "members read the events of their runs" on public.run_events
   for select to authenticated
   using (org_id in (select private.my_org_ids()) and exists (select from public.runs as r where r.id = run_id));
 
--- Adds an event and tells readers. The lock on the run makes the order of numbers the order of commits. A child's event
--- is also added to its open parent as a `child` event; children are locked before parents (child_runs.sql).
--- Without `p_tell` the caller tells after the commit (private.notify): NOTIFY holds a database-wide lock until the commit
+-- Appends an event and notifies readers. The lock on the run makes event numbers follow commit order. A child's event
+-- is also appended to its open parent as a `child` event; children are locked before parents (child_runs.sql).
+-- Without `p_tell` the caller notifies after the commit (private.notify): NOTIFY holds a database-wide lock until the commit
 -- is on disk, so only one writer at a time would get through.
 create function private.append_event(p_run_id uuid, p_body json, p_tell boolean default true) returns integer
 language plpgsql set search_path = pg_catalog, pg_temp
@@ -1827,7 +1829,7 @@ begin
   if v_run.parent_call_id is not null then
     perform from public.runs
     where id = v_run.parent_run_id and status not in ('completed', 'failed', 'cancelled') for no key update;
-    if found then  -- nothing comes behind the last event of a run
+    if found then  -- no event follows the last event of a run
       perform private.append_event(
         v_run.parent_run_id,
         json_build_object(
@@ -1841,7 +1843,7 @@ begin
   return v_number;
 end $$;
 
--- The channel for what models say before it is stored. Any login of the database can listen to a channel that it knows:
+-- The channel for model output that is not stored yet. Any login role can listen to a channel whose name it knows:
 -- this name is random, and only the service can read it.
 create table private.delta_channel (
   name text not null default 'fieldmark_' || encode(uuid_send(gen_random_uuid()), 'hex')
@@ -1853,9 +1855,9 @@ create function private.delta_channel() returns text
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select name from private.delta_channel where private.is_service() $$;
 
--- Sends pieces of what the model says, in their order, each behind the number of the event that it comes after. The fence's
--- lock makes that number exact, and silences a worker that has lost the run. Readers of a run above get them as `child`,
--- with the run they are of before their place (`<run>/<place>`).
+-- Publishes partial model output in order. Each part carries the number of the event before it. The fence's
+-- lock makes that number exact and stops a worker that has lost the run. Readers of parent runs get it as `child`,
+-- with the run before the position (`<run>/<position>`).
 create function private.notify_deltas(p_run_id uuid, p_fencing_token integer, p_pieces text[]) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -1866,14 +1868,14 @@ declare
   v_after integer;
 begin
   perform private.fence(p_run_id, p_fencing_token);
-  -- Nothing of this is kept, so there is no disk to wait for.
+  -- Nothing is stored, so there is no disk write to wait for.
   perform set_config('synchronous_commit', 'off', true);
   select * into v_run from public.runs where id = p_run_id;
   loop
     select coalesce(max(number), 0) into v_after from public.run_events where run_id = v_run.id;
     perform pg_notify(v_channel, concat_ws(' ', v_run.id, v_after, piece)) from unnest(v_pieces) as piece;
     exit when v_run.parent_call_id is null;
-    -- A piece is "<place> <from> <to> <body>". One that is too long for a notification is left out.
+    -- A part is "<position> <from> <to> <body>". Parts too long for a notification are dropped.
     v_pieces := array(
       select told from (
         select n, format(
@@ -1888,9 +1890,9 @@ begin
   end loop;
 end $$;
 
--- Tells readers of committed events, those of parent runs too, without waiting for the disk. A reader that misses it
+-- Notifies readers of committed events, also of parent runs, without waiting for the disk. A reader that misses it
 -- polls.
--- Security definer: the caller acts for nobody and sees no run.
+-- Security definer: the caller has no user and sees no run.
 create function private.notify(p_channels text[], p_payloads text[]) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -1919,7 +1921,7 @@ end $$;
 create trigger notify_run_deleted after delete on public.runs
   for each row when (old.status not in ('completed', 'failed', 'cancelled')) execute function private.notify_run_deleted();
 
--- Whoever follows a run in a thread that is shared no longer hears of it: they are to look again, and see nothing.
+-- Notifies readers of runs in a thread that is no longer shared: they check again and lose access.
 create function private.notify_thread_unshared() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -1933,7 +1935,7 @@ end $$;
 create trigger notify_thread_unshared after update of shared on public.threads
   for each row when (old.shared and not new.shared) execute function private.notify_thread_unshared();
 
--- Ends a run that nobody is working on, whoever its user is: its document failed, or it was taken up too often.
+-- Fails a run without a worker, of any user: its document failed, or it was retried too often.
 create function private.fail_run(p_run_id uuid, p_error text, p_code text) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -1948,7 +1950,7 @@ end $$;
 
 -- tool_calls.sql
 
--- Tool calls: the ledger. The permission hook enters a call, the tool's transaction claims it and finishes it.
+-- Tool calls: the ledger. The permission hook records a call; the tool's transaction claims and finishes it.
 
 create table public.tool_calls (
   run_id uuid not null,
@@ -1956,21 +1958,21 @@ create table public.tool_calls (
   org_id uuid not null,
   tool text not null,
   arguments jsonb not null,
-  -- SHA-256 of the arguments' canonical JSON: what was approved is what may run.
+  -- SHA-256 of the arguments' canonical JSON: a call runs only with the arguments that were approved.
   arguments_hash text not null check (arguments_hash ~ '^[0-9a-f]{64}$'),
-  -- `waiting`: the runs that it started have not all ended.
+  -- `waiting`: child runs of the call are still open.
   status text not null check (status in ('pending', 'approved', 'waiting', 'refused', 'done', 'failed')),
   approved_by text check (approved_by in ('policy', 'person')),
   reason text,
-  -- Which person decided a call that waited, and when; and what the agent had proposed, where the person changed it.
+  -- The user who decided the call, and when; and the agent's original arguments, if the user changed them.
   decided_by uuid,
   decided_at timestamptz,
   proposed jsonb,
-  -- What a waiting call would change, as it was shown; the hash and version of what it changes must still be the same.
+  -- The changes of a waiting call, as shown. Its target must still have this hash and version.
   changes jsonb,
   target_hash text check (target_hash ~ '^[0-9a-f]{64}$'),
   target_version bigint,
-  -- The tool's answer to the model, repeated word for word if the call comes again; and the same for programs.
+  -- The tool's result for the model, repeated if the call comes again; and as data for programs.
   result text,
   code text check (char_length(code) between 1 and 100),
   data jsonb,
@@ -1997,8 +1999,8 @@ create policy "members read the calls of their runs" on public.tool_calls
   for select to authenticated
   using (org_id in (select private.my_org_ids()) and exists (select from public.runs as r where r.id = run_id));
 
--- Enters a call, unless it is there. It does not wait for the disk: the transaction that claims the entry does, and
--- what precedes it in the log is then there too.
+-- Records a call once. Does not wait for the disk: the transaction that claims the call does, and
+-- earlier log records are then on disk too.
 create function private.record_call(
   p_run_id uuid, p_fencing_token integer, p_call_id text, p_org_id uuid, p_tool text, p_arguments jsonb,
   p_arguments_hash text, p_status text, p_reason text, p_changes jsonb default null, p_target_hash text default null,
@@ -2007,11 +2009,11 @@ create function private.record_call(
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 begin
-  -- No lock here: the hook must not wait for whoever writes an event. The tool's transaction holds the fence.
+  -- No lock here: the hook must not wait for writers of events. The tool's transaction holds the fence.
   perform private.require(
     exists (select from public.runs where id = p_run_id and status = 'running' and fencing_token = p_fencing_token),
-    'The run has ended or was taken up by another worker.', 'PT410');
-  if p_status <> 'pending' then  -- what a person is asked must not be forgotten
+    'The run has ended, or another worker has taken it over.', 'PT410');
+  if p_status <> 'pending' then  -- a pending decision must survive a crash
     perform set_config('synchronous_commit', 'off', true);
   end if;
   insert into public.tool_calls
@@ -2022,7 +2024,7 @@ begin
   on conflict (run_id, id) do nothing;
 end $$;
 
--- Locks the entry of exactly this call, and says for whom this transaction writes.
+-- Locks this call, and sets the author of this transaction's writes.
 create function private.claim_call(
   p_run_id uuid, p_fencing_token integer, p_call_id text, p_tool text, p_arguments_hash text
 ) returns table (status text, result text, code text, data jsonb)
@@ -2052,7 +2054,7 @@ begin
     finished_at = clock_timestamp()
   where run_id = p_run_id and id = p_call_id and status in ('approved', 'waiting');
   perform private.require(
-    found, 'This call is not one that is carried out: it was not approved, or has been answered.', 'PT409');
+    found, 'This call cannot run: it was not approved, or it has already finished.', 'PT409');
   if not p_failed then
     update public.runs set consecutive_failures = 0 where id = p_run_id and consecutive_failures > 0;
   end if;
@@ -2063,12 +2065,12 @@ end $$;
 
 -- usage.sql
 
--- Usage: what each of the model's messages cost, and what an organisation may spend.
+-- Usage: the cost of each model message, and spending limits of organisations.
 
--- No foreign key to the run: what was spent stays spent when its document is deleted.
+-- No foreign key to the run: usage is kept when a document is deleted.
 create table public.usage (
   run_id uuid not null,
-  -- The attempt (its fencing token), the number of the message in it, and the id of the model's service, which proves
+  -- The attempt (its fencing token), the number of the message in it, and the provider's message id, which proves
   -- nothing by itself. The same message is charged once.
   message_id text not null check (char_length(message_id) between 1 and 200),
   org_id uuid not null references public.organisations (id) on delete cascade,
@@ -2079,11 +2081,11 @@ create table public.usage (
   cache_write_5m_tokens bigint not null check (cache_write_5m_tokens >= 0),
   cache_write_1h_tokens bigint not null check (cache_write_1h_tokens >= 0),
   cache_read_tokens bigint not null check (cache_read_tokens >= 0),
-  -- US dollars by our own price table; null where it does not know the model.
+  -- US dollars, by our price table; null for an unknown model.
   cost_usd numeric(18, 10) check (cost_usd >= 0 and cost_usd < 1000000),
   created_by uuid default auth.uid(),
   created_at timestamptz not null default clock_timestamp(),
-  -- Of the run: the one whose budget it is spent of. It stays when the run is deleted.
+  -- The root run, whose budget is charged. Kept when the run is deleted.
   root_run_id uuid not null,
   primary key (run_id, message_id)
 );
@@ -2099,7 +2101,7 @@ create policy "the service charges what was used" on public.usage
   for insert to authenticated
   with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
 
--- A run that is gone already has the root that its messages had before, or is its own.
+-- For a deleted run: the root of its earlier messages, or the run itself.
 create function private.fill_usage() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -2112,13 +2114,13 @@ end $$;
 
 create trigger fill_usage before insert on public.usage for each row execute function private.fill_usage();
 
--- Usage by day (UTC), agent and model, added up while charging: no list and no limit sums the messages.
+-- Usage by day (UTC), agent and model, summed while charging, so that no query has to sum messages.
 create table public.usage_by_day (
   org_id uuid not null references public.organisations (id) on delete cascade,
   day date not null,
   agent text not null,
   model text not null,
-  -- Several rows make a day: connections that charge at once do not wait for each other's disk.
+  -- A day has several rows, so that concurrent charges do not wait for each other.
   slot integer not null check (slot between 0 and 7),
   messages bigint not null,
   unpriced bigint not null,
@@ -2154,10 +2156,10 @@ end $$;
 
 create trigger add_up_usage after insert on public.usage for each row execute function private.add_up_usage();
 
--- Written by whoever runs the database, and by nobody else. Null is no limit.
+-- Written by the database administrator only. Null: no limit.
 create table public.credit_limits (
   org_id uuid primary key references public.organisations (id) on delete cascade,
-  -- For a calendar month in UTC.
+  -- Per calendar month (UTC).
   max_usd numeric(18, 10) check (max_usd >= 0 and max_usd < 100000000),
   max_concurrent_runs integer check (max_concurrent_runs >= 1),
   created_by uuid default auth.uid(),
@@ -2165,7 +2167,7 @@ create table public.credit_limits (
 );
 select private.protect_table('public.credit_limits', p_members_read => true);
 
--- The cost of a run and all below it; null if a message has no price. A deleted child's counts for the root.
+-- The cost of a run and all runs below it; null if a message has no price. Deleted children count for the root.
 create function private.cost_of_run(p_run_id uuid) returns numeric
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -2193,9 +2195,9 @@ $$;
 
 -- credit.sql
 
--- Credit: which run may be at work, by its lock key, its budget and its organisation's limits.
+-- Credit: decides which runs may start, by lock key, budget and the organisation's limits.
 
--- Locks the organisation's row: runs start and leave one by one. Taken after the locks on runs.
+-- Locks the organisation's row, so that runs start and end one by one. Taken after locks on runs.
 create function private.lock_credit(p_org_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -2205,7 +2207,7 @@ begin
   end if;
 end $$;
 
--- Security definer: runs in the threads of other members count too.
+-- Security definer: also counts runs in other members' threads.
 create function private.count_active_runs(p_org_id uuid, p_run_id uuid) returns bigint
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -2214,8 +2216,8 @@ as $$
     and p_org_id in (select private.my_org_ids())
 $$;
 
--- Runs with the same lock key that go first: the running one, older queued ones, and in a thread an older turn that
--- waits for a person or for its children, because it goes on in the same conversation.
+-- Runs with the same lock key that come first: the running one, older queued ones, and in a thread an older turn that
+-- waits for a decision or for child runs.
 create function private.runs_ahead(p_run public.runs) returns setof public.runs
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -2228,12 +2230,12 @@ as $$
         and (r.status = 'queued' or r.thread_id = p_run.thread_id and r.root_run_id <> p_run.root_run_id))
 $$;
 
--- Security definer: it may be one that the caller does not see.
+-- Security definer: the blocking run may be invisible to the caller.
 create function private.is_blocked(p_run public.runs) returns boolean
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select exists (select from private.runs_ahead(p_run)) $$;
 
--- The run that a queued one comes right behind, of those that the caller sees; null for none.
+-- Returns the run directly before a queued run, if the caller can see it; otherwise null.
 create function private.waits_behind(p_run public.runs) returns uuid
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -2242,7 +2244,7 @@ as $$
   order by (r.created_at, r.id) < (p_run.created_at, p_run.id) desc, r.created_at desc, r.id desc limit 1
 $$;
 
--- Whether a budget is used up that the run has, or that it has as a part of its root; null where none is set.
+-- Whether the budget of the run or of its root run is used up. Null if neither has a budget.
 create function private.is_budget_spent(p_run public.runs) returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -2250,7 +2252,7 @@ as $$
   where r.id in (p_run.id, p_run.root_run_id) and r.max_cost_usd is not null
 $$;
 
--- Queues the oldest held run that is not blocked, if there is room. One that is being changed looks for room itself.
+-- Queues the oldest unblocked run that waits for capacity, if there is capacity.
 create function private.make_room() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -2276,11 +2278,11 @@ as $$
     where org_id = p_org_id and max_usd is not null and private.spent_this_month(org_id) >= max_usd)
 $$;
 
--- Asks for a run to be taken up. `p_priced`: the price of its model is known. The answer holds until the transaction ends:
---   granted         nothing stands against it
---   held            other runs are at work instead; it is put into the queue again when one of them ends
---   out_of_credit, max_cost, model_unpriced   it cannot go on
--- Null for a run that has ended or is out of sight.
+-- Decides whether a worker may start a run. `p_priced`: the model has a price. The result is valid in this transaction:
+--   granted         the run may start
+--   held            the organisation has no capacity; the run is queued again when another run ends
+--   out_of_credit, max_cost, model_unpriced   the run must fail with this code
+-- Null if the run has ended or is not visible.
 create function private.find_room(p_run_id uuid, p_priced boolean) returns text
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -2302,7 +2304,7 @@ begin
     return 'max_cost';
   elsif private.is_credit_spent(v_run.org_id) then
     return 'out_of_credit';
-  -- One that another worker has left behind has its place already.
+  -- A run taken over from a dead worker already counts as active.
   elsif v_run.status = 'running' then
     return 'granted';
   elsif private.count_active_runs(v_run.org_id, p_run_id) >= v_limits.max_concurrent_runs or private.is_blocked(v_run) then
@@ -2312,8 +2314,8 @@ begin
   return 'granted';
 end $$;
 
--- Charges one model message. Returns null, or why the run may not ask for another (max_cost, out_of_credit). It takes
--- no lock of the organisation: parallel runs may pass its limit by the messages under way.
+-- Charges one model message. Returns null, or why the run must stop (max_cost, out_of_credit). It takes
+-- no lock on the organisation: parallel runs may exceed its limit by the messages in progress.
 create function private.charge(
   p_run_id uuid, p_org_id uuid, p_agent text, p_message_id text, p_model text, p_input_tokens bigint,
   p_output_tokens bigint, p_cache_write_5m_tokens bigint, p_cache_write_1h_tokens bigint, p_cache_read_tokens bigint,
@@ -2333,13 +2335,13 @@ begin
   on conflict (run_id, message_id) do nothing;
   select * into v_run from public.runs where id = p_run_id and status = 'running';
   return case
-    when not found then null  -- whoever ended it has said so
+    when not found then null  -- the run was ended elsewhere
     when private.is_budget_spent(v_run) then 'max_cost'
     when private.is_credit_spent(p_org_id) then 'out_of_credit'
   end;
 end $$;
 
--- Starting counts too: where there was room for one, there may be for the next.
+-- Also when a run starts: there may be capacity for more than one.
 create constraint trigger make_room_when_status_changes after update of status on public.runs
   deferrable initially deferred for each row when (
     new.status <> old.status
@@ -2354,9 +2356,9 @@ create constraint trigger make_room_when_limits_change after update or delete on
 
 -- decisions.sql
 
--- Decisions: a call waits for a person. The decision's transaction carries it out, and the run goes on.
+-- Decisions: a call waits for approval. The transaction of the decision runs the call, then the run continues.
 
--- `p_attached`: the worker's CLI waits too, for a while.
+-- `p_attached`: the worker keeps the CLI process alive for a while.
 create function private.await_approval(
   p_run_id uuid, p_fencing_token integer, p_call_id text, p_attached boolean, p_event json
 ) returns void
@@ -2365,7 +2367,7 @@ as $$
 begin
   perform private.fence(p_run_id, p_fencing_token);
   perform from public.tool_calls where run_id = p_run_id and id = p_call_id and status = 'pending';
-  perform private.require(found, 'This call does not wait for a person.', 'PT410');
+  perform private.require(found, 'This call is not waiting for approval.', 'PT410');
   update public.runs set status = 'awaiting_approval', waiting_call = p_call_id, attached = p_attached
   where id = p_run_id;
   if p_event is not null then
@@ -2373,7 +2375,7 @@ begin
   end if;
 end $$;
 
--- The call that waits is shown anew, because what it would change has moved since it was shown.
+-- Shows a waiting call again, because its target has changed since it was shown.
 create function private.show_updated_call(
   p_run_id uuid, p_call_id text, p_changes jsonb, p_target_hash text, p_target_version bigint, p_event json
 ) returns void
@@ -2387,21 +2389,21 @@ begin
     set changes = p_changes, target_hash = p_target_hash, target_version = p_target_version
     where run_id = p_run_id and id = p_call_id and status = 'pending';
   end if;
-  perform private.require(found, 'This call waits no more.', 'PT409');
+  perform private.require(found, 'This call has already been decided.', 'PT409');
   if p_event is not null then
     perform private.append_event(p_run_id, p_event, false);
   end if;
 end $$;
 
--- Whether a run's user may no longer write. (Leaving cancels one's runs, except one started at that very moment.)
+-- Whether the run's creator can no longer write. (Leaving cancels their runs, except one started at the same moment.)
 create function private.is_creator_without_access(p_run public.runs) returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
   select coalesce(private.role_of(p_run.org_id, p_run.created_by) = 'viewer', true)
 $$;
 
--- Why the caller may not decide the calls of a run: read_only, not_approver, second_person_needed, not_found (another's
--- run), or '' if they may. The organisation sets who decides; else whoever started the run, by themselves or by a key.
+-- Why the caller may not decide the calls of a run: read_only, not_approver, second_person_needed, not_found (another
+-- user's run), or '' if they may. By default the user who started the run, directly or by a key, decides.
 create function private.approval_refusal_reason_for(p_org_id uuid, p_created_by uuid) returns text
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -2429,7 +2431,7 @@ create function private.approval_refusal_reason(p_run public.runs) returns text
 language sql stable set search_path = pg_catalog, pg_temp
 as $$ select private.approval_refusal_reason_for(p_run.org_id, p_run.created_by) $$;
 
--- The users of an organisation whose runs the caller does not decide.
+-- The users of an organisation whose runs the caller may not decide.
 create function private.decided_by_others(p_org_id uuid) returns setof uuid
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -2437,8 +2439,8 @@ as $$
   where org_id = p_org_id and private.approval_refusal_reason_for(p_org_id, user_id) <> ''
 $$;
 
--- Decides a waiting call once, as it was shown (its arguments hash to `p_hash`). Returns the call's new status, or null
--- if it waits no more. The rest of the transaction writes for the call; private.resume_run lets the run go on.
+-- Decides a waiting call once, as it was shown (its arguments have the hash `p_hash`). Returns the new status, or null
+-- if it was already decided. The rest of the transaction runs the call; private.resume_run continues the run.
 create function private.start_decision(
   p_run_id uuid, p_call_id text, p_hash text, p_approved boolean, p_reason text, p_arguments jsonb,
   p_arguments_hash text
@@ -2468,7 +2470,7 @@ begin
   return v_status;
 end $$;
 
--- Approves later calls of these tools in a run that waits for the caller. False where a second person decides.
+-- Approves later calls of these tools in a run that waits for the caller. Returns false if a second person must decide.
 create function private.approve_later_calls(p_run_id uuid, p_tools text[]) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -2481,8 +2483,8 @@ begin
   return found;
 end $$;
 
--- Lets the run go on after a decision: at once if its CLI is attached and there is room, otherwise through the queue.
--- Returns its status, or null if it has ended or is out of sight.
+-- Continues a run after a decision: at once if its CLI is attached and there is capacity, otherwise through the queue.
+-- Returns the run's status, or null if it has ended or is not visible.
 create function private.resume_run(p_run_id uuid) returns text
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -2496,7 +2498,7 @@ begin
     return v_run.status;
   end if;
   perform from public.tool_calls where run_id = p_run_id and id = v_run.waiting_call and status = 'pending';
-  perform private.require(not found, 'The call that the run waits for is not decided.', 'PT409');
+  perform private.require(not found, 'The call that the run waits for has not been decided.', 'PT409');
   if v_run.attached then
     perform private.lock_credit(v_run.org_id);
     if private.count_active_runs(v_run.org_id, p_run_id) <
@@ -2510,7 +2512,7 @@ begin
   return v_status;
 end $$;
 
--- The worker's CLI has gone. A decided run, or one whose child runs have ended, is queued. Returns the new status.
+-- Records that the worker's CLI is gone. Queues the run if it was decided or its child runs have ended. Returns the status.
 create function private.detach_run(p_run_id uuid, p_fencing_token integer) returns text
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -2520,7 +2522,7 @@ begin
   select * into v_run from public.runs
   where id = p_run_id and fencing_token = p_fencing_token and status not in ('completed', 'failed', 'cancelled')
   for no key update;
-  perform private.require(found, 'The run has ended or was taken up by another worker.', 'PT410');
+  perform private.require(found, 'The run has ended, or another worker has taken it over.', 'PT410');
   if v_run.status in ('running', 'awaiting_runs') then
     v_run.status := 'queued';
     if private.has_open_children(p_run_id, v_run.waiting_call) and exists (
@@ -2533,7 +2535,7 @@ begin
   return v_run.status;
 end $$;
 
--- The same for a run whose worker seems dead: a new fencing token keeps that worker from writing.
+-- Like detach_run, for a run whose worker seems dead: a new fencing token stops that worker from writing.
 create function private.detach_dead_worker(p_run_id uuid) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -2550,9 +2552,9 @@ end $$;
 
 -- child_runs.sql
 
--- Child runs: a call starts runs and waits for them, without a worker. Cancelling a run cancels what is part of it.
+-- Child runs: a call starts runs and waits for them without a worker. Cancelling a run cancels its child runs.
 --
--- Whoever changes several runs of a tree locks the lower ones first, because a run that ends locks its parent after itself.
+-- Lock order: children before parents, because a run that ends locks its parent after itself.
 
 create function private.has_open_children(p_run_id uuid, p_call_id text) returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
@@ -2572,10 +2574,10 @@ declare
 begin
   select attached or status = 'running' into v_attached from public.runs
   where id = p_run_id and status in ('running', 'awaiting_approval') for no key update;
-  perform private.require(found, 'The run has ended or was taken up by another worker.', 'PT410');
+  perform private.require(found, 'The run has ended, or another worker has taken it over.', 'PT410');
   update public.tool_calls set status = 'waiting' where run_id = p_run_id and id = p_call_id and status = 'approved';
   perform private.require(
-    found, 'This call is not one that is carried out: it was not approved, or has been answered.', 'PT409');
+    found, 'This call cannot run: it was not approved, or it has already finished.', 'PT409');
   update public.runs set
     status = case when v_attached or private.has_open_children(p_run_id, p_call_id) then 'awaiting_runs' else 'queued' end,
     waiting_call = p_call_id, attached = v_attached, consecutive_failures = 0
@@ -2585,13 +2587,13 @@ begin
   end if;
 end $$;
 
--- With the last of the runs that a call waits for, its run goes on.
--- Security definer: whoever ends a run may have no right on its parent.
+-- Queues the parent run again when the last child run of its call ends.
+-- Security definer: the caller may have no rights on the parent run.
 create function private.wake_parent() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-  -- Locked first, so that of two children that end at the same moment the second sees the first.
+  -- Locked first: if two children end at the same time, the second one sees the first.
   perform from public.runs where id = old.parent_run_id for no key update;
   update public.runs set status = 'queued'
   where id = old.parent_run_id and status = 'awaiting_runs' and waiting_call = old.parent_call_id and not attached
@@ -2619,7 +2621,7 @@ as $$
   select coalesce(array_agg(id order by depth, id), '{}') from tree
 $$;
 
--- Cancels a run and all below it. Its worker can write nothing more. Returns false if it had ended.
+-- Cancels a run and all runs below it. Their workers can no longer write. Returns false if the run had already ended.
 create function private.cancel_run(p_run_id uuid, p_reason text) returns boolean
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -2627,7 +2629,7 @@ declare
   v_tree uuid[];
   v_run_id uuid;
 begin
-  -- Looked at again after the lock: the run may just have started another.
+  -- Repeated after locking: a run may have started another child in between.
   loop
     v_tree := private.tree_of_run(p_run_id);
     for n in reverse cardinality(v_tree)..1 loop
@@ -2640,7 +2642,7 @@ begin
   if not found then
     return false;
   end if;
-  -- From above: a parent that is cancelled is not woken by the end of its parts.
+  -- Parents first: a cancelled parent is not woken when its children end.
   foreach v_run_id in array v_tree loop
     update public.runs set status = 'cancelled', waiting_call = null, attached = false, error = p_reason,
       error_code = 'cancelled', finished_at = now()
@@ -2659,7 +2661,7 @@ begin
   return true;
 end $$;
 
--- Cancels the open runs of a user and their keys, or of one key. Not needed where the organisation is being deleted.
+-- Cancels the open runs of a user and their keys, or of one key. Does nothing if the organisation is being deleted.
 create function private.cancel_runs_of(p_org_id uuid, p_user_id uuid, p_reason text) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -2684,16 +2686,16 @@ end $$;
 
 -- agent_sessions.sql
 
--- Agent sessions: the conversations of runs, so that any machine can continue one.
+-- Agent sessions: the transcripts of runs, so that any worker can resume one.
 
 create table public.agent_sessions (
   number bigint generated always as identity primary key,
   org_id uuid not null references public.organisations (id) on delete cascade,
   session_id text not null check (char_length(session_id) between 1 and 200),
   subpath text not null default '' check (char_length(subpath) <= 500),
-  -- The entry's own id, where it has one: the same entry comes twice when a batch is sent again.
+  -- The entry's own id, if it has one. A batch that is sent again is stored once.
   uuid text,
-  -- As text: the transcript may hold \u0000, which jsonb refuses, and with it the whole batch.
+  -- json, not jsonb: a transcript may contain \u0000, which jsonb rejects.
   entry json not null,
   created_by uuid default auth.uid(),
   created_at timestamptz not null default clock_timestamp()
@@ -2708,7 +2710,7 @@ create policy "the service reads its members' conversations" on public.agent_ses
   for select to authenticated
   using (org_id in (select private.my_org_ids()) and (select private.is_service()));
 
--- A conversation is deleted when its run ends: nothing continues it.
+-- Deletes the conversation of a run that ended or was deleted.
 create function private.delete_conversation() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -2726,12 +2728,12 @@ create trigger delete_conversation_of_ended_run after update of status on public
 
 -- queue.sql
 
--- The queue: triggers put jobs there, in the transaction that makes the work.
+-- The queue: triggers insert jobs in the transaction that creates the work.
 --
--- Start-time fair queueing between organisations: a job's priority (counted downwards) is one behind the organisation's
--- last waiting job, or where the queue has got to. It takes no locks; two inserts at once may get the same place.
+-- Fair queueing (start-time): a job's priority is one below the organisation's last waiting job, or the current head of
+-- the queue, so organisations alternate. No locks: two concurrent inserts may get the same priority, which is harmless.
 
--- How much of each organisation may wait. `fieldmark migrate` writes here what the settings say.
+-- Default limits of waiting documents and runs per organisation. `fieldmark migrate` writes them from the settings.
 create table private.queue_defaults (
   is_singleton boolean primary key default true check (is_singleton),
   runs integer not null default 2000 check (runs >= 0),
@@ -2739,7 +2741,7 @@ create table private.queue_defaults (
 );
 insert into private.queue_defaults default values;
 
--- Limits of one organisation. Written by whoever runs the database, and by nobody else.
+-- Limits of single organisations. Written by the database administrator only.
 create table public.queue_limits (
   org_id uuid primary key references public.organisations (id) on delete cascade,
   max_waiting_runs integer check (max_waiting_runs >= 0),
@@ -2752,7 +2754,7 @@ select private.protect_table('public.queue_limits', p_members_read => true);
 create index runs_queued on public.runs (org_id) where status = 'queued';
 create index documents_reading on public.documents (org_id) where status = 'reading';
 
--- Security definer: what waits in the threads of other members counts too.
+-- Security definer: also counts runs in other members' threads.
 create function private.check_waiting_of(p_org_id uuid, p_table text) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -2771,12 +2773,12 @@ begin
     select from public.documents where p_table = 'documents' and org_id = p_org_id and status = 'reading'
     limit v_most + 1) as w;
   perform private.require(
-    v_waiting = 0 or v_most > 0,  -- nobody need try again
-    format('No %s of this organisation may wait: its owner has set their limit to 0.', p_table),
+    v_waiting = 0 or v_most > 0,  -- a retry would not help
+    format('The limit of waiting %s of this organisation is 0.', p_table),
     'PT409', 'queue_closed');
   perform private.require(
     v_waiting <= v_most,
-    format('At most %s %s of an organisation may wait: try again when some of them are done.', v_most, p_table),
+    format('The organisation already has %s waiting %s, the maximum. Try again when some are done.', v_most, p_table),
     'PT429');
 end $$;
 
@@ -2797,7 +2799,7 @@ create trigger check_waiting after insert on public.runs
 create trigger check_waiting after insert on public.documents
   referencing new table as added for each statement execute function private.check_waiting();
 
--- The tables and functions are procrastinate's. A lock starts with its organisation.
+-- Tables and functions are procrastinate's. A job's lock starts with the organisation id.
 create function private.enqueue(p_queue text, p_task text, p_args jsonb, p_lock text) returns void
 language plpgsql security definer set search_path = pg_catalog, queue, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
@@ -2806,7 +2808,7 @@ declare
   v_place integer;
 begin
   if to_regprocedure('queue.procrastinate_defer_jobs_v1(queue.procrastinate_job_to_defer_v1[])') is null then
-    raise exception 'The job queue is not set up: run `fieldmark migrate` once.' using errcode = 'PT503';
+    raise exception 'The job queue is not set up. Run `fieldmark migrate`.' using errcode = 'PT503';
   end if;
   v_place := least(
     coalesce(
@@ -2822,7 +2824,7 @@ begin
     array[row(p_queue, p_task, v_place, p_lock, null, p_args, null)::queue.procrastinate_job_to_defer_v1]);
 end $$;
 
--- Records how far a document is read, and notifies whoever watches a run that waits for it.
+-- Records how far a document is read, and notifies watchers of runs that wait for it.
 create function private.record_reading(p_document_id uuid, p_pages_read integer, p_pages_to_read integer) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -2836,9 +2838,9 @@ begin
   end if;
 end $$;
 
--- Takes the next job of a queue for a worker, or none. When its p_places are taken, one more is for an organisation
--- that has none of them. The plan is forced, because the planner knows these tables as they were when empty; each order
--- is written as exactly one index has it.
+-- Claims the next job of a queue for a worker. If all its p_places are taken, one more is for an organisation
+-- without a running job. The plan is forced, because the planner's statistics are of empty tables; each order
+-- matches exactly one index.
 create function private.claim_job(p_queue text, p_worker_id bigint, p_places integer)
 returns table (
   id bigint, status text, task_name text, priority integer, lock text, queueing_lock text, args jsonb,
@@ -2857,7 +2859,7 @@ begin
   if cardinality(v_at_work) < p_places then
     v_at_work := '{}';
   end if;
-  -- Whether anybody else waits: a step for each organisation at work, and one more, however many jobs wait.
+  -- Whether another organisation waits: one step per active organisation, however many jobs wait.
   while v_org = any (v_at_work) or v_org = '' loop
     v_org := (
       select left(j.lock, 36) from queue.procrastinate_jobs as j
@@ -2892,7 +2894,7 @@ begin
     jsonb_build_object('run_id', p_run.id), p_run.lock_key);
 end $$;
 
--- Security definer, all that follow: whoever writes a row may have no right on the queue.
+-- Security definer, like the functions below: the writer of a row may have no privileges on the queue.
 create function private.enqueue_reading() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -2902,7 +2904,7 @@ begin
   return null;
 end $$;
 
--- Has a document read again from a copy without its password. Returns whether it was waiting for one.
+-- Queues a document to be read from a decrypted copy. Returns whether it was waiting for its password.
 create function private.read_unlocked(p_document_id uuid, p_unlocked_path text) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -2920,7 +2922,7 @@ begin
   return v_org is not null;
 end $$;
 
--- A new run waits until its document is read. One without a document, or that is queued again, waits for nothing.
+-- A new run waits until its document is read. A run without a document, or one queued again, starts at once.
 create function private.enqueue_run() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -2931,7 +2933,7 @@ begin
     perform private.enqueue_execution(new);
     return null;
   end if;
-  -- The share lock settles the race with the reading that ends just now: either this run is seen by it, or it by this.
+  -- The share lock decides the race with a reading that ends now: one of the two transactions sees the other.
   select * into v_document from public.documents where id = new.document_id for share;
   perform private.require(
     v_document.status is distinct from 'failed', v_document.error, 'PT409', 'document_failed');
@@ -2975,10 +2977,10 @@ create trigger enqueue_released after update of waiting_for_capacity_since on pu
 
 -- json.sql
 
--- Paths in JSON: their names, what stands at them, and how two documents differ. Pure functions.
+-- JSON paths: names, values at a path, and differences between two documents. Pure functions.
 
--- The name of one key below a parent's name: `a` + b → `a.b`. Keys that would not read back stand quoted: `["a.b"]`.
--- Twin of fieldmark.domain.paths. (A body that is parsed now needs no search_path, and can be inlined without one.)
+-- The name of a key below a parent: `a` + b → `a.b`. A key that could not be parsed back is quoted: `["a.b"]`.
+-- Same rules as fieldmark.domain.paths. (A parsed body needs no search_path, so it can be inlined.)
 create function private.child_name(p_parent text, p_key text) returns text
 language sql immutable
 return
@@ -2988,10 +2990,10 @@ return
     else p_parent || '[' || to_jsonb(p_key)::text || ']'
   end;
 
--- Every node below the root, containers too, at which two documents differ; null where one has none. Only what differs is
--- followed, so that a change of one field costs the same in a large document. Compared as text, because to jsonb 12.5 and
--- 12.50 are the same, and to a reader they are not. What lies beyond the bounds of private.check_json is not followed
--- further: there a long key would be repeated for each of its children.
+-- All nodes below the root, containers included, at which two documents differ; null for a missing node. Descends only
+-- into nodes that differ, so a change of one field costs the same in a large document. Compares text, because jsonb treats
+-- 12.5 and 12.50 as equal. Stops at the bounds of private.check_json:
+-- beyond them a long key would be repeated for each child.
 create function private.changes(p_old jsonb, p_new jsonb)
 returns table (path text[], steps text, name text, old jsonb, new jsonb)
 language sql immutable set search_path = pg_catalog, pg_temp
@@ -3034,7 +3036,7 @@ create function private.is_leaf(p_value jsonb) returns boolean
 language sql immutable
 return jsonb_typeof(p_value) not in ('object', 'array') or p_value in ('{}'::jsonb, '[]'::jsonb);
 
--- Refuses what would be small to send and ruinous to keep: more than 4 MB, 32 levels or 100,000 values, and numbers of more
+-- Rejects JSON that is costly to store: more than 4 MB, 32 levels or 100,000 values, and numbers of more
 -- than 100 digits a side (1e131071 has eight characters, and 131,072 when it is read back).
 create function private.check_json(p_value jsonb, p_what text) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp
@@ -3043,7 +3045,7 @@ declare
   v_fault text := case
     when pg_column_size(p_value) > 4194304 then ' may not exceed 4 MB.'
     when jsonb_path_exists(p_value, 'strict $.**{33}') then ' may be nested at most 32 deep.'
-    -- (jsonb_path_query would take a time that grows with the square of the number.)
+    -- (jsonb_path_query would take quadratic time.)
     when jsonb_array_length(jsonb_path_query_array(p_value, 'strict $.**.type()')) > 100000
       then ' may hold at most 100,000 values.'
     when exists (
@@ -3057,7 +3059,7 @@ begin
   end if;
 end $$;
 
--- A path as a plain list of 1 to 32 steps. (An array of SQL may also have two dimensions, or begin at index 0.)
+-- Returns the path as a plain list of 1 to 32 steps. (A SQL array may have two dimensions, or start at index 0.)
 create function private.checked_path(p_path text[]) returns text[]
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
@@ -3077,7 +3079,7 @@ begin
   return array(select step from unnest(p_path) with ordinality as s (step, n) order by n);
 end $$;
 
--- Puts a value at a path: makes missing objects, appends to a list only at its end, refuses everything else. (jsonb_set
+-- Sets a value at a path: creates missing objects, appends at the end of a list, rejects everything else. (jsonb_set
 -- would ignore a missing parent, append for [999999999], prepend for [-999], and return null for a SQL null.)
 create function private.set_at_path(p_doc jsonb, p_path text[], p_value jsonb, p_name text default '') returns jsonb
 language plpgsql immutable set search_path = pg_catalog, pg_temp
@@ -3092,11 +3094,11 @@ begin
   if coalesce(array_length(p_path, 1), 0) = 0 then
     return p_value;
   end if;
-  -- What does not exist yet becomes a list where its first step is 0, else an object.
+  -- A missing container becomes a list if its first step is 0, otherwise an object.
   if p_doc is null then
     if v_key ~ '^[0-9]+$' and v_key <> '0' then
       raise exception
-        'Path %: nothing stands at % yet. A list begins with [0]; for an object with the key % write % as a whole.',
+        'Path %: there is no value at % yet. A list starts with [0]; for an object with the key % write % as a whole.',
         p_name || '[' || v_key || ']', p_name, v_key, p_name
         using errcode = 'PT422';
     end if;
@@ -3120,7 +3122,7 @@ begin
       end if;
       return jsonb_set(p_doc, array[v_key], private.set_at_path(p_doc -> v_index, v_rest, p_value, v_name), true);
     else
-      raise exception 'Path %: % already holds the value %, so nothing can stand below it.',
+      raise exception 'Path %: % already contains the value %, so there can be no value below it.',
         private.child_name(p_name, v_key), p_name, left(p_doc::text, 80)
         using errcode = 'PT422';
   end case;
@@ -3154,7 +3156,7 @@ begin
   return v_name;
 end $$;
 
--- Objects merge key by key. Every other value, lists included, replaces what stood there.
+-- Merges objects key by key. Every other value, lists included, replaces the old one.
 create function private.merge(p_old jsonb, p_new jsonb) returns jsonb
 language sql immutable set search_path = pg_catalog, pg_temp
 as $$
@@ -3173,7 +3175,7 @@ $$;
 -- Entries by name -----------------------------------------------------------------------------------------------------
 -- Scores, evidence and locks are objects keyed by path name.
 
--- The entries that a change brings: those that differ, and those in `p_named`.
+-- The entries of a change: those that differ, and those in `p_named`.
 create function private.changed_entries(p_before jsonb, p_now jsonb, p_named jsonb) returns jsonb
 language sql immutable set search_path = pg_catalog, pg_temp
 as $$
@@ -3182,7 +3184,7 @@ as $$
   where n.value is distinct from b.value or key in (select jsonb_array_elements_text(p_named))
 $$;
 
--- Of the entries those that remain: as they were, where the value is too.
+-- The entries that remain valid because their values did not change.
 create function private.unchanged_entries(p_before jsonb, p_now jsonb, p_stale text[]) returns jsonb
 language sql immutable set search_path = pg_catalog, pg_temp
 as $$
@@ -3190,7 +3192,7 @@ as $$
   where key in (select jsonb_object_keys(p_now)) and key not in (select unnest(p_stale))
 $$;
 
--- The entries of a name and of what stands below it, if anything does. (A key with a dot or a bracket would stand quoted.)
+-- The entries of a name and of the names below it. (A key with a dot or a bracket is quoted.)
 create function private.entries_under(p_entries jsonb, p_name text, p_alone boolean default false) returns jsonb
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
@@ -3203,7 +3205,7 @@ begin
     where key = p_name or starts_with(key, p_name || '.') or starts_with(key, p_name || '['));
 end $$;
 
--- After an item of a list was removed, the entries of the items behind it move up by one.
+-- Moves entries up by one for the items after a removed list item.
 create function private.shift_entries_after_removal(p_now jsonb, p_before jsonb, p_was jsonb, p_path text[]) returns jsonb
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
@@ -3238,9 +3240,9 @@ end $$;
 
 -- extraction_authors.sql
 
--- Authors of a write: an agent's call or a person, and in whose name an agent writes.
+-- Authors of a write: a user, or an agent's call on behalf of a user.
 
--- The person whose word stands behind what an agent writes here: who approved this very call. Null if nobody did.
+-- Returns the user who approved the call of this transaction; null if it was approved by policy.
 create function private.approving_user() returns uuid
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -3256,7 +3258,7 @@ as $$
   where run.id = private.this_run() and t.speaks
 $$;
 
--- The leaves (or `document_type`) that the speaker's words name. The service sets them for this transaction.
+-- The leaves (or `document_type`) that the author's message names. The service sets them for this transaction.
 create function private.paths_allowed_by_message() returns text[]
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -3276,7 +3278,7 @@ $$;
 
 -- extraction_journal.sql
 
--- The journal of extractions: every change of a leaf, which no write escapes.
+-- The journal of extractions: every change of a leaf, recorded by a trigger.
 
 create table public.extraction_journal (
   id bigint generated always as identity primary key,
@@ -3286,7 +3288,7 @@ create table public.extraction_journal (
   -- A leaf is a scalar, or an empty object or list. `steps`: a letter a step, k for a key and i for an index.
   path text[] not null,
   steps text not null check (steps ~ '^[ki]+$'),
-  -- SQL null: there was, or is, no leaf at this path. (JSON null is a value.)
+  -- SQL null: no leaf at this path. (JSON null is a value.)
   old jsonb,
   new jsonb,
   actor text not null check (actor in ('agent', 'user')),
@@ -3359,9 +3361,9 @@ end $$;
 
 -- extraction_locks.sql
 
--- Locks of extractions: what a person set stands, and an agent changes it only with that person's word.
+-- Locks of extractions: an agent may change a value that a user set only if that user's message says so.
 
--- The locks that bind whoever writes here: none for a person; for an agent all but those of the person it writes for.
+-- The locks that apply to this write. A user: none. An agent: all but those of the user it writes for.
 create function private.binding_locks(p_locks jsonb) returns text[]
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -3372,8 +3374,8 @@ as $$
       key = any ((select private.paths_allowed_by_message())::text[]) and value ->> 'by' = (select private.message_author())::text)
 $$;
 
--- Items of lists in which a value gives way, to another or to none, so that what stays in them may stand in another row now;
--- and of how many items and leaves of their list there are changes. What only fills up is not among them, nor `p_kept`.
+-- List items in which a value is replaced or removed, so that remaining values may now belong to a different row.
+-- Also how many items and leaves of the list changed. Ignores blanks that are filled, and `p_kept`.
 create function private.moved_items(p_old jsonb, p_new jsonb, p_kept text[] default '{}')
 returns table (path text[], name text, old jsonb, items bigint, leaves bigint)
 language sql immutable set search_path = pg_catalog, pg_temp
@@ -3397,12 +3399,12 @@ as $$
   select path, name, old, items, leaves::bigint from item where gives_way
 $$;
 
--- What of a wanted change stays as it stands because of a person's lock, in an order in which it can be put back:
--- - a leaf by itself;
--- - a list as a whole, if anything else of it would change, also where the two read alike: an old cell must not end up in
+-- The parts of a change that a lock blocks, in an order in which they can be restored:
+-- - a single leaf;
+-- - a whole list, if anything else in it would change: an old cell must not end up in
 --   a new row;
--- - an object or list as a whole that would go with a leaf in it;
--- - the outermost for more than 500 leaves.
+-- - a whole object or list that would be removed with a locked leaf in it;
+-- - the outermost container, for more than 500 leaves.
 create function private.blocked_paths(p_was public.extractions, p_wanted jsonb, p_removed text[])
 returns table (path text[], name text, old jsonb, new jsonb)
 language plpgsql stable set search_path = pg_catalog, pg_temp
@@ -3426,8 +3428,8 @@ begin
     with change as materialized (
       select * from private.changes(p_was.extracted_fields, p_wanted)
     ), prefix as materialized (
-      -- Each change beside itself and all that it stands in, which changes with it. (Not the values: the whole document would
-      -- stand beside each leaf.)
+      -- Each change with the containers around it. (Without values: otherwise the whole document would be
+      -- repeated for each leaf.)
       select below.name as below, length(below.steps) as depth, above.name, length(above.steps) as level,
         jsonb_typeof(above.old) = 'array' as list,
         jsonb_typeof(above.old) is distinct from jsonb_typeof(above.new) as replaced
@@ -3435,7 +3437,7 @@ begin
       cross join lateral generate_series(1, length(below.steps)) as n
       join change as above on above.path = below.path[:n] and above.steps = left(below.steps, n)
     ), shifted as (
-      -- Items with a locked leaf that stays, but maybe in another row, since more than this item of the list changes.
+      -- Items with a locked leaf that may end up in another row, because other items of the list change too.
       select distinct item.name, left(item.name, -length('[' || item.path[cardinality(item.path)] || ']')) as list
       from private.moved_items(p_was.extracted_fields, p_wanted, v_binding) as item
       cross join lateral private.nodes(item.old) as node
@@ -3462,7 +3464,7 @@ begin
       where below in (select name from touched)
         and (
           name = below or name in (select name from mixed) or replaced
-          -- Each place is put back by itself in the whole document.
+          -- Each path is restored in the whole document.
           or (level = 1 and (select count(*) from touched) > 500))
       order by below, level
     )
@@ -3470,7 +3472,7 @@ begin
     order by length(steps), lpad(path[length(steps)], 9, '0') collate "C";
 end $$;
 
--- The locks after a change: changed leaves are their author's, and those of missing leaves go.
+-- The locks after a change: the author locks the changed leaves; locks of removed leaves are dropped.
 create function private.locks_after(p_locks jsonb, p_old jsonb, p_new jsonb) returns jsonb
 language plpgsql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -3489,7 +3491,7 @@ begin
     cross join lateral (select coalesce(v_by, case when c.name = any (v_spoken) then v_speaker end) as author) as a);
 end $$;
 
--- A person's locks on what they wrote at a path, for where it stood there before: by writing it they say that it is right.
+-- The user's locks on unchanged values that they wrote again: writing a value confirms it.
 create function private.locks_at(p_fields jsonb, p_path text[]) returns jsonb
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -3506,22 +3508,22 @@ $$;
 
 -- extraction_proposals.sql
 
--- Proposals: what an agent would have written where a person's lock kept it. They wait for a person's word.
+-- Proposals: changes by an agent that a lock blocked. A user decides them.
 
 create table public.extraction_proposals (
   id uuid primary key default private.new_id(),
   org_id uuid not null,
   extraction_id uuid not null,
-  -- A leaf that a person set, or the outermost list or object that could only change together with one; and its name.
+  -- A locked leaf, or the outermost list or object that could only change together with one; and its name.
   path text[] not null,
   name text not null,
-  -- While it is pending or rejected, `old` is the current value. SQL null as `new`: the agent would remove it.
+  -- `old` is the current value while the proposal is pending or rejected. SQL null as `new`: remove the value.
   old jsonb not null,
   new jsonb,
-  -- By path name, as those of the extraction: what the agent gave for the path and for what stands below it.
+  -- Keyed by path name, as in the extraction, for the path and the values below it.
   confidence_scores jsonb not null,
   evidence jsonb not null,
-  -- Superseded: another proposal took its place, or what stands there has changed since, also after it was rejected.
+  -- superseded: replaced by a newer proposal, or the current value has changed since.
   status text not null default 'pending' check (status in ('pending', 'accepted', 'rejected', 'superseded')),
   run_id uuid,
   call_id text,
@@ -3535,7 +3537,7 @@ create index extraction_proposals_extraction_id on public.extraction_proposals (
 create index extraction_proposals_pending on public.extraction_proposals (org_id, extraction_id) where status = 'pending';
 select private.protect_table('public.extraction_proposals', p_members_read => true);
 
--- Keeps what an agent would have written; not again what waits already, or was rejected: both are for the value that stands.
+-- Stores a blocked change, unless the same proposal is pending or was rejected for the current value.
 create function private.propose(
   p_extraction public.extractions, p_path text[], p_name text, p_old jsonb, p_new jsonb, p_scores jsonb, p_evidence jsonb
 ) returns void
@@ -3581,7 +3583,7 @@ begin
   elsif p_removed is null and exists (
     select from public.extraction_proposals where extraction_id = p_now.id and status in ('pending', 'rejected')
   ) then
-    -- A single leaf that changes makes no other row, nor do accepted proposals.
+    -- A change of a single leaf, or an accepted proposal, does not turn an item into another row.
     update public.extraction_proposals set status = 'superseded', decided_at = clock_timestamp()
     where id in (
       select proposal.id
@@ -3598,7 +3600,7 @@ end $$;
 
 -- extraction_functions.sql
 
--- Functions of the field: security invoker, so the caller's policies hold. They are also the RPCs of a Supabase front end.
+-- Functions that write fields, also RPCs for a Supabase front end. Security invoker: the caller's policies apply.
 
 create function private.locked_extraction(p_extraction_id uuid) returns public.extractions
 language plpgsql set search_path = pg_catalog, pg_temp
@@ -3611,8 +3613,8 @@ begin
   return v_row;
 end $$;
 
--- Writes fields with their scores and evidence, in one update: the values at the paths `p_set`, or without what was at
--- `p_removed`. Returns the fields as `value`, the version, the changed leaves, and under `proposed` what locks kept.
+-- Writes fields with scores and evidence in one update: sets the values at the paths `p_set`, or removes those at
+-- `p_removed`. Returns the fields as `value`, the version, the changed leaves, and the blocked changes as `proposed`.
 create function private.write_fields(
   p_was public.extractions, p_fields jsonb, p_confidences jsonb default '{}', p_evidence jsonb default '{}',
   p_removed text[] default null, p_set jsonb default null, p_decided text[] default null
@@ -3666,7 +3668,7 @@ begin
   return private.write_fields(v_was, private.merge(v_was.extracted_fields, p_fields), p_confidences, p_evidence);
 end $$;
 
--- Confidences and evidence by path name, of the value or of what stands in it; p_confidence is short for that of the value.
+-- Confidences and evidence are keyed by path name, of the value or of values in it. p_confidence: for the value itself.
 create function public.update_extraction_field(
   p_extraction_id uuid, p_field_path text[], p_value jsonb, p_confidence numeric default null,
   p_confidences jsonb default '{}', p_evidence jsonb default '{}'
@@ -3699,7 +3701,7 @@ begin
   return v_written || jsonb_build_object('path', v_name, 'value', v_written -> 'value' #> v_path);
 end $$;
 
--- Several values, one after the other, as one change: `p_changes` is [{"path": […], "value": …}, …]. All or none.
+-- Sets several values in order, all or none: `p_changes` is [{"path": […], "value": …}, …].
 create function public.update_extraction_fields(
   p_extraction_id uuid, p_changes jsonb, p_confidences jsonb default '{}', p_evidence jsonb default '{}'
 ) returns jsonb
@@ -3718,7 +3720,7 @@ begin
   -- Each change copies the fields.
   perform private.require(
     jsonb_array_length(p_changes)::bigint * octet_length(v_wanted::text || p_changes::text) < 200000000,
-    'These are too many changes for fields of this size: send fewer at once.');
+    'Too many changes for an extraction of this size. Send fewer per request.');
   for v_change in select value from jsonb_array_elements(p_changes) loop
     if not v_change ? 'value' or jsonb_typeof(v_change -> 'path') is distinct from 'array' then
       raise exception 'A change is an object with a path (a list of steps) and a value.' using errcode = 'PT422';
@@ -3741,7 +3743,7 @@ declare
   v_written jsonb;
 begin
   perform private.require(
-    v_name is not null, format('Nothing stands at path %s.', left(array_to_string(v_path, '.'), 200)));
+    v_name is not null, format('There is no value at path %s.', left(array_to_string(v_path, '.'), 200)));
   v_written := private.write_fields(v_was, v_was.extracted_fields #- v_path, p_removed => v_path)
     - '{changed,value}'::text[] || jsonb_build_object('path', v_name);
   if v_written ? 'proposed' then
@@ -3799,14 +3801,14 @@ declare
 begin
   perform private.require(
     v_name is not null and cardinality(v_locks) > 0,
-    format('Nothing at path %s is locked.', left(coalesce(v_name, array_to_string(v_path, '.')), 200)));
-  perform private.require(not private.is_agent(), 'A person takes a lock away.');
+    format('There is no lock at path %s.', left(coalesce(v_name, array_to_string(v_path, '.')), 200)));
+  perform private.require(not private.is_agent(), 'Only a user can remove a lock.');
   update public.extractions set locks = locks - v_locks where id = v_was.id returning * into v_row;
   return jsonb_build_object('path', v_name, 'unlocked', to_jsonb(v_locks), 'version', v_row.version);
 end $$;
 
--- A person decides proposals, each once: all of these or none. What is accepted is written as theirs, in one version; each item
--- that leaves a list has a version of its own. Security definer, because nobody may write proposals.
+-- Decides proposals, each once, all or none. Accepted values are written as the user's, in one version; each item
+-- removed from a list adds a version. Security definer: proposals have no write privileges.
 create function public.decide_extraction_proposals(p_extraction_id uuid, p_accepted uuid[], p_rejected uuid[] default '{}')
 returns jsonb
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -3823,7 +3825,7 @@ begin
   select * into v_was from public.extractions
   where id = p_extraction_id and org_id in (select private.my_writable_org_ids()) for no key update;
   perform private.check_found(found, 'extraction');
-  perform private.require(not private.is_agent(), 'A person accepts or rejects proposals.');
+  perform private.require(not private.is_agent(), 'Only a user can decide proposals.');
   perform private.require(
     cardinality(p_accepted || p_rejected) between 1 and 1000, 'One call decides 1 to 1,000 proposals.');
   loop
@@ -3844,7 +3846,7 @@ begin
     perform private.check_found(found, 'proposal');
     perform private.require(
       v_one.status = 'pending' and (v_fields #> v_one.path)::text is not distinct from v_one.old::text,
-      format('The proposal for %s was decided already, or its value has changed.', left(v_one.name, 200)), 'PT409');
+      format('The proposal for %s was already decided, or its value has changed.', left(v_one.name, 200)), 'PT409');
     update public.extraction_proposals set
       status = case when v_id = any (p_rejected) then 'rejected' else 'accepted' end, decided_by = auth.uid(),
       decided_at = clock_timestamp()
@@ -3864,9 +3866,9 @@ end $$;
 
 -- extraction_check.sql
 
--- The check of extractions: what every write into the table goes through, whoever writes and however.
+-- The check of extractions: a trigger that every write into the table passes.
 
--- Security definer: what the agent may not write becomes a proposal, and nobody has the right to write those.
+-- Security definer: writes that a lock blocks become proposals, a table without write privileges.
 create function private.check_extraction() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -3896,7 +3898,7 @@ begin
     v_old.locks := '{}';
     perform private.check_json(new.schema, 'A schema');
   end if;
-  perform private.require(new.version = v_old.version, 'The version of an extraction counts by itself.');
+  perform private.require(new.version = v_old.version, 'The version of an extraction is set by the database. Leave it out.');
   new.document_type_by := v_old.document_type_by;
   if new.document_type is distinct from v_old.document_type then
     v_author := case when private.is_agent() then private.author_of('document_type') else auth.uid() end;
@@ -3906,13 +3908,13 @@ begin
       new.document_type := v_old.document_type;
     end if;
   end if;
-  -- (What did not change was checked before.)
+  -- (Unchanged values were checked earlier.)
   perform private.check_json(new.extracted_fields, 'The fields of an extraction')
   where new.extracted_fields is distinct from v_old.extracted_fields;
   perform private.check_json(new.confidence_scores, 'The confidences of an extraction')
   where new.confidence_scores is distinct from v_old.confidence_scores;
   perform private.check_json(
-    new.evidence, 'These are too many fields for one extraction, more than about 6,000: their evidence')
+    new.evidence, 'The extraction has too many fields (the limit is about 6,000): the evidence')
   where new.evidence is distinct from v_old.evidence;
   if new.confidence_scores is distinct from v_old.confidence_scores and exists (
     select from jsonb_each(new.confidence_scores)
@@ -3921,7 +3923,7 @@ begin
     raise exception 'Confidence must be a number from 0.0 to 1.0.' using errcode = 'PT422';
   end if;
 
-  -- Scores and evidence that come with this change, of something that stands.
+  -- Scores and evidence that come with this change must belong to a field that exists.
   v_scores := private.changed_entries(v_old.confidence_scores, new.confidence_scores, v_said -> 'confidence_scores');
   v_evidence := private.changed_entries(v_old.evidence, new.evidence, v_said -> 'evidence');
   if v_scores <> '{}' or v_evidence <> '{}' then
@@ -3931,20 +3933,20 @@ begin
       order by key);
     perform private.require(
       v_said = '{}' or cardinality(v_nowhere) = 0,
-      format('There is no field at path %s to score or to prove.', left(v_nowhere[1], 200)));
+      format('There is no field at path %s. Scores and evidence need a field.', left(v_nowhere[1], 200)));
     v_scores := v_scores - v_nowhere;
     v_evidence := v_evidence - v_nowhere;
-    -- The service alone says that a value is printed. (A front end passes on what an accepted proposal came with.)
+    -- Only the service may write evidence. (A front end passes on the evidence of an accepted proposal.)
     perform private.require(
       private.is_service() or not exists (
         select from jsonb_each(v_evidence) as e where e.value ->> 'state' = 'found' and not exists (
           select from public.extraction_proposals as p
           where p.extraction_id = new.id and p.status = 'accepted' and p.decided_at >= now()
             and p.evidence -> e.key = e.value and new.extracted_fields #> p.path = p.new)),
-      'Only the service says where a value is printed: leave the evidence out.', 'PT403');
+      'Only the service writes evidence. Leave it out.', 'PT403');
   end if;
 
-  -- One place that goes, with the items behind it closing up: else they would look like changed ones.
+  -- A removed list item: the items after it move up and must not count as changed.
   if v_said ? 'removed' then
     v_removed := array(select jsonb_array_elements_text(v_said -> 'removed'));
     if (v_old.extracted_fields #- v_removed)::text <> new.extracted_fields::text then
@@ -3952,7 +3954,7 @@ begin
     end if;
   end if;
 
-  -- What a person set stays as it is, with its score and proof, whatever an agent writes.
+  -- An agent's write keeps locked values, with their scores and evidence.
   if tg_op = 'UPDATE' and private.is_agent() and old.locks <> '{}' then
     v_kept := private.binding_locks(old.locks);
     for v_held in select * from private.blocked_paths(old, new.extracted_fields, v_removed) loop
@@ -3974,14 +3976,14 @@ begin
     v_evidence := v_evidence - v_kept;
   end if;
 
-  -- A person may take locks away; nobody may add one or change whose it is.
+  -- Users may remove locks, but not add one or change its owner.
   new.locks := case
     when private.is_agent() then v_old.locks else private.unchanged_entries(v_old.locks, new.locks, '{}') end;
   if new.extracted_fields::text <> v_old.extracted_fields::text then
     if tg_op = 'UPDATE' then
       new.version := old.version + 1;
-      -- What an agent shows to be complete by the rules of its schema has to be shown again after it wrote anew.
-      -- Whoever writes into a failed extraction continues it.
+      -- After another write an agent must complete the extraction again.
+      -- A write into a failed extraction reopens it.
       if new.status = old.status and (old.status = 'failed' or (private.is_agent() and old.schema is not null)) then
         new.status := 'in_progress';
       end if;
@@ -4023,9 +4025,9 @@ create trigger check_extraction before insert or update on public.extractions
 
 -- examples.sql
 
--- Examples: corrections that people made in documents of the same schema, as the agent is shown them.
+-- Examples: corrections by people in documents of the same schema, which the agent is shown.
 
--- What a person took out: the correction at a path of an extraction, by its name. It is never shown again.
+-- Corrections that a user excluded, by extraction and path name. They are never shown again.
 create table public.withdrawn_examples (
   org_id uuid not null,
   extraction_id uuid not null,
@@ -4048,7 +4050,7 @@ create index extractions_of_schema on public.extractions (org_id, md5(schema::te
 
 -- auto_creations.sql
 
--- Auto-creations: the schema, prompt and extraction that an agent proposes for a document when it has been read.
+-- Auto-creations: the schema, prompt and extraction that an agent suggests for a document after it was read.
 
 create table public.auto_creations (
   document_id uuid primary key,
@@ -4061,7 +4063,7 @@ create table public.auto_creations (
   error text,
   decided_by uuid,
   decided_at timestamptz,
-  -- By what the document is known again: the words beside its values. And where an earlier one was like it, which.
+  -- For matching later documents: the document's type and the labels beside its values. `matched`: the similar document.
   kind text check (char_length(kind) between 1 and 200),
   labels text[] not null default '{}' check (cardinality(labels) <= 200),
   matched jsonb check (jsonb_typeof(matched) = 'object'),
@@ -4084,8 +4086,8 @@ select private.protect_table('public.auto_creations', p_members_read => true, p_
 grant update (kind, labels, matched, schema_revid, prompt_revid, extraction_id) on public.auto_creations
   to authenticated;
 
--- Starts the agent for a document that was read, if asked for. A run that cannot start is recorded as failed here and
--- does not keep the document from being ready. Archives have no values; the files in them are asked for the same.
+-- Starts the agent for a document that was read, if requested. A run that cannot start is recorded as failed here and
+-- does not stop the document from becoming ready. Archives are skipped; the files in them inherit the request.
 create function private.auto_create() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -4101,9 +4103,9 @@ begin
   for v_task in select * from private.agent_tasks where when_read loop
     v_run_id := private.new_id();
     begin
-      -- No row policy binds this insert: whoever only reads by now, or has left, starts nothing.
+      -- Row policies do not apply to this insert. A user who left or became a viewer starts nothing.
       if coalesce(private.role_of(new.org_id, new.created_by), '') not in ('owner', 'member') then
-        raise exception 'Whoever uploaded the document may not start runs any more.' using errcode = 'PT409';
+        raise exception 'The user who uploaded the document can no longer start runs in this organisation.' using errcode = 'PT409';
       end if;
       insert into public.runs (id, org_id, created_by, agent, task, document_id, background)
       values (v_run_id, new.org_id, new.created_by, v_task.agent, v_task.task, new.id, true);
@@ -4121,7 +4123,7 @@ end $$;
 create trigger start_auto_create after update of status on public.documents
   for each row when (old.status = 'reading' and new.status = 'ready') execute function private.auto_create();
 
--- A run of such a task has its place beside the document. One at a time, and none where something is proposed.
+-- Records the run of an auto-create task. A document has one at a time, and none while a suggestion is open.
 create function private.record_auto_creation() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -4138,7 +4140,7 @@ begin
   where a.status in ('rejected', 'failed');
   perform private.require(
     found,
-    'The agent is at work on this document, or has made a proposal that is not rejected.', 'PT409', 'proposed_already');
+    'This document already has a suggestion, or an agent is working on one. Decide the suggestion first.', 'PT409', 'proposed_already');
   return null;
 end $$;
 
@@ -4154,8 +4156,8 @@ as $$
   where run_id = p_run_id and id is distinct from p_but and locks = '{}' and document_type_by is null
 $$;
 
--- Deletes what a run and its children made, except what others changed since: values that a person set, versions or
--- uses of others. What something that stays refers to is hidden instead.
+-- Deletes what a run and its children created, except what others changed since: values that a user set, versions or
+-- references of others. What is still referenced is hidden instead.
 create function private.remove_made_by(p_run_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -4163,7 +4165,7 @@ begin
   perform private.remove_extractions_of(p_run_id);
   delete from public.document_tags where run_id = p_run_id;
 
-  -- Locked first: whoever is about to refer to one of them has done so by then, or waits and finds it gone.
+  -- Locked first: a concurrent reference is either visible here, or waits and then fails.
   perform from public.prompts where run_id = p_run_id for update;
   perform from public.prompt_versions where prompt_id in (select id from public.prompts where run_id = p_run_id) for update;
   update public.prompts as p set deleted_at = coalesce(deleted_at, now())
@@ -4198,7 +4200,7 @@ begin
     and not exists (select from public.prompt_versions as p where p.org_id = t.org_id and t.id = any (p.tag_ids));
 end $$;
 
--- The run has ended: what it made is proposed, or is gone with it. An extraction that it did not end with was a try.
+-- When the run ends, its results become a suggestion, or are deleted. Earlier extractions of the run are deleted.
 create function private.end_auto_creation() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -4231,7 +4233,7 @@ create trigger end_auto_creation after update of status on public.runs
     and new.document_id is not null and new.extraction_id is null)
   execute function private.end_auto_creation();
 
--- A document deleted before a decision takes along what was proposed for it.
+-- Deletes the suggested items of a document that is deleted before a decision.
 create function private.delete_auto_creation_run() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -4243,8 +4245,8 @@ end $$;
 create trigger delete_auto_creation_run after delete on public.auto_creations
   for each row when (old.status in ('running', 'proposed')) execute function private.delete_auto_creation_run();
 
--- Accepts what is proposed for a document, or rejects it and removes what its run made. Repeating a decision changes
--- nothing. Something read with a schema that is itself only proposed can be accepted only after that.
+-- Accepts the suggestion for a document, or rejects it and deletes what its run created. Repeating a decision changes
+-- nothing. A suggestion that uses a schema which is only suggested itself can be accepted only after that schema.
 create function public.decide_auto_creation(p_document_id uuid, p_accepted boolean) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -4260,15 +4262,15 @@ begin
   v_why := private.approval_refusal_reason_for(v_it.org_id, v_it.created_by);
   if v_why in ('not_approver', 'second_person_needed') then
     raise exception '%', case v_why
-        when 'not_approver' then 'In this organisation an owner decides what is proposed.'
-        else 'In this organisation somebody else decides than whose document it is.' end
+        when 'not_approver' then 'Only owners can decide suggestions in this organisation.'
+        else 'Someone else must decide this suggestion: the organisation requires a second person.' end
       using errcode = 'PT403', detail = v_why;
   end if;
   if v_it.status = v_status then
     return;
   end if;
   if v_it.status <> 'proposed' or v_status is null then
-    raise exception 'Nothing is to be decided for this document: it is %.', v_it.status using errcode = 'PT409';
+    raise exception 'There is no open suggestion for this document: its status is %.', v_it.status using errcode = 'PT409';
   end if;
   if p_accepted then
     select a.document_id into v_first
@@ -4276,7 +4278,7 @@ begin
     where v.id = v_it.schema_revid and a.document_id <> p_document_id and a.status in ('running', 'proposed');
     perform private.require(
       not found,
-      format('It was read by a schema that is itself proposed, for document %s: accept or reject that first.', v_first),
+      format('This suggestion uses a schema that is itself only suggested, for document %s. Decide that suggestion first.', v_first),
       'PT409', 'schema_proposed');
   end if;
   update public.auto_creations set status = v_status, decided_by = auth.uid(), decided_at = now()
@@ -4295,10 +4297,10 @@ $$;
 
 -- current_extractions.sql
 
--- What stands in a document, for those who ask many of them: filters, counts, and the words that lead a search.
+-- The current extraction of each document, for filters, counts and search.
 
--- The current extraction of a document: the newest completed one; one that an agent proposed counts once it is
--- accepted. (The body is parsed now, so it needs no search_path and is inlined as an index look-up per document.)
+-- A document's current extraction is its newest completed one. A suggested extraction counts once it is
+-- accepted. (A parsed body needs no search_path and is inlined as one index look-up per document.)
 create function private.current_extraction(p_document_id uuid) returns setof public.extractions
 language sql stable
 begin atomic
@@ -4327,10 +4329,10 @@ return p_value is null or p_value in ('null'::jsonb, '""'::jsonb, '{}'::jsonb, '
 
 -- search.sql
 
--- Search: which words stand in which piece of a document, and how an organisation's pieces are ranked by them (BM25).
+-- Search: an index of words by document chunk, ranked per organisation (BM25).
 --
--- Nothing here holds text. A term is a number made with a secret of its organisation, so the index says nothing to its
--- readers. Ranks are computed from one organisation alone. The number has four bytes: with eight the index is twice as
+-- The index contains no text. A term is a number made with a secret of its organisation, so the index reveals nothing to
+-- its readers. Ranks use the statistics of one organisation. A term number has four bytes: with eight the index is twice as
 -- large. So of 300,000 terms of an organisation about ten pairs collide.
 
 create table private.search_orgs (
@@ -4338,16 +4340,16 @@ create table private.search_orgs (
   number integer generated always as identity unique,
   seed bigint not null default ('x' || encode(substring(uuid_send(gen_random_uuid()) from 9), 'hex'))::bit(64)::bigint,
   pieces bigint not null default 0,
-  -- Of these, the pieces of pages, and how many terms they have: the average length.
+  -- The number of page chunks, and of terms in them, for the average length.
   passages bigint not null default 0,
   terms bigint not null default 0,
-  -- In which languages there are pieces: a question is put in each of them. (The names of Postgres' own stemmers.)
+  -- The languages of the chunks: a query is stemmed in each of them. (Names of Postgres' stemmers.)
   languages text[] not null default '{}'
 );
 select private.protect_table('private.search_orgs');
 
--- A piece of a page, or (number 0) what is said of the whole document: its name, and its current extraction.
--- No foreign key to documents: the job of a deleted one also takes its pieces out of the statistics.
+-- A chunk of a page, or (number 0) of the document: its name and its current extraction.
+-- No foreign key to documents: the indexing job of a deleted document also updates the statistics.
 create table private.search_chunks (
   document_id uuid not null,
   number integer not null check (number >= 0),
@@ -4356,15 +4358,15 @@ create table private.search_chunks (
   first_word integer not null,
   last_word integer not null,
   language text not null,
-  -- `keys` begins with the repeated ones; `counts` says how often, a byte each.
+  -- `keys` starts with the repeated terms; `counts` has their counts, one byte each.
   length integer not null,
   keys integer[] not null,
   counts bytea not null,
   primary key (document_id, number)
 );
--- Without a pending list: every question would read what others have written lately.
+-- Without a pending list: every query would read it.
 create index search_chunks_keys on private.search_chunks using gin (keys) with (fastupdate = off);
--- Rows are read for their keys, so these stay in them; statistics of all keys say nothing of one organisation's.
+-- Keys are read with the row, so they are stored inline; column statistics would mix organisations.
 alter table private.search_chunks set (toast_tuple_target = 8160, autovacuum_vacuum_scale_factor = 0.05);
 alter table private.search_chunks alter column keys set storage main, alter column counts set storage main,
   alter column keys set statistics 0;
@@ -4381,13 +4383,13 @@ select private.protect_table('private.search_terms');
 create table private.indexing_queue (
   document_id uuid primary key,
   org_id uuid not null references public.organisations (id) on delete cascade,
-  -- Which change it is: what is indexed meanwhile is due again.
+  -- The number of the change: a document that changes while it is indexed stays queued.
   change bigint generated always as identity
 );
 create index indexing_queue_org_id on private.indexing_queue (org_id);
 select private.protect_table('private.indexing_queue');
 
--- Queues a document for indexing. One job of an organisation at a time, so that its statistics are written in a row.
+-- Queues a document for indexing. One job per organisation at a time, because the jobs update the same statistics.
 create function private.queue_for_indexing(p_document_id uuid, p_org_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -4419,7 +4421,7 @@ begin
   return null;
 end $$;
 
--- An extraction or an auto-creation has changed what stands for its document.
+-- Queues the document of a changed extraction or auto-creation.
 create function private.queue_document_of_row() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -4458,7 +4460,7 @@ as $$
   where org_id = p_org_id and p_org_id in (select private.my_org_ids())
 $$;
 
--- The stem of each term, without accents; stop words have none. All in one call: one for each took three times as long.
+-- Returns the stem of each term, without accents; null for stop words. One call for all terms is three times faster.
 create function private.search_stems(p_language text, p_terms text[]) returns table (term text, stem text)
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -4472,7 +4474,7 @@ as $$
   where found.stem is not null
 $$;
 
--- What a due document is indexed from. Called by the service alone, for all tenants.
+-- Returns what a queued document is indexed from. Called by the service, for all tenants.
 create function private.search_source(p_document_id uuid) returns table (
   change bigint, org_id uuid, is_ready boolean, filename text, document_type text, fields jsonb)
 language sql stable security definer set search_path = pg_catalog, pg_temp
@@ -4492,7 +4494,7 @@ as $$
   from public.document_pages where document_id = p_document_id and number > p_after order by number limit p_pages
 $$;
 
--- Replaces the pieces of a document and updates the statistics. False if it was changed meanwhile and is still due.
+-- Replaces the chunks of a document and updates the statistics. Returns false if the document changed meanwhile.
 create function private.write_search_chunks(p_document_id uuid, p_change bigint, p_pieces jsonb) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off set jit = off
@@ -4516,7 +4518,7 @@ begin
   if not found then
     v_pieces := '[]';
   end if;
-  -- (This waits for who writes vectors of the pieces that go.)
+  -- (Waits for a concurrent writer of vectors of the old chunks.)
   if exists (select from private.search_embedder) then
     insert into private.embedding_queue as due (org_id, document_id) values (v_org_id, p_document_id)
     on conflict (org_id, document_id) do update set change = default, tries = 0, taken_until = null;
@@ -4554,7 +4556,7 @@ begin
   )
   select keys into v_come from counted;
 
-  -- Only terms in more than one piece are counted. The others are looked up in the index.
+  -- Only terms in more than one chunk are counted. The others are looked up in the index.
   with changed as (
     select key, sum(n) as n
     from (select unnest(v_come) as key, 1 as n union all select unnest(v_gone), -1) as each group by key
@@ -4579,24 +4581,24 @@ create function private.abandon_indexing(p_document_id uuid) returns void
 language sql security definer set search_path = pg_catalog, pg_temp
 as $$ delete from private.indexing_queue where document_id = p_document_id $$;
 
--- The pieces that answer a question best, in an organisation that the caller reads; with p_documents only of these.
--- Security definer: row security prevents the use of GIN indexes, and the statistics are of the whole organisation. So
+-- Returns the best chunks for a query in an organisation that the caller can read; with p_documents only of these.
+-- Security definer: row security prevents the use of GIN indexes, and statistics cover the whole organisation. So
 -- it checks the caller itself; members read all documents of their organisation.
--- Rare terms find candidates until p_most are found, and frequent terms only add to their scores, so the time does not
--- grow with the organisation. If rare terms find few, pieces with all frequent terms are added, then with half of them,
--- etc. Without p_said what is said of whole documents, such as their extracted values, does not count.
+-- Rare terms select candidates until p_most are found; frequent terms only add to their scores, so the time does not
+-- grow with the organisation. If rare terms find few, chunks with all frequent terms are added, then with half of them,
+-- etc. Without p_said the document chunks (names, extracted values) are ignored.
 create function private.search(
   p_org_id uuid, p_terms text[], p_documents uuid[] default null, p_most integer default 4000, p_said boolean default true
 ) returns table (
   document_id uuid, number integer, page integer, first_word integer, last_word integer, language text, score real)
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off set enable_memoize = off set jit = off
--- Planned once a connection: it takes as long as the search of a small organisation, and no number would change the plan.
+-- Planned once per connection: planning takes as long as a small search, and parameters never change the plan.
 set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
-  -- The usual values. What is said of a whole document counts as of average length: how short it is says nothing.
+  -- The usual BM25 values. Document chunks count as of average length.
   k1 constant real := 1.5;
   b constant real := 0.75;
   v_org private.search_orgs;
@@ -4639,15 +4641,15 @@ begin
         select ctid from private.search_chunks
         where keys @> v_keys[v_leading + 1:v_leading + v_together] and org_number = v_org.number and (p_said or number > 0)
           and (p_documents is null or document_id in (select unnest(p_documents)))
-        limit greatest(p_most / 4, 1) offset 0) as one;  -- each is reckoned to the end, which takes longer
+        limit greatest(p_most / 4, 1) offset 0) as one;  -- each is scored completely, which takes longer
       v_led := cardinality(v_more);
       v_together := v_together / 2;
     end loop;
   end if;
 
   return query
-    -- (A row is fetched again by where it lies: by its key would take four times as long. That holds since the function is
-    -- stable: all of it sees the one snapshot of the statement that called it.)
+    -- (Rows are fetched by ctid: by key would take four times as long. This is safe because the function is
+    -- stable: it sees one snapshot, that of the calling statement.)
     with led as (
       select p.at, p.document_id, p.number,
         t.weight * tf.n * (k1 + 1) / (tf.n + k1 * (1 - b + b * case when p.number = 0 then 1 else p.length / v_average end))
@@ -4661,13 +4663,13 @@ begin
           and (p_said or one.number > 0) and (p_documents is null or one.document_id in (select unnest(p_documents)))
         limit p_most offset 0) as p
       cross join lateral (
-        -- (Reckoned once: without the offset it would be written out in each place.)
+        -- (`offset 0` makes Postgres compute it once instead of inlining it.)
         select case when p.place <= length(p.counts) then get_byte(p.counts, p.place - 1) else 1 end offset 0) as tf (n)
     ), summed as (
       select at, document_id, number, sum(score) as score from led group by at, document_id, number
     ), candidate as (
       select s.at, s.document_id, s.number, s.score from (
-        -- What is said of a document counts for each of its pieces.
+        -- The score of the document chunk counts for each of its chunks.
         select *, score + case when number > 0 then
           coalesce(max(score) filter (where number = 0) over (partition by document_id), 0) else 0 end as in_all
         from summed) as s
@@ -4713,7 +4715,7 @@ begin
     select a.document_id, a.number, a.page, a.first_word, a.last_word, a.language, (a.score + coalesce(a.said, 0))::real
     from answer as a where a.number > 0
     union all
-    -- Where no piece of a document answers, its beginning stands for it.
+    -- A document found only by its document chunk is represented by its first chunk.
     select p.document_id, p.number, p.page, p.first_word, p.last_word, p.language, a.score::real
     from answer as a join private.search_chunks as p on p.document_id = a.document_id and p.number = 1
     where a.number = 0 and a.passages = 0;
@@ -4721,11 +4723,11 @@ end $$;
 
 -- search_vectors.sql
 
--- Search by meaning, as an extra: a vector for each piece of a page, made by the embedder that the settings name.
+-- Semantic search (optional): a vector for each page chunk, made by the configured embedder.
 --
--- Vectors are compared by the extension pgvector, which `fieldmark migrate` makes where it can be had; without it nothing
--- is written here. They are kept as plain arrays, so the tables are the same everywhere. They are compared one by one,
--- within one organisation: an index over all would let the pieces of others decide which of one's own are found.
+-- Vectors are compared by pgvector, which `fieldmark migrate` installs if it is available; without it nothing
+-- is written here. Vectors are stored as plain arrays, so the tables are the same everywhere. They are compared one by one
+-- within one organisation: with a shared index, other tenants' chunks would affect the results.
 
 create table private.search_embedder (
   is_singleton boolean primary key default true check (is_singleton),
@@ -4746,11 +4748,11 @@ alter table private.search_vectors alter column embedding set storage external,
   alter column embedding set statistics 0;
 select private.protect_table('private.search_vectors');
 
--- No job leads to these documents: a worker leases one that is due.
+-- There are no jobs for these documents: workers lease them from this table.
 create table private.embedding_queue (
   org_id uuid not null references public.organisations (id) on delete cascade,
   document_id uuid not null,
-  -- Which pieces they are: what is made of those before is not written.
+  -- The number of the change: vectors of earlier chunks are not written.
   change bigint generated always as identity,
   tries integer not null default 0,
   taken_until timestamptz,
@@ -4763,7 +4765,7 @@ create function private.has_vectors() returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
 as $$ select exists (select from pg_extension where extname = 'vector') $$;
 
--- From now on vectors are made with this embedder. If it is another, every document is due.
+-- Sets the embedder. If it changed, every document is queued.
 create function private.use_embedder(p_name text) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -4779,7 +4781,7 @@ begin
   on conflict (org_id, document_id) do update set change = default, tries = 0, taken_until = null;
 end $$;
 
--- Leases a due document, of an organisation drawn at random, by indexes alone. After a failure the lease is longer.
+-- Leases a queued document of a random organisation, using indexes only. After a failure the lease is longer.
 create function private.lease_document_for_embedding(p_seconds double precision)
 returns table (document_id uuid, org_id uuid, change bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -4825,7 +4827,7 @@ as $$
   order by p.number limit p_most
 $$;
 
--- Stores vectors, unless the document was changed meanwhile. An empty list says that none is missing.
+-- Stores vectors, unless the document changed meanwhile. An empty list means that none is missing.
 create function private.write_search_vectors(
   p_org_id uuid, p_document_id uuid, p_change bigint, p_embedder text, p_vectors jsonb) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -4864,7 +4866,7 @@ as $$
   where org_id = p_org_id and p_org_id in (select private.my_org_ids())
 $$;
 
--- The pieces nearest to a vector by cosine, in an organisation of the caller's. All of them are compared.
+-- Returns the chunks nearest to a vector by cosine, in one of the caller's organisations. Compares all of them.
 create function private.search_nearest(
   p_org_id uuid, p_embedder text, p_vector real[], p_documents uuid[] default null, p_most integer default 300)
 returns table (
@@ -4895,12 +4897,12 @@ end $$;
 
 -- retention.sql
 
--- Retention: what the workers clear away for all tenants, a little at a time, and how an organisation goes.
+-- Retention: workers delete old rows and deleted organisations of all tenants, in batches.
 --
--- Each function does one batch in a transaction of its own and returns how much it found; the worker repeats it until
--- 0. With nothing due, a call reads the beginning of an index.
+-- Each function deletes one batch in its own transaction and returns the count; the worker repeats it until
+-- 0. With nothing to delete, a call reads the start of an index.
 
--- How far each task has come, in the order in which runs ended. The worker that does a task holds its row.
+-- The progress of each task, in the order in which runs ended. The worker on a task locks its row.
 create table private.maintenance (
   task text primary key,
   finished_at timestamptz not null default '-infinity',
@@ -4932,8 +4934,8 @@ begin
   return found;
 end $$;
 
--- Deletes the events and calls of runs that ended longer ago than this, oldest first. Those of threads stay. At least
--- an hour is kept: a run can be recorded as ended later than its row says.
+-- Deletes events and calls of runs that ended before this interval, oldest first. Runs in threads are kept. At least
+-- one hour is kept: a run may commit later than its `finished_at`.
 create function private.delete_old_run_records(p_keep interval) returns integer
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -4943,13 +4945,13 @@ declare
   v_at private.maintenance;
   v_runs uuid[];
 begin
-  -- Twice: without a lock, and so without a write, where there is nothing to do; then with it.
+  -- Checked twice: first without a lock, and so without a write; then with it.
   for n in 1..2 loop
     select * into v_at from private.maintenance where task = 'runs';
     v_runs := array(
       select id from public.runs
       where finished_at is not null and finished_at < v_before and (finished_at, id) > (v_at.finished_at, v_at.run_id)
-        and p_keep is not null  -- greatest() would pass over it
+        and p_keep is not null  -- greatest() would ignore null
       order by finished_at, id limit 50);
     if v_runs = '{}' or (n = 1 and not private.lock_maintenance_task('runs')) then
       return 0;
@@ -4971,28 +4973,28 @@ create table private.organisation_deletions (
   asked_at timestamptz not null default now()
 );
 
--- Deletes an organisation: it is out of sight at once, and the workers delete its rows bit by bit.
+-- Deletes an organisation: it is invisible at once, and workers delete its rows in batches.
 create function public.delete_organisation(p_org_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
   if p_org_id is null or p_org_id not in (select private.my_owned_org_ids()) then
-    raise exception 'There is no such organisation of which you are an owner.' using errcode = 'PT404';
+    raise exception 'Organisation not found, or you are not an owner.' using errcode = 'PT404';
   end if;
   perform private.current_user_id();
-  -- A personal one comes anew: whoever gives it up again and again would have as many turns in the queue.
+  -- A personal organisation is created again: repeated deletion would multiply a user's share of the queue.
   perform private.require(
     (select count(*) from private.organisation_deletions where asked_by = auth.uid()) < 20,
-    'You have given up 20 organisations whose rows are still being deleted: try again in some minutes.',
+    '20 of your organisations are still being deleted. Try again in a few minutes.',
     'PT409', 'too_many');
-  -- Whoever accepts an invitation into it, or makes a key of it, waits for this row.
+  -- A user who accepts an invitation or creates a key in it waits for this row.
   perform from public.organisations where id = p_org_id for no key update;
   insert into private.organisation_deletions (org_id, asked_by) values (p_org_id, auth.uid()) on conflict do nothing;
   update public.organisations set personal_of = null where id = p_org_id;
   delete from public.memberships where org_id = p_org_id;
 end $$;
 
--- Deletes some rows of an organisation that is being deleted, from below: nothing is left for a key to cascade over.
+-- Deletes a batch of rows of a deleted organisation, children first, so that no foreign key has to cascade.
 create function private.clear_organisations(p_rows integer default 2000) returns integer
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -5057,11 +5059,11 @@ end $$;
 
 -- grants.sql
 
--- Grants: who may call which function. Nobody may call any other.
+-- Grants: which role may call which function. All other functions are revoked.
 
 revoke execute on all functions in schema private from public;
 
--- Functions of a front end, which PostgREST exposes. (Supabase grants every new function in `public` to all its roles.)
+-- Functions for front ends, which PostgREST exposes. (Supabase grants every new function in `public` to all its roles.)
 do $$
 declare
   v_function regprocedure;
@@ -5080,7 +5082,7 @@ begin
   end loop;
 end $$;
 
--- What these functions, policies and the service call in a member's name.
+-- Functions that policies, other functions and the service call as a member.
 grant execute on function
   private.is_service, private.require, private.check_found, private.is_agent, private.this_run, private.this_call,
   private.new_id, private.my_org_ids, private.my_writable_org_ids, private.my_owned_org_ids, private.enter,
@@ -5102,7 +5104,7 @@ grant execute on function
   private.search_stems, private.search_nearest, private.count_unembedded_documents, private.has_vectors
   to authenticated;
 
--- What the service calls as nobody's user.
+-- Functions that the service calls without a user.
 grant execute on function
   private.is_service, private.my_org_ids, private.my_writable_org_ids, private.my_owned_org_ids, private.enter,
   private.use_api_key, private.record_api_key_use, private.scope_of_document, private.fail_document, private.expect_files,

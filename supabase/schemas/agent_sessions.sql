@@ -1,13 +1,13 @@
--- Agent sessions: the conversations of runs, so that any machine can continue one.
+-- Agent sessions: the transcripts of runs, so that any worker can resume one.
 
 create table public.agent_sessions (
   number bigint generated always as identity primary key,
   org_id uuid not null references public.organisations (id) on delete cascade,
   session_id text not null check (char_length(session_id) between 1 and 200),
   subpath text not null default '' check (char_length(subpath) <= 500),
-  -- The entry's own id, where it has one: the same entry comes twice when a batch is sent again.
+  -- The entry's own id, if it has one. A batch that is sent again is stored once.
   uuid text,
-  -- As text: the transcript may hold \u0000, which jsonb refuses, and with it the whole batch.
+  -- json, not jsonb: a transcript may contain \u0000, which jsonb rejects.
   entry json not null,
   created_by uuid default auth.uid(),
   created_at timestamptz not null default clock_timestamp()
@@ -22,7 +22,7 @@ create policy "the service reads its members' conversations" on public.agent_ses
   for select to authenticated
   using (org_id in (select private.my_org_ids()) and (select private.is_service()));
 
--- A conversation is deleted when its run ends: nothing continues it.
+-- Deletes the conversation of a run that ended or was deleted.
 create function private.delete_conversation() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$

@@ -1,6 +1,6 @@
--- API keys: shown once, found by their hash. Their table is in organisations.sql, because policies ask it.
+-- API keys: shown once, looked up by hash. The table is in organisations.sql because policies read it.
 
--- Creates a key and returns {"id", "key"}. Only a person creates keys, at most 200 that are not revoked.
+-- Creates a key and returns {"id", "key"}. Only users create keys. An organisation has at most 200 active keys.
 create function public.create_api_key(
   p_org_id uuid, p_name text, p_scopes text[], p_expires_at timestamptz default null
 ) returns jsonb
@@ -16,32 +16,32 @@ declare
   v_id uuid;
 begin
   perform private.current_user_id();
-  -- Serialised with the removal of an owner, so that no key is left behind.
+  -- Locks the organisation, so that a member who is being removed cannot create a key meanwhile.
   perform from public.organisations
   where id = p_org_id and id in (select private.my_org_ids()) for no key update;
   perform private.check_found(p_org_id in (select private.my_org_ids()), 'organisation');
   perform private.require(
-    p_org_id in (select private.my_writable_org_ids()), 'A viewer makes no keys.', 'PT403', 'read_only');
+    p_org_id in (select private.my_writable_org_ids()), 'Viewers cannot create API keys. Ask an owner to change your role.', 'PT403', 'read_only');
   perform private.require(
-    char_length(p_name) between 1 and 200, 'The name of a key must have 1 to 200 characters.');
-  perform private.require(cardinality(v_scopes) > 0, 'A key needs a scope.');
+    char_length(p_name) between 1 and 200, 'The name of an API key must have 1 to 200 characters.');
+  perform private.require(cardinality(v_scopes) > 0, 'An API key needs at least one scope.');
   select scope into v_unknown from unnest(v_scopes) as scope
   where scope is null or scope not in (
     'documents:read', 'documents:write', 'extractions:read', 'extractions:write', 'schemas:read', 'schemas:write',
     'runs:read', 'runs:write', 'runs:approve', 'usage:read', 'members:read', 'members:write', 'keys:read', 'keys:write')
   limit 1;
-  perform private.require(not found, format('There is no scope %s.', coalesce(left(v_unknown, 50), 'null')));
-  perform private.require(coalesce(p_expires_at > now(), true), 'The key would have expired already.');
+  perform private.require(not found, format('Unknown scope: %s.', coalesce(left(v_unknown, 50), 'null')));
+  perform private.require(coalesce(p_expires_at > now(), true), 'The expiry date must be in the future.');
   perform private.require(
     (select count(*) from public.api_keys where org_id = p_org_id and revoked_at is null) < 200,
-    'The organisation has 200 keys already: revoke one that nobody needs.', 'PT409', 'too_many');
+    'The organisation has 200 API keys, the maximum. Revoke one first.', 'PT409', 'too_many');
   insert into public.api_keys (org_id, created_by, name, prefix, hash, scopes, expires_at)
   values (p_org_id, auth.uid(), p_name, v_prefix, sha256(convert_to(v_key, 'UTF8')), v_scopes, p_expires_at)
   returning id into v_id;
   return jsonb_build_object('id', v_id, 'key', v_key);
 end $$;
 
--- Revokes a key and cancels its open runs. Its maker may, and owners. Returns when it was revoked.
+-- Revokes a key and cancels its open runs. Allowed for its creator and for owners. Returns the time of revocation.
 create function public.revoke_api_key(p_key_id uuid) returns timestamptz
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -51,13 +51,14 @@ begin
     org_id in (select private.my_owned_org_ids())
     or (org_id in (select private.my_writable_org_ids()) and created_by = private.user_of(auth.uid())));
   perform private.check_found(found, 'key that you may revoke');
-  perform private.cancel_runs_of(k.org_id, k.id, 'Its key was revoked.') from public.api_keys as k where k.id = p_key_id;
+  perform private.cancel_runs_of(k.org_id, k.id, 'The API key that started this run was revoked.') from public.api_keys as k where k.id = p_key_id;
   update public.api_keys set revoked_at = now(), revoked_by = auth.uid()
   where id = p_key_id and revoked_at is null;
   return (select revoked_at from public.api_keys where id = p_key_id);
 end $$;
 
--- The key with this hash. `refusal` is key_revoked (or its maker has left) or key_expired. `unnoted`: note its use.
+-- Returns the key with this hash. `refusal`: key_revoked (also if its creator left) or key_expired. `unnoted`: its use is
+-- to be recorded.
 create function private.use_api_key(p_hash bytea)
 returns table (
   id uuid, org_id uuid, name text, prefix text, scopes text[], role text, expires_at timestamptz, refusal text,

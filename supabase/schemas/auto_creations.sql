@@ -1,4 +1,4 @@
--- Auto-creations: the schema, prompt and extraction that an agent proposes for a document when it has been read.
+-- Auto-creations: the schema, prompt and extraction that an agent suggests for a document after it was read.
 
 create table public.auto_creations (
   document_id uuid primary key,
@@ -11,7 +11,7 @@ create table public.auto_creations (
   error text,
   decided_by uuid,
   decided_at timestamptz,
-  -- By what the document is known again: the words beside its values. And where an earlier one was like it, which.
+  -- For matching later documents: the document's type and the labels beside its values. `matched`: the similar document.
   kind text check (char_length(kind) between 1 and 200),
   labels text[] not null default '{}' check (cardinality(labels) <= 200),
   matched jsonb check (jsonb_typeof(matched) = 'object'),
@@ -34,8 +34,8 @@ select private.protect_table('public.auto_creations', p_members_read => true, p_
 grant update (kind, labels, matched, schema_revid, prompt_revid, extraction_id) on public.auto_creations
   to authenticated;
 
--- Starts the agent for a document that was read, if asked for. A run that cannot start is recorded as failed here and
--- does not keep the document from being ready. Archives have no values; the files in them are asked for the same.
+-- Starts the agent for a document that was read, if requested. A run that cannot start is recorded as failed here and
+-- does not stop the document from becoming ready. Archives are skipped; the files in them inherit the request.
 create function private.auto_create() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -51,9 +51,9 @@ begin
   for v_task in select * from private.agent_tasks where when_read loop
     v_run_id := private.new_id();
     begin
-      -- No row policy binds this insert: whoever only reads by now, or has left, starts nothing.
+      -- Row policies do not apply to this insert. A user who left or became a viewer starts nothing.
       if coalesce(private.role_of(new.org_id, new.created_by), '') not in ('owner', 'member') then
-        raise exception 'Whoever uploaded the document may not start runs any more.' using errcode = 'PT409';
+        raise exception 'The user who uploaded the document can no longer start runs in this organisation.' using errcode = 'PT409';
       end if;
       insert into public.runs (id, org_id, created_by, agent, task, document_id, background)
       values (v_run_id, new.org_id, new.created_by, v_task.agent, v_task.task, new.id, true);
@@ -71,7 +71,7 @@ end $$;
 create trigger start_auto_create after update of status on public.documents
   for each row when (old.status = 'reading' and new.status = 'ready') execute function private.auto_create();
 
--- A run of such a task has its place beside the document. One at a time, and none where something is proposed.
+-- Records the run of an auto-create task. A document has one at a time, and none while a suggestion is open.
 create function private.record_auto_creation() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -88,7 +88,7 @@ begin
   where a.status in ('rejected', 'failed');
   perform private.require(
     found,
-    'The agent is at work on this document, or has made a proposal that is not rejected.', 'PT409', 'proposed_already');
+    'This document already has a suggestion, or an agent is working on one. Decide the suggestion first.', 'PT409', 'proposed_already');
   return null;
 end $$;
 
@@ -104,8 +104,8 @@ as $$
   where run_id = p_run_id and id is distinct from p_but and locks = '{}' and document_type_by is null
 $$;
 
--- Deletes what a run and its children made, except what others changed since: values that a person set, versions or
--- uses of others. What something that stays refers to is hidden instead.
+-- Deletes what a run and its children created, except what others changed since: values that a user set, versions or
+-- references of others. What is still referenced is hidden instead.
 create function private.remove_made_by(p_run_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -113,7 +113,7 @@ begin
   perform private.remove_extractions_of(p_run_id);
   delete from public.document_tags where run_id = p_run_id;
 
-  -- Locked first: whoever is about to refer to one of them has done so by then, or waits and finds it gone.
+  -- Locked first: a concurrent reference is either visible here, or waits and then fails.
   perform from public.prompts where run_id = p_run_id for update;
   perform from public.prompt_versions where prompt_id in (select id from public.prompts where run_id = p_run_id) for update;
   update public.prompts as p set deleted_at = coalesce(deleted_at, now())
@@ -148,7 +148,7 @@ begin
     and not exists (select from public.prompt_versions as p where p.org_id = t.org_id and t.id = any (p.tag_ids));
 end $$;
 
--- The run has ended: what it made is proposed, or is gone with it. An extraction that it did not end with was a try.
+-- When the run ends, its results become a suggestion, or are deleted. Earlier extractions of the run are deleted.
 create function private.end_auto_creation() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -181,7 +181,7 @@ create trigger end_auto_creation after update of status on public.runs
     and new.document_id is not null and new.extraction_id is null)
   execute function private.end_auto_creation();
 
--- A document deleted before a decision takes along what was proposed for it.
+-- Deletes the suggested items of a document that is deleted before a decision.
 create function private.delete_auto_creation_run() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -193,8 +193,8 @@ end $$;
 create trigger delete_auto_creation_run after delete on public.auto_creations
   for each row when (old.status in ('running', 'proposed')) execute function private.delete_auto_creation_run();
 
--- Accepts what is proposed for a document, or rejects it and removes what its run made. Repeating a decision changes
--- nothing. Something read with a schema that is itself only proposed can be accepted only after that.
+-- Accepts the suggestion for a document, or rejects it and deletes what its run created. Repeating a decision changes
+-- nothing. A suggestion that uses a schema which is only suggested itself can be accepted only after that schema.
 create function public.decide_auto_creation(p_document_id uuid, p_accepted boolean) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -210,15 +210,15 @@ begin
   v_why := private.approval_refusal_reason_for(v_it.org_id, v_it.created_by);
   if v_why in ('not_approver', 'second_person_needed') then
     raise exception '%', case v_why
-        when 'not_approver' then 'In this organisation an owner decides what is proposed.'
-        else 'In this organisation somebody else decides than whose document it is.' end
+        when 'not_approver' then 'Only owners can decide suggestions in this organisation.'
+        else 'Someone else must decide this suggestion: the organisation requires a second person.' end
       using errcode = 'PT403', detail = v_why;
   end if;
   if v_it.status = v_status then
     return;
   end if;
   if v_it.status <> 'proposed' or v_status is null then
-    raise exception 'Nothing is to be decided for this document: it is %.', v_it.status using errcode = 'PT409';
+    raise exception 'There is no open suggestion for this document: its status is %.', v_it.status using errcode = 'PT409';
   end if;
   if p_accepted then
     select a.document_id into v_first
@@ -226,7 +226,7 @@ begin
     where v.id = v_it.schema_revid and a.document_id <> p_document_id and a.status in ('running', 'proposed');
     perform private.require(
       not found,
-      format('It was read by a schema that is itself proposed, for document %s: accept or reject that first.', v_first),
+      format('This suggestion uses a schema that is itself only suggested, for document %s. Decide that suggestion first.', v_first),
       'PT409', 'schema_proposed');
   end if;
   update public.auto_creations set status = v_status, decided_by = auth.uid(), decided_at = now()

@@ -1,6 +1,6 @@
--- Child runs: a call starts runs and waits for them, without a worker. Cancelling a run cancels what is part of it.
+-- Child runs: a call starts runs and waits for them without a worker. Cancelling a run cancels its child runs.
 --
--- Whoever changes several runs of a tree locks the lower ones first, because a run that ends locks its parent after itself.
+-- Lock order: children before parents, because a run that ends locks its parent after itself.
 
 create function private.has_open_children(p_run_id uuid, p_call_id text) returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
@@ -20,10 +20,10 @@ declare
 begin
   select attached or status = 'running' into v_attached from public.runs
   where id = p_run_id and status in ('running', 'awaiting_approval') for no key update;
-  perform private.require(found, 'The run has ended or was taken up by another worker.', 'PT410');
+  perform private.require(found, 'The run has ended, or another worker has taken it over.', 'PT410');
   update public.tool_calls set status = 'waiting' where run_id = p_run_id and id = p_call_id and status = 'approved';
   perform private.require(
-    found, 'This call is not one that is carried out: it was not approved, or has been answered.', 'PT409');
+    found, 'This call cannot run: it was not approved, or it has already finished.', 'PT409');
   update public.runs set
     status = case when v_attached or private.has_open_children(p_run_id, p_call_id) then 'awaiting_runs' else 'queued' end,
     waiting_call = p_call_id, attached = v_attached, consecutive_failures = 0
@@ -33,13 +33,13 @@ begin
   end if;
 end $$;
 
--- With the last of the runs that a call waits for, its run goes on.
--- Security definer: whoever ends a run may have no right on its parent.
+-- Queues the parent run again when the last child run of its call ends.
+-- Security definer: the caller may have no rights on the parent run.
 create function private.wake_parent() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-  -- Locked first, so that of two children that end at the same moment the second sees the first.
+  -- Locked first: if two children end at the same time, the second one sees the first.
   perform from public.runs where id = old.parent_run_id for no key update;
   update public.runs set status = 'queued'
   where id = old.parent_run_id and status = 'awaiting_runs' and waiting_call = old.parent_call_id and not attached
@@ -67,7 +67,7 @@ as $$
   select coalesce(array_agg(id order by depth, id), '{}') from tree
 $$;
 
--- Cancels a run and all below it. Its worker can write nothing more. Returns false if it had ended.
+-- Cancels a run and all runs below it. Their workers can no longer write. Returns false if the run had already ended.
 create function private.cancel_run(p_run_id uuid, p_reason text) returns boolean
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -75,7 +75,7 @@ declare
   v_tree uuid[];
   v_run_id uuid;
 begin
-  -- Looked at again after the lock: the run may just have started another.
+  -- Repeated after locking: a run may have started another child in between.
   loop
     v_tree := private.tree_of_run(p_run_id);
     for n in reverse cardinality(v_tree)..1 loop
@@ -88,7 +88,7 @@ begin
   if not found then
     return false;
   end if;
-  -- From above: a parent that is cancelled is not woken by the end of its parts.
+  -- Parents first: a cancelled parent is not woken when its children end.
   foreach v_run_id in array v_tree loop
     update public.runs set status = 'cancelled', waiting_call = null, attached = false, error = p_reason,
       error_code = 'cancelled', finished_at = now()
@@ -107,7 +107,7 @@ begin
   return true;
 end $$;
 
--- Cancels the open runs of a user and their keys, or of one key. Not needed where the organisation is being deleted.
+-- Cancels the open runs of a user and their keys, or of one key. Does nothing if the organisation is being deleted.
 create function private.cancel_runs_of(p_org_id uuid, p_user_id uuid, p_reason text) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$

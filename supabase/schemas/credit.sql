@@ -1,6 +1,6 @@
--- Credit: which run may be at work, by its lock key, its budget and its organisation's limits.
+-- Credit: decides which runs may start, by lock key, budget and the organisation's limits.
 
--- Locks the organisation's row: runs start and leave one by one. Taken after the locks on runs.
+-- Locks the organisation's row, so that runs start and end one by one. Taken after locks on runs.
 create function private.lock_credit(p_org_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -10,7 +10,7 @@ begin
   end if;
 end $$;
 
--- Security definer: runs in the threads of other members count too.
+-- Security definer: also counts runs in other members' threads.
 create function private.count_active_runs(p_org_id uuid, p_run_id uuid) returns bigint
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -19,8 +19,8 @@ as $$
     and p_org_id in (select private.my_org_ids())
 $$;
 
--- Runs with the same lock key that go first: the running one, older queued ones, and in a thread an older turn that
--- waits for a person or for its children, because it goes on in the same conversation.
+-- Runs with the same lock key that come first: the running one, older queued ones, and in a thread an older turn that
+-- waits for a decision or for child runs.
 create function private.runs_ahead(p_run public.runs) returns setof public.runs
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -33,12 +33,12 @@ as $$
         and (r.status = 'queued' or r.thread_id = p_run.thread_id and r.root_run_id <> p_run.root_run_id))
 $$;
 
--- Security definer: it may be one that the caller does not see.
+-- Security definer: the blocking run may be invisible to the caller.
 create function private.is_blocked(p_run public.runs) returns boolean
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select exists (select from private.runs_ahead(p_run)) $$;
 
--- The run that a queued one comes right behind, of those that the caller sees; null for none.
+-- Returns the run directly before a queued run, if the caller can see it; otherwise null.
 create function private.waits_behind(p_run public.runs) returns uuid
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -47,7 +47,7 @@ as $$
   order by (r.created_at, r.id) < (p_run.created_at, p_run.id) desc, r.created_at desc, r.id desc limit 1
 $$;
 
--- Whether a budget is used up that the run has, or that it has as a part of its root; null where none is set.
+-- Whether the budget of the run or of its root run is used up. Null if neither has a budget.
 create function private.is_budget_spent(p_run public.runs) returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -55,7 +55,7 @@ as $$
   where r.id in (p_run.id, p_run.root_run_id) and r.max_cost_usd is not null
 $$;
 
--- Queues the oldest held run that is not blocked, if there is room. One that is being changed looks for room itself.
+-- Queues the oldest unblocked run that waits for capacity, if there is capacity.
 create function private.make_room() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -81,11 +81,11 @@ as $$
     where org_id = p_org_id and max_usd is not null and private.spent_this_month(org_id) >= max_usd)
 $$;
 
--- Asks for a run to be taken up. `p_priced`: the price of its model is known. The answer holds until the transaction ends:
---   granted         nothing stands against it
---   held            other runs are at work instead; it is put into the queue again when one of them ends
---   out_of_credit, max_cost, model_unpriced   it cannot go on
--- Null for a run that has ended or is out of sight.
+-- Decides whether a worker may start a run. `p_priced`: the model has a price. The result is valid in this transaction:
+--   granted         the run may start
+--   held            the organisation has no capacity; the run is queued again when another run ends
+--   out_of_credit, max_cost, model_unpriced   the run must fail with this code
+-- Null if the run has ended or is not visible.
 create function private.find_room(p_run_id uuid, p_priced boolean) returns text
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -107,7 +107,7 @@ begin
     return 'max_cost';
   elsif private.is_credit_spent(v_run.org_id) then
     return 'out_of_credit';
-  -- One that another worker has left behind has its place already.
+  -- A run taken over from a dead worker already counts as active.
   elsif v_run.status = 'running' then
     return 'granted';
   elsif private.count_active_runs(v_run.org_id, p_run_id) >= v_limits.max_concurrent_runs or private.is_blocked(v_run) then
@@ -117,8 +117,8 @@ begin
   return 'granted';
 end $$;
 
--- Charges one model message. Returns null, or why the run may not ask for another (max_cost, out_of_credit). It takes
--- no lock of the organisation: parallel runs may pass its limit by the messages under way.
+-- Charges one model message. Returns null, or why the run must stop (max_cost, out_of_credit). It takes
+-- no lock on the organisation: parallel runs may exceed its limit by the messages in progress.
 create function private.charge(
   p_run_id uuid, p_org_id uuid, p_agent text, p_message_id text, p_model text, p_input_tokens bigint,
   p_output_tokens bigint, p_cache_write_5m_tokens bigint, p_cache_write_1h_tokens bigint, p_cache_read_tokens bigint,
@@ -138,13 +138,13 @@ begin
   on conflict (run_id, message_id) do nothing;
   select * into v_run from public.runs where id = p_run_id and status = 'running';
   return case
-    when not found then null  -- whoever ended it has said so
+    when not found then null  -- the run was ended elsewhere
     when private.is_budget_spent(v_run) then 'max_cost'
     when private.is_credit_spent(p_org_id) then 'out_of_credit'
   end;
 end $$;
 
--- Starting counts too: where there was room for one, there may be for the next.
+-- Also when a run starts: there may be capacity for more than one.
 create constraint trigger make_room_when_status_changes after update of status on public.runs
   deferrable initially deferred for each row when (
     new.status <> old.status

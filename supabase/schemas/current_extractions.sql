@@ -1,7 +1,7 @@
--- What stands in a document, for those who ask many of them: filters, counts, and the words that lead a search.
+-- The current extraction of each document, for filters, counts and search.
 
--- The current extraction of a document: the newest completed one; one that an agent proposed counts once it is
--- accepted. (The body is parsed now, so it needs no search_path and is inlined as an index look-up per document.)
+-- A document's current extraction is its newest completed one. A suggested extraction counts once it is
+-- accepted. (A parsed body needs no search_path and is inlined as one index look-up per document.)
 create function private.current_extraction(p_document_id uuid) returns setof public.extractions
 language sql stable
 begin atomic

@@ -1,6 +1,6 @@
--- Decisions: a call waits for a person. The decision's transaction carries it out, and the run goes on.
+-- Decisions: a call waits for approval. The transaction of the decision runs the call, then the run continues.
 
--- `p_attached`: the worker's CLI waits too, for a while.
+-- `p_attached`: the worker keeps the CLI process alive for a while.
 create function private.await_approval(
   p_run_id uuid, p_fencing_token integer, p_call_id text, p_attached boolean, p_event json
 ) returns void
@@ -9,7 +9,7 @@ as $$
 begin
   perform private.fence(p_run_id, p_fencing_token);
   perform from public.tool_calls where run_id = p_run_id and id = p_call_id and status = 'pending';
-  perform private.require(found, 'This call does not wait for a person.', 'PT410');
+  perform private.require(found, 'This call is not waiting for approval.', 'PT410');
   update public.runs set status = 'awaiting_approval', waiting_call = p_call_id, attached = p_attached
   where id = p_run_id;
   if p_event is not null then
@@ -17,7 +17,7 @@ begin
   end if;
 end $$;
 
--- The call that waits is shown anew, because what it would change has moved since it was shown.
+-- Shows a waiting call again, because its target has changed since it was shown.
 create function private.show_updated_call(
   p_run_id uuid, p_call_id text, p_changes jsonb, p_target_hash text, p_target_version bigint, p_event json
 ) returns void
@@ -31,21 +31,21 @@ begin
     set changes = p_changes, target_hash = p_target_hash, target_version = p_target_version
     where run_id = p_run_id and id = p_call_id and status = 'pending';
   end if;
-  perform private.require(found, 'This call waits no more.', 'PT409');
+  perform private.require(found, 'This call has already been decided.', 'PT409');
   if p_event is not null then
     perform private.append_event(p_run_id, p_event, false);
   end if;
 end $$;
 
--- Whether a run's user may no longer write. (Leaving cancels one's runs, except one started at that very moment.)
+-- Whether the run's creator can no longer write. (Leaving cancels their runs, except one started at the same moment.)
 create function private.is_creator_without_access(p_run public.runs) returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
   select coalesce(private.role_of(p_run.org_id, p_run.created_by) = 'viewer', true)
 $$;
 
--- Why the caller may not decide the calls of a run: read_only, not_approver, second_person_needed, not_found (another's
--- run), or '' if they may. The organisation sets who decides; else whoever started the run, by themselves or by a key.
+-- Why the caller may not decide the calls of a run: read_only, not_approver, second_person_needed, not_found (another
+-- user's run), or '' if they may. By default the user who started the run, directly or by a key, decides.
 create function private.approval_refusal_reason_for(p_org_id uuid, p_created_by uuid) returns text
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -73,7 +73,7 @@ create function private.approval_refusal_reason(p_run public.runs) returns text
 language sql stable set search_path = pg_catalog, pg_temp
 as $$ select private.approval_refusal_reason_for(p_run.org_id, p_run.created_by) $$;
 
--- The users of an organisation whose runs the caller does not decide.
+-- The users of an organisation whose runs the caller may not decide.
 create function private.decided_by_others(p_org_id uuid) returns setof uuid
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -81,8 +81,8 @@ as $$
   where org_id = p_org_id and private.approval_refusal_reason_for(p_org_id, user_id) <> ''
 $$;
 
--- Decides a waiting call once, as it was shown (its arguments hash to `p_hash`). Returns the call's new status, or null
--- if it waits no more. The rest of the transaction writes for the call; private.resume_run lets the run go on.
+-- Decides a waiting call once, as it was shown (its arguments have the hash `p_hash`). Returns the new status, or null
+-- if it was already decided. The rest of the transaction runs the call; private.resume_run continues the run.
 create function private.start_decision(
   p_run_id uuid, p_call_id text, p_hash text, p_approved boolean, p_reason text, p_arguments jsonb,
   p_arguments_hash text
@@ -112,7 +112,7 @@ begin
   return v_status;
 end $$;
 
--- Approves later calls of these tools in a run that waits for the caller. False where a second person decides.
+-- Approves later calls of these tools in a run that waits for the caller. Returns false if a second person must decide.
 create function private.approve_later_calls(p_run_id uuid, p_tools text[]) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -125,8 +125,8 @@ begin
   return found;
 end $$;
 
--- Lets the run go on after a decision: at once if its CLI is attached and there is room, otherwise through the queue.
--- Returns its status, or null if it has ended or is out of sight.
+-- Continues a run after a decision: at once if its CLI is attached and there is capacity, otherwise through the queue.
+-- Returns the run's status, or null if it has ended or is not visible.
 create function private.resume_run(p_run_id uuid) returns text
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -140,7 +140,7 @@ begin
     return v_run.status;
   end if;
   perform from public.tool_calls where run_id = p_run_id and id = v_run.waiting_call and status = 'pending';
-  perform private.require(not found, 'The call that the run waits for is not decided.', 'PT409');
+  perform private.require(not found, 'The call that the run waits for has not been decided.', 'PT409');
   if v_run.attached then
     perform private.lock_credit(v_run.org_id);
     if private.count_active_runs(v_run.org_id, p_run_id) <
@@ -154,7 +154,7 @@ begin
   return v_status;
 end $$;
 
--- The worker's CLI has gone. A decided run, or one whose child runs have ended, is queued. Returns the new status.
+-- Records that the worker's CLI is gone. Queues the run if it was decided or its child runs have ended. Returns the status.
 create function private.detach_run(p_run_id uuid, p_fencing_token integer) returns text
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -164,7 +164,7 @@ begin
   select * into v_run from public.runs
   where id = p_run_id and fencing_token = p_fencing_token and status not in ('completed', 'failed', 'cancelled')
   for no key update;
-  perform private.require(found, 'The run has ended or was taken up by another worker.', 'PT410');
+  perform private.require(found, 'The run has ended, or another worker has taken it over.', 'PT410');
   if v_run.status in ('running', 'awaiting_runs') then
     v_run.status := 'queued';
     if private.has_open_children(p_run_id, v_run.waiting_call) and exists (
@@ -177,7 +177,7 @@ begin
   return v_run.status;
 end $$;
 
--- The same for a run whose worker seems dead: a new fencing token keeps that worker from writing.
+-- Like detach_run, for a run whose worker seems dead: a new fencing token stops that worker from writing.
 create function private.detach_dead_worker(p_run_id uuid) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$

@@ -1,4 +1,4 @@
--- Documents: the uploaded file, and its pages with their words.
+-- Documents: uploaded files, and their pages with words and boxes.
 
 create table public.documents (
   id uuid primary key default private.new_id(),
@@ -7,36 +7,36 @@ create table public.documents (
   created_at timestamptz not null default now(),
   filename text not null check (char_length(filename) between 1 and 255),
   -- `<org_id>/<document_id>/<name>` in the bucket `documents` or below FIELDMARK_HOME/files. A front end chooses the
-  -- name: `..` would lead to the files of others. The service takes the same names (files/stored_path.py).
+  -- name, so `..` must be rejected. The service accepts the same names (files/stored_path.py).
   storage_path text not null constraint lies_in_its_own_folder check (
     left(storage_path, 74) = org_id::text || '/' || id::text || '/'
-    -- (A constant: an expression made of the row would be compiled anew for each.)
+    -- (A constant pattern: one built from the row would be compiled for each row.)
     and substr(storage_path, 75)
       ~ '^[^/\\%[:cntrl:]\u0080-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]+$'
     and substr(storage_path, 75) !~ '^\.+$' and octet_length(storage_path) <= 329
   ),
   media_type text check (char_length(media_type) between 1 and 200),
   byte_size bigint check (byte_size >= 0),
-  -- SHA-256 of the original, by which the same file is known again. Null where nobody has read it yet.
+  -- SHA-256 of the original, to find duplicates. Null until the document is read.
   content_sha256 text check (content_sha256 ~ '^[0-9a-f]{64}$'),
   status text not null default 'reading' check (status in ('reading', 'ready', 'failed')),
-  -- Why it failed: one sentence a person can act on, and a code for programs.
+  -- Why reading failed: a sentence for people and a code for programs.
   error text,
   error_code text check (error_code in (
     'password', 'damaged', 'no_text', 'over_limit', 'unsupported', 'unreadable', 'not_found', 'too_large'
   )),
   check (error is not null or error_code is null),
-  -- [{code, page, count, excerpt}, …]: what of it was not read, or not read well. `page` is null for the whole file;
-  -- `excerpt` is foreign text, for people only.
+  -- [{code, page, count, excerpt}, …]: what could not be read, or not well. `page` is null for the whole file;
+  -- `excerpt` is untrusted text, for people only.
   warnings jsonb not null default '[]' check (jsonb_typeof(warnings) = 'array'),
   page_count integer check (page_count > 0),
   pages_read integer check (pages_read >= 0),
   pages_to_read integer check (pages_to_read >= pages_read),
   auto_create boolean,
-  -- For a file inside another (attached to a mail, packed into an archive): that document, and its number there.
+  -- For a file inside a mail or an archive: the outer document, and the file's number in it.
   parent_document_id uuid,
   number_in_parent integer check (number_in_parent > 0),
-  -- A copy without its password, made by the service. Nobody can have put a file of this name there before.
+  -- A decrypted copy made by the service. The name is random, so no client can have stored a file under it.
   unlocked_path text constraint unlocked_lies_beside_the_original check (
     left(unlocked_path, 74) = left(storage_path, 74) and substr(unlocked_path, 75) ~ '^unlocked-[0-9a-f]{32}$'
   ),
@@ -72,7 +72,7 @@ create table public.document_pages (
   text text not null,
   -- [[text, x0, y0, x1, y1] or [text, x0, y0, x1, y1, confidence], …]: 0..1 of the page, origin top left.
   words jsonb not null check (jsonb_typeof(words) = 'array'),
-  -- What read the page: pdf, rapidocr, docx, xlsx, html, email, text, csv, xml, zip, …
+  -- The reader: pdf, rapidocr, docx, xlsx, html, email, text, csv, xml, zip, …
   engine text not null,
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now(),
@@ -83,7 +83,7 @@ select private.protect_table('public.document_pages', p_members_read => true);
 grant insert (document_id, org_id, number, width, height, text, words, engine)
   on public.document_pages to authenticated;
 
--- A document's whole text, for front ends. It is derived from the pages, so that the two cannot disagree.
+-- The full text of a document, for front ends. Derived from the pages.
 create view public.ocr_results with (security_invoker = true) as
   select document_id, org_id, string_agg(text, E'\n\n' order by number) as raw_text, count(*)::integer as page_count,
     string_agg(distinct engine, '+' order by engine) as engine, min(created_at) as created_at
@@ -106,7 +106,7 @@ create policy "the service writes pages" on public.document_pages
   with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
 
 -- Deletes a document and returns the path of its original.
--- Security definer, as all that deletes: whoever has the right to delete may lock the table against everybody.
+-- Security definer, like all deletes: a role with the delete privilege could also lock the whole table.
 create function public.delete_document(p_document_id uuid) returns text
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -127,7 +127,7 @@ as $$
   where document_id = p_document_id and org_id in (select private.my_org_ids()) and private.is_service()
 $$;
 
--- The files inside a document, at any depth. The caller holds the document's lock.
+-- Counts the files inside a document, at any depth. The caller holds the document's lock.
 create function private.count_enclosed(p_document_id uuid) returns table (files bigint, bytes bigint)
 language sql stable set search_path = pg_catalog, pg_temp
 as $$

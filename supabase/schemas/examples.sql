@@ -1,6 +1,6 @@
--- Examples: corrections that people made in documents of the same schema, as the agent is shown them.
+-- Examples: corrections by people in documents of the same schema, which the agent is shown.
 
--- What a person took out: the correction at a path of an extraction, by its name. It is never shown again.
+-- Corrections that a user excluded, by extraction and path name. They are never shown again.
 create table public.withdrawn_examples (
   org_id uuid not null,
   extraction_id uuid not null,

@@ -1,6 +1,6 @@
--- Authors of a write: an agent's call or a person, and in whose name an agent writes.
+-- Authors of a write: a user, or an agent's call on behalf of a user.
 
--- The person whose word stands behind what an agent writes here: who approved this very call. Null if nobody did.
+-- Returns the user who approved the call of this transaction; null if it was approved by policy.
 create function private.approving_user() returns uuid
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -16,7 +16,7 @@ as $$
   where run.id = private.this_run() and t.speaks
 $$;
 
--- The leaves (or `document_type`) that the speaker's words name. The service sets them for this transaction.
+-- The leaves (or `document_type`) that the author's message names. The service sets them for this transaction.
 create function private.paths_allowed_by_message() returns text[]
 language sql stable set search_path = pg_catalog, pg_temp
 as $$

@@ -1,6 +1,6 @@
--- The check of extractions: what every write into the table goes through, whoever writes and however.
+-- The check of extractions: a trigger that every write into the table passes.
 
--- Security definer: what the agent may not write becomes a proposal, and nobody has the right to write those.
+-- Security definer: writes that a lock blocks become proposals, a table without write privileges.
 create function private.check_extraction() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -30,7 +30,7 @@ begin
     v_old.locks := '{}';
     perform private.check_json(new.schema, 'A schema');
   end if;
-  perform private.require(new.version = v_old.version, 'The version of an extraction counts by itself.');
+  perform private.require(new.version = v_old.version, 'The version of an extraction is set by the database. Leave it out.');
   new.document_type_by := v_old.document_type_by;
   if new.document_type is distinct from v_old.document_type then
     v_author := case when private.is_agent() then private.author_of('document_type') else auth.uid() end;
@@ -40,13 +40,13 @@ begin
       new.document_type := v_old.document_type;
     end if;
   end if;
-  -- (What did not change was checked before.)
+  -- (Unchanged values were checked earlier.)
   perform private.check_json(new.extracted_fields, 'The fields of an extraction')
   where new.extracted_fields is distinct from v_old.extracted_fields;
   perform private.check_json(new.confidence_scores, 'The confidences of an extraction')
   where new.confidence_scores is distinct from v_old.confidence_scores;
   perform private.check_json(
-    new.evidence, 'These are too many fields for one extraction, more than about 6,000: their evidence')
+    new.evidence, 'The extraction has too many fields (the limit is about 6,000): the evidence')
   where new.evidence is distinct from v_old.evidence;
   if new.confidence_scores is distinct from v_old.confidence_scores and exists (
     select from jsonb_each(new.confidence_scores)
@@ -55,7 +55,7 @@ begin
     raise exception 'Confidence must be a number from 0.0 to 1.0.' using errcode = 'PT422';
   end if;
 
-  -- Scores and evidence that come with this change, of something that stands.
+  -- Scores and evidence that come with this change must belong to a field that exists.
   v_scores := private.changed_entries(v_old.confidence_scores, new.confidence_scores, v_said -> 'confidence_scores');
   v_evidence := private.changed_entries(v_old.evidence, new.evidence, v_said -> 'evidence');
   if v_scores <> '{}' or v_evidence <> '{}' then
@@ -65,20 +65,20 @@ begin
       order by key);
     perform private.require(
       v_said = '{}' or cardinality(v_nowhere) = 0,
-      format('There is no field at path %s to score or to prove.', left(v_nowhere[1], 200)));
+      format('There is no field at path %s. Scores and evidence need a field.', left(v_nowhere[1], 200)));
     v_scores := v_scores - v_nowhere;
     v_evidence := v_evidence - v_nowhere;
-    -- The service alone says that a value is printed. (A front end passes on what an accepted proposal came with.)
+    -- Only the service may write evidence. (A front end passes on the evidence of an accepted proposal.)
     perform private.require(
       private.is_service() or not exists (
         select from jsonb_each(v_evidence) as e where e.value ->> 'state' = 'found' and not exists (
           select from public.extraction_proposals as p
           where p.extraction_id = new.id and p.status = 'accepted' and p.decided_at >= now()
             and p.evidence -> e.key = e.value and new.extracted_fields #> p.path = p.new)),
-      'Only the service says where a value is printed: leave the evidence out.', 'PT403');
+      'Only the service writes evidence. Leave it out.', 'PT403');
   end if;
 
-  -- One place that goes, with the items behind it closing up: else they would look like changed ones.
+  -- A removed list item: the items after it move up and must not count as changed.
   if v_said ? 'removed' then
     v_removed := array(select jsonb_array_elements_text(v_said -> 'removed'));
     if (v_old.extracted_fields #- v_removed)::text <> new.extracted_fields::text then
@@ -86,7 +86,7 @@ begin
     end if;
   end if;
 
-  -- What a person set stays as it is, with its score and proof, whatever an agent writes.
+  -- An agent's write keeps locked values, with their scores and evidence.
   if tg_op = 'UPDATE' and private.is_agent() and old.locks <> '{}' then
     v_kept := private.binding_locks(old.locks);
     for v_held in select * from private.blocked_paths(old, new.extracted_fields, v_removed) loop
@@ -108,14 +108,14 @@ begin
     v_evidence := v_evidence - v_kept;
   end if;
 
-  -- A person may take locks away; nobody may add one or change whose it is.
+  -- Users may remove locks, but not add one or change its owner.
   new.locks := case
     when private.is_agent() then v_old.locks else private.unchanged_entries(v_old.locks, new.locks, '{}') end;
   if new.extracted_fields::text <> v_old.extracted_fields::text then
     if tg_op = 'UPDATE' then
       new.version := old.version + 1;
-      -- What an agent shows to be complete by the rules of its schema has to be shown again after it wrote anew.
-      -- Whoever writes into a failed extraction continues it.
+      -- After another write an agent must complete the extraction again.
+      -- A write into a failed extraction reopens it.
       if new.status = old.status and (old.status = 'failed' or (private.is_agent() and old.schema is not null)) then
         new.status := 'in_progress';
       end if;

@@ -1,4 +1,4 @@
--- Functions of the field: security invoker, so the caller's policies hold. They are also the RPCs of a Supabase front end.
+-- Functions that write fields, also RPCs for a Supabase front end. Security invoker: the caller's policies apply.
 
 create function private.locked_extraction(p_extraction_id uuid) returns public.extractions
 language plpgsql set search_path = pg_catalog, pg_temp
@@ -11,8 +11,8 @@ begin
   return v_row;
 end $$;
 
--- Writes fields with their scores and evidence, in one update: the values at the paths `p_set`, or without what was at
--- `p_removed`. Returns the fields as `value`, the version, the changed leaves, and under `proposed` what locks kept.
+-- Writes fields with scores and evidence in one update: sets the values at the paths `p_set`, or removes those at
+-- `p_removed`. Returns the fields as `value`, the version, the changed leaves, and the blocked changes as `proposed`.
 create function private.write_fields(
   p_was public.extractions, p_fields jsonb, p_confidences jsonb default '{}', p_evidence jsonb default '{}',
   p_removed text[] default null, p_set jsonb default null, p_decided text[] default null
@@ -66,7 +66,7 @@ begin
   return private.write_fields(v_was, private.merge(v_was.extracted_fields, p_fields), p_confidences, p_evidence);
 end $$;
 
--- Confidences and evidence by path name, of the value or of what stands in it; p_confidence is short for that of the value.
+-- Confidences and evidence are keyed by path name, of the value or of values in it. p_confidence: for the value itself.
 create function public.update_extraction_field(
   p_extraction_id uuid, p_field_path text[], p_value jsonb, p_confidence numeric default null,
   p_confidences jsonb default '{}', p_evidence jsonb default '{}'
@@ -99,7 +99,7 @@ begin
   return v_written || jsonb_build_object('path', v_name, 'value', v_written -> 'value' #> v_path);
 end $$;
 
--- Several values, one after the other, as one change: `p_changes` is [{"path": […], "value": …}, …]. All or none.
+-- Sets several values in order, all or none: `p_changes` is [{"path": […], "value": …}, …].
 create function public.update_extraction_fields(
   p_extraction_id uuid, p_changes jsonb, p_confidences jsonb default '{}', p_evidence jsonb default '{}'
 ) returns jsonb
@@ -118,7 +118,7 @@ begin
   -- Each change copies the fields.
   perform private.require(
     jsonb_array_length(p_changes)::bigint * octet_length(v_wanted::text || p_changes::text) < 200000000,
-    'These are too many changes for fields of this size: send fewer at once.');
+    'Too many changes for an extraction of this size. Send fewer per request.');
   for v_change in select value from jsonb_array_elements(p_changes) loop
     if not v_change ? 'value' or jsonb_typeof(v_change -> 'path') is distinct from 'array' then
       raise exception 'A change is an object with a path (a list of steps) and a value.' using errcode = 'PT422';
@@ -141,7 +141,7 @@ declare
   v_written jsonb;
 begin
   perform private.require(
-    v_name is not null, format('Nothing stands at path %s.', left(array_to_string(v_path, '.'), 200)));
+    v_name is not null, format('There is no value at path %s.', left(array_to_string(v_path, '.'), 200)));
   v_written := private.write_fields(v_was, v_was.extracted_fields #- v_path, p_removed => v_path)
     - '{changed,value}'::text[] || jsonb_build_object('path', v_name);
   if v_written ? 'proposed' then
@@ -199,14 +199,14 @@ declare
 begin
   perform private.require(
     v_name is not null and cardinality(v_locks) > 0,
-    format('Nothing at path %s is locked.', left(coalesce(v_name, array_to_string(v_path, '.')), 200)));
-  perform private.require(not private.is_agent(), 'A person takes a lock away.');
+    format('There is no lock at path %s.', left(coalesce(v_name, array_to_string(v_path, '.')), 200)));
+  perform private.require(not private.is_agent(), 'Only a user can remove a lock.');
   update public.extractions set locks = locks - v_locks where id = v_was.id returning * into v_row;
   return jsonb_build_object('path', v_name, 'unlocked', to_jsonb(v_locks), 'version', v_row.version);
 end $$;
 
--- A person decides proposals, each once: all of these or none. What is accepted is written as theirs, in one version; each item
--- that leaves a list has a version of its own. Security definer, because nobody may write proposals.
+-- Decides proposals, each once, all or none. Accepted values are written as the user's, in one version; each item
+-- removed from a list adds a version. Security definer: proposals have no write privileges.
 create function public.decide_extraction_proposals(p_extraction_id uuid, p_accepted uuid[], p_rejected uuid[] default '{}')
 returns jsonb
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -223,7 +223,7 @@ begin
   select * into v_was from public.extractions
   where id = p_extraction_id and org_id in (select private.my_writable_org_ids()) for no key update;
   perform private.check_found(found, 'extraction');
-  perform private.require(not private.is_agent(), 'A person accepts or rejects proposals.');
+  perform private.require(not private.is_agent(), 'Only a user can decide proposals.');
   perform private.require(
     cardinality(p_accepted || p_rejected) between 1 and 1000, 'One call decides 1 to 1,000 proposals.');
   loop
@@ -244,7 +244,7 @@ begin
     perform private.check_found(found, 'proposal');
     perform private.require(
       v_one.status = 'pending' and (v_fields #> v_one.path)::text is not distinct from v_one.old::text,
-      format('The proposal for %s was decided already, or its value has changed.', left(v_one.name, 200)), 'PT409');
+      format('The proposal for %s was already decided, or its value has changed.', left(v_one.name, 200)), 'PT409');
     update public.extraction_proposals set
       status = case when v_id = any (p_rejected) then 'rejected' else 'accepted' end, decided_by = auth.uid(),
       decided_at = clock_timestamp()

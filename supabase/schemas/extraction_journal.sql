@@ -1,4 +1,4 @@
--- The journal of extractions: every change of a leaf, which no write escapes.
+-- The journal of extractions: every change of a leaf, recorded by a trigger.
 
 create table public.extraction_journal (
   id bigint generated always as identity primary key,
@@ -8,7 +8,7 @@ create table public.extraction_journal (
   -- A leaf is a scalar, or an empty object or list. `steps`: a letter a step, k for a key and i for an index.
   path text[] not null,
   steps text not null check (steps ~ '^[ki]+$'),
-  -- SQL null: there was, or is, no leaf at this path. (JSON null is a value.)
+  -- SQL null: no leaf at this path. (JSON null is a value.)
   old jsonb,
   new jsonb,
   actor text not null check (actor in ('agent', 'user')),

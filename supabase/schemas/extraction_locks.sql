@@ -1,6 +1,6 @@
--- Locks of extractions: what a person set stands, and an agent changes it only with that person's word.
+-- Locks of extractions: an agent may change a value that a user set only if that user's message says so.
 
--- The locks that bind whoever writes here: none for a person; for an agent all but those of the person it writes for.
+-- The locks that apply to this write. A user: none. An agent: all but those of the user it writes for.
 create function private.binding_locks(p_locks jsonb) returns text[]
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -11,8 +11,8 @@ as $$
       key = any ((select private.paths_allowed_by_message())::text[]) and value ->> 'by' = (select private.message_author())::text)
 $$;
 
--- Items of lists in which a value gives way, to another or to none, so that what stays in them may stand in another row now;
--- and of how many items and leaves of their list there are changes. What only fills up is not among them, nor `p_kept`.
+-- List items in which a value is replaced or removed, so that remaining values may now belong to a different row.
+-- Also how many items and leaves of the list changed. Ignores blanks that are filled, and `p_kept`.
 create function private.moved_items(p_old jsonb, p_new jsonb, p_kept text[] default '{}')
 returns table (path text[], name text, old jsonb, items bigint, leaves bigint)
 language sql immutable set search_path = pg_catalog, pg_temp
@@ -36,12 +36,12 @@ as $$
   select path, name, old, items, leaves::bigint from item where gives_way
 $$;
 
--- What of a wanted change stays as it stands because of a person's lock, in an order in which it can be put back:
--- - a leaf by itself;
--- - a list as a whole, if anything else of it would change, also where the two read alike: an old cell must not end up in
+-- The parts of a change that a lock blocks, in an order in which they can be restored:
+-- - a single leaf;
+-- - a whole list, if anything else in it would change: an old cell must not end up in
 --   a new row;
--- - an object or list as a whole that would go with a leaf in it;
--- - the outermost for more than 500 leaves.
+-- - a whole object or list that would be removed with a locked leaf in it;
+-- - the outermost container, for more than 500 leaves.
 create function private.blocked_paths(p_was public.extractions, p_wanted jsonb, p_removed text[])
 returns table (path text[], name text, old jsonb, new jsonb)
 language plpgsql stable set search_path = pg_catalog, pg_temp
@@ -65,8 +65,8 @@ begin
     with change as materialized (
       select * from private.changes(p_was.extracted_fields, p_wanted)
     ), prefix as materialized (
-      -- Each change beside itself and all that it stands in, which changes with it. (Not the values: the whole document would
-      -- stand beside each leaf.)
+      -- Each change with the containers around it. (Without values: otherwise the whole document would be
+      -- repeated for each leaf.)
       select below.name as below, length(below.steps) as depth, above.name, length(above.steps) as level,
         jsonb_typeof(above.old) = 'array' as list,
         jsonb_typeof(above.old) is distinct from jsonb_typeof(above.new) as replaced
@@ -74,7 +74,7 @@ begin
       cross join lateral generate_series(1, length(below.steps)) as n
       join change as above on above.path = below.path[:n] and above.steps = left(below.steps, n)
     ), shifted as (
-      -- Items with a locked leaf that stays, but maybe in another row, since more than this item of the list changes.
+      -- Items with a locked leaf that may end up in another row, because other items of the list change too.
       select distinct item.name, left(item.name, -length('[' || item.path[cardinality(item.path)] || ']')) as list
       from private.moved_items(p_was.extracted_fields, p_wanted, v_binding) as item
       cross join lateral private.nodes(item.old) as node
@@ -101,7 +101,7 @@ begin
       where below in (select name from touched)
         and (
           name = below or name in (select name from mixed) or replaced
-          -- Each place is put back by itself in the whole document.
+          -- Each path is restored in the whole document.
           or (level = 1 and (select count(*) from touched) > 500))
       order by below, level
     )
@@ -109,7 +109,7 @@ begin
     order by length(steps), lpad(path[length(steps)], 9, '0') collate "C";
 end $$;
 
--- The locks after a change: changed leaves are their author's, and those of missing leaves go.
+-- The locks after a change: the author locks the changed leaves; locks of removed leaves are dropped.
 create function private.locks_after(p_locks jsonb, p_old jsonb, p_new jsonb) returns jsonb
 language plpgsql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -128,7 +128,7 @@ begin
     cross join lateral (select coalesce(v_by, case when c.name = any (v_spoken) then v_speaker end) as author) as a);
 end $$;
 
--- A person's locks on what they wrote at a path, for where it stood there before: by writing it they say that it is right.
+-- The user's locks on unchanged values that they wrote again: writing a value confirms it.
 create function private.locks_at(p_fields jsonb, p_path text[]) returns jsonb
 language sql stable set search_path = pg_catalog, pg_temp
 as $$

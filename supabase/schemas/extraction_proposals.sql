@@ -1,19 +1,19 @@
--- Proposals: what an agent would have written where a person's lock kept it. They wait for a person's word.
+-- Proposals: changes by an agent that a lock blocked. A user decides them.
 
 create table public.extraction_proposals (
   id uuid primary key default private.new_id(),
   org_id uuid not null,
   extraction_id uuid not null,
-  -- A leaf that a person set, or the outermost list or object that could only change together with one; and its name.
+  -- A locked leaf, or the outermost list or object that could only change together with one; and its name.
   path text[] not null,
   name text not null,
-  -- While it is pending or rejected, `old` is the current value. SQL null as `new`: the agent would remove it.
+  -- `old` is the current value while the proposal is pending or rejected. SQL null as `new`: remove the value.
   old jsonb not null,
   new jsonb,
-  -- By path name, as those of the extraction: what the agent gave for the path and for what stands below it.
+  -- Keyed by path name, as in the extraction, for the path and the values below it.
   confidence_scores jsonb not null,
   evidence jsonb not null,
-  -- Superseded: another proposal took its place, or what stands there has changed since, also after it was rejected.
+  -- superseded: replaced by a newer proposal, or the current value has changed since.
   status text not null default 'pending' check (status in ('pending', 'accepted', 'rejected', 'superseded')),
   run_id uuid,
   call_id text,
@@ -27,7 +27,7 @@ create index extraction_proposals_extraction_id on public.extraction_proposals (
 create index extraction_proposals_pending on public.extraction_proposals (org_id, extraction_id) where status = 'pending';
 select private.protect_table('public.extraction_proposals', p_members_read => true);
 
--- Keeps what an agent would have written; not again what waits already, or was rejected: both are for the value that stands.
+-- Stores a blocked change, unless the same proposal is pending or was rejected for the current value.
 create function private.propose(
   p_extraction public.extractions, p_path text[], p_name text, p_old jsonb, p_new jsonb, p_scores jsonb, p_evidence jsonb
 ) returns void
@@ -73,7 +73,7 @@ begin
   elsif p_removed is null and exists (
     select from public.extraction_proposals where extraction_id = p_now.id and status in ('pending', 'rejected')
   ) then
-    -- A single leaf that changes makes no other row, nor do accepted proposals.
+    -- A change of a single leaf, or an accepted proposal, does not turn an item into another row.
     update public.extraction_proposals set status = 'superseded', decided_at = clock_timestamp()
     where id in (
       select proposal.id

@@ -1,4 +1,4 @@
--- Extractions: the typed fields of a document. What may be written into the table stands in extraction_check.sql.
+-- Extractions: the typed fields of a document. extraction_check.sql checks every write.
 
 create table public.extractions (
   id uuid primary key default private.new_id(),
@@ -8,28 +8,28 @@ create table public.extractions (
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   document_type text check (char_length(document_type) between 1 and 200),
-  -- The person who set it, if one did.
+  -- The user who set the document type, if any.
   document_type_by uuid,
   status text not null default 'in_progress' check (status in ('in_progress', 'completed', 'failed')),
   schema jsonb check (jsonb_typeof(schema) = 'object'),
-  -- The version of a kept schema that this is, and that of the prompt it was made with.
+  -- The version of the stored schema, and of the prompt, that the extraction uses.
   schema_revid uuid,
   prompt_revid uuid,
-  -- The run at the root of those that began it; null where a person did.
+  -- The root run that created it; null if a user did.
   run_id uuid,
   extracted_fields jsonb not null default '{}' check (jsonb_typeof(extracted_fields) = 'object'),
-  -- Flat, keyed by path name ("vendor.name", "items[2].price"): a nested twin could not score both `a` and `a.b`.
+  -- Flat, keyed by path name ("vendor.name", "items[2].price"): a nested object could not score both `a` and `a.b`.
   confidence_scores jsonb not null default '{}' check (jsonb_typeof(confidence_scores) = 'object'),
   evidence jsonb not null default '{}' check (jsonb_typeof(evidence) = 'object'),
-  -- Leaves that a person set, by path name: {"by": user, "at": time}. Agents may not change them.
+  -- Leaves that a user set, by path name: {"by": user, "at": time}. Agents may not change them.
   locks jsonb not null default '{}' check (jsonb_typeof(locks) = 'object'),
-  -- Whether a value has a score below a half that no person has set: one should look at it. The check keeps it.
+  -- Whether a value that no user has set has a score below 0.5. Maintained by extraction_check.
   is_unsure boolean not null default false,
-  -- Rises by one with each change of extracted_fields.
+  -- Incremented with each change of extracted_fields.
   version integer not null default 0,
   unique (id, document_id, org_id),
   unique (id, org_id),
-  -- Invisible characters: with them two keys look alike. The list is that of domain/invisible.py.
+  -- Invisible characters, which make two keys look the same. Same list as domain/invisible.py.
   constraint has_no_invisible_characters check (
     extracted_fields::text !~ ('[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e'
       '\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a'
@@ -85,9 +85,9 @@ begin
     select v.schema into v_schema from public.schema_versions as v join public.schemas as s on s.id = v.schema_id
     where v.id = new.schema_revid and v.org_id = new.org_id and (s.deleted_at is null or s.id = v_prompt.schema_id);
     if not found then
-      raise exception 'There is no such version of a schema.' using errcode = 'PT404';
+      raise exception 'Schema version not found.' using errcode = 'PT404';
     elsif new.schema is not null and new.schema <> v_schema then
-      raise exception 'The schema is another than the version that is named.' using errcode = 'PT422';
+      raise exception '`schema` differs from the schema version given. Send only one of them.' using errcode = 'PT422';
     end if;
     new.schema := v_schema;
   end if;
@@ -97,7 +97,7 @@ end $$;
 create trigger apply_extraction_defaults before insert on public.extractions
   for each row execute function private.apply_extraction_defaults();
 
--- Lets an extraction follow another version of a schema. It is in progress again.
+-- Moves an extraction to another version of its schema and reopens it.
 create function private.follow_schema(p_extraction_id uuid, p_schema_revid uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -107,7 +107,7 @@ begin
   select v.schema into v_schema
   from public.extractions as e join public.schema_versions as v on v.org_id = e.org_id and v.id = p_schema_revid
   where e.id = p_extraction_id and e.org_id in (select private.my_writable_org_ids()) and private.is_service();
-  perform private.require(found, 'There is no such extraction, or no such version of a schema.', 'PT404');
+  perform private.require(found, 'Extraction or schema version not found.', 'PT404');
   update public.extractions set schema = v_schema, schema_revid = p_schema_revid, status = 'in_progress'
   where id = p_extraction_id;
 end $$;
@@ -115,7 +115,7 @@ end $$;
 create function private.references_to_schema(p_schema_id uuid) returns table (prompts bigint, extractions bigint)
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
-  -- (Beginning with the versions that name it, and not with every prompt's latest.)
+  -- (Starts from the versions that reference the schema instead of every prompt's latest version.)
   select (select count(*) from public.prompt_versions as v
       where v.schema_id = p_schema_id
         and not exists (select from public.prompt_versions as w where w.prompt_id = v.prompt_id and w.number > v.number)
@@ -141,7 +141,7 @@ as $$
           (select tag_ids from public.prompt_versions where prompt_id = p.id order by number desc limit 1)::uuid[]))
 $$;
 
--- Deletes an extraction with its runs: a member one of their own or of their keys', an owner any of the organisation's.
+-- Deletes an extraction with its runs. Members delete their own and their keys' extractions, owners any.
 create function public.delete_extraction(p_extraction_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$

@@ -1,4 +1,4 @@
--- Files to delete: originals of deleted documents, and for a day those about to be stored, in case their process dies.
+-- Files to delete: originals of deleted documents, and for a day files about to be stored, in case the upload dies.
 
 create table private.files_to_delete (
   storage_path text primary key,
@@ -9,7 +9,7 @@ create table private.files_to_delete (
 create index files_to_delete_due_at on private.files_to_delete (due_at);
 select private.protect_table('private.files_to_delete');
 
--- Security definer, all that follow: nobody has a right on the queue.
+-- Security definer, like the functions below: no role has privileges on this table.
 create function private.queue_files() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -31,7 +31,7 @@ as $$
   on conflict do nothing
 $$;
 
--- The oldest files to delete. One that is a document's is none any more.
+-- Returns the oldest files to delete, except those that now belong to a document.
 create function private.files_to_delete(p_most integer) returns setof text
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$

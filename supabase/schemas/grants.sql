@@ -1,8 +1,8 @@
--- Grants: who may call which function. Nobody may call any other.
+-- Grants: which role may call which function. All other functions are revoked.
 
 revoke execute on all functions in schema private from public;
 
--- Functions of a front end, which PostgREST exposes. (Supabase grants every new function in `public` to all its roles.)
+-- Functions for front ends, which PostgREST exposes. (Supabase grants every new function in `public` to all its roles.)
 do $$
 declare
   v_function regprocedure;
@@ -21,7 +21,7 @@ begin
   end loop;
 end $$;
 
--- What these functions, policies and the service call in a member's name.
+-- Functions that policies, other functions and the service call as a member.
 grant execute on function
   private.is_service, private.require, private.check_found, private.is_agent, private.this_run, private.this_call,
   private.new_id, private.my_org_ids, private.my_writable_org_ids, private.my_owned_org_ids, private.enter,
@@ -43,7 +43,7 @@ grant execute on function
   private.search_stems, private.search_nearest, private.count_unembedded_documents, private.has_vectors
   to authenticated;
 
--- What the service calls as nobody's user.
+-- Functions that the service calls without a user.
 grant execute on function
   private.is_service, private.my_org_ids, private.my_writable_org_ids, private.my_owned_org_ids, private.enter,
   private.use_api_key, private.record_api_key_use, private.scope_of_document, private.fail_document, private.expect_files,

@@ -1,7 +1,7 @@
--- Paths in JSON: their names, what stands at them, and how two documents differ. Pure functions.
+-- JSON paths: names, values at a path, and differences between two documents. Pure functions.
 
--- The name of one key below a parent's name: `a` + b → `a.b`. Keys that would not read back stand quoted: `["a.b"]`.
--- Twin of fieldmark.domain.paths. (A body that is parsed now needs no search_path, and can be inlined without one.)
+-- The name of a key below a parent: `a` + b → `a.b`. A key that could not be parsed back is quoted: `["a.b"]`.
+-- Same rules as fieldmark.domain.paths. (A parsed body needs no search_path, so it can be inlined.)
 create function private.child_name(p_parent text, p_key text) returns text
 language sql immutable
 return
@@ -11,10 +11,10 @@ return
     else p_parent || '[' || to_jsonb(p_key)::text || ']'
   end;
 
--- Every node below the root, containers too, at which two documents differ; null where one has none. Only what differs is
--- followed, so that a change of one field costs the same in a large document. Compared as text, because to jsonb 12.5 and
--- 12.50 are the same, and to a reader they are not. What lies beyond the bounds of private.check_json is not followed
--- further: there a long key would be repeated for each of its children.
+-- All nodes below the root, containers included, at which two documents differ; null for a missing node. Descends only
+-- into nodes that differ, so a change of one field costs the same in a large document. Compares text, because jsonb treats
+-- 12.5 and 12.50 as equal. Stops at the bounds of private.check_json:
+-- beyond them a long key would be repeated for each child.
 create function private.changes(p_old jsonb, p_new jsonb)
 returns table (path text[], steps text, name text, old jsonb, new jsonb)
 language sql immutable set search_path = pg_catalog, pg_temp
@@ -57,7 +57,7 @@ create function private.is_leaf(p_value jsonb) returns boolean
 language sql immutable
 return jsonb_typeof(p_value) not in ('object', 'array') or p_value in ('{}'::jsonb, '[]'::jsonb);
 
--- Refuses what would be small to send and ruinous to keep: more than 4 MB, 32 levels or 100,000 values, and numbers of more
+-- Rejects JSON that is costly to store: more than 4 MB, 32 levels or 100,000 values, and numbers of more
 -- than 100 digits a side (1e131071 has eight characters, and 131,072 when it is read back).
 create function private.check_json(p_value jsonb, p_what text) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp
@@ -66,7 +66,7 @@ declare
   v_fault text := case
     when pg_column_size(p_value) > 4194304 then ' may not exceed 4 MB.'
     when jsonb_path_exists(p_value, 'strict $.**{33}') then ' may be nested at most 32 deep.'
-    -- (jsonb_path_query would take a time that grows with the square of the number.)
+    -- (jsonb_path_query would take quadratic time.)
     when jsonb_array_length(jsonb_path_query_array(p_value, 'strict $.**.type()')) > 100000
       then ' may hold at most 100,000 values.'
     when exists (
@@ -80,7 +80,7 @@ begin
   end if;
 end $$;
 
--- A path as a plain list of 1 to 32 steps. (An array of SQL may also have two dimensions, or begin at index 0.)
+-- Returns the path as a plain list of 1 to 32 steps. (A SQL array may have two dimensions, or start at index 0.)
 create function private.checked_path(p_path text[]) returns text[]
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
@@ -100,7 +100,7 @@ begin
   return array(select step from unnest(p_path) with ordinality as s (step, n) order by n);
 end $$;
 
--- Puts a value at a path: makes missing objects, appends to a list only at its end, refuses everything else. (jsonb_set
+-- Sets a value at a path: creates missing objects, appends at the end of a list, rejects everything else. (jsonb_set
 -- would ignore a missing parent, append for [999999999], prepend for [-999], and return null for a SQL null.)
 create function private.set_at_path(p_doc jsonb, p_path text[], p_value jsonb, p_name text default '') returns jsonb
 language plpgsql immutable set search_path = pg_catalog, pg_temp
@@ -115,11 +115,11 @@ begin
   if coalesce(array_length(p_path, 1), 0) = 0 then
     return p_value;
   end if;
-  -- What does not exist yet becomes a list where its first step is 0, else an object.
+  -- A missing container becomes a list if its first step is 0, otherwise an object.
   if p_doc is null then
     if v_key ~ '^[0-9]+$' and v_key <> '0' then
       raise exception
-        'Path %: nothing stands at % yet. A list begins with [0]; for an object with the key % write % as a whole.',
+        'Path %: there is no value at % yet. A list starts with [0]; for an object with the key % write % as a whole.',
         p_name || '[' || v_key || ']', p_name, v_key, p_name
         using errcode = 'PT422';
     end if;
@@ -143,7 +143,7 @@ begin
       end if;
       return jsonb_set(p_doc, array[v_key], private.set_at_path(p_doc -> v_index, v_rest, p_value, v_name), true);
     else
-      raise exception 'Path %: % already holds the value %, so nothing can stand below it.',
+      raise exception 'Path %: % already contains the value %, so there can be no value below it.',
         private.child_name(p_name, v_key), p_name, left(p_doc::text, 80)
         using errcode = 'PT422';
   end case;
@@ -177,7 +177,7 @@ begin
   return v_name;
 end $$;
 
--- Objects merge key by key. Every other value, lists included, replaces what stood there.
+-- Merges objects key by key. Every other value, lists included, replaces the old one.
 create function private.merge(p_old jsonb, p_new jsonb) returns jsonb
 language sql immutable set search_path = pg_catalog, pg_temp
 as $$
@@ -196,7 +196,7 @@ $$;
 -- Entries by name -----------------------------------------------------------------------------------------------------
 -- Scores, evidence and locks are objects keyed by path name.
 
--- The entries that a change brings: those that differ, and those in `p_named`.
+-- The entries of a change: those that differ, and those in `p_named`.
 create function private.changed_entries(p_before jsonb, p_now jsonb, p_named jsonb) returns jsonb
 language sql immutable set search_path = pg_catalog, pg_temp
 as $$
@@ -205,7 +205,7 @@ as $$
   where n.value is distinct from b.value or key in (select jsonb_array_elements_text(p_named))
 $$;
 
--- Of the entries those that remain: as they were, where the value is too.
+-- The entries that remain valid because their values did not change.
 create function private.unchanged_entries(p_before jsonb, p_now jsonb, p_stale text[]) returns jsonb
 language sql immutable set search_path = pg_catalog, pg_temp
 as $$
@@ -213,7 +213,7 @@ as $$
   where key in (select jsonb_object_keys(p_now)) and key not in (select unnest(p_stale))
 $$;
 
--- The entries of a name and of what stands below it, if anything does. (A key with a dot or a bracket would stand quoted.)
+-- The entries of a name and of the names below it. (A key with a dot or a bracket is quoted.)
 create function private.entries_under(p_entries jsonb, p_name text, p_alone boolean default false) returns jsonb
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
@@ -226,7 +226,7 @@ begin
     where key = p_name or starts_with(key, p_name || '.') or starts_with(key, p_name || '['));
 end $$;
 
--- After an item of a list was removed, the entries of the items behind it move up by one.
+-- Moves entries up by one for the items after a removed list item.
 create function private.shift_entries_after_removal(p_now jsonb, p_before jsonb, p_was jsonb, p_path text[]) returns jsonb
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$

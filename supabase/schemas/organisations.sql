@@ -1,13 +1,13 @@
--- Organisations: the tenants, who belongs to them, and the functions that row policies ask.
+-- Organisations: tenants, their members, and the functions that row policies call.
 
 create table public.organisations (
   id uuid primary key default private.new_id(),
   name text not null check (char_length(name) between 1 and 200),
-  -- The user whose personal organisation this is. It is made when that user is first seen.
+  -- The user whose personal organisation this is. Created on the user's first request.
   personal_of uuid unique,
-  -- Who decides the calls that wait for a person: its owners, or its members too.
+  -- Who decides waiting calls: only owners, or all members.
   approvers text not null default 'members' check (approvers in ('owners', 'members')),
-  -- Whether a second person decides the calls of a run. Then every run asks.
+  -- Whether someone other than the run's creator must decide. Then every run requires approval.
   second_person boolean not null default false,
   examples boolean not null default false,
   auto_create boolean not null default false,
@@ -17,7 +17,7 @@ create table public.organisations (
 select private.protect_table('public.organisations');
 grant select, update (name, approvers, second_person, examples, auto_create) on public.organisations to authenticated;
 
--- A viewer reads and writes nothing. Nobody is made a member but by accepting an invitation: see invitations.sql.
+-- Viewers cannot write. Users become members only by accepting an invitation (invitations.sql).
 create table public.memberships (
   org_id uuid not null references public.organisations (id) on delete cascade,
   user_id uuid not null references auth.users (id) on delete cascade,
@@ -31,15 +31,15 @@ create index memberships_org_id on public.memberships (org_id, created_at desc, 
 select private.protect_table('public.memberships');
 grant select, update (role) on public.memberships to authenticated;
 
--- API keys. A key acts under its own id, with at most the rights that its maker has now.
+-- API keys. A key acts under its own id, with at most the current rights of its creator.
 create table public.api_keys (
   id uuid primary key default private.new_id(),
   org_id uuid not null references public.organisations (id) on delete cascade,
-  -- The person who made it. It ends with this person's membership.
+  -- The user who created it. The key ends with this user's membership.
   created_by uuid not null,
   created_at timestamptz not null default now(),
   name text not null check (char_length(name) between 1 and 200),
-  -- How it begins, to find it by; and the SHA-256 of the whole, which is kept nowhere.
+  -- The first characters, to recognise the key, and the SHA-256 of the key, which is not stored.
   prefix text not null check (prefix ~ '^fm_[0-9a-f]{8}$'),
   hash bytea not null unique check (octet_length(hash) = 32),
   scopes text[] not null check (cardinality(scopes) between 1 and 50),
@@ -54,8 +54,8 @@ grant select (
   id, org_id, created_by, created_at, name, prefix, scopes, expires_at, last_used_at, revoked_at, revoked_by
 ) on public.api_keys to authenticated;
 
--- Members and their keys, with their roles. The service checks a key's scopes (api/permissions.py); the role is the
--- most that they amount to. An expired key cannot act, but what it started goes on.
+-- Members and their keys, with their roles. The service checks a key's scopes (api/permissions.py); the role is an
+-- upper bound. An expired key cannot act, but the runs it started continue.
 create view private.actors as
   select org_id, user_id, role, false as is_key from public.memberships
   union all
@@ -72,8 +72,8 @@ create view private.actors as
   where k.revoked_at is null;
 revoke all on private.actors from public, anon, authenticated;
 
--- The caller's memberships that count here: for the service in the organisation of the request, for a front end in all.
--- Security definer, because a policy on memberships asks this. (plpgsql keeps its plan, and every policy asks.)
+-- The caller's memberships: for the service only in the organisation of the request, for a front end in all.
+-- Security definer, because a policy on memberships calls it. (plpgsql caches the plan; every policy calls it.)
 create function private.my_memberships() returns table (org_id uuid, role text)
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -103,12 +103,12 @@ create function private.role_of(p_org_id uuid, p_user_id uuid) returns text
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select role from private.actors where org_id = p_org_id and user_id = p_user_id $$;
 
--- The person whom a user id stands for: for a key, who made it.
+-- Returns the user behind an id: for a key, its creator.
 create function private.user_of(p_user_id uuid) returns uuid
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select coalesce((select created_by from public.api_keys where id = p_user_id), p_user_id) $$;
 
--- Whether the caller may delete what somebody made in an organisation: members what they or their keys made, owners all.
+-- Whether the caller may delete an item by its creator: members their own and their keys' items, owners all.
 create function private.may_delete(p_org_id uuid, p_created_by uuid) returns boolean
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -120,26 +120,26 @@ create function private.current_user_id() returns uuid
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-  perform private.require(auth.uid() is not null, 'Nobody is signed in.', 'PT401');
+  perform private.require(auth.uid() is not null, 'You are not signed in.', 'PT401');
   perform private.require(
     not exists (select from public.api_keys where id = auth.uid()),
-    'A key cannot do this: a person must, with their own token.', 'PT403', 'person_needed');
+    'API keys cannot do this. Use a user token.', 'PT403', 'person_needed');
   return auth.uid();
 end $$;
 
--- Refuses whoever owns no such organisation: a member is told so, everybody else that there is none.
+-- Raises 403 if the caller is a member but not an owner, and 404 if they are not a member.
 create function private.check_owner(p_org_id uuid) returns void
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
   perform private.check_found(p_org_id in (select private.my_org_ids()), 'organisation');
   perform private.require(
-    p_org_id in (select private.my_owned_org_ids()), 'Only an owner of the organisation can do this.', 'PT403',
+    p_org_id in (select private.my_owned_org_ids()), 'Only owners of the organisation can do this.', 'PT403',
     'owner_needed');
 end $$;
 
--- Returns the organisation to act in, or null where `p_org` is not one of the caller's. Without `p_org` it is the
--- personal organisation, which is created on first sight.
+-- Returns the organisation to act in, or null if the caller is not a member of `p_org`. Without `p_org` it is the
+-- personal organisation, which is created on the first request.
 create function private.enter(p_org uuid default null) returns uuid
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -154,7 +154,7 @@ begin
   if v_org is not null then
     return v_org;
   end if;
-  -- On plain Postgres users are known when first seen; on Supabase Auth has made them already.
+  -- Plain Postgres: the first request creates the user. Supabase: Auth has created it.
   if to_regprocedure('auth.know_user(uuid)') is not null then
     execute 'select auth.know_user($1)' using v_user;
   end if;
@@ -170,7 +170,7 @@ create function public.enter() returns uuid
 language sql set search_path = pg_catalog, pg_temp
 as $$ select private.enter() $$;
 
--- A user creates at most fifty organisations: each takes turns of its own in the queue.
+-- A user creates at most 50 organisations, because each gets its own share of the queue.
 create function public.create_organisation(p_name text) returns uuid
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -181,11 +181,11 @@ declare
 begin
   perform private.require(
     char_length(p_name) between 1 and 200, 'The name of an organisation must have 1 to 200 characters.');
-  -- One at a time, so that nobody makes more by asking at once.
+  -- Serialised, so that concurrent requests cannot exceed the limit.
   perform from public.organisations where id = v_personal for no key update;
   perform private.require(
     (select count(*) from public.organisations where created_by = v_user) < 50,
-    'You have made 50 organisations already: delete one that nobody needs.', 'PT409', 'too_many');
+    'You have created 50 organisations, the maximum. Delete one first.', 'PT409', 'too_many');
   insert into public.organisations (name, created_by) values (p_name, v_user) returning id into v_org;
   insert into public.memberships (org_id, user_id, role, created_by) values (v_org, v_user, 'owner', v_user);
   return v_org;
@@ -196,7 +196,7 @@ create policy "members see their organisations" on public.organisations
 create policy "owners change their organisations" on public.organisations
   for update to authenticated using (id in (select private.my_owned_org_ids()));
 
--- Who changed a setting of an organisation, and when. For its owners.
+-- Changes of an organisation's settings: who, when, old and new. Visible to owners.
 create table public.settings_journal (
   id uuid primary key default private.new_id(),
   org_id uuid not null references public.organisations (id) on delete cascade,
@@ -228,7 +228,7 @@ create trigger keep_settings_journal after update on public.organisations
 
 create policy "members see who belongs to their organisations" on public.memberships
   for select to authenticated using (org_id in (select private.my_org_ids()));
--- Whose personal organisation it is stays its owner: entering it would otherwise lead nowhere.
+-- A user always stays the owner of their personal organisation.
 create policy "owners change roles in their organisations" on public.memberships
   for update to authenticated
   using (
@@ -242,15 +242,15 @@ create policy "members see their own keys, owners all" on public.api_keys
     or (org_id in (select private.my_org_ids()) and created_by = (select private.user_of(auth.uid())))
   );
 
--- An organisation keeps an owner unless it or the owner's account is deleted. Leaving it cancels one's open runs.
+-- An organisation keeps at least one owner, unless it or the owner's account is deleted. Leaving cancels a member's runs.
 create function private.keep_owner() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
   perform private.current_user_id() where new.role = 'owner' and old.role <> 'owner' and auth.uid() is not null;
-  -- First, because a run that ends takes the lock of its own row before that of the organisation.
+  -- First, because a run that ends locks its own row before the organisation's.
   if tg_op = 'DELETE' or (new.role = 'viewer' and old.role <> 'viewer') then
-    perform private.cancel_runs_of(old.org_id, old.user_id, 'Its user may write in the organisation no longer.');
+    perform private.cancel_runs_of(old.org_id, old.user_id, 'The user who started this run can no longer write in the organisation.');
   end if;
   if old.role = 'owner' and (tg_op = 'DELETE' or new.role <> 'owner') then
     perform from public.organisations where id = old.org_id for no key update;
@@ -258,7 +258,7 @@ begin
       and not exists (select from private.organisation_deletions where org_id = old.org_id)
       and not exists (
         select from public.memberships where org_id = old.org_id and user_id <> old.user_id and role = 'owner') then
-      raise exception 'The organisation would be left without an owner: make somebody else one first.'
+      raise exception 'The organisation needs an owner. Make another member an owner first.'
         using errcode = 'PT409', detail = 'last_owner';
     end if;
   end if;

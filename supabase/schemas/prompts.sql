@@ -1,4 +1,4 @@
--- Prompts: what an extraction is asked for, in words, with the schema that it follows. Every version is kept.
+-- Prompts: instructions for extractions, optionally with a schema. Every version is stored.
 
 create table public.prompts (
   id uuid primary key default private.new_id(),
@@ -24,11 +24,11 @@ create table public.prompt_versions (
   created_at timestamptz not null default now(),
   name text not null,
   content text not null check (char_length(content) between 1 and 20000),
-  -- The schema that is followed, in its latest version when the prompt is used.
+  -- The schema; its latest version applies when the prompt is used.
   schema_id uuid,
-  -- The model that is asked; null for the service's.
+  -- The model; null for the service's default.
   model text check (char_length(model) between 1 and 200),
-  -- The documents it is meant for. (Tags are hidden and not deleted, so that these stay true.)
+  -- Tags of the documents it applies to. (Tags are hidden, not deleted, so these references stay valid.)
   tag_ids uuid[] not null default '{}' check (cardinality(tag_ids) <= 50),
   run_id uuid,
   call_id text,
@@ -49,16 +49,16 @@ as $$
 begin
   perform private.check_name(p_name);
   perform private.require(
-    char_length(p_content) between 1 and 20000, 'The words of a prompt have 1 to 20,000 characters.');
+    char_length(p_content) between 1 and 20000, 'The content of a prompt must have 1 to 20,000 characters.');
   perform private.require(
-    coalesce(char_length(p_model), 1) between 1 and 200, 'The name of a model has 1 to 200 characters.');
+    coalesce(char_length(p_model), 1) between 1 and 200, 'The name of a model must have 1 to 200 characters.');
   perform private.require(coalesce(cardinality(p_tag_ids), 0) <= 50, 'A prompt has at most 50 tags.');
-  -- Whoever hides or removes it meanwhile waits, and then sees the prompt.
+  -- A concurrent delete waits for this lock and then sees the prompt.
   perform from public.schemas where id = p_schema_id and org_id = p_org_id and deleted_at is null for share;
-  perform private.require(p_schema_id is null or found, 'There is no such schema.', 'PT404');
+  perform private.require(p_schema_id is null or found, 'Schema not found.', 'PT404');
   perform from unnest(p_tag_ids) as given
   where not exists (select from public.tags where id = given and org_id = p_org_id and deleted_at is null);
-  perform private.require(not found, 'There is no such tag.', 'PT404');
+  perform private.require(not found, 'Tag not found.', 'PT404');
 end $$;
 
 -- Returns the id of the first version, the `prompt_revid`.
@@ -76,11 +76,11 @@ begin
     private.check_prompt(p_org_id, p_name, p_content, p_schema_id, p_model, p_tag_ids);
   perform private.check_room(
     (select count(*) from public.prompts where org_id = p_org_id and deleted_at is null),
-    'The organisation has 10,000 prompts already: delete one that nobody needs.');
+    'The organisation has 10,000 prompts, the maximum. Delete one first.');
   insert into public.prompts (org_id, name, run_id) values (p_org_id, p_name, private.this_root_run())
   on conflict (org_id, lower(name)) where deleted_at is null do nothing
   returning id into v_prompt_id;
-  perform private.require(v_prompt_id is not null, 'There is a prompt of this name already.', 'PT409', 'name_taken');
+  perform private.require(v_prompt_id is not null, 'A prompt with this name already exists.', 'PT409', 'name_taken');
   insert into public.prompt_versions
     (org_id, prompt_id, number, name, content, schema_id, model, tag_ids, run_id, call_id)
   values (p_org_id, v_prompt_id, 1, p_name, p_content, p_schema_id, p_model, coalesce(p_tag_ids, '{}'),
@@ -89,7 +89,7 @@ begin
   return v_revid;
 end $$;
 
--- Adds a version, if anything changes, and returns the latest one's id. `p_revid`: the version that must be the latest.
+-- Adds a version if anything changes and returns the latest version's id. `p_revid`: the version that must be the latest.
 create function public.update_prompt(
   p_prompt_id uuid, p_name text, p_content text, p_schema_id uuid, p_model text, p_tag_ids uuid[],
   p_revid uuid default null
@@ -105,21 +105,21 @@ begin
   perform private.check_writable(v_head.org_id, 'prompt');
   select * into v_latest from public.prompt_versions where prompt_id = p_prompt_id order by number desc limit 1;
   if p_revid is not null and p_revid <> v_latest.id then
-    raise exception 'The prompt has a newer version: look at that first.' using errcode = 'PT409', detail = 'version_changed';
+    raise exception 'The prompt has changed. Load the latest version first.' using errcode = 'PT409', detail = 'version_changed';
   end if;
   if (p_name, p_content, p_schema_id, p_model, coalesce(p_tag_ids, '{}')) is not distinct from
     (v_latest.name, v_latest.content, v_latest.schema_id, v_latest.model, v_latest.tag_ids) then
     return v_latest.id;
   end if;
-  -- What it had before may have been hidden since, and stays.
+  -- References of the previous version may be hidden by now. They stay.
   perform private.check_prompt(
     v_head.org_id, p_name, p_content, nullif(p_schema_id, v_latest.schema_id), p_model,
     array(select unnest(p_tag_ids) except select unnest(v_latest.tag_ids)));
-  perform private.check_room(v_latest.number, 'The prompt has 10,000 versions already: make a new one.');
+  perform private.check_room(v_latest.number, 'The prompt has 10,000 versions, the maximum. Create a new prompt.');
   begin
     update public.prompts set name = p_name where id = p_prompt_id;
   exception when unique_violation then
-    raise exception 'There is a prompt of this name already.' using errcode = 'PT409', detail = 'name_taken';
+    raise exception 'A prompt with this name already exists.' using errcode = 'PT409', detail = 'name_taken';
   end;
   insert into public.prompt_versions
     (org_id, prompt_id, number, name, content, schema_id, model, tag_ids, run_id, call_id)
@@ -137,6 +137,6 @@ begin
   update public.prompts set deleted_at = now()
   where id = p_prompt_id and deleted_at is null and private.may_delete(org_id, created_by);
   perform private.require(
-    found, 'There is no such prompt of yours: whoever made it deletes it, or an owner.', 'PT404');
+    found, 'Prompt not found, or you may not delete it. Its creator and owners can.', 'PT404');
   return query select * from private.references_to_prompt(p_prompt_id);
 end $$;

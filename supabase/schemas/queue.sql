@@ -1,9 +1,9 @@
--- The queue: triggers put jobs there, in the transaction that makes the work.
+-- The queue: triggers insert jobs in the transaction that creates the work.
 --
--- Start-time fair queueing between organisations: a job's priority (counted downwards) is one behind the organisation's
--- last waiting job, or where the queue has got to. It takes no locks; two inserts at once may get the same place.
+-- Fair queueing (start-time): a job's priority is one below the organisation's last waiting job, or the current head of
+-- the queue, so organisations alternate. No locks: two concurrent inserts may get the same priority, which is harmless.
 
--- How much of each organisation may wait. `fieldmark migrate` writes here what the settings say.
+-- Default limits of waiting documents and runs per organisation. `fieldmark migrate` writes them from the settings.
 create table private.queue_defaults (
   is_singleton boolean primary key default true check (is_singleton),
   runs integer not null default 2000 check (runs >= 0),
@@ -11,7 +11,7 @@ create table private.queue_defaults (
 );
 insert into private.queue_defaults default values;
 
--- Limits of one organisation. Written by whoever runs the database, and by nobody else.
+-- Limits of single organisations. Written by the database administrator only.
 create table public.queue_limits (
   org_id uuid primary key references public.organisations (id) on delete cascade,
   max_waiting_runs integer check (max_waiting_runs >= 0),
@@ -24,7 +24,7 @@ select private.protect_table('public.queue_limits', p_members_read => true);
 create index runs_queued on public.runs (org_id) where status = 'queued';
 create index documents_reading on public.documents (org_id) where status = 'reading';
 
--- Security definer: what waits in the threads of other members counts too.
+-- Security definer: also counts runs in other members' threads.
 create function private.check_waiting_of(p_org_id uuid, p_table text) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -43,12 +43,12 @@ begin
     select from public.documents where p_table = 'documents' and org_id = p_org_id and status = 'reading'
     limit v_most + 1) as w;
   perform private.require(
-    v_waiting = 0 or v_most > 0,  -- nobody need try again
-    format('No %s of this organisation may wait: its owner has set their limit to 0.', p_table),
+    v_waiting = 0 or v_most > 0,  -- a retry would not help
+    format('The limit of waiting %s of this organisation is 0.', p_table),
     'PT409', 'queue_closed');
   perform private.require(
     v_waiting <= v_most,
-    format('At most %s %s of an organisation may wait: try again when some of them are done.', v_most, p_table),
+    format('The organisation already has %s waiting %s, the maximum. Try again when some are done.', v_most, p_table),
     'PT429');
 end $$;
 
@@ -69,7 +69,7 @@ create trigger check_waiting after insert on public.runs
 create trigger check_waiting after insert on public.documents
   referencing new table as added for each statement execute function private.check_waiting();
 
--- The tables and functions are procrastinate's. A lock starts with its organisation.
+-- Tables and functions are procrastinate's. A job's lock starts with the organisation id.
 create function private.enqueue(p_queue text, p_task text, p_args jsonb, p_lock text) returns void
 language plpgsql security definer set search_path = pg_catalog, queue, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
@@ -78,7 +78,7 @@ declare
   v_place integer;
 begin
   if to_regprocedure('queue.procrastinate_defer_jobs_v1(queue.procrastinate_job_to_defer_v1[])') is null then
-    raise exception 'The job queue is not set up: run `fieldmark migrate` once.' using errcode = 'PT503';
+    raise exception 'The job queue is not set up. Run `fieldmark migrate`.' using errcode = 'PT503';
   end if;
   v_place := least(
     coalesce(
@@ -94,7 +94,7 @@ begin
     array[row(p_queue, p_task, v_place, p_lock, null, p_args, null)::queue.procrastinate_job_to_defer_v1]);
 end $$;
 
--- Records how far a document is read, and notifies whoever watches a run that waits for it.
+-- Records how far a document is read, and notifies watchers of runs that wait for it.
 create function private.record_reading(p_document_id uuid, p_pages_read integer, p_pages_to_read integer) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -108,9 +108,9 @@ begin
   end if;
 end $$;
 
--- Takes the next job of a queue for a worker, or none. When its p_places are taken, one more is for an organisation
--- that has none of them. The plan is forced, because the planner knows these tables as they were when empty; each order
--- is written as exactly one index has it.
+-- Claims the next job of a queue for a worker. If all its p_places are taken, one more is for an organisation
+-- without a running job. The plan is forced, because the planner's statistics are of empty tables; each order
+-- matches exactly one index.
 create function private.claim_job(p_queue text, p_worker_id bigint, p_places integer)
 returns table (
   id bigint, status text, task_name text, priority integer, lock text, queueing_lock text, args jsonb,
@@ -129,7 +129,7 @@ begin
   if cardinality(v_at_work) < p_places then
     v_at_work := '{}';
   end if;
-  -- Whether anybody else waits: a step for each organisation at work, and one more, however many jobs wait.
+  -- Whether another organisation waits: one step per active organisation, however many jobs wait.
   while v_org = any (v_at_work) or v_org = '' loop
     v_org := (
       select left(j.lock, 36) from queue.procrastinate_jobs as j
@@ -164,7 +164,7 @@ begin
     jsonb_build_object('run_id', p_run.id), p_run.lock_key);
 end $$;
 
--- Security definer, all that follow: whoever writes a row may have no right on the queue.
+-- Security definer, like the functions below: the writer of a row may have no privileges on the queue.
 create function private.enqueue_reading() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -174,7 +174,7 @@ begin
   return null;
 end $$;
 
--- Has a document read again from a copy without its password. Returns whether it was waiting for one.
+-- Queues a document to be read from a decrypted copy. Returns whether it was waiting for its password.
 create function private.read_unlocked(p_document_id uuid, p_unlocked_path text) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -192,7 +192,7 @@ begin
   return v_org is not null;
 end $$;
 
--- A new run waits until its document is read. One without a document, or that is queued again, waits for nothing.
+-- A new run waits until its document is read. A run without a document, or one queued again, starts at once.
 create function private.enqueue_run() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -203,7 +203,7 @@ begin
     perform private.enqueue_execution(new);
     return null;
   end if;
-  -- The share lock settles the race with the reading that ends just now: either this run is seen by it, or it by this.
+  -- The share lock decides the race with a reading that ends now: one of the two transactions sees the other.
   select * into v_document from public.documents where id = new.document_id for share;
   perform private.require(
     v_document.status is distinct from 'failed', v_document.error, 'PT409', 'document_failed');

@@ -1,9 +1,9 @@
--- Retention: what the workers clear away for all tenants, a little at a time, and how an organisation goes.
+-- Retention: workers delete old rows and deleted organisations of all tenants, in batches.
 --
--- Each function does one batch in a transaction of its own and returns how much it found; the worker repeats it until
--- 0. With nothing due, a call reads the beginning of an index.
+-- Each function deletes one batch in its own transaction and returns the count; the worker repeats it until
+-- 0. With nothing to delete, a call reads the start of an index.
 
--- How far each task has come, in the order in which runs ended. The worker that does a task holds its row.
+-- The progress of each task, in the order in which runs ended. The worker on a task locks its row.
 create table private.maintenance (
   task text primary key,
   finished_at timestamptz not null default '-infinity',
@@ -35,8 +35,8 @@ begin
   return found;
 end $$;
 
--- Deletes the events and calls of runs that ended longer ago than this, oldest first. Those of threads stay. At least
--- an hour is kept: a run can be recorded as ended later than its row says.
+-- Deletes events and calls of runs that ended before this interval, oldest first. Runs in threads are kept. At least
+-- one hour is kept: a run may commit later than its `finished_at`.
 create function private.delete_old_run_records(p_keep interval) returns integer
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -46,13 +46,13 @@ declare
   v_at private.maintenance;
   v_runs uuid[];
 begin
-  -- Twice: without a lock, and so without a write, where there is nothing to do; then with it.
+  -- Checked twice: first without a lock, and so without a write; then with it.
   for n in 1..2 loop
     select * into v_at from private.maintenance where task = 'runs';
     v_runs := array(
       select id from public.runs
       where finished_at is not null and finished_at < v_before and (finished_at, id) > (v_at.finished_at, v_at.run_id)
-        and p_keep is not null  -- greatest() would pass over it
+        and p_keep is not null  -- greatest() would ignore null
       order by finished_at, id limit 50);
     if v_runs = '{}' or (n = 1 and not private.lock_maintenance_task('runs')) then
       return 0;
@@ -74,28 +74,28 @@ create table private.organisation_deletions (
   asked_at timestamptz not null default now()
 );
 
--- Deletes an organisation: it is out of sight at once, and the workers delete its rows bit by bit.
+-- Deletes an organisation: it is invisible at once, and workers delete its rows in batches.
 create function public.delete_organisation(p_org_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
   if p_org_id is null or p_org_id not in (select private.my_owned_org_ids()) then
-    raise exception 'There is no such organisation of which you are an owner.' using errcode = 'PT404';
+    raise exception 'Organisation not found, or you are not an owner.' using errcode = 'PT404';
   end if;
   perform private.current_user_id();
-  -- A personal one comes anew: whoever gives it up again and again would have as many turns in the queue.
+  -- A personal organisation is created again: repeated deletion would multiply a user's share of the queue.
   perform private.require(
     (select count(*) from private.organisation_deletions where asked_by = auth.uid()) < 20,
-    'You have given up 20 organisations whose rows are still being deleted: try again in some minutes.',
+    '20 of your organisations are still being deleted. Try again in a few minutes.',
     'PT409', 'too_many');
-  -- Whoever accepts an invitation into it, or makes a key of it, waits for this row.
+  -- A user who accepts an invitation or creates a key in it waits for this row.
   perform from public.organisations where id = p_org_id for no key update;
   insert into private.organisation_deletions (org_id, asked_by) values (p_org_id, auth.uid()) on conflict do nothing;
   update public.organisations set personal_of = null where id = p_org_id;
   delete from public.memberships where org_id = p_org_id;
 end $$;
 
--- Deletes some rows of an organisation that is being deleted, from below: nothing is left for a key to cascade over.
+-- Deletes a batch of rows of a deleted organisation, children first, so that no foreign key has to cascade.
 create function private.clear_organisations(p_rows integer default 2000) returns integer
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$

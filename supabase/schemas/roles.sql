@@ -1,6 +1,7 @@
--- Roles and schemas: the service's login role, where functions live, and what protects every table.
+-- Roles and schemas: the service's login role, the schemas, and the protection of every table.
 
--- The service logs in as fieldmark_app: no owner, no superuser, no BYPASSRLS. It may only become what PostgREST becomes.
+-- The service logs in as fieldmark_app: not an owner, not a superuser, no BYPASSRLS. It may only switch to the roles of
+-- PostgREST.
 do $$
 begin
   if not exists (select from pg_roles where rolname = 'fieldmark_app') then
@@ -9,7 +10,7 @@ begin
 end $$;
 grant authenticated, anon to fieldmark_app;
 
--- `private` holds what policies and the service call. PostgREST does not expose it. `queue` holds procrastinate's tables.
+-- `private`: functions that policies and the service call; not exposed by PostgREST. `queue`: procrastinate's tables.
 create schema if not exists private;
 create schema if not exists queue;
 revoke all on schema private, queue from public;
@@ -18,16 +19,16 @@ grant usage on schema queue to fieldmark_app;
 
 -- Postgres looks for tables and types in pg_temp first, unless the search_path names it later. A temporary domain named
 -- `text` would run its check inside our functions, as their owner. So every function here sets its search_path to
--- `pg_catalog, pg_temp`, and nobody who logs in may create temporary objects. A database's own rights are not copied with
--- it, so `fieldmark migrate` takes the right away each time.
+-- `pg_catalog, pg_temp`, and no login role may create temporary objects. Privileges on a database are not copied with
+-- it, so `fieldmark migrate` revokes them each time.
 do $$
 begin
   execute format('revoke temporary on database %I from public', current_database());
 exception when insufficient_privilege then
-  raise notice 'Only the owner of this database can take the right to create temporary tables away.';
+  raise notice 'Only the owner of this database can revoke the privilege to create temporary tables.';
 end $$;
 
--- Nobody holds or awaits a lock or a statement for long. PostgREST takes what is set for the role; the service sets its own.
+-- Timeouts for locks and statements. PostgREST uses those of the role; the service sets its own.
 do $$
 declare
   v_role text;
@@ -46,10 +47,10 @@ begin
   end loop;
   notify pgrst, 'reload config';
 exception when insufficient_privilege then
-  raise notice 'Only who administers anon and authenticated can limit how long they hold locks.';
+  raise notice 'Only an administrator of anon and authenticated can set their lock timeouts.';
 end $$;
 
--- A new id, in the order of time to the millisecond (UUID version 7): new rows then lie side by side in every index.
+-- Returns a new id, ordered by time to the millisecond (UUID version 7), so that new rows are adjacent in every index.
 create function private.new_id() returns uuid
 language sql volatile set search_path = pg_catalog, pg_temp
 as $$
@@ -59,17 +60,17 @@ as $$
     'hex')::uuid
 $$;
 
--- Whether this is a connection of the service, and not one of PostgREST's: `set role` does not change session_user.
+-- Whether this is a connection of the service, not of PostgREST: `set role` does not change session_user.
 create function private.is_service() returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
 as $$ select pg_has_role(session_user, 'fieldmark_app', 'member') $$;
 
--- Whether this transaction is an agent's call. Everything else is written by a person.
+-- Whether this transaction is an agent's call. Otherwise a user writes.
 create function private.is_agent() returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
 as $$ select nullif(current_setting('fieldmark.call_id', true), '') is not null and private.is_service() $$;
 
--- Raises an error unless something holds: a sentence, the HTTP status as PostgREST reads it, and a code for programs.
+-- Raises an error unless the condition is true: a message, the HTTP status in PostgREST's form, and a code for programs.
 create function private.require(
   p_holds boolean, p_refusal text, p_status text default 'PT422', p_code text default null
 ) returns void
@@ -91,7 +92,7 @@ begin
   perform private.require(p_found, format('There is no such %s.', p_what), 'PT404');
 end $$;
 
--- The run that this transaction's call is of, and the call; null where a person writes.
+-- The run and the call of this transaction; null if a user writes.
 create function private.this_run() returns uuid
 language sql stable set search_path = pg_catalog, pg_temp
 as $$ select case when private.is_agent() then nullif(current_setting('fieldmark.run_id', true), '')::uuid end $$;
@@ -100,11 +101,11 @@ create function private.this_call() returns text
 language sql stable set search_path = pg_catalog, pg_temp
 as $$ select case when private.is_agent() then nullif(current_setting('fieldmark.call_id', true), '') end $$;
 
--- Protects a table of tenants: row security binds its owner too, and nobody has a right to it or its sequences, which
--- Supabase grants to everybody. An owner that row security binds gets a policy, because definer functions act as the
+-- Protects a tenant table: row security also applies to its owner, and all privileges on it and its sequences, which
+-- Supabase grants to every role, are revoked. The owner gets a policy, because security definer functions act as the
 -- owner.
--- With `p_members_read` the members of an organisation, viewers too, read its rows. The verbs in `p_service` (insert,
--- update) are the service's, for whoever may write in the organisation.
+-- `p_members_read`: the members of an organisation, viewers included, read its rows. `p_service` (insert,
+-- update): the service may do these for members who can write.
 create function private.protect_table(
   p_table regclass, p_members_read boolean default false, p_service text[] default '{}'
 ) returns void

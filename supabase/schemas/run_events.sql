@@ -1,11 +1,11 @@
--- Run events: what happened in a run, in order.
+-- Run events: the ordered event log of each run.
 
 create table public.run_events (
   run_id uuid not null,
   -- 1, 2, 3 … without a gap, in the order of commit.
   number integer not null check (number > 0),
   org_id uuid not null,
-  -- One flat object of the stream, as text: it is only ever passed on.
+  -- One flat object of the event stream, stored as text and never queried.
   body json not null check (json_typeof(body) = 'object'),
   created_by uuid default auth.uid(),
   created_at timestamptz not null default clock_timestamp(),
@@ -19,9 +19,9 @@ create policy "members read the events of their runs" on public.run_events
   for select to authenticated
   using (org_id in (select private.my_org_ids()) and exists (select from public.runs as r where r.id = run_id));
 
--- Adds an event and tells readers. The lock on the run makes the order of numbers the order of commits. A child's event
--- is also added to its open parent as a `child` event; children are locked before parents (child_runs.sql).
--- Without `p_tell` the caller tells after the commit (private.notify): NOTIFY holds a database-wide lock until the commit
+-- Appends an event and notifies readers. The lock on the run makes event numbers follow commit order. A child's event
+-- is also appended to its open parent as a `child` event; children are locked before parents (child_runs.sql).
+-- Without `p_tell` the caller notifies after the commit (private.notify): NOTIFY holds a database-wide lock until the commit
 -- is on disk, so only one writer at a time would get through.
 create function private.append_event(p_run_id uuid, p_body json, p_tell boolean default true) returns integer
 language plpgsql set search_path = pg_catalog, pg_temp
@@ -37,7 +37,7 @@ begin
   if v_run.parent_call_id is not null then
     perform from public.runs
     where id = v_run.parent_run_id and status not in ('completed', 'failed', 'cancelled') for no key update;
-    if found then  -- nothing comes behind the last event of a run
+    if found then  -- no event follows the last event of a run
       perform private.append_event(
         v_run.parent_run_id,
         json_build_object(
@@ -51,7 +51,7 @@ begin
   return v_number;
 end $$;
 
--- The channel for what models say before it is stored. Any login of the database can listen to a channel that it knows:
+-- The channel for model output that is not stored yet. Any login role can listen to a channel whose name it knows:
 -- this name is random, and only the service can read it.
 create table private.delta_channel (
   name text not null default 'fieldmark_' || encode(uuid_send(gen_random_uuid()), 'hex')
@@ -63,9 +63,9 @@ create function private.delta_channel() returns text
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select name from private.delta_channel where private.is_service() $$;
 
--- Sends pieces of what the model says, in their order, each behind the number of the event that it comes after. The fence's
--- lock makes that number exact, and silences a worker that has lost the run. Readers of a run above get them as `child`,
--- with the run they are of before their place (`<run>/<place>`).
+-- Publishes partial model output in order. Each part carries the number of the event before it. The fence's
+-- lock makes that number exact and stops a worker that has lost the run. Readers of parent runs get it as `child`,
+-- with the run before the position (`<run>/<position>`).
 create function private.notify_deltas(p_run_id uuid, p_fencing_token integer, p_pieces text[]) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -76,14 +76,14 @@ declare
   v_after integer;
 begin
   perform private.fence(p_run_id, p_fencing_token);
-  -- Nothing of this is kept, so there is no disk to wait for.
+  -- Nothing is stored, so there is no disk write to wait for.
   perform set_config('synchronous_commit', 'off', true);
   select * into v_run from public.runs where id = p_run_id;
   loop
     select coalesce(max(number), 0) into v_after from public.run_events where run_id = v_run.id;
     perform pg_notify(v_channel, concat_ws(' ', v_run.id, v_after, piece)) from unnest(v_pieces) as piece;
     exit when v_run.parent_call_id is null;
-    -- A piece is "<place> <from> <to> <body>". One that is too long for a notification is left out.
+    -- A part is "<position> <from> <to> <body>". Parts too long for a notification are dropped.
     v_pieces := array(
       select told from (
         select n, format(
@@ -98,9 +98,9 @@ begin
   end loop;
 end $$;
 
--- Tells readers of committed events, those of parent runs too, without waiting for the disk. A reader that misses it
+-- Notifies readers of committed events, also of parent runs, without waiting for the disk. A reader that misses it
 -- polls.
--- Security definer: the caller acts for nobody and sees no run.
+-- Security definer: the caller has no user and sees no run.
 create function private.notify(p_channels text[], p_payloads text[]) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -129,7 +129,7 @@ end $$;
 create trigger notify_run_deleted after delete on public.runs
   for each row when (old.status not in ('completed', 'failed', 'cancelled')) execute function private.notify_run_deleted();
 
--- Whoever follows a run in a thread that is shared no longer hears of it: they are to look again, and see nothing.
+-- Notifies readers of runs in a thread that is no longer shared: they check again and lose access.
 create function private.notify_thread_unshared() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -143,7 +143,7 @@ end $$;
 create trigger notify_thread_unshared after update of shared on public.threads
   for each row when (old.shared and not new.shared) execute function private.notify_thread_unshared();
 
--- Ends a run that nobody is working on, whoever its user is: its document failed, or it was taken up too often.
+-- Fails a run without a worker, of any user: its document failed, or it was retried too often.
 create function private.fail_run(p_run_id uuid, p_error text, p_code text) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$

@@ -1,4 +1,4 @@
--- Runs: one agent at work on one task. A run may be part of another, which waits for it.
+-- Runs: an agent working on one task. A run may be a child of another run, which waits for it.
 
 create table public.runs (
   id uuid primary key default private.new_id(),
@@ -7,56 +7,56 @@ create table public.runs (
   created_at timestamptz not null default now(),
   agent text not null,
   task text not null,
-  -- What the task needs to know: an extraction's instructions, the message of a correction. At most 256 kB.
+  -- The task's input: instructions of an extraction, message of a correction. At most 256 kB.
   input jsonb not null default '{}' check (jsonb_typeof(input) = 'object'),
-  -- What it is about. private.agent_tasks says which of these a task has.
+  -- The subject. private.agent_tasks lists which of these columns a task uses.
   thread_id uuid,
   document_id uuid,
   extraction_id uuid,
-  -- The run that it is part of, the call there that waits for it, and the first of them all, which has the budget.
+  -- The parent run, its call that waits for this run, and the root run, which has the budget.
   parent_run_id uuid,
   parent_call_id text check (char_length(parent_call_id) between 1 and 200),
   root_run_id uuid not null,
-  -- The thread that the first of them is in: whoever sees that thread sees this run.
+  -- The thread of the root run: users who see that thread see this run.
   root_thread_id uuid,
-  -- Of runs with one lock key one is at work at a time, the oldest first. It begins with the organisation.
+  -- Runs with the same lock key run one at a time, oldest first. The key starts with the organisation id.
   lock_key text not null,
-  -- The agent's own, where nothing is said.
+  -- Default: the agent's.
   approval text not null check (approval in ('auto', 'ask')),
   auto_approved_tools text[] not null default '{}'
     check (cardinality(auto_approved_tools) <= 100 and octet_length(auto_approved_tools::text) <= 10000),
   model text check (char_length(model) between 1 and 200),
-  -- For it and for all runs that are part of it. (NaN counts as greater than every number: without the upper bound it
-  -- would be a budget without end.)
+  -- For the run and all its child runs. (NaN is greater than every number: without the upper bound it
+  -- would be an unlimited budget.)
   max_cost_usd numeric(12, 6) check (max_cost_usd > 0 and max_cost_usd < 1000000),
   max_turns integer check (max_turns between 1 and 1000),
-  -- Part of a batch: it has workers of its own, so that it never keeps a person waiting.
+  -- Part of a batch: run by separate workers, so that it never delays a user.
   background boolean not null default false,
   idempotency_key text check (char_length(idempotency_key) between 1 and 200),
-  -- What was asked for with that key: the same key with something else is a mistake.
+  -- Hash of the request that used the key: the same key with another request is an error.
   request_hash text check (char_length(request_hash) = 64),
   status text not null default 'queued' check (
     status in ('queued', 'running', 'awaiting_approval', 'awaiting_runs', 'completed', 'failed', 'cancelled')),
-  -- Rises each time a worker takes the run. A worker with a lower one can write nothing more.
+  -- Incremented each time a worker takes the run. A worker with a lower token can no longer write.
   fencing_token integer not null default 0,
-  -- How often in a row it was taken up without getting a call done.
+  -- Number of consecutive attempts without a finished call.
   consecutive_failures integer not null default 0,
-  -- The conversation that the run is led in, and the call that it waits for or was resumed for.
+  -- The run's conversation, and the call that the run waits for or was resumed for.
   session_id uuid,
   waiting_call text,
-  -- Whether it is shown corrections as examples; null: as the organisation says. With that which ones it was shown:
+  -- Whether the agent is shown corrections as examples; null: the organisation's setting. And the ones it was shown:
   -- [{extraction_id, path}].
   with_examples boolean,
   examples jsonb check (jsonb_typeof(examples) = 'array' and pg_column_size(examples) <= 20000),
-  -- While it waits for a person or for child runs: whether a worker's CLI is still there.
+  -- While the run waits for a decision or for child runs: whether a worker still keeps its CLI.
   attached boolean not null default false,
-  -- The pages that it was shown to their end. (Reads are not in the ledger of calls, which has a write or nothing to keep.)
+  -- The pages that the agent has read completely. (Reads are not recorded as tool calls.)
   pages_read int4multirange not null default '{}',
-  -- While it is queued: since when it waits for another run of its organisation to end.
+  -- While queued: since when it waits for capacity of its organisation.
   waiting_for_capacity_since timestamptz,
   started_at timestamptz,
   finished_at timestamptz,
-  -- What it ended with: its words, and the same for programs where its task has typed answers.
+  -- The final answer as text, and as typed data if the task has typed answers.
   answer text,
   result jsonb check (jsonb_typeof(result) = 'object' and pg_column_size(result) <= 262144),
   error text,
@@ -113,8 +113,8 @@ create policy "members start runs of their own, and the service their parts" on 
     and ((parent_run_id is null and with_examples is null) or (select private.is_service()))
   );
 
--- Completes a new run, and refuses one that fits no task.
--- Security definer: whether a thread or another run fits is told by the rows, whoever sees them.
+-- Fills in a new run's columns and rejects a run that matches no task.
+-- Security definer: checks threads and runs that the caller may not see.
 create function private.fill_run() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -138,7 +138,7 @@ begin
   perform private.require(pg_column_size(new.input) <= 262144, 'The input of a run may not exceed 256 kB.');
   new.approval := coalesce(
     new.approval, v_task.approval, (select approval from private.agents where name = new.agent));
-  -- Where a second person or an owner decides, nobody approves beforehand what their own run writes.
+  -- If a second person or an owner must decide, the creator cannot approve in advance.
   if exists (
     select from public.organisations where id = new.org_id and (second_person
       or (approvers = 'owners' and private.role_of(new.org_id, new.created_by) is distinct from 'owner'))) then
@@ -150,9 +150,9 @@ begin
     update public.threads set updated_at = clock_timestamp()
     where id = new.thread_id and org_id = new.org_id and created_by is not distinct from new.created_by
     returning * into v_thread;
-    perform private.require(found, 'There is no such thread of this user.');
+    perform private.require(found, 'Thread not found.');
     perform private.require(
-      v_thread.agent = new.agent, format('The thread is one with the agent %s.', v_thread.agent));
+      v_thread.agent = new.agent, format('The thread belongs to the agent %s.', v_thread.agent));
     perform private.require(
       coalesce(v_thread.document_id = new.document_id, v_thread.document_id is null), 'The thread is about another document.');
   end if;
@@ -161,9 +161,9 @@ begin
   new.root_thread_id := new.thread_id;
   if new.parent_run_id is not null then
     select * into v_parent from public.runs where id = new.parent_run_id and org_id = new.org_id;
-    perform private.require(found, 'There is no such run of which it could be a part.');
+    perform private.require(found, 'Parent run not found.');
     if v_parent.status in ('completed', 'failed', 'cancelled') then
-      raise exception 'The run of which it would be a part has ended.' using errcode = 'PT410';
+      raise exception 'The parent run has ended.' using errcode = 'PT410';
     end if;
     new.root_run_id := v_parent.root_run_id;
     new.root_thread_id := coalesce(v_parent.root_thread_id, new.thread_id);
@@ -179,17 +179,17 @@ end $$;
 
 create trigger fill_run before insert on public.runs for each row execute function private.fill_run();
 
--- Holds a run for this transaction, if whoever has this fencing token is the one at work on it, or waits with it.
+-- Locks a run for this transaction if the worker with this fencing token still has it.
 create function private.fence(p_run_id uuid, p_fencing_token integer) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 begin
   perform from public.runs
   where id = p_run_id and (status = 'running' or attached) and fencing_token = p_fencing_token for no key update;
-  perform private.require(found, 'The run has ended or was taken up by another worker.', 'PT410');
+  perform private.require(found, 'The run has ended, or another worker has taken it over.', 'PT410');
 end $$;
 
--- Deletes a run that has ended, with its events, calls and children. What it wrote stays, and what it cost.
+-- Deletes an ended run with its events, calls and child runs. Written values and usage are kept.
 create function public.delete_run(p_run_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -203,9 +203,9 @@ begin
   for update;
   perform private.check_found(found, 'run');
   perform private.require(
-    v_run.parent_run_id is null, 'The run is part of another one, and goes with that.', 'PT409');
+    v_run.parent_run_id is null, 'This is a child run. Delete its parent run instead.', 'PT409');
   perform private.require(
-    v_run.status in ('completed', 'failed', 'cancelled'), 'The run has not ended: cancel it first.', 'PT409');
+    v_run.status in ('completed', 'failed', 'cancelled'), 'The run has not ended. Cancel it first.', 'PT409');
   delete from public.runs where id = p_run_id;
 end $$;
 
@@ -213,7 +213,7 @@ create function private.scope_of_run(p_run_id uuid) returns table (user_id uuid,
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select created_by, org_id from public.runs where id = p_run_id $$;
 
--- Security definer: the run may be part of a conversation that the caller does not see.
+-- Security definer: the run may be in a conversation that the caller cannot see.
 create function private.has_active_run(p_extraction_id uuid) returns boolean
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -227,7 +227,7 @@ create function private.waiting_runs() returns bigint
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select count(*) from public.runs where status = 'awaiting_approval' $$;
 
--- An extraction fails with its run, unless a completed run or a person has worked on it too.
+-- Marks the extraction of a failed run as failed, unless a completed run or a user has also worked on it.
 create function private.fail_extraction() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$

@@ -1,4 +1,4 @@
--- Schemas: JSON Schemas by name, with every version that they have had. A version never changes.
+-- Schemas: JSON Schemas by name, with all versions. A version never changes.
 
 -- One line of visible characters. The list is that of domain/invisible.py.
 create function private.is_name(p_text text) returns boolean
@@ -14,9 +14,9 @@ create table public.schemas (
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now(),
   name text not null constraint has_a_name check (private.is_name(name)),
-  -- Hidden: it stands in no list, and in whatever was made with it.
+  -- Hidden: not listed any more, but still referenced by what was made with it.
   deleted_at timestamptz,
-  -- The run at the root of those that made it; null where a person did.
+  -- The root run that created it; null if a user did.
   run_id uuid,
   unique (id, org_id)
 );
@@ -33,7 +33,7 @@ create table public.schema_versions (
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now(),
   name text not null,
-  -- A JSON Schema (Draft 2020-12). The database cannot check that it is one: whoever uses it does.
+  -- A JSON Schema (Draft 2020-12). Validated by the service, not by the database.
   schema jsonb not null check (jsonb_typeof(schema) = 'object' and pg_column_size(schema) <= 262144),
   run_id uuid,
   call_id text,
@@ -44,7 +44,7 @@ create table public.schema_versions (
 create index schema_versions_org_id on public.schema_versions (org_id);
 select private.protect_table('public.schema_versions', p_members_read => true);
 
--- The run at the root of the one that this transaction's call is of; null where a person writes.
+-- The root run of this transaction's call; null if a user writes.
 create function private.this_root_run() returns uuid
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -64,10 +64,10 @@ language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
 begin
   perform private.require(
-    private.is_name(p_name), 'A name has 1 to 200 characters in one line, and none that nobody sees.');
+    private.is_name(p_name), 'A name must be one line of 1 to 200 visible characters.');
 end $$;
 
--- At most 10,000. They are counted without a lock: parallel requests may create a few more.
+-- At most 10,000. Counted without a lock: concurrent requests may create a few more.
 create function private.check_room(p_there bigint, p_refusal text) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
@@ -79,7 +79,7 @@ create function private.check_schema_json(p_schema jsonb) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
 begin
-  perform private.require(jsonb_typeof(p_schema) = 'object', 'A schema is a JSON object.');
+  perform private.require(jsonb_typeof(p_schema) = 'object', 'A schema must be a JSON object.');
   perform private.check_json(p_schema, 'A schema');
   perform private.require(pg_column_size(p_schema) <= 262144, 'A schema may not exceed 256 kB.');
 end $$;
@@ -96,18 +96,18 @@ begin
     private.check_schema_json(p_schema);
   perform private.check_room(
     (select count(*) from public.schemas where org_id = p_org_id and deleted_at is null),
-    'The organisation has 10,000 schemas already: delete one that nobody needs.');
+    'The organisation has 10,000 schemas, the maximum. Delete one first.');
   insert into public.schemas (org_id, name, run_id) values (p_org_id, p_name, private.this_root_run())
   on conflict (org_id, lower(name)) where deleted_at is null do nothing
   returning id into v_schema_id;
-  perform private.require(v_schema_id is not null, 'There is a schema of this name already.', 'PT409', 'name_taken');
+  perform private.require(v_schema_id is not null, 'A schema with this name already exists.', 'PT409', 'name_taken');
   insert into public.schema_versions (org_id, schema_id, number, name, schema, run_id, call_id)
   values (p_org_id, v_schema_id, 1, p_name, p_schema, private.this_run(), private.this_call())
   returning id into v_revid;
   return v_revid;
 end $$;
 
--- Adds a version, if anything changes, and returns the latest one's id. `p_revid`: the version that must be the latest.
+-- Adds a version if anything changes and returns the latest version's id. `p_revid`: the version that must be the latest.
 create function public.update_schema(
   p_schema_id uuid, p_name text default null, p_schema jsonb default null, p_revid uuid default null
 ) returns uuid
@@ -122,18 +122,18 @@ begin
   perform private.check_writable(v_head.org_id, 'schema');
   select * into v_latest from public.schema_versions where schema_id = p_schema_id order by number desc limit 1;
   if p_revid is not null and p_revid <> v_latest.id then
-    raise exception 'The schema has a newer version: look at that first.' using errcode = 'PT409', detail = 'version_changed';
+    raise exception 'The schema has changed. Load the latest version first.' using errcode = 'PT409', detail = 'version_changed';
   end if;
   if coalesce(p_name, v_latest.name) = v_latest.name and coalesce(p_schema, v_latest.schema) = v_latest.schema then
     return v_latest.id;
   end if;
   perform private.check_name(coalesce(p_name, v_latest.name)),
     private.check_schema_json(coalesce(p_schema, v_latest.schema));
-  perform private.check_room(v_latest.number, 'The schema has 10,000 versions already: make a new one.');
+  perform private.check_room(v_latest.number, 'The schema has 10,000 versions, the maximum. Create a new schema.');
   begin
     update public.schemas set name = coalesce(p_name, name) where id = p_schema_id;
   exception when unique_violation then
-    raise exception 'There is a schema of this name already.' using errcode = 'PT409', detail = 'name_taken';
+    raise exception 'A schema with this name already exists.' using errcode = 'PT409', detail = 'name_taken';
   end;
   insert into public.schema_versions (org_id, schema_id, number, name, schema, run_id, call_id)
   values (
@@ -151,6 +151,6 @@ begin
   update public.schemas set deleted_at = now()
   where id = p_schema_id and deleted_at is null and private.may_delete(org_id, created_by);
   perform private.require(
-    found, 'There is no such schema of yours: whoever made it deletes it, or an owner.', 'PT404');
+    found, 'Schema not found, or you may not delete it. Its creator and owners can.', 'PT404');
   return query select * from private.references_to_schema(p_schema_id);
 end $$;

@@ -1,7 +1,7 @@
--- Search: which words stand in which piece of a document, and how an organisation's pieces are ranked by them (BM25).
+-- Search: an index of words by document chunk, ranked per organisation (BM25).
 --
--- Nothing here holds text. A term is a number made with a secret of its organisation, so the index says nothing to its
--- readers. Ranks are computed from one organisation alone. The number has four bytes: with eight the index is twice as
+-- The index contains no text. A term is a number made with a secret of its organisation, so the index reveals nothing to
+-- its readers. Ranks use the statistics of one organisation. A term number has four bytes: with eight the index is twice as
 -- large. So of 300,000 terms of an organisation about ten pairs collide.
 
 create table private.search_orgs (
@@ -9,16 +9,16 @@ create table private.search_orgs (
   number integer generated always as identity unique,
   seed bigint not null default ('x' || encode(substring(uuid_send(gen_random_uuid()) from 9), 'hex'))::bit(64)::bigint,
   pieces bigint not null default 0,
-  -- Of these, the pieces of pages, and how many terms they have: the average length.
+  -- The number of page chunks, and of terms in them, for the average length.
   passages bigint not null default 0,
   terms bigint not null default 0,
-  -- In which languages there are pieces: a question is put in each of them. (The names of Postgres' own stemmers.)
+  -- The languages of the chunks: a query is stemmed in each of them. (Names of Postgres' stemmers.)
   languages text[] not null default '{}'
 );
 select private.protect_table('private.search_orgs');
 
--- A piece of a page, or (number 0) what is said of the whole document: its name, and its current extraction.
--- No foreign key to documents: the job of a deleted one also takes its pieces out of the statistics.
+-- A chunk of a page, or (number 0) of the document: its name and its current extraction.
+-- No foreign key to documents: the indexing job of a deleted document also updates the statistics.
 create table private.search_chunks (
   document_id uuid not null,
   number integer not null check (number >= 0),
@@ -27,15 +27,15 @@ create table private.search_chunks (
   first_word integer not null,
   last_word integer not null,
   language text not null,
-  -- `keys` begins with the repeated ones; `counts` says how often, a byte each.
+  -- `keys` starts with the repeated terms; `counts` has their counts, one byte each.
   length integer not null,
   keys integer[] not null,
   counts bytea not null,
   primary key (document_id, number)
 );
--- Without a pending list: every question would read what others have written lately.
+-- Without a pending list: every query would read it.
 create index search_chunks_keys on private.search_chunks using gin (keys) with (fastupdate = off);
--- Rows are read for their keys, so these stay in them; statistics of all keys say nothing of one organisation's.
+-- Keys are read with the row, so they are stored inline; column statistics would mix organisations.
 alter table private.search_chunks set (toast_tuple_target = 8160, autovacuum_vacuum_scale_factor = 0.05);
 alter table private.search_chunks alter column keys set storage main, alter column counts set storage main,
   alter column keys set statistics 0;
@@ -52,13 +52,13 @@ select private.protect_table('private.search_terms');
 create table private.indexing_queue (
   document_id uuid primary key,
   org_id uuid not null references public.organisations (id) on delete cascade,
-  -- Which change it is: what is indexed meanwhile is due again.
+  -- The number of the change: a document that changes while it is indexed stays queued.
   change bigint generated always as identity
 );
 create index indexing_queue_org_id on private.indexing_queue (org_id);
 select private.protect_table('private.indexing_queue');
 
--- Queues a document for indexing. One job of an organisation at a time, so that its statistics are written in a row.
+-- Queues a document for indexing. One job per organisation at a time, because the jobs update the same statistics.
 create function private.queue_for_indexing(p_document_id uuid, p_org_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -90,7 +90,7 @@ begin
   return null;
 end $$;
 
--- An extraction or an auto-creation has changed what stands for its document.
+-- Queues the document of a changed extraction or auto-creation.
 create function private.queue_document_of_row() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -129,7 +129,7 @@ as $$
   where org_id = p_org_id and p_org_id in (select private.my_org_ids())
 $$;
 
--- The stem of each term, without accents; stop words have none. All in one call: one for each took three times as long.
+-- Returns the stem of each term, without accents; null for stop words. One call for all terms is three times faster.
 create function private.search_stems(p_language text, p_terms text[]) returns table (term text, stem text)
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -143,7 +143,7 @@ as $$
   where found.stem is not null
 $$;
 
--- What a due document is indexed from. Called by the service alone, for all tenants.
+-- Returns what a queued document is indexed from. Called by the service, for all tenants.
 create function private.search_source(p_document_id uuid) returns table (
   change bigint, org_id uuid, is_ready boolean, filename text, document_type text, fields jsonb)
 language sql stable security definer set search_path = pg_catalog, pg_temp
@@ -163,7 +163,7 @@ as $$
   from public.document_pages where document_id = p_document_id and number > p_after order by number limit p_pages
 $$;
 
--- Replaces the pieces of a document and updates the statistics. False if it was changed meanwhile and is still due.
+-- Replaces the chunks of a document and updates the statistics. Returns false if the document changed meanwhile.
 create function private.write_search_chunks(p_document_id uuid, p_change bigint, p_pieces jsonb) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off set jit = off
@@ -187,7 +187,7 @@ begin
   if not found then
     v_pieces := '[]';
   end if;
-  -- (This waits for who writes vectors of the pieces that go.)
+  -- (Waits for a concurrent writer of vectors of the old chunks.)
   if exists (select from private.search_embedder) then
     insert into private.embedding_queue as due (org_id, document_id) values (v_org_id, p_document_id)
     on conflict (org_id, document_id) do update set change = default, tries = 0, taken_until = null;
@@ -225,7 +225,7 @@ begin
   )
   select keys into v_come from counted;
 
-  -- Only terms in more than one piece are counted. The others are looked up in the index.
+  -- Only terms in more than one chunk are counted. The others are looked up in the index.
   with changed as (
     select key, sum(n) as n
     from (select unnest(v_come) as key, 1 as n union all select unnest(v_gone), -1) as each group by key
@@ -250,24 +250,24 @@ create function private.abandon_indexing(p_document_id uuid) returns void
 language sql security definer set search_path = pg_catalog, pg_temp
 as $$ delete from private.indexing_queue where document_id = p_document_id $$;
 
--- The pieces that answer a question best, in an organisation that the caller reads; with p_documents only of these.
--- Security definer: row security prevents the use of GIN indexes, and the statistics are of the whole organisation. So
+-- Returns the best chunks for a query in an organisation that the caller can read; with p_documents only of these.
+-- Security definer: row security prevents the use of GIN indexes, and statistics cover the whole organisation. So
 -- it checks the caller itself; members read all documents of their organisation.
--- Rare terms find candidates until p_most are found, and frequent terms only add to their scores, so the time does not
--- grow with the organisation. If rare terms find few, pieces with all frequent terms are added, then with half of them,
--- etc. Without p_said what is said of whole documents, such as their extracted values, does not count.
+-- Rare terms select candidates until p_most are found; frequent terms only add to their scores, so the time does not
+-- grow with the organisation. If rare terms find few, chunks with all frequent terms are added, then with half of them,
+-- etc. Without p_said the document chunks (names, extracted values) are ignored.
 create function private.search(
   p_org_id uuid, p_terms text[], p_documents uuid[] default null, p_most integer default 4000, p_said boolean default true
 ) returns table (
   document_id uuid, number integer, page integer, first_word integer, last_word integer, language text, score real)
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off set enable_memoize = off set jit = off
--- Planned once a connection: it takes as long as the search of a small organisation, and no number would change the plan.
+-- Planned once per connection: planning takes as long as a small search, and parameters never change the plan.
 set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
-  -- The usual values. What is said of a whole document counts as of average length: how short it is says nothing.
+  -- The usual BM25 values. Document chunks count as of average length.
   k1 constant real := 1.5;
   b constant real := 0.75;
   v_org private.search_orgs;
@@ -310,15 +310,15 @@ begin
         select ctid from private.search_chunks
         where keys @> v_keys[v_leading + 1:v_leading + v_together] and org_number = v_org.number and (p_said or number > 0)
           and (p_documents is null or document_id in (select unnest(p_documents)))
-        limit greatest(p_most / 4, 1) offset 0) as one;  -- each is reckoned to the end, which takes longer
+        limit greatest(p_most / 4, 1) offset 0) as one;  -- each is scored completely, which takes longer
       v_led := cardinality(v_more);
       v_together := v_together / 2;
     end loop;
   end if;
 
   return query
-    -- (A row is fetched again by where it lies: by its key would take four times as long. That holds since the function is
-    -- stable: all of it sees the one snapshot of the statement that called it.)
+    -- (Rows are fetched by ctid: by key would take four times as long. This is safe because the function is
+    -- stable: it sees one snapshot, that of the calling statement.)
     with led as (
       select p.at, p.document_id, p.number,
         t.weight * tf.n * (k1 + 1) / (tf.n + k1 * (1 - b + b * case when p.number = 0 then 1 else p.length / v_average end))
@@ -332,13 +332,13 @@ begin
           and (p_said or one.number > 0) and (p_documents is null or one.document_id in (select unnest(p_documents)))
         limit p_most offset 0) as p
       cross join lateral (
-        -- (Reckoned once: without the offset it would be written out in each place.)
+        -- (`offset 0` makes Postgres compute it once instead of inlining it.)
         select case when p.place <= length(p.counts) then get_byte(p.counts, p.place - 1) else 1 end offset 0) as tf (n)
     ), summed as (
       select at, document_id, number, sum(score) as score from led group by at, document_id, number
     ), candidate as (
       select s.at, s.document_id, s.number, s.score from (
-        -- What is said of a document counts for each of its pieces.
+        -- The score of the document chunk counts for each of its chunks.
         select *, score + case when number > 0 then
           coalesce(max(score) filter (where number = 0) over (partition by document_id), 0) else 0 end as in_all
         from summed) as s
@@ -384,7 +384,7 @@ begin
     select a.document_id, a.number, a.page, a.first_word, a.last_word, a.language, (a.score + coalesce(a.said, 0))::real
     from answer as a where a.number > 0
     union all
-    -- Where no piece of a document answers, its beginning stands for it.
+    -- A document found only by its document chunk is represented by its first chunk.
     select p.document_id, p.number, p.page, p.first_word, p.last_word, p.language, a.score::real
     from answer as a join private.search_chunks as p on p.document_id = a.document_id and p.number = 1
     where a.number = 0 and a.passages = 0;

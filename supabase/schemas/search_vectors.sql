@@ -1,8 +1,8 @@
--- Search by meaning, as an extra: a vector for each piece of a page, made by the embedder that the settings name.
+-- Semantic search (optional): a vector for each page chunk, made by the configured embedder.
 --
--- Vectors are compared by the extension pgvector, which `fieldmark migrate` makes where it can be had; without it nothing
--- is written here. They are kept as plain arrays, so the tables are the same everywhere. They are compared one by one,
--- within one organisation: an index over all would let the pieces of others decide which of one's own are found.
+-- Vectors are compared by pgvector, which `fieldmark migrate` installs if it is available; without it nothing
+-- is written here. Vectors are stored as plain arrays, so the tables are the same everywhere. They are compared one by one
+-- within one organisation: with a shared index, other tenants' chunks would affect the results.
 
 create table private.search_embedder (
   is_singleton boolean primary key default true check (is_singleton),
@@ -23,11 +23,11 @@ alter table private.search_vectors alter column embedding set storage external,
   alter column embedding set statistics 0;
 select private.protect_table('private.search_vectors');
 
--- No job leads to these documents: a worker leases one that is due.
+-- There are no jobs for these documents: workers lease them from this table.
 create table private.embedding_queue (
   org_id uuid not null references public.organisations (id) on delete cascade,
   document_id uuid not null,
-  -- Which pieces they are: what is made of those before is not written.
+  -- The number of the change: vectors of earlier chunks are not written.
   change bigint generated always as identity,
   tries integer not null default 0,
   taken_until timestamptz,
@@ -40,7 +40,7 @@ create function private.has_vectors() returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
 as $$ select exists (select from pg_extension where extname = 'vector') $$;
 
--- From now on vectors are made with this embedder. If it is another, every document is due.
+-- Sets the embedder. If it changed, every document is queued.
 create function private.use_embedder(p_name text) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -56,7 +56,7 @@ begin
   on conflict (org_id, document_id) do update set change = default, tries = 0, taken_until = null;
 end $$;
 
--- Leases a due document, of an organisation drawn at random, by indexes alone. After a failure the lease is longer.
+-- Leases a queued document of a random organisation, using indexes only. After a failure the lease is longer.
 create function private.lease_document_for_embedding(p_seconds double precision)
 returns table (document_id uuid, org_id uuid, change bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -102,7 +102,7 @@ as $$
   order by p.number limit p_most
 $$;
 
--- Stores vectors, unless the document was changed meanwhile. An empty list says that none is missing.
+-- Stores vectors, unless the document changed meanwhile. An empty list means that none is missing.
 create function private.write_search_vectors(
   p_org_id uuid, p_document_id uuid, p_change bigint, p_embedder text, p_vectors jsonb) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -141,7 +141,7 @@ as $$
   where org_id = p_org_id and p_org_id in (select private.my_org_ids())
 $$;
 
--- The pieces nearest to a vector by cosine, in an organisation of the caller's. All of them are compared.
+-- Returns the chunks nearest to a vector by cosine, in one of the caller's organisations. Compares all of them.
 create function private.search_nearest(
   p_org_id uuid, p_embedder text, p_vector real[], p_documents uuid[] default null, p_most integer default 300)
 returns table (

@@ -1,4 +1,4 @@
--- Tags: words by which an organisation sorts its documents and prompts.
+-- Tags: labels for an organisation's documents and prompts.
 
 create table public.tags (
   id uuid primary key default private.new_id(),
@@ -23,7 +23,7 @@ create table public.document_tags (
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now(),
   run_id uuid,
-  -- That of the document, which never changes: in this order a tag's documents are listed.
+  -- Copied from the document, to list a tag's documents in this order.
   document_created_at timestamptz not null,
   primary key (document_id, tag_id),
   foreign key (document_id, org_id) references public.documents (id, org_id) on delete cascade,
@@ -34,7 +34,7 @@ create index document_tags_org_id on public.document_tags (org_id);
 create index document_tags_run_id on public.document_tags (run_id) where run_id is not null;
 select private.protect_table('public.document_tags', p_members_read => true);
 
--- Returns the tag's id. Its color is `#` and six digits, 0 to 9 and a to f.
+-- Creates a tag and returns its id. The color is `#` and six hexadecimal digits.
 create function public.create_tag(p_org_id uuid, p_name text, p_color text default '#808080') returns uuid
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -42,15 +42,15 @@ declare
   v_tag_id uuid;
 begin
   perform private.check_writable(p_org_id, 'organisation'), private.check_name(p_name);
-  perform private.require(lower(p_color) ~ '^#[0-9a-f]{6}$', 'A color is written as #1e90ff.');
+  perform private.require(lower(p_color) ~ '^#[0-9a-f]{6}$', 'A color must look like #1e90ff.');
   perform private.check_room(
     (select count(*) from public.tags where org_id = p_org_id and deleted_at is null),
-    'The organisation has 10,000 tags already: delete one that nobody needs.');
+    'The organisation has 10,000 tags, the maximum. Delete one first.');
   insert into public.tags (org_id, name, color, run_id)
   values (p_org_id, p_name, lower(p_color), private.this_root_run())
   on conflict (org_id, lower(name)) where deleted_at is null do nothing
   returning id into v_tag_id;
-  perform private.require(v_tag_id is not null, 'There is a tag of this name already.', 'PT409', 'name_taken');
+  perform private.require(v_tag_id is not null, 'A tag with this name already exists.', 'PT409', 'name_taken');
   return v_tag_id;
 end $$;
 
@@ -64,26 +64,26 @@ begin
   perform private.check_writable(v_tag.org_id, 'tag');
   perform private.check_name(coalesce(p_name, v_tag.name));
   perform private.require(
-    lower(coalesce(p_color, v_tag.color)) ~ '^#[0-9a-f]{6}$', 'A color is written as #1e90ff.');
+    lower(coalesce(p_color, v_tag.color)) ~ '^#[0-9a-f]{6}$', 'A color must look like #1e90ff.');
   begin
     update public.tags set
       name = coalesce(p_name, name), color = lower(coalesce(p_color, color)),
-      -- What somebody else changes is the run's no longer.
+      -- Once a user changes the tag, it no longer belongs to the run.
       run_id = case when run_id = private.this_root_run() then run_id end
     where id = p_tag_id;
   exception when unique_violation then
-    raise exception 'There is a tag of this name already.' using errcode = 'PT409', detail = 'name_taken';
+    raise exception 'A tag with this name already exists.' using errcode = 'PT409', detail = 'name_taken';
   end;
 end $$;
 
--- Hides a tag and returns on how many documents and in how many prompts it is.
+-- Hides a tag and returns how many documents and prompts use it.
 create function public.delete_tag(p_tag_id uuid) returns table (documents bigint, prompts bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
   update public.tags set deleted_at = now()
   where id = p_tag_id and deleted_at is null and private.may_delete(org_id, created_by);
-  perform private.require(found, 'There is no such tag of yours: whoever made it deletes it, or an owner.', 'PT404');
+  perform private.require(found, 'Tag not found, or you may not delete it. Its creator and owners can.', 'PT404');
   return query select * from private.references_to_tag(p_tag_id);
 end $$;
 
@@ -95,19 +95,19 @@ declare
   v_org uuid;
   v_created_at timestamptz;
 begin
-  -- One at a time, so that they are counted.
+  -- Serialised, so that the tags are counted correctly.
   select org_id, created_at into v_org, v_created_at from public.documents where id = p_document_id for no key update;
   perform private.check_writable(v_org, 'document');
   if cardinality(p_add) > 100 or cardinality(p_remove) > 100 then
-    raise exception 'At most 100 tags are put on a document or taken off at once.' using errcode = 'PT422';
+    raise exception 'One request can add or remove at most 100 tags.' using errcode = 'PT422';
   end if;
   perform from unnest(p_add) as given
   where not exists (select from public.tags where id = given and org_id = v_org and deleted_at is null);
-  perform private.require(not found, 'There is no such tag.', 'PT404');
+  perform private.require(not found, 'Tag not found.', 'PT404');
   delete from public.document_tags where document_id = p_document_id and tag_id = any (p_remove);
   insert into public.document_tags (org_id, document_id, tag_id, run_id, document_created_at)
   select v_org, p_document_id, given, private.this_root_run(), v_created_at from unnest(p_add) as given
-  -- What a person puts there, too, is the run's no longer.
+  -- Once a user adds the tag too, it no longer belongs to the run.
   on conflict (document_id, tag_id) do update set run_id = null
   where excluded.run_id is null and document_tags.run_id is not null;
   if (select count(*) from public.document_tags where document_id = p_document_id) > 100 then

@@ -1,4 +1,4 @@
--- Threads: conversations of a person with an agent, which outlive their runs.
+-- Threads: conversations of a user with an agent. They outlive their runs.
 
 create table public.threads (
   id uuid primary key default private.new_id(),
@@ -11,7 +11,7 @@ create table public.threads (
   document_id uuid,
   title text constraint has_a_name check (private.is_name(title)),
   shared boolean not null default false,
-  -- What its runs keep between turns.
+  -- The state that runs keep between turns.
   working_state jsonb not null default '{}'
     check (jsonb_typeof(working_state) = 'object' and pg_column_size(working_state) <= 262144),
   unique (id, org_id),
@@ -33,8 +33,8 @@ create policy "members change their own threads" on public.threads
   for update to authenticated
   using (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()));
 
--- Adds to what a thread's runs keep between turns.
--- Security definer: only runs write these, also those of another member who decides a call in a shared thread.
+-- Merges into the state that a thread's runs keep between turns.
+-- Security definer: only runs write this state, also on behalf of another member who decides in a shared thread.
 create function private.save_thread_state(p_thread_id uuid, p_state jsonb) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$

@@ -1,4 +1,4 @@
--- Tool calls: the ledger. The permission hook enters a call, the tool's transaction claims it and finishes it.
+-- Tool calls: the ledger. The permission hook records a call; the tool's transaction claims and finishes it.
 
 create table public.tool_calls (
   run_id uuid not null,
@@ -6,21 +6,21 @@ create table public.tool_calls (
   org_id uuid not null,
   tool text not null,
   arguments jsonb not null,
-  -- SHA-256 of the arguments' canonical JSON: what was approved is what may run.
+  -- SHA-256 of the arguments' canonical JSON: a call runs only with the arguments that were approved.
   arguments_hash text not null check (arguments_hash ~ '^[0-9a-f]{64}$'),
-  -- `waiting`: the runs that it started have not all ended.
+  -- `waiting`: child runs of the call are still open.
   status text not null check (status in ('pending', 'approved', 'waiting', 'refused', 'done', 'failed')),
   approved_by text check (approved_by in ('policy', 'person')),
   reason text,
-  -- Which person decided a call that waited, and when; and what the agent had proposed, where the person changed it.
+  -- The user who decided the call, and when; and the agent's original arguments, if the user changed them.
   decided_by uuid,
   decided_at timestamptz,
   proposed jsonb,
-  -- What a waiting call would change, as it was shown; the hash and version of what it changes must still be the same.
+  -- The changes of a waiting call, as shown. Its target must still have this hash and version.
   changes jsonb,
   target_hash text check (target_hash ~ '^[0-9a-f]{64}$'),
   target_version bigint,
-  -- The tool's answer to the model, repeated word for word if the call comes again; and the same for programs.
+  -- The tool's result for the model, repeated if the call comes again; and as data for programs.
   result text,
   code text check (char_length(code) between 1 and 100),
   data jsonb,
@@ -47,8 +47,8 @@ create policy "members read the calls of their runs" on public.tool_calls
   for select to authenticated
   using (org_id in (select private.my_org_ids()) and exists (select from public.runs as r where r.id = run_id));
 
--- Enters a call, unless it is there. It does not wait for the disk: the transaction that claims the entry does, and
--- what precedes it in the log is then there too.
+-- Records a call once. Does not wait for the disk: the transaction that claims the call does, and
+-- earlier log records are then on disk too.
 create function private.record_call(
   p_run_id uuid, p_fencing_token integer, p_call_id text, p_org_id uuid, p_tool text, p_arguments jsonb,
   p_arguments_hash text, p_status text, p_reason text, p_changes jsonb default null, p_target_hash text default null,
@@ -57,11 +57,11 @@ create function private.record_call(
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 begin
-  -- No lock here: the hook must not wait for whoever writes an event. The tool's transaction holds the fence.
+  -- No lock here: the hook must not wait for writers of events. The tool's transaction holds the fence.
   perform private.require(
     exists (select from public.runs where id = p_run_id and status = 'running' and fencing_token = p_fencing_token),
-    'The run has ended or was taken up by another worker.', 'PT410');
-  if p_status <> 'pending' then  -- what a person is asked must not be forgotten
+    'The run has ended, or another worker has taken it over.', 'PT410');
+  if p_status <> 'pending' then  -- a pending decision must survive a crash
     perform set_config('synchronous_commit', 'off', true);
   end if;
   insert into public.tool_calls
@@ -72,7 +72,7 @@ begin
   on conflict (run_id, id) do nothing;
 end $$;
 
--- Locks the entry of exactly this call, and says for whom this transaction writes.
+-- Locks this call, and sets the author of this transaction's writes.
 create function private.claim_call(
   p_run_id uuid, p_fencing_token integer, p_call_id text, p_tool text, p_arguments_hash text
 ) returns table (status text, result text, code text, data jsonb)
@@ -102,7 +102,7 @@ begin
     finished_at = clock_timestamp()
   where run_id = p_run_id and id = p_call_id and status in ('approved', 'waiting');
   perform private.require(
-    found, 'This call is not one that is carried out: it was not approved, or has been answered.', 'PT409');
+    found, 'This call cannot run: it was not approved, or it has already finished.', 'PT409');
   if not p_failed then
     update public.runs set consecutive_failures = 0 where id = p_run_id and consecutive_failures > 0;
   end if;

@@ -1,9 +1,9 @@
--- Usage: what each of the model's messages cost, and what an organisation may spend.
+-- Usage: the cost of each model message, and spending limits of organisations.
 
--- No foreign key to the run: what was spent stays spent when its document is deleted.
+-- No foreign key to the run: usage is kept when a document is deleted.
 create table public.usage (
   run_id uuid not null,
-  -- The attempt (its fencing token), the number of the message in it, and the id of the model's service, which proves
+  -- The attempt (its fencing token), the number of the message in it, and the provider's message id, which proves
   -- nothing by itself. The same message is charged once.
   message_id text not null check (char_length(message_id) between 1 and 200),
   org_id uuid not null references public.organisations (id) on delete cascade,
@@ -14,11 +14,11 @@ create table public.usage (
   cache_write_5m_tokens bigint not null check (cache_write_5m_tokens >= 0),
   cache_write_1h_tokens bigint not null check (cache_write_1h_tokens >= 0),
   cache_read_tokens bigint not null check (cache_read_tokens >= 0),
-  -- US dollars by our own price table; null where it does not know the model.
+  -- US dollars, by our price table; null for an unknown model.
   cost_usd numeric(18, 10) check (cost_usd >= 0 and cost_usd < 1000000),
   created_by uuid default auth.uid(),
   created_at timestamptz not null default clock_timestamp(),
-  -- Of the run: the one whose budget it is spent of. It stays when the run is deleted.
+  -- The root run, whose budget is charged. Kept when the run is deleted.
   root_run_id uuid not null,
   primary key (run_id, message_id)
 );
@@ -34,7 +34,7 @@ create policy "the service charges what was used" on public.usage
   for insert to authenticated
   with check (org_id in (select private.my_org_ids()) and (select private.is_service()));
 
--- A run that is gone already has the root that its messages had before, or is its own.
+-- For a deleted run: the root of its earlier messages, or the run itself.
 create function private.fill_usage() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -47,13 +47,13 @@ end $$;
 
 create trigger fill_usage before insert on public.usage for each row execute function private.fill_usage();
 
--- Usage by day (UTC), agent and model, added up while charging: no list and no limit sums the messages.
+-- Usage by day (UTC), agent and model, summed while charging, so that no query has to sum messages.
 create table public.usage_by_day (
   org_id uuid not null references public.organisations (id) on delete cascade,
   day date not null,
   agent text not null,
   model text not null,
-  -- Several rows make a day: connections that charge at once do not wait for each other's disk.
+  -- A day has several rows, so that concurrent charges do not wait for each other.
   slot integer not null check (slot between 0 and 7),
   messages bigint not null,
   unpriced bigint not null,
@@ -89,10 +89,10 @@ end $$;
 
 create trigger add_up_usage after insert on public.usage for each row execute function private.add_up_usage();
 
--- Written by whoever runs the database, and by nobody else. Null is no limit.
+-- Written by the database administrator only. Null: no limit.
 create table public.credit_limits (
   org_id uuid primary key references public.organisations (id) on delete cascade,
-  -- For a calendar month in UTC.
+  -- Per calendar month (UTC).
   max_usd numeric(18, 10) check (max_usd >= 0 and max_usd < 100000000),
   max_concurrent_runs integer check (max_concurrent_runs >= 1),
   created_by uuid default auth.uid(),
@@ -100,7 +100,7 @@ create table public.credit_limits (
 );
 select private.protect_table('public.credit_limits', p_members_read => true);
 
--- The cost of a run and all below it; null if a message has no price. A deleted child's counts for the root.
+-- The cost of a run and all runs below it; null if a message has no price. Deleted children count for the root.
 create function private.cost_of_run(p_run_id uuid) returns numeric
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
