@@ -126,9 +126,24 @@ def test_raised_digits_do_not_join_a_number(content: str, text: str) -> None:
         ("1 g 50 703.5 60 0.6 re f", False),
         ("20 703.5 200 0.6 re f 1 g 40 690 100 24 re f", False),
         ("0.8 g 50 690 60 24 re f", False),
+        ("50 698 m 105 709 l S", True),
+        ("50 709 m 105 698 l S", True),
+        ("48 701 m 110 705 l S", True),
+        ("50 698 m 105 709 l 105 710 l 50 699 l h f", True),
+        ("50 698 m 100 711 l 50 711 m 100 698 l S", True),
+        ("20 680 m 250 720 l S 20 720 m 250 680 l S", True),
+        ("65 697 m 90 712 l S", True),
+        ("1 G 50 698 m 105 709 l S", False),
+        ("0 650 m 500 780 l S", False),
+        ("50 694 m 105 699 l S", False),
+        ("70 695 m 78 712 l S", False),
+        ("90 690 m 140 720 l S", False),
+        ("50 698 m 80 704 l 105 709 l S", False),
     ],
-    ids=["box", "stroke", "red", "under", "over", "short", "long", "white", "covered", "background"],
-)
+    ids=["box", "stroke", "red", "under", "over", "short", "long", "white", "covered", "background", "rising",
+         "falling", "slight", "bar", "cross", "crossed block", "slash", "white slanted", "chart", "under slanted", "fraction",
+         "corner", "curve"],
+)  # fmt: skip
 def test_a_word_with_a_line_through_it_is_left_out_and_told(line: str, is_struck: bool, turned: bool) -> None:
     content = f"q {line} Q " + show("1234.56", 52, 700) + show("49.00", 300, 700)
     if turned:  # as landscape pages are
@@ -137,6 +152,24 @@ def test_a_word_with_a_line_through_it_is_left_out_and_told(line: str, is_struck
     assert page.text.split() == (["49.00"] if is_struck else ["1234.56", "49.00"])
     told = [(one.code, one.page, one.excerpt) for one in page.warnings]
     assert told == ([(WarningCode.STRUCK_OUT, 1, "1234.56")] if is_struck else [])
+
+
+@pytest.mark.parametrize(
+    ("entries", "is_struck"),
+    [
+        ("/Line /L [50 698 105 709]", True),
+        ("/Line /L [105 704 50 704]", True),
+        ("/Line /L [50 694 105 697]", False),
+        ("/Ink /InkList [[50 703 70 705 90 703 108 706]]", True),
+        ("/Ink /InkList [[50 703 70 725 90 703 108 706]]", False),
+    ],
+)
+def test_a_word_that_the_line_of_an_annotation_goes_through_is_left_out_and_told(entries: str, is_struck: bool) -> None:
+    line = f"<< /Type /Annot /F 4 /Rect [48 690 110 730] /Subtype {entries} >>"
+    content = show("1234.56", 52, 700) + show("49.00", 300, 700)
+    page = read(pdf([content], page_entries="/Annots [1000 0 R]", extra=[line], catalog=""))
+    assert [one.excerpt for one in page.warnings] == (["1234.56"] if is_struck else [])
+    assert page.text.split() == (["49.00"] if is_struck else ["1234.56", "49.00"])
 
 
 def test_a_page_with_a_picture_needs_ocr_and_one_with_a_logo_only_once() -> None:

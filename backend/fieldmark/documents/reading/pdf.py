@@ -39,12 +39,21 @@ from fieldmark.documents.reading.pdfium import (
     text_object,
 )
 from fieldmark.documents.reading.right_to_left import in_reading_order
-from fieldmark.documents.reading.visibility import Box, LayerWord, Pictures, VisibilityDetector, struck_words
+from fieldmark.documents.reading.visibility import (
+    Box,
+    LayerWord,
+    Pictures,
+    VisibilityDetector,
+    crossed_words,
+    struck_words,
+)
 from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode
 from fieldmark.errors import Damaged, NoText, OverLimit, PasswordProtected
 
 MAX_NOTE_LINES = 100
 MAX_MARKS = 500  # lines that a page strikes out by annotations
+MAX_STROKE_POINTS = 2000
+UNSTEADY = 3.0  # points: as far a straight line drawn by hand may stray
 FINEST = 600  # dots per inch: a part of a page is drawn no finer
 Groups: TypeAlias = Sequence[tuple[int, list[PlacedWord]]]
 Recognise: TypeAlias = Callable[[int, Image.Image, float, float, Groups, tuple[float, float, float, float]], Page]
@@ -263,11 +272,14 @@ class Pdf:
             struck: list[str] = []
             marks = [boxes.as_shown(*mark) for mark in self._annotations.strikes[:MAX_MARKS]]
             crossed = struck_words(words, [boxes.as_shown(*line) for line in detector.thin_lines])
+            slanted = crossed_words(words, [boxes.line_as_shown(line) for line in detector.slanted_lines])
+            marked = crossed_words(words, [boxes.line_as_shown(line) for line in self._annotations.lines[:MAX_MARKS]])
             for index, (word, stretches) in enumerate(
                 zip(words, detector.visible_stretches(words, codes), strict=True)
             ):
                 visible += stretches
-                is_struck = index in crossed and detector.shows_line(crossed[index])
+                is_struck = index in marked or (index in crossed and detector.shows_line(crossed[index]))
+                is_struck |= index in slanted and all(map(detector.shows_slanted_line, slanted[index]))
                 if stretches and (is_struck or any(_covers(mark, word.box) for mark in marks)):
                     struck.append(word.text)
                     continue
@@ -392,6 +404,7 @@ class _Annotations:
 
     hidden: list[str] = field(default_factory=list[str])  # words that a screen does not show
     strikes: list[tuple[float, float, float, float]] = field(default_factory=list[tuple[float, float, float, float]])
+    lines: list[Box] = field(default_factory=list[Box])  # from one point to another
     notes: list[tuple[Any, list[str]]] = field(default_factory=list[tuple[Any, list[str]]])  # without a drawing
     check_boxes: list[CheckBox] = field(default_factory=list[CheckBox])
     crosses: list[Box] = field(default_factory=list[Box])  # that an annotation has without a drawing
@@ -411,6 +424,12 @@ def _read_annotations(page: Any, form: Any) -> _Annotations:
             found.hidden += (_value(annotation, b"V") or _value(annotation, b"Contents")).split()
         elif kind == pdfium.FPDF_ANNOT_STRIKEOUT:
             found.strikes += _marked(annotation)
+        elif kind == pdfium.FPDF_ANNOT_LINE:
+            start, end = pdfium.FS_POINTF(), pdfium.FS_POINTF()
+            if pdfium.FPDFAnnot_GetLine(annotation, ctypes.byref(start), ctypes.byref(end)):
+                found.lines.append((float(start.x), float(start.y), float(end.x), float(end.y)))
+        elif kind == pdfium.FPDF_ANNOT_INK:
+            found.lines += _straight_strokes(annotation)
         elif kind == pdfium.FPDF_ANNOT_WIDGET and (button := _button_kind(annotation, form)):
             state = _value(annotation, b"AS") or _value(annotation, b"V")
             box = _rectangle(annotation)
@@ -482,6 +501,21 @@ def _marked(annotation: Any) -> Iterator[tuple[float, float, float, float]]:
         if pdfium.FPDFAnnot_GetAttachmentPoints(annotation, index, ctypes.byref(quad)):
             xs, ys = (quad.x1, quad.x2, quad.x3, quad.x4), (quad.y1, quad.y2, quad.y3, quad.y4)
             yield float(min(xs)), float(max(ys)), float(max(xs)), float(min(ys))
+
+
+def _straight_strokes(annotation: Any) -> Iterator[Box]:
+    """The strokes of a pen that are about straight, from one point to another."""
+    for index in range(min(pdfium.FPDFAnnot_GetInkListCount(annotation), MAX_MARKS)):
+        count = min(pdfium.FPDFAnnot_GetInkListPath(annotation, index, None, 0), MAX_STROKE_POINTS)
+        points = (pdfium.FS_POINTF * max(count, 1))()
+        if count < 2 or pdfium.FPDFAnnot_GetInkListPath(annotation, index, points, count) != count:
+            continue
+        (x0, y0), (x1, y1) = ((float(point.x), float(point.y)) for point in (points[0], points[count - 1]))
+        if x0 == x1:
+            continue
+        rise = (y1 - y0) / (x1 - x0)
+        if all(abs(point.y - y0 - (point.x - x0) * rise) <= UNSTEADY for point in points):
+            yield x0, y0, x1, y1
 
 
 def _value(annotation: Any, key: bytes) -> str:
@@ -595,6 +629,11 @@ class _Boxes:
         pdfium.FPDFText_GetFontInfo(layer, self.order[index], name, len(name), None)
         found = _SYMBOL_FONT.search(name.value.decode("latin-1").lower())
         return found[0].replace(" ", "") if found else ""
+
+    def line_as_shown(self, line: Box) -> Box:
+        """A line of the page's own coordinates, as `as_shown` says."""
+        ends = [self.as_shown(x, y, x, y)[:2] for x, y in (line[:2], line[2:])]
+        return *ends[0], *ends[1]
 
     def as_shown(self, left: float, top: float, right: float, bottom: float) -> tuple[float, float, float, float]:
         """A box of the page's own coordinates in points from the top left corner of the page as it is shown."""

@@ -15,7 +15,7 @@ Handle = int
 
 TEXT_OBJECT, FORM_OBJECT = int(pdfium.FPDF_PAGEOBJ_TEXT), int(pdfium.FPDF_PAGEOBJ_FORM)
 IMAGE_OBJECT, PATH_OBJECT = int(pdfium.FPDF_PAGEOBJ_IMAGE), int(pdfium.FPDF_PAGEOBJ_PATH)
-CURVE = int(pdfium.FPDF_SEGMENT_BEZIERTO)
+CURVE, MOVE = int(pdfium.FPDF_SEGMENT_BEZIERTO), int(pdfium.FPDF_SEGMENT_MOVETO)
 
 
 def address(handle: Any) -> int:
@@ -60,6 +60,7 @@ get_render_mode = _bind("FPDFTextObj_GetTextRenderMode", _integer, _handle)
 count_segments = _bind("FPDFPath_CountSegments", _integer, _handle)
 get_segment = _bind("FPDFPath_GetPathSegment", _handle, _handle, _integer)
 get_segment_type = _bind("FPDFPathSegment_GetType", _integer, _handle)
+get_point = _bind("FPDFPathSegment_GetPoint", _integer, _handle, _handle, _handle)
 get_bounds = _bind("FPDFPageObj_GetBounds", _integer, *[_handle] * 5)
 get_matrix = _bind("FPDFPageObj_GetMatrix", _integer, _handle, _handle)
 get_fill_color = _bind("FPDFPageObj_GetFillColor", _integer, *[_handle] * 5)

@@ -17,7 +17,8 @@ import ctypes
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache
-from itertools import pairwise
+from itertools import pairwise, product
+from math import dist
 from typing import Any, NamedTuple
 
 from PIL import (
@@ -31,6 +32,7 @@ from fieldmark.documents.reading.pdfium import (
     CURVE,
     FORM_OBJECT,
     IMAGE_OBJECT,
+    MOVE,
     PATH_OBJECT,
     TEXT_OBJECT,
     Handle,
@@ -44,6 +46,7 @@ from fieldmark.documents.reading.pdfium import (
     get_matrix,
     get_object,
     get_part,
+    get_point,
     get_render_mode,
     get_segment,
     get_segment_type,
@@ -75,6 +78,9 @@ THICKEST_LINE = 2.5  # points
 LINE_SEGMENTS = range(2, 7)
 STRUCK_WIDTH = 0.5  # of such a line is words; the rest is between them
 STRUCK_SHARES = (0.4, 0.72)  # between these parts of a word's height a line goes through it, not below
+MAX_SLANTED = 300
+SLANTED_SHARES = (0.25, 0.85)  # as STRUCK_SHARES, of the middle of a line that rises or falls
+_ALONG = range(1, 10)  # tenths of a line
 LETTER_SEGMENTS = range(8, 200)  # of a path with curves; several of them may be letters
 LEAST_INK = 0.04  # share of a letter's or digit's box; the digit 1 in a wide font has 0.1
 
@@ -143,6 +149,7 @@ class VisibilityDetector:
         self._scale = min(max(COARSE, LEAST_PIXELS / max(size)), (MAX_PIXELS / (width * height)) ** 0.5)
         self._columns, self._rows = max(1, int(width * self._scale)), max(1, int(height * self._scale))
         self.thin_lines: list[Box] = []  # left, top, right, bottom in the page's coordinates, as of all paths
+        self.slanted_lines: list[Box] = []  # of a drawing with more than MAX_SLANTED, these
         self.outlines: list[tuple[Box, bool]] = []  # what may be a box to tick, and whether it may be round
         self._measure_paths()
         self._full = self._bare = self._drawn((0, 0, self._columns, self._rows), "full")
@@ -198,8 +205,22 @@ class VisibilityDetector:
             if min(right - left, top - bottom) <= THICKEST_LINE:
                 if count in LINE_SEGMENTS and THICKEST_LINE < max(right - left, top - bottom) < _FAR:
                     self.thin_lines.append((left, top, right, bottom))
-            elif count > 3 and is_candidate((left, bottom, right, top)):
+                continue
+            if count > 3 and is_candidate((left, bottom, right, top)):
                 self.outlines.append(((left, top, right, bottom), count > 6))
+            if count in LINE_SEGMENTS and len(self.slanted_lines) < MAX_SLANTED:
+                self.slanted_lines += _straight_lines(path, count, matrices)
+
+    def shows_slanted_line(self, line: Box) -> bool:
+        """Whether the page without its text shows something all along a line from one point to another."""
+        x0, y0, x1, y1 = (side * self._scale for side in line)
+        seen = 0
+        for n in _ALONG:
+            x, y = int(x0 + (x1 - x0) * n / 10), int(y0 + (y1 - y0) * n / 10)
+            spot: Any = self._bare.crop((x - 2, y - 2, x + 3, y + 3)).getextrema()
+            is_inside = 2 <= x < self._columns - 2 and 2 <= y < self._rows - 2
+            seen += is_inside and spot[1] - spot[0] >= LEAST_CONTRAST
+        return seen > 0.8 * len(_ALONG)
 
     def drawn_around(self, boxes: Sequence[Box], margin: float) -> tuple[Image.Image, float, tuple[float, float]]:
         """Return a finer grey picture of the page around some boxes, its pixels a point, and where it begins."""
@@ -565,6 +586,99 @@ def struck_words(words: Sequence[LayerWord], lines: Sequence[Box]) -> dict[int, 
         if sum(part[2] - part[0] for _, part in found) > STRUCK_WIDTH * (line[2] - line[0]):
             struck |= dict(found)
     return struck
+
+
+def crossed_words(words: Sequence[LayerWord], lines: Sequence[Box]) -> dict[int, tuple[Box, ...]]:
+    """Return the words that slanted lines go through, and those under two lines that cross each other: for each index
+    these lines. Lines are from one point to another, in points from the top left corner of the page."""
+    if not lines:
+        return {}
+    level = sorted((index for index, word in enumerate(words) if word.direction == 0), key=lambda n: words[n].box[1])
+    tops = [words[index].box[1] for index in level]
+    tallest = max((words[index].box[3] - words[index].box[1] for index in level), default=0.0)
+    lines = [line if line[0] <= line[2] else (line[2], line[3], line[0], line[1]) for line in lines]
+    found: dict[int, tuple[Box, ...]] = {}
+
+    def near(line: Box) -> list[int]:
+        first = bisect_left(tops, min(line[1], line[3]) - tallest)
+        end = bisect_left(tops, max(line[1], line[3]))
+        return [n for n in level[first:end] if words[n].box[0] < line[2] and line[0] < words[n].box[2]]
+
+    for line in lines:
+        struck = {index: part for index in near(line) if (part := _struck_part(words[index].box, line))}
+        if sum(struck.values()) > STRUCK_WIDTH * (line[2] - line[0]):
+            found |= dict.fromkeys(struck, (line,))
+    falling, rising = ([line for line in lines if (line[3] > line[1]) is falls] for falls in (True, False))
+    for one, other in product(falling, rising):
+        left, top, right, bottom = one
+        across, down = 0.2 * (right - left), 0.2 * (bottom - top)
+        is_cross = abs(other[0] - left) <= across and abs(other[2] - right) <= across
+        if is_cross and abs(other[3] - top) <= down and abs(other[1] - bottom) <= down:
+            for index in near(one):
+                x, y = _middle(words[index].box)
+                if left < x < right and top < y < bottom and bottom - top > words[index].box[3] - words[index].box[1]:
+                    found[index] = one, other
+    return found
+
+
+def _middle(box: Box) -> tuple[float, float]:
+    return (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
+
+
+def _struck_part(box: Box, line: Box) -> float:
+    """The width of a word if a line goes through it from side to side, or up and down through its middle; else 0."""
+    left, top, right, bottom = box
+    x0, y0, x1, y1 = line
+    x = (left + right) / 2
+    across, down = right - left, bottom - top
+    if not (across > 0 and down > 0):
+        return 0.0
+    rise = (y1 - y0) / max(x1 - x0, 1e-6)
+    at_middle = (y0 + (x - x0) * rise - top) / down
+    low, high = SLANTED_SHARES if abs(rise) > 0.05 else STRUCK_SHARES
+    if not (x0 <= x <= x1 and low <= at_middle <= high):
+        return 0.0
+    start, end = max(x0, left), min(x1, right)
+    ends = sorted(y0 + (at - x0) * rise for at in (start, end))
+    if end - start >= 0.8 * across and ends[0] >= top - 0.3 * down and ends[1] <= bottom + 0.3 * down:
+        return end - start
+    inside = min(ends[1], bottom) - max(ends[0], top)
+    is_steep = inside >= 0.6 * down and abs(y1 - y0) < 3 * down and x1 - x0 >= 0.4 * across
+    return end - start if is_steep else 0.0
+
+
+def _straight_lines(path: Handle, count: int, matrices: Sequence[Any]) -> list[Box]:
+    """Return the lines that a path draws, each from one point to another in the page's coordinates: strokes between
+    two points, and areas of four corners that are as thin as a line."""
+    own: Any = pdfium.FS_MATRIX()
+    get_matrix(path, ctypes.byref(own))
+    across, up = ctypes.c_float(), ctypes.c_float()
+    strokes: list[list[tuple[float, float]]] = []
+    for index in range(count):
+        segment = get_segment(path, index)
+        kind = get_segment_type(segment)
+        if kind == CURVE:
+            return []
+        get_point(segment, ctypes.byref(across), ctypes.byref(up))
+        x, y = across.value, up.value
+        for matrix in (own, *matrices):
+            x, y = float(matrix.a * x + matrix.c * y + matrix.e), float(matrix.b * x + matrix.d * y + matrix.f)
+        if kind == MOVE or not strokes:
+            strokes.append([])
+        if not strokes[-1] or (x, y) != strokes[-1][-1]:
+            strokes[-1].append((x, y))
+    found: list[Box] = []
+    for points in strokes:
+        if len(points) > 2 and points[0] == points[-1]:
+            points.pop()
+        if len(points) == 4:
+            a, b, c, d = points if dist(points[0], points[1]) > dist(points[1], points[2]) else points[1:] + points[:1]
+            if max(dist(a, d), dist(b, c)) > THICKEST_LINE:
+                continue
+            points = [((a[0] + d[0]) / 2, (a[1] + d[1]) / 2), ((b[0] + c[0]) / 2, (b[1] + c[1]) / 2)]
+        if len(points) == 2 and max(abs(part) for point in points for part in point) < _FAR:
+            found.append((*points[0], *points[1]))
+    return found
 
 
 def _may_be_letter(path: Handle) -> bool:
