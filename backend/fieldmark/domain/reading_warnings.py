@@ -25,6 +25,8 @@ class WarningCode(StrEnum):
     FRAMES_NOT_READ = "frames_not_read"
     FORM_NOT_READ = "form_not_read"
     UNCERTAIN_ENCODING = "uncertain_encoding"
+    UNKNOWN_SYMBOLS = "unknown_symbols"
+    CUT_OFF = "cut_off"
     MACHINE_READABLE = "machine_readable"
     INVOICE_DISAGREES = "invoice_disagrees"
     ENCLOSED_APART = "enclosed_apart"
@@ -152,6 +154,14 @@ _SENTENCES: dict[WarningCode, tuple[str, str]] = {
     WarningCode.UNCERTAIN_ENCODING: _both(
         "was read as Windows-1252, since it is no UTF-8, and looks as if it were in another encoding: save the file as "
         "UTF-8 and upload it again."
+    ),
+    WarningCode.UNKNOWN_SYMBOLS: (
+        "shows 1 sign of a symbol font that is not known: � stands in its place.",
+        "shows {count:,} signs of symbol fonts that are not known: � stands in their place.",
+    ),
+    WarningCode.CUT_OFF: _both(
+        "is an email whose end, or the end of a text or a file in it, is missing: what is there was read. Save the "
+        "email again and upload that."
     ),
     WarningCode.MACHINE_READABLE: (
         "begins the invoice for machines inside the file: it is not printed, and what is counts.",

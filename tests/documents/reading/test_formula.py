@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import lxml.etree  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 
+from fieldmark.documents.reading.archive import parse_xml
 from fieldmark.documents.reading.formula import mathml_line, omml_line
 
 M = 'xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'
@@ -64,7 +64,7 @@ CELL = "<m:mr><m:e>{}</m:e><m:e>{}</m:e></m:mr>"
     ],
 )
 def test_formulas_of_word_are_linear(formula: str, line: str) -> None:
-    root = lxml.etree.fromstring(f"<m:oMath {M}>{formula}</m:oMath>")
+    root = parse_xml(f"<m:oMath {M}>{formula}</m:oMath>".encode())
     assert omml_line(root, lambda node: "".join(node.itertext())) == line
 
 
@@ -94,5 +94,5 @@ def test_formulas_of_word_are_linear(formula: str, line: str) -> None:
     ],
 )  # fmt: skip
 def test_formulas_of_mathml_are_linear(formula: str, line: str, namespace: str) -> None:
-    root = lxml.etree.fromstring(f"<math{namespace}>{formula}</math>")
+    root = parse_xml(f"<math{namespace}>{formula}</math>".encode())
     assert mathml_line(root, lambda node: "".join(node.itertext())) == line

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 from email.message import EmailMessage
 from pathlib import Path
 
 import pytest
 
 from fieldmark.documents.reading.mail import SMALL_PICTURE, read_mail, read_msg
+from fieldmark.documents.reading.pagination import Part
+from fieldmark.domain.reading_warnings import WarningCode
 
 
 def message() -> EmailMessage:
@@ -129,6 +132,41 @@ def test_unknown_charset_and_broken_structure_are_read() -> None:
         b"Content-Type: text/plain; charset=klingon\nContent-Transfer-Encoding: quoted-printable\n\nGr=C3=B6=C3=9Fe\n"
     )
     assert lines_of(source)[-1] == "Größe"
+
+
+@pytest.mark.parametrize("cut", range(6))
+def test_base64_that_is_cut_off_is_read_as_far_as_it_goes(cut: int) -> None:
+    source = b"From: a@example.com\nContent-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: base64 \n\n"
+    written = base64.b64encode("Total: 19,50 €, by May".encode())
+    (part,) = read_mail(source + written[: len(written) - cut]).parts
+    assert isinstance(part, Part) and "Total: 19,50 €, by May"[: 22 - cut] in part[-1]
+    assert [one.code for one in part.warnings] == ([WarningCode.CUT_OFF] if cut % 4 else [])
+
+
+def test_a_mail_without_its_end_gets_a_warning_that_names_the_file() -> None:
+    source = message()
+    source.add_attachment(b"0123456789" * 9, maintype="application", subtype="pdf", filename="RE-1.pdf")
+    for data, names in ((bytes(source), []), (bytes(source)[:-60], ["multipart/mixed; RE-1.pdf"])):
+        (part,) = read_mail(data).parts
+        assert isinstance(part, Part) and [one.excerpt for one in part.warnings] == names
+        ((_, content),) = attached(data)
+        assert (b"0123456789" * 9).startswith(content) and len(content) > 40
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["text", "text/html charset=utf-8", "text/", "/html", "application/", "multipart/mixed", "text/plain/x", ";"],
+)
+def test_text_under_a_malformed_content_type_is_read(kind: str) -> None:
+    source = f"From: a@example.com\nContent-Type: {kind}\n\nTotal: 19.50\n".encode()
+    assert lines_of(source)[-1] == "Total: 19.50" and not attached(source)
+
+
+def test_the_euro_of_windows_is_read_where_latin_1_is_declared() -> None:
+    source = (
+        b"From: a@example.com\nSubject: =?iso-8859-1?q?5_=80?=\nContent-Type: text/plain; charset=iso-8859-1\n\n7 \x80"
+    )
+    assert lines_of(source)[1:] == ["Subject: 5 €", "", "7 €"]
 
 
 # Plain text, HTML with more than that, an attached PDF, an empty file, and a logo that the HTML shows.

@@ -6,9 +6,12 @@ import codecs
 
 import pytest
 
+from fieldmark.documents.reading.mail import read_mail
+from fieldmark.documents.reading.markup import html_parts
 from fieldmark.documents.reading.pages import Limits, Page
-from fieldmark.documents.reading.pagination import PAGE_CHARACTERS, align, expand_tabs, paginate
-from fieldmark.documents.reading.text import csv_parts, decode, plain_parts
+from fieldmark.documents.reading.pagination import PAGE_CHARACTERS, Part, align, expand_tabs, paginate
+from fieldmark.documents.reading.text import csv_parts, decode, encoding_warnings, plain_parts
+from fieldmark.domain.reading_warnings import WarningCode
 from fieldmark.errors import Unreadable
 
 
@@ -39,6 +42,49 @@ def test_a_declared_encoding_is_used_unless_it_is_unknown_or_wrong() -> None:
     assert decode("Цена".encode("koi8-r"), "koi8-r") == "Цена"
     assert decode("Größe".encode(), "klingon") == "Größe"
     assert decode("Größe".encode("cp1252"), "utf-8") == "Größe"
+    assert decode("Größe, Stück".encode()[:-3], "utf-8") == "Größe, St\ufffd"
+
+
+@pytest.mark.parametrize(
+    ("declared", "written", "text"),
+    [
+        ("iso-8859-1", "cp1252", "5 € “a”"),
+        ("latin1", "cp1252", "5 €"),
+        ("iso-8859-9", "cp1254", "5 € ğ"),
+        ("us-ascii", "cp1252", "5 €"),
+        ("us-ascii", "utf-8", "5 €"),
+        ("gb2312", "gb18030", "合计 5 镕 €"),
+        ("ks_c_5601-1987", "cp949", "합계 5 똠"),
+        ("euc-kr", "cp949", "합계 5 똠"),
+        ("shift_jis", "cp932", "①合計 5 髙"),
+        ("x-sjis", "cp932", "合計 5"),
+        ("tis-620", "cp874", "รวม 5 €"),
+        ("hex", "utf-8", "5 €"),
+    ],
+)
+def test_a_declared_encoding_is_the_extension_that_browsers_read(declared: str, written: str, text: str) -> None:
+    assert decode(text.encode(written), declared) == text
+
+
+def test_one_bad_byte_costs_no_more_than_itself_in_a_declared_encoding() -> None:
+    assert decode("합계".encode("cp949") + b"\xff 5", "euc-kr") == "합계\ufffd 5"
+
+
+@pytest.mark.parametrize(
+    ("declared", "codes"),
+    [(None, [WarningCode.UNCERTAIN_ENCODING]), ("koi8-r", []), ("klingon", [WarningCode.UNCERTAIN_ENCODING])],
+)
+def test_a_text_that_is_most_likely_decoded_wrongly_gets_a_warning(
+    declared: str | None, codes: list[WarningCode]
+) -> None:
+    data = "Итого к оплате: 1250".encode("koi8-r")
+    assert [one.code for one in encoding_warnings(data, declared)] == codes
+    charset = f"<meta charset={declared}>" if declared else ""
+    (page,) = html_parts(f"<html><head>{charset}<body>".encode() + data)
+    assert [one.code for one in page.warnings] == codes
+    charset = f"Content-Type: text/plain; charset={declared}\n" if declared else ""
+    (mail,) = read_mail(f"From: a@example.com\n{charset}\n".encode() + data).parts
+    assert isinstance(mail, Part) and [one.code for one in mail.warnings] == codes
 
 
 def test_a_form_feed_starts_a_page_and_tabs_are_wide_gaps() -> None:
@@ -63,6 +109,15 @@ def test_csv_is_a_table_whatever_separates_its_fields() -> None:
         ("x;1,50;2,50\ny;3,50;4,50\n", "y   3,50   4,50"),
         ("a,b\n'x;y',2\n3,4\n".replace("'", '"'), "3     4"),
         ("Report; made today\n\na,b\nc,d\n", "c                    d"),
+        ("Betrag\n12,50\n-1.213,75 EUR\n", "-1.213,75 EUR"),
+        ("Amount\n12.50\n$1,213.75\n", "$1,213.75"),
+        ("Betrag,Tag\n12,50\n", "12       50"),
+        ("1,2,3\n4,5,6\n", "4   5   6"),
+        ("a^b, c\nd^e\n", "d   e"),
+        ("a^b\nc\n", "c"),
+        ("a:b:c\nd:e:f\n", "d   e   f"),
+        ("a:b\nd:e\n", "d:e"),
+        ("10:20:30\n11:21:31\n", "11:21:31"),
     ],
 )
 def test_the_delimiter_is_the_one_that_gives_rows_of_equal_length(text: str, row: str) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import importlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from email.errors import CloseBoundaryNotFoundDefect
 from email.message import EmailMessage
 from email.parser import BytesParser
 from email.policy import EmailPolicy, default
@@ -18,7 +21,8 @@ from fieldmark.documents.reading.enclosed import Container, Enclosed, shown_name
 from fieldmark.documents.reading.markup import html_lines
 from fieldmark.documents.reading.pagination import Part, expand_tabs
 from fieldmark.documents.reading.pictures import Picture
-from fieldmark.documents.reading.text import decode, says_more
+from fieldmark.documents.reading.text import decode, encoding_warnings, says_more
+from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode, left_out
 from fieldmark.errors import Damaged, OverLimit
 
 importlib.import_module("email.generator")  # email does when a mail is written, which is after lockdown
@@ -28,6 +32,10 @@ SMALL_PICTURE = 64 * 1024
 """A smaller picture that stands in the text is a logo or a signature. A larger one may be a photograph of a receipt."""
 
 _AS_IT_CAME = default.clone(refold_source="none")
+_NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/]")
+_MEDIA_TYPE = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+")
+# The controls of Latin-1 are what Windows-1252 has in their place: `€` is declared as Latin-1.
+_CONTROLS = {code: bytes([code]).decode("cp1252", "ignore") for code in range(0x80, 0xA0)}
 _SHOWN = ("From", "To", "Cc", "Reply-To", "Date", "Subject")
 
 
@@ -58,11 +66,12 @@ def read_mail(data: bytes) -> Container:
     shown = "".join(
         _content(part)
         for part in message.walk()
-        if part.get_content_type() == "text/html" and part.get_content_disposition() != "attachment"
+        if _kind(part) == "text/html" and part.get_content_disposition() != "attachment"
     )
     headers = {name: message[name] for name in _SHOWN}
     body = _body(found.texts)
     body.pictures = html_lines(shown).pictures if shown.strip() else []
+    body.warnings += _cut_off(message)
     return _container(headers, body, shown, [_file(part) for part in found.files])
 
 
@@ -81,7 +90,8 @@ def read_msg(data: bytes) -> Container:
 
 def _container(headers: Mapping[str, object], body: Part, html: str, files: Sequence[MailFile]) -> Container:
     """Return the text of an email with the names of its files, and those files but the small pictures in its HTML."""
-    lines = [f"{name}: {' '.join(str(value).split())}" for name, value in headers.items() if value]
+    shown_headers = ((name, str(value).translate(_CONTROLS)) for name, value in headers.items() if value)
+    lines = [f"{name}: {' '.join(value.split())}" for name, value in shown_headers]
     pictures = [file for file in files if _is_small_picture(file, html)]
     attached = [file for file in files if not _is_small_picture(file, html)]
     named = [_named("Attachment", file) for file in attached] + [_named("Picture", file) for file in pictures]
@@ -91,7 +101,7 @@ def _container(headers: Mapping[str, object], body: Part, html: str, files: Sequ
         *(Picture(file.content_id, partial(_unpack, file, SMALL_PICTURE)) for file in pictures if file.content),
     ]
     return Container(
-        [Part(lines, body.hidden, (), shown, body.struck)],
+        [Part(lines, body.hidden, body.warnings, shown, body.struck)],
         [Enclosed(file.name, partial(_unpack, file)) for file in attached],
     )
 
@@ -103,14 +113,14 @@ class _Found:
 
 
 def _found(part: EmailMessage) -> _Found:
-    kind = part.get_content_type()
+    kind = _kind(part)
     if part.get_content_maintype() == "multipart" and part.is_multipart():
         inner = [_found(one) for one in part.iter_parts() if isinstance(one, EmailMessage)]
         files = [file for one in inner for file in one.files]
         if kind != "multipart/alternative":
             return _Found([text for one in inner for text in one.texts], files)
         said = [one.texts for one in inner if _says_something(one.texts)]
-        plain = [texts for texts in said if all(text.get_content_type() == "text/plain" for text in texts)]
+        plain = [texts for texts in said if all(_kind(text) == "text/plain" for text in texts)]
         read = [*plain, *said, []][0]
         # What a mail program shows is the last. The first may be "Your program shows no HTML" and no more.
         if said and said[-1] is not read and says_more(_body(said[-1]), _body(read)):
@@ -129,19 +139,53 @@ def _says_something(texts: list[EmailMessage]) -> bool:
 def _body(texts: list[EmailMessage]) -> Part:
     body = Part()
     for text in texts:
-        if text.get_content_type() == "text/html":
-            rich = html_lines(_content(text))
-            body.extend(rich)
-            body.hidden += rich.hidden
-            body.struck += rich.struck
-        else:
-            body.extend(expand_tabs(line) for line in _content(text).splitlines())
+        content = _content(text)
+        is_html = _kind(text) == "text/html"
+        part = html_lines(content) if is_html else Part(map(expand_tabs, content.splitlines()))
+        body.extend(part)
+        body.hidden += part.hidden
+        body.struck += part.struck
+        body.warnings += encoding_warnings(_payload(text), text.get_content_charset(), part)
+    body.warnings = list(dict.fromkeys(body.warnings))
     return body
 
 
 def _content(part: EmailMessage) -> str:
+    return decode(_payload(part), part.get_content_charset())
+
+
+def _payload(part: EmailMessage) -> bytes:
+    """The content of a part. Base64 that is cut off is read as far as it goes."""
+    if (letters := _base64(part)) is not None:
+        whole = letters[: len(letters) - (len(letters) % 4 == 1)]
+        return base64.b64decode(whole + "=" * (-len(whole) % 4))
     payload = part.get_payload(decode=True)
-    return decode(payload, part.get_content_charset()) if isinstance(payload, bytes) else ""
+    return payload if isinstance(payload, bytes) else b""
+
+
+def _base64(part: EmailMessage) -> str | None:
+    """The letters of a part that is written as Base64, up to the signs that fill it up."""
+    written: Any = None if part.is_multipart() else part.get_payload()
+    is_base64 = str(part.get("Content-Transfer-Encoding", "")).strip().lower() == "base64"
+    return _NOT_BASE64.sub("", written.partition("=")[0]) if is_base64 and isinstance(written, str) else None
+
+
+def _cut_off(message: EmailMessage) -> list[ReadingWarning]:
+    """The warning that the end of a mail, or of a text or a file in it, is missing."""
+    names: list[str] = []
+    for part in message.walk():
+        letters = _base64(part)
+        is_cut = letters is not None and len(letters) % 4 and "=" not in str(part.get_payload())
+        if is_cut or any(isinstance(defect, CloseBoundaryNotFoundDefect) for defect in part.defects):
+            names.append(part.get_filename() or _kind(part))
+    return [left_out(WarningCode.CUT_OFF, names)] if names else []
+
+
+def _kind(part: EmailMessage) -> str:
+    """The media type of a part; plain text where it is malformed, or where there are no parts."""
+    kind = (part.get_content_type().split() or [""])[0]
+    is_known = _MEDIA_TYPE.fullmatch(kind) and (part.is_multipart() or not kind.startswith("multipart/"))
+    return kind if is_known else "text/plain"
 
 
 def _is_small_picture(file: MailFile, html: str) -> bool:
@@ -162,7 +206,7 @@ def _named(what: str, file: MailFile) -> str:
 
 def _file(part: EmailMessage) -> MailFile:
     content_id = str(part["Content-ID"] or "").strip().strip("<>")
-    return MailFile(_name(part), part.get_content_type(), _bytes(part), content_id)
+    return MailFile(_name(part), _kind(part), _bytes(part), content_id)
 
 
 def _bytes(part: EmailMessage) -> bytes:
@@ -171,8 +215,7 @@ def _bytes(part: EmailMessage) -> bytes:
             return b"".join(one.as_bytes(policy=_AS_IT_CAME) for one in part.iter_parts())
         except (ValueError, LookupError, TypeError, AttributeError):  # headers that cannot be written again
             return b""
-    payload = part.get_payload(decode=True)
-    return payload if isinstance(payload, bytes) else b""
+    return _payload(part)
 
 
 def _name(part: EmailMessage) -> str:
@@ -181,7 +224,7 @@ def _name(part: EmailMessage) -> str:
     if part.get_content_type() == "message/rfc822":
         inner = next(part.iter_parts(), None) if part.is_multipart() else None
         return f"{(inner['Subject'] if inner is not None else None) or 'mail'}.eml".replace("/", "_")
-    return f"attachment.{part.get_content_subtype()}"
+    return f"attachment.{_kind(part).partition('/')[2]}"
 
 
 def _headers(message: Message) -> dict[str, object]:

@@ -18,7 +18,7 @@ from fieldmark.documents.reading.list_numbers import write_number
 from fieldmark.documents.reading.pages import clean
 from fieldmark.documents.reading.pagination import Part, align, superscript
 from fieldmark.documents.reading.pictures import Picture, points
-from fieldmark.documents.reading.text import decode
+from fieldmark.documents.reading.text import decode, encoding_warnings
 from fieldmark.errors import Damaged
 
 etree: Any = lxml.etree  # pyright: ignore
@@ -44,8 +44,13 @@ _PROLOGUE = re.compile(r"\A\s*<\?xml[^>]*>")
 
 def html_parts(data: bytes) -> list[Part]:
     """The lines of an HTML file."""
-    declared = _CHARSET.search(data[:4096])
-    return [html_lines(decode(data, declared[1].decode("ascii") if declared else None))]
+    match = _CHARSET.search(data[:4096])
+    declared = match[1].decode("ascii") if match else None
+    if declared and declared.lower().startswith("utf-16"):
+        declared = "utf-8"  # it could not be read otherwise
+    part = html_lines(decode(data, declared))
+    part.warnings += encoding_warnings(data, declared, part)
+    return [part]
 
 
 def html_lines(text: str) -> Part:

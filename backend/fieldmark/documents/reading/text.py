@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import re
@@ -18,21 +19,71 @@ _SAMPLE_ROWS = 200
 _SAMPLE = 100_000  # bytes, by which the encoding is judged
 _MOST_ACCENTS = 0.3  # of the letters
 _MOST_MISSING = 0.1  # of the words of one text in another that says the same
+_LABELS = {
+    "x-sjis": "cp932",
+    "windows-949": "cp949",
+    "x-gbk": "gb18030",
+    "iso-8859-8-i": "iso8859-8",
+    "windows-874": "cp874",
+    "x-mac-cyrillic": "mac-cyrillic",
+}
+_EXTENSIONS = {
+    "iso8859-1": "cp1252",
+    "iso8859-9": "cp1254",
+    "iso8859-11": "cp874",
+    "tis-620": "cp874",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "euc_kr": "cp949",
+    "shift_jis": "cp932",
+    "big5": "big5hkscs",
+}
+_NUMBER = re.compile(
+    r"[^,0-9]{0,40}(?:[0-9.]{1,40},[0-9]{1,40}|[0-9]{1,3}(?:,[0-9]{3}){1,9}(?:\.[0-9]{1,40})?)[^,0-9]{0,40}"
+)
+_TIME = re.compile(r"[0-9]:[0-9]")
 _WORD = re.compile(r"[^\W_]{2,}|\d")
 
 
 def decode(data: bytes, declared: str | None = None) -> str:
     """The text, decoded by its byte order mark, else as declared, else as UTF-8, else as Windows-1252."""
+    return _decoded(data, declared)[0]
+
+
+def _decoded(data: bytes, declared: str | None) -> tuple[str, bool]:
+    """The text, and whether its encoding is a guess."""
     for mark, encoding in BYTE_ORDER_MARKS:
         if data.startswith(mark):
-            return data[len(mark) :].decode(encoding, "replace")
-    for encoding in (declared, "utf-8"):
+            return data[len(mark) :].decode(encoding, "replace"), False
+    known = _encoding(declared)
+    for encoding in (known, "utf-8"):
         try:
             if encoding:
-                return data.decode(encoding)
-        except (LookupError, ValueError):
+                return data.decode(encoding), False
+        except ValueError:
             continue
-    return data.decode("cp1252", "replace")
+    if known not in (None, "utf-8"):
+        return data.decode(known, "replace"), False
+    # A few bad bytes, such as at the end of what is cut off, do not make UTF-8 another encoding.
+    text = data.decode("utf-8", "replace")
+    beyond_ascii = len(text) - len(text.encode("ascii", "ignore"))
+    if beyond_ascii > 2 * text.count("\ufffd"):
+        return text, False
+    return data.decode("cp1252", "replace"), True
+
+
+def _encoding(declared: str | None) -> str | None:
+    """The encoding that is meant by a name: for an old one the extension of it that programs write and browsers read.
+
+    None for one that is unknown, and for ASCII, which need not be decoded as declared.
+    """
+    label = (declared or "").strip().lower()
+    try:
+        name = codecs.lookup(_LABELS.get(label, label)).name
+        "".encode(name)  # some codecs are none of text
+    except (LookupError, ValueError):
+        return None
+    return None if name == "ascii" else _EXTENSIONS.get(name, name)
 
 
 def says_more(one: Iterable[str], other: Iterable[str]) -> bool:
@@ -42,18 +93,20 @@ def says_more(one: Iterable[str], other: Iterable[str]) -> bool:
     return any(map(str.isdigit, "".join(missing))) or len(missing) > _MOST_MISSING * len(said)
 
 
-def encoding_warnings(data: bytes) -> list[ReadingWarning]:
-    """A warning if the text of a file is most likely in another encoding than `decode` takes it for."""
-    if any(data.startswith(mark) for mark, _ in BYTE_ORDER_MARKS):
-        return []
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        # In Western languages accents are few. What is in another script comes out as nothing else.
-        letters = [character for character in decode(data[:_SAMPLE]) if character.isalpha()]
-        odd = sum(not letter.isascii() for letter in letters)
-        return [ReadingWarning(WarningCode.UNCERTAIN_ENCODING, None)] if odd > _MOST_ACCENTS * len(letters) else []
-    return []
+def encoding_warnings(
+    data: bytes, declared: str | None = None, lines: Iterable[str] | None = None
+) -> list[ReadingWarning]:
+    """A warning if a text is most likely in another encoding than `decode` takes it for.
+
+    `lines` are what was read of it, if that is not all.
+    """
+    text, is_guess = _decoded(data[:_SAMPLE], declared)
+    if lines is not None:
+        text = "\n".join(lines)[:_SAMPLE]
+    # In Western languages accents are few. What is in another script comes out as nothing else.
+    letters = [character for character in text if character.isalpha()] if is_guess else []
+    odd = sum(not letter.isascii() for letter in letters)
+    return [ReadingWarning(WarningCode.UNCERTAIN_ENCODING, None)] if odd > _MOST_ACCENTS * len(letters) else []
 
 
 def plain_parts(data: bytes) -> list[Sequence[str]]:
@@ -62,12 +115,37 @@ def plain_parts(data: bytes) -> list[Sequence[str]]:
     return [Part(first, (), encoding_warnings(data)), *rest]
 
 
-def _regularity(text: str, delimiter: str) -> float:
+def _delimiter(text: str) -> str:
+    """What separates the fields of a CSV file: what gives most rows the same number of fields.
+
+    `^` and `:` separate fields only where all rows agree, and a comma does not where it is in one number a row.
+    """
+    if _separates_all(text, "^", 2):
+        return "^"
+    found = {delimiter: _regularity(_sample(text, delimiter)) for delimiter in _DELIMITERS}
+    if all(len(row) == 1 or _NUMBER.fullmatch(",".join(row)) for row in _sample(text, ",")):
+        found[","] = 0.0
+    if not any(found.values()) and not _TIME.search(text[:_SAMPLE]) and _separates_all(text, ":", 3):
+        return ":"
+    return max(_DELIMITERS, key=lambda delimiter: found[delimiter])
+
+
+def _sample(text: str, delimiter: str) -> list[list[str]]:
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    return [row for row in islice(rows, _SAMPLE_ROWS) if row]
+
+
+def _regularity(rows: list[list[str]]) -> float:
     """The share of rows that have as many fields as most. 0 if these have one only."""
-    rows = islice(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), _SAMPLE_ROWS)
-    widths = Counter(len(row) for row in rows if row)
+    widths = Counter(map(len, rows))
     width, count = max(widths.items(), key=lambda item: (item[1], item[0]), default=(1, 0))
     return count / widths.total() if width > 1 else 0.0
+
+
+def _separates_all(text: str, delimiter: str, fewest: int) -> bool:
+    """Whether there are several rows, all of the same number of fields, which is at least `fewest`."""
+    rows = _sample(text, delimiter)
+    return len(rows) > 1 and _regularity(rows) == 1 and len(rows[0]) >= fewest
 
 
 def csv_parts(data: bytes) -> list[Sequence[str]]:
@@ -75,6 +153,5 @@ def csv_parts(data: bytes) -> list[Sequence[str]]:
     text = decode(data).replace("\0", "")
     # The default limit of a field is 128 KB; the file's own is the one that counts.
     csv.field_size_limit(len(text) + 1)
-    delimiter = max(_DELIMITERS, key=lambda delimiter: _regularity(text, delimiter))
-    rows = align(list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)))
+    rows = align(list(csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text))))
     return [Part(rows, (), encoding_warnings(data))]
