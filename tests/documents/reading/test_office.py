@@ -93,6 +93,22 @@ def test_formulas_readings_above_a_line_and_aligned_tabs_of_a_word_document_are_
     assert part.hidden == ["secret"]
 
 
+def test_signs_of_symbol_fonts_are_read_and_unknown_ones_are_told() -> None:
+    def sign(font: str, code: str) -> str:
+        return f"<w:r><w:sym w:font='{font}' w:char='{code}'/></w:r>"
+
+    def text(font: str, written: str) -> str:
+        return f"<w:r><w:rPr><w:rFonts w:ascii='{font}'/></w:rPr><w:t>{written}</w:t></w:r>"
+
+    body = f"<w:p>{sign('Symbol', 'F0B1')}{text('Arial', '5 ')}{text('Symbol', 'm')}{text('Arial', 'm')}</w:p>"
+    body += f"<w:p>{sign('Wingdings', 'F0FC')}{sign('Arial', '20AC')}{sign('Wingdings', '00E0')}</w:p>"
+    body += f"<w:p>{sign('Wingdings', 'F0CB')}{sign('Odd', 'F041')}{sign('Odd', 'x')}{text('Odd', '&#xF041;')}</w:p>"
+    (part,) = docx_parts(word_file(body), Limits())
+    assert part == ["±5 μm", "✓€→", "����"]
+    (warning,) = part.warnings
+    assert (warning.code, warning.count, warning.excerpt) == (WarningCode.UNKNOWN_SYMBOLS, 3, "wingdings F0CB; F041")
+
+
 def test_a_workbook_keeps_addresses_and_shows_values_as_a_spreadsheet_does() -> None:
     book = openpyxl.Workbook()
     sheet = book.active

@@ -15,14 +15,11 @@ from fieldmark.documents.reading.list_numbers import WordLists
 from fieldmark.documents.reading.pages import Limits, clean
 from fieldmark.documents.reading.pagination import Part, align, expand_tabs, superscript
 from fieldmark.documents.reading.pictures import Picture, points
+from fieldmark.documents.reading.symbols import UNKNOWN, shown_in, symbol_font, unknown_symbols
 from fieldmark.errors import Damaged
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _RUNS = (f"{_W}r", OMML_RUN)
-_SYMBOLS = {  # boxes to tick, by their font and code
-    ("wingdings", "A8"): "☐", ("wingdings", "6F"): "☐", ("wingdings", "FD"): "☒", ("wingdings", "FE"): "☑",
-    ("wingdings 2", "A3"): "☐", ("wingdings 2", "52"): "☑", ("wingdings 2", "53"): "☒",
-}  # fmt: skip
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing}"
 _VML = "{urn:schemas-microsoft-com:vml}"
@@ -67,18 +64,20 @@ def docx_parts(data: bytes, limits: Limits) -> list[Part]:
     for kind in ("footnotes", "endnotes", "footer"):
         parts[-1].extend(lines_of(kind))
     parts[0].hidden, parts[0].struck = document.hidden, document.struck
+    parts[0].warnings += unknown_symbols(document.unknown_symbols)
     parts[-1].pictures += pictures
     return parts
 
 
 @dataclass(slots=True)
 class _Document:
-    """What the parts of a Word document share: styles, lists, words left out, and drawings that were read."""
+    """What the parts of a Word document share: styles, lists, and what is told of the whole."""
 
     styles: DocxStyles
     lists: WordLists
     hidden: list[str] = field(default_factory=list[str])
     struck: list[str] = field(default_factory=list[str])
+    unknown_symbols: list[str] = field(default_factory=list[str])
     drawings: set[str] = field(default_factory=set[str])
 
 
@@ -173,10 +172,11 @@ class _Body:
         for child in nodes:
             tag = child.tag
             if tag in (f"{_W}t", f"{OMML}t"):
-                yield "text", child.text or "", style
+                yield "text", self._signs(style.symbol_font, child.text or ""), style
             elif tag == f"{_W}sym":
-                symbol = (child.get(f"{_W}font", "").lower(), child.get(f"{_W}char", "").upper()[-2:])
-                yield "text", _SYMBOLS.get(symbol, ""), style
+                code = child.get(f"{_W}char", "")
+                sign = chr(int(code, 16)) if re.fullmatch(r"[0-9A-Fa-f]{2,4}", code) else UNKNOWN
+                yield "text", self._signs(symbol_font(child.get(f"{_W}font")), sign), style
             elif tag == f"{_W}checkBox":
                 yield "text", "☒" if _is_checked(child) else "☐", style
             elif tag == f"{_W}ddList":
@@ -209,6 +209,13 @@ class _Body:
                 yield from self._formula(child, style)
             else:
                 yield from self._inline(child, style)
+
+    def _signs(self, font: str, text: str) -> str:
+        shown = shown_in(font, text)
+        if UNKNOWN in shown:
+            unknown = (sign for sign, known in zip(text, shown, strict=True) if known == UNKNOWN != sign)
+            self._document.unknown_symbols += [f"{font} {ord(sign):04X}".strip() for sign in unknown]
+        return shown
 
     def _ruby(self, ruby: Any, style: TextStyle) -> Iterator[_Inline]:
         """A text, and how it is read in brackets behind. The file has the reading first."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from fieldmark.documents.reading.symbols import symbol_font
+
 SMALLEST_POINTS = 1.5  # Word goes down to 1
 MAX_STYLE_DEPTH = 20  # of styles based on one another
 
@@ -23,6 +25,7 @@ class TextStyle:
     is_lowered: bool = False
     is_struck: bool = False
     is_squeezed: bool = False  # to letters that are lines
+    symbol_font: str = ""  # if it shows signs in place of letters
 
     @property
     def is_visible(self) -> bool:
@@ -97,6 +100,10 @@ def _with_run_properties(properties: Any, style: TextStyle) -> TextStyle:
         is_shifted = any("1" <= character <= "9" for character in shift)
         if is_shifted or alignment is None:
             style = replace(style, is_raised=is_shifted and shift[0] != "-", is_lowered=is_shifted and shift[0] == "-")
+    if (fonts := properties.find(f"{_W}rFonts")) is not None:
+        names = [fonts.get(f"{_W}{name}") for name in ("ascii", "hAnsi", "asciiTheme", "hAnsiTheme")]
+        if given := [name for name in names if name]:
+            style = replace(style, symbol_font=symbol_font(given[0]))
     for name in ("strike", "dstrike"):
         if (mark := properties.find(f"{_W}{name}")) is not None:
             style = replace(style, is_struck=is_on(mark))

@@ -1,0 +1,60 @@
+"""Fonts that show signs in place of letters, such as Symbol and Wingdings: the characters that their codes show."""
+
+from __future__ import annotations
+
+from fieldmark.domain.reading_warnings import MAX_EXCERPT, ReadingWarning, WarningCode
+
+UNKNOWN = "\ufffd"
+
+_PRIVATE = range(0xF020, 0xF100)  # where programs write the codes 20 to FF of these fonts
+
+
+def _table(first: int, rows: str) -> dict[int, str]:
+    return {first + at: sign for at, sign in enumerate(rows) if sign != UNKNOWN}
+
+
+_FONTS = {
+    "symbol": _table(0x20, " !∀#∃%&∋()∗+,−./0123456789:;<=>?≅ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ[∴]⊥_")
+    | _table(0x60, "‾αβχδεφγηιϕκλμνοπθρστυϖωξψζ{|}∼")
+    | _table(0xA0, "€ϒ′≤/∞ƒ♣♦♥♠↔←↑→↓°±″≥×∝∂•÷≠≡≈…⏐⎯↵ℵℑℜ℘⊗⊕∅∩∪⊃⊇⊄⊂⊆∈∉∠∇®©™∏√⋅¬∧∨⇔⇐⇑⇒⇓")
+    | _table(0xE0, "◊⟨®©™∑⎛⎜⎝⎡⎢⎣⎧⎨⎩⎪�⟩∫⌠⎮⌡⎞⎟⎠⎤⎥⎦⎫⎬⎭"),
+    "wingdings": _table(0x20, " ✎✂✁👓🔔📖🕯☎✆✉✉📪📫📬📭📁📂📄📄📄🗄⌛⌨🖰🖲💻🖴💾💾✇✍")
+    | _table(0x40, "✍✌👌👍👎☜☞☝☟✋☺😐☹💣☠⚐⚑✈☼💧❄✝✞✝✠✡☪☯ॐ☸♈♉")
+    | _table(0x60, "♊♋♌♍♎♏♐♑♒♓&&●❍■☐☐❑❒⬧⧫◆❖⬥☒�⌘❀✿“”�⓪①②③④⑤⑥⑦⑧⑨⑩⓿❶❷❸❹❺❻❼❽❾❿��������·•")
+    | _table(0xA0, "▪○○○◉◎○▪☐▲✦★✶✴✹✵⌖⌖⟡⌑�✪✰🕐🕑🕒🕓🕔🕕🕖🕗🕘🕙🕚🕛")
+    | _table(0xD5, "⌫⌦�➢���➲��←→↑↓↖↗↙↘←→↑↓↖↗↙↘⇦⇨⇧⇩⬄⇳⬁⬀⬃⬂▭▫✗✓☒☑⊞"),
+    "wingdings 2": _table(0x4F, "✗✓☒☑☒☒☒") | _table(0x69, "⓪①②③④⑤⑥⑦⑧⑨⑩⓿❶❷❸❹❺❻❼❽❾❿") | {0xA3: "☐"},
+    "wingdings 3": _table(0x66, "←→↑↓↖↗↙↘") | _table(0x70, "▲▼△▽◀▶◁▷") | {0x7D: "▶"},
+    "webdings": _table(0x33, "◀▶▲▼") | {0x61: "✔", 0x63: "□", 0x67: "■", 0x69: "ℹ", 0x6E: "●", 0x72: "✖"},
+}  # fmt: skip
+# Bullets that were copied without their font.
+_WITHOUT_FONT = {0xB7: "•", 0xA7: "▪"}
+
+
+def symbol_font(name: str | None) -> str:
+    """Return the name of a font as `shown_in` takes it; nothing if it shows letters."""
+    name = (name or "").strip("'\" ").lower()
+    return name if name in _FONTS else ""
+
+
+def shown_in(font: str, text: str) -> str:
+    """Return what a text shows in a font; `UNKNOWN` for a sign that is not known."""
+    if not font and (text.isascii() or not any(ord(sign) in _PRIVATE for sign in text)):
+        return text
+    return "".join(_sign(font, sign) for sign in text)
+
+
+def _sign(font: str, sign: str) -> str:
+    code = ord(sign)
+    if code in _PRIVATE:
+        return _FONTS.get(font, _WITHOUT_FONT).get(code - 0xF000, UNKNOWN)
+    written = sign.encode("cp1252", "ignore")
+    return _FONTS[font].get(written[0], UNKNOWN) if font and written and not sign.isspace() else sign
+
+
+def unknown_symbols(signs: list[str]) -> list[ReadingWarning]:
+    """The warning about signs that are not known, each given as its font and code; none if there are none."""
+    if not signs:
+        return []
+    excerpt = "; ".join(dict.fromkeys(signs))[:MAX_EXCERPT]
+    return [ReadingWarning(WarningCode.UNKNOWN_SYMBOLS, None, len(signs), excerpt)]

@@ -1,0 +1,30 @@
+"""Signs of symbol fonts: known codes are characters, unknown ones are told."""
+
+from __future__ import annotations
+
+import pytest
+
+from fieldmark.documents.reading.symbols import UNKNOWN, shown_in, symbol_font
+
+
+@pytest.mark.parametrize(
+    ("font", "codes", "signs"),
+    [
+        ("symbol", "A3 B1 B3 B4 B8 B0 6D 57 A0 BC 44 20 E5 F2 FE", "≤±≥×÷°μΩ€…Δ ∑∫⎭"),
+        ("symbol", "D2 DE D6 7E F0 80", f"®⇒√∼{UNKNOWN}{UNKNOWN}"),
+        ("wingdings", "FC FB FE FD A8 6F 78 28 2A E0 DF E8 F0 D8", "✓✗☑☒☐☐☒☎✉→←→⇨➢"),
+        ("wingdings", "80 81 8A 8C 95 9F A7 6C 4A C2 CB", f"⓪①⑩❶❿•▪●☺🕛{UNKNOWN}"),
+        ("wingdings 2", "50 4F 52 A3 6A 21", f"✓✗☑☐①{UNKNOWN}"),
+        ("wingdings 3", "70 71 67", "▲▼→"),
+        ("webdings", "61 72", "✔✖"),
+        ("", "B7 A7 FC", f"•▪{UNKNOWN}"),
+    ],
+)
+def test_codes_of_symbol_fonts_are_characters(font: str, codes: str, signs: str) -> None:
+    assert shown_in(font, "".join(chr(0xF000 + int(code, 16)) for code in codes.split())) == signs
+
+
+def test_letters_are_signs_in_a_symbol_font_only() -> None:
+    assert (shown_in("symbol", "m "), shown_in("wingdings", "ü€"), shown_in("wingdings", "Ж")) == ("μ ", "✓⓪", "Ж")
+    assert shown_in("", "m ü \ue000") == "m ü \ue000"
+    assert [symbol_font(name) for name in ("Wingdings", "'Symbol'", "Arial", None)] == ["wingdings", "symbol", "", ""]
