@@ -11,7 +11,7 @@ MAX_EXCERPT = 200  # characters of foreign text that are kept, for a person to s
 
 
 class WarningCode(StrEnum):
-    """What was not read, or not read well. docs/documents.md describes each code."""
+    """What was not read, or not read well. docs/errors.md describes each code."""
 
     HIDDEN_TEXT = "hidden_text"
     STRUCK_OUT = "struck_out"
