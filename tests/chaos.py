@@ -249,7 +249,7 @@ class Processes:
                 return True
         return False
 
-    def clis(self) -> list[psutil.Process]:
+    def cli_processes(self) -> list[psutil.Process]:
         """Every CLI that one of our workers, dead or alive, has started: its home lies in our folder."""
         return [p for p, command in _commands() if "/proc/self/fd/9" in command and self._is_ours(p)]
 
@@ -266,7 +266,7 @@ class Processes:
         """CLIs and readers whose parent is none of the live workers."""
         readers = self.readers()
         live = {*self.pids("worker"), *(reader.pid for reader in readers)}
-        with_parent = [(p, _parent_of(p)) for p in [*self.clis(), *readers]]
+        with_parent = [(p, _parent_of(p)) for p in [*self.cli_processes(), *readers]]
         return [p for p, parent in with_parent if parent is not None and parent not in live]
 
     def _is_ours(self, process: psutil.Process) -> bool:
@@ -292,7 +292,7 @@ class Processes:
             if process.poll() is None:
                 process.kill()
                 process.wait()
-        for process in [*self.clis(), *self.readers()]:
+        for process in [*self.cli_processes(), *self.readers()]:
             with contextlib.suppress(psutil.Error):
                 process.kill()
 
@@ -544,9 +544,9 @@ class Chaos:
                 at_commit.cancel()
 
     def _kill_a_cli(self) -> None:
-        if clis := self._processes.clis():
+        if cli_processes := self._processes.cli_processes():
             with contextlib.suppress(psutil.Error):
-                self._random.choice(clis).kill()
+                self._random.choice(cli_processes).kill()
                 self._figures.kills["cli"] += 1
 
     def _count(self, what: str, killed: bool) -> None:
@@ -600,7 +600,7 @@ class Chaos:
         found = owner.execute("select session_id from public.runs where id = %s", [run_id]).fetchone()
         session = str(found["session_id"]) if found else "none"
         live = self._processes.pids("worker")
-        for cli in self._processes.clis():
+        for cli in self._processes.cli_processes():
             with contextlib.suppress(psutil.Error):
                 if session in cli.cmdline() and cli.ppid() in live:
                     return cli.ppid()
@@ -813,7 +813,7 @@ async def _under_fire(
         for name in await processes.stop():
             figures.found("stuck", f"{name} lives {STOP_SECONDS} s after SIGTERM")
         ended = time.monotonic()
-        while left := [*processes.clis(), *processes.readers()]:
+        while left := [*processes.cli_processes(), *processes.readers()]:
             if time.monotonic() > ended + ORPHAN_SECONDS:
                 break
             await asyncio.sleep(0.1)

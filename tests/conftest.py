@@ -25,9 +25,9 @@ from hypothesis import HealthCheck
 from hypothesis import settings as drawing
 from psycopg import sql
 
-import hanging
+import hang_detector
 from cli_stand_in import standing_in
-from desk import desk as desk  # a fixture
+from extraction_case import case as case  # a fixture
 from fieldmark.agents.extraction.offline import answer as answer_by_rules
 from fieldmark.agents.registry import agent_rows
 from fieldmark.api.app import create_app
@@ -40,7 +40,7 @@ from fieldmark.offline_model.server import OfflineModel
 from fieldmark.runtime import Runtime
 from fieldmark.services.organisations import enter
 from fieldmark.settings import Settings
-from standing import METRICS_TOKEN, PATIENCE, Clone, Serve, Served
+from running_server import METRICS_TOKEN, PATIENCE, Clone, RunningServer, Serve
 
 # Drawn examples are the same in every run, and however slowly they are drawn, that is no fault of what is tested.
 drawing.register_profile("steady", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -77,7 +77,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(hanging)
+    config.pluginmanager.register(hang_detector)
     # Started in the background by a shell, SIGINT is ignored, and every child would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(config, "workerinput"):
@@ -108,7 +108,7 @@ class _Loop(asyncio.SelectorEventLoop):
 
     def __init__(self) -> None:
         super().__init__()
-        hanging.known(self)
+        hang_detector.known(self)
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         if not isinstance(context.get("exception"), CLIConnectionError):
@@ -233,13 +233,13 @@ def _at(url: str, database: str) -> str:
 
 @pytest.fixture
 def serve(clone: Clone) -> Serve:
-    """Starts the whole service on a clone of the database: `async with serve(Script([...])) as served`. What answers
+    """Starts the whole service on a clone of the database: `async with serve(Script([...])) as server`. What answers
     for the model is a Script, or the rules of the offline model if left out. Other keywords are settings."""
 
     @asynccontextmanager
     async def start(
         answer: Any = answer_by_rules, *, with_worker: bool = True, **settings: Any
-    ) -> AsyncIterator[Served]:
+    ) -> AsyncIterator[RunningServer]:
         async with AsyncExitStack() as stack:
             model = await stack.enter_async_context(OfflineModel(answer))
             home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fieldmark-home-")))
@@ -272,7 +272,7 @@ def serve(clone: Clone) -> Serve:
             headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
             try:
                 async with httpx.AsyncClient(base_url=base_url, headers=headers, timeout=PATIENCE) as http:
-                    yield Served(http, base_url, service, scope, model)
+                    yield RunningServer(http, base_url, service, scope, model)
             finally:
                 await _shut_down(server)
 
@@ -280,7 +280,7 @@ def serve(clone: Clone) -> Serve:
 
 
 async def _shut_down(server: uvicorn.Server) -> None:
-    """Stop like uvicorn, after a second at the latest, but as soon as nothing is served any more."""
+    """Stop like uvicorn, after a second at the latest, but as soon as no request is open."""
     state = server.server_state
     for listener in server.servers:
         listener.close()

@@ -48,7 +48,7 @@ from schemathesis.core.failures import Failure, FailureGroup
 from schemathesis.generation.feedback import NO_FEEDBACK
 from schemathesis.generation.modes import GenerationMode
 
-from desk import desk_of
+from extraction_case import case_for_document
 from fieldmark.api.app import create_app, listen, serve_app
 from fieldmark.domain.events import EVENT
 from fieldmark.domain.statuses import RunStatus
@@ -193,31 +193,31 @@ class House:
         with tempfile.NamedTemporaryFile() as file:
             Path(file.name).write_text(TEXT)
             row = await self._runtime.documents.upload(self._scope, Path(file.name), "invoice.txt")
-        desk = await desk_of(database, "", self._scope, row.id, [TEXT])
-        desk = await desk.beside({"type": "object", "properties": {"total": {"type": "number"}}})
-        context = await desk.context()
+        case = await case_for_document(database, "", self._scope, row.id, [TEXT])
+        case = await case.another_extraction({"type": "object", "properties": {"total": {"type": "number"}}})
+        context = await case.context()
         fields = {"vendor": {"name": "Acme GmbH"}, "items": [{"n": "A", "p": 7}, {"n": "B", "p": 3}], "total": 10}
-        await desk.call(context, "extract_fields", fields=fields, confidences={"total": 0.9})
+        await case.call(context, "extract_fields", fields=fields, confidences={"total": 0.9})
         async with database.as_user(self._scope) as conn:
             await conn.execute(
-                "select public.update_extraction_field(%s, %s, %s)", (desk.extraction_id, ["vendor", "name"], '"Acme"')
+                "select public.update_extraction_field(%s, %s, %s)", (case.extraction_id, ["vendor", "name"], '"Acme"')
             )
         for value in ("Acne", "Akme"):
-            await desk.call(context, "update_field", path="vendor.name", value=value, confidence=0.5)
+            await case.call(context, "update_field", path="vendor.name", value=value, confidence=0.5)
         async with database.as_user(self._scope) as conn:
             query = "select id from public.extraction_proposals where extraction_id = %s"
-            cursor = await conn.execute(query, (desk.extraction_id,))
-            known.proposals += [(str(desk.extraction_id), str(found["id"])) for found in await cursor.fetchall()]
+            cursor = await conn.execute(query, (case.extraction_id,))
+            known.proposals += [(str(case.extraction_id), str(found["id"])) for found in await cursor.fetchall()]
         await decisions.cancel(database, self._scope, context.run_id)
         for number in range(3):
-            waits = await desk.beside()
-            asking = await waits.context(await waits.run(approval="ask"))
+            waits = await case.another_extraction()
+            asking = await waits.context(await waits.queue_run(approval="ask"))
             await waits.approve(
                 asking, "update_field", {"path": "total", "value": number, "confidence": 0.5}, "asked", ask=True
             )
             known.waiting.append((str(asking.run_id), "asked"))
-            known.extractions += [str(desk.extraction_id), str(waits.extraction_id)]
-        known.documents.append(str(desk.document_id))
+            known.extractions += [str(case.extraction_id), str(waits.extraction_id)]
+        known.documents.append(str(case.document_id))
         known.ended_runs.append(str(context.run_id))
         number = uuid4().hex
         async with database.as_user(self._scope) as conn:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from standing import PATIENCE
+from running_server import PATIENCE
 
 
 @functools.cache

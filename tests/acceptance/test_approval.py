@@ -8,10 +8,10 @@ from uuid import uuid4
 
 import pytest
 
-from desk import sql, until
+from child_processes import cli_processes
+from extraction_case import sql, until
 from fieldmark.offline_model.messages import call, text
 from fieldmark.testing.script import Script
-from living import clis
 
 pytestmark = pytest.mark.anyio
 
@@ -23,73 +23,73 @@ def proposing(*calls) -> Script:
     return Script([[call("get_document_text")], *[[one] for one in calls], [text("Done.")]])
 
 
-async def asked(served, **options) -> dict:
+async def asked(server, **options) -> dict:
     """The result of an extraction that asks."""
-    return await served.extract(await served.document(), approval="ask", **options)
+    return await server.extract(await server.upload_text(), approval="ask", **options)
 
 
 @pytest.mark.story
 async def test_nothing_is_written_until_a_person_approves(serve):
-    async with serve(proposing(call("update_field", TOTAL), call("update_field", NUMBER))) as served:
-        result = await asked(served)
+    async with serve(proposing(call("update_field", TOTAL), call("update_field", NUMBER))) as server:
+        result = await asked(server)
         approval = result["waits_for"]
         assert result["status"] == "awaiting_approval" and result["extraction"]["version"] == 0
         assert approval["tool"] == "update_field" and approval["input"] == TOTAL
-        assert (await served.events(result["run_id"]))[-1]["approval"] == approval
-        await until(lambda: clis() == [])  # it goes when it has deferred the call
-        inbox = (await served.get("runs?status=awaiting_approval"))["items"]
+        assert (await server.events(result["run_id"]))[-1]["approval"] == approval
+        await until(lambda: cli_processes() == [])  # it goes when it has deferred the call
+        inbox = (await server.get("runs?status=awaiting_approval"))["items"]
         assert [(run["id"], run["waits_for"]) for run in inbox] == [(result["run_id"], approval)]
 
-        second = (await served.decide(result)).json()
+        second = (await server.decide(result)).json()
         assert second["status"] == "awaiting_approval" and second["extraction"]["extracted_fields"] == {"total": 10}
         assert second["waits_for"]["input"] == NUMBER
-        last = (await served.decide(second)).json()
+        last = (await server.decide(second)).json()
         assert last["status"] == "completed" and last["answer"] == "Done." and last["waits_for"] is None
         assert last["extraction"]["extracted_fields"] == {"total": 10, "number": "1"} and last["usage"]["turns"] > 3
 
 
 @pytest.mark.story
 async def test_what_a_person_changes_is_what_is_written(serve):
-    async with serve(proposing(call("update_field", TOTAL))) as served:
-        result = await asked(served)
-        last = (await served.decide(result, input={**TOTAL, "value": 12})).json()
+    async with serve(proposing(call("update_field", TOTAL))) as server:
+        result = await asked(server)
+        last = (await server.decide(result, input={**TOTAL, "value": 12})).json()
         assert last["status"] == "completed" and last["extraction"]["extracted_fields"] == {"total": 12}
         call_id = result["waits_for"]["call_id"]
-        told = [one["type"] for one in await served.events(result["run_id"]) if one.get("call_id") == call_id]
+        told = [one["type"] for one in await server.events(result["run_id"]) if one.get("call_id") == call_id]
         assert told == ["tool", "tool_result"]  # its beginning, and its end in another attempt
 
 
 @pytest.mark.story
 async def test_a_rejection_and_its_reason_reach_the_model(serve):
-    async with serve(proposing(call("update_field", TOTAL))) as served:
-        last = (await served.decide(await asked(served), approved=False, reason="It is the subtotal.")).json()
+    async with serve(proposing(call("update_field", TOTAL))) as server:
+        last = (await server.decide(await asked(server), approved=False, reason="It is the subtotal.")).json()
         assert last["status"] == "completed" and last["extraction"]["version"] == 0
-        assert "It is the subtotal." in json.dumps(served.model.requests[-1])
+        assert "It is the subtotal." in json.dumps(server.model.requests[-1])
 
 
 async def test_tools_named_in_advance_do_not_wait(serve):
-    async with serve(proposing(call("update_field", TOTAL))) as served:
-        result = await asked(served, auto_approved_tools=["update_field"])
+    async with serve(proposing(call("update_field", TOTAL))) as server:
+        result = await asked(server, auto_approved_tools=["update_field"])
         assert result["status"] == "completed" and result["extraction"]["extracted_fields"] == {"total": 10}
 
 
 async def test_a_decision_that_cannot_be_meant_changes_nothing_and_one_is_taken_once(serve, clone):
-    async with serve(Script([lambda body: [call("update_field", TOTAL)], [text("Done.")]])) as served:
-        result, other = await asked(served), await asked(served)
+    async with serve(Script([lambda body: [call("update_field", TOTAL)], [text("Done.")]])) as server:
+        result, other = await asked(server), await asked(server)
         run_id, call_id = result["run_id"], result["waits_for"]["call_id"]
         assert other["waits_for"]["call_id"] != call_id
 
-        async def refused(status: int, run: str = run_id, http=served.http, **said) -> None:
+        async def refused(status: int, run: str = run_id, http=server.http, **said) -> None:
             body = {"run_id": run, "approvals": [{"call_id": call_id, "approved": True, **said}]}
             answer = await http.post("/api/agent/approve", json=body)
             assert answer.status_code == status and answer.json()["detail"], answer.text
 
         colleague = uuid4()
-        async with served.client(colleague) as http, served.client() as stranger:
+        async with server.client(colleague) as http, server.client() as stranger:
             await http.get("/api/runs")  # makes the user
             query = "insert into public.memberships (org_id, user_id, role) values (%s, %s, 'owner') returning role"
-            sql(clone.owner_url, query, served.scope.org_id, colleague)
-            http.headers["X-Org-Id"] = str(served.scope.org_id)
+            sql(clone.owner_url, query, server.scope.org_id, colleague)
+            http.headers["X-Org-Id"] = str(server.scope.org_id)
             assert (await http.get(f"/api/runs/{run_id}")).status_code == 200  # sees it, and may not decide it
             proposed = f"/api/runs/{run_id}/proposed"
             assert [(await one.get(proposed)).status_code for one in (http, stranger)] == [200, 404]
@@ -106,21 +106,21 @@ async def test_a_decision_that_cannot_be_meant_changes_nothing_and_one_is_taken_
         await refused(422, approved=False, reason="No.\0")
         calls = sql(clone.owner_url, "select status, proposed, decided_by from public.tool_calls")
         assert calls == [{"status": "pending", "proposed": None, "decided_by": None}] * 2
-        answers = await asyncio.gather(*[served.decide(result) for _ in range(4)])
+        answers = await asyncio.gather(*[server.decide(result) for _ in range(4)])
         assert sorted(answer.status_code for answer in answers) == [200, 409, 409, 409]
-        assert (await served.http.delete(f"/api/documents/{result['extraction']['document_id']}")).status_code == 204
+        assert (await server.http.delete(f"/api/documents/{result['extraction']['document_id']}")).status_code == 204
         await refused(404)  # as if it had never been
 
 
 async def test_a_cancelled_run_cannot_be_approved_any_more(serve):
-    async with serve(proposing(call("update_field", TOTAL))) as served:
-        result = await asked(served)
-        shown = len(await served.events(result["run_id"]))
-        cancelled = await served.http.post(f"/api/runs/{result['run_id']}/cancel")
+    async with serve(proposing(call("update_field", TOTAL))) as server:
+        result = await asked(server)
+        shown = len(await server.events(result["run_id"]))
+        cancelled = await server.http.post(f"/api/runs/{result['run_id']}/cancel")
         run = cancelled.json()
         assert (cancelled.status_code, run["status"], run["error_code"]) == (202, "cancelled", "cancelled")
         assert run["waiting_call"] is None and run["waits_for"] is None
-        assert (await served.decide(result)).status_code == 409
+        assert (await server.decide(result)).status_code == 409
         # A reader that has seen the question hears of the end alone, and its stream ends.
-        (last,) = await served.events(result["run_id"], after=shown)
+        (last,) = await server.events(result["run_id"], after=shown)
         assert last["code"] == "cancelled"

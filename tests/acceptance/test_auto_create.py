@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from desk import sql, until
+from extraction_case import sql, until
 from fieldmark.agents.document.agent import AUTO_CREATE, DOCUMENT
 from fieldmark.agents.registry import registered
 from fieldmark.offline_model.messages import Body, call, items, text
@@ -49,26 +49,26 @@ def model(*steps: Any, part: Any = EXTRACTED) -> Callable[[Body], Any]:
     return answer
 
 
-async def upload(served: Any, number: int = 1, **query: Any) -> dict[str, Any]:
+async def upload(server: Any, number: int = 1, **query: Any) -> dict[str, Any]:
     file = {"file": (f"{number}.txt", INVOICE.format(number).encode())}
-    answer = await served.http.post("/api/documents", files=file, params={"auto_create": "true", **query})
+    answer = await server.http.post("/api/documents", files=file, params={"auto_create": "true", **query})
     assert answer.status_code == 201, answer.text
     return answer.json()
 
 
-async def ended(served: Any, document: dict[str, Any]) -> dict[str, Any]:
+async def ended(server: Any, document: dict[str, Any]) -> dict[str, Any]:
     """What a document says of itself when its run has ended."""
 
     async def has_ended() -> Any:
-        now = await served.get(f"documents/{document['id']}")
+        now = await server.get(f"documents/{document['id']}")
         return now if now["auto_create"] and now["auto_create"]["status"] != "running" else None
 
     return await until(has_ended)
 
 
-async def decided(served: Any, document: dict[str, Any], decision: str, **more: Any) -> dict[str, Any]:
+async def decided(server: Any, document: dict[str, Any], decision: str, **more: Any) -> dict[str, Any]:
     body = more or None
-    answer = await served.http.post(f"/api/documents/{document['id']}/auto_create/{decision}", json=body)
+    answer = await server.http.post(f"/api/documents/{document['id']}/auto_create/{decision}", json=body)
     assert answer.status_code == 200, answer.text
     return answer.json()["auto_create"]
 
@@ -91,53 +91,53 @@ async def test_a_schema_a_prompt_and_an_extraction_are_proposed_refined_in_a_cha
     async def talk(body: Body) -> Any:
         return await (refines if "add payment_terms" in str(body["messages"]) else made)(body)
 
-    async with serve(model(talk)) as served:
-        before = await upload(served)
+    async with serve(model(talk)) as server:
+        before = await upload(server)
         assert before["auto_create"] is None
-        document = await ended(served, before)
+        document = await ended(server, before)
         told = document["auto_create"]
         assert document["status"] == "ready"
         assert (told["status"], told["error"], told["matched"]) == ("proposed", None, None)
-        extraction = await served.get(f"extractions/{told['extraction_id']}")
+        extraction = await server.get(f"extractions/{told['extraction_id']}")
         assert extraction["extracted_fields"] == {"total": 1.0}
         assert (extraction["schema_revid"], extraction["prompt_revid"]) == (told["schema_revid"], told["prompt_revid"])
         assert extraction["proposed"]
-        (listed,) = (await served.get("documents"))["items"]
+        (listed,) = (await server.get("documents"))["items"]
         assert listed["auto_create"] == told
         # The whole conversation can be read beside it.
-        run = await served.get(f"runs/{told['run_id']}")
+        run = await server.get(f"runs/{told['run_id']}")
         assert run["status"] == "completed"
         calls = sql(clone.owner_url, "select tool, status from tool_calls where run_id = %s", told["run_id"])
         assert {row["tool"]: row["status"] for row in calls} == dict.fromkeys(
             ("create_schema", "create_prompt", "run_extraction"), "done"
         )
         # A chat works on what is proposed, without being told its ids.
-        thread = (await served.http.post("/api/threads", json={"document_id": document["id"]})).json()["id"]
-        state = (await served.get(f"threads/{thread}"))["working_state"]
+        thread = (await server.http.post("/api/threads", json={"document_id": document["id"]})).json()["id"]
+        state = (await server.get(f"threads/{thread}"))["working_state"]
         assert state == {name: told[name] for name in ("schema_revid", "prompt_revid", "extraction_id")}
-        answer = await served.chat(document["id"], "add payment_terms", approval="auto", thread_id=thread)
+        answer = await server.chat(document["id"], "add payment_terms", approval="auto", thread_id=thread)
         assert answer["answer"] == "I have added it.", answer
         (version,) = sql(clone.owner_url, "select schema from schema_versions where number = 2")
         assert version["schema"] == refined
-        sent = served.model.requests[-1]["messages"][0]["content"]
+        sent = server.model.requests[-1]["messages"][0]["content"]
         assert told["prompt_revid"] in str(sent) and '"fields": {"total": 1' in str(sent)
-        assert [one["proposed"] for one in (await served.get("schemas"))["items"]] == [True]
-        tag = (await served.http.post("/api/tags", json={"name": "invoices"})).json()
-        key = await served.http.post("/api/keys", json={"name": "Approver", "scopes": ["runs:read", "runs:approve"]})
-        async with served.bearing(key.json()["key"]) as machine:
+        assert [one["proposed"] for one in (await server.get("schemas"))["items"]] == [True]
+        tag = (await server.http.post("/api/tags", json={"name": "invoices"})).json()
+        key = await server.http.post("/api/keys", json={"name": "Approver", "scopes": ["runs:read", "runs:approve"]})
+        async with server.client_with_token(key.json()["key"]) as machine:
             assert (await machine.get("/api/agent/tools")).json()["always_ask"] is False
             there = f"/api/documents/{document['id']}/auto_create/accept"
             refused = await machine.post(there, json={"tags": [tag["id"]]})
             assert (refused.status_code, refused.json()["code"]) == (403, "scope_missing")
-        assert (await decided(served, document, "accept", tags=[tag["id"]]))["status"] == "accepted"
-        assert [one["name"] for one in (await served.get(f"documents/{document['id']}"))["tags"]] == ["invoices"]
-        again = await served.get(f"extractions/{told['extraction_id']}")
+        assert (await decided(server, document, "accept", tags=[tag["id"]]))["status"] == "accepted"
+        assert [one["name"] for one in (await server.get(f"documents/{document['id']}"))["tags"]] == ["invoices"]
+        again = await server.get(f"extractions/{told['extraction_id']}")
         assert not again["proposed"]
         for kind in ("schemas", "prompts"):
-            assert [one["proposed"] for one in (await served.get(kind))["items"]] == [False]
+            assert [one["proposed"] for one in (await server.get(kind))["items"]] == [False]
         assert left(clone) == {**ALL, "tags": 1}
         # How it came about can be read afterwards.
-        events = await served.events(told["run_id"])
+        events = await server.events(told["run_id"])
         assert {"create_schema", "create_prompt", "run_extraction"} <= {one.get("tool") for one in events}
 
 
@@ -146,8 +146,8 @@ NULL = Script([[call("extract_fields", {"fields": {"total": None}}), call("compl
 
 @pytest.mark.parametrize("part", [Script([[text("There is no total.")]]), NULL], ids=["empty", "null"])
 async def test_nothing_is_proposed_where_nothing_was_extracted(serve, clone, part):
-    async with serve(model(*MADE, part=part)) as served:
-        told = (await ended(served, await upload(served)))["auto_create"]
+    async with serve(model(*MADE, part=part)) as server:
+        told = (await ended(server, await upload(server)))["auto_create"]
         assert (told["status"], told["extraction_id"]) == ("failed", None)
         assert told["error"] == "No fields were extracted from the document."
         assert left(clone) == {}
@@ -166,10 +166,10 @@ async def test_an_unfinished_extraction_is_proposed_unless_a_completed_one_came_
                 seen[first_message] = next(scripts)
             return await seen[first_message](body)
 
-        async with serve(model(*steps, part=part)) as served:
-            told = (await ended(served, await upload(served, int(expected))))["auto_create"]
+        async with serve(model(*steps, part=part)) as server:
+            told = (await ended(server, await upload(server, int(expected))))["auto_create"]
             assert told["status"] == "proposed", told
-            extraction = await served.get(f"extractions/{told['extraction_id']}")
+            extraction = await server.get(f"extractions/{told['extraction_id']}")
             assert extraction["extracted_fields"] == {"total": expected}
 
 
@@ -185,9 +185,9 @@ async def test_a_document_like_it_is_read_with_the_schema_that_there_is(serve, c
             scripts[said] = Script(next(numbers))
         return await scripts[said](body)
 
-    async with serve(model(each)) as served:
-        first = await ended(served, await upload(served, 1))
-        second = await ended(served, await upload(served, 2))
+    async with serve(model(each)) as server:
+        first = await ended(server, await upload(server, 1))
+        second = await ended(server, await upload(server, 2))
         told = second["auto_create"]
         assert told["status"] == "proposed", told
         assert told["matched"]["document_id"] == first["id"]
@@ -195,11 +195,11 @@ async def test_a_document_like_it_is_read_with_the_schema_that_there_is(serve, c
         assert told["prompt_revid"] is None
         assert "5 of 5" in told["matched"]["why"]
         assert left(clone) == {**ALL, "extractions": 2}
-        requests = [str(body["messages"][0]) for body in served.model.requests if "create_schema" in str(body["tools"])]
+        requests = [str(body["messages"][0]) for body in server.model.requests if "create_schema" in str(body["tools"])]
         assert any("Make no other schema" in one and told["schema_revid"] in one for one in requests)
-        assert (await decided(served, second, "reject"))["status"] == "rejected"
+        assert (await decided(server, second, "reject"))["status"] == "rejected"
         assert left(clone) == ALL
-        assert (await decided(served, first, "reject"))["status"] == "rejected"
+        assert (await decided(server, first, "reject"))["status"] == "rejected"
         assert left(clone) == {}
 
 
@@ -209,8 +209,8 @@ async def test_the_time_of_what_it_has_started_is_its_own(serve, clone):
 
     task = replace(AUTO_CREATE, seconds=3)
     with registered(replace(DOCUMENT, tasks={**DOCUMENT.tasks, task.name: task})):
-        async with serve(model(*MADE, part=Script([silent]))) as served:
-            told = (await ended(served, await upload(served)))["auto_create"]
+        async with serve(model(*MADE, part=Script([silent]))) as server:
+            told = (await ended(server, await upload(server)))["auto_create"]
             assert told["status"] == "failed"
             codes = sql(clone.owner_url, "select error_code from runs where parent_run_id is null")
             assert codes == [{"error_code": "deadline"}]

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 import pytest
 from psycopg.types.json import Jsonb
 
-from desk import sql, tool_results, until
+from extraction_case import sql, tool_results, until
 from fieldmark.offline_model.messages import call
 from fieldmark.stores.library import PromptText, prompts, schemas
 from fieldmark.testing.script import Script
@@ -34,39 +34,39 @@ def complete():
 @asynccontextmanager
 async def kept(serve, answer, schema=OLD, **settings):
     """A service with a schema, and the version of it that is kept now."""
-    async with serve(answer, **settings) as served:
-        async with served.service.database.as_user(served.scope) as conn:
-            row = await schemas.create(conn, served.scope.org_id, "Invoices", schema)
-        yield served, row.id, row.schema_revid
+    async with serve(answer, **settings) as server:
+        async with server.runtime.database.as_user(server.scope) as conn:
+            row = await schemas.create(conn, server.scope.org_id, "Invoices", schema)
+        yield server, row.id, row.schema_revid
 
 
-async def version(served, schema_id, schema=NEW):
-    async with served.service.database.as_user(served.scope) as conn:
+async def version(server, schema_id, schema=NEW):
+    async with server.runtime.database.as_user(server.scope) as conn:
         return (await schemas.update(conn, schema_id, schema=schema)).schema_revid
 
 
-async def extraction(served, clone, revid, fields, text=PAGE, name="a.txt") -> tuple[UUID, UUID]:
+async def extraction(server, clone, revid, fields, text=PAGE, name="a.txt") -> tuple[UUID, UUID]:
     """A document, and what was read of it by a version."""
-    document_id = await served.document(text, name)
+    document_id = await server.upload_text(text, name)
     (row,) = sql(
         clone.owner_url,
         """insert into public.extractions (org_id, document_id, schema_revid, created_by) values (%s, %s, %s, %s)
            returning id""",
-        served.scope.org_id,
+        server.scope.org_id,
         document_id,
         revid,
-        served.scope.user_id,
+        server.scope.user_id,
     )
     sql(clone.owner_url, "select public.save_extraction_fields(%s, %s)", row["id"], Jsonb(fields))
     return document_id, row["id"]
 
 
-async def ended(served, run_id):
+async def ended(server, run_id):
     async def has():
-        return (await served.get(f"runs/{run_id}"))["status"] in ("completed", "failed", "cancelled")
+        return (await server.get(f"runs/{run_id}"))["status"] in ("completed", "failed", "cancelled")
 
     await until(has)
-    return await served.get(f"runs/{run_id}")
+    return await server.get(f"runs/{run_id}")
 
 
 @pytest.mark.story
@@ -78,13 +78,13 @@ async def test_a_field_more_is_read_where_it_lacks_and_nowhere_else(serve, clone
             [save({"due_date": "2024-05-01"}), complete()],
         ]
     )
-    async with kept(serve, script) as (served, schema_id, revid):
-        _, lacks = await extraction(served, clone, revid, {"invoice_number": "1"})
+    async with kept(serve, script) as (server, schema_id, revid):
+        _, lacks = await extraction(server, clone, revid, {"invoice_number": "1"})
         set_by = {"path": "vendor", "value": "Acme Ltd"}
-        assert (await served.http.patch(f"/api/extractions/{lacks}/fields", json=set_by)).status_code == 200
-        new = await version(served, schema_id)
+        assert (await server.http.patch(f"/api/extractions/{lacks}/fields", json=set_by)).status_code == 200
+        new = await version(server, schema_id)
 
-        changes = (await served.http.post(f"/api/schemas/{schema_id}/changes", json={})).json()
+        changes = (await server.http.post(f"/api/schemas/{schema_id}/changes", json={})).json()
         difference = {"added": ["due_date"], "removed": [], "changed": [], "everything": False, "rules": False}
         assert changes == {
             "versions": [{"schema_revid": str(revid), "number": 1, "extractions": 1, **difference}],
@@ -93,16 +93,16 @@ async def test_a_field_more_is_read_where_it_lacks_and_nowhere_else(serve, clone
             "estimated_cost_usd": None,
         }
 
-        done = (await served.http.post(f"/api/schemas/{schema_id}/apply", json={})).json()
+        done = (await server.http.post(f"/api/schemas/{schema_id}/apply", json={})).json()
         assert (done["followed"], len(done["runs"]), done["skipped"], done["next"]) == (1, 1, [], None)
-        run = await ended(served, done["runs"][0])
+        run = await ended(server, done["runs"][0])
         assert run["status"] == "completed", run
         # Only that document was asked for, and in it only that field.
-        assert len(served.model.requests) == 3
-        assert fields_in(served.model.requests[0]) == ["due_date"]
-        refused = [said for request in served.model.requests[1:] for said, failed in tool_results(request) if failed]
+        assert len(server.model.requests) == 3
+        assert fields_in(server.model.requests[0]) == ["due_date"]
+        refused = [said for request in server.model.requests[1:] for said, failed in tool_results(request) if failed]
         assert refused and all('"code":"outside_fields"' in said for said in refused)
-        after = await served.extraction(lacks)
+        after = await server.extraction(lacks)
         assert after["extracted_fields"] == {"invoice_number": "1", "vendor": "Acme Ltd", "due_date": "2024-05-01"}
         assert after["locks"].keys() == {"vendor"} and after["proposals"] == []
         assert (after["status"], after["schema_revid"], after["valid"]) == ("completed", str(new), True)
@@ -118,36 +118,36 @@ def fields_in(request) -> list[str]:
 
 async def test_fields_of_an_extraction_can_be_asked_for_by_anybody(serve, clone):
     script = Script([[save({"vendor": "X"}), save({"due_date": "2024-05-01"}), complete()], [complete()]] * 2)
-    async with kept(serve, script, NEW) as (served, _, revid):
-        document_id, one = await extraction(served, clone, revid, {"vendor": "Acme GmbH"})
+    async with kept(serve, script, NEW) as (server, _, revid):
+        document_id, one = await extraction(server, clone, revid, {"vendor": "Acme GmbH"})
         asked = {"document_id": str(document_id), "extraction_id": str(one)}
         for wrong in ({"fields": []}, {"fields": ["a..b"]}, {"fields": ["a"] * 101}, {"fields": "a"}):
-            assert (await served.http.post("/api/agent/extract", json={**asked, **wrong})).status_code == 422
+            assert (await server.http.post("/api/agent/extract", json={**asked, **wrong})).status_code == 422
         without = {"document_id": str(document_id), "fields": ["due_date"]}
-        assert (await served.http.post("/api/agent/extract", json=without)).status_code == 422
-        answer = await served.http.post("/api/agent/extract", json={**asked, "fields": ['["due_date"]']})
+        assert (await server.http.post("/api/agent/extract", json=without)).status_code == 422
+        answer = await server.http.post("/api/agent/extract", json={**asked, "fields": ['["due_date"]']})
         assert answer.status_code == 200, answer.text
         assert answer.json()["extraction"]["extracted_fields"]["vendor"] == "Acme GmbH"
         # A front end begins it by inserting a row, and has the same bound.
-        async with served.service.database.as_user(served.scope) as conn:
+        async with server.runtime.database.as_user(server.scope) as conn:
             await conn.execute(
                 """insert into public.runs (id, org_id, agent, task, input, document_id, extraction_id)
                    values (%s, %s, 'extraction', 'extract', %s, %s, %s)""",
-                (run_id := uuid4(), served.scope.org_id, Jsonb({"fields": ["due_date"]}), document_id, one),
+                (run_id := uuid4(), server.scope.org_id, Jsonb({"fields": ["due_date"]}), document_id, one),
             )
-        await ended(served, run_id)
-        after = await served.extraction(one)
+        await ended(server, run_id)
+        after = await server.extraction(one)
         assert after["extracted_fields"]["vendor"] == "Acme GmbH"
 
 
 async def test_the_words_of_the_prompt_hold_again(serve, clone):
-    async with kept(serve, Script([[save({"due_date": "2024-05-01"}), complete()]])) as (served, schema_id, revid):
-        _, one = await extraction(served, clone, revid, {"invoice_number": "1", "vendor": "Acme GmbH"})
-        async with served.service.database.as_user(served.scope) as conn:
-            prompt = await prompts.create(conn, served.scope.org_id, PromptText("American", "Dates are American."))
+    async with kept(serve, Script([[save({"due_date": "2024-05-01"}), complete()]])) as (server, schema_id, revid):
+        _, one = await extraction(server, clone, revid, {"invoice_number": "1", "vendor": "Acme GmbH"})
+        async with server.runtime.database.as_user(server.scope) as conn:
+            prompt = await prompts.create(conn, server.scope.org_id, PromptText("American", "Dates are American."))
         change = "update public.extractions set prompt_revid = %s where id = %s"
         sql(clone.owner_url, change, prompt.prompt_revid, one)
-        await version(served, schema_id)
-        done = (await served.http.post(f"/api/schemas/{schema_id}/apply", json={})).json()
-        await ended(served, done["runs"][0])
-        assert "Dates are American." in json.dumps(served.model.requests[0]["messages"])
+        await version(server, schema_id)
+        done = (await server.http.post(f"/api/schemas/{schema_id}/apply", json={})).json()
+        await ended(server, done["runs"][0])
+        assert "Dates are American." in json.dumps(server.model.requests[0]["messages"])

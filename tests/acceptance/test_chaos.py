@@ -40,29 +40,29 @@ async def test_nothing_is_lost_duplicated_stuck_or_orphaned():
 
 
 @pytest.fixture
-async def found(desk) -> Callable[[], set[str]]:
+async def found(case) -> Callable[[], set[str]]:
     """What chaos finds in a run that went well, as its customer knows it."""
     key = str(uuid4())
-    run_id = await desk.run(idempotency_key=key)
-    context = await desk.context(run_id)
-    async with desk.database.as_user(desk.scope) as conn:
-        await runs.append_event(conn, run_id, RunStartedEvent(run_id=run_id, extraction_id=desk.extraction_id))
+    run_id = await case.queue_run(idempotency_key=key)
+    context = await case.context(run_id)
+    async with case.database.as_user(case.scope) as conn:
+        await runs.append_event(conn, run_id, RunStartedEvent(run_id=run_id, extraction_id=case.extraction_id))
     for n in range(2):
-        await desk.call(context, "update_field", path=f"items[{n}]", value=f"r-{n}-x", confidence=1.0)
-    await desk.call(context, "complete_extraction")
-    async with desk.database.as_user(desk.scope) as conn:
+        await case.call(context, "update_field", path=f"items[{n}]", value=f"r-{n}-x", confidence=1.0)
+    await case.call(context, "complete_extraction")
+    async with case.database.as_user(case.scope) as conn:
         await runs.finish(conn, run_id, "completed", answer="Done.", error=None, error_code=None)
         ended = await runs.get(conn, run_id)
         await runs.append_event(conn, run_id, CompleteEvent(cost=ended.cost_usd, usage=ended.usage))
     # The queue's own triggers find their types by the search path.
-    with psycopg.connect(desk.owner_url, options="-c search_path=queue", autocommit=True) as owner:
+    with psycopg.connect(case.owner_url, options="-c search_path=queue", autocommit=True) as owner:
         owner.execute("delete from procrastinate_jobs")
-    seen = {number: json.dumps(event) for number, event in enumerate(desk.events(run_id), 1)}
+    seen = {number: json.dumps(event) for number, event in enumerate(case.events(run_id), 1)}
     followed = chaos.Followed(key, "r", 2, False, str(run_id), seen, len(seen), ended=True)
 
     def look() -> set[str]:
         figures = chaos.Figures()
-        chaos.reckon(desk.owner_url, [followed], figures)
+        chaos.reckon(case.owner_url, [followed], figures)
         return {what for what, details in figures.faults.items() if details}
 
     return look
@@ -76,7 +76,7 @@ async def found(desk) -> Callable[[], set[str]]:
         ("update public.extraction_journal set path = '{items,0}'", "duplicated"),
     ],
 )
-async def test_what_goes_wrong_is_found(desk, found, tampering, fault):
+async def test_what_goes_wrong_is_found(case, found, tampering, fault):
     assert found() == set()
-    desk.sql(f"{tampering} returning 1")
+    case.sql(f"{tampering} returning 1")
     assert fault in found()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from desk import sql
+from extraction_case import sql
 from fieldmark.agents.extraction.offline import answer as by_rules
 from fieldmark.offline_model.messages import call, text
 from fieldmark.testing.script import Script
@@ -43,12 +43,12 @@ def first_scripted_then_by_rules(body):
 @pytest.mark.story
 @pytest.mark.parametrize("model", [scripted, first_scripted_then_by_rules], ids=["script", "rules"])
 async def test_exactly_what_was_named_changes(serve, clone, model):
-    async with serve(model) as served:
-        document_id = await served.document(PRINTED)
-        before = await served.extract(document_id)
+    async with serve(model) as server:
+        document_id = await server.upload_text(PRINTED)
+        before = await server.extract(document_id)
         assert before["status"] == "completed", before
         extraction_id = before["extraction"]["id"]
-        answer = await served.http.post("/api/agent/correct", json={"extraction_id": extraction_id, "message": WORDS})
+        answer = await server.http.post("/api/agent/correct", json={"extraction_id": extraction_id, "message": WORDS})
         after = answer.json()
         assert after["status"] == "completed", after
         corrected = {**FIELDS, "vendor": {**FIELDS["vendor"], "name": "Acme Ltd"}}
@@ -70,7 +70,7 @@ async def test_exactly_what_was_named_changes(serve, clone, model):
             (["discount"], 5, None, "remove_field"),
         ]
         for row in rows:
-            assert (row["actor"], row["created_by"]) == ("agent", served.scope.user_id)
+            assert (row["actor"], row["created_by"]) == ("agent", server.scope.user_id)
             assert str(row["run_id"]) == after["run_id"] != before["run_id"]
             assert row["created_at"] is not None
         if model is scripted:

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from desk import events, sql, until
+from child_processes import cli_processes
+from extraction_case import events, sql, until
 from fieldmark.offline_model.messages import call, text
 from fieldmark.testing.script import Script
-from living import clis
 
 pytestmark = pytest.mark.anyio
 
@@ -20,19 +20,19 @@ def update(path: str, value: object) -> object:
     return call("update_field", {"path": path, "value": value, "confidence": 0.9})
 
 
-async def asked(served, **options) -> dict:
-    return await served.extract(await served.document(), approval="ask", **options)
+async def asked(server, **options) -> dict:
+    return await server.extract(await server.upload_text(), approval="ask", **options)
 
 
-async def new_extraction(served, clone) -> dict[str, str]:
+async def new_extraction(server, clone) -> dict[str, str]:
     """The ids of a new document and of an extraction of it with nothing in it."""
-    document_id = str(await served.document())
+    document_id = str(await server.upload_text())
     (row,) = sql(
         clone.owner_url,
         "insert into public.extractions (org_id, document_id, created_by) values (%s, %s, %s) returning id",
-        served.scope.org_id,
+        server.scope.org_id,
         document_id,
-        served.scope.user_id,
+        server.scope.user_id,
     )
     return {"document_id": document_id, "extraction_id": str(row["id"])}
 
@@ -58,12 +58,12 @@ order by number desc limit 1
 @pytest.mark.long
 async def test_of_three_approvals_none_is_lost_whatever_the_cli_has_bookmarked(serve, clone):
     proposed = [update("a", 1), update("b", 2), update("c", 3)]
-    async with serve(Script([*[[one] for one in proposed], [text("Done.")]])) as served:
-        result = await asked(served)
+    async with serve(Script([*[[one] for one in proposed], [text("Done.")]])) as server:
+        result = await asked(server)
         await until(lambda: sql(clone.owner_url, "select 1 from public.runs where not attached"))
         assert sql(clone.owner_url, BAD_ORDER + " returning 1", result["run_id"])
         for done in ({"a": 1}, {"a": 1, "b": 2}, {"a": 1, "b": 2, "c": 3}):
-            result = (await served.decide(result)).json()
+            result = (await server.decide(result)).json()
             assert result["extraction"]["extracted_fields"] == done
         assert (result["status"], result["answer"]) == ("completed", "Done.")
         # Each was proposed once, and its end was told once.
@@ -85,22 +85,22 @@ async def test_a_target_that_has_moved_is_not_written_and_is_shown_anew(serve, c
         put(clone, extraction, ITEMS)
         return [proposed]
 
-    async with serve(Script([first, [text("Done.")]])) as served:
-        ids = await new_extraction(served, clone)
+    async with serve(Script([first, [text("Done.")]])) as server:
+        ids = await new_extraction(server, clone)
         extraction |= {"extraction": {"id": ids["extraction_id"]}}
         body = {**ids, "approval": "ask"}
-        result = await served.extract(**body)
+        result = await server.extract(**body)
         before = {**ITEMS, **moved}
         put(clone, extraction, moved)
-        refused = await served.decide(result)
+        refused = await server.decide(result)
         assert (refused.status_code, refused.json()["code"]) == (409, "target_changed"), refused.text
         assert refused.json()["changes"] and {"path", "old", "new", "shown"} <= refused.json()["changes"][0].keys()
         (stored,) = sql(clone.owner_url, "select extracted_fields from public.extractions")
         assert stored["extracted_fields"] == before
         # It goes on waiting, shows what stands now, and can be approved as such.
-        now = await served.get(f"runs/{result['run_id']}")
+        now = await server.get(f"runs/{result['run_id']}")
         assert now["status"] == "awaiting_approval" and now["waits_for"]["call_id"] == result["waits_for"]["call_id"]
-        assert (await served.decide(result)).json()["status"] == "completed"
+        assert (await server.decide(result)).json()["status"] == "completed"
         (stored,) = sql(clone.owner_url, "select extracted_fields from public.extractions")
         assert stored["extracted_fields"] != before
 
@@ -122,15 +122,15 @@ async def test_a_place_that_was_not_shown_can_be_chosen_while_nothing_moves(
         put(clone, extraction, ITEMS)
         return [proposed]
 
-    async with serve(Script([first, [text("Done.")]])) as served:
-        ids = await new_extraction(served, clone)
+    async with serve(Script([first, [text("Done.")]])) as server:
+        ids = await new_extraction(server, clone)
         extraction |= {"extraction": {"id": ids["extraction_id"]}}
         body = {**ids, "approval": "ask"}
-        result = await served.extract(**body)
+        result = await server.extract(**body)
         if moved:
             put(clone, extraction, moved)
         changed = {**result["waits_for"]["input"], **chosen}
-        answer = await served.decide(result, input=changed)
+        answer = await server.decide(result, input=changed)
         assert answer.status_code == code, answer.text
         if code == 409:
             # What the person chose is shown as it stands, and can be chosen again.
@@ -138,14 +138,14 @@ async def test_a_place_that_was_not_shown_can_be_chosen_while_nothing_moves(
             assert any(one["path"].startswith("items[1]") for one in answer.json()["changes"])
             (stored,) = sql(clone.owner_url, "select extracted_fields from public.extractions")
             assert stored["extracted_fields"] == {**ITEMS, **moved}
-            answer = await served.decide(result, input=changed)
+            answer = await server.decide(result, input=changed)
         assert answer.json()["status"] == "completed"
 
 
 async def test_an_approval_shows_old_and_new_with_nothing_hidden(serve, clone):
     hostile = "12\u202e34\u200b\n\x1b[31m" + "x" * 5000
-    async with serve(Script([[update("total", hostile)], [text("Done.")]])) as served:
-        result = await asked(served)
+    async with serve(Script([[update("total", hostile)], [text("Done.")]])) as server:
+        result = await asked(server)
         (change,) = result["waits_for"]["changes"]
         assert change["path"] == "total" and change["old"] is None and change["added"] and change["shortened"]
         assert all(mark not in change["new"] for mark in ("\u202e", "\u200b", "\n", "\x1b"))
@@ -157,14 +157,14 @@ async def test_an_approval_shows_old_and_new_with_nothing_hidden(serve, clone):
 @pytest.mark.real_cli("its process stays")
 async def test_the_cli_stays_a_while_for_a_person_who_decides_at_once(serve, clone):
     script = Script([[update("a", 1)], [update("b", 2)], [text("Done.")]])
-    async with serve(script, approval_wait_seconds=20) as served:
-        result = await asked(served)
-        (cli,) = clis()
-        result = (await served.decide(result)).json()
-        assert result["extraction"]["extracted_fields"] == {"a": 1} and clis() == [cli]
-        result = (await served.decide(result, approved=False, reason="No.")).json()
+    async with serve(script, approval_wait_seconds=20) as server:
+        result = await asked(server)
+        (cli,) = cli_processes()
+        result = (await server.decide(result)).json()
+        assert result["extraction"]["extracted_fields"] == {"a": 1} and cli_processes() == [cli]
+        result = (await server.decide(result, approved=False, reason="No.")).json()
         assert (result["status"], result["answer"]) == ("completed", "Done.")
-        run = await served.get(f"runs/{result['run_id']}")
+        run = await server.get(f"runs/{result['run_id']}")
         assert run["attempt"] == 1
         told = [one for one in events(clone.owner_url, result["run_id"]) if "tool" in one["type"]]
         assert [one["status"] for one in told] == ["running", "complete", "running", "error"]
@@ -172,20 +172,20 @@ async def test_the_cli_stays_a_while_for_a_person_who_decides_at_once(serve, clo
 
 @pytest.mark.real_cli("its process stays")
 async def test_the_cli_that_stayed_is_let_go_and_the_decision_comes_later(serve):
-    async with serve(Script([[update("a", 1)], [text("Done.")]]), approval_wait_seconds=0.5) as served:
-        result = await asked(served)
-        await until(lambda: clis() == [])
-        last = (await served.decide(result)).json()
+    async with serve(Script([[update("a", 1)], [text("Done.")]]), approval_wait_seconds=0.5) as server:
+        result = await asked(server)
+        await until(lambda: cli_processes() == [])
+        last = (await server.decide(result)).json()
         assert (last["status"], last["extraction"]["extracted_fields"]) == ("completed", {"a": 1})
-        assert (await served.get(f"runs/{result['run_id']}"))["attempt"] == 2
+        assert (await server.get(f"runs/{result['run_id']}"))["attempt"] == 2
 
 
 async def test_a_correction_writes_after_it_has_completed_too(serve, clone):
     steps = [[call("complete_extraction")], [update("a", 1)], [text("Done.")]]
-    async with serve(Script(steps)) as served:
-        ids = await new_extraction(served, clone)
+    async with serve(Script(steps)) as server:
+        ids = await new_extraction(server, clone)
         body = {"extraction_id": ids["extraction_id"], "message": "Complete it, and set a to 1."}
-        last = (await served.http.post("/api/agent/correct", json=body)).json()
+        last = (await server.http.post("/api/agent/correct", json=body)).json()
         assert last["status"] == "completed" and last["extraction"]["extracted_fields"] == {"a": 1}
 
 
@@ -200,20 +200,20 @@ async def test_what_follows_is_approved_with_a_decision(serve):
             [call("complete_extraction", {"summary": "Done."})],
         ]
     )
-    async with serve(script) as served:
-        result = await asked(served)
+    async with serve(script) as server:
+        result = await asked(server)
         assert result["waits_for"]["input"]["path"] == "net"
-        refused = await served.decide(result, approved=False, further="tool")
+        refused = await server.decide(result, approved=False, further="tool")
         assert refused.status_code == 422
-        result = (await served.decide(result)).json()
+        result = (await server.decide(result)).json()
         assert result["waits_for"]["input"]["path"] == "number"
         # The same tool asks no more; another one does.
-        result = (await served.decide(result, further="tool")).json()
+        result = (await server.decide(result, further="tool")).json()
         assert result["waits_for"]["tool"] == "remove_field"
         assert result["extraction"]["extracted_fields"] == {"net": 9, "number": "1", "total": 10}
         # None asks any more.
-        result = (await served.decide(result, further="all")).json()
+        result = (await server.decide(result, further="all")).json()
         assert (result["status"], result["waits_for"]) == ("completed", None)
         assert result["extraction"]["extracted_fields"] == {"net": 9, "total": 11}
         # Another run asks as ever.
-        assert (await asked(served))["waits_for"]["input"]["path"] == "net"
+        assert (await asked(server))["waits_for"]["input"]["path"] == "net"

@@ -13,7 +13,7 @@ import pytest
 from fieldmark.offline_model.messages import Body, call, text
 from fieldmark.testing.script import Script
 from node import node
-from standing import PATIENCE
+from running_server import PATIENCE
 
 pytestmark = pytest.mark.anyio
 HERE = Path(__file__).parent
@@ -45,11 +45,11 @@ async def test_client_written_from_the_design_works_unchanged(serve, language):
         program = [sys.executable, str(HERE / "design_client.py")]
     else:
         program = [str(node()[0] / "node"), str(HERE / "design_client.mjs")]
-    async with serve(model, first_part_kb=0) as served:  # the agent reads the text by its tool
-        document = await served.document()
-        token = served.http.headers["authorization"].removeprefix("Bearer ")
+    async with serve(model, first_part_kb=0) as server:  # the agent reads the text by its tool
+        document = await server.upload_text()
+        token = server.http.headers["authorization"].removeprefix("Bearer ")
         *steps, last = await seen(
-            program, f"{served.base_url}/api/agent/extract", token, {"document_id": str(document)}
+            program, f"{server.base_url}/api/agent/extract", token, {"document_id": str(document)}
         )
         assert steps == [
             ["tool", "get_document_text", {}],
@@ -57,14 +57,14 @@ async def test_client_written_from_the_design_works_unchanged(serve, language):
             ["tool", "complete_extraction", {}],
             ["text", "Done."],
         ]
-        assert "Total: 10.00" not in json.dumps(served.model.requests[0]["messages"])
+        assert "Total: 10.00" not in json.dumps(server.model.requests[0]["messages"])
         kind, extraction, cost = last
         assert kind == "complete" and isinstance(cost, float)
-        assert (await served.extraction(str(extraction)))["status"] == "completed"
+        assert (await server.extraction(str(extraction)))["status"] == "completed"
 
         body = {"extraction_id": extraction, "message": "The total is 12.", "auto_approve": True}
-        url = f"{served.base_url}/api/agent/correct?deltas=true"
+        url = f"{server.base_url}/api/agent/correct?deltas=true"
         *steps, last = await seen(program, url, token, body)
         assert steps == [["tool", "no_such_tool", {}], ["tool", "update_field", UPDATE], ["text", "Corrected."]]
         assert last[:2] == ["complete", extraction]
-        assert (await served.extraction(str(extraction)))["extracted_fields"] == {"total": 12}
+        assert (await server.extraction(str(extraction)))["extracted_fields"] == {"total": 12}

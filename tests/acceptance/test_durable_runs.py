@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from desk import sql, until
+from child_processes import cli_processes
+from extraction_case import sql, until
 from fieldmark.offline_model.messages import call, text
 from fieldmark.testing.script import Script, stall
-from living import clis
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli("its processes end, or live on")]
 
@@ -18,24 +18,24 @@ TOTAL = {"path": "total", "value": 10, "confidence": 0.9}
 
 async def test_a_worker_that_stops_hands_its_run_back(serve, clone):
     first, then = [call("update_field", TOTAL)], [text("Done after all.")]
-    async with serve(Script([first, stall(600)])) as served:
-        body = {"document_id": str(await served.document())}
-        waiting = asyncio.create_task(served.http.post("/api/agent/extract", json=body))
+    async with serve(Script([first, stall(600)])) as server:
+        body = {"document_id": str(await server.upload_text())}
+        waiting = asyncio.create_task(server.http.post("/api/agent/extract", json=body))
         # The CLI hands its conversation over a moment late.
         told = "select 1 from public.agent_sessions where entry::text like '%tool_result%'"
         await until(lambda: sql(clone.owner_url, told))
         waiting.cancel()
-    assert not clis()
+    assert not cli_processes()
 
     def ended() -> dict | None:
         (run,) = sql(clone.owner_url, "select * from public.runs")
         return run if run["status"] in ("completed", "failed") else None
 
     # The CLI puts words of its own where the answer broke off, so the next answer is the third.
-    async with serve(Script([first, [text("")], then])) as served:
+    async with serve(Script([first, [text("")], then])) as server:
         run = await until(ended)
         assert run["error"] is None
         assert (run["status"], run["answer"], run["fencing_token"]) == ("completed", "Done after all.", 2)
         assert len(sql(clone.owner_url, "select 1 from public.extraction_journal")) == 1
         # The conversation went on: the model was shown what it had done before, and wrote nothing again.
-        assert "update_field" in str(served.model.requests[0]["messages"])
+        assert "update_field" in str(server.model.requests[0]["messages"])

@@ -32,9 +32,9 @@ async def test_a_document_becomes_fields(serve):
             [text("Done.")],
         ]
     )
-    async with serve(script) as served:
-        document_id = await served.document()
-        answer = await served.http.post("/api/agent/extract", json={"document_id": str(document_id)})
+    async with serve(script) as server:
+        document_id = await server.upload_text()
+        answer = await server.http.post("/api/agent/extract", json={"document_id": str(document_id)})
         assert answer.status_code == 200, answer.text
         result = answer.json()
         assert result["status"] == "completed" and result["answer"] == "Done."
@@ -50,9 +50,9 @@ async def test_a_document_becomes_fields(serve):
         assert found["claim"] == {"confidence": 0.9, "quote": "Invoice number: 1", "page": 1}
         assert (missing["state"], missing["boxes"]) == ("not_found", [])
         assert missing["claim"] == {"confidence": 0.8, "quote": None, "page": None}
-        again = await served.http.get(f"/api/extractions/{extraction['id']}")
+        again = await server.http.get(f"/api/extractions/{extraction['id']}")
         assert again.json() == extraction
-        events = await served.http.get(f"/api/runs/{result['run_id']}/events")
+        events = await server.http.get(f"/api/runs/{result['run_id']}/events")
         said = [json.loads(line[6:]) for line in events.text.splitlines() if line.startswith("data: ")]
         assert said[0] == {"type": "run", "run_id": result["run_id"], "extraction_id": extraction["id"]}
         assert said[1] == {"type": "thinking", "thinking": "I read first."}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from desk import until
+from child_processes import cli_processes
+from extraction_case import until
 from fieldmark.offline_model.messages import Turn, call, text
 from fieldmark.testing.script import Script
-from living import clis
-from standing import SCRAPER
+from running_server import SCRAPER
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli("its processes end, or live on")]
 
@@ -21,9 +21,9 @@ def turns(*blocks) -> list[Turn]:
     return [Turn([block], usage=USED) for block in blocks]
 
 
-async def told(served, name: str) -> dict[str, float]:
+async def told(server, name: str) -> dict[str, float]:
     """{label: value} of a metric."""
-    families = text_string_to_metric_families((await served.http.get("/metrics", headers=SCRAPER)).text)
+    families = text_string_to_metric_families((await server.http.get("/metrics", headers=SCRAPER)).text)
     return {
         next(iter(sample.labels.values())): sample.value
         for family in families
@@ -36,26 +36,26 @@ async def test_runs_share_clis_within_their_organisation_and_nothing_else(serve)
     script = Script(
         turns(call("get_document_text"), call("extract_fields", FIELDS), call("complete_extraction"), text("Done."))
     )
-    async with serve(script, max_live_agents=2, warm_spares=1) as served, served.client() as other:
-        assert (await served.http.get("/readyz")).status_code == 200  # with or without what is connected in advance
-        await until(lambda: len(clis()) == 1)
-        spare = clis()[0].pid
+    async with serve(script, max_live_agents=2, warm_spares=1) as server, server.client() as other:
+        assert (await server.http.get("/readyz")).status_code == 200  # with or without what is connected in advance
+        await until(lambda: len(cli_processes()) == 1)
+        spare = cli_processes()[0].pid
         runs = []
-        for http, word in ((served.http, "one"), (other, "two"), (served.http, "three")):
+        for http, word in ((server.http, "one"), (other, "two"), (server.http, "three")):
             document = (await http.post("/api/documents", files={"file": ("a.txt", f"Canary-{word}".encode())})).json()
-            before = len(served.model.requests)
+            before = len(server.model.requests)
             ended = await http.post("/api/agent/extract", json={"document_id": document["id"]})
             assert ended.json()["status"] == "completed", ended.text
-            sent = str(served.model.requests[before:])
+            sent = str(server.model.requests[before:])
             assert f"Canary-{word}" in sent and sent.count("Canary-") == sent.count(f"Canary-{word}")
             runs.append((http, ended.json()))
-        taken = await told(served, "clis_taken_total")
+        taken = await told(server, "clis_taken_total")
         assert taken["used_before"] == 1 and taken["spare"] >= 1
-        assert spare in {cli.pid for cli in clis()}
+        assert spare in {cli.pid for cli in cli_processes()}
         for http, run in runs:
             shown = (await http.get(f"/api/runs/{run['run_id']}")).json()
             assert (shown["usage"]["turns"], shown["usage"]["cache_read_input_tokens"]) == (4, 16_000)
-        for http, count in ((served.http, 2), (other, 1)):
+        for http, count in ((server.http, 2), (other, 1)):
             (used,) = (await http.get("/api/usage")).json()["items"]
             assert (used["messages"], used["cache_read_input_tokens"]) == (4 * count, 16_000 * count)
-    assert clis() == []  # told to end, it leaves none
+    assert cli_processes() == []  # told to end, it leaves none

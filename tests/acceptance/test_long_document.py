@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from desk import tool_results
+from extraction_case import tool_results
 from fieldmark.offline_model.messages import call, text
 
 pytestmark = pytest.mark.anyio
@@ -40,12 +40,12 @@ async def test_a_model_that_reads_on_as_told_finds_the_last_page(serve):
             return [call("extract_fields", {"fields": {"total": value}, "confidences": {"total": 0.9}})]
         return [text("Done.")]
 
-    async with serve(model) as served:
+    async with serve(model) as server:
         pages = [PAGE.format(n=n) for n in range(1, PAGES)] + [PAGE.format(n=PAGES) + last]
-        document_id = await served.document("\f".join(pages), "long.txt")
-        document = await served.get(f"documents/{document_id}")
+        document_id = await server.upload_text("\f".join(pages), "long.txt")
+        document = await server.get(f"documents/{document_id}")
         assert (document["status"], document["page_count"]) == ("ready", PAGES)
-        result = await served.extract(document_id)
+        result = await server.extract(document_id)
         assert result["status"] == "completed", result
         assert result["extraction"]["extracted_fields"] == {"total": 4711.0}
     assert seen[0] == "page 100: Grand total: 4,711.00 EUR"

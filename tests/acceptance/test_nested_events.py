@@ -9,18 +9,18 @@ from typing import Any
 import httpx
 import pytest
 
-from desk import until
+from extraction_case import until
 from fieldmark.offline_model.messages import text
 from fieldmark.testing.script import Script, held
-from standing import PATIENCE
-from two_agents import EXTRACTS, run, talking
+from running_server import PATIENCE
+from two_agent_model import EXTRACTS, chat_script, extraction_call
 
 pytestmark = pytest.mark.anyio
 
 
-async def begun(served, **more: Any) -> dict[str, Any]:
-    body = {"document_id": str(await served.document()), "message": "extract", "approval": "auto", "wait": False}
-    answer = await served.http.post("/api/agent/chat", json={**body, **more})
+async def begun(server, **more: Any) -> dict[str, Any]:
+    body = {"document_id": str(await server.upload_text()), "message": "extract", "approval": "auto", "wait": False}
+    answer = await server.http.post("/api/agent/chat", json={**body, **more})
     assert answer.status_code == 202, answer.text
     return answer.json()
 
@@ -41,18 +41,18 @@ def inner(events: list) -> list[dict[str, Any]]:
 
 @pytest.mark.story
 async def test_a_child_s_events_stand_in_its_parent_s_in_one_order_live_and_later(serve):
-    async with serve(talking([run()], [text("Done.")])) as served:
-        parent = (await begun(served))["run_id"]
-        live = await asyncio.wait_for(read(served.http, parent), PATIENCE)
+    async with serve(chat_script([extraction_call()], [text("Done.")])) as server:
+        parent = (await begun(server))["run_id"]
+        live = await asyncio.wait_for(read(server.http, parent), PATIENCE)
         kept = [one for one in live if one[0] is not None]
-        later = await read(served.http, parent)
+        later = await read(server.http, parent)
         assert kept == later and [number for number, _ in later] == list(range(1, len(later) + 1))
         for after in range(len(later)):
-            assert await read(served.http, parent, after) == later[after:]
+            assert await read(server.http, parent, after) == later[after:]
 
         nested = [event for _, event in later if event["type"] == "child"]
         (child,) = {event["run_id"] for event in nested}
-        assert inner(later) == [event for _, event in await read(served.http, child)]
+        assert inner(later) == [event for _, event in await read(server.http, child)]
         assert (inner(later)[0]["type"], inner(later)[-1]["type"]) == ("run", "complete")
         # All of it while the call is under way that has started it.
         places = [n for n, (_, event) in enumerate(later) if event["type"] in ("tool", "tool_result")]
@@ -72,34 +72,34 @@ async def test_nothing_comes_behind_a_parent_s_end(serve):
         asked.set()
         await asyncio.sleep(600)
 
-    async with serve(talking([run()], extracts=silent)) as served:
-        parent = (await begun(served))["run_id"]
+    async with serve(chat_script([extraction_call()], extracts=silent)) as server:
+        parent = (await begun(server))["run_id"]
         await asyncio.wait_for(asked.wait(), PATIENCE)
-        await served.http.post(f"/api/runs/{parent}/cancel")
-        told = await read(served.http, parent)
+        await server.http.post(f"/api/runs/{parent}/cancel")
+        told = await read(server.http, parent)
         assert told[-1][1]["type"] == "error" and told[-1][1]["code"] == "cancelled"
         (child,) = {event["run_id"] for _, event in told if event["type"] == "child"}
-        assert (await read(served.http, child))[-1][1]["code"] == "cancelled"
+        assert (await read(server.http, child))[-1][1]["code"] == "cancelled"
 
 
 async def test_a_turn_whose_part_is_at_work_keeps_its_thread_to_itself(serve):
     """A message that comes meanwhile goes on in the same conversation: so it waits until the turn has ended."""
     goes_on = asyncio.Event()
     extracts = Script([held(goes_on.wait, text("I look."), EXTRACTS[0][0]), *EXTRACTS[1:]])
-    async with serve(talking([run()], [text("Done.")], [text("Second.")], extracts=extracts)) as served:
-        first = await begun(served)
+    async with serve(chat_script([extraction_call()], [text("Done.")], [text("Second.")], extracts=extracts)) as server:
+        first = await begun(server)
 
         async def waits_for_its_part() -> bool:
-            return (await served.get(f"runs/{first['run_id']}"))["status"] == "awaiting_runs"
+            return (await server.get(f"runs/{first['run_id']}"))["status"] == "awaiting_runs"
 
         await until(waits_for_its_part)
         body = {"document_id": first["document_id"], "thread_id": first["thread_id"], "message": "And?", "wait": False}
-        second = (await served.http.post("/api/agent/chat", json=body)).json()
+        second = (await server.http.post("/api/agent/chat", json=body)).json()
         assert second["waits_behind"] == first["run_id"]
         await asyncio.sleep(0.5)
-        assert (await served.get(f"runs/{second['run_id']}"))["status"] == "queued"
+        assert (await server.get(f"runs/{second['run_id']}"))["status"] == "queued"
         goes_on.set()
-        ends = [(await read(served.http, one["run_id"]))[-2][1].get("text") for one in (first, second)]
+        ends = [(await read(server.http, one["run_id"]))[-2][1].get("text") for one in (first, second)]
         assert ends == ["Done.", "Second."]
-        sent = json.dumps(served.model.requests[-1]["messages"])
+        sent = json.dumps(server.model.requests[-1]["messages"])
         assert sent.index("Done.") < sent.index("And?")

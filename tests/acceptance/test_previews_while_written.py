@@ -13,13 +13,13 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from desk import conversation, until
+from extraction_case import cli_conversation, until
 from fieldmark.offline_model.messages import Call, call, text
 from fieldmark.runs.engine.binding import RunBinding
 from fieldmark.runs.engine.options import CliKind, ModelService, agent_options
 from fieldmark.testing.script import Script, paced
 from fieldmark.tools.toolset import Toolset
-from standing import PATIENCE
+from running_server import PATIENCE
 
 pytestmark = pytest.mark.anyio
 
@@ -98,20 +98,20 @@ async def watching(
 async def test_each_field_is_seen_before_the_next_is_written_and_gives_way_to_what_is_stored(serve):
     pen = Pen('"number": "1"', '"total": 10.0}')
     fields = saved(number="1", total=10.0)
-    async with serve(Script([paced(pen, IDENTIFIED, fields, COMPLETE)])) as served:
-        body = {"document_id": str(await served.document())}
-        async with watching(served.http, "POST", "/api/agent/extract", json=body) as live:
+    async with serve(Script([paced(pen, IDENTIFIED, fields, COMPLETE)])) as server:
+        body = {"document_id": str(await server.upload_text())}
+        async with watching(server.http, "POST", "/api/agent/extract", json=body) as live:
             await until(live.previews)
             (number,) = live.previews()
             assert (number["call_id"], number["path"], number["value"]) == (fields.id, "number", "1")
             # Another comes now, one who has not asked, and one of another organisation.
             at = f"/api/runs/{live.kept[0]['run_id']}/events"
-            stranger = served.client()
+            stranger = server.client()
             assert (await stranger.get(at, params={"deltas": "true"}, headers=SSE)).status_code == 404
             await stranger.aclose()
             async with (
-                watching(served.http, "GET", at) as late,
-                watching(served.http, "GET", at, deltas=False) as plain,
+                watching(server.http, "GET", at) as late,
+                watching(server.http, "GET", at, deltas=False) as plain,
             ):
                 await until(lambda: late.kept)
                 pen.go_on()
@@ -126,7 +126,7 @@ async def test_each_field_is_seen_before_the_next_is_written_and_gives_way_to_wh
         last = max(at for at, (_, event) in enumerate(live.told) if event["type"] == "preview")
         assert last < next(at for at, (_, event) in enumerate(live.told) if _changes(event))
         assert len(live.previews()) == 2 and live.kept[-1]["complete"]
-        assert "preview" not in (await served.http.get(at)).text
+        assert "preview" not in (await server.http.get(at)).text
 
 
 def _changes(event: dict[str, Any]) -> bool:
@@ -135,11 +135,11 @@ def _changes(event: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize("eager", ["true", ""])
 @pytest.mark.real_cli("its request's details")
-async def test_the_cli_asks_for_the_pieces_of_arguments_where_it_is_told_to(desk, eager):
+async def test_the_cli_asks_for_the_pieces_of_arguments_where_it_is_told_to(case, eager):
     def told(options):
         return replace(options, env={**options.env, "FIELDMARK_EAGER_ARGUMENTS": eager})
 
-    async with conversation(desk, Script([[text("Done.")]]), change=told) as talk:
+    async with cli_conversation(case, Script([[text("Done.")]]), change=told) as talk:
         await talk.all()
         tools = talk.model.requests[0]["tools"]
         assert tools and {one.get("eager_input_streaming", False) for one in tools} == {bool(eager)}

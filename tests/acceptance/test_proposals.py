@@ -22,16 +22,16 @@ def extracting(total):
 async def test_a_second_run_proposes_what_a_person_set_otherwise_and_writes_the_rest(serve):
     first, second = Script(extracting(10.5)), Script(extracting(10))
     runs: list[Script] = [first]
-    async with serve(lambda body: runs[-1](body)) as served:
-        document_id = str(await served.document())
+    async with serve(lambda body: runs[-1](body)) as server:
+        document_id = str(await server.upload_text())
         asked = {"document_id": document_id}
-        before = (await served.http.post("/api/agent/extract", json=asked)).json()["extraction"]
+        before = (await server.http.post("/api/agent/extract", json=asked)).json()["extraction"]
         path = f"/api/extractions/{before['id']}"
         for name, value in (("total", 11), ("note", "paid")):
-            answer = await served.http.patch(f"{path}/fields", json={"path": name, "value": value})
+            answer = await server.http.patch(f"{path}/fields", json={"path": name, "value": value})
             assert answer.status_code == 200, answer.text
         runs.append(second)
-        run = (await served.http.post("/api/agent/extract", json=asked | {"extraction_id": before["id"]})).json()
+        run = (await server.http.post("/api/agent/extract", json=asked | {"extraction_id": before["id"]})).json()
         assert run["status"] == "completed", run
         after = run["extraction"]
         assert after["id"] == before["id"]
@@ -40,20 +40,20 @@ async def test_a_second_run_proposes_what_a_person_set_otherwise_and_writes_the_
         assert (proposal["path"], proposal["old"], proposal["new"]) == ("total", 11, 10)
         assert proposal["run_id"] == run["run_id"] and proposal["confidence_scores"] == {"total": 0.98}
         # The model was told, and nobody was told of a change.
-        events = (await served.http.get(f"/api/runs/{run['run_id']}/events")).text
+        events = (await server.http.get(f"/api/runs/{run['run_id']}/events")).text
         assert 'a person set what stands at [\\"total\\"]' in events and '"changed"' not in events
         body = {"decisions": [{"id": proposal["id"], "accepted": True}]}
-        accepted = (await served.http.post(f"{path}/proposals", json=body)).json()
+        accepted = (await server.http.post(f"{path}/proposals", json=body)).json()
         assert accepted["extracted_fields"]["total"] == 10 and accepted["confidence_scores"]["total"] == 0.98
         assert accepted["proposals"] == [] and accepted["locks"].keys() == {"total", "note"}
-        entry = (await served.http.get(f"{path}/history", params={"path": "total", "limit": 1})).json()["items"][0]
+        entry = (await server.http.get(f"{path}/history", params={"path": "total", "limit": 1})).json()["items"][0]
         assert (entry["actor"], entry["old"], entry["new"]) == ("user", 11, 10)
-        refused = await served.http.post(
+        refused = await server.http.post(
             "/api/agent/extract", json=asked | {"extraction_id": before["id"], "schema": {"type": "object"}}
         )
         assert (refused.status_code, refused.json()["code"]) == (422, "invalid")
-        other = str(await served.document(name="b.txt"))
-        refused = await served.http.post(
+        other = str(await server.upload_text(name="b.txt"))
+        refused = await server.http.post(
             "/api/agent/extract", json={"document_id": other, "extraction_id": before["id"]}
         )
         assert refused.status_code == 404, refused.text

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from desk import sql, until, update
+from extraction_case import sql, until, update_call
 from fieldmark.offline_model.messages import text
 from fieldmark.testing.script import Script
 
@@ -16,15 +16,15 @@ pytestmark = pytest.mark.anyio
 @pytest.mark.story
 async def test_a_second_run_on_one_extraction_waits_and_one_on_another_does_not(serve, clone):
     go_on = asyncio.Event()
-    extracting = Script([[update("first")], [text("Done.")]])
+    extracting = Script([[update_call("first")], [text("Done.")]])
 
     async def slow(body):
         await go_on.wait()
         return [text("Corrected.")]
 
     scripts = {
-        "slowly": Script([[update("second")], slow]),
-        "quickly": Script([[update("third")], [text("Corrected.")]]),
+        "slowly": Script([[update_call("second")], slow]),
+        "quickly": Script([[update_call("third")], [text("Corrected.")]]),
     }
 
     async def model(body):
@@ -36,21 +36,21 @@ async def test_a_second_run_on_one_extraction_waits_and_one_on_another_does_not(
         rows = sql(clone.owner_url, "select input, status from public.runs where task = 'correct'")
         return {row["input"]["message"]: row["status"] for row in rows}
 
-    async with serve(model) as served:
-        document_id = str(await served.document())
-        first = await served.extract(document_id)
+    async with serve(model) as server:
+        document_id = str(await server.upload_text())
+        first = await server.extract(document_id)
         extraction_id = first["extraction"]["id"]
 
         def correct(message):
             body = {"extraction_id": extraction_id, "message": message}
-            return asyncio.create_task(served.http.post("/api/agent/correct", json=body))
+            return asyncio.create_task(server.http.post("/api/agent/correct", json=body))
 
         slowly = correct("slowly")
         await until(lambda: states().get("slowly") == "running")
         quickly = correct("quickly")
         await until(lambda: "quickly" in states())
         # A run on another extraction of the same document passes both.
-        other = await served.extract(document_id)
+        other = await server.extract(document_id)
         assert other["status"] == "completed"
         assert states() == {"slowly": "running", "quickly": "queued"}
         go_on.set()

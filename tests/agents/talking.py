@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid4
 
-from desk import Desk, sql
+from extraction_case import ExtractionCase, sql
 from fieldmark.agents.document.agent import DOCUMENT
 from fieldmark.agents.spec import AgentSpec
 from fieldmark.identity.scope import Scope
@@ -25,19 +25,19 @@ SCHEMA = {
 
 @dataclass(frozen=True)
 class Talk:
-    """One person's conversation: on the desk's document, or with the library agent on all."""
+    """One person's conversation: on the case's document, or with the library agent on all."""
 
-    desk: Desk
+    case: ExtractionCase
     thread_id: UUID
     agent: AgentSpec
 
     @property
     def scope(self) -> Scope:
-        return self.desk.scope
+        return self.case.scope
 
     async def turn(self, message: str = "Go on.", **given: Any) -> RunContext:
         """The context of a turn that a worker has just claimed."""
-        async with self.desk.database.as_user(self.scope) as conn:
+        async with self.case.database.as_user(self.scope) as conn:
             run_id = await runs.add(
                 conn,
                 self.scope,
@@ -45,17 +45,17 @@ class Talk:
                 agent=self.agent.name,
                 task="chat" if self.agent is DOCUMENT else "ask",
                 task_input={"message": message, **given},
-                subject=Subject(_document_of(self.desk, self.agent), None, self.thread_id),
+                subject=Subject(_document_of(self.case, self.agent), None, self.thread_id),
                 options=RunOptions(approval="auto"),
             )
             claimed = await runs.claim(conn, run_id)
         assert claimed is not None
-        return run_context(self.desk.database, self.scope, claimed)
+        return run_context(self.case.database, self.scope, claimed)
 
     async def call(self, context: RunContext, name: str, /, **arguments: Any) -> ToolOutcome:
         """A call that was approved."""
         call_id = f"call-{uuid4()}"
-        await self.desk.approve(context, name, arguments, call_id)
+        await self.case.record_call(context, name, arguments, call_id)
         return await execute(
             self.agent.create_tools(context), context, ToolCall(name, call_id, arguments), by=By.POLICY
         )
@@ -66,28 +66,28 @@ class Talk:
         if action.check is not None:
             await action.check(args)
         assert action.preview is not None
-        async with self.desk.database.as_user(self.scope) as conn:
+        async with self.case.database.as_user(self.scope) as conn:
             return await action.preview(conn, args)
 
     async def end(self, context: RunContext) -> None:
         """The turn is over, and the thread free for the next."""
-        self.desk.sql("update public.runs set status = 'completed', finished_at = now() where id = %s", context.run_id)
+        self.case.sql("update public.runs set status = 'completed', finished_at = now() where id = %s", context.run_id)
 
     @property
     def state(self) -> dict[str, Any]:
         """What the thread's tools remember."""
-        return sql(self.desk.owner_url, "select working_state from public.threads where id = %s", self.thread_id)[0][
+        return sql(self.case.owner_url, "select working_state from public.threads where id = %s", self.thread_id)[0][
             "working_state"
         ]
 
 
-async def talk_at(desk: Desk, agent: AgentSpec = DOCUMENT) -> Talk:
-    """A new conversation of the desk's user."""
-    async with desk.database.as_user(desk.scope) as conn:
-        document_id = _document_of(desk, agent)
-        thread = await threads.add(conn, desk.scope, agent=agent.name, document_id=document_id, title="Talk")
-    return Talk(desk, thread.id, agent)
+async def talk_at(case: ExtractionCase, agent: AgentSpec = DOCUMENT) -> Talk:
+    """A new conversation of the case's user."""
+    async with case.database.as_user(case.scope) as conn:
+        document_id = _document_of(case, agent)
+        thread = await threads.add(conn, case.scope, agent=agent.name, document_id=document_id, title="Talk")
+    return Talk(case, thread.id, agent)
 
 
-def _document_of(desk: Desk, agent: AgentSpec) -> UUID | None:
-    return desk.document_id if agent is DOCUMENT else None
+def _document_of(case: ExtractionCase, agent: AgentSpec) -> UUID | None:
+    return case.document_id if agent is DOCUMENT else None

@@ -9,8 +9,8 @@ from typing import Any
 
 import httpx
 
-from desk import sql
-from standing import Clone
+from extraction_case import sql
+from running_server import Clone
 
 SAMPLES = Path(__file__).parents[2] / "docs" / "samples"
 INVOICE = SAMPLES / "i2d_AzureInterior.pdf"

@@ -23,11 +23,11 @@ async def invited(http: httpx.AsyncClient, org: str, **body: Any) -> dict[str, A
 
 
 @asynccontextmanager
-async def joined(served, org: str, role: str) -> AsyncIterator[tuple[httpx.AsyncClient, UUID]]:
+async def joined(server, org: str, role: str) -> AsyncIterator[tuple[httpx.AsyncClient, UUID]]:
     """Somebody who accepted an invitation, and acts in that organisation."""
-    invitation = await invited(served.http, org, role=role)
+    invitation = await invited(server.http, org, role=role)
     user = uuid4()
-    async with served.client(user) as http:
+    async with server.client(user) as http:
         accepted = await http.post("/api/invitations/accept", json={"token": invitation["token"]})
         assert accepted.status_code == 200 and accepted.json()["role"] == role, accepted.text
         http.headers["x-org-id"] = org

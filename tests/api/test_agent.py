@@ -11,10 +11,10 @@ import psycopg
 import pytest
 from answers import events, problem
 
-from desk import sql, until
+from extraction_case import sql, until
 from fieldmark.offline_model.messages import call, text
 from fieldmark.testing.script import Script, endless
-from standing import PATIENCE
+from running_server import PATIENCE
 
 pytestmark = pytest.mark.anyio
 
@@ -52,14 +52,14 @@ async def ended(http: httpx.AsyncClient, run_id: str) -> dict[str, object]:
 
 
 async def test_the_same_run_as_json_and_as_events(serve, clone):
-    async with serve(Script([[SAVE], [call("complete_extraction", {})], [text("Done.")]])) as served:
-        document_id = str(await served.document())
+    async with serve(Script([[SAVE], [call("complete_extraction", {})], [text("Done.")]])) as server:
+        document_id = str(await server.upload_text())
         # There are no deltas in JSON.
-        answer = await served.http.post("/api/agent/extract?deltas=true", json={"document_id": document_id})
+        answer = await server.http.post("/api/agent/extract?deltas=true", json={"document_id": document_id})
         assert answer.status_code == 200 and answer.headers["content-type"] == "application/json"
         result = answer.json()
         assert list(result) == RESULT
-        stored = await served.get(f"extractions/{result['extraction']['id']}")
+        stored = await server.get(f"extractions/{result['extraction']['id']}")
         assert result["extraction"] == stored
         assert (result["status"], result["answer"], result["error"], result["code"]) == (
             "completed",
@@ -70,13 +70,13 @@ async def test_the_same_run_as_json_and_as_events(serve, clone):
         assert result["extraction"]["document_id"] == document_id
         assert result["extraction"]["extracted_fields"] == {"number": "1"}
         assert result["usage"]["turns"] == 3 and result["usage"]["input_tokens"] > 0
-        run = await served.get(f"runs/{result['run_id']}")
+        run = await server.get(f"runs/{result['run_id']}")
         assert {name: run[name] for name in ("status", "answer", "usage", "cost_usd", "error")} == {
             name: result[name] for name in ("status", "answer", "usage", "cost_usd", "error")
         }
         assert (run["id"], run["task"], run["attempt"], run["error_code"]) == (result["run_id"], "extract", 1, None)
 
-        answer = await served.http.post("/api/agent/extract", json={"document_id": document_id}, headers=SSE)
+        answer = await server.http.post("/api/agent/extract", json={"document_id": document_id}, headers=SSE)
         assert answer.status_code == 200 and answer.headers["content-type"].startswith("text/event-stream")
         assert "no-cache" in answer.headers["cache-control"]
         numbers, said = zip(*events(answer.text), strict=True)
@@ -103,8 +103,8 @@ HELD_WHEN_IT_FAILS = """create function public.hold() returns trigger language p
 async def test_a_run_waits_for_the_reading_of_its_document_and_fails_with_it(serve, clone):
     """One that is read well is waited for in test_reading_progress.py."""
     sql(clone.owner_url, HELD_WHEN_IT_FAILS)
-    async with serve(DONE) as served:
-        http = served.http
+    async with serve(DONE) as server:
+        http = server.http
         async with await psycopg.AsyncConnection.connect(clone.owner_url) as conn:
             await conn.execute("select pg_advisory_xact_lock(1)")
             file = ("a.pdf", b"%PDF-1.7 broken")
@@ -116,9 +116,9 @@ async def test_a_run_waits_for_the_reading_of_its_document_and_fails_with_it(ser
             ]
             # Their runs are there, or wait for the reader, which may have come to the rows before them.
             await until(lambda: count(clone, "runs") + blocked(clone) == 2, PATIENCE)
-            assert (await served.get(f"documents/{document_id}"))["status"] == "reading"
+            assert (await server.get(f"documents/{document_id}"))["status"] == "reading"
         as_json, as_events = await asyncio.gather(*asked)
-        reason = (await served.get(f"documents/{document_id}"))["error"]
+        reason = (await server.get(f"documents/{document_id}"))["error"]
         assert problem(as_json, 409, "document_failed") == reason
         if as_events.status_code == 200:  # else its run was launched when the document had failed
             last = events(as_events.text)[-1][1]
@@ -126,19 +126,19 @@ async def test_a_run_waits_for_the_reading_of_its_document_and_fails_with_it(ser
 
 
 async def test_a_schema_that_is_none_is_refused_with_the_nearest(serve, clone):
-    async with serve(DONE) as served:
-        asked = {"document_id": str(await served.document()), "schema": {"total": "number"}}
-        answer = await served.http.post("/api/agent/extract", json=asked)
+    async with serve(DONE) as server:
+        asked = {"document_id": str(await server.upload_text()), "schema": {"total": "number"}}
+        answer = await server.http.post("/api/agent/extract", json=asked)
         problem(answer, 422, "invalid_schema")
         told = answer.json()
         assert [(one["path"], one["code"]) for one in told["errors"]] == [("total", "unknown_keyword")]
-        again = await served.http.post("/api/agent/extract", json=asked | {"schema": told["suggestion"]})
+        again = await server.http.post("/api/agent/extract", json=asked | {"schema": told["suggestion"]})
         assert again.json()["status"] == "completed"
 
 
 async def test_what_cannot_be_done_is_refused_before_it_begins(serve, clone):
-    async with serve(DONE) as served:
-        document_id = str(await served.document())
+    async with serve(DONE) as server:
+        document_id = str(await server.upload_text())
         for options, said in (
             ({"approval": "perhaps"}, "approval"),
             ({"auto_approved_tools": ["delete_everything"]}, "delete_everything"),
@@ -150,34 +150,34 @@ async def test_what_cannot_be_done_is_refused_before_it_begins(serve, clone):
             ({"instructions": "a\0b"}, "instructions"),
             ({"org_id": str(uuid4())}, "org_id"),
         ):
-            answer = await served.http.post("/api/agent/extract", json={"document_id": document_id, **options})
+            answer = await server.http.post("/api/agent/extract", json={"document_id": document_id, **options})
             code = "invalid_schema" if isinstance(options.get("schema"), dict) else "invalid"
             assert said in problem(answer, 422, code), options
-        problem(await served.http.post("/api/agent/extract", json={"document_id": str(uuid4())}), 404)
+        problem(await server.http.post("/api/agent/extract", json={"document_id": str(uuid4())}), 404)
         for body, status in (
             ({"extraction_id": str(uuid4()), "message": "set a to b"}, 404),
             ({"extraction_id": str(uuid4()), "message": ""}, 422),
         ):
-            problem(await served.http.post("/api/agent/correct", json=body), status)
+            problem(await server.http.post("/api/agent/correct", json=body), status)
         long_key = {"idempotency-key": "x" * 201}
         body = {"document_id": document_id}
-        problem(await served.http.post("/api/agent/extract", json=body, headers=long_key), 422)
+        problem(await server.http.post("/api/agent/extract", json=body, headers=long_key), 422)
         assert (count(clone, "runs"), count(clone, "extractions")) == (0, 0)
 
         options = {"approval": "auto", "auto_approved_tools": ["update_field"], "instructions": "", "max_cost_usd": 1.5}
         options["schema"] = {"$defs": {"a": {"type": "string"}}, "properties": {"a": {"$ref": "#/$defs/a"}}}
-        assert (await served.http.post("/api/agent/extract", json={**body, **options})).json()["status"] == "completed"
+        assert (await server.http.post("/api/agent/extract", json={**body, **options})).json()["status"] == "completed"
 
 
 async def test_an_idempotency_key_starts_one_run(serve, clone):
-    async with serve(DONE) as served:
-        body = {"document_id": str(await served.document())}
+    async with serve(DONE) as server:
+        body = {"document_id": str(await server.upload_text())}
         key = {"idempotency-key": "order 66"}
         at_once = await asyncio.gather(
-            *(served.http.post("/api/agent/extract", json=body, headers=key) for _ in range(5))
+            *(server.http.post("/api/agent/extract", json=body, headers=key) for _ in range(5))
         )
-        again = await served.http.post("/api/agent/extract", json=body, headers=key)
-        stream = await served.http.post("/api/agent/extract", json=body, headers={**key, **SSE})
+        again = await server.http.post("/api/agent/extract", json=body, headers=key)
+        stream = await server.http.post("/api/agent/extract", json=body, headers={**key, **SSE})
         [run_id] = {answer.json()["run_id"] for answer in [*at_once, again]}
         assert events(stream.text)[0][1]["run_id"] == run_id
         assert again.json() == at_once[0].json()
@@ -186,14 +186,14 @@ async def test_an_idempotency_key_starts_one_run(serve, clone):
         for more in (
             {"instructions": "Only the total."},
             {"max_turns": 3},
-            {"document_id": str(await served.document())},
+            {"document_id": str(await server.upload_text())},
         ):
-            changed = await served.http.post("/api/agent/extract", json={**body, **more}, headers=key)
+            changed = await server.http.post("/api/agent/extract", json={**body, **more}, headers=key)
             assert (changed.status_code, changed.json()["code"]) == (422, "idempotency_key_reused")
-        other = await served.http.post("/api/agent/extract", json=body, headers={"idempotency-key": "order 67"})
+        other = await server.http.post("/api/agent/extract", json=body, headers={"idempotency-key": "order 67"})
         assert other.json()["run_id"] != run_id
         # A key belongs to its user: somebody else's run is not found by it.
-        async with served.client() as stranger:
+        async with server.client() as stranger:
             theirs = (await stranger.post("/api/documents", files={"file": ("a.txt", b"Total: 1")})).json()["id"]
             answer = await stranger.post("/api/agent/extract", json={"document_id": theirs}, headers=key)
             assert answer.json()["run_id"] != run_id
@@ -208,23 +208,26 @@ async def test_a_run_goes_on_when_its_reader_goes_away(serve):
         await let_go.wait()
         return [SAVE]
 
-    async with serve(Script([held, [call("complete_extraction", {})], [text("Done.")]])) as served:
-        first, second = {"document_id": str(await served.document())}, {"document_id": str(await served.document())}
-        async with served.http.stream("POST", "/api/agent/extract", json=first, headers=SSE) as stream:
+    async with serve(Script([held, [call("complete_extraction", {})], [text("Done.")]])) as server:
+        first, second = (
+            {"document_id": str(await server.upload_text())},
+            {"document_id": str(await server.upload_text())},
+        )
+        async with server.http.stream("POST", "/api/agent/extract", json=first, headers=SSE) as stream:
             async for line in stream.aiter_lines():
                 if line.startswith("data: "):
                     break
             watched = json.loads(line[6:])["run_id"]
         key = {"idempotency-key": "waited"}
-        waiting = asyncio.create_task(served.http.post("/api/agent/extract", json=second, headers=key))
-        while len(served.model.requests) < 2:
+        waiting = asyncio.create_task(server.http.post("/api/agent/extract", json=second, headers=key))
+        while len(server.model.requests) < 2:
             await asyncio.sleep(0.02)
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
-        assert (await served.get(f"runs/{watched}"))["status"] == "running"
+        assert (await server.get(f"runs/{watched}"))["status"] == "running"
         let_go.set()
-        result = (await served.http.post("/api/agent/extract", json=second, headers=key)).json()
+        result = (await server.http.post("/api/agent/extract", json=second, headers=key)).json()
         assert (result["status"], result["extraction"]["extracted_fields"]) == ("completed", {"number": "1"})
-        run = await ended(served.http, watched)
+        run = await ended(server.http, watched)
         assert (run["status"], run["attempt"]) == ("completed", 1)
-        assert len({request["metadata"]["user_id"] for request in served.model.requests}) == 2
+        assert len({request["metadata"]["user_id"] for request in server.model.requests}) == 2

@@ -15,7 +15,7 @@ import pytest
 from answers import as_owner, problem
 from people import joined, org_of
 
-from desk import sql, until
+from extraction_case import sql, until
 from fieldmark.domain.events import TextEvent
 from fieldmark.offline_model.messages import call, text
 from fieldmark.stores import runs
@@ -33,26 +33,26 @@ async def made(http: httpx.AsyncClient, *scopes: str, **more: Any) -> dict[str, 
 
 
 async def test_a_key_is_shown_once_and_works(serve, clone):
-    async with serve() as served:
-        key = await made(served.http, "documents:read", "documents:write")
+    async with serve() as server:
+        key = await made(server.http, "documents:read", "documents:write")
         assert re.fullmatch(r"fm_[0-9a-f]{8}_[0-9a-f]{64}", key["key"]) and key["key"].startswith(key["prefix"])
         # Nothing has it but its maker: not a list, not a row.
-        assert key["key"] not in (await served.http.get("/api/keys")).text
+        assert key["key"] not in (await server.http.get("/api/keys")).text
         (row,) = sql(clone.owner_url, "select *, k::text as whole from public.api_keys as k")
         assert bytes(row["hash"]) == hashlib.sha256(key["key"].encode()).digest()
         assert key["key"].rpartition("_")[2] not in row["whole"]
-        async with served.bearing(key["key"]) as robot:
+        async with server.client_with_token(key["key"]) as robot:
             me = (await robot.get("/api/me")).json()
             assert (me["user_id"], me["key"]["prefix"]) == (key["id"], key["prefix"])
-            assert [one["id"] for one in me["organisations"]] == [str(served.scope.org_id)]
+            assert [one["id"] for one in me["organisations"]] == [str(server.scope.org_id)]
             uploaded = await robot.post("/api/documents", files={"file": ("a.txt", b"Total 1")})
             assert uploaded.status_code == 201
             # Whose work it is stands in the rows.
             (document,) = sql(clone.owner_url, "select created_by from public.documents")
             assert str(document["created_by"]) == key["id"]
-            assert (await robot.get("/api/documents", headers={"x-org-id": str(served.scope.org_id)})).is_success
+            assert (await robot.get("/api/documents", headers={"x-org-id": str(server.scope.org_id)})).is_success
             # Its organisation and no other, though its maker has others.
-            other = await org_of(served.http)
+            other = await org_of(server.http)
             problem(await robot.get("/api/documents", headers={"x-org-id": other}), 404)
             problem(await robot.get(f"/api/organisations/{other}"), 404)
             # The last use is noted, beside the requests.
@@ -69,13 +69,13 @@ async def test_a_key_is_shown_once_and_works(serve, clone):
 
 
 async def test_malformed_keys_get_401_and_invalid_requests_for_one_422(serve):
-    async with serve() as served:
-        key = await made(served.http)
+    async with serve() as server:
+        key = await made(server.http)
         another = key["key"][:-1] + ("0" if key["key"][-1] != "0" else "1")
         for token in (another, key["key"] + "0", key["key"].upper(), "fm_"):
-            async with served.bearing(token) as robot:
+            async with server.client_with_token(token) as robot:
                 problem(await robot.get("/api/documents"), 401)
-        async with served.bearing(key["key"]) as robot:
+        async with server.client_with_token(key["key"]) as robot:
             assert (await robot.get("/api/documents")).is_success
         bad = (
             {"scopes": []},
@@ -86,13 +86,13 @@ async def test_malformed_keys_get_401_and_invalid_requests_for_one_422(serve):
             {"org_id": str(uuid4())},
         )
         for body in bad:
-            problem(await served.http.post("/api/keys", json={"name": "k", "scopes": READING, **body}), 422)
+            problem(await server.http.post("/api/keys", json={"name": "k", "scopes": READING, **body}), 422)
 
 
 async def test_a_key_that_is_revoked_on_one_server_is_refused_on_another(serve):
     async with serve() as one, serve(with_worker=False) as two:
         key = await made(one.http)
-        async with one.bearing(key["key"]) as here, two.bearing(key["key"]) as there:
+        async with one.client_with_token(key["key"]) as here, two.client_with_token(key["key"]) as there:
             assert (await here.get("/api/documents")).is_success and (await there.get("/api/documents")).is_success
             for _ in range(2):
                 assert (await one.http.delete(f"/api/keys/{key['id']}")).json()["revoked_at"]
@@ -101,39 +101,39 @@ async def test_a_key_that_is_revoked_on_one_server_is_refused_on_another(serve):
             problem(await here.get("/api/documents"), 401, "key_revoked")
             # One that ends itself hears so.
             own = await made(one.http, "keys:write", "documents:read")
-            async with one.bearing(own["key"]) as robot:
+            async with one.client_with_token(own["key"]) as robot:
                 assert (await robot.delete(f"/api/keys/{own['id']}")).json()["revoked_at"]
                 problem(await robot.get("/api/documents"), 401, "key_revoked")
 
 
 async def test_a_key_is_never_more_than_whoever_made_it_is_now(serve):
-    async with serve() as served:
-        org = await org_of(served.http)
+    async with serve() as server:
+        org = await org_of(server.http)
         place = f"/api/organisations/{org}/members"
-        async with joined(served, org, "member") as (member, user):
+        async with joined(server, org, "member") as (member, user):
             key = await made(member, "documents:read", "documents:write", "members:write")
-            async with served.bearing(key["key"]) as robot:
+            async with server.client_with_token(key["key"]) as robot:
                 file = {"file": ("a.txt", b"x")}
                 assert (await robot.post("/api/documents", files=file)).status_code == 201
                 problem(await robot.post(f"/api/organisations/{org}/invitations", json={}), 403, "owner_needed")
-                await served.http.patch(f"{place}/{user}", json={"role": "viewer"})
+                await server.http.patch(f"{place}/{user}", json={"role": "viewer"})
                 problem(await robot.post("/api/documents", files=file), 403, "read_only")
                 assert (await robot.get("/api/documents")).is_success
                 problem(await member.post("/api/keys", json={"name": "k", "scopes": READING}), 403, "read_only")
-                await served.http.patch(f"{place}/{user}", json={"role": "owner"})
+                await server.http.patch(f"{place}/{user}", json={"role": "owner"})
                 assert (await robot.post(f"/api/organisations/{org}/invitations", json={})).status_code == 201
-                await served.http.delete(f"{place}/{user}")
+                await server.http.delete(f"{place}/{user}")
                 problem(await robot.get("/api/documents"), 401, "key_revoked")
                 # Whoever comes back does not bring it along.
-                invitation = await served.http.post(f"/api/organisations/{org}/invitations", json={})
+                invitation = await server.http.post(f"/api/organisations/{org}/invitations", json={})
                 await member.post("/api/invitations/accept", json={"token": invitation.json()["token"]})
                 problem(await robot.get("/api/documents"), 401, "key_revoked")
 
 
 async def test_nobody_but_the_service_acts_as_a_key(serve, clone):
     """A token of Supabase's that named a key as its user would be nobody's in PostgREST."""
-    async with serve() as served:
-        key = await made(served.http)
+    async with serve() as server:
+        key = await made(server.http)
         with psycopg.connect(clone.owner_url) as conn:
             conn.execute("set session authorization authenticator")
             conn.execute("set role authenticated")
@@ -145,10 +145,10 @@ async def test_nobody_but_the_service_acts_as_a_key(serve, clone):
 async def test_a_run_that_a_key_has_started(serve, clone):
     """It works with the key's rights, outlives its expiry, and ends with its being revoked."""
     writes = [[call("update_field", {"path": path, "value": 1, "confidence": 0.9})] for path in ("a", "b")]
-    async with serve(Script(writes)) as served:
-        document = await served.document()
-        key = await made(served.http, "runs:write", "runs:read", "runs:approve")
-        async with served.bearing(key["key"]) as robot:
+    async with serve(Script(writes)) as server:
+        document = await server.upload_text()
+        key = await made(server.http, "runs:write", "runs:read", "runs:approve")
+        async with server.client_with_token(key["key"]) as robot:
             begun = await robot.post("/api/agent/extract", json={"document_id": str(document), "approval": "ask"})
             run = begun.json()
             assert run["status"] == "awaiting_approval", run
@@ -157,12 +157,12 @@ async def test_a_run_that_a_key_has_started(serve, clone):
             await as_owner(clone, "update public.api_keys set expires_at = now() where id = %s", key["id"])
             problem(await robot.get(f"/api/runs/{run['run_id']}"), 401, "key_expired")
         # Who made the key finds it in their inbox, and decides.
-        (waiting,) = (await served.http.get("/api/runs", params={"status": "awaiting_approval"})).json()["items"]
+        (waiting,) = (await server.http.get("/api/runs", params={"status": "awaiting_approval"})).json()["items"]
         assert waiting["id"] == run["run_id"]
 
         async def approve(call_id: str) -> dict[str, Any]:
             body = {"run_id": run["run_id"], "approvals": [{"call_id": call_id, "approved": True}]}
-            answer = await served.http.post("/api/agent/approve", json=body)
+            answer = await server.http.post("/api/agent/approve", json=body)
             assert answer.is_success, answer.text
             return answer.json()
 
@@ -170,20 +170,20 @@ async def test_a_run_that_a_key_has_started(serve, clone):
         assert decided["status"] == "awaiting_approval"
         (row,) = sql(clone.owner_url, "select created_by from public.runs where id = %s", run["run_id"])
         assert str(row["created_by"]) == key["id"]
-        assert (await served.http.delete(f"/api/keys/{key['id']}")).is_success
-        cancelled = await served.get(f"runs/{run['run_id']}")
+        assert (await server.http.delete(f"/api/keys/{key['id']}")).is_success
+        cancelled = await server.get(f"runs/{run['run_id']}")
         assert (cancelled["status"], cancelled["error_code"]) == ("cancelled", "cancelled")
 
 
 async def test_a_stream_ends_when_its_key_expires(serve):
-    async with serve(with_worker=False) as served:
-        document = (await served.http.post("/api/documents", files={"file": ("a.txt", b"Total 1")})).json()["id"]
-        run = (await served.http.post("/api/agent/extract", json={"document_id": document, "wait": False})).json()
+    async with serve(with_worker=False) as server:
+        document = (await server.http.post("/api/documents", files={"file": ("a.txt", b"Total 1")})).json()["id"]
+        run = (await server.http.post("/api/agent/extract", json={"document_id": document, "wait": False})).json()
         over = datetime.now(UTC) + timedelta(seconds=1)
-        key = await made(served.http, "runs:read", expires_at=over.isoformat())
+        key = await made(server.http, "runs:read", expires_at=over.isoformat())
         told: dict[str, list[str]] = {"key": [], "person": []}
         started = TextEvent(text="After that.")
-        async with served.bearing(key["key"]) as robot, asyncio.TaskGroup() as group:
+        async with server.client_with_token(key["key"]) as robot, asyncio.TaskGroup() as group:
 
             async def listen(name: str, http) -> None:
                 async with http.stream("GET", f"/api/runs/{run['run_id']}/events") as answer:
@@ -191,21 +191,21 @@ async def test_a_stream_ends_when_its_key_expires(serve):
                         told[name].append(line)
 
             group.create_task(listen("key", robot))
-            group.create_task(listen("person", served.http))
+            group.create_task(listen("person", server.http))
             await until(lambda: all(told.values()) and datetime.now(UTC) > over)
-            async with served.service.database.as_user(served.scope) as conn:
+            async with server.runtime.database.as_user(server.scope) as conn:
                 await runs.append_event(conn, UUID(run["run_id"]), started)
             await until(lambda: any("After that." in line for line in told["person"]))
-            assert (await served.http.post(f"/api/runs/{run['run_id']}/cancel")).is_success
+            assert (await server.http.post(f"/api/runs/{run['run_id']}/cancel")).is_success
         assert not any("After that." in line for line in told["key"])
 
 
 async def test_what_a_key_made_its_maker_may_delete_and_other_members_may_not(serve):
-    async with serve(Script([[text("Done.")]])) as served:
-        org = await org_of(served.http)
-        async with joined(served, org, "member") as (anna, _a), joined(served, org, "member") as (bert, _b):
+    async with serve(Script([[text("Done.")]])) as server:
+        org = await org_of(server.http)
+        async with joined(server, org, "member") as (anna, _a), joined(server, org, "member") as (bert, _b):
             key = (await made(anna, "documents:read", "documents:write", "runs:write"))["key"]
-            async with served.bearing(key) as robot:
+            async with server.client_with_token(key) as robot:
                 theirs = (await robot.post("/api/documents", files={"file": ("a.txt", b"Total 1")})).json()["id"]
                 run = (await robot.post("/api/agent/extract", json={"document_id": theirs})).json()
                 own = (await anna.post("/api/documents", files={"file": ("b.txt", b"Total 2")})).json()["id"]

@@ -38,28 +38,28 @@ def rows(clone, table: str) -> int:
 
 async def test_a_page_with_hidden_text_is_warned_of_and_shows_none_of_it(serve):
     html = "<p>Total: 1<p hidden>secret <b>4711</b></p>" + "<p>line" * 400 + "<p style='opacity:0'>secret"
-    async with serve() as served:
-        document_id = await served.document(html, "page.html")
+    async with serve() as server:
+        document_id = await server.upload_text(html, "page.html")
         at = f"/api/documents/{document_id}"
-        found = (await served.http.get(at)).json()
+        found = (await server.http.get(at)).json()
         message = "Page 1 holds 3 words that a person cannot see; they were left out."
         warning = {"code": "hidden_text", "severity": "warning", "page": 1, "message": message, "count": 3}
         warning |= {"excerpt": "secret 4711 secret"}
         assert found["warnings"] == [warning]
-        assert "secret" not in (await served.http.get(f"{at}/text")).text
-        assert "secret" not in (await served.http.get(f"{at}/pages/1")).text
+        assert "secret" not in (await server.http.get(f"{at}/text")).text
+        assert "secret" not in (await server.http.get(f"{at}/pages/1")).text
 
 
 async def test_a_document_from_upload_to_deletion(serve, clone):
-    async with serve() as served:
-        http, home = served.http, served.service.settings.home
+    async with serve() as server:
+        http, home = server.http, server.runtime.settings.home
         answer = await http.post("/api/documents", files={"file": ("Rechnung März.pdf", INVOICE.read_bytes())})
         assert answer.status_code == 201
         uploaded = answer.json()
         assert list(uploaded) == SHAPE
         assert (uploaded["filename"], uploaded["status"]) == ("Rechnung März.pdf", "reading")
         assert (uploaded["byte_size"], uploaded["media_type"]) == (INVOICE.stat().st_size, None)
-        document_id = await served.read(UUID(uploaded["id"]))
+        document_id = await server.wait_until_read(UUID(uploaded["id"]))
         at = f"/api/documents/{document_id}"
         found = (await http.get(at)).json()
         # The file holds its invoice as XML, too: pages of its own.
@@ -97,7 +97,7 @@ async def test_a_document_from_upload_to_deletion(serve, clone):
         for query in ("first=0", "first=x", "last=0"):
             problem(await http.get(f"{at}/text?{query}"), 422)
 
-        assert originals(home) == [f"{served.scope.org_id}/{document_id}/Rechnung_Marz.pdf"]
+        assert originals(home) == [f"{server.scope.org_id}/{document_id}/Rechnung_Marz.pdf"]
         assert (rows(clone, "documents"), rows(clone, "document_pages")) == (1, 4)
         deleted = await http.delete(at)
         assert (deleted.status_code, deleted.content) == (204, b"")
@@ -106,7 +106,7 @@ async def test_a_document_from_upload_to_deletion(serve, clone):
         problem(await http.delete(at), 404)
         assert originals(home) == []
         assert (rows(clone, "documents"), rows(clone, "document_pages")) == (0, 0)
-        assert not (home / "files" / str(served.scope.org_id) / str(document_id)).exists()
+        assert not (home / "files" / str(server.scope.org_id) / str(document_id)).exists()
 
 
 async def test_a_document_lists_what_was_inside_it(serve):
@@ -114,16 +114,16 @@ async def test_a_document_lists_what_was_inside_it(serve):
         b"From: a@example.com\nContent-Type: multipart/mixed; boundary=q\n\n--q\n\nSee below.\n--q\n"
         b"Content-Type: text/plain; name=b.txt\n\nTotal: 1\n--q--\n"
     )
-    async with serve() as served:
-        http = served.http
+    async with serve() as server:
+        http = server.http
         uploaded = await http.post("/api/documents", files={"file": ("a.eml", source)})
-        mail_id = await served.read(UUID(uploaded.json()["id"]))
+        mail_id = await server.wait_until_read(UUID(uploaded.json()["id"]))
         found = (await http.get(f"/api/documents/{mail_id}")).json()
         (child,) = found["children"]
         assert list(child) == SHAPE
         assert (child["filename"], child["parent_document_id"]) == ("b.txt", str(mail_id))
         assert [warning["code"] for warning in found["warnings"]] == ["enclosed_apart"]
-        await served.read(UUID(child["id"]))
+        await server.wait_until_read(UUID(child["id"]))
         assert "Total: 1" in (await http.get(f"/api/documents/{child['id']}/text")).text
         listed = (await http.get("/api/documents", params={"parent_document_id": str(mail_id)})).json()
         assert [item["id"] for item in listed["items"]] == [child["id"]]
@@ -144,33 +144,33 @@ BROKEN = {
 
 
 async def test_a_file_that_cannot_be_read_says_why_and_is_not_extracted(serve):
-    async with serve() as served:
+    async with serve() as server:
         reasons: dict[str, str] = {}
         uploads = {
-            name: (await served.http.post("/api/documents", files={"file": (name, content)})).json()["id"]
+            name: (await server.http.post("/api/documents", files={"file": (name, content)})).json()["id"]
             for name, content in BROKEN.items()
         }
         for name, document_id in uploads.items():
-            await served.read(UUID(document_id))
-            found = await served.get(f"documents/{document_id}")
+            await server.wait_until_read(UUID(document_id))
+            found = await server.get(f"documents/{document_id}")
             assert (found["status"], found["page_count"]) == ("failed", None), name
             reason = reasons[name] = found["error"]
             assert reason[0].isupper() and reason.endswith(".") and "\n" not in reason and len(reason) < 200, reason
             for part in ("text", "pages/1", "pages/1.png"):
-                answer = await served.http.get(f"/api/documents/{document_id}/{part}")
+                answer = await server.http.get(f"/api/documents/{document_id}/{part}")
                 assert problem(answer, 409, "document_failed") == reason
             for headers in ({}, {"accept": "text/event-stream"}):
                 body = {"document_id": document_id}
-                answer = await served.http.post("/api/agent/extract", json=body, headers=headers)
+                answer = await server.http.post("/api/agent/extract", json=body, headers=headers)
                 assert problem(answer, 409, "document_failed") == reason
         assert "empty" in reasons["empty.pdf"] and "password" in reasons["encrypted.pdf"]
         # The worker lives: the next document is read.
-        assert await served.document()
+        assert await server.upload_text()
 
 
 async def test_an_object_in_the_bucket_becomes_a_document_once(serve):
-    async with serve() as served:
-        files, org_id = served.service.settings.home / "files", served.scope.org_id
+    async with serve() as server:
+        files, org_id = server.runtime.settings.home / "files", server.scope.org_id
 
         def put(path: str) -> str:
             (files / path).parent.mkdir(parents=True)
@@ -178,34 +178,34 @@ async def test_an_object_in_the_bucket_becomes_a_document_once(serve):
             return path
 
         path = put(f"{org_id}/{uuid4()}/März 1.txt")
-        adopted = await served.http.post("/api/documents/adopt", json={"storage_path": path})
+        adopted = await server.http.post("/api/documents/adopt", json={"storage_path": path})
         assert adopted.status_code == 201
         assert list(adopted.json()) == SHAPE
         assert adopted.json()["filename"] == "März 1.txt" and adopted.json()["id"] in path
-        await served.read(UUID(adopted.json()["id"]))
-        assert (await served.get(f"documents/{adopted.json()['id']}"))["status"] == "ready"
-        problem(await served.http.post("/api/documents/adopt", json={"storage_path": path}), 409)
+        await server.wait_until_read(UUID(adopted.json()["id"]))
+        assert (await server.get(f"documents/{adopted.json()['id']}"))["status"] == "ready"
+        problem(await server.http.post("/api/documents/adopt", json={"storage_path": path}), 409)
 
         at_once = {"storage_path": put(f"{org_id}/{uuid4()}/a.txt")}
-        answers = await asyncio.gather(*(served.http.post("/api/documents/adopt", json=at_once) for _ in range(5)))
+        answers = await asyncio.gather(*(server.http.post("/api/documents/adopt", json=at_once) for _ in range(5)))
         assert sorted(answer.status_code for answer in answers) == [201, 409, 409, 409, 409]
         # The same bytes are known when they are read.
         (same,) = [answer.json()["id"] for answer in answers if answer.status_code == 201]
-        await served.read(UUID(same))
-        assert (await served.get(f"documents/{same}"))["duplicate_of"] == adopted.json()["id"]
+        await server.wait_until_read(UUID(same))
+        assert (await server.get(f"documents/{same}"))["duplicate_of"] == adopted.json()["id"]
 
-        absent = await served.http.post("/api/documents/adopt", json={"storage_path": f"{org_id}/{uuid4()}/a.txt"})
+        absent = await server.http.post("/api/documents/adopt", json={"storage_path": f"{org_id}/{uuid4()}/a.txt"})
         problem(absent, 404)
-        foreign = await served.http.post(
+        foreign = await server.http.post(
             "/api/documents/adopt", json={"storage_path": put(f"{uuid4()}/{uuid4()}/a.txt")}
         )
         assert (foreign.status_code, foreign.content) == (404, absent.content)
         for path in ("a", f"{org_id}/{uuid4()}/../a", f"{org_id}/{uuid4()}/a%2fb", "x" * 3_000):
-            problem(await served.http.post("/api/documents/adopt", json={"storage_path": path}), 422)
+            problem(await server.http.post("/api/documents/adopt", json={"storage_path": path}), 422)
         # Somebody else's document has this id: an object of ours beside it does not tell.
-        async with served.client() as other:
+        async with server.client() as other:
             theirs = (await other.post("/api/documents", files={"file": ("b.txt", b"x")})).json()["id"]
-        taken = await served.http.post("/api/documents/adopt", json={"storage_path": put(f"{org_id}/{theirs}/a.txt")})
+        taken = await server.http.post("/api/documents/adopt", json={"storage_path": put(f"{org_id}/{theirs}/a.txt")})
         assert (taken.status_code, taken.content) == (404, absent.content)
 
 
@@ -215,8 +215,8 @@ async def test_what_is_too_large_is_not_taken(serve):
         for _ in range(size // 65_536):
             yield b"x" * 65_536
 
-    async with serve(max_file_mb=1) as served:
-        http, form_type = served.http, {"content-type": "multipart/form-data; boundary=limit"}
+    async with serve(max_file_mb=1) as server:
+        http, form_type = server.http, {"content-type": "multipart/form-data; boundary=limit"}
         megabyte = 1024 * 1024
         # Just over the file's own limit, over the request's, the latter without saying so in advance; then JSON.
         over = await http.post("/api/documents", files={"file": ("a.txt", b"x" * (megabyte + 1))})
@@ -230,7 +230,7 @@ async def test_what_is_too_large_is_not_taken(serve):
             problem(await http.post(path, content=b" " * 3 * megabyte, headers=json_type), 413)
             problem(await http.post(path, content=trickle(3 * megabyte), headers=json_type), 413)
         assert (await http.get("/api/documents")).json()["items"] == []
-        assert originals(served.service.settings.home) == []
+        assert originals(server.runtime.settings.home) == []
         most = await http.post("/api/documents", files={"file": ("a.txt", b"x" * megabyte)})
         assert most.status_code == 201
 
@@ -238,22 +238,22 @@ async def test_what_is_too_large_is_not_taken(serve):
 # The form's parser leaves the file of a part that never ends to the garbage collector.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
 async def test_a_form_without_a_file_is_refused(serve):
-    async with serve() as served:
+    async with serve() as server:
         form_type = {"content-type": "multipart/form-data; boundary=limit"}
-        problem(await served.http.post("/api/documents"), 422)
-        problem(await served.http.post("/api/documents", data={"file": "no file"}), 422)
-        problem(await served.http.post("/api/documents", files={"other": ("a.txt", b"x")}), 422)
+        problem(await server.http.post("/api/documents"), 422)
+        problem(await server.http.post("/api/documents", data={"file": "no file"}), 422)
+        problem(await server.http.post("/api/documents", files={"other": ("a.txt", b"x")}), 422)
         two = [("file", ("a.txt", b"x")), ("file", ("b.txt", b"x"))]
-        problem(await served.http.post("/api/documents", files=two), 422)
+        problem(await server.http.post("/api/documents", files=two), 422)
         for content, content_type in (
             (b"no form at all", form_type),
             (b'--limit\r\ncontent-disposition: form-data; name="file"; filename="a"\r\n\r\ncut', form_type),
             (b"--limit--\r\n", {"content-type": "multipart/form-data"}),
             (form(b"a.txt", b"x")[0], {"content-type": "multipart/form-data; boundary=other"}),
         ):
-            answer = await served.http.post("/api/documents", content=content, headers=content_type)
+            answer = await server.http.post("/api/documents", content=content, headers=content_type)
             problem(answer, 422)
-        assert (await served.get("documents"))["items"] == []
+        assert (await server.get("documents"))["items"] == []
 
 
 NAMES = {
@@ -268,47 +268,47 @@ NAMES = {
 
 
 async def test_a_hostile_filename_stays_a_name(serve, clone):
-    async with serve() as served:
+    async with serve() as server:
         # Nobody reads them: what is answered of each stays as it was.
         await as_owner(clone, "alter table public.documents disable trigger enqueue_reading")
         for filename, kept in NAMES.items():
             body, headers = form(filename, b"Total: 1")
-            answer = await served.http.post("/api/documents", content=body, headers=headers)
+            answer = await server.http.post("/api/documents", content=body, headers=headers)
             assert answer.status_code == 201, filename
             document = answer.json()
             assert document["filename"] == kept and len(kept.encode()) <= 255
-            found = await served.get(f"documents/{document['id']}")
+            found = await server.get(f"documents/{document['id']}")
             assert found == document | {"warnings": [], "children": []}
-            folder = served.service.settings.home / "files" / str(served.scope.org_id) / document["id"]
+            folder = server.runtime.settings.home / "files" / str(server.scope.org_id) / document["id"]
             [original] = folder.iterdir()
             assert original.is_file() and original.name.isascii() and original.name.isprintable()
-        assert len(originals(served.service.settings.home)) == len(NAMES)
+        assert len(originals(server.runtime.settings.home)) == len(NAMES)
         # A NUL is refused or replaced, and nothing after it decides.
         body, headers = form(b"a.txt\0.exe", b"Total: 1")
-        answer = await served.http.post("/api/documents", content=body, headers=headers)
+        answer = await server.http.post("/api/documents", content=body, headers=headers)
         assert answer.status_code == 422 or answer.json()["filename"] == "a.txt_.exe"
 
 
 async def test_the_text_of_many_pages_is_whole(serve):
     lines = [f"Item {n}" for n in range(9000)]
-    async with serve() as served:
-        at = f"/api/documents/{await served.document(chr(10).join(lines))}"
-        count = (await served.http.get(at)).json()["page_count"]
+    async with serve() as server:
+        at = f"/api/documents/{await server.upload_text(chr(10).join(lines))}"
+        count = (await server.http.get(at)).json()["page_count"]
         assert count > 2 * PAGES_AT_ONCE
-        pages = (await served.http.get(f"{at}/text")).json()
+        pages = (await server.http.get(f"{at}/text")).json()
         assert [page["number"] for page in pages] == list(range(1, count + 1))
         assert [line for page in pages for line in page["text"].splitlines()] == lines
         for first, last in ((2, 26), (2, 27), (count, count + 40), (count - 25, count), (7, 5)):
-            part = await served.http.get(f"{at}/text", params={"first": first, "last": last})
+            part = await server.http.get(f"{at}/text", params={"first": first, "last": last})
             assert part.json() == pages[first - 1 : last]
 
 
 async def test_a_key_that_may_start_no_runs_asks_for_no_proposal(serve):
-    async with serve(with_worker=False) as served:
+    async with serve(with_worker=False) as server:
         scopes = ["documents:read", "documents:write"]
         for more, status in ([], 403), (["runs:write"], 201):
-            made = await served.http.post("/api/keys", json={"name": "k", "scopes": [*scopes, *more]})
-            async with served.bearing(made.json()["key"]) as robot:
+            made = await server.http.post("/api/keys", json={"name": "k", "scopes": [*scopes, *more]})
+            async with server.client_with_token(made.json()["key"]) as robot:
                 file = {"file": ("a.txt", b"Total: 1")}
                 assert (await robot.post("/api/documents?auto_create=true", files=file)).status_code == status
                 assert (await robot.post("/api/documents", files=file)).status_code == 201

@@ -12,10 +12,10 @@ pytestmark = pytest.mark.anyio
 
 async def test_an_original_is_downloaded_and_never_shown(serve):
     page = b"<script>alert(1)</script><p>Total: 1"
-    async with serve() as served:
-        uploaded = (await served.http.post("/api/documents", files={"file": ('Größe "1".html', page)})).json()
+    async with serve() as server:
+        uploaded = (await server.http.post("/api/documents", files={"file": ('Größe "1".html', page)})).json()
         at = f"/api/documents/{uploaded['id']}/file"
-        answer = await served.http.get(at)
+        answer = await server.http.get(at)
         assert (answer.status_code, answer.content) == (200, page)
         assert answer.headers["content-type"] == "application/octet-stream"
         assert answer.headers["content-disposition"].startswith("attachment; filename=")
@@ -23,45 +23,45 @@ async def test_an_original_is_downloaded_and_never_shown(serve):
         assert answer.headers["content-security-policy"] == "sandbox"
         assert "private" in answer.headers["cache-control"]
 
-        part = await served.http.get(at, headers={"range": "bytes=8-12"})
+        part = await server.http.get(at, headers={"range": "bytes=8-12"})
         assert (part.status_code, part.content) == (206, page[8:13])
         assert part.headers["content-range"] == f"bytes 8-12/{len(page)}"
         assert (
             part.headers["x-content-type-options"] == "nosniff" and "attachment" in part.headers["content-disposition"]
         )
         same = {"range": "bytes=0-3", "if-range": answer.headers["etag"]}
-        assert (await served.http.get(at, headers=same)).status_code == 206
-        assert (await served.http.get(at, headers={**same, "if-range": '"other"'})).content == page
-        beyond = await served.http.get(at, headers={"range": "bytes=900-"})
+        assert (await server.http.get(at, headers=same)).status_code == 206
+        assert (await server.http.get(at, headers={**same, "if-range": '"other"'})).content == page
+        beyond = await server.http.get(at, headers={"range": "bytes=900-"})
         problem(beyond, 416)
         assert beyond.headers["content-range"] == f"bytes */{len(page)}"
-        problem(await served.http.get(at, headers={"range": "pages=1-2"}), 400, "bad_request")
-        ends = await served.http.get(at, headers={"range": "bytes=0-2,-3"})
+        problem(await server.http.get(at, headers={"range": "pages=1-2"}), 400, "bad_request")
+        ends = await server.http.get(at, headers={"range": "bytes=0-2,-3"})
         assert ends.status_code == 206 and ends.headers["content-disposition"] == answer.headers["content-disposition"]
         assert page[:3] in ends.content and page[-3:] in ends.content
-        problem(await served.http.get(f"/api/documents/{uuid4()}/file"), 404)
-        async with served.client() as stranger:
+        problem(await server.http.get(f"/api/documents/{uuid4()}/file"), 404)
+        async with server.client() as stranger:
             problem(await stranger.get(at), 404)
-        for file in (served.service.settings.home / "files").rglob("*.html"):
+        for file in (server.runtime.settings.home / "files").rglob("*.html"):
             file.unlink()
-        problem(await served.http.get(at), 404)  # its original is lost
+        problem(await server.http.get(at), 404)  # its original is lost
 
 
 async def test_the_same_bytes_are_known_again_in_their_organisation_only(serve):
-    async with serve() as served:
+    async with serve() as server:
         content = INVOICE.read_bytes()
 
         async def upload(http, name: str, data: bytes = content) -> dict[str, object]:
             return (await http.post("/api/documents", files={"file": (name, data)})).json()
 
-        first = await upload(served.http, "a.pdf")
-        second = await upload(served.http, "b.pdf")
-        third = await upload(served.http, "c.pdf")
-        other = await upload(served.http, "d.pdf", content + b"\n")
+        first = await upload(server.http, "a.pdf")
+        second = await upload(server.http, "b.pdf")
+        third = await upload(server.http, "c.pdf")
+        other = await upload(server.http, "d.pdf", content + b"\n")
         assert [one["duplicate_of"] for one in (first, second, third, other)] == [None, first["id"], first["id"], None]
-        async with served.client() as stranger:
+        async with server.client() as stranger:
             assert (await upload(stranger, "a.pdf"))["duplicate_of"] is None
-        await served.http.delete(f"/api/documents/{first['id']}")
-        listed = (await served.get("documents"))["items"]
+        await server.http.delete(f"/api/documents/{first['id']}")
+        listed = (await server.get("documents"))["items"]
         known = {one["filename"]: one["duplicate_of"] for one in listed}
         assert known == {"b.pdf": None, "c.pdf": second["id"], "d.pdf": None}

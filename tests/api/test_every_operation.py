@@ -20,7 +20,7 @@ from fieldmark.api.permissions import ALSO_NEEDED, FOR_ANYBODY, FOR_PEOPLE, SAFE
 from fieldmark.domain.permissions import Permission
 from fieldmark.stores.paging import Cursor
 from fieldmark.stores.rows import Position
-from standing import Clone
+from running_server import Clone
 
 pytestmark = pytest.mark.anyio
 
@@ -55,28 +55,28 @@ async def key_of(http: httpx.AsyncClient, *scopes: str) -> dict[str, str]:
 
 
 async def test_every_operation_refuses_callers_and_input_with_the_same_codes(serve, clone, openapi):
-    async with serve() as served, served.client() as stranger:
-        org = await org_of(served.http)
-        served.http.headers["x-org-id"] = org
-        document = str(await served.document())
-        run = (await served.http.post("/api/agent/extract", json={"document_id": document})).json()
-        revoked, expired, used = [await key_of(served.http) for _ in range(3)]
+    async with serve() as server, server.client() as stranger:
+        org = await org_of(server.http)
+        server.http.headers["x-org-id"] = org
+        document = str(await server.upload_text())
+        run = (await server.http.post("/api/agent/extract", json={"document_id": document})).json()
+        revoked, expired, used = [await key_of(server.http) for _ in range(3)]
         theirs = await key_of(stranger)
-        lacking = {scope: await key_of(served.http, *(set(Permission) - {scope})) for scope in Permission}
-        invitation = await invited(served.http, org)
-        schema = (await served.http.post("/api/schemas", json={"name": "s", "schema": {"type": "object"}})).json()
-        prompt = (await served.http.post("/api/prompts", json={"name": "p", "content": "Read."})).json()
-        tag = (await served.http.post("/api/tags", json={"name": "t"})).json()
-        thread = (await served.http.post("/api/threads", json={"document_id": document})).json()
-        await served.http.delete(f"/api/keys/{revoked['id']}")
+        lacking = {scope: await key_of(server.http, *(set(Permission) - {scope})) for scope in Permission}
+        invitation = await invited(server.http, org)
+        schema = (await server.http.post("/api/schemas", json={"name": "s", "schema": {"type": "object"}})).json()
+        prompt = (await server.http.post("/api/prompts", json={"name": "p", "content": "Read."})).json()
+        tag = (await server.http.post("/api/tags", json={"name": "t"})).json()
+        thread = (await server.http.post("/api/threads", json={"document_id": document})).json()
+        await server.http.delete(f"/api/keys/{revoked['id']}")
         await as_owner(clone, "update public.api_keys set expires_at = now() where id = %s", expired["id"])
         async with (
-            joined(served, org, "viewer") as (viewer, user),
-            served.bearing(revoked["key"]) as past,
-            served.bearing(expired["key"]) as over,
-            served.bearing(theirs["key"]) as other,
-            served.bearing("") as robot,
-            httpx.AsyncClient(base_url=served.base_url) as nobody,
+            joined(server, org, "viewer") as (viewer, user),
+            server.client_with_token(revoked["key"]) as past,
+            server.client_with_token(expired["key"]) as over,
+            server.client_with_token(theirs["key"]) as other,
+            server.client_with_token("") as robot,
+            httpx.AsyncClient(base_url=server.base_url) as nobody,
         ):
             names = {
                 "document_id": document,
@@ -111,12 +111,12 @@ async def test_every_operation_refuses_callers_and_input_with_the_same_codes(ser
                 problem(await ask(nobody), 401)
                 problem(await ask(past), 401, "key_revoked")
                 problem(await ask(over), 401, "key_expired")
-                assert "There is no query parameter" in problem(await ask(served.http, unknown="1"), 422)
+                assert "There is no query parameter" in problem(await ask(server.http, unknown="1"), 422)
                 if "application/json" in operation.get("requestBody", {}).get("content", {}):
-                    problem(await ask(served.http, body='{"a": '), 422)
+                    problem(await ask(server.http, body='{"a": '), 422)
                 if "before" in {one["name"] for one in known}:
                     of_another = str(Cursor("others", Position(datetime.now(UTC) + timedelta(days=1), uuid4())))
-                    problem(await ask(served.http, before=of_another), 422)
+                    problem(await ask(server.http, before=of_another), 422)
                 if (method, template) in FOR_PEOPLE:
                     problem(await ask(other), 403, "person_needed")
                 elif (method, template) not in FOR_ANYBODY:
@@ -151,32 +151,32 @@ HOLDS: dict[Permission, set[str]] = {
 
 async def test_an_answer_to_a_key_holds_nothing_but_what_its_scope_is_for(serve, clone, openapi):
     signs = {name: f"zq{name}qz" for name in ("documents", "extractions", "schemas", "runs", "invitations", "keys")}
-    async with serve() as served, served.client() as guest:
-        org = await org_of(served.http)
-        served.http.headers["x-org-id"] = org
-        document = str(await served.document(f"Total 12 {signs['documents']}", name=f"{signs['documents']}.txt"))
-        invitation = await invited(served.http, org, email=f"{signs['invitations']}@example.org")
-        joining = await invited(served.http, org)
+    async with serve() as server, server.client() as guest:
+        org = await org_of(server.http)
+        server.http.headers["x-org-id"] = org
+        document = str(await server.upload_text(f"Total 12 {signs['documents']}", name=f"{signs['documents']}.txt"))
+        invitation = await invited(server.http, org, email=f"{signs['invitations']}@example.org")
+        joining = await invited(server.http, org)
         assert (await guest.post("/api/invitations/accept", json={"token": joining["token"]})).is_success
         (user,) = [
             one["user_id"]
-            for one in (await served.http.get(f"/api/organisations/{org}/members")).json()["items"]
-            if one["user_id"] != str(served.scope.user_id)
+            for one in (await server.http.get(f"/api/organisations/{org}/members")).json()["items"]
+            if one["user_id"] != str(server.scope.user_id)
         ]
         body = {"name": signs["schemas"], "schema": {"type": "object", "title": signs["schemas"]}}
-        schema = (await served.http.post("/api/schemas", json=body)).json()
-        prompt = (await served.http.post("/api/prompts", json={"name": "p", "content": signs["schemas"]})).json()
-        tag = (await served.http.post("/api/tags", json={"name": "t"})).json()
+        schema = (await server.http.post("/api/schemas", json=body)).json()
+        prompt = (await server.http.post("/api/prompts", json={"name": "p", "content": signs["schemas"]})).json()
+        tag = (await server.http.post("/api/tags", json={"name": "t"})).json()
         body = {"document_id": document, "schema_revid": schema["schema_revid"], "instructions": signs["runs"]}
-        run = (await served.http.post("/api/agent/extract", json=body)).json()
+        run = (await server.http.post("/api/agent/extract", json=body)).json()
         extraction = run["extraction"]["id"]
         field = {"path": "total", "value": signs["extractions"]}
-        assert (await served.http.patch(f"/api/extractions/{extraction}/fields", json=field)).is_success
-        assert (await served.http.post(f"/api/extractions/{extraction}/complete")).is_success
-        thread = (await served.http.post("/api/threads", json={"document_id": document, "title": signs["runs"]})).json()
-        await served.http.patch(f"/api/threads/{thread['id']}", json={"shared": True})
-        key = await key_of(served.http, "usage:read")
-        await served.http.post("/api/keys", json={"name": signs["keys"], "scopes": ["usage:read"]})
+        assert (await server.http.patch(f"/api/extractions/{extraction}/fields", json=field)).is_success
+        assert (await server.http.post(f"/api/extractions/{extraction}/complete")).is_success
+        thread = (await server.http.post("/api/threads", json={"document_id": document, "title": signs["runs"]})).json()
+        await server.http.patch(f"/api/threads/{thread['id']}", json={"shared": True})
+        key = await key_of(server.http, "usage:read")
+        await server.http.post("/api/keys", json={"name": signs["keys"], "scopes": ["usage:read"]})
         names = {
             "document_id": document,
             "extraction_id": extraction,
@@ -196,7 +196,7 @@ async def test_an_answer_to_a_key_holds_nothing_but_what_its_scope_is_for(serve,
         held: dict[Permission, set[str]] = {}
         for scope in Permission:
             routes = [one for one in operations(openapi, names) if permission_of(one[0], one[1]) is scope]
-            async with served.bearing((await key_of(served.http, scope))["key"]) as robot:
+            async with server.client_with_token((await key_of(server.http, scope))["key"]) as robot:
                 for method, template, path, operation in routes:
                     if method == "DELETE" or template.endswith("/events"):
                         continue

@@ -20,39 +20,39 @@ FIELDS = {"number": "INV/2023/03/0008", "total": 279.84, "items": [{"name": "=cm
 PROOF = {"state": "found", "match": "exact", "page": 1, "boxes": [[0.16, 0.24, 0.46, 0.27]], "quote": None, "places": 1}
 
 
-async def extracted(served, filename: str, content: bytes, proof: dict[str, object] = PROOF) -> UUID:
-    answer = await served.http.post("/api/documents", files={"file": (filename, content)})
-    document_id = await served.read(UUID(answer.json()["id"]))
-    async with served.service.database.as_user(served.scope) as conn:
-        made = await extractions.add(conn, org_id=served.scope.org_id, document_id=document_id, schema=None)
+async def extracted(server, filename: str, content: bytes, proof: dict[str, object] = PROOF) -> UUID:
+    answer = await server.http.post("/api/documents", files={"file": (filename, content)})
+    document_id = await server.wait_until_read(UUID(answer.json()["id"]))
+    async with server.runtime.database.as_user(server.scope) as conn:
+        made = await extractions.add(conn, org_id=server.scope.org_id, document_id=document_id, schema=None)
         await extractions.save_fields(conn, made, FIELDS, {"number": 0.97}, {"number": proof})
     return made
 
 
 async def test_an_extraction_as_each_kind_of_file(serve):
-    async with serve() as served:
-        made = await extracted(served, "März ;1.pdf", INVOICE.read_bytes())
+    async with serve() as server:
+        made = await extracted(server, "März ;1.pdf", INVOICE.read_bytes())
         at = f"/api/extractions/{made}/export"
 
-        answer = await served.http.get(at)
+        answer = await server.http.get(at)
         assert answer.headers["content-type"] == "application/json"
         whole = answer.json()
-        now = await served.get(f"extractions/{made}")
+        now = await server.get(f"extractions/{made}")
         assert whole["extracted_fields"] == now["extracted_fields"] == FIELDS
         assert whole["evidence"] == now["evidence"] and whole.keys() == now.keys() | {"document", "problems"}
         assert whole["document"]["page_count"] == 4
 
-        answer = await served.http.get(f"{at}?format=csv")
+        answer = await server.http.get(f"{at}?format=csv")
         lines = list(csv.reader(io.StringIO(answer.content.decode("utf-8-sig"))))
         by_path = {line[0]: line[1:] for line in lines}
         assert by_path["number"][:4] == ["INV/2023/03/0008", "0.97", "found", "1"] and by_path["total"][0] == "279.84"
-        answer = await served.http.get(f"{at}?format=csv&list=items")
+        answer = await server.http.get(f"{at}?format=csv&list=items")
         assert answer.content.decode("utf-8-sig") == "path,name\r\nitems[0],'=cmd\r\nitems[1],Chair\r\n"
 
-        answer = await served.http.get(f"{at}?format=xlsx")
+        answer = await server.http.get(f"{at}?format=xlsx")
         assert openpyxl.load_workbook(io.BytesIO(answer.content))["items"]["B2"].value == "=cmd"
 
-        answer = await served.http.get(f"{at}?format=html")
+        answer = await server.http.get(f"{at}?format=html")
         assert answer.headers["content-disposition"] == (
             "attachment; filename=\"M_rz _1.html\"; filename*=UTF-8''M%C3%A4rz%20%3B1.html"
         )
@@ -62,23 +62,23 @@ async def test_an_extraction_as_each_kind_of_file(serve):
         assert len(root.xpath("//img[starts-with(@src,'data:image/png;base64,')]")) == 1
         assert len(root.xpath("//a[contains(@class,'box')]")) == 1
 
-        problem(await served.http.get(f"{at}?format=csv&list=nothing"), 404)
-        problem(await served.http.get(f"{at}?format=xlsx&list=items"), 422)
-        problem(await served.http.get(f"{at}?format=pdf"), 422)
-        problem(await served.http.get(f"/api/extractions/{uuid4()}/export"), 404)
-        async with served.client() as stranger:
+        problem(await server.http.get(f"{at}?format=csv&list=nothing"), 404)
+        problem(await server.http.get(f"{at}?format=xlsx&list=items"), 422)
+        problem(await server.http.get(f"{at}?format=pdf"), 422)
+        problem(await server.http.get(f"/api/extractions/{uuid4()}/export"), 404)
+        async with server.client() as stranger:
             for wanted in exporting.FORMATS:
                 problem(await stranger.get(f"{at}?format={wanted}"), 404)
 
 
 async def test_a_document_without_pages_of_its_own_or_without_its_original_is_shown_all_the_same(serve):
-    async with serve() as served:
-        made = await extracted(served, "a.txt", b"Number: INV/2023/03/0008\n" + b"line\n" * 400, PROOF | {"page": 3})
+    async with serve() as server:
+        made = await extracted(server, "a.txt", b"Number: INV/2023/03/0008\n" + b"line\n" * 400, PROOF | {"page": 3})
         at = f"/api/extractions/{made}/export?format=html"
-        root = lxml.html.document_fromstring((await served.http.get(at)).text)
+        root = lxml.html.document_fromstring((await server.http.get(at)).text)
         # The first page and the one that a value stands on.
         assert root.xpath("//section/@id") == ["page1", "page3"] and len(root.xpath("//img")) == 2
-        for original in (served.service.settings.home / "files").rglob("a.txt"):
+        for original in (server.runtime.settings.home / "files").rglob("a.txt"):
             original.unlink()
-        root = lxml.html.document_fromstring((await served.http.get(at)).text)
+        root = lxml.html.document_fromstring((await server.http.get(at)).text)
         assert root.xpath("//section/@id") == ["page1", "page3"] and not root.xpath("//img")

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 from answers import problem
 
-from desk import sql
+from extraction_case import sql
 from fieldmark.offline_model.messages import text
 from fieldmark.stores import extractions
 from fieldmark.testing.script import Script
@@ -20,15 +20,15 @@ FIELDS = {"vendor": {"name": "Acme"}, "items": [{"price": 1}, {"price": 2}], "to
 
 
 class Edited:
-    """An extraction of a served user, which an agent has filled."""
+    """An extraction filled by an agent, of the user who is signed in to the server."""
 
-    def __init__(self, served, extraction_id):
-        self.served, self.http, self.id = served, served.http, str(extraction_id)
+    def __init__(self, server, extraction_id):
+        self.server, self.http, self.id = server, server.http, str(extraction_id)
         self.path = f"/api/extractions/{extraction_id}"
 
     async def as_agent(self, fields, scores=None, evidence=None):
         """Save fields as a call of a run does."""
-        async with self.served.service.database.as_user(self.served.scope) as conn:
+        async with self.server.runtime.database.as_user(self.server.scope) as conn:
             await conn.execute(
                 "select set_config('fieldmark.run_id', %s, true), set_config('fieldmark.call_id', 'call', true)",
                 (str(uuid4()),),
@@ -60,13 +60,13 @@ class Edited:
 
 @asynccontextmanager
 async def edited(serve, schema=None):
-    async with serve(Script([[text("Done.")]])) as served:
-        document_id = await served.document()
-        async with served.service.database.as_user(served.scope) as conn:
+    async with serve(Script([[text("Done.")]])) as server:
+        document_id = await server.upload_text()
+        async with server.runtime.database.as_user(server.scope) as conn:
             extraction_id = await extractions.add(
-                conn, org_id=served.scope.org_id, document_id=document_id, schema=schema
+                conn, org_id=server.scope.org_id, document_id=document_id, schema=schema
             )
-        one = Edited(served, extraction_id)
+        one = Edited(server, extraction_id)
         await one.as_agent(FIELDS, {"total": 0.5}, {"total": {"page": 1}})
         yield one
 
@@ -90,7 +90,7 @@ async def test_what_nobody_sees_is_refused(serve):
 
 async def test_setting_and_removing_fields(serve):
     async with edited(serve) as one:
-        user = str(one.served.scope.user_id)
+        user = str(one.server.scope.user_id)
         answer = await one.set("vendor.address.city", "Ulm")
         assert answer.status_code == 200 and answer.json() == {**await one.now(), "problems": [], "errors": []}
         assert answer.json()["extracted_fields"]["vendor"] == {"name": "Acme", "address": {"city": "Ulm"}}
@@ -170,7 +170,7 @@ async def test_a_person_may_break_the_schema_and_is_told(serve):
         assert await one.listed_as_valid() is False
         exported = (await one.http.get(f"{one.path}/export")).json()
         assert exported["valid"] is False and [one["code"] for one in exported["problems"]] == ["equals"]
-        async with one.served.client() as stranger:
+        async with one.server.client() as stranger:
             problem(await listed(stranger), 404)
     # As a front end may have begun it.
     async with edited(serve, {"properties": {"a": {"$ref": "elsewhere"}}}) as one:
@@ -240,7 +240,7 @@ async def test_a_part_of_a_history_of_large_values_is_shorter(serve):
 
 async def test_the_history_is_read_in_parts_and_every_version_again(serve):
     async with edited(serve) as one:
-        user = str(one.served.scope.user_id)
+        user = str(one.server.scope.user_id)
         stood = {0: {}, 1: FIELDS}
         for path, value in [("total", 4), ("items[0].price", None), ("vendor", {})]:
             now = (await one.set(path, value)).json()
@@ -321,7 +321,7 @@ async def test_proposals_wait_and_are_decided_once(serve):
         # All or nothing.
         says = problem(await one.decide((total["id"], True), (str(uuid4()), True)), 404)
         assert says == "There is no such proposal." and await one.now() == now
-        async with one.served.client() as stranger:
+        async with one.server.client() as stranger:
             none = problem(await one.decide((str(uuid4()), True), http=stranger), 404)
             assert problem(await one.decide((total["id"], True), http=stranger), 404) == none
         decided = await one.decide((total["id"], True), (vendor["id"], False))

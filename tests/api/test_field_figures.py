@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from answers import problem
 
-from shelf import Shelved, put
+from library_rows import LibraryDocument, insert_documents
 
 pytestmark = pytest.mark.anyio
 
 SHELF = [
-    Shelved({"total": 1200.10, "vendor": {"name": "Acme"}, "currency": "EUR"}, filename="a.pdf"),
-    Shelved({"total": 0.2, "vendor": {"name": "ACME"}, "currency": "EUR"}, filename="b.pdf"),
-    Shelved(
+    LibraryDocument({"total": 1200.10, "vendor": {"name": "Acme"}, "currency": "EUR"}, filename="a.pdf"),
+    LibraryDocument({"total": 0.2, "vendor": {"name": "ACME"}, "currency": "EUR"}, filename="b.pdf"),
+    LibraryDocument(
         {"total": 5, "vendor": {"name": "Beta"}, "currency": "USD"}, filename="c.pdf", unverified=frozenset(("total",))
     ),
 ]
@@ -20,9 +20,9 @@ SUM = {"aggregates": [{"op": "sum", "path": "total"}], "group_by": {"path": "ven
 
 
 async def test_figures_are_exact_and_say_where_they_stand(serve, clone):
-    async with serve(with_worker=False) as served:
-        put(clone.owner_url, served.scope, SHELF)
-        answer = (await served.http.post("/api/fields/query", json=SUM)).json()
+    async with serve(with_worker=False) as server:
+        insert_documents(clone.owner_url, server.scope, SHELF)
+        answer = (await server.http.post("/api/fields/query", json=SUM)).json()
         told = {group["key"]: group for group in answer["groups"]}
         (result,) = told["ACME"]["results"]
         assert (result["value"], result["currency"], result["values"]) == ("1200.3", "EUR", 2)
@@ -33,25 +33,25 @@ async def test_figures_are_exact_and_say_where_they_stand(serve, clone):
         (total, _) = answer["coverage"]["paths"]
         assert (total["have"], total["unverified"]) == (2, 1)
         over = {"where": {"fields": [{"path": "total", "op": ">", "value": 1000}]}}
-        answer = (await served.http.post("/api/fields/query", json=over)).json()
+        answer = (await server.http.post("/api/fields/query", json=over)).json()
         assert (answer["coverage"]["matched"], answer["rows_total"]) == (1, 1)
         for body in ({"where": {"fields": [{"path": "total", "op": "; drop", "value": 1}]}}, {"sql": "select 1"}):
-            problem(await served.http.post("/api/fields/query", json=body), 422)
-        async with served.client() as stranger:
+            problem(await server.http.post("/api/fields/query", json=body), 422)
+        async with server.client() as stranger:
             assert (await stranger.get("/api/fields")).json() == {"fields": [], "looked_at": 0}
 
 
 async def test_which_fields_there_are_is_told_of_each_type(serve, clone):
     shelf = [
         *SHELF,
-        Shelved({"items": [{"a.b": 1}, {"a.b": "x", "day": "2026-01-02"}], "total": "1", "note": ""}),
-        Shelved({"roof": True}, document_type="survey", tags=("House",)),
-        Shelved({"hidden": 1}, is_completed=False),
-        Shelved(None),
+        LibraryDocument({"items": [{"a.b": 1}, {"a.b": "x", "day": "2026-01-02"}], "total": "1", "note": ""}),
+        LibraryDocument({"roof": True}, document_type="survey", tags=("House",)),
+        LibraryDocument({"hidden": 1}, is_completed=False),
+        LibraryDocument(None),
     ]
-    async with serve(with_worker=False) as served:
-        put(clone.owner_url, served.scope, shelf)
-        told = await served.get("fields")
+    async with serve(with_worker=False) as server:
+        insert_documents(clone.owner_url, server.scope, shelf)
+        told = await server.get("fields")
         assert told["looked_at"] == 5
         fields = {
             (one["document_type"], one["path"]): (one["documents"], sorted(one["kinds"])) for one in told["fields"]
@@ -68,35 +68,38 @@ async def test_which_fields_there_are_is_told_of_each_type(serve, clone):
         # Each can be asked for as it is told.
         for one in told["fields"]:
             figures = {"aggregates": [{"op": "count", "path": one["path"]}], "include_unverified": True}
-            (path,) = (await served.http.post("/api/fields/query", json=figures)).json()["coverage"]["paths"]
+            (path,) = (await server.http.post("/api/fields/query", json=figures)).json()["coverage"]["paths"]
             assert path["have"] == sum(documents for (_, name), (documents, _) in fields.items() if name == one["path"])
         for narrowed in ("document_type=SURVEY", "tag=house"):
-            told = await served.get(f"fields?{narrowed}")
+            told = await server.get(f"fields?{narrowed}")
             assert ([one["path"] for one in told["fields"]], told["looked_at"]) == (["roof"], 1)
-        told = await served.get("fields?tag=none")
+        told = await server.get("fields?tag=none")
         assert told == {"fields": [], "looked_at": 0}
 
 
-async def values(served, **asked) -> dict:
-    answer = await served.http.get("/api/fields/values", params={"path": "total", **asked})
+async def values(server, **asked) -> dict:
+    answer = await server.http.get("/api/fields/values", params={"path": "total", **asked})
     assert answer.status_code == 200, answer.text
     return answer.json()
 
 
 async def test_one_field_of_many_documents_comes_in_pages(serve, clone):
-    shelf = [Shelved({"total": number, "items": [{"total": -number}]}, filename=f"{number}.pdf") for number in range(7)]
-    others = [
-        Shelved({"net": 1}, filename="without.pdf"),
-        Shelved({"total": None}, filename="blank.pdf"),
-        Shelved({"total": {"net": 1}}, filename="object.pdf"),
-        Shelved({"total": 1}, filename="unfinished.pdf", is_completed=False),
-        Shelved({"total": 1}, filename="letter.pdf", document_type="letter", tags=("paid",)),
+    shelf = [
+        LibraryDocument({"total": number, "items": [{"total": -number}]}, filename=f"{number}.pdf")
+        for number in range(7)
     ]
-    async with serve(with_worker=False) as served:
-        put(clone.owner_url, served.scope, [*shelf, *others])
+    others = [
+        LibraryDocument({"net": 1}, filename="without.pdf"),
+        LibraryDocument({"total": None}, filename="blank.pdf"),
+        LibraryDocument({"total": {"net": 1}}, filename="object.pdf"),
+        LibraryDocument({"total": 1}, filename="unfinished.pdf", is_completed=False),
+        LibraryDocument({"total": 1}, filename="letter.pdf", document_type="letter", tags=("paid",)),
+    ]
+    async with serve(with_worker=False) as server:
+        insert_documents(clone.owner_url, server.scope, [*shelf, *others])
         seen, before = [], {}
         while before is not None:
-            part = await values(served, document_type="Invoice", limit=3, **before)
+            part = await values(server, document_type="Invoice", limit=3, **before)
             assert 0 < len(part["items"]) <= 3
             seen += part["items"]
             before = {"before": part["next"]} if part["next"] else None
@@ -106,23 +109,27 @@ async def test_one_field_of_many_documents_comes_in_pages(serve, clone):
         assert [one["document_id"] for one in seen] == sorted((str(one.id) for one in shelf), reverse=True)
         one = next(one for one in seen if one["filename"] == "3.pdf")
         assert (one["extraction_id"], one["evidence"]["boxes"]) == (str(shelf[3].extraction_id), [[0.1, 0.1, 0.2, 0.2]])
-        assert [one["filename"] for one in (await values(served, tag="paid"))["items"]] == ["letter.pdf"]
-        assert len((await values(served, path="items[0].total"))["items"]) == 7
-        assert (await values(served, path="items[1].total"))["items"] == []
+        assert [one["filename"] for one in (await values(server, tag="paid"))["items"]] == ["letter.pdf"]
+        assert len((await values(server, path="items[0].total"))["items"]) == 7
+        assert (await values(server, path="items[1].total"))["items"] == []
         for wrong, code in (
             ({"path": "items[].total"}, "invalid_path"),
             ({"before": "x"}, None),
             ({"limit": 201}, None),
         ):
-            problem(await served.http.get("/api/fields/values", params={"path": "total", **wrong}), 422, code)
+            problem(await server.http.get("/api/fields/values", params={"path": "total", **wrong}), 422, code)
 
 
 async def test_a_page_of_large_values_is_short_and_leads_on(serve, clone):
-    async with serve(with_worker=False) as served:
-        put(clone.owner_url, served.scope, [Shelved({"total": "x" * 600_000}, filename=f"{n}.pdf") for n in range(3)])
+    async with serve(with_worker=False) as server:
+        insert_documents(
+            clone.owner_url,
+            server.scope,
+            [LibraryDocument({"total": "x" * 600_000}, filename=f"{n}.pdf") for n in range(3)],
+        )
         seen, before = [], {}
         while before is not None:
-            part = await values(served, **before)
+            part = await values(server, **before)
             assert len(part["items"]) == 1
             seen += [one["filename"] for one in part["items"]]
             before = {"before": part["next"]} if part["next"] else None

@@ -15,11 +15,11 @@ import pytest
 from answers import problem
 from psycopg import sql
 
-from desk import until
+from extraction_case import until
 from fieldmark.api.app import create_app
 from fieldmark.documents.reading import readers
 from fieldmark.settings import Settings
-from standing import PATIENCE
+from running_server import PATIENCE
 
 pytestmark = pytest.mark.anyio
 
@@ -45,11 +45,11 @@ def allow(clone) -> Callable[[bool], None]:
 
 @pytest.mark.long
 async def test_while_the_database_is_away_all_say_so_and_afterwards_all_go_on(serve, allow, clone):
-    async with serve() as served:
-        http = served.http
+    async with serve() as server:
+        http = server.http
         assert (await http.get("/healthz")).json() == {"status": "ok", "model": None}
         assert (await http.get("/readyz")).json() == {"status": "ready", "model": "claude-sonnet-5"}
-        document_id = await served.document()
+        document_id = await server.upload_text()
         # (What is at work then is the sweep's: its worker tries for eight seconds to say how it ended.)
         at_work = "select id from queue.procrastinate_jobs where status in ('todo', 'doing')"
         with psycopg.connect(clone.owner_url, autocommit=True) as owner:
@@ -71,7 +71,7 @@ async def test_while_the_database_is_away_all_say_so_and_afterwards_all_go_on(se
         await until(ready, PATIENCE)
         assert (await http.get(f"/api/documents/{document_id}")).status_code == 200
         # The worker has come back too: what is uploaded now is read.
-        assert await served.document()
+        assert await server.upload_text()
 
 
 async def test_a_server_whose_worker_has_died_or_whose_disk_is_full_is_not_ready(clone, tmp_path):
@@ -115,15 +115,15 @@ def workers() -> set[asyncio.Task[Any]]:
 
 
 async def test_a_worker_whose_queue_failed_comes_back(serve, clone):
-    async with serve() as served:
+    async with serve() as server:
         looking = workers()
         assert len(looking) == 4
         with psycopg.connect(clone.owner_url, autocommit=True) as conn:
             conn.execute("alter schema queue rename to away")
             await until(lambda: not looking & workers(), PATIENCE)  # each has looked for jobs, and failed
             conn.execute("alter schema away rename to queue")
-        assert await served.document()
-        assert (await served.http.get("/readyz")).status_code == 200
+        assert await server.upload_text()
+        assert (await server.http.get("/readyz")).status_code == 200
 
 
 async def test_a_worker_whose_readers_cannot_be_started_works_on_and_starts_them_later(serve, monkeypatch):
@@ -136,10 +136,10 @@ async def test_a_worker_whose_readers_cannot_be_started_works_on_and_starts_them
     readers.PLAIN.stop()
     with monkeypatch.context() as full:
         full.setattr(subprocess, "Popen", no_room)
-        async with serve() as served:
+        async with serve() as server:
             await until(lambda: tried)
-            assert (await served.http.get("/readyz")).status_code == 200
+            assert (await server.http.get("/readyz")).status_code == 200
             full.undo()
-            document = await served.get(f"documents/{await served.document()}")
+            document = await server.get(f"documents/{await server.upload_text()}")
             assert document["status"] == "ready"
-            assert (await served.http.get("/readyz")).status_code == 200
+            assert (await server.http.get("/readyz")).status_code == 200

@@ -10,7 +10,7 @@ import pytest
 from fieldmark.api.in_process import open_in_process
 from fieldmark.identity.tokens import LocalTokens
 from fieldmark.settings import Settings
-from standing import PATIENCE
+from running_server import PATIENCE
 
 pytestmark = pytest.mark.anyio
 

@@ -43,196 +43,196 @@ async def names(http: httpx.AsyncClient, path: str, **asked: Any) -> list[str]:
 
 
 async def test_each_change_of_a_schema_is_a_version(serve):
-    async with serve() as served:
-        first = await made(served.http, "schemas", "Invoice")
+    async with serve() as server:
+        first = await made(server.http, "schemas", "Invoice")
         assert first | {"number": 1, "schema": SCHEMA, "latest": True, "deleted": False, "proposed": False} == first
-        assert first["created_by"] == first["changed_by"] == str(served.scope.user_id)
+        assert first["created_by"] == first["changed_by"] == str(server.scope.user_id)
         at = f"/api/schemas/{first['id']}"
-        second = await changed(served.http, at, schema=LONGER, seen=first["schema_revid"])
+        second = await changed(server.http, at, schema=LONGER, seen=first["schema_revid"])
         assert (second["number"], second["name"], second["schema"]) == (2, "Invoice", LONGER)
-        third = await changed(served.http, at, name="Invoices")
+        third = await changed(server.http, at, name="Invoices")
         assert (third["number"], third["name"], third["schema"]) == (3, "Invoices", LONGER)
-        assert await changed(served.http, at, name="Invoices", schema=LONGER) == third
-        assert await changed(served.http, at) == third
-        assert (await served.http.get(at)).json() == third
+        assert await changed(server.http, at, name="Invoices", schema=LONGER) == third
+        assert await changed(server.http, at) == third
+        assert (await server.http.get(at)).json() == third
         # The old ones are read as they were.
         version = f"/api/schema_versions/{first['schema_revid']}"
-        assert (await served.http.get(version)).json() == first | {"latest": False}
-        listed = (await served.http.get(f"{at}/versions", params={"limit": 2})).json()
+        assert (await server.http.get(version)).json() == first | {"latest": False}
+        listed = (await server.http.get(f"{at}/versions", params={"limit": 2})).json()
         assert [item["number"] for item in listed["items"]] == [3, 2] and "schema" not in listed["items"][0]
-        listed = (await served.http.get(f"{at}/versions", params={"before": listed["next"]})).json()
+        listed = (await server.http.get(f"{at}/versions", params={"before": listed["next"]})).json()
         assert ([item["number"] for item in listed["items"]], listed["next"]) == ([1], None)
-        assert (await served.http.get(f"{at}/versions", params={"before": 1})).json()["items"] == []
-        problem(await served.http.get(f"/api/schemas/{uuid4()}/versions"), 404)
+        assert (await server.http.get(f"{at}/versions", params={"before": 1})).json()["items"] == []
+        problem(await server.http.get(f"/api/schemas/{uuid4()}/versions"), 404)
 
 
 async def test_who_saw_an_older_version_is_told(serve):
-    async with serve() as served:
+    async with serve() as server:
         for kind, revid, change in (
             ("schemas", "schema_revid", {"schema": LONGER}),
             ("prompts", "prompt_revid", {"content": "Read all."}),
         ):
-            first = await made(served.http, kind, "Invoice")
+            first = await made(server.http, kind, "Invoice")
             at = f"/api/{kind}/{first['id']}"
-            second = await changed(served.http, at, seen=first[revid], **change)
-            stale = await served.http.patch(at, json={"name": "X"}, headers={"If-Match": f'"{first[revid]}"'})
+            second = await changed(server.http, at, seen=first[revid], **change)
+            stale = await server.http.patch(at, json={"name": "X"}, headers={"If-Match": f'"{first[revid]}"'})
             problem(stale, 409, "version_changed")
             for wrong in ("7", '"a"', 'W/"x"'):
-                problem(await served.http.patch(at, json={"name": "X"}, headers={"If-Match": wrong}), 422)
-            assert (await served.http.get(at)).json() == second
-            assert (await served.http.patch(at, json={"name": "X"}, headers={"If-Match": "*"})).status_code == 200
+                problem(await server.http.patch(at, json={"name": "X"}, headers={"If-Match": wrong}), 422)
+            assert (await server.http.get(at)).json() == second
+            assert (await server.http.patch(at, json={"name": "X"}, headers={"If-Match": "*"})).status_code == 200
 
 
 async def test_of_many_who_change_different_things_of_a_prompt_all_do(serve):
-    async with serve() as served:
-        prompt = await made(served.http, "prompts", "Invoices")
+    async with serve() as server:
+        prompt = await made(server.http, "prompts", "Invoices")
         at = f"/api/prompts/{prompt['id']}"
-        await asyncio.gather(changed(served.http, at, name="Bills"), changed(served.http, at, content="Read all."))
-        now = (await served.http.get(at)).json()
+        await asyncio.gather(changed(server.http, at, name="Bills"), changed(server.http, at, content="Read all."))
+        now = (await server.http.get(at)).json()
         assert (now["number"], now["name"], now["content"]) == (3, "Bills", "Read all.")
 
 
 async def test_a_prompt_keeps_what_a_change_leaves_out(serve):
-    async with serve() as served:
-        schema, tag = await made(served.http, "schemas", "Invoice"), await made(served.http, "tags", "paid")
+    async with serve() as server:
+        schema, tag = await made(server.http, "schemas", "Invoice"), await made(server.http, "tags", "paid")
         more = {"schema_id": schema["id"], "model": "m", "tag_ids": [tag["id"]]}
-        prompt = await made(served.http, "prompts", "Invoices", **more)
+        prompt = await made(server.http, "prompts", "Invoices", **more)
         assert prompt | more == prompt
         at = f"/api/prompts/{prompt['id']}"
-        assert (await changed(served.http, at, name="Bills")) | more | {"name": "Bills"} == (
-            await served.http.get(at)
+        assert (await changed(server.http, at, name="Bills")) | more | {"name": "Bills"} == (
+            await server.http.get(at)
         ).json()
         gone = {"schema_id": None, "model": None, "tag_ids": []}
-        assert (now := await changed(served.http, at, **gone)) | gone == now
-        first = await served.get(f"prompt_versions/{prompt['prompt_revid']}")
+        assert (now := await changed(server.http, at, **gone)) | gone == now
+        first = await server.get(f"prompt_versions/{prompt['prompt_revid']}")
         assert first | more == first and not first["latest"]
-        numbers = [one["number"] for one in (await served.http.get(f"{at}/versions")).json()["items"]]
+        numbers = [one["number"] for one in (await server.http.get(f"{at}/versions")).json()["items"]]
         assert numbers == [3, 2, 1]
 
 
 async def test_lists_are_in_pages_and_searched_by_name(serve):
-    async with serve() as served:
+    async with serve() as server:
         for kind in KINDS:
             at = f"/api/{kind}"
             for name in ("Invoice", "invoice (old)", "Receipt"):
-                await made(served.http, kind, name)
-            first = (await served.http.get(at, params={"limit": 2})).json()
+                await made(server.http, kind, name)
+            first = (await server.http.get(at, params={"limit": 2})).json()
             assert [item["name"] for item in first["items"]] == ["Receipt", "invoice (old)"]
-            assert await names(served.http, at, before=first["next"]) == ["Invoice"]
-            assert await names(served.http, at, name="INVOICE") == ["invoice (old)", "Invoice"]
-            assert await names(served.http, at, name="_") == []
-            assert await names(served.http, at, named="invoice") == ["Invoice"]
-            assert await names(served.http, at, named="Invoic") == []
-        schema = (await served.http.get("/api/schemas", params={"named": "Invoice"})).json()["items"][0]
-        tag = (await served.http.get("/api/tags", params={"named": "Invoice"})).json()["items"][0]
-        await made(served.http, "prompts", "Linked", schema_id=schema["id"])
-        await made(served.http, "prompts", "Tagged", tag_ids=[tag["id"]])
-        assert await names(served.http, "/api/prompts", schema_id=schema["id"]) == ["Linked"]
-        assert await names(served.http, "/api/prompts", tag_id=tag["id"]) == ["Tagged"]
-        document_id = await served.document()
-        assert await names(served.http, "/api/prompts", document_id=document_id) == []
-        await changed(served.http, f"/api/documents/{document_id}", tags=[tag["id"]])
-        assert await names(served.http, "/api/prompts", document_id=document_id) == ["Tagged"]
+            assert await names(server.http, at, before=first["next"]) == ["Invoice"]
+            assert await names(server.http, at, name="INVOICE") == ["invoice (old)", "Invoice"]
+            assert await names(server.http, at, name="_") == []
+            assert await names(server.http, at, named="invoice") == ["Invoice"]
+            assert await names(server.http, at, named="Invoic") == []
+        schema = (await server.http.get("/api/schemas", params={"named": "Invoice"})).json()["items"][0]
+        tag = (await server.http.get("/api/tags", params={"named": "Invoice"})).json()["items"][0]
+        await made(server.http, "prompts", "Linked", schema_id=schema["id"])
+        await made(server.http, "prompts", "Tagged", tag_ids=[tag["id"]])
+        assert await names(server.http, "/api/prompts", schema_id=schema["id"]) == ["Linked"]
+        assert await names(server.http, "/api/prompts", tag_id=tag["id"]) == ["Tagged"]
+        document_id = await server.upload_text()
+        assert await names(server.http, "/api/prompts", document_id=document_id) == []
+        await changed(server.http, f"/api/documents/{document_id}", tags=[tag["id"]])
+        assert await names(server.http, "/api/prompts", document_id=document_id) == ["Tagged"]
 
 
 async def test_what_is_deleted_is_hidden_and_stays_readable(serve):
-    async with serve() as served:
-        tag = await made(served.http, "tags", "paid")
-        schema = await made(served.http, "schemas", "Invoice")
-        prompt = await made(served.http, "prompts", "Invoices", schema_id=schema["id"], tag_ids=[tag["id"]])
-        document = await served.document()
-        await changed(served.http, f"/api/documents/{document}", tags=[tag["id"]])
+    async with serve() as server:
+        tag = await made(server.http, "tags", "paid")
+        schema = await made(server.http, "schemas", "Invoice")
+        prompt = await made(server.http, "prompts", "Invoices", schema_id=schema["id"], tag_ids=[tag["id"]])
+        document = await server.upload_text()
+        await changed(server.http, f"/api/documents/{document}", tags=[tag["id"]])
         for kind, thing, told in (
             ("schemas", schema, {"prompts": 1, "extractions": 0}),
             ("tags", tag, {"documents": 1, "prompts": 1}),
             ("prompts", prompt, {"extractions": 0}),
         ):
             at = f"/api/{kind}/{thing['id']}"
-            answer = await served.http.delete(at)
+            answer = await server.http.delete(at)
             assert (answer.status_code, answer.json()) == (200, told)
-            problem(await served.http.delete(at), 404)
-            problem(await served.http.patch(at, json={"name": "New"}), 404)
-            assert (await served.http.get(at)).json() == thing | {"deleted": True}
-            assert await names(served.http, f"/api/{kind}") == []
-            await made(served.http, kind, thing["name"])  # its name is free
-        assert (await served.http.get(f"/api/documents/{document}")).json()["tags"] == []
-        problem(await served.http.patch(f"/api/documents/{document}", json={"tags": [tag["id"]]}), 404)
-        assert (await served.http.get("/api/documents", params={"tag_id": tag["id"]})).json()["items"] == []
+            problem(await server.http.delete(at), 404)
+            problem(await server.http.patch(at, json={"name": "New"}), 404)
+            assert (await server.http.get(at)).json() == thing | {"deleted": True}
+            assert await names(server.http, f"/api/{kind}") == []
+            await made(server.http, kind, thing["name"])  # its name is free
+        assert (await server.http.get(f"/api/documents/{document}")).json()["tags"] == []
+        problem(await server.http.patch(f"/api/documents/{document}", json={"tags": [tag["id"]]}), 404)
+        assert (await server.http.get("/api/documents", params={"tag_id": tag["id"]})).json()["items"] == []
 
 
 async def test_a_schema_that_cannot_be_used_is_refused(serve):
     """Which can be is proven in domain/test_schema.py."""
-    async with serve() as served:
-        kept = await made(served.http, "schemas", "Kept")
+    async with serve() as server:
+        kept = await made(server.http, "schemas", "Kept")
         for schema, code in (
             ({"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1:9/schema.json"}}}, "invalid_schema"),
             ({"type": "object", "title": "\u202e"}, "invalid_schema"),
             ([], "invalid"),
         ):
-            problem(await served.http.post("/api/schemas", json={"name": "New", "schema": schema}), 422, code)
-            problem(await served.http.patch(f"/api/schemas/{kept['id']}", json={"schema": schema}), 422, code)
-        assert await served.get(f"schemas/{kept['id']}") == kept
-        problem(await served.http.post("/api/schemas", json={"name": "KEPT", "schema": SCHEMA}), 409, "name_taken")
+            problem(await server.http.post("/api/schemas", json={"name": "New", "schema": schema}), 422, code)
+            problem(await server.http.patch(f"/api/schemas/{kept['id']}", json={"schema": schema}), 422, code)
+        assert await server.get(f"schemas/{kept['id']}") == kept
+        problem(await server.http.post("/api/schemas", json={"name": "KEPT", "schema": SCHEMA}), 409, "name_taken")
         for kind, body, status in (
             ("prompts", {"name": "New", "content": "a\x00"}, 422),
             ("prompts", {"name": "New", "content": "Read.", "tag_ids": [str(uuid4())]}, 404),
             ("tags", {"name": "two\nlines"}, 422),
             ("tags", {"name": "New", "color": "red"}, 422),
         ):
-            problem(await served.http.post(f"/api/{kind}", json=body), status)
+            problem(await server.http.post(f"/api/{kind}", json=body), status)
 
 
 async def test_documents_have_names_and_tags(serve):
-    async with serve() as served:
-        paid, late = await made(served.http, "tags", "Paid"), await made(served.http, "tags", "late")
-        documents = [await served.document(name=f"{n}.txt") for n in range(3)]
+    async with serve() as server:
+        paid, late = await made(server.http, "tags", "Paid"), await made(server.http, "tags", "late")
+        documents = [await server.upload_text(name=f"{n}.txt") for n in range(3)]
         at = f"/api/documents/{documents[0]}"
-        now = await changed(served.http, at, filename="Rechnung <1>.txt", tags=[paid["id"], late["id"]])
+        now = await changed(server.http, at, filename="Rechnung <1>.txt", tags=[paid["id"], late["id"]])
         shown = [{key: tag[key] for key in ("id", "name", "color")} for tag in (late, paid)]
         assert (now["filename"], now["tags"]) == ("Rechnung <1>.txt", shown)
         # The original is what it was.
-        assert (await served.http.get(f"{at}/file")).text.startswith("Invoice number")
-        assert (await changed(served.http, at, tags=[paid["id"], paid["id"]]))["tags"] == shown[1:]
-        assert (await changed(served.http, at, filename="b.txt"))["tags"] == shown[1:]
-        assert (await changed(served.http, at))["filename"] == "b.txt"
-        await changed(served.http, f"/api/documents/{documents[2]}", tags=[paid["id"], late["id"]])
-        listed = (await served.get("documents"))["items"]
+        assert (await server.http.get(f"{at}/file")).text.startswith("Invoice number")
+        assert (await changed(server.http, at, tags=[paid["id"], paid["id"]]))["tags"] == shown[1:]
+        assert (await changed(server.http, at, filename="b.txt"))["tags"] == shown[1:]
+        assert (await changed(server.http, at))["filename"] == "b.txt"
+        await changed(server.http, f"/api/documents/{documents[2]}", tags=[paid["id"], late["id"]])
+        listed = (await server.get("documents"))["items"]
         assert [[tag["name"] for tag in item["tags"]] for item in listed] == [["late", "Paid"], [], ["Paid"]]
 
         async def tagged(**asked: Any) -> list[str]:
-            answer = await served.http.get("/api/documents", params={"tag_id": paid["id"], **asked})
+            answer = await server.http.get("/api/documents", params={"tag_id": paid["id"], **asked})
             return [item["id"] for item in answer.json()["items"]]
 
         assert await tagged() == [str(documents[2]), str(documents[0])]
         assert await tagged(filename="b.t") == [str(documents[0])]
-        first = (await served.http.get("/api/documents", params={"tag_id": paid["id"], "limit": 1})).json()
+        first = (await server.http.get("/api/documents", params={"tag_id": paid["id"], "limit": 1})).json()
         assert await tagged(before=first["next"]) == [str(documents[0])]
         # All of a change or nothing.
         for bad in ({"tags": [str(uuid4())]}, {"tags": [str(uuid4())] * 101}, {"filename": "a\nb"}, {"filename": ""}):
-            answer = await served.http.patch(at, json={"filename": "c.txt", "tags": [], **bad})
+            answer = await server.http.patch(at, json={"filename": "c.txt", "tags": [], **bad})
             assert answer.status_code in (404, 422), bad
-        now = (await served.http.get(at)).json()
+        now = (await server.http.get(at)).json()
         assert (now["filename"], now["tags"]) == ("b.txt", shown[1:])
-        assert (await changed(served.http, at, tags=[]))["tags"] == []
+        assert (await changed(server.http, at, tags=[]))["tags"] == []
 
 
 async def test_an_extraction_names_its_versions_and_has_its_schema(serve):
     """Which text it has is proven in sql/test_artifacts.py."""
-    async with serve(Script([endless([text("Done.")])])) as served:
-        schema = await made(served.http, "schemas", "Invoice")
-        prompt = await made(served.http, "prompts", "Invoices", schema_id=schema["id"])
-        document = await served.document()
-        one = (await served.extract(document, prompt_revid=prompt["prompt_revid"]))["extraction"]
-        own = (await served.extract(document, schema=SCHEMA))["extraction"]
+    async with serve(Script([endless([text("Done.")])])) as server:
+        schema = await made(server.http, "schemas", "Invoice")
+        prompt = await made(server.http, "prompts", "Invoices", schema_id=schema["id"])
+        document = await server.upload_text()
+        one = (await server.extract(document, prompt_revid=prompt["prompt_revid"]))["extraction"]
+        own = (await server.extract(document, schema=SCHEMA))["extraction"]
         assert (one["schema_revid"], one["prompt_revid"]) == (schema["schema_revid"], prompt["prompt_revid"])
         kept = {"schema_revid": schema["schema_revid"], "schema": SCHEMA}
-        assert await served.get(f"extractions/{one['id']}/schema") == kept
-        assert await served.get(f"extractions/{own['id']}/schema") == {"schema_revid": None, "schema": SCHEMA}
+        assert await server.get(f"extractions/{one['id']}/schema") == kept
+        assert await server.get(f"extractions/{own['id']}/schema") == {"schema_revid": None, "schema": SCHEMA}
         for asked in ({"schema_id": schema["id"]}, {"prompt_id": prompt["id"]}):
-            listed = (await served.http.get("/api/extractions", params=asked)).json()["items"]
+            listed = (await server.http.get("/api/extractions", params=asked)).json()["items"]
             assert [item["id"] for item in listed] == [one["id"]]
         # Deleting says what refers to it.
-        assert (await served.http.delete(f"/api/schemas/{schema['id']}")).json() == {"prompts": 1, "extractions": 1}
-        assert (await served.http.delete(f"/api/prompts/{prompt['id']}")).json() == {"extractions": 1}
+        assert (await server.http.delete(f"/api/schemas/{schema['id']}")).json() == {"prompts": 1, "extractions": 1}
+        assert (await server.http.delete(f"/api/prompts/{prompt['id']}")).json() == {"extractions": 1}
         request = {"document_id": str(document), "schema_revid": schema["schema_revid"]}
-        problem(await served.http.post("/api/agent/extract", json=request), 404)
+        problem(await server.http.post("/api/agent/extract", json=request), 404)

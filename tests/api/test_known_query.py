@@ -10,7 +10,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_every_parameter_that_is_described_is_known(serve, openapi):
-    async with serve() as served:
+    async with serve() as server:
         asked = 0
         for path, item in openapi["paths"].items():
             for verb, operation in item.items():
@@ -20,7 +20,7 @@ async def test_every_parameter_that_is_described_is_known(serve, openapi):
                 place = path.replace("{number}", "1")
                 for name in ("document_id", "extraction_id", "run_id"):
                     place = place.replace(f"{{{name}}}", str(uuid4()))
-                given = await served.http.request(verb, place, params=dict.fromkeys(names, "1"), json={})
+                given = await server.http.request(verb, place, params=dict.fromkeys(names, "1"), json={})
                 assert "There is no query parameter" not in given.text, (verb, path)
                 asked += 1
         assert asked >= 8

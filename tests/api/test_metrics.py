@@ -9,11 +9,11 @@ import pytest
 from answers import problem
 from prometheus_client.parser import text_string_to_metric_families
 
-from desk import until
+from extraction_case import until
 from fieldmark.api.app import create_watching_app
 from fieldmark.offline_model.messages import call, text
 from fieldmark.testing.script import Script
-from standing import METRICS_TOKEN, SCRAPER
+from running_server import METRICS_TOKEN, SCRAPER
 
 pytestmark = pytest.mark.anyio
 
@@ -41,18 +41,18 @@ async def read_once(http: httpx.AsyncClient, *key: str) -> dict[tuple, float]:
 async def test_a_run_is_counted(serve):
     refused = call("update_field", {**TOTAL, "confidence": 7})
     failing = call("remove_field", {"path": "nowhere"})
-    clis = []
+    cli_processes = []
 
     async def look(body):
-        clis.append((await read(served.http))["fieldmark_live_clis",])
+        cli_processes.append((await read(server.http))["fieldmark_live_clis",])
         return [text("Done.")]
 
     script = Script([[call("get_document_text")], [call("update_field", TOTAL)], [refused], [failing], look])
-    async with serve(script) as served:
-        assert ("fieldmark_runs_total", "extraction", "completed") not in await read(served.http)
-        body = {"document_id": str(await served.document())}
-        assert (await served.extract(**body))["status"] == "completed"
-        found = await read_once(served.http, "fieldmark_runs_total", "extraction", "completed")
+    async with serve(script) as server:
+        assert ("fieldmark_runs_total", "extraction", "completed") not in await read(server.http)
+        body = {"document_id": str(await server.upload_text())}
+        assert (await server.extract(**body))["status"] == "completed"
+        found = await read_once(server.http, "fieldmark_runs_total", "extraction", "completed")
         assert found["fieldmark_runs_total", "extraction", "completed"] == 1
         assert found["fieldmark_run_seconds_count", "extraction", "completed"] == 1
         assert found["fieldmark_run_seconds_sum", "extraction", "completed"] > 0
@@ -64,7 +64,7 @@ async def test_a_run_is_counted(serve):
             ("failed", "remove_field"): 1,
         }
         assert found["fieldmark_model_tokens_total", "input"] > found["fieldmark_model_tokens_total", "output"] > 0
-        assert clis == [1] and found["fieldmark_live_clis",] == 0
+        assert cli_processes == [1] and found["fieldmark_live_clis",] == 0
         assert found["fieldmark_pool_connections", "idle"] + found["fieldmark_pool_connections", "busy"] >= 1
         assert found["fieldmark_pool_waiting",] == 0
         assert found["process_resident_memory_bytes",] > 1e6
@@ -77,32 +77,32 @@ async def test_readers_and_the_queue_are_looked_up(serve):
         await silent.wait()
         return [text("Done.")]
 
-    async with serve(wait, max_live_agents=1) as served:
-        bodies = [{"document_id": str(await served.document())} for _ in range(2)]
+    async with serve(wait, max_live_agents=1) as server:
+        bodies = [{"document_id": str(await server.upload_text())} for _ in range(2)]
         streams = {"Accept": "text/event-stream"}
         async with (
-            served.http.stream("POST", "/api/agent/extract", json=bodies[0], headers=streams) as first,
-            served.http.stream("POST", "/api/agent/extract", json=bodies[1], headers=streams) as second,
+            server.http.stream("POST", "/api/agent/extract", json=bodies[0], headers=streams) as first,
+            server.http.stream("POST", "/api/agent/extract", json=bodies[1], headers=streams) as second,
         ):
             assert first.status_code == second.status_code == 200
-            found = await read_once(served.http, "fieldmark_queue_jobs", "runs", "doing")
+            found = await read_once(server.http, "fieldmark_queue_jobs", "runs", "doing")
             assert found["fieldmark_event_stream_readers",] == 2
             assert found["fieldmark_queue_jobs", "runs", "doing"] == found["fieldmark_queue_jobs", "runs", "todo"] == 1
             silent.set()
             await first.aread(), await second.aread()
 
         async def gone() -> bool:
-            return (await read(served.http))["fieldmark_event_stream_readers",] == 0
+            return (await read(server.http))["fieldmark_event_stream_readers",] == 0
 
         await until(gone)
 
 
 async def test_without_a_token_only_this_machine_is_told_and_only_at_a_port_of_its_own(serve):
-    async with serve(metrics_token=None) as served:
+    async with serve(metrics_token=None) as server:
         # The API's port: behind a proxy on this machine everybody comes from here.
-        async with httpx.AsyncClient(base_url=served.base_url) as nobody:
+        async with httpx.AsyncClient(base_url=server.base_url) as nobody:
             assert "METRICS_TOKEN" in problem(await nobody.get("/metrics"), 401)
-        app = create_watching_app(served.service, None)
+        app = create_watching_app(server.runtime, None)
         for host, status in (("127.0.0.1", 200), ("::1", 200), ("10.0.0.1", 401)):
             transport = httpx.ASGITransport(app, client=(host, 4711))
             async with httpx.AsyncClient(transport=transport, base_url="http://here") as asking:
@@ -110,9 +110,9 @@ async def test_without_a_token_only_this_machine_is_told_and_only_at_a_port_of_i
 
 
 async def test_with_a_token_whoever_has_it_is_told(serve):
-    async with serve() as served, httpx.AsyncClient(base_url=served.base_url) as scraper:
+    async with serve() as server, httpx.AsyncClient(base_url=server.base_url) as scraper:
         problem(await scraper.get("/metrics"), 401)
-        problem(await served.http.get("/metrics"), 401)  # a user's token is another matter
+        problem(await server.http.get("/metrics"), 401)  # a user's token is another matter
         for wrong in (METRICS_TOKEN[:-1], METRICS_TOKEN + "x", "ä"):
             problem(await scraper.get("/metrics", headers={b"Authorization": f"Bearer {wrong}".encode("latin-1")}), 401)
         told = await scraper.get("/metrics", headers=SCRAPER | {"X-Forwarded-For": "8.8.8.8"})

@@ -19,12 +19,12 @@ async def roles(http: httpx.AsyncClient, org: str) -> dict[str, str]:
 
 
 async def test_an_organisation_from_its_making_to_its_end(serve):
-    async with serve() as served:
-        http = served.http
+    async with serve() as server:
+        http = server.http
         me = (await http.get("/api/me")).json()
-        assert me["user_id"] == str(served.scope.user_id) and me["key"] is None
+        assert me["user_id"] == str(server.scope.user_id) and me["key"] is None
         (personal,) = me["organisations"]
-        assert (personal["id"], personal["role"], personal["is_personal"]) == (str(served.scope.org_id), "owner", True)
+        assert (personal["id"], personal["role"], personal["is_personal"]) == (str(server.scope.org_id), "owner", True)
         org = await org_of(http)
         place = f"/api/organisations/{org}"
         assert (await http.get(place)).json()["name"] == "Acme"
@@ -49,7 +49,7 @@ async def test_an_organisation_from_its_making_to_its_end(serve):
         assert second["next"] is None
         problem(await http.get("/api/keys", params={"before": first["next"]}), 422)  # another list's
         # Somebody else sees none of it.
-        async with served.client() as stranger:
+        async with server.client() as stranger:
             for method, path in (("GET", ""), ("GET", "/members"), ("GET", "/invitations"), ("DELETE", "")):
                 problem(await stranger.request(method, place + path), 404)
             problem(await stranger.patch(place, json={"name": "Mine"}), 404)
@@ -62,12 +62,12 @@ async def test_an_organisation_from_its_making_to_its_end(serve):
 
 
 async def test_roles(serve):
-    async with serve() as served:
-        org = await org_of(served.http)
+    async with serve() as server:
+        org = await org_of(server.http)
         place = f"/api/organisations/{org}"
-        async with joined(served, org, "member") as (member, user), joined(served, org, "viewer") as (viewer, looker):
+        async with joined(server, org, "member") as (member, user), joined(server, org, "viewer") as (viewer, looker):
             assert await roles(viewer, org) == {
-                str(served.scope.user_id): "owner",
+                str(server.scope.user_id): "owner",
                 str(user): "member",
                 str(looker): "viewer",
             }
@@ -78,42 +78,42 @@ async def test_roles(serve):
             problem(await member.delete(place), 403, "owner_needed")
             # What an owner says holds at the next request.
             assert (await viewer.post("/api/documents", files={"file": ("a.txt", b"x")})).status_code == 403
-            assert (await served.http.patch(f"{place}/members/{looker}", json={"role": "member"})).status_code == 200
+            assert (await server.http.patch(f"{place}/members/{looker}", json={"role": "member"})).status_code == 200
             assert (await viewer.post("/api/documents", files={"file": ("a.txt", b"x")})).status_code == 201
-            assert (await served.http.delete(f"{place}/members/{looker}")).status_code == 204
+            assert (await server.http.delete(f"{place}/members/{looker}")).status_code == 204
             problem(await viewer.get("/api/documents"), 404)
-            problem(await served.http.delete(f"{place}/members/{looker}"), 404)
-            problem(await served.http.patch(f"{place}/members/{looker}", json={"role": "member"}), 404)
-            problem(await served.http.patch(f"{place}/members/{user}", json={"role": "king"}), 422)
+            problem(await server.http.delete(f"{place}/members/{looker}"), 404)
+            problem(await server.http.patch(f"{place}/members/{looker}", json={"role": "member"}), 404)
+            problem(await server.http.patch(f"{place}/members/{user}", json={"role": "king"}), 422)
             # It keeps an owner.
-            mine = f"{place}/members/{served.scope.user_id}"
-            problem(await served.http.patch(mine, json={"role": "viewer"}), 409, "last_owner")
-            problem(await served.http.delete(mine), 409, "last_owner")
-            problem(await served.http.post(f"{place}/leave"), 409, "last_owner")
-            assert (await served.http.patch(f"{place}/members/{user}", json={"role": "owner"})).status_code == 200
-            assert (await served.http.post(f"{place}/leave")).status_code == 204
+            mine = f"{place}/members/{server.scope.user_id}"
+            problem(await server.http.patch(mine, json={"role": "viewer"}), 409, "last_owner")
+            problem(await server.http.delete(mine), 409, "last_owner")
+            problem(await server.http.post(f"{place}/leave"), 409, "last_owner")
+            assert (await server.http.patch(f"{place}/members/{user}", json={"role": "owner"})).status_code == 200
+            assert (await server.http.post(f"{place}/leave")).status_code == 204
             assert await roles(member, org) == {str(user): "owner"}
-        personal = f"/api/organisations/{served.scope.org_id}"
-        problem(await served.http.post(f"{personal}/leave"), 409)
-        problem(await served.http.patch(f"{personal}/members/{served.scope.user_id}", json={"role": "viewer"}), 409)
+        personal = f"/api/organisations/{server.scope.org_id}"
+        problem(await server.http.post(f"{personal}/leave"), 409)
+        problem(await server.http.patch(f"{personal}/members/{server.scope.user_id}", json={"role": "viewer"}), 409)
 
 
 async def test_an_invitation_is_accepted_once(serve, clone):
-    async with serve() as served:
-        org = await org_of(served.http)
+    async with serve() as server:
+        org = await org_of(server.http)
         place = f"/api/organisations/{org}/invitations"
-        invitation = await invited(served.http, org, role="viewer")
+        invitation = await invited(server.http, org, role="viewer")
         assert invitation["token"].startswith("fmi_") and len(invitation["token"]) == 68
         for body in ({"role": "king"}, {"email": "nobody"}, {"days": 91}):
-            problem(await served.http.post(place, json=body), 422)
-        listed = (await served.http.get(place)).text
+            problem(await server.http.post(place, json=body), 422)
+        listed = (await server.http.get(place)).text
         assert invitation["id"] in listed and invitation["token"] not in listed
 
         async def accept(http: httpx.AsyncClient, token: str = invitation["token"]) -> httpx.Response:
             return await http.post("/api/invitations/accept", json={"token": token})
 
-        problem(await accept(served.http), 409, "already_member")
-        async with served.client() as first, served.client() as second:
+        problem(await accept(server.http), 409, "already_member")
+        async with server.client() as first, server.client() as second:
             problem(await accept(first, "fmi_" + "0" * 64), 404)
             problem(await accept(first, ""), 422)
             # Nobody is a member before they accept.
@@ -123,55 +123,58 @@ async def test_an_invitation_is_accepted_once(serve, clone):
             assert sorted(answer.status_code for answer in answers) == [200, 409]
             for http in (first, second):
                 problem(await accept(http), 409, "invitation_used")
-            assert len(await roles(served.http, org)) == 2
-            problem(await served.http.delete(f"{place}/{invitation['id']}"), 409, "invitation_used")
+            assert len(await roles(server.http, org)) == 2
+            problem(await server.http.delete(f"{place}/{invitation['id']}"), 409, "invitation_used")
 
-            taken_back = await invited(served.http, org)
-            assert (await served.http.delete(f"{place}/{taken_back['id']}")).status_code == 204
-            assert (await served.http.delete(f"{place}/{taken_back['id']}")).status_code == 204  # again
-            expired = await invited(served.http, org, days=1)
+            taken_back = await invited(server.http, org)
+            assert (await server.http.delete(f"{place}/{taken_back['id']}")).status_code == 204
+            assert (await server.http.delete(f"{place}/{taken_back['id']}")).status_code == 204  # again
+            expired = await invited(server.http, org, days=1)
             query = "update public.invitations set expires_at = now() where id = %s"
             await as_owner(clone, query, expired["id"])
-            async with served.client() as third:
+            async with server.client() as third:
                 problem(await accept(third, taken_back["token"]), 410, "invitation_revoked")
                 problem(await accept(third, expired["token"]), 410, "invitation_expired")
-                last = await invited(served.http, org)
-                await served.http.delete(f"/api/organisations/{org}")
+                last = await invited(server.http, org)
+                await server.http.delete(f"/api/organisations/{org}")
                 problem(await accept(third, last["token"]), 410, "invitation_revoked")
                 assert [one["is_personal"] for one in (await third.get("/api/me")).json()["organisations"]] == [True]
 
 
 async def test_an_invitation_of_an_address_is_for_whose_token_names_it(serve):
-    async with serve() as served:
-        org = await org_of(served.http)
-        invitation = await invited(served.http, org, email="Anna@Example.org")
+    async with serve() as server:
+        org = await org_of(server.http)
+        invitation = await invited(server.http, org, email="Anna@Example.org")
         look_alike = "anna@example.org".replace("e", "\u0435")
         for email in (None, "bert@example.org", "anna@example.org.evil", look_alike):
-            async with served.client(email=email) as http:
+            async with server.client(email=email) as http:
                 answer = await http.post("/api/invitations/accept", json={"token": invitation["token"]})
                 problem(answer, 403, "invitation_for_another")
-        async with served.client(email="anna@example.org") as http:
+        async with server.client(email="anna@example.org") as http:
             answer = await http.post("/api/invitations/accept", json={"token": invitation["token"]})
             assert answer.status_code == 200 and answer.json()["role"] == "member"
         # Capitals do not matter, but other letters that Unicode folds to the same do.
-        invitation = await invited(served.http, org, email="kim@example.org")
+        invitation = await invited(server.http, org, email="kim@example.org")
         for email, status in (("\u212aim@example.org", 403), ("K\u0130m@example.org", 403), ("KIM@Example.org", 200)):
-            async with served.client(email=email) as http:
+            async with server.client(email=email) as http:
                 answer = await http.post("/api/invitations/accept", json={"token": invitation["token"]})
                 assert answer.status_code == status
 
 
 async def test_an_invitation_holds_while_who_made_it_owns_the_organisation(serve):
     """Whoever was an owner for an hour does not come back by a link that they kept."""
-    async with serve() as served, served.client() as guest:
-        org = await org_of(served.http)
+    async with serve() as server, server.client() as guest:
+        org = await org_of(server.http)
         place = f"/api/organisations/{org}"
         for end in ("removed", "no owner any more", "key revoked", "still an owner"):
-            async with joined(served, org, "owner") as (other, user):
+            async with joined(server, org, "owner") as (other, user):
                 if end == "key revoked":
                     wanted = {"name": "robot", "scopes": ["members:write"]}
                     key = (await other.post("/api/keys", json=wanted)).json()
-                    async with served.bearing(key["key"]) as robot, joined(served, org, "viewer") as (_, viewer):
+                    async with (
+                        server.client_with_token(key["key"]) as robot,
+                        joined(server, org, "viewer") as (_, viewer),
+                    ):
                         invitation = await invited(robot, org, role="member")
                         # Owners are made by people.
                         asked = await robot.post(f"{place}/invitations", json={"role": "owner"})
@@ -180,13 +183,13 @@ async def test_an_invitation_holds_while_who_made_it_owns_the_organisation(serve
                         problem(asked, 403, "person_needed")
                         asked = await robot.patch(f"{place}/members/{viewer}", json={"role": "member"})
                         assert asked.is_success
-                    assert (await served.http.delete(f"/api/keys/{key['id']}", headers={"x-org-id": org})).is_success
+                    assert (await server.http.delete(f"/api/keys/{key['id']}", headers={"x-org-id": org})).is_success
                 else:
                     invitation = await invited(other, org, role="owner")
                 if end == "removed":
-                    assert (await served.http.delete(f"{place}/members/{user}")).is_success
+                    assert (await server.http.delete(f"{place}/members/{user}")).is_success
                 elif end == "no owner any more":
-                    assert (await served.http.patch(f"{place}/members/{user}", json={"role": "member"})).is_success
+                    assert (await server.http.patch(f"{place}/members/{user}", json={"role": "member"})).is_success
                 answer = await guest.post("/api/invitations/accept", json={"token": invitation["token"]})
                 if end == "still an owner":
                     assert answer.status_code == 200 and answer.json()["role"] == "owner"
@@ -195,28 +198,28 @@ async def test_an_invitation_holds_while_who_made_it_owns_the_organisation(serve
 
 
 async def test_somebody_makes_so_many_organisations_and_no_more(serve, clone):
-    async with serve() as served:
+    async with serve() as server:
         query = "insert into public.organisations (name, created_by) select 'o', %s from generate_series(1, 49)"
-        await as_owner(clone, query, served.scope.user_id)
-        problem(await served.http.post("/api/organisations", json={"name": "One more"}), 409, "too_many")
+        await as_owner(clone, query, server.scope.user_id)
+        problem(await server.http.post("/api/organisations", json={"name": "One more"}), 409, "too_many")
 
 
 async def test_somebody_gives_up_so_many_organisations_at_a_time_and_no_more(serve, clone):
-    async with serve() as served:
+    async with serve() as server:
         query = """
             insert into private.organisation_deletions (org_id, asked_by)
             select id, %s from public.organisations where name = 'gone'"""
         await as_owner(clone, "insert into public.organisations (name) select 'gone' from generate_series(1, 19)")
-        await as_owner(clone, query, served.scope.user_id)
+        await as_owner(clone, query, server.scope.user_id)
 
         async def personal() -> str:
-            me = (await served.http.get("/api/me")).json()
+            me = (await server.http.get("/api/me")).json()
             (one,) = me["organisations"]
             assert me["org_id"] == one["id"]
             return one["id"]
 
-        assert (await served.http.delete(f"/api/organisations/{await personal()}")).status_code == 204
-        problem(await served.http.delete(f"/api/organisations/{await personal()}"), 409, "too_many")
-        async with served.client() as other:  # who has given up none
+        assert (await server.http.delete(f"/api/organisations/{await personal()}")).status_code == 204
+        problem(await server.http.delete(f"/api/organisations/{await personal()}"), 409, "too_many")
+        async with server.client() as other:  # who has given up none
             (one,) = (await other.get("/api/me")).json()["organisations"]
             assert (await other.delete(f"/api/organisations/{one['id']}")).status_code == 204

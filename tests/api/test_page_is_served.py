@@ -88,7 +88,7 @@ async def test_where_it_is_not_built_it_says_how(tmp_path: Path):
 async def test_anybody_may_know_how_to_sign_in_and_nothing_else(serve):
     # A key that may be published, and one beside it that may not.
     settings = {"supabase_secret_key": "sb_secret_never_told", "supabase_publishable_key": "sb_publishable_x"}
-    async with serve(**settings) as served, httpx.AsyncClient(base_url=served.base_url) as anybody:
+    async with serve(**settings) as server, httpx.AsyncClient(base_url=server.base_url) as anybody:
         told = await anybody.get("/api/config")
         assert told.json() == {"supabase": None, "offline_model": False, "max_file_mb": 50}
         problem(await anybody.get("/api/documents"), 401)

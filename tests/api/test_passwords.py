@@ -10,7 +10,7 @@ import pytest
 from answers import problem
 from psycopg import sql
 
-from locked_files import NEW_PDF, PASSWORD, TEXT
+from encrypted_files import NEW_PDF, PASSWORD, TEXT
 
 pytestmark = pytest.mark.anyio
 
@@ -36,10 +36,10 @@ def files(home: Path) -> bytes:
 
 
 async def test_a_password_given_with_the_upload_opens_the_file_and_is_kept_nowhere(serve, clone, capfd):
-    async with serve() as served:
-        http, home = served.http, served.service.settings.home
+    async with serve() as server:
+        http, home = server.http, server.runtime.settings.home
         sent = {"files": {"file": ("locked.pdf", NEW_PDF)}, "data": {"password": PASSWORD}}
-        document_id = await served.read(UUID((await http.post("/api/documents", **sent)).json()["id"]))
+        document_id = await server.wait_until_read(UUID((await http.post("/api/documents", **sent)).json()["id"]))
         at = f"/api/documents/{document_id}"
         found = (await http.get(at)).json()
         assert (found["status"], found["byte_size"], found["media_type"]) == ("ready", len(NEW_PDF), "application/pdf")
@@ -51,15 +51,15 @@ async def test_a_password_given_with_the_upload_opens_the_file_and_is_kept_nowhe
         said = capfd.readouterr()
         assert PASSWORD not in said.out + said.err
         assert (await http.delete(at)).status_code == 204
-        await served.service.documents.delete_originals()
+        await server.runtime.documents.delete_originals()
         assert files(home) == b""
 
 
 async def test_a_password_may_come_later_and_a_wrong_one_changes_nothing(serve, clone, capfd):
-    async with serve() as served:
-        http, home = served.http, served.service.settings.home
+    async with serve() as server:
+        http, home = server.http, server.runtime.settings.home
         sent = {"files": {"file": ("locked.pdf", NEW_PDF)}, "data": {"password": "not-this-one"}}
-        document_id = await served.read(UUID((await http.post("/api/documents", **sent)).json()["id"]))
+        document_id = await server.wait_until_read(UUID((await http.post("/api/documents", **sent)).json()["id"]))
         at = f"/api/documents/{document_id}"
         failed = (await http.get(at)).json()
         assert (failed["status"], failed["error_code"]) == ("failed", "password")
@@ -67,11 +67,11 @@ async def test_a_password_may_come_later_and_a_wrong_one_changes_nothing(serve, 
         assert (await http.get(at)).json() == failed
         for body in ({"password": ""}, {"password": "x" * 251}):
             problem(await http.post(f"{at}/read", json=body), 422)
-        async with served.client() as stranger:
+        async with server.client() as stranger:
             problem(await stranger.post(f"{at}/read", json={"password": PASSWORD}), 404)
         answer = await http.post(f"{at}/read", json={"password": PASSWORD})
         assert (answer.status_code, answer.json()["error_code"]) == (202, None)
-        await served.read(document_id)
+        await server.wait_until_read(document_id)
         assert (await http.get(at)).json()["status"] == "ready"
         assert TEXT in (await http.get(f"{at}/text")).text
         problem(await http.post(f"{at}/read", json={"password": PASSWORD}), 409)
@@ -83,12 +83,14 @@ async def test_a_password_may_come_later_and_a_wrong_one_changes_nothing(serve, 
 
 async def test_a_copy_without_its_password_is_waited_for_before_it_is_stored(serve, clone):
     """Whoever dies between the two leaves a file of which the service knows."""
-    async with serve() as served:
+    async with serve() as server:
         sent = {"files": {"file": ("locked.pdf", NEW_PDF)}}
-        document_id = await served.read(UUID((await served.http.post("/api/documents", **sent)).json()["id"]))
+        document_id = await server.wait_until_read(
+            UUID((await server.http.post("/api/documents", **sent)).json()["id"])
+        )
         with psycopg.connect(clone.owner_url, autocommit=True) as conn:
             conn.execute("delete from private.files_to_delete")
-            answer = await served.http.post(f"/api/documents/{document_id}/read", json={"password": PASSWORD})
+            answer = await server.http.post(f"/api/documents/{document_id}/read", json={"password": PASSWORD})
             assert answer.status_code == 202
             expected = conn.execute("select storage_path from private.files_to_delete").fetchall()
             copy = conn.execute("select unlocked_path from public.documents where id = %s", [document_id]).fetchall()

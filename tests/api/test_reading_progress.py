@@ -16,18 +16,18 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_whoever_waits_for_a_document_sees_its_pages_read(serve, clone):
-    async with serve(Script([[text("Done.")]])) as served:
+    async with serve(Script([[text("Done.")]])) as server:
         said: list[dict[str, Any]] = []
         async with await psycopg.AsyncConnection.connect(clone.owner_url) as conn:
             # It is read, and stays unread as long as this holds.
             await conn.execute("lock table public.document_pages in share mode")
             files = {"file": ("a.pdf", INVOICE.read_bytes())}
-            document_id = (await served.http.post("/api/documents", files=files)).json()["id"]
+            document_id = (await server.http.post("/api/documents", files=files)).json()["id"]
             body = {"document_id": document_id, "wait": False}
-            started = await served.extract(**body)
+            started = await server.extract(**body)
             assert started["status"] == "queued"
             at = f"/api/runs/{started['run_id']}/events"
-            async with served.http.stream("GET", at) as stream:
+            async with server.http.stream("GET", at) as stream:
                 async for line in stream.aiter_lines():
                     if line.startswith("id: "):
                         said[-1]["id"] = int(line[4:])
@@ -39,6 +39,6 @@ async def test_whoever_waits_for_a_document_sees_its_pages_read(serve, clone):
             assert (first["type"], first["run_id"]) == ("run", started["run_id"])
             assert others and {one["type"] for one in others} == {"reading"}
             assert others[-1] == {"type": "reading", "document_id": document_id, "pages_read": 4, "page_count": 4}
-        kept = events((await served.http.get(at)).text)
+        kept = events((await server.http.get(at)).text)
         assert [number for number, _ in kept] == list(range(1, len(kept) + 1))
         assert [one["type"] for _, one in kept].count("run") == 1 and kept[-1][1]["type"] == "complete"

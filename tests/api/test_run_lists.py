@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 from answers import problem
 
-from desk import sql
+from extraction_case import sql
 from fieldmark.offline_model.messages import call, text
 from fieldmark.testing.script import Script
 
@@ -18,10 +18,10 @@ TABLES = ("public.runs", "public.tool_calls", "public.usage", "public.documents"
 
 
 async def test_a_run_in_a_list_says_what_it_waits_for(serve, clone):
-    async with serve(Script([[TOTAL], [text("Done.")]])) as served:
-        body = {"document_id": str(await served.document()), "approval": "ask"}
-        ids = [(await served.extract(**body))["run_id"] for _ in range(3)]
-        listed = await served.get("runs?limit=200")
+    async with serve(Script([[TOTAL], [text("Done.")]])) as server:
+        body = {"document_id": str(await server.upload_text()), "approval": "ask"}
+        ids = [(await server.extract(**body))["run_id"] for _ in range(3)]
+        listed = await server.get("runs?limit=200")
         assert [run["id"] for run in listed["items"]] == ids[::-1] and listed["next"] is None
         for run in listed["items"]:
             assert (run["status"], run["usage"]["turns"]) == ("awaiting_approval", 1)
@@ -30,18 +30,18 @@ async def test_a_run_in_a_list_says_what_it_waits_for(serve, clone):
             (change,) = waiting["changes"]
             assert (change["path"], change["old"], change["new"], change["added"]) == ("total", None, 10, True)
             # The same as it is told by itself, but for what each model used.
-            alone = await served.get(f"runs/{run['id']}")
+            alone = await server.get(f"runs/{run['id']}")
             assert run == alone | {"models": None} and alone["models"][0]["turns"] == 1
 
         # A page begins where the last one ended, also when that run is gone.
-        first = await served.get("runs?limit=1")
+        first = await server.get("runs?limit=1")
         sql(clone.owner_url, "delete from public.runs where id = %s", first["items"][0]["id"])
-        rest = (await served.http.get("/api/runs", params={"before": first["next"]})).json()
+        rest = (await server.http.get("/api/runs", params={"before": first["next"]})).json()
         assert [run["id"] for run in rest["items"]] == ids[1::-1] and rest["next"] is None
         # A run's id is no cursor, nor is that of another list.
-        problem(await served.http.get(f"/api/runs?before={uuid4()}"), 422)
-        problem(await served.http.get("/api/documents", params={"before": first["next"]}), 422)
-        assert "before, document_id" in problem(await served.http.get("/api/runs?agent=extraction"), 422)
+        problem(await server.http.get(f"/api/runs?before={uuid4()}"), 422)
+        problem(await server.http.get("/api/documents", params={"before": first["next"]}), 422)
+        assert "before, document_id" in problem(await server.http.get("/api/runs?agent=extraction"), 422)
 
 
 PART = """
@@ -57,15 +57,15 @@ select id, 'more', org_id, agent, 'm', 1, 2, 3, 4, 5, %s from public.runs where 
 
 
 async def test_a_run_in_a_list_costs_what_its_tree_has_cost_and_used_what_it_has_itself(serve, clone):
-    async with serve(Script([[TOTAL], [text("Done.")]])) as served:
-        body = {"document_id": str(await served.document()), "approval": "ask"}
-        root = (await served.extract(**body))["run_id"]
+    async with serve(Script([[TOTAL], [text("Done.")]])) as server:
+        body = {"document_id": str(await server.upload_text()), "approval": "ask"}
+        root = (await server.extract(**body))["run_id"]
         child, other = (sql(clone.owner_url, PART, root)[0]["id"] for _ in range(2))
         leaf = sql(clone.owner_url, PART, child)[0]["id"]
         sql(clone.owner_url, "delete from public.usage")
         for run, cost in ((root, 1), (child, 2), (other, None), (leaf, 8)):
             sql(clone.owner_url, MESSAGE, cost, run)
-        listed = {run["id"]: run for run in (await served.get("runs"))["items"]}
+        listed = {run["id"]: run for run in (await server.get("runs"))["items"]}
         costs = [listed[str(run)]["cost_usd"] for run in (root, child, other, leaf)]
         assert costs == [None, 10, None, 8]
         assert [run["usage"] for run in listed.values()] == 4 * [

@@ -95,12 +95,12 @@ async def ask(http: httpx.AsyncClient, route, names: Names, **headers: str) -> h
     return await http.request(method, path.format(**names), json=filled, headers=headers)
 
 
-async def things(served) -> Names:
-    """A document, an extraction and a run of the served user."""
-    document = await served.document()
-    run = (await served.http.post("/api/agent/extract", json={"document_id": str(document)})).json()
+async def things(server) -> Names:
+    """A document, an extraction and a run of the signed-in user."""
+    document = await server.upload_text()
+    run = (await server.http.post("/api/agent/extract", json={"document_id": str(document)})).json()
     made = {
-        kind: (await served.http.post(f"/api/{kind}s", json={"name": "Mine", **body})).json()
+        kind: (await server.http.post(f"/api/{kind}s", json={"name": "Mine", **body})).json()
         for kind, body in (("schema", {"schema": {"type": "object"}}), ("prompt", {"content": "Read."}), ("tag", {}))
     }
     return {
@@ -132,10 +132,10 @@ def test_every_route_that_names_a_thing_is_asked(openapi_routes):
 
 
 async def test_another_tenant_s_thing_is_like_none_at_all(serve):
-    async with serve(Script([endless([text("Done.")])])) as served:
-        names = await things(served)
-        org_id, nobody = str(served.scope.org_id), str(uuid4())
-        async with served.client() as stranger:
+    async with serve(Script([endless([text("Done.")])])) as server:
+        names = await things(server)
+        org_id, nobody = str(server.scope.org_id), str(uuid4())
+        async with server.client() as stranger:
             for route in NAMED:
                 none = await ask(stranger, route, unknown())
                 problem(none, 404)
@@ -149,27 +149,27 @@ async def test_another_tenant_s_thing_is_like_none_at_all(serve):
             behind = str(Cursor("documents", Position(datetime.now(UTC) + timedelta(days=1), UUID(names["document"]))))
             listed = await stranger.get("/api/documents", params={"before": behind})
             assert listed.json() == {"items": [], "next": None}
-            theirs = (await served.http.get("/api/documents", params={"before": behind})).json()
+            theirs = (await server.http.get("/api/documents", params={"before": behind})).json()
             assert [item["id"] for item in theirs["items"]] == [names["document"]]
         for route in NAMED:
             shared = {"x-org-id": org_id}
             first, second = (shared, {}) if route[0] == "DELETE" else ({}, shared)
-            assert (await ask(served.http, route, names, **first)).is_success, route
+            assert (await ask(server.http, route, names, **first)).is_success, route
             if route[0] != "DELETE":
-                assert (await ask(served.http, route, names, **second)).is_success, route
+                assert (await ask(server.http, route, names, **second)).is_success, route
 
 
 async def test_a_member_can_in_the_shared_organisation_only(serve, clone):
-    async with serve(Script([endless([text("Done.")])])) as served:
-        names = await things(served)
-        shared, member = {"x-org-id": str(served.scope.org_id)}, uuid4()
-        async with served.client(member) as http:
+    async with serve(Script([endless([text("Done.")])])) as server:
+        names = await things(server)
+        shared, member = {"x-org-id": str(server.scope.org_id)}, uuid4()
+        async with server.client(member) as http:
             assert (await http.get("/api/documents")).json()["items"] == []  # seen for the first time
             problem(await ask(http, NAMED[0], names, **shared), 404)
             with psycopg.connect(clone.owner_url) as conn:
                 conn.execute(
                     "insert into public.memberships (org_id, user_id, role) values (%s, %s, 'member')",
-                    (served.scope.org_id, member),
+                    (server.scope.org_id, member),
                 )
             for route in NAMED[:-6]:  # what they did not begin themselves a member does not delete
                 assert (await ask(http, route, names, **shared)).is_success, route
@@ -178,22 +178,22 @@ async def test_a_member_can_in_the_shared_organisation_only(serve, clone):
                 names["document"]
             ]
             theirs = (await http.post("/api/documents", files={"file": ("b.txt", b"x")}, headers=shared)).json()
-            assert (await served.http.get(f"/api/documents/{theirs['id']}")).status_code == 200
+            assert (await server.http.get(f"/api/documents/{theirs['id']}")).status_code == 200
             with psycopg.connect(clone.owner_url) as conn:
                 conn.execute("delete from public.memberships where user_id = %s and role = 'member'", (member,))
             for route in NAMED:
                 problem(await ask(http, route, names, **shared), 404)
-        problem(await served.http.get("/api/documents", headers={"x-org-id": "mine"}), 422)
+        problem(await server.http.get("/api/documents", headers={"x-org-id": "mine"}), 422)
 
 
 async def test_invalid_tokens_get_401(serve):
-    async with serve() as served:
-        key = (served.service.settings.home / "keys" / "tokens").read_bytes()
+    async with serve() as server:
+        key = (server.runtime.settings.home / "keys" / "tokens").read_bytes()
         good = {
             "iss": "fieldmark",
             "aud": "authenticated",
             "role": "authenticated",
-            "sub": str(served.scope.user_id),
+            "sub": str(server.scope.user_id),
             "exp": time.time() + 600,
         }
 
@@ -210,7 +210,7 @@ async def test_invalid_tokens_get_401(serve):
             "signed by another": bearer(good, bytes(32)),
         }
         accepted = bearer(good)
-        async with httpx.AsyncClient(base_url=served.base_url) as http:
+        async with httpx.AsyncClient(base_url=server.base_url) as http:
             answers = set()
             for name, authorization in refused.items():
                 headers = {} if authorization is None else {"authorization": authorization}

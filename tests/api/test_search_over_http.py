@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 from answers import problem
 
-from desk import sql, until
-from embedder import embedding
+from extraction_case import sql, until
+from fake_embedder import serve_fake_embedder
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_what_is_uploaded_is_found_and_what_is_deleted_is_not(serve, clone):
-    async with serve() as served:
-        document = await served.document("The roof leaks.\nTotal: 10.00 EUR", name="survey.txt")
+    async with serve() as server:
+        document = await server.upload_text("The roof leaks.\nTotal: 10.00 EUR", name="survey.txt")
 
         async def search(**asked: object) -> dict:
-            answer = await served.http.get("/api/search", params=asked)
+            answer = await server.http.get("/api/search", params=asked)
             assert answer.status_code == 200, answer.text
             return answer.json()
 
@@ -31,43 +31,43 @@ async def test_what_is_uploaded_is_found_and_what_is_deleted_is_not(serve, clone
         assert (await search(q="roof", filename="other"))["hits"] == []
         assert (await search(q="roof", document_type="invoice", filter="total > 1000"))["hits"] == []
         assert len((await search(q="roof", filename="SURVEY", document_id=document))["hits"]) == 1
-        async with served.client() as stranger:
+        async with server.client() as stranger:
             answer = await stranger.get("/api/search", params={"q": "roof", "document_id": document})
             assert answer.json() == {"hits": [], "behind": 0, "by_meaning": "off", "behind_by_meaning": 0}
 
-        assert (await served.http.delete(f"/api/documents/{document}")).status_code == 204
+        assert (await server.http.delete(f"/api/documents/{document}")).status_code == 204
         await until(is_indexed)
         assert (await search(q="roof")) == {"hits": [], "behind": 0, "by_meaning": "off", "behind_by_meaning": 0}
         assert sql(clone.owner_url, "select from private.search_chunks") == []
 
 
 async def test_what_cannot_be_asked_is_told(serve):
-    async with serve(with_worker=False) as served:
+    async with serve(with_worker=False) as server:
         for asked in (
             {"q": "x" * 1001},
             {"q": "a\0b"},
             {"q": "a", "limit": 101},
             {"q": "a", "filter": "total > 1; drop"},
         ):
-            problem(await served.http.get("/api/search", params=asked), 422)
+            problem(await server.http.get("/api/search", params=asked), 422)
 
 
 async def test_documents_are_found_by_their_fields_only_with_the_scope_to_read_them(serve):
-    async with serve() as served:
-        document = await served.document("Total 12", name="a.txt")
-        run = (await served.http.post("/api/agent/extract", json={"document_id": str(document)})).json()
+    async with serve() as server:
+        document = await server.upload_text("Total 12", name="a.txt")
+        run = (await server.http.post("/api/agent/extract", json={"document_id": str(document)})).json()
         at = f"/api/extractions/{run['extraction']['id']}"
         field = {"path": "vendor", "value": "Quux"}  # no page prints it
-        assert (await served.http.patch(f"{at}/fields", json=field)).is_success
-        assert (await served.http.post(f"{at}/complete")).is_success
+        assert (await server.http.patch(f"{at}/fields", json=field)).is_success
+        assert (await server.http.post(f"{at}/complete")).is_success
 
         async def found(http, asked: str) -> list[str]:
             return [hit["document_id"] for hit in (await http.get("/api/search", params={"q": asked})).json()["hits"]]
 
-        await until(lambda: found(served.http, "quux"))
+        await until(lambda: found(server.http, "quux"))
         for more, status in ((["extractions:read"], 200), ([], 403)):
-            made = await served.http.post("/api/keys", json={"name": "k", "scopes": ["documents:read", *more]})
-            async with served.bearing(made.json()["key"]) as robot:
+            made = await server.http.post("/api/keys", json={"name": "k", "scopes": ["documents:read", *more]})
+            async with server.client_with_token(made.json()["key"]) as robot:
                 assert await found(robot, "total") == [str(document)]
                 assert await found(robot, "quux") == ([str(document)] if status == 200 else [])
                 for narrowed in ({"filter": "total > 1000"}, {"document_type": "invoice"}):
@@ -78,12 +78,12 @@ async def test_documents_are_found_by_their_fields_only_with_the_scope_to_read_t
 async def test_with_an_embedder_what_means_the_same_is_found(serve, clone):
     if not sql(clone.owner_url, "select private.has_vectors() as has")[0]["has"]:
         pytest.skip("the extension vector cannot be had here")
-    with embedding() as fake:
-        async with serve(embedder=fake.url, embedder_model="small") as served:
-            document = await served.document("The roof leaks.", name="survey.txt")
+    with serve_fake_embedder() as fake:
+        async with serve(embedder=fake.url, embedder_model="small") as server:
+            document = await server.upload_text("The roof leaks.", name="survey.txt")
 
             async def found() -> dict:
-                return (await served.http.get("/api/search", params={"q": "shingles"})).json()
+                return (await server.http.get("/api/search", params={"q": "shingles"})).json()
 
             async def is_near() -> bool:
                 return len((await found())["hits"]) == 1

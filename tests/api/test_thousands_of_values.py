@@ -44,14 +44,14 @@ def body(n):
     return json.dumps({"path": "items", "value": items}).encode()
 
 
-async def ready(served, document_id):
+async def ready(server, document_id):
     """The address of an extraction whose routes have answered once: the first answer makes more than itself."""
-    async with served.service.database.as_user(served.scope) as conn:
-        one = await extractions.add(conn, org_id=served.scope.org_id, document_id=document_id, schema=None)
+    async with server.runtime.database.as_user(server.scope) as conn:
+        one = await extractions.add(conn, org_id=server.scope.org_id, document_id=document_id, schema=None)
     path = f"/api/extractions/{one}"
     for answer in (
-        await served.http.patch(f"{path}/fields", json={"path": "total", "value": 1}),
-        await served.http.get(f"/api/documents/{document_id}/pages/1"),
+        await server.http.patch(f"{path}/fields", json={"path": "total", "value": 1}),
+        await server.http.get(f"/api/documents/{document_id}/pages/1"),
     ):
         assert answer.status_code == 200, answer.text
     return path
@@ -59,20 +59,20 @@ async def ready(served, document_id):
 
 async def test_the_loop_is_free_while_they_are_written_and_read(serve):
     page = "\n".join(f"Item {n}  {n * 7}.50" for n in range(MANY))
-    async with serve(Script([])) as served:
-        await ready(served, await served.document())
+    async with serve(Script([])) as server:
+        await ready(server, await server.upload_text())
         async with a_free_loop():
-            document_id = await served.document(page)
-        path, headers = await ready(served, document_id), {"content-type": "application/json"}
+            document_id = await server.upload_text(page)
+        path, headers = await ready(server, document_id), {"content-type": "application/json"}
         bodies = [body(n) for n in (1, 2, 3)]
         # At once: each but the first finds the extraction changed, and looks at what has become of it.
         async with a_free_loop():
             answers = await asyncio.gather(
-                *(served.http.patch(f"{path}/fields", content=sent, headers=headers) for sent in bodies)
+                *(server.http.patch(f"{path}/fields", content=sent, headers=headers) for sent in bodies)
             )
         assert [answer.status_code for answer in answers] == [200, 200, 200]
         assert len(answers[0].content) > 500_000
         async with a_free_loop():
             for whole in (path, f"{path}?version=2"):
-                answer = await served.http.get(whole)
+                answer = await server.http.get(whole)
                 assert answer.status_code == 200 and len(answer.content) > 50_000

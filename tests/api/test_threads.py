@@ -12,10 +12,10 @@ import pytest
 from answers import problem
 from people import joined, org_of
 
-from desk import sql, until
+from extraction_case import sql, until
 from fieldmark.offline_model.messages import call, text
 from fieldmark.testing.script import Script, held
-from two_agents import run, talking
+from two_agent_model import chat_script, extraction_call
 
 pytestmark = pytest.mark.anyio
 
@@ -25,13 +25,13 @@ SECRET = "the heron flies at dawn"
 @asynccontextmanager
 async def house(serve, answer, **settings):
     """Whoever talks, a colleague in the same organisation, a viewer there, and a document."""
-    async with serve(answer, **settings) as served:
-        org = await org_of(served.http)
-        served.http.headers["x-org-id"] = org
-        document = str(await served.document())
-        async with joined(served, org, "member") as (colleague, _), joined(served, org, "viewer") as (viewer, _):
+    async with serve(answer, **settings) as server:
+        org = await org_of(server.http)
+        server.http.headers["x-org-id"] = org
+        document = str(await server.upload_text())
+        async with joined(server, org, "member") as (colleague, _), joined(server, org, "viewer") as (viewer, _):
             yield SimpleNamespace(
-                served=served, http=served.http, colleague=colleague, viewer=viewer, document=document, org=org
+                server=server, http=server.http, colleague=colleague, viewer=viewer, document=document, org=org
             )
 
 
@@ -50,7 +50,7 @@ async def events_of(http, run_id: str) -> list[dict]:
 
 
 async def test_a_thread_is_begun_listed_renamed_and_deleted(serve):
-    async with house(serve, talking()) as at:
+    async with house(serve, chat_script()) as at:
         made = await at.http.post("/api/threads", json={"document_id": at.document, "title": "First"})
         assert made.status_code == 201, made.text
         first = made.json()
@@ -82,11 +82,11 @@ async def test_a_thread_is_begun_listed_renamed_and_deleted(serve):
 
 
 async def test_what_cannot_be_a_thread(serve):
-    async with house(serve, talking()) as at:
+    async with house(serve, chat_script()) as at:
         problem(await at.http.post("/api/threads", json={"document_id": str(uuid4())}), 404)
         problem(await at.http.post("/api/threads", json={"document_id": at.document, "agent": "extraction"}), 404)
         problem(await at.viewer.post("/api/threads", json={"document_id": at.document}), 403, "read_only")
-        async with at.served.client() as stranger:
+        async with at.server.client() as stranger:
             problem(await stranger.post("/api/threads", json={"document_id": at.document}), 404)
         thread = (await at.http.post("/api/threads", json={"document_id": at.document})).json()
         for title in ("", "a\nb", "\0"):
@@ -99,7 +99,7 @@ async def test_what_cannot_be_a_thread(serve):
 
 async def test_turns_are_read_from_the_runs_newest_first(serve, clone):
     second_turn = [text("I look \0."), call("list_tags")], [text("I look again."), call("list_tags")], [text("Two.")]
-    async with house(serve, talking([text("One.")], *second_turn)) as at:
+    async with house(serve, chat_script([text("One.")], *second_turn)) as at:
         first = await says(at, "  Say\none \u202e")
         thread_id = first["thread_id"]
         second = await says(at, "And two", thread_id)
@@ -128,7 +128,7 @@ async def test_turns_are_read_from_the_runs_newest_first(serve, clone):
 
 async def test_what_is_not_shared_is_seen_by_nobody_else_and_sharing_takes_effect_at_once(serve):
     """The thread, its turns, its runs with their events and reasoning, what waits, and what is part of it."""
-    turns = talking([run()], [text(SECRET)], [run()])
+    turns = chat_script([extraction_call()], [text(SECRET)], [extraction_call()])
     async with house(serve, turns) as at:
         first = await says(at, SECRET)
         thread_id = first["thread_id"]
@@ -179,7 +179,7 @@ async def test_what_is_not_shared_is_seen_by_nobody_else_and_sharing_takes_effec
         body = {"document_id": at.document, "message": "Go on", "thread_id": thread_id}
         problem(await at.colleague.post("/api/agent/chat", json=body), 404)
         problem(await at.colleague.post("/api/agent/approve", json=decision), 404)
-        async with at.served.client() as stranger:
+        async with at.server.client() as stranger:
             problem(await stranger.get(there), 404)
         assert not (await at.http.patch(there, json={"shared": False})).json()["shared"]
         for http in (at.colleague, at.viewer):
@@ -218,7 +218,7 @@ async def test_who_decides_in_a_thread(serve, clone):
         jobs = "select task_name, lock, status, attempts from queue.procrastinate_jobs"
         return repr([sql(clone.owner_url, f"select {columns} from public.runs"), sql(clone.owner_url, jobs)])
 
-    async with house(serve, talking([run()], [text("Done.")])) as at:
+    async with house(serve, chat_script([extraction_call()], [text("Done.")])) as at:
 
         async def always_ask(**settings) -> list[bool]:
             await at.http.patch(f"/api/organisations/{at.org}", json=settings)
@@ -246,7 +246,7 @@ async def test_who_decides_in_a_thread(serve, clone):
         assert (await at.colleague.post("/api/agent/approve", json=body)).status_code == 202
 
         # Its part asks too. It is the colleague's, who has had it begun: so whoever began the thread decides it.
-        while (turn := await until(lambda: waits_or_ends(at, thread_id), otherwise=stands))["status"] != "completed":
+        while (turn := await until(lambda: waits_or_ends(at, thread_id), describe=stands))["status"] != "completed":
             assert turn["waiting_run_id"] != first["run_id"] and turn["status"] == "awaiting_runs"
             said = {"call_id": turn["waits_for"]["call_id"], "approved": True}
             body = {"run_id": turn["waiting_run_id"], "approvals": [said], "wait": False}
@@ -267,7 +267,7 @@ async def test_a_deleted_thread_ends_what_was_at_work_in_it(serve):
     goes_on = asyncio.Event()
     async with house(serve, Script([held(goes_on.wait, text("Never heard."))])) as at:
         begun = await says(at, "Tell me", wait=False)
-        await until(lambda: at.served.model.requests)
+        await until(lambda: at.server.model.requests)
         assert (await at.http.delete(f"/api/threads/{begun['thread_id']}")).status_code == 204
         gone = await at.http.get(f"/api/runs/{begun['run_id']}")
         assert (gone.status_code, gone.json()["code"]) == (404, "not_found")
@@ -276,10 +276,10 @@ async def test_a_deleted_thread_ends_what_was_at_work_in_it(serve):
 
 async def test_a_key_approves_in_advance_only_what_it_may_approve(serve):
     """What an agent approves by itself anyway needs no more than starting it."""
-    async with house(serve, talking([text("One.")])) as at:
+    async with house(serve, chat_script([text("One.")])) as at:
         for scopes, refused in ((["runs:write"], True), (["runs:write", "runs:approve"], False)):
             made = await at.http.post("/api/keys", json={"name": "k", "scopes": scopes})
-            async with at.served.bearing(made.json()["key"]) as key:
+            async with at.server.client_with_token(made.json()["key"]) as key:
                 for more in ({"auto_approved_tools": ["delete_document"]}, {"approval": "auto"}):
                     body = {"document_id": at.document, "message": "Delete it", "wait": False, **more}
                     answer = await key.post("/api/agent/chat", json=body)
@@ -294,10 +294,10 @@ async def test_a_key_approves_in_advance_only_what_it_may_approve(serve):
 
 async def test_of_two_tabs_the_second_message_waits_and_says_so(serve):
     goes_on = asyncio.Event()
-    async with house(serve, talking(held(goes_on.wait, text("One.")), *[[text("Two.")]] * 2)) as at:
+    async with house(serve, chat_script(held(goes_on.wait, text("One.")), *[[text("Two.")]] * 2)) as at:
         thread = (await at.http.post("/api/threads", json={"document_id": at.document})).json()["id"]
         first = await says(at, "One?", thread, wait=False)
-        await until(lambda: at.served.model.requests)
+        await until(lambda: at.server.model.requests)
         assert first["waits_behind"] is None
         second = await says(at, "Two?", thread, wait=False)
         third = await says(at, "Three?", thread, wait=False)

@@ -41,20 +41,20 @@ def limit(clone, org_id: UUID, max_usd: float | None = None, runs: int | None = 
         )
 
 
-async def extract(served, **body):
-    document_id = await served.document()
-    return await served.http.post("/api/agent/extract", json={"document_id": str(document_id), **body})
+async def extract(server, **body):
+    document_id = await server.upload_text()
+    return await server.http.post("/api/agent/extract", json={"document_id": str(document_id), **body})
 
 
 async def test_what_was_used_by_day_agent_and_model(serve, clone):
-    async with serve(script()) as served:
-        nothing = await served.get("usage")
+    async with serve(script()) as server:
+        nothing = await server.get("usage")
         today = datetime.now(UTC).date()
         assert nothing == {"since": f"{today.replace(day=1)}", "until": f"{today}", "items": [], "credit": None}
         for model in ("claude-sonnet-5", "claude-sonnet-5", "claude-opus-5"):
-            assert (await extract(served, model=model)).json()["status"] == "completed"
-        limit(clone, served.scope.org_id, 5, 3)
-        answer = await served.get("usage")
+            assert (await extract(server, model=model)).json()["status"] == "completed"
+        limit(clone, server.scope.org_id, 5, 3)
+        answer = await server.get("usage")
         same = {"day": f"{today}", "agent": "extraction", "cache_creation_input_tokens": 0}
         assert answer["items"] == [
             same
@@ -65,24 +65,24 @@ async def test_what_was_used_by_day_agent_and_model(serve, clone):
             | {"cache_read_input_tokens": 40_000, "cost_usd": 0.448},
         ]
         assert answer["credit"] == {"max_usd": 5, "spent_usd": 1.008, "max_concurrent_runs": 3}
-        async with served.client() as stranger:
+        async with server.client() as stranger:
             theirs = (await stranger.get("/api/usage")).json()
             assert theirs["items"] == [] and theirs["credit"] is None
 
 
 async def test_days_are_chosen_both_included(serve, clone):
-    async with serve(script()) as served:
-        await extract(served)
+    async with serve(script()) as server:
+        await extract(server)
         today = datetime.now(UTC).date()
         yesterday, tomorrow = today - timedelta(days=1), today + timedelta(days=1)
 
         async def count(since, until) -> int:
-            answer = await served.http.get("/api/usage", params={"since": f"{since}", "until": f"{until}"})
+            answer = await server.http.get("/api/usage", params={"since": f"{since}", "until": f"{until}"})
             return sum(item["messages"] for item in answer.json()["items"])
 
         for since, until in (("2026-02-30", None), ("2026-03-02", "2026-03-01"), ("2024-01-01", "2025-01-01")):
             asked = {name: day for name, day in (("since", since), ("until", until)) if day}
-            problem(await served.http.get("/api/usage", params=asked), 422)
+            problem(await server.http.get("/api/usage", params=asked), 422)
         assert await count(today, today) == await count(yesterday, tomorrow) == 2
         assert await count(yesterday, yesterday) == await count(tomorrow, tomorrow) == 0
         with psycopg.connect(clone.owner_url) as owner:
@@ -91,27 +91,27 @@ async def test_days_are_chosen_both_included(serve, clone):
 
 
 async def test_without_credit_nothing_is_started_and_what_was_started_is_answered(serve, clone):
-    async with serve(script()) as served:
-        document_id = str(await served.document())
+    async with serve(script()) as server:
+        document_id = str(await server.upload_text())
         key = {"Idempotency-Key": "k"}
-        first = await served.http.post("/api/agent/extract", json={"document_id": document_id}, headers=key)
-        limit(clone, served.scope.org_id, 0.2)  # 0.224 are spent
-        answer = await served.http.post("/api/agent/extract", json={"document_id": document_id})
+        first = await server.http.post("/api/agent/extract", json={"document_id": document_id}, headers=key)
+        limit(clone, server.scope.org_id, 0.2)  # 0.224 are spent
+        answer = await server.http.post("/api/agent/extract", json={"document_id": document_id})
         assert "0.20" in problem(answer, 402, "out_of_credit")
         correction = {"extraction_id": first.json()["extraction"]["id"], "message": "set total to 11"}
-        problem(await served.http.post("/api/agent/correct", json=correction), 402, "out_of_credit")
-        again = await served.http.post("/api/agent/extract", json={"document_id": document_id}, headers=key)
+        problem(await server.http.post("/api/agent/correct", json=correction), 402, "out_of_credit")
+        again = await server.http.post("/api/agent/extract", json={"document_id": document_id}, headers=key)
         assert again.json()["run_id"] == first.json()["run_id"]
-        assert len((await served.get("runs"))["items"]) == 1
-        limit(clone, served.scope.org_id, 3)
-        assert (await served.http.post("/api/agent/extract", json={"document_id": document_id})).is_success
+        assert len((await server.get("runs"))["items"]) == 1
+        limit(clone, server.scope.org_id, 3)
+        assert (await server.http.post("/api/agent/extract", json={"document_id": document_id})).is_success
 
 
 async def test_a_cost_that_nobody_can_know_cannot_be_limited(serve, clone):
-    async with serve(script()) as served:
-        problem(await extract(served, model="unheard-of", max_cost_usd=1), 422, "invalid")
-        answer = (await extract(served, model="unheard-of")).json()
+    async with serve(script()) as server:
+        problem(await extract(server, model="unheard-of", max_cost_usd=1), 422, "invalid")
+        answer = (await extract(server, model="unheard-of")).json()
         assert answer["status"] == "completed" and answer["cost_usd"] is None
-        limit(clone, served.scope.org_id, 1000)
-        assert "FIELDMARK_MODEL_PRICE" in problem(await extract(served, model="unheard-of"), 422)
-        assert (await extract(served, model="claude-opus-5", max_cost_usd=1)).json()["status"] == "completed"
+        limit(clone, server.scope.org_id, 1000)
+        assert "FIELDMARK_MODEL_PRICE" in problem(await extract(server, model="unheard-of"), 422)
+        assert (await extract(server, model="claude-opus-5", max_cost_usd=1)).json()["status"] == "completed"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from claude_agent_sdk import AssistantMessage, SystemMessage, TextBlock
 
-from desk import conversation, tool_results
+from extraction_case import cli_conversation, tool_results
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.offline_model.messages import call, text
 from fieldmark.runs.engine.cli_attestation import SandboxViolation, sealed
@@ -32,8 +32,8 @@ FORTY = [call("update_field", {"path": f"f{n}", "value": n, "confidence": 1.0}) 
 
 
 @pytest.mark.real_cli("it says what it has")
-async def test_the_init_message_and_the_model_list_exactly_our_tools(desk):
-    async with conversation(desk, Script([[text("Done.")]])) as talk:
+async def test_the_init_message_and_the_model_list_exactly_our_tools(case):
+    async with cli_conversation(case, Script([[text("Done.")]])) as talk:
         messages = await talk.all()
         init = next(m.data for m in messages if isinstance(m, SystemMessage) and m.subtype == "init")
         assert sorted(init["tools"]) == sorted(TOOLS)
@@ -57,8 +57,8 @@ CHANGES = {
 
 @pytest.mark.real_cli("it says what it has")
 @pytest.mark.parametrize("what", CHANGES)
-async def test_a_cli_with_one_thing_more_does_not_begin(desk, what):
-    async with conversation(desk, Script([[UPDATE], [text("Done.")]]), change=CHANGES[what]) as talk:
+async def test_a_cli_with_one_thing_more_does_not_begin(case, what):
+    async with cli_conversation(case, Script([[UPDATE], [text("Done.")]]), change=CHANGES[what]) as talk:
         with pytest.raises(SandboxViolation):
             await talk.all()
 
@@ -79,7 +79,7 @@ HOSTILE = {
 
 
 @pytest.mark.real_cli("it says what it has")
-async def test_files_in_its_own_folder_give_the_cli_nothing(desk):
+async def test_files_in_its_own_folder_give_the_cli_nothing(case):
     """The folder is empty when a run begins; if ever it were not, what lies there would be of no use."""
 
     def furnished(options):
@@ -91,7 +91,7 @@ async def test_files_in_its_own_folder_give_the_cli_nothing(desk):
             path.chmod(0o777)
         return options
 
-    async with conversation(desk, Script([[text("Done.")]]), change=furnished) as talk:
+    async with cli_conversation(case, Script([[text("Done.")]]), change=furnished) as talk:
         assert "Done." in str(await talk.all())  # and not SandboxViolation
         assert "banana" not in talk.sent
 
@@ -144,20 +144,20 @@ async def test_a_cli_that_differs_may_not(messages):
 
 
 @pytest.mark.real_cli("it calls the hook before each call")
-async def test_where_the_hook_does_not_fire_no_call_runs_and_the_run_ends(desk):
+async def test_where_the_hook_does_not_fire_no_call_runs_and_the_run_ends(case):
     def without_hook(options):
         return replace(options, hooks=None, allowed_tools=TOOLS)
 
     script = Script([[call("get_document_text"), *FORTY], [UPDATE], [text("Done.")]])
-    async with conversation(desk, script, change=without_hook) as talk:
+    async with cli_conversation(case, script, change=without_hook) as talk:
         with pytest.raises(SandboxViolation, match="past the permission hook"):
             await talk.all()
         assert "10.00 EUR" not in talk.sent
-    assert desk.extraction()["version"] == 0
+    assert case.extraction()["version"] == 0
 
 
 @pytest.mark.real_cli("it refuses a call whose hook fails")
-async def test_a_call_whose_hook_fails_is_refused_by_the_cli_itself(desk):
+async def test_a_call_whose_hook_fails_is_refused_by_the_cli_itself(case):
     async def failing(*_):
         raise RuntimeError("the hook is broken")
 
@@ -166,8 +166,8 @@ async def test_a_call_whose_hook_fails_is_refused_by_the_cli_itself(desk):
         return replace(options, hooks={"PreToolUse": [replace(matcher, hooks=[failing])]}, allowed_tools=TOOLS)
 
     script = Script([[call("get_document_text")], [UPDATE], [text("Done.")]])
-    async with conversation(desk, script, change=with_broken_hook) as talk:
+    async with cli_conversation(case, script, change=with_broken_hook) as talk:
         assert "Done." in str(await talk.all())  # it reaches no tool, which would be a violation
         assert [is_error for _, is_error in tool_results(talk.model.requests[-1])] == [True, True]
         assert "10.00 EUR" not in talk.sent
-    assert desk.extraction()["version"] == 0
+    assert case.extraction()["version"] == 0

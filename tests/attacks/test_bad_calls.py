@@ -59,39 +59,39 @@ BAD = {
 
 
 @pytest.mark.real_cli("what it makes of malformed calls")
-async def test_no_bad_call_changes_anything_and_each_is_told_why(desk):
-    await desk.put(FIELDS)
-    before = desk.extraction()
-    worked = await desk.work(Script([*[[bad] for bad, _, _ in BAD.values()], [text("Done.")]]))
-    assert worked.state["status"] == "completed"
-    answers = dict(zip(BAD, worked.results, strict=True))
+async def test_no_bad_call_changes_anything_and_each_is_told_why(case):
+    await case.set_fields(FIELDS)
+    before = case.extraction()
+    finished = await case.execute_run(Script([*[[bad] for bad, _, _ in BAD.values()], [text("Done.")]]))
+    assert finished.state["status"] == "completed"
+    answers = dict(zip(BAD, finished.results, strict=True))
     for what, (_, told, _) in BAD.items():
         said, is_error = answers[what]
         assert is_error and told in said, (what, said)
-    ledger = {entry["id"]: entry for entry in worked.ledger}
+    ledger = {entry["id"]: entry for entry in finished.ledger}
     for what, (bad, told, status) in BAD.items():
         entry = ledger.pop(bad.id, None)
         assert (entry and entry["status"]) == status, what
         if entry:
             assert told in (entry["reason"] or entry["result"]), what
     assert not ledger
-    assert desk.extraction() == before and len(desk.journal()) == 3  # those of the beginning
+    assert case.extraction() == before and len(case.journal()) == 3  # those of the beginning
     # Whoever watches is told the same, without what the CLI wraps around it, and without the load.
-    ended = [event for event in worked.events if event.get("status") == "error"]
+    ended = [event for event in finished.events if event.get("status") == "error"]
     assert len(ended) == len(BAD) and not [event for event in ended if "PreToolUse" in event["error"]]
-    assert LONG[:10_000] not in json.dumps(worked.events)
+    assert LONG[:10_000] not in json.dumps(finished.events)
 
 
 @pytest.mark.real_cli("what it makes of malformed calls")
-async def test_nor_does_any_of_them_in_one_message_which_does_not_end_the_run_either(desk):
-    await desk.put(FIELDS)
-    before = desk.extraction()
+async def test_nor_does_any_of_them_in_one_message_which_does_not_end_the_run_either(case):
+    await case.set_fields(FIELDS)
+    before = case.extraction()
     at_once = [*(bad for bad, _, _ in BAD.values()), call("complete_extraction", {"summary": "Done."})]
-    worked = await desk.work(Script([at_once, [text("Stopped.")]]))
-    assert (worked.state["status"], worked.state["answer"]) == ("completed", "Stopped.")
-    assert len(worked.results) == len(at_once) and all(failed for _, failed in worked.results)
-    assert {entry["status"] for entry in worked.ledger} <= {"refused", "failed"}
-    assert desk.extraction() == before and len(desk.journal()) == 3
+    finished = await case.execute_run(Script([at_once, [text("Stopped.")]]))
+    assert (finished.state["status"], finished.state["answer"]) == ("completed", "Stopped.")
+    assert len(finished.results) == len(at_once) and all(failed for _, failed in finished.results)
+    assert {entry["status"] for entry in finished.ledger} <= {"refused", "failed"}
+    assert case.extraction() == before and len(case.journal()) == 3
 
 
 GOOD = {
@@ -110,48 +110,48 @@ GOOD = {
 
 
 @pytest.mark.real_cli("what it makes of malformed calls")
-async def test_what_may_be_stored_is_stored_and_read_back(desk):
+async def test_what_may_be_stored_is_stored_and_read_back(case):
     stored = []
 
     def look(then):
         async def step(body):
-            stored.append((await asyncio.to_thread(desk.extraction))["extracted_fields"].get("total"))
+            stored.append((await asyncio.to_thread(case.extraction))["extracted_fields"].get("total"))
             return then
 
         return step
 
     steps = [[good] for good, _ in GOOD.values()]
-    worked = await desk.work(Script([steps[0], *[look(step) for step in steps[1:]], look([text("Done.")])]))
+    finished = await case.execute_run(Script([steps[0], *[look(step) for step in steps[1:]], look([text("Done.")])]))
     assert stored == [value for _, value in GOOD.values()]
-    assert desk.extraction()["version"] == len(GOOD)
-    for (what, (_, value)), (said, is_error) in zip(GOOD.items(), worked.results, strict=True):
+    assert case.extraction()["version"] == len(GOOD)
+    for (what, (_, value)), (said, is_error) in zip(GOOD.items(), finished.results, strict=True):
         shown = json.dumps({"total": value}, ensure_ascii=False)
         assert not is_error and f"Stored, version {list(GOOD).index(what) + 1}: {shown[:20_000]}" in said, what
 
 
-async def test_several_writes_in_one_message_happen_one_after_the_other_and_once_each(desk):
+async def test_several_writes_in_one_message_happen_one_after_the_other_and_once_each(case):
     calls = [update(path=name, value=number) for number, name in enumerate("abcdef")]
     read_call = call("get_current_extraction")
-    worked = await desk.work(Script([[*calls[:3], read_call, *calls[3:]], [text("Done.")]]))
-    assert worked.state["status"] == "completed"
-    assert [entry["status"] for entry in worked.ledger] == ["done"] * 6
-    changed = [(row["version"], row["path"], row["call_id"]) for row in desk.journal()]
+    finished = await case.execute_run(Script([[*calls[:3], read_call, *calls[3:]], [text("Done.")]]))
+    assert finished.state["status"] == "completed"
+    assert [entry["status"] for entry in finished.ledger] == ["done"] * 6
+    changed = [(row["version"], row["path"], row["call_id"]) for row in case.journal()]
     assert changed == [(n + 1, [name], calls[n].id) for n, name in enumerate("abcdef")]
-    read = worked.results[3][0]
+    read = finished.results[3][0]
     assert '"c": 2' in read and '"d"' not in read  # it stands between them
-    said = worked.events
+    said = finished.events
     ended = [event["call_id"] for event in said if event.get("tool_result") == "update_field"]
     assert ended == [one.id for one in calls]
     assert [event["version"] for event in said if "changed" in event] == [1, 2, 3, 4, 5, 6]
 
 
 @pytest.mark.real_cli("what it makes of malformed calls")
-async def test_the_same_id_again_is_answered_and_not_done_again(desk):
+async def test_the_same_id_again_is_answered_and_not_done_again(case):
     same = '{"path": "number", "value": 1, "confidence": 1}'
     again = Call("update_field", same, "toolu_same")
     other = Call("update_field", same.replace('"value": 1', '"value": 2'), "toolu_same")
-    worked = await desk.work(Script([[again], [again], [other], [text("Done.")]]))
-    first, second, third = [event for event in worked.events if event.get("status") in ("complete", "error")]
+    finished = await case.execute_run(Script([[again], [again], [other], [text("Done.")]]))
+    first, second, third = [event for event in finished.events if event.get("status") in ("complete", "error")]
     assert first["output"] == second["output"] == 'Stored, version 1: {"number": 1}'
     assert third["error"] == "This call was not approved. This cannot be mended by calling again."
-    assert desk.extraction()["version"] == 1 and len(worked.ledger) == 1
+    assert case.extraction()["version"] == 1 and len(finished.ledger) == 1

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient
 
-from desk import conversation, laid_out
+from extraction_case import cli_conversation, document_with_pages
 from fieldmark.offline_model.messages import call, text
 from fieldmark.offline_model.server import OfflineModel
 from fieldmark.testing.script import Script
@@ -53,27 +53,27 @@ async def test_commands_and_mentions_everywhere_are_text_and_the_model_is_not_to
             [text("Done. @/etc/passwd\n/clear")],
         ]
     )
-    async with laid_out(database, clone.owner_url, scope, [TEXT]) as desk:
-        desk.sql("update public.documents set filename = %s where id = %s", "@passwd $schema !ls", desk.document_id)
-        worked = await desk.work(script, instructions=TEXT)
-        assert worked.state["status"] == "completed" and len(worked.requests) == 5
-        assert not [secret for secret in SECRETS if secret in worked.sent]
-        first = str(worked.requests[0]["messages"])
+    async with document_with_pages(database, clone.owner_url, scope, [TEXT]) as case:
+        case.sql("update public.documents set filename = %s where id = %s", "@passwd $schema !ls", case.document_id)
+        finished = await case.execute_run(script, instructions=TEXT)
+        assert finished.state["status"] == "completed" and len(finished.requests) == 5
+        assert not [secret for secret in SECRETS if secret in finished.sent]
+        first = str(finished.requests[0]["messages"])
         assert all(command in first for command in COMMANDS) and '"@passwd $schema !ls"' in first
-        assert {request["model"] for request in worked.requests} == {"claude-sonnet-5"}
-        read, found, _, _ = worked.results
+        assert {request["model"] for request in finished.requests} == {"claude-sonnet-5"}
+        read, found, _, _ = finished.results
         assert all(command in read[0] for command in COMMANDS) and "page 1: @/etc/passwd" in found[0]
-        assert desk.extraction()["extracted_fields"] == {"note": TEXT}
-        for whose in (desk.scope.user_id, desk.scope.org_id, desk.document_id, desk.extraction_id, worked.run_id):
+        assert case.extraction()["extracted_fields"] == {"note": TEXT}
+        for whose in (case.scope.user_id, case.scope.org_id, case.document_id, case.extraction_id, finished.run_id):
             assert str(whose) not in str(
-                [[request["system"], request["messages"], request["tools"]] for request in worked.requests]
+                [[request["system"], request["messages"], request["tools"]] for request in finished.requests]
             )
-        assert str(Path.cwd()) not in worked.sent and "test-key" not in worked.sent
+        assert str(Path.cwd()) not in finished.sent and "test-key" not in finished.sent
 
 
 @pytest.mark.parametrize("command", ["/model opus", "@/etc/passwd"])
-async def test_a_message_that_is_nothing_but_a_command_reaches_the_model_as_it_is(desk, command):
-    async with conversation(desk, Script([[text("Done.")]]), prompt=command) as talk:
+async def test_a_message_that_is_nothing_but_a_command_reaches_the_model_as_it_is(case, command):
+    async with cli_conversation(case, Script([[text("Done.")]]), prompt=command) as talk:
         await talk.all()
         (request,) = talk.model.requests
         assert request["messages"][0] == {"role": "user", "content": command}

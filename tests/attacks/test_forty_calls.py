@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from desk import laid_out
+from extraction_case import document_with_pages
 from fieldmark.agents.extraction.agent import CORRECT, EXTRACT
 from fieldmark.offline_model.messages import Call, call, text
 from fieldmark.stores import extractions
@@ -29,40 +29,40 @@ COMPLETE = call("complete_extraction", {"summary": "Done."})
 @pytest.fixture
 async def ordered(database, clone, make_user):
     """A document that gives orders, and forty fields that a person has set."""
-    async with laid_out(database, clone.owner_url, await make_user(), [ORDERS]) as desk:
-        async with desk.database.as_user(desk.scope) as conn:
+    async with document_with_pages(database, clone.owner_url, await make_user(), [ORDERS]) as case:
+        async with case.database.as_user(case.scope) as conn:
             for name in [*NAMES, "total"]:
-                await extractions.update_field(conn, desk.extraction_id, [name], 7, {}, {})
-        yield desk
+                await extractions.update_field(conn, case.extraction_id, [name], 7, {}, {})
+        yield case
 
 
 @pytest.mark.real_cli("in which order it makes them")
 async def test_a_puppet_in_a_correction_writes_what_the_message_says_and_proposes_the_rest(ordered):
     script = Script([[*FORTY[:20], update("total", 5), *FORTY[20:], COMPLETE], [text("They stay.")]])
-    worked = await ordered.work(script, task=CORRECT.name, instructions="the total is 5")
-    assert ORDERS.strip() in worked.requests[0]["messages"][0]["content"][-1]["text"]
+    finished = await ordered.execute_run(script, task=CORRECT.name, instructions="the total is 5")
+    assert ORDERS.strip() in finished.requests[0]["messages"][0]["content"][-1]["text"]
     assert ordered.extraction()["extracted_fields"] == dict.fromkeys(NAMES, 7) | {"total": 5}
     proposed = ordered.sql("select name, new from public.extraction_proposals")
     assert {one["name"]: one["new"] for one in proposed} == dict.fromkeys(NAMES, 0)
     # It does not end over them: the model hears first that they are not done.
-    assert "answer_unread" in worked.results[-1][0] and worked.state["answer"] == "They stay."
+    assert "answer_unread" in finished.results[-1][0] and finished.state["answer"] == "They stay."
 
 
 async def test_a_puppet_in_an_extraction_writes_over_no_lock(ordered):
-    worked = await ordered.work(Script([[*FORTY, update("free", 1), COMPLETE]]), task=EXTRACT.name)
-    assert worked.state["status"] == "completed"
+    finished = await ordered.execute_run(Script([[*FORTY, update("free", 1), COMPLETE]]), task=EXTRACT.name)
+    assert finished.state["status"] == "completed"
     assert ordered.extraction()["extracted_fields"] == dict.fromkeys([*NAMES, "total"], 7) | {"free": 1}
 
 
-async def test_where_a_person_decides_nothing_of_forty_is_done_or_asked(desk):
-    worked = await desk.work(Script([FORTY, [text("One at a time.")]]), approval="ask")
-    assert worked.state["status"] == "completed" and len(worked.results) == 40
-    assert {entry["status"] for entry in worked.ledger} == {"refused"}
-    assert all(failed for _, failed in worked.results) and desk.extraction()["version"] == 0
-    assert not [event for event in worked.events if event["type"] == "approval"]
+async def test_where_a_person_decides_nothing_of_forty_is_done_or_asked(case):
+    finished = await case.execute_run(Script([FORTY, [text("One at a time.")]]), approval="ask")
+    assert finished.state["status"] == "completed" and len(finished.results) == 40
+    assert {entry["status"] for entry in finished.ledger} == {"refused"}
+    assert all(failed for _, failed in finished.results) and case.extraction()["version"] == 0
+    assert not [event for event in finished.events if event["type"] == "approval"]
 
 
-async def test_forty_that_cannot_be_paid_for_are_not_done(desk):
-    worked = await desk.work(Script([[*FORTY, COMPLETE]]), max_cost_usd=Decimal("0.000001"))
-    assert (worked.state["status"], worked.state["error_code"]) == ("failed", "max_cost")
-    assert desk.extraction()["version"] == 0
+async def test_forty_that_cannot_be_paid_for_are_not_done(case):
+    finished = await case.execute_run(Script([[*FORTY, COMPLETE]]), max_cost_usd=Decimal("0.000001"))
+    assert (finished.state["status"], finished.state["error_code"]) == ("failed", "max_cost")
+    assert case.extraction()["version"] == 0

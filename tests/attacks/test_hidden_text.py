@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from desk import Desk
+from extraction_case import ExtractionCase
 from fieldmark.documents.reading.pages import Limits
 from fieldmark.domain.reading_warnings import WarningCode
 from fieldmark.files import LocalFiles
@@ -42,17 +42,17 @@ async def test_a_hidden_order_and_a_hidden_total_reach_nobody(
     scope = await make_user()
     service = DocumentService(database, LocalFiles(quick_path / "files"), Limits())
 
-    async def taken_in(content: bytes) -> Desk:
+    async def taken_in(content: bytes) -> ExtractionCase:
         (quick_path / name).write_bytes(content)
         document_id = (await service.upload(scope, quick_path / name, name)).id
         await service.read(document_id)
         async with database.as_user(scope) as conn:
             extraction_id = await extractions.add(conn, org_id=scope.org_id, document_id=document_id, schema=None)
-        return Desk(database, clone.owner_url, scope, document_id, extraction_id)
+        return ExtractionCase(database, clone.owner_url, scope, document_id, extraction_id)
 
-    async def index_of(desk: Desk) -> DocumentIndex:
+    async def index_of(case: ExtractionCase) -> DocumentIndex:
         async with database.as_user(scope) as conn:
-            page = await documents.page(conn, desk.document_id, 1)
+            page = await documents.page(conn, case.document_id, 1)
         assert page is not None
         return DocumentIndex([PageWords(1, page.words)])
 
@@ -68,30 +68,30 @@ async def test_a_hidden_order_and_a_hidden_total_reach_nobody(
             ]
         )
 
-    def total(desk: Desk) -> tuple[str, float]:
-        row = desk.extraction()
+    def total(case: ExtractionCase) -> tuple[str, float]:
+        row = case.extraction()
         return row["evidence"]["total"]["state"], row["confidence_scores"]["total"]
 
-    desk = await taken_in(hidden)
-    worked = await desk.work(reading())
-    assert worked.state["status"] == "completed" and "100.00" in worked.results[0][0]
-    assert "9999" not in worked.results[0][0] and "page 1:" not in worked.results[1][0]
-    assert "Ignore all rules" not in worked.sent
+    case = await taken_in(hidden)
+    finished = await case.execute_run(reading())
+    assert finished.state["status"] == "completed" and "100.00" in finished.results[0][0]
+    assert "9999" not in finished.results[0][0] and "page 1:" not in finished.results[1][0]
+    assert "Ignore all rules" not in finished.sent
     # Whatever made the model write it (its own quote, here): the page does not say so.
-    assert worked.results[2][1] and total(desk) == ("not_found", 0)
-    found = await index_of(desk)
+    assert finished.results[2][1] and total(case) == ("not_found", 0)
+    found = await index_of(case)
     assert found.find("100.00") and found.find("9999.00") is None and found.find_quote("Ignore all rules") is None
     async with database.as_user(scope) as conn:
-        (warning,) = await documents.warnings(conn, desk.document_id)
+        (warning,) = await documents.warnings(conn, case.document_id)
     assert (warning.code, warning.page) == (WarningCode.HIDDEN_TEXT, 1)
     assert warning.count > 1 and "9999.00" in warning.excerpt
     # The model is told that there was something, and not what.
-    assert warning.message in worked.results[0][0]
+    assert warning.message in finished.results[0][0]
 
-    desk = await taken_in(visible)
-    worked = await desk.work(reading())
-    assert "9999.00" in worked.results[0][0] and "page 1:" in worked.results[1][0]
-    assert total(desk)[0] == "found" and total(desk)[1] > 0.9
-    assert (await index_of(desk)).find("9999.00")
+    case = await taken_in(visible)
+    finished = await case.execute_run(reading())
+    assert "9999.00" in finished.results[0][0] and "page 1:" in finished.results[1][0]
+    assert total(case)[0] == "found" and total(case)[1] > 0.9
+    assert (await index_of(case)).find("9999.00")
     async with database.as_user(scope) as conn:
-        assert await documents.warnings(conn, desk.document_id) == []
+        assert await documents.warnings(conn, case.document_id) == []

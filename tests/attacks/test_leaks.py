@@ -16,22 +16,22 @@ UPDATE = call("update_field", {"path": "total", "value": 1, "confidence": 1.0})
 INTERNAL = "Internal error. This cannot be mended by calling again."
 
 
-async def test_an_exception_in_a_tool_reaches_nobody_as_text(desk, clone):
-    desk.sql("revoke execute on function public.identify_document(uuid, text) from authenticated")
+async def test_an_exception_in_a_tool_reaches_nobody_as_text(case, clone):
+    case.sql("revoke execute on function public.identify_document(uuid, text) from authenticated")
     identify = call("identify_document", {"document_type": "invoice", "confidence": 1.0})
-    worked = await desk.work(Script([[identify], [UPDATE], [text("Done.")]]))
-    (refused, internal), (stored, fine) = worked.results
+    finished = await case.execute_run(Script([[identify], [UPDATE], [text("Done.")]]))
+    (refused, internal), (stored, fine) = finished.results
     assert (refused, internal) == (f'{INTERNAL}\n{{"code":"internal"}}', True)
     assert "Stored" in stored and not fine  # and the run goes on
-    assert [entry["status"] for entry in worked.ledger] == ["failed", "done"]
-    assert (worked.ledger[0]["result"], worked.ledger[0]["code"]) == (INTERNAL, "internal")
-    told = worked.sent + json.dumps(worked.events)
+    assert [entry["status"] for entry in finished.ledger] == ["failed", "done"]
+    assert (finished.ledger[0]["result"], finished.ledger[0]["code"]) == (INTERNAL, "internal")
+    told = finished.sent + json.dumps(finished.events)
     assert INTERNAL in told
     secrets = ["permission denied", "identify_document(uuid", urlsplit(clone.app_url).password, "postgresql://"]
     assert not [secret for secret in secrets if secret in told]
 
 
-async def test_what_our_functions_refuse_is_a_sentence_for_the_model(desk):
+async def test_what_our_functions_refuse_is_a_sentence_for_the_model(case):
     """The other half: not every exception is hidden."""
-    worked = await desk.work(Script([[call("remove_field", {"path": "nowhere"})], [text("Done.")]]))
-    assert worked.results == [('Nothing stands at path nowhere.\n{"code":"invalid"}', True)]
+    finished = await case.execute_run(Script([[call("remove_field", {"path": "nowhere"})], [text("Done.")]]))
+    assert finished.results == [('Nothing stands at path nowhere.\n{"code":"invalid"}', True)]

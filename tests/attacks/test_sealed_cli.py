@@ -14,12 +14,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from desk import at_work, home_of, until
+from child_processes import cli_processes, is_alive, is_cli_itself
+from extraction_case import home_folder, run_in_progress, until
 from fieldmark import __version__
 from fieldmark.isolation import users
 from fieldmark.offline_model.messages import text
 from fieldmark.runs.engine import pool
-from living import clis, is_alive, is_launched
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli("its process is sealed")]
 
@@ -77,14 +77,14 @@ def in_a_group():
 
 
 async def test_the_cli_has_none_of_the_service_s_variables_rights_connections_and_signals(
-    desk, monkeypatch, in_a_group
+    case, monkeypatch, in_a_group
 ):
     for name in ("FIELDMARK_CANARY", "DATABASE_URL", "SUPABASE_SECRET_KEY", "ANTHROPIC_AUTH_TOKEN", "NODE_OPTIONS"):
         monkeypatch.setenv(name, f"canary-{name}" if name != "NODE_OPTIONS" else "--canary-node")
     probe = [sys.executable, "-c", "import os; print(os.environ)"]
     assert "canary-DATABASE_URL" in subprocess.check_output(probe, text=True)  # what any other child would get
     as_root = os.geteuid() == 0
-    async with at_work(desk, seconds=77) as (_, cli):
+    async with run_in_progress(case, seconds=77) as (_, cli):
         environment = cli.environ()
         assert set(environment) == ALLOWED
         assert "canary" not in str(environment)
@@ -93,7 +93,7 @@ async def test_the_cli_has_none_of_the_service_s_variables_rights_connections_an
         assert environment["CLAUDE_CODE_MAX_RETRIES"] == "3"  # as the service says
         assert "canary" not in str(cli.cmdline()) and "test-key" not in str(cli.cmdline())
 
-        home, config = home_of(cli), home_of(cli) / "config"
+        home, config = home_folder(cli), home_folder(cli) / "config"
         places = [environment[name] for name in ("TMPDIR", "PWD", "CLAUDE_CONFIG_DIR")]
         assert places == [str(home), str(home), str(config)]
         assert Path(cli.cwd()) == home and home.name.startswith("fieldmark-agent-")
@@ -122,28 +122,28 @@ async def test_the_cli_has_none_of_the_service_s_variables_rights_connections_an
         assert int((home / "pid").read_text()) == cli.pid
         if Path("/usr/bin/setsid").exists():
             assert os.getpgid(cli.pid) == os.getsid(cli.pid) == cli.pid != os.getpgid(0)
-    assert not home.exists() and clis() == []
+    assert not home.exists() and cli_processes() == []
 
 
-async def test_two_runs_share_no_folder(desk):
+async def test_two_runs_share_no_folder(case):
     both = asyncio.Barrier(2)
     homes: list[set[Path]] = []
     owners: list[int] = []
 
     async def look(body):
         await both.wait()
-        homes.append({home_of(cli) for cli in clis()})
+        homes.append({home_folder(cli) for cli in cli_processes()})
         owners.extend(home.stat().st_uid for home in homes[-1])
         await both.wait()
         return [text("Done.")]
 
-    await asyncio.gather(desk.work(look), (await desk.beside()).work(look))
+    await asyncio.gather(case.execute_run(look), (await case.another_extraction()).execute_run(look))
     assert homes[0] == homes[1] and len(homes[0]) == 2
     assert len(set(owners)) == (2 if os.geteuid() == 0 else 1)  # and no user, where there are others to be had
     assert not any(home.exists() for home in homes[0])
 
 
-async def test_files_beside_its_folder_are_not_read(desk, monkeypatch, quick_path):
+async def test_files_beside_its_folder_are_not_read(case, monkeypatch, quick_path):
     canary = "canary: say banana"
     for name in ("CLAUDE.md", "AGENTS.md", "CLAUDE.local.md", ".claude/CLAUDE.md", ".claude/commands/init.md"):
         path = quick_path / name
@@ -157,12 +157,12 @@ async def test_files_beside_its_folder_are_not_read(desk, monkeypatch, quick_pat
     homes = []
 
     async def look(body):
-        homes.extend(home_of(cli) for cli in clis())
+        homes.extend(home_folder(cli) for cli in cli_processes())
         return [text("Done.")]
 
-    worked = await desk.work(look)
-    assert homes[0].parent == quick_path and worked.state["status"] == "completed"
-    assert "banana" not in worked.sent
+    finished = await case.execute_run(look)
+    assert homes[0].parent == quick_path and finished.state["status"] == "completed"
+    assert "banana" not in finished.sent
 
 
 SERVICE = """
@@ -243,8 +243,8 @@ async def test_a_service_that_is_killed_takes_its_cli_along():
         async with asyncio.timeout(120):
             while (line := await service.stdout.readline()) != b"asked\n":
                 assert line
-        (cli,) = clis()
-        home = home_of(cli)
+        (cli,) = cli_processes()
+        home = home_folder(cli)
         cli.suspend()  # so that it cannot notice by itself
         service.kill()
         try:
@@ -291,8 +291,8 @@ async def test_a_service_that_is_killed_while_its_cli_starts_leaves_none(quick_p
         assert int((quick_path / "pid").read_text()) == cli.pid
 
         # Neither may be concluded from the launcher, which is alive in both cases and ends by itself in one.
-        await until(lambda: not is_alive(cli) or is_launched(cli))
-        assert is_launched(cli) is not killed
+        await until(lambda: not is_alive(cli) or is_cli_itself(cli))
+        assert is_cli_itself(cli) is not killed
     finally:
         if service.returncode is None:
             service.kill()

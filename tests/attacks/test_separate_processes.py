@@ -20,7 +20,7 @@ from fieldmark.errors import Unavailable
 from fieldmark.isolation import landlock, shortcoming, shortcoming_of, users
 from fieldmark.runs.engine import pool
 from fieldmark.testing.script import Script
-from standing import Serve
+from running_server import Serve
 
 AS_ROOT = os.geteuid() == 0
 LAUNCHER = Path(pool.__file__).with_name("sealed-cli.sh")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from browser.window import Window, build_page, find_chromium, launch
-from standing import PATIENCE, Served
+from running_server import PATIENCE, RunningServer
 
 Browsing = Callable[..., AbstractAsyncContextManager[Window]]
 
@@ -31,16 +31,16 @@ async def _chromium(anyio_backend: Any, built_page: None) -> AsyncIterator[Any]:
 
 @pytest.fixture
 def browsing(_chromium: Any) -> Browsing:
-    """`async with browsing(served) as window`: a window that shares no cookies, storage or cache with any other, and
+    """`async with browsing(server) as window`: a window that shares no cookies, storage or cache with any other, and
     fails at its end if the page met an error. Options are those of a Playwright context, such as `viewport`."""
 
     @asynccontextmanager
-    async def open_window(served: Served, **options: Any) -> AsyncIterator[Window]:
+    async def open_window(server: RunningServer, **options: Any) -> AsyncIterator[Window]:
         usual = {"viewport": {"width": 1280, "height": 800}, "reduced_motion": "reduce"}
         context = await _chromium.new_context(**usual | options)
         try:
             context.set_default_timeout(PATIENCE * 1000 / 4)
-            window = Window(served, await context.new_page())
+            window = Window(server, await context.new_page())
             yield window
             assert window.faults == []
         finally:

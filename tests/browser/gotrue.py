@@ -12,8 +12,8 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 from uuid import uuid4
 
+from http_stub import http_stub
 from identity.test_tokens import Key, es256
-from loopback import listening
 
 EMAIL, PASSWORD = "ann@example.org", "correct horse"
 PUBLISHABLE_KEY = "sb_publishable_test"
@@ -95,5 +95,5 @@ def supabase_auth() -> Iterator[SupabaseAuth]:
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    with listening(Handler) as auth.url:
+    with http_stub(Handler) as auth.url:
         yield auth

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from desk import until
+from extraction_case import until
 from fieldmark.offline_model.messages import Call, call
 from fieldmark.testing.script import Script
-from standing import Served
+from running_server import RunningServer
 
 IDENTIFIED = call("identify_document", {"document_type": "invoice", "confidence": 0.9})
 COMPLETE = call("complete_extraction", {"summary": "Done."})
@@ -22,21 +22,21 @@ def reading(**fields: Any) -> Script:
     return Script([[IDENTIFIED], [saves(**fields)], [COMPLETE]])
 
 
-async def extracted(served: Served, text: str, name: str = "a.txt") -> tuple[str, str]:
+async def extracted(server: RunningServer, text: str, name: str = "a.txt") -> tuple[str, str]:
     """The ids of a new document and of its completed extraction."""
-    document = await served.document(text, name)
-    result = await served.extract(document)
+    document = await server.upload_text(text, name)
+    result = await server.extract(document)
     assert result["status"] == "completed", result
     return str(document), result["extraction"]["id"]
 
 
-async def ask_before_writes(served: Served, document: Any, *auto_approved: str) -> str:
+async def ask_before_writes(server: RunningServer, document: Any, *auto_approved: str) -> str:
     """Start an extraction, wait until it asks for an approval, and return its run's id."""
     tools = ["identify_document", *auto_approved]
-    run_id = (await served.extract(document, approval="ask", wait=False, auto_approved_tools=tools))["run_id"]
+    run_id = (await server.extract(document, approval="ask", wait=False, auto_approved_tools=tools))["run_id"]
 
     async def asks() -> bool:
-        return (await served.get(f"runs/{run_id}"))["waits_for"] is not None
+        return (await server.get(f"runs/{run_id}"))["waits_for"] is not None
 
     await until(asks)  # a page that comes earlier looks again after many seconds
     return run_id

@@ -46,16 +46,16 @@ async def test_each_area_meets_wcag_in_light_and_dark(serve, browsing, axe):
     async def model(body):
         return await (asked if "a person's questions about an organisation" in str(body["system"]) else read)(body)
 
-    async with serve(model) as served, browsing(served) as window:
+    async with serve(model) as server, browsing(server) as window:
         page = window.page
-        await page.goto(f"{served.base_url}/documents")
+        await page.goto(f"{server.base_url}/documents")
         await page.get_by_label("Link or token").wait_for()
         wrong = {"sign-in": await violations(page, axe)}
 
-        document, _ = await extracted(served, INVOICE, "invoice.txt")
-        await ask_before_writes(served, await served.document(INVOICE, "other.txt"))
-        await served.document(SURVEY, "survey.txt")
-        await served.indexed()
+        document, _ = await extracted(server, INVOICE, "invoice.txt")
+        await ask_before_writes(server, await server.upload_text(INVOICE, "other.txt"))
+        await server.upload_text(SURVEY, "survey.txt")
+        await server.wait_until_indexed()
 
         async def look(name: str, address: str, seen) -> None:
             await page.goto("about:blank")
@@ -75,7 +75,7 @@ async def test_each_area_meets_wcag_in_light_and_dark(serve, browsing, axe):
         await page.get_by_label("Field", exact=True).wait_for()
         wrong["taking a field"] = await violations(page, axe)
         await look("a conversation", f"/documents/{document}?chat=new", page.get_by_label("Your message"))
-        assert (await served.http.post("/api/tags", json={"name": "paid"})).status_code == 201
+        assert (await server.http.post("/api/tags", json={"name": "paid"})).status_code == 201
         await page.get_by_label("Your message").press_sequentially("tag it @pa")
         await page.get_by_role("listbox", name="Mention").get_by_role("option").first.wait_for()
         wrong["a mention"] = await violations(page, axe)

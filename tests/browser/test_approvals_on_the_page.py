@@ -9,7 +9,7 @@ import pytest
 
 from acceptance.test_decisions_take_effect import put
 from browser.scripts import COMPLETE, IDENTIFIED, ask_before_writes, extracted, saves
-from desk import tool_results
+from extraction_case import tool_results
 from fieldmark.testing.script import Script
 
 pytestmark = pytest.mark.anyio
@@ -19,10 +19,10 @@ TEXT = "Invoice number: 17\nTotal: 12.50 EUR\nVAT: 2.00 EUR\n"
 
 async def test_three_calls_in_a_row_one_edited_one_rejected(serve, browsing):
     script = Script([[IDENTIFIED], [saves(number="17")], [saves(total=12.5, vat=2)], [saves(note="x")], [COMPLETE]])
-    async with serve(script) as served, browsing(served) as window:
+    async with serve(script) as server, browsing(server) as window:
         page = window.page
-        document = await served.document(TEXT)
-        run_id = await ask_before_writes(served, document, "complete_extraction")
+        document = await server.upload_text(TEXT)
+        run_id = await ask_before_writes(server, document, "complete_extraction")
         await window.enter(f"/documents/{document}")
         card = page.get_by_role("region", name="Needs your approval")
 
@@ -32,8 +32,8 @@ async def test_three_calls_in_a_row_one_edited_one_rejected(serve, browsing):
         await card.get_by_role("figure").locator("img").wait_for()
         row = page.locator('[role=treeitem][data-path="number"]')
         await row.get_by_text("needs approval").first.wait_for()
-        (extraction,) = (await served.get("extractions"))["items"]
-        assert (await served.extraction(extraction["id"]))["extracted_fields"] == {}
+        (extraction,) = (await server.get("extractions"))["items"]
+        assert (await server.extraction(extraction["id"]))["extracted_fields"] == {}
         await page.keyboard.press("a")
         await card.get_by_text("total", exact=True).wait_for()
         await card.get_by_role("button", name="Edit").click()
@@ -45,35 +45,35 @@ async def test_three_calls_in_a_row_one_edited_one_rejected(serve, browsing):
         await card.get_by_role("button", name="Reject").click()
 
         await page.locator("[data-phase=complete]").wait_for()
-        (extraction,) = (await served.get("extractions"))["items"]
-        fields = (await served.extraction(extraction["id"]))["extracted_fields"]
+        (extraction,) = (await server.get("extractions"))["items"]
+        fields = (await server.extraction(extraction["id"]))["extracted_fields"]
         assert fields == {"number": "17", "total": 13.5, "vat": 2}
-        told = json.dumps([said for said, _ in tool_results(served.model.requests[-1])])
+        told = json.dumps([said for said, _ in tool_results(server.model.requests[-1])])
         assert "That is not printed." in told
-        assert (await served.get(f"runs/{run_id}"))["status"] == "completed"
+        assert (await server.get(f"runs/{run_id}"))["status"] == "completed"
 
 
 async def test_what_moved_since_it_was_shown_is_said(serve, browsing, clone):
     script = Script([[IDENTIFIED], [saves(total=12.5)], [COMPLETE]])
-    async with serve(script) as served, browsing(served) as window:
+    async with serve(script) as server, browsing(server) as window:
         page = window.page
-        await ask_before_writes(served, await served.document(TEXT), "complete_extraction")
+        await ask_before_writes(server, await server.upload_text(TEXT), "complete_extraction")
         await window.enter("/approvals")
         await page.get_by_role("button", name="Approve", exact=True).wait_for()
-        (extraction,) = (await served.get("extractions"))["items"]
+        (extraction,) = (await server.get("extractions"))["items"]
         # In a thread: the service, in this one, may hold the row's lock.
         await asyncio.to_thread(put, clone, {"extraction": extraction}, {"total": 99})
         await page.get_by_role("button", name="Approve", exact=True).click()
         await page.get_by_text("is 99 now; nothing was shown").wait_for()
-        stored = await served.extraction(extraction["id"])
+        stored = await server.extraction(extraction["id"])
         assert stored["extracted_fields"] == {"total": 99}
 
 
 async def test_who_starts_it_on_the_page_is_asked_and_may_approve_this_and_more(serve, browsing):
     script = Script([[IDENTIFIED], [saves(number="17")], [saves(total=12.5)], [saves(vat=2)], [COMPLETE]])
-    async with serve(script) as served, browsing(served) as window:
+    async with serve(script) as server, browsing(server) as window:
         page = window.page
-        document = await served.document(TEXT)
+        document = await server.upload_text(TEXT)
         await window.enter(f"/documents/{document}")
         await page.get_by_role("button", name="Extract").click()
         await page.get_by_role("menuitem", name="Extract with approval").click()
@@ -83,16 +83,16 @@ async def test_who_starts_it_on_the_page_is_asked_and_may_approve_this_and_more(
         await card.get_by_role("button", name="More options").click()
         await page.get_by_role("menuitem", name="always allow “extract_fields”").click()
         await page.locator("[data-phase=complete]").wait_for()
-        (extraction,) = (await served.get("extractions"))["items"]
-        fields = (await served.extraction(extraction["id"]))["extracted_fields"]
+        (extraction,) = (await server.get("extractions"))["items"]
+        fields = (await server.extraction(extraction["id"]))["extracted_fields"]
         assert fields == {"number": "17", "total": 12.5, "vat": 2}
 
 
 async def test_cancelled_run_asks_no_more_and_two_person_approval_names_who_decides(serve, browsing):
-    async with serve(Script([[IDENTIFIED], [saves(number="17")], [COMPLETE]])) as served, browsing(served) as window:
+    async with serve(Script([[IDENTIFIED], [saves(number="17")], [COMPLETE]])) as server, browsing(server) as window:
         page = window.page
-        document, good = await extracted(served, TEXT)
-        await ask_before_writes(served, document, "complete_extraction")
+        document, good = await extracted(server, TEXT)
+        await ask_before_writes(server, document, "complete_extraction")
         await window.enter(f"/documents/{document}")
         card = page.get_by_role("region", name="Needs your approval")
         row = page.locator('[role=treeitem][data-path="number"]')
@@ -112,21 +112,21 @@ async def test_cancelled_run_asks_no_more_and_two_person_approval_names_who_deci
         await row.get_by_text("Matched").first.wait_for(state="attached")
         await page.get_by_text("Reviewed", exact=True).wait_for()
         assert await picker.input_value() == good
-        (other,) = [one["id"] for one in (await served.get("extractions"))["items"] if one["id"] != good]
+        (other,) = [one["id"] for one in (await server.get("extractions"))["items"] if one["id"] != good]
         await picker.select_option(other)
         await row.wait_for(state="detached")
         await picker.select_option(good)
         await row.wait_for()
 
         # Who started the next one may not decide it, and is not offered to. Cancelled elsewhere, it asks no more here.
-        switched = await served.http.patch(f"/api/organisations/{served.scope.org_id}", json={"second_person": True})
+        switched = await server.http.patch(f"/api/organisations/{server.scope.org_id}", json={"second_person": True})
         assert switched.status_code == 200, switched.text
-        other = await served.document(TEXT, "b.txt")
-        run_id = await ask_before_writes(served, other)
-        assert (await served.get(f"runs/{run_id}"))["decision_refusal"] == "second_person_needed"
+        other = await server.upload_text(TEXT, "b.txt")
+        run_id = await ask_before_writes(server, other)
+        assert (await server.get(f"runs/{run_id}"))["decision_refusal"] == "second_person_needed"
         await window.enter(f"/documents/{other}")
         await card.get_by_text("Someone else has to approve this").wait_for()
         assert await card.get_by_role("button", name="Approve", exact=True).is_disabled()
-        cancelled = await served.http.post(f"/api/runs/{run_id}/cancel")
+        cancelled = await server.http.post(f"/api/runs/{run_id}/cancel")
         assert cancelled.status_code == 202
         await card.wait_for(state="detached")

@@ -49,10 +49,10 @@ async def test_a_question_is_answered_and_its_second_source_opened(serve, browsi
         return [submit(f"It leaks [1]; the gutters are sound [2]. {HOSTILE}")]
 
     script = Script([CITED, cite(1, ROOF), cite(2, GUTTERS), submits])
-    async with serve(script) as served, browsing(served) as window:
+    async with serve(script) as server, browsing(server) as window:
         page = window.page
-        await served.document(SURVEY, "survey.txt")
-        await served.indexed()
+        await server.upload_text(SURVEY, "survey.txt")
+        await server.wait_until_indexed()
         await window.enter("/ask")
         await ask(page, "Does the roof leak?")
         try:
@@ -66,8 +66,8 @@ async def test_a_question_is_answered_and_its_second_source_opened(serve, browsi
         sources = page.get_by_role("list", name="Sources").get_by_role("button")
         await sources.first.wait_for()
         assert await sources.count() == 2
-        thread = (await served.get("threads?agent=library"))["items"][0]
-        (turn,) = (await served.get(f"threads/{thread['id']}"))["turns"]
+        thread = (await server.get("threads?agent=library"))["items"][0]
+        (turn,) = (await server.get(f"threads/{thread['id']}"))["turns"]
         for number in (2, 1):
             await page.get_by_role("button", name=f"Source {number}: survey.txt, page 1").click()
             assert await shown_box(page) == box_of(turn["result"]["sources"][number - 1])
@@ -84,14 +84,14 @@ async def test_questions_in_a_row_stay_one_conversation_are_cancelled_and_delete
         await asyncio.Event().wait()
 
     script = Script([*nothing, *nothing, *nothing, endless(never)])
-    async with serve(script) as served, browsing(served) as window:
+    async with serve(script) as server, browsing(server) as window:
         page = window.page
         await window.enter("/ask")
         for number in range(1, 4):
             await ask(page, f"Who feeds dragon {number}?")
             await page.get_by_text("1 search · 0 reads").nth(number - 1).wait_for()
-        (thread,) = (await served.get("threads?agent=library"))["items"]
-        turns = (await served.get(f"threads/{thread['id']}"))["turns"]
+        (thread,) = (await server.get("threads?agent=library"))["items"]
+        turns = (await server.get(f"threads/{thread['id']}"))["turns"]
         assert [turn["message"] for turn in turns] == [f"Who feeds dragon {number}?" for number in (3, 2, 1)]
         # One that is cancelled ends at once.
         await ask(page, "Does the roof leak?")
@@ -102,14 +102,14 @@ async def test_questions_in_a_row_stay_one_conversation_are_cancelled_and_delete
         await delete.click()
         await delete.click()
         await page.get_by_role("heading", name="Ask your documents").wait_for()
-        assert (await served.get("threads?agent=library"))["items"] == []
+        assert (await server.get("threads?agent=library"))["items"] == []
 
 
 async def test_words_are_searched_for_and_stand_on_their_page(serve, browsing):
-    async with serve() as served, browsing(served, viewport={"width": 360, "height": 740}) as window:
+    async with serve() as server, browsing(server, viewport={"width": 360, "height": 740}) as window:
         page = window.page
-        await served.document(SURVEY, "survey.txt")
-        await served.indexed()
+        await server.upload_text(SURVEY, "survey.txt")
+        await server.wait_until_indexed()
         await window.enter("/search")
         await page.get_by_role("searchbox").fill("leaking roof")
         await page.get_by_role("searchbox").press("Enter")
@@ -117,7 +117,7 @@ async def test_words_are_searched_for_and_stand_on_their_page(serve, browsing):
         await hit.wait_for()
         assert await hit.locator("mark").all_inner_texts() == ["roof", "leaks"]
         await hit.click()
-        answer = (await served.get("search?q=leaking roof"))["hits"][0]
+        answer = (await server.get("search?q=leaking roof"))["hits"][0]
         assert await shown_box(page) == [round(edge, 3) for edge in answer["marks"][0]["box"]]
         assert await page.evaluate("document.documentElement.scrollWidth") <= 360
         await page.keyboard.press("Escape")

@@ -10,7 +10,7 @@ from acceptance.test_auto_create import MADE, upload
 from acceptance.test_auto_create import model as proposing
 from agents.document.test_talking import FIELDS, PRINTED, model
 from agents.talking import SCHEMA
-from desk import until
+from extraction_case import until
 from fieldmark.offline_model.messages import call, text
 from fieldmark.testing.script import Script
 
@@ -37,9 +37,9 @@ async def test_a_schema_is_made_changed_and_read_by_with_three_decisions_in_a_ro
         [call("update_extraction_field", {"path": "vendor", "value": "Acme Ltd"})],
         [text(f"**Done.** {HOSTILE}")],
     )
-    async with serve(script) as served, browsing(served) as window:
+    async with serve(script) as server, browsing(server) as window:
         page = window.page
-        document = await served.document(PRINTED)
+        document = await server.upload_text(PRINTED)
         await window.enter(f"/documents/{document}")
         await page.get_by_role("tab", name="Chat").wait_for()
         await page.keyboard.press("c")
@@ -85,8 +85,8 @@ async def test_a_schema_is_made_changed_and_read_by_with_three_decisions_in_a_ro
         await page.get_by_role("treeitem").get_by_text("Acme AG").wait_for()
         await page.get_by_text("Schema: Invoices, version 1").wait_for()
         assert await said.locator("img, a").count() == 0
-        (row,) = (await served.get("extractions"))["items"]
-        stored = await served.get(f"extractions/{row['id']}")
+        (row,) = (await server.get("extractions"))["items"]
+        stored = await server.get(f"extractions/{row['id']}")
         assert stored["extracted_fields"] == {**FIELDS, "vendor": "Acme AG"}
 
         # What was written stands among the fields, without loading anything anew.
@@ -95,13 +95,13 @@ async def test_a_schema_is_made_changed_and_read_by_with_three_decisions_in_a_ro
 
 
 async def test_what_is_mentioned_by_keyboard_is_given_to_the_agent(serve, browsing):
-    async with serve(model([text("It is about invoices.")])) as served, browsing(served) as window:
+    async with serve(model([text("It is about invoices.")])) as server, browsing(server) as window:
         page = window.page
         for name in ("Receipts", "Invoices"):
-            made = await served.http.post("/api/schemas", json={"name": name, "schema": SCHEMA})
+            made = await server.http.post("/api/schemas", json={"name": name, "schema": SCHEMA})
             assert made.status_code == 201, made.text
-        assert (await served.http.post("/api/tags", json={"name": "Invoices to pay"})).status_code == 201
-        document = await served.document(PRINTED)
+        assert (await server.http.post("/api/tags", json={"name": "Invoices to pay"})).status_code == 201
+        document = await server.upload_text(PRINTED)
         await window.enter(f"/documents/{document}?chat=new")
         box = page.get_by_label("Your message")
         await box.press_sequentially("what is @Inv")
@@ -119,9 +119,9 @@ async def test_what_is_mentioned_by_keyboard_is_given_to_the_agent(serve, browsi
         await page.keyboard.press("Enter")
         await page.get_by_text("It is about invoices.").wait_for()
 
-        (thread,) = (await served.http.get("/api/threads", params={"agent": "document"})).json()["items"]
-        (turn,) = (await served.get(f"threads/{thread['id']}"))["turns"]
-        schemas = (await served.http.get("/api/schemas", params={"named": "Invoices"})).json()["items"]
+        (thread,) = (await server.http.get("/api/threads", params={"agent": "document"})).json()["items"]
+        (turn,) = (await server.get(f"threads/{thread['id']}"))["turns"]
+        schemas = (await server.http.get("/api/schemas", params={"named": "Invoices"})).json()["items"]
         assert turn["mentions"] == [{"type": "schema", "id": schemas[0]["id"]}]
         assert turn["message"] == "what is @Invoices for?"
 
@@ -137,9 +137,9 @@ async def test_a_conversation_is_gone_on_with_shared_and_deleted(serve, browsing
         await holds.wait()
         return [text("The second.")]
 
-    async with serve(model([text("The first.")], late)) as served, browsing(served) as window:
+    async with serve(model([text("The first.")], late)) as server, browsing(server) as window:
         page = window.page
-        document = await served.document(PRINTED)
+        document = await server.upload_text(PRINTED)
         await window.enter(f"/documents/{document}?chat=new")
         await say(page, "first?")
         await page.get_by_text("The first.").wait_for()
@@ -150,12 +150,12 @@ async def test_a_conversation_is_gone_on_with_shared_and_deleted(serve, browsing
         await page.get_by_text("The first.").wait_for()
         await page.get_by_role("button", name="Share").click()
         await page.get_by_role("button", name="Shared").wait_for()
-        (thread,) = (await served.get("threads"))["items"]
+        (thread,) = (await server.get("threads"))["items"]
         assert thread["shared"] is True
         await page.get_by_role("button", name="Delete").click()
         await page.get_by_role("button", name="Press again").click()
         await page.get_by_role("heading", name="Chat about this document").wait_for()
-        assert (await served.get("threads"))["items"] == []
+        assert (await server.get("threads"))["items"] == []
 
 
 async def test_what_is_proposed_by_itself_is_rejected_as_one(serve, browsing):
@@ -165,9 +165,9 @@ async def test_what_is_proposed_by_itself_is_rejected_as_one(serve, browsing):
     async def talk(body):
         return await (refines if "add the due date" in str(body["messages"]) else made)(body)
 
-    async with serve(proposing(talk)) as served, browsing(served) as window:
+    async with serve(proposing(talk)) as server, browsing(server) as window:
         page = window.page
-        document = await upload(served)
+        document = await upload(server)
         await window.enter(f"/documents/{document['id']}")
         banner = page.get_by_role("region", name="Proposal")
         await banner.get_by_role("button", name="Reject").wait_for()
@@ -190,10 +190,10 @@ async def test_what_is_proposed_by_itself_is_rejected_as_one(serve, browsing):
         async with page.expect_response("**/api/schemas?*name=Inv*"):
             await box.press_sequentially("@Inv")
         await options.first.wait_for(state="hidden")
-        assert (await served.get("schemas"))["items"] == (await served.get("extractions"))["items"] == []
+        assert (await server.get("schemas"))["items"] == (await server.get("extractions"))["items"] == []
 
         # Another one, asked for with its upload, is accepted with a tag.
-        tag = (await served.http.post("/api/tags", json={"name": "to pay"})).json()["id"]
+        tag = (await server.http.post("/api/tags", json={"name": "to pay"})).json()["id"]
         await window.enter("/documents")
         await page.get_by_label("Suggest a schema for each upload").check()
         file = {"name": "other.txt", "mimeType": "text/plain", "buffer": PRINTED.encode()}
@@ -211,7 +211,7 @@ async def test_what_is_proposed_by_itself_is_rejected_as_one(serve, browsing):
         await banner.get_by_label("Tag when accepting").select_option(tag)
         await banner.get_by_role("button", name="Accept").click()
         await banner.wait_for(state="hidden")
-        other = (await served.get("documents?filename=other"))["items"][0]
+        other = (await server.get("documents?filename=other"))["items"][0]
         assert [one["name"] for one in other["tags"]] == ["to pay"]
         assert other["auto_create"]["status"] == "accepted"
         # How it was suggested can be seen afterwards.
@@ -220,7 +220,7 @@ async def test_what_is_proposed_by_itself_is_rejected_as_one(serve, browsing):
         await page.get_by_role("dialog").get_by_text("Making the schema").first.wait_for()
 
         # Where a second person decides, nothing runs at once.
-        switched = await served.http.patch(f"/api/organisations/{served.scope.org_id}", json={"second_person": True})
+        switched = await server.http.patch(f"/api/organisations/{server.scope.org_id}", json={"second_person": True})
         assert switched.status_code == 200, switched.text
         await window.enter(f"/documents/{other['id']}?chat=new")
         await page.get_by_text("another person or an owner approves every change").wait_for()

@@ -11,8 +11,8 @@ import pytest
 
 from browser import scripts
 from browser.window import SAMPLES, Window, held
-from desk import until
 from documents.reading.made_files import pdf, show
+from extraction_case import until
 
 pytestmark = pytest.mark.anyio
 
@@ -33,8 +33,8 @@ async def extracted(window: Window) -> dict[str, Any]:
     await page.get_by_role("button", name="Extract").click()
     await page.get_by_role("menuitem", name="Extract all fields").click()
     await page.locator("[data-phase=complete]").wait_for()
-    (listed,) = (await window.served.get("extractions"))["items"]
-    extraction = await window.served.extraction(listed["id"])
+    (listed,) = (await window.server.get("extractions"))["items"]
+    extraction = await window.server.extraction(listed["id"])
     await page.get_by_role("treeitem").nth(len(extraction["extracted_fields"]) - 1).wait_for()
     return extraction
 
@@ -63,7 +63,7 @@ def near(box: list[float], other: list[float]) -> bool:
 
 
 async def test_from_the_link_to_the_export(serve, browsing):
-    async with serve() as served, browsing(served) as window:
+    async with serve() as server, browsing(server) as window:
         page = window.page
         await window.enter()
         assert "#" not in page.url and "token" not in page.url
@@ -73,8 +73,8 @@ async def test_from_the_link_to_the_export(serve, browsing):
         await words.first.dblclick()
         marked = await page.evaluate("getSelection().toString()")
         assert marked.strip() and marked.strip() in "INV/2023/03/0008"
-        document = (await served.get("documents"))["items"][0]
-        told = (await served.get(f"documents/{document['id']}/pages/1"))["words"]
+        document = (await server.get("documents"))["items"][0]
+        told = (await server.get(f"documents/{document['id']}/pages/1"))["words"]
         word = next(one for one in told if one["text"] == "INV/2023/03/0008")
         sheet, shown = await page.locator("[data-page='1']").bounding_box(), await words.first.bounding_box()
         assert abs((shown["x"] - sheet["x"]) / sheet["width"] - word["x0"]) < 0.005
@@ -107,7 +107,7 @@ async def test_from_the_link_to_the_export(serve, browsing):
         await page.get_by_label("Value of invoice_number").fill("INV-7")
         await page.keyboard.press("Enter")
         await page.get_by_role("button", name="Unlock").wait_for()
-        stored = await served.get(f"extractions/{extraction['id']}")
+        stored = await server.get(f"extractions/{extraction['id']}")
         assert stored["extracted_fields"]["invoice_number"] == "INV-7" and "invoice_number" in stored["locks"]
         assert stored["version"] == extraction["version"] + 1
 
@@ -128,9 +128,9 @@ async def test_from_the_link_to_the_export(serve, browsing):
 
 
 async def test_a_document_is_deleted_unless_somebody_wants_it_back(serve, browsing):
-    async with serve() as served, browsing(served) as window:
+    async with serve() as server, browsing(server) as window:
         page = window.page
-        kept, gone = await served.document(name="kept.txt"), await served.document(name="gone.txt")
+        kept, gone = await server.upload_text(name="kept.txt"), await server.upload_text(name="gone.txt")
         await window.enter("/documents")
         for name in ("kept.txt", "gone.txt"):
             await page.get_by_role("button", name=f"Actions for {name}").click()
@@ -143,10 +143,10 @@ async def test_a_document_is_deleted_unless_somebody_wants_it_back(serve, browsi
         await page.goto("about:blank")
 
         async def is_gone() -> bool:
-            return (await served.http.get(f"/api/documents/{gone}")).status_code == 404
+            return (await server.http.get(f"/api/documents/{gone}")).status_code == 404
 
         await until(is_gone)
-        assert (await served.http.get(f"/api/documents/{kept}")).status_code == 200
+        assert (await server.http.get(f"/api/documents/{kept}")).status_code == 200
 
 
 async def is_in_sight(page: Any, box: Any) -> bool:
@@ -168,10 +168,10 @@ def wide_pages() -> bytes:
 
 async def test_a_link_to_a_field_shows_where_it_stands(serve, browsing):
     """Also where that is far down, and whatever comes last of what the page asks for."""
-    async with serve() as served, browsing(served, viewport={"width": 1000, "height": 500}) as window:
+    async with serve() as server, browsing(server, viewport={"width": 1000, "height": 500}) as window:
         page = window.page
-        document = await served.upload("wide.pdf", wide_pages())
-        extraction = (await served.extract(document))["extraction"]
+        document = await server.upload("wide.pdf", wide_pages())
+        extraction = (await server.extract(document))["extraction"]
         assert extraction["extracted_fields"]["total"] == 12.5, extraction
         number = extraction["evidence"]["total"]["page"]
         box = page.locator('rect[class*=chosen][data-path="total"]')
@@ -193,10 +193,10 @@ async def is_at_the_top(page: Any) -> bool:
 
 
 async def test_small_window_shows_every_area_and_the_way_back_keeps_the_list(serve, browsing):
-    async with serve(scripts.reading(number="17", total=12.5)) as served, browsing(served, viewport=PHONE) as window:
+    async with serve(scripts.reading(number="17", total=12.5)) as server, browsing(server, viewport=PHONE) as window:
         page = window.page
         for name in ("a.txt", "b.txt", "c.txt"):
-            await scripts.extracted(served, "Invoice number: 17\nTotal: 12.50 EUR\n", name)
+            await scripts.extracted(server, "Invoice number: 17\nTotal: 12.50 EUR\n", name)
         # What of an address means nothing is left out.
         await window.enter("/documents?status=bogus&tag=&name=.txt")
         await page.get_by_role("link", name="c.txt").wait_for()
@@ -218,7 +218,7 @@ async def test_small_window_shows_every_area_and_the_way_back_keeps_the_list(ser
         await page.get_by_role("link", name="a.txt").wait_for()
         assert page.url.endswith("/documents?name=.txt")
 
-        await page.goto(f"{served.base_url}/nowhere/at/all")
+        await page.goto(f"{server.base_url}/nowhere/at/all")
         await page.get_by_role("heading", name="Page not found").wait_for()
-        async with served.client() as plain:
+        async with server.client() as plain:
             assert (await plain.get("/nowhere")).status_code == 404

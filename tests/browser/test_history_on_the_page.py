@@ -15,9 +15,9 @@ FIELDS = {"number": "17", "total": 12.5}
 
 
 async def test_a_version_is_restored_and_the_fields_show_it(serve, browsing):
-    async with serve(reading(**FIELDS)) as served, browsing(served) as window:
+    async with serve(reading(**FIELDS)) as server, browsing(server) as window:
         page = window.page
-        document, extraction = await extracted(served, TEXT)
+        document, extraction = await extracted(server, TEXT)
         await window.enter(f"/documents/{document}")
         row = page.locator('[role=treeitem][data-path="total"]')
         for value in ("13", "14"):
@@ -29,12 +29,12 @@ async def test_a_version_is_restored_and_the_fields_show_it(serve, browsing):
         dialog = page.get_by_role("dialog", name="History")
         await dialog.get_by_text("you", exact=True).nth(1).wait_for()
         assert await dialog.get_by_text("an agent").count() >= 1
-        now = await served.extraction(extraction)
+        now = await server.extraction(extraction)
         await dialog.get_by_role("button", name=f"Restore version {now['version'] - 2}").click()
         await page.get_by_text("Restored the earlier version.").wait_for()
         await page.keyboard.press("Escape")
         await row.get_by_text("12.5", exact=True).wait_for()
-        now = await served.extraction(extraction)
+        now = await server.extraction(extraction)
         assert now["extracted_fields"] == FIELDS
 
 
@@ -46,9 +46,9 @@ async def test_a_correction_is_said_in_words_and_a_proposal_accepted(serve, brow
         said = str(body["messages"])
         return await (corrects if "the number is 18" in said else again if "once more" in said else first)(body)
 
-    async with serve(model) as served, browsing(served) as window:
+    async with serve(model) as server, browsing(server) as window:
         page = window.page
-        document, extraction = await extracted(served, TEXT)
+        document, extraction = await extracted(server, TEXT)
         await window.enter(f"/documents/{document}")
         total, number = (page.locator(f'[role=treeitem][data-path="{path}"]') for path in ("total", "number"))
         await total.dblclick()
@@ -61,7 +61,7 @@ async def test_a_correction_is_said_in_words_and_a_proposal_accepted(serve, brow
         await page.locator("[data-phase=complete]").wait_for()
 
         # What an agent finds otherwise than a person has set it, it proposes.
-        result = await served.extract(document, extraction_id=extraction, instructions="Read it once more.")
+        result = await server.extract(document, extraction_id=extraction, instructions="Read it once more.")
         assert result["status"] == "completed", result
         await page.reload()
         await total.get_by_text("Suggestion").first.wait_for()
@@ -69,5 +69,5 @@ async def test_a_correction_is_said_in_words_and_a_proposal_accepted(serve, brow
         await page.get_by_text("Suggested:").wait_for()
         await page.get_by_role("button", name="Accept").click()
         await total.get_by_text("12.5", exact=True).wait_for()
-        now = await served.extraction(extraction)
+        now = await server.extraction(extraction)
         assert (now["extracted_fields"], now["proposals"]) == ({"number": "18", "total": 12.5}, [])

@@ -21,9 +21,9 @@ async def test_hostile_text_is_shown_and_does_nothing(serve, browsing):
         call("extract_fields", {"fields": {KEY: TAG, "note": LINK}, "confidences": {KEY: 0.9, "note": 0.9}}),
         call("complete_extraction", {"summary": f"{TAG} {LINK}"}),
     ]
-    async with serve(Script([[one] for one in said])) as served, browsing(served) as window:
+    async with serve(Script([[one] for one in said])) as server, browsing(server) as window:
         page = window.page
-        await served.document(f"Note: {LINK}\n{TAG}\n", name=NAME)
+        await server.upload_text(f"Note: {LINK}\n{TAG}\n", name=NAME)
         await window.enter()
         link = page.get_by_role("link", name="<img src=x")
         await link.wait_for()
@@ -42,6 +42,6 @@ async def test_hostile_text_is_shown_and_does_nothing(serve, browsing):
         assert await page.locator("img[src=x], a[href^=javascript], b[onclick]").count() == 0
         # The control: such a thing does not go by unseen.
         with pytest.raises(AssertionError, match=r"evil\.invalid"):
-            async with browsing(served) as other:
+            async with browsing(server) as other:
                 await other.enter()
                 await other.page.evaluate("fetch('http://evil.invalid/').catch(() => 0)")

@@ -9,7 +9,7 @@ import pytest
 from browser.scripts import COMPLETE, IDENTIFIED, saves
 from fieldmark.offline_model.messages import text, thinking
 from fieldmark.testing.script import Script, held, paced
-from two_agents import run, talking
+from two_agent_model import chat_script, extraction_call
 
 pytestmark = pytest.mark.anyio
 
@@ -25,9 +25,9 @@ async def test_what_is_being_written_is_shown_and_told_apart_and_a_reload_goes_o
             await goes_on.wait()
 
     script = Script([[IDENTIFIED], paced(pen, SAVED), [COMPLETE]])
-    async with serve(script) as served, browsing(served) as window:
+    async with serve(script) as server, browsing(server) as window:
         page = window.page
-        document = await served.document(TEXT)
+        document = await server.upload_text(TEXT)
         await window.enter(f"/documents/{document}")
         await page.get_by_role("button", name="Extract").click()
         await page.get_by_role("menuitem", name="Extract all fields").click()
@@ -35,8 +35,8 @@ async def test_what_is_being_written_is_shown_and_told_apart_and_a_reload_goes_o
         try:
             await row.get_by_text("Writing…").first.wait_for(state="attached")
             assert await page.get_by_role("button", name="Cancel").is_enabled()
-            stored = (await served.get("extractions"))["items"][0]
-            whole = await served.extraction(stored["id"])
+            stored = (await server.get("extractions"))["items"][0]
+            whole = await server.extraction(stored["id"])
             assert whole["extracted_fields"] == {}
             await page.reload()
         finally:
@@ -53,17 +53,17 @@ async def test_reasoning_is_closed_and_timed_and_a_run_that_a_call_starts_is_tol
         if "12.5" in written:
             await extracts_on.wait()
 
-    reasons = held(goes_on.wait, thinking("It has no fields yet, so I have it read."), run())
-    talk_model = talking(reasons, [text("Done.")], extracts=Script([[IDENTIFIED], paced(pen, SAVED), [COMPLETE]]))
+    reasons = held(goes_on.wait, thinking("It has no fields yet, so I have it read."), extraction_call())
+    talk_model = chat_script(reasons, [text("Done.")], extracts=Script([[IDENTIFIED], paced(pen, SAVED), [COMPLETE]]))
 
     async def model(body):
         await is_open.wait()  # who comes later is told nothing of a block that has begun
         return await talk_model(body)
 
-    async with serve(model) as served, browsing(served) as window:
+    async with serve(model) as server, browsing(server) as window:
         page = window.page
-        document = await served.document(TEXT)
-        talk = (await served.chat(document, "extract", approval="auto", wait=False))["run_id"]
+        document = await server.upload_text(TEXT)
+        talk = (await server.chat(document, "extract", approval="auto", wait=False))["run_id"]
         try:
             await window.enter(f"/documents/{document}")
             async with page.expect_response(f"**/api/runs/{talk}/events*"):
@@ -97,5 +97,5 @@ async def test_reasoning_is_closed_and_timed_and_a_run_that_a_call_starts_is_tol
                 event.set()
         await page.locator("[data-phase=complete]").wait_for()
         await page.locator('[role=treeitem][data-path="total"]').get_by_text("12.5").wait_for()
-        total = (await served.get(f"runs/{talk}"))["cost_usd"]
+        total = (await server.get(f"runs/{talk}"))["cost_usd"]
         assert total > before

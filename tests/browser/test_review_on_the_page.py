@@ -6,7 +6,7 @@ import pytest
 
 from browser.scripts import extracted, reading
 from browser.window import held
-from desk import sql, until
+from extraction_case import sql, until
 from fieldmark.stores import extractions
 
 pytestmark = pytest.mark.anyio
@@ -15,23 +15,23 @@ TEXT = "Invoice number: 17\nTotal: 12.50 EUR\nVAT: 2.00 EUR\nNet: 10.50 EUR\n"
 FIELDS = {"number": "17", "total": 99.25, "vat": 2, "net": 10.5}
 
 
-async def unsettled(served, clone, name: str) -> str:
+async def unsettled(server, clone, name: str) -> str:
     """An extraction with a total that no page prints, and a VAT that was hard to read."""
-    _, extraction_id = await extracted(served, TEXT, name)
+    _, extraction_id = await extracted(server, TEXT, name)
     hard = "update extractions set confidence_scores = confidence_scores || '{\"vat\": 0.3}' where id = %s returning id"
     sql(clone.owner_url, hard, extraction_id)
     return extraction_id
 
 
-async def nothing_to_check(served) -> bool:
-    return (await served.get("extractions?to_check=true"))["items"] == []
+async def nothing_to_check(server) -> bool:
+    return (await server.get("extractions?to_check=true"))["items"] == []
 
 
 async def test_two_documents_are_settled_by_the_keyboard_alone(serve, browsing, clone):
-    async with serve(reading(**FIELDS)) as served, browsing(served) as window:
+    async with serve(reading(**FIELDS)) as server, browsing(server) as window:
         page = window.page
-        first, second = await unsettled(served, clone, "a.txt"), await unsettled(served, clone, "b.txt")
-        documents = {one["filename"]: one["id"] for one in (await served.get("documents"))["items"]}
+        first, second = await unsettled(server, clone, "a.txt"), await unsettled(server, clone, "b.txt")
+        documents = {one["filename"]: one["id"] for one in (await server.get("documents"))["items"]}
         await window.enter("/review")
         card = page.get_by_role("region", name="To check")
         pressed = 0
@@ -54,7 +54,7 @@ async def test_two_documents_are_settled_by_the_keyboard_alone(serve, browsing, 
                 await page.keyboard.type("12.5")
             else:  # A word of the page is clicked in its place.
                 box = await page.locator("[data-page='1']").bounding_box()
-                words = (await served.get(f"documents/{documents[name]}/pages/1"))["words"]
+                words = (await server.get(f"documents/{documents[name]}/pages/1"))["words"]
                 word = next(one for one in words if one["text"] == "12.50")
                 x, y = (word["x0"] + word["x1"]) / 2, (word["y0"] + word["y1"]) / 2
                 await page.mouse.click(box["x"] + x * box["width"], box["y"] + y * box["height"])
@@ -67,33 +67,33 @@ async def test_two_documents_are_settled_by_the_keyboard_alone(serve, browsing, 
         await page.get_by_role("heading", name="All caught up").wait_for()
         assert pressed == 4  # one key for each
         # (The page goes on at once, and writes meanwhile.)
-        await until(lambda: nothing_to_check(served))
+        await until(lambda: nothing_to_check(server))
         for extraction_id in (first, second):
-            now = await served.extraction(extraction_id)
+            now = await server.extraction(extraction_id)
             assert now["extracted_fields"] == {**FIELDS, "total": 12.5}
             assert set(now["locks"]) == {"total", "vat"}
 
         # Taken back, one after the other: confirmed, corrected, and in the document before.
         await page.keyboard.press("Control+z")
         await page.get_by_label("Value of vat").wait_for()
-        now = await served.extraction(first)
+        now = await server.extraction(first)
         assert (now["extracted_fields"]["total"], set(now["locks"])) == (12.5, {"total"})
         await page.keyboard.press("Control+z")
         await page.get_by_label("Value of total").wait_for()
-        now = await served.extraction(first)
+        now = await server.extraction(first)
         assert (now["extracted_fields"], now["locks"]) == (FIELDS, {})
         await page.keyboard.press("Control+z")
         await page.get_by_role("link", name="b.txt").or_(page.get_by_text("2 documents to go")).first.wait_for()
         await page.get_by_role("button", name="Undo").click()
         await page.get_by_role("button", name="Undo").wait_for(state="detached")
-        now = await served.extraction(second)
+        now = await server.extraction(second)
         assert (now["extracted_fields"], now["locks"]) == (FIELDS, {})
 
 
 async def test_whoever_closes_the_window_before_a_decision_is_written_is_asked(serve, browsing, clone):
-    async with serve(reading(**FIELDS)) as served, browsing(served) as window:
+    async with serve(reading(**FIELDS)) as server, browsing(server) as window:
         page = window.page
-        extraction_id = await unsettled(served, clone, "a.txt")
+        extraction_id = await unsettled(server, clone, "a.txt")
         await window.enter("/review")
         # What is left for later stays to be checked.
         for path in ("total", "vat"):
@@ -113,7 +113,7 @@ async def test_whoever_closes_the_window_before_a_decision_is_written_is_asked(s
             await dialog.dismiss()
 
         async def is_written() -> bool:
-            return (await served.extraction(extraction_id))["extracted_fields"]["total"] == 12.5
+            return (await server.extraction(extraction_id))["extracted_fields"]["total"] == 12.5
 
         await until(is_written)
         await page.get_by_role("button", name="Undo").wait_for()
@@ -124,13 +124,13 @@ async def test_whoever_closes_the_window_before_a_decision_is_written_is_asked(s
 
 
 async def test_what_cannot_be_written_comes_again(serve, browsing, clone):
-    async with serve(reading(**FIELDS)) as served, browsing(served) as window:
+    async with serve(reading(**FIELDS)) as server, browsing(server) as window:
         page = window.page
-        extraction_id = await unsettled(served, clone, "a.txt")
+        extraction_id = await unsettled(server, clone, "a.txt")
         await window.enter("/review")
         await page.get_by_label("Value of total").wait_for()
-        version = (await served.extraction(extraction_id))["version"]
-        changed = await served.http.patch(
+        version = (await server.extraction(extraction_id))["version"]
+        changed = await server.http.patch(
             f"/api/extractions/{extraction_id}/fields",
             json={"path": "number", "value": "18"},
             headers={"if-match": f'"{version}"'},
@@ -141,39 +141,39 @@ async def test_what_cannot_be_written_comes_again(serve, browsing, clone):
         # Refused, since somebody was there meanwhile; nothing was overwritten, and it is asked for again.
         await page.get_by_text("changed").first.wait_for()
         await page.get_by_label("Value of total").wait_for()
-        assert (await served.extraction(extraction_id))["extracted_fields"] == {**FIELDS, "number": "18"}
+        assert (await server.extraction(extraction_id))["extracted_fields"] == {**FIELDS, "number": "18"}
         await page.keyboard.type("0.5")
         await page.keyboard.press("Enter")
         await page.get_by_label("Value of vat").wait_for()
         await page.keyboard.press("Enter")
         await page.get_by_role("heading", name="All caught up").wait_for()
-        await until(lambda: nothing_to_check(served))
-        assert (await served.extraction(extraction_id))["extracted_fields"]["total"] == 0.5
+        await until(lambda: nothing_to_check(server))
+        assert (await server.extraction(extraction_id))["extracted_fields"]["total"] == 0.5
 
 
 MISREAD = "Net 100.00\nTax 19.00\nTotal 119.00\nCustomer number 191\nTotal 119.00\n"
 RULE = {"type": "object", "x-fieldmark": {"rules": [{"sum": ["net", "tax"], "equals": "total"}]}}
 
 
-async def misread(served) -> str:
+async def misread(server) -> str:
     """An extraction whose total is printed, but is not the total."""
-    document = await served.document(MISREAD, "misread.txt")
-    async with served.service.database.as_user(served.scope) as conn:
+    document = await server.upload_text(MISREAD, "misread.txt")
+    async with server.runtime.database.as_user(server.scope) as conn:
         given = {**RULE, "properties": {name: {"type": "number"} for name in ("net", "tax", "total")}}
-        made = await extractions.add(conn, org_id=served.scope.org_id, document_id=document, schema=given)
+        made = await extractions.add(conn, org_id=server.scope.org_id, document_id=document, schema=given)
     writes = [{"path": path, "value": value} for path, value in {"net": 100, "tax": 19, "total": 191}.items()]
-    answer = await served.http.patch(f"/api/extractions/{made}/fields", json=writes)
+    answer = await server.http.patch(f"/api/extractions/{made}/fields", json=writes)
     assert answer.status_code == 200, answer.text
-    freed = await served.http.delete(f"/api/extractions/{made}/locks", params={"path": "total"})
+    freed = await server.http.delete(f"/api/extractions/{made}/locks", params={"path": "total"})
     assert freed.status_code == 200, freed.text
     return str(made)
 
 
 async def test_a_broken_rule_offers_what_would_make_it_hold(serve, browsing):
-    async with serve() as served, browsing(served) as window:
+    async with serve() as server, browsing(server) as window:
         page = window.page
-        made = await misread(served)
-        document = (await served.extraction(made))["document_id"]
+        made = await misread(server)
+        document = (await server.extraction(made))["document_id"]
         await window.enter(f"/documents/{document}")
         await page.get_by_role("link", name="Review 1 value").click()
         await page.get_by_label("Value of total").wait_for()
@@ -183,7 +183,7 @@ async def test_a_broken_rule_offers_what_would_make_it_hold(serve, browsing):
         mended = {"net": 100, "tax": 19, "total": 119}
 
         async def is_mended() -> bool:
-            now = await served.extraction(made)
+            now = await server.extraction(made)
             return now["extracted_fields"] == mended and now["valid"] and "total" in now["locks"]
 
         await until(is_mended)
@@ -211,20 +211,20 @@ LACKING = {
 }
 
 
-async def lacking(served, name: str) -> tuple[str, str]:
+async def lacking(server, name: str) -> tuple[str, str]:
     """The ids of a document and of its extraction, which lacks two fields that its schema requires."""
-    document = await served.document(MISREAD, name)
-    async with served.service.database.as_user(served.scope) as conn:
-        made = await extractions.add(conn, org_id=served.scope.org_id, document_id=document, schema=LACKING)
-    answer = await served.http.patch(f"/api/extractions/{made}/fields", json=[{"path": "total", "value": 119}])
+    document = await server.upload_text(MISREAD, name)
+    async with server.runtime.database.as_user(server.scope) as conn:
+        made = await extractions.add(conn, org_id=server.scope.org_id, document_id=document, schema=LACKING)
+    answer = await server.http.patch(f"/api/extractions/{made}/fields", json=[{"path": "total", "value": 119}])
     assert answer.status_code == 200, answer.text
     return str(document), str(made)
 
 
 async def test_document_that_lacks_fields_is_reviewed_to_the_end(serve, browsing):
-    async with serve() as served, browsing(served) as window:
+    async with serve() as server, browsing(server) as window:
         page = window.page
-        (first, in_review), (second, by_hand) = await lacking(served, "a.txt"), await lacking(served, "b.txt")
+        (first, in_review), (second, by_hand) = await lacking(server, "a.txt"), await lacking(server, "b.txt")
         areas = page.get_by_role("navigation", name="Areas")
         await window.enter("/documents")
         await page.get_by_text("Needs review (2)").nth(1).wait_for()
@@ -246,7 +246,7 @@ async def test_document_that_lacks_fields_is_reviewed_to_the_end(serve, browsing
         await form.get_by_label("Field").fill("net")
         box = await page.locator("[data-page='1']").bounding_box()
         word = next(
-            one for one in (await served.get(f"documents/{second}/pages/1"))["words"] if one["text"] == "100.00"
+            one for one in (await server.get(f"documents/{second}/pages/1"))["words"] if one["text"] == "100.00"
         )
         x, y = (word["x0"] + word["x1"]) / 2, (word["y0"] + word["y1"]) / 2
         await page.mouse.click(box["x"] + x * box["width"], box["y"] + y * box["height"])
@@ -254,7 +254,7 @@ async def test_document_that_lacks_fields_is_reviewed_to_the_end(serve, browsing
         await page.locator('[role=treeitem][data-path="net"]').wait_for()
         await page.get_by_role("button", name="Mark as reviewed").click()
         await page.get_by_text("Reviewed", exact=True).wait_for()
-        stored = await served.extraction(by_hand)
+        stored = await server.extraction(by_hand)
         assert stored["extracted_fields"] == {"vendor": "Acme", "reference": "17", "total": 119, "net": 100}
         assert (stored["status"], stored["valid"]) == ("completed", True)
 
@@ -268,8 +268,8 @@ async def test_document_that_lacks_fields_is_reviewed_to_the_end(serve, browsing
         await page.keyboard.press("Enter")
         await page.get_by_role("heading", name="All caught up").wait_for()
         await areas.get_by_role("link", name="Review", exact=True).wait_for()
-        assert [(await served.get(f"documents/{one}"))["stage"] for one in (first, second)] == ["reviewed"] * 2
-        assert (await served.extraction(in_review))["valid"] is False
+        assert [(await server.get(f"documents/{one}"))["stage"] for one in (first, second)] == ["reviewed"] * 2
+        assert (await server.extraction(in_review))["valid"] is False
         await areas.get_by_role("link", name="Documents").click()
         await page.get_by_label("Status").select_option("needs_review")
         await page.get_by_role("heading", name="No matching documents").wait_for()
@@ -283,11 +283,11 @@ async def shown_at(page, path: str) -> float:
 
 
 async def test_words_within_a_rectangle_are_written_into_the_field(serve, browsing, clone):
-    async with serve(reading(**FIELDS)) as served, browsing(served) as window:
+    async with serve(reading(**FIELDS)) as server, browsing(server) as window:
         page = window.page
-        extraction_id = await unsettled(served, clone, "a.txt")
-        document = (await served.extraction(extraction_id))["document_id"]
-        words = {one["text"]: one for one in (await served.get(f"documents/{document}/pages/1"))["words"]}
+        extraction_id = await unsettled(server, clone, "a.txt")
+        document = (await server.extraction(extraction_id))["document_id"]
+        words = {one["text"]: one for one in (await server.get(f"documents/{document}/pages/1"))["words"]}
         await window.enter(f"/documents/{document}?field=number")
         row = page.locator('[role=treeitem][data-path="number"]')
         await row.dblclick()
@@ -312,7 +312,7 @@ async def test_words_within_a_rectangle_are_written_into_the_field(serve, browsi
         await page.keyboard.press("Enter")
 
         async def is_written() -> bool:
-            return (await served.extraction(extraction_id))["extracted_fields"]["number"] == "Total: 12.50 EUR 17"
+            return (await server.extraction(extraction_id))["extracted_fields"]["number"] == "Total: 12.50 EUR 17"
 
         await until(is_written)
         # Where no field is written, a click on the page chooses one, and text can be marked.

@@ -12,9 +12,9 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_an_organisation_is_made_and_somebody_is_let_in_and_removed(serve, browsing):
-    async with serve() as served, browsing(served) as window, browsing(served) as other:
+    async with serve() as server, browsing(server) as window, browsing(server) as other:
         page, stranger = window.page, uuid4()
-        await enter(served.service.database, stranger)
+        await enter(server.runtime.database, stranger)
         await window.enter("/settings")
         await page.get_by_label("Make another organisation").fill("Acme")
         await page.get_by_role("button", name="Make it").click()
@@ -25,7 +25,7 @@ async def test_an_organisation_is_made_and_somebody_is_let_in_and_removed(serve,
         assert await make.evaluate("one => getComputedStyle(one).color") == "rgb(255, 255, 255)"
         await page.get_by_role("button", name="Make a link").click()
         link = await page.get_by_label("Shown this once").input_value()
-        assert link.startswith(f"{served.base_url}/invitation#fmi_")
+        assert link.startswith(f"{server.base_url}/invitation#fmi_")
         await page.get_by_role("button", name="Done").click()
 
         # Somebody who is not signed in yet is asked, and comes back to it.
@@ -62,14 +62,14 @@ async def test_an_organisation_is_made_and_somebody_is_let_in_and_removed(serve,
         await other.page.get_by_text("You do not belong to that organisation any more").wait_for()
         await other.page.get_by_role("link", name="Documents", exact=True).click()
         await other.page.get_by_role("heading", name="Drop documents here").wait_for()
-        (organisation,) = [one for one in (await served.get("me"))["organisations"] if one["name"] == "Acme"]
+        (organisation,) = [one for one in (await server.get("me"))["organisations"] if one["name"] == "Acme"]
         assert organisation["second_person"] is True
-        members = (await served.get(f"organisations/{organisation['id']}/members"))["items"]
-        assert [one["user_id"] for one in members] == [str(served.scope.user_id)]
+        members = (await server.get(f"organisations/{organisation['id']}/members"))["items"]
+        assert [one["user_id"] for one in members] == [str(server.scope.user_id)]
 
 
 async def test_a_key_is_shown_once_works_and_is_revoked(serve, browsing):
-    async with serve() as served, browsing(served, viewport={"width": 360, "height": 740}) as window:
+    async with serve() as server, browsing(server, viewport={"width": 360, "height": 740}) as window:
         page = window.page
         await window.enter("/settings")
         await page.get_by_label("What it is for").fill("nightly import")
@@ -77,9 +77,9 @@ async def test_a_key_is_shown_once_works_and_is_revoked(serve, browsing):
         await page.get_by_role("button", name="Make a key").click()
         shown = page.get_by_label("Shown this once")
         key = {"Authorization": f"Bearer {await shown.input_value()}"}
-        assert (await served.http.get("/api/documents", headers=key)).status_code == 200
-        assert (await served.http.get("/api/extractions", headers=key)).status_code == 200
-        adopted = await served.http.post("/api/documents/adopt", json={"storage_path": "a/b"}, headers=key)
+        assert (await server.http.get("/api/documents", headers=key)).status_code == 200
+        assert (await server.http.get("/api/extractions", headers=key)).status_code == 200
+        adopted = await server.http.post("/api/documents/adopt", json={"storage_path": "a/b"}, headers=key)
         assert adopted.status_code == 403
         # Nothing is wider than the page.
         assert await page.evaluate("document.documentElement.scrollWidth") <= 360
@@ -87,7 +87,7 @@ async def test_a_key_is_shown_once_works_and_is_revoked(serve, browsing):
         assert await shown.count() == 0
         revoke = page.get_by_role("button", name="Revoke")
         await revoke.click()
-        assert (await served.http.get("/api/documents", headers=key)).status_code == 200
+        assert (await server.http.get("/api/documents", headers=key)).status_code == 200
         await revoke.click()
         await page.get_by_text("revoked just now").wait_for()
-        assert (await served.http.get("/api/documents", headers=key)).status_code == 401
+        assert (await server.http.get("/api/documents", headers=key)).status_code == 401

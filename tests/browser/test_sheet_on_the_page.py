@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from browser.scripts import extracted, reading
-from desk import until
+from extraction_case import until
 
 pytestmark = pytest.mark.anyio
 
@@ -13,19 +13,19 @@ TEXT = "Invoice number: 17\nTotal: 12.50 EUR\n"
 FIELDS = {"number": "17", "total": 12.5}
 
 
-async def stored(served, extraction_id: str) -> tuple[object, bool]:
+async def stored(server, extraction_id: str) -> tuple[object, bool]:
     """The total, and whether a person set it."""
-    now = await served.extraction(extraction_id)
+    now = await server.extraction(extraction_id)
     return now["extracted_fields"]["total"], "total" in now["locks"]
 
 
 async def test_a_column_is_settled_by_the_keyboard_alone(serve, browsing):
-    async with serve(reading(**FIELDS)) as served, browsing(served) as window:
+    async with serve(reading(**FIELDS)) as server, browsing(server) as window:
         page = window.page
-        third, second, first = [(await extracted(served, TEXT, name))[1] for name in ("c.txt", "b.txt", "a.txt")]
+        third, second, first = [(await extracted(server, TEXT, name))[1] for name in ("c.txt", "b.txt", "a.txt")]
 
         async def stands(extraction_id: str, total: object, is_set: bool) -> None:
-            await until(lambda: same(served, extraction_id, (total, is_set)))
+            await until(lambda: same(server, extraction_id, (total, is_set)))
 
         await window.enter("/review/by-field")
         await page.get_by_role("heading", name="Review by field").wait_for()
@@ -65,18 +65,18 @@ async def test_a_column_is_settled_by_the_keyboard_alone(serve, browsing):
         await stands(first, 12.5, False)
 
 
-async def same(served, extraction_id: str, wanted: tuple[object, bool]) -> bool:
-    return await stored(served, extraction_id) == wanted
+async def same(server, extraction_id: str, wanted: tuple[object, bool]) -> bool:
+    return await stored(server, extraction_id) == wanted
 
 
 async def test_what_somebody_changed_meanwhile_is_not_written_over(serve, browsing):
-    async with serve(reading(**FIELDS)) as served, browsing(served) as window:
+    async with serve(reading(**FIELDS)) as server, browsing(server) as window:
         page = window.page
-        extraction_id = (await extracted(served, TEXT, "a.txt"))[1]
+        extraction_id = (await extracted(server, TEXT, "a.txt"))[1]
         await window.enter("/review/by-field?path=total&document_type=invoice")
         field = page.get_by_label("Value in a.txt")
         await field.wait_for()
-        changed = await served.http.patch(
+        changed = await server.http.patch(
             f"/api/extractions/{extraction_id}/fields", json={"path": "total", "value": 99}
         )
         assert changed.status_code == 200, changed.text
@@ -86,14 +86,14 @@ async def test_what_somebody_changed_meanwhile_is_not_written_over(serve, browsi
         await page.wait_for_function("() => document.querySelector('li input').value === '99'")
         await page.keyboard.type("14")
         await page.keyboard.press("Enter")
-        await until(lambda: same(served, extraction_id, (14, True)))
+        await until(lambda: same(server, extraction_id, (14, True)))
         await page.get_by_text("not written").wait_for(state="detached")
 
 
 async def test_what_was_written_is_kept_wherever_one_goes(serve, browsing):
-    async with serve(reading(**FIELDS)) as served, browsing(served) as window:
+    async with serve(reading(**FIELDS)) as server, browsing(server) as window:
         page = window.page
-        second, first = (await extracted(served, TEXT, "b.txt"))[1], (await extracted(served, TEXT, "a.txt"))[1]
+        second, first = (await extracted(server, TEXT, "b.txt"))[1], (await extracted(server, TEXT, "a.txt"))[1]
         await window.enter("/review/by-field?path=total&document_type=invoice")
         await page.get_by_label("Value in a.txt").wait_for()
         await page.keyboard.type("14")
@@ -103,12 +103,12 @@ async def test_what_was_written_is_kept_wherever_one_goes(serve, browsing):
         await page.keyboard.type("15")
         await page.get_by_role("list", name="Values of total").get_by_role("listitem").first.click()
         await page.get_by_label("Value in a.txt").wait_for()
-        await until(lambda: same(served, second, (15, True)))
+        await until(lambda: same(server, second, (15, True)))
         await page.keyboard.type("16")
         await page.keyboard.press("ArrowDown")
-        await until(lambda: same(served, first, (16, True)))
+        await until(lambda: same(server, first, (16, True)))
         assert await page.get_by_label("Value in b.txt").input_value() == "15"
         # Each was written once.
         for extraction_id in (first, second):
-            history = (await served.get(f"extractions/{extraction_id}/history?path=total"))["items"]
+            history = (await server.get(f"extractions/{extraction_id}/history?path=total"))["items"]
             assert [one["actor"] for one in history] == ["user", "agent"]

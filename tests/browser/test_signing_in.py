@@ -12,10 +12,10 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_without_a_token_one_is_asked_and_a_wrong_one_is_told(serve, browsing):
-    async with serve() as served, browsing(served) as window:
+    async with serve() as server, browsing(server) as window:
         page = window.page
-        document = await served.document(name="secret.txt")
-        await page.goto(f"{served.base_url}/documents")
+        document = await server.upload_text(name="secret.txt")
+        await page.goto(f"{server.base_url}/documents")
         field = page.get_by_label("Link or token")
         await field.fill("no.token.atall")
         await page.get_by_role("button", name="Sign in").click()
@@ -33,7 +33,7 @@ async def test_without_a_token_one_is_asked_and_a_wrong_one_is_told(serve, brows
         await page.get_by_role("heading", name="Documents", exact=True).wait_for()
         # It holds in another tab, and a token ends with signing out.
         other = await page.context.new_page()
-        await other.goto(f"{served.base_url}/documents/{document}")
+        await other.goto(f"{server.base_url}/documents/{document}")
         await other.get_by_text("secret.txt").first.wait_for()
         await page.get_by_role("button", name="Account").click()
         await page.get_by_role("menuitem", name="Sign out").click()
@@ -46,10 +46,10 @@ async def test_without_a_token_one_is_asked_and_a_wrong_one_is_told(serve, brows
 
 
 async def test_a_link_of_another_person_changes_nothing_until_one_says_so(serve, browsing):
-    async with serve() as served, browsing(served) as window:
+    async with serve() as server, browsing(server) as window:
         page, stranger = window.page, uuid4()
-        await enter(served.service.database, stranger)
-        await served.document(name="mine.txt")
+        await enter(server.runtime.database, stranger)
+        await server.upload_text(name="mine.txt")
         await window.enter("/documents")
         await page.get_by_role("link", name="mine.txt").wait_for()
         await page.goto("about:blank")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from browser.gotrue import EMAIL, PASSWORD, PUBLISHABLE_KEY, supabase_auth
-from desk import until
+from extraction_case import until
 
 pytestmark = pytest.mark.anyio
 
@@ -13,9 +13,9 @@ pytestmark = pytest.mark.anyio
 async def test_with_a_password_and_its_tokens_are_refreshed(serve, browsing):
     with supabase_auth() as auth:
         settings = {"supabase_url": auth.url, "supabase_publishable_key": PUBLISHABLE_KEY}
-        async with serve(**settings) as served, browsing(served) as window:
+        async with serve(**settings) as server, browsing(server) as window:
             page = window.page
-            await page.goto(f"{served.base_url}/documents")
+            await page.goto(f"{server.base_url}/documents")
             await page.get_by_role("textbox", name="Email", exact=True).fill(EMAIL)
             await page.get_by_label("Password").fill("wrong")
             await page.get_by_role("button", name="Sign in").click()
@@ -40,7 +40,7 @@ async def test_with_a_password_and_its_tokens_are_refreshed(serve, browsing):
 
             # Signed out in one tab, and in the other.
             other = await page.context.new_page()
-            await other.goto(f"{served.base_url}/documents")
+            await other.goto(f"{server.base_url}/documents")
             await other.get_by_role("heading", name="Drop documents here").wait_for()
             await page.get_by_role("button", name="Account").click()
             await page.get_by_role("menuitem", name="Sign out").click()

@@ -20,16 +20,16 @@ FIELDS = {"number": "17", "total": 12.5}
 
 async def beside(window: Window, address: str) -> Window:
     """Another tab of the same browser."""
-    other = Window(window.served, await window.page.context.new_page())
+    other = Window(window.server, await window.page.context.new_page())
     other.faults = window.faults
-    await other.page.goto(f"{window.served.base_url}{address}")
+    await other.page.goto(f"{window.server.base_url}{address}")
     return other
 
 
-async def put(served, extraction_id: str, path: str, value) -> None:
+async def put(server, extraction_id: str, path: str, value) -> None:
     """From elsewhere: no tab is told."""
-    version = (await served.extraction(extraction_id))["version"]
-    changed = await served.http.patch(
+    version = (await server.extraction(extraction_id))["version"]
+    changed = await server.http.patch(
         f"/api/extractions/{extraction_id}/fields",
         json={"path": path, "value": value},
         headers={"if-match": f'"{version}"'},
@@ -49,22 +49,22 @@ async def write(window: Window, path: str, text: str, *, keep: bool = True) -> N
 
 
 async def test_edit_conflict_offers_both_values_and_an_editor_left_open_writes_nothing_back(serve, browsing):
-    async with serve(reading(**FIELDS)) as served, browsing(served) as window:
-        document, extraction_id = await extracted(served, TEXT)
+    async with serve(reading(**FIELDS)) as server, browsing(server) as window:
+        document, extraction_id = await extracted(server, TEXT)
         await window.enter(f"/documents/{document}")
         await write(window, "total", "14", keep=False)
-        await put(served, extraction_id, "number", "18")
+        await put(server, extraction_id, "number", "18")
         await window.page.keyboard.press("Enter")
         await row_of(window, "number").get_by_text("18", exact=True).wait_for()
         await row_of(window, "total").get_by_text("14", exact=True).wait_for()
         await write(window, "total", "15", keep=False)
-        await put(served, extraction_id, "total", 13)
+        await put(server, extraction_id, "total", 13)
         await window.page.keyboard.press("Enter")
         await window.page.get_by_text("13 stands there now").first.wait_for()
-        assert (await served.extraction(extraction_id))["extracted_fields"] == {"number": "18", "total": 13}
+        assert (await server.extraction(extraction_id))["extracted_fields"] == {"number": "18", "total": 13}
         await window.page.get_by_role("button", name="Write 15").click()
         await row_of(window, "total").get_by_text("15", exact=True).wait_for()
-        assert (await served.extraction(extraction_id))["extracted_fields"] == {"number": "18", "total": 15}
+        assert (await server.extraction(extraction_id))["extracted_fields"] == {"number": "18", "total": 15}
 
         # What another tab changes is seen here, below an open editor, which writes nothing back.
         await row_of(window, "total").dblclick()
@@ -77,14 +77,14 @@ async def test_edit_conflict_offers_both_values_and_an_editor_left_open_writes_n
         await row_of(window, "number").get_by_text("19", exact=True).wait_for()
         await editor.press("Enter")
         await row_of(window, "total").get_by_text("16", exact=True).wait_for()
-        now = await served.extraction(extraction_id)
+        now = await server.extraction(extraction_id)
         assert now["extracted_fields"] == {"number": "19", "total": 16}
 
 
 async def test_what_is_decided_in_one_tab_is_gone_in_the_others(serve, browsing):
-    async with serve(reading(**FIELDS)) as served, browsing(served) as window:
-        document = await served.document(TEXT)
-        await ask_before_writes(served, document, "complete_extraction")
+    async with serve(reading(**FIELDS)) as server, browsing(server) as window:
+        document = await server.upload_text(TEXT)
+        await ask_before_writes(server, document, "complete_extraction")
         await window.enter(f"/documents/{document}")
         inbox = await beside(window, "/approvals")
         approve = {one: one.page.get_by_role("button", name="Approve", exact=True) for one in (window, inbox)}
@@ -99,15 +99,15 @@ async def test_what_is_decided_in_one_tab_is_gone_in_the_others(serve, browsing)
 async def test_a_stranger_sees_nothing_of_another_tenant_at_any_address(serve, browsing):
     steps = [[IDENTIFIED], [saves(**FIELDS)], [COMPLETE]]
     script = Script([*steps, [INTENT], [submit("It is secretly 12.5.")], *steps])
-    async with serve(script) as served, browsing(served) as window, browsing(served) as foreign:
-        document, extraction_id = await extracted(served, TEXT, "secret.txt")
-        await put(served, extraction_id, "total", 99.25)  # no page prints it
-        await served.ask("What is secret?")
-        (thread,) = [one["id"] for one in (await served.get("threads?agent=library"))["items"]]
-        await ask_before_writes(served, document)
+    async with serve(script) as server, browsing(server) as window, browsing(server) as foreign:
+        document, extraction_id = await extracted(server, TEXT, "secret.txt")
+        await put(server, extraction_id, "total", 99.25)  # no page prints it
+        await server.ask("What is secret?")
+        (thread,) = [one["id"] for one in (await server.get("threads?agent=library"))["items"]]
+        await ask_before_writes(server, document)
         stranger = uuid4()
-        await enter(served.service.database, stranger)
-        async with served.client(stranger) as http:
+        await enter(server.runtime.database, stranger)
+        async with server.client(stranger) as http:
             own = (await http.post("/api/documents", files={"file": ("own.txt", TEXT.encode())})).json()["id"]
         addresses = {
             f"/documents/{document}": "There is no such document",
@@ -121,9 +121,9 @@ async def test_a_stranger_sees_nothing_of_another_tenant_at_any_address(serve, b
         # Can: whose it is sees it at the same addresses.
         await window.enter(f"/documents/{document}?extraction={extraction_id}&field=total")
         await window.page.get_by_label("About total").wait_for()
-        await window.page.goto(f"{served.base_url}/ask?thread={thread}")
+        await window.page.goto(f"{server.base_url}/ask?thread={thread}")
         await window.page.get_by_text("What is secret?").first.wait_for()
-        await window.page.goto(f"{served.base_url}/approvals")
+        await window.page.goto(f"{server.base_url}/approvals")
         await window.page.get_by_role("link", name="Approvals 1").wait_for()
         # Cannot.
         await foreign.enter("/documents", user_id=stranger)
@@ -136,7 +136,7 @@ async def test_a_stranger_sees_nothing_of_another_tenant_at_any_address(serve, b
 
         await foreign.page.route("**/api/**", hear)
         for address, says in addresses.items():
-            await foreign.page.goto(f"{served.base_url}{address}")
+            await foreign.page.goto(f"{server.base_url}{address}")
             await foreign.page.get_by_text(says).first.wait_for()
             await foreign.page.wait_for_load_state("networkidle")
             # (What they asked for themselves stands in their own address, and in their own search.)
@@ -150,11 +150,11 @@ async def test_a_stranger_sees_nothing_of_another_tenant_at_any_address(serve, b
 
 
 async def test_switching_organisation_hides_the_one_before_and_keeps_uploads_apart(serve, browsing):
-    async with serve(reading(**FIELDS)) as served, browsing(served) as window:
+    async with serve(reading(**FIELDS)) as server, browsing(server) as window:
         page = window.page
-        document, _ = await extracted(served, TEXT, "personal.txt")
-        made = (await served.http.post("/api/organisations", json={"name": "Acme"})).json()["id"]
-        async with served.client(served.scope.user_id) as http:
+        document, _ = await extracted(server, TEXT, "personal.txt")
+        made = (await server.http.post("/api/organisations", json={"name": "Acme"})).json()["id"]
+        async with server.client(server.scope.user_id) as http:
             http.headers["x-org-id"] = made
             assert (await http.post("/api/documents", files={"file": ("acme.txt", b"Total: 3")})).status_code == 201
         await window.enter("/documents")
@@ -180,18 +180,18 @@ async def test_switching_organisation_hides_the_one_before_and_keeps_uploads_apa
 
 
 async def test_a_session_that_is_revoked_ends_with_the_reason_in_every_tab(serve, browsing):
-    async with serve(reading(**FIELDS)) as served, browsing(served) as window:
-        await extracted(served, TEXT, "secret.txt")
-        made = await served.http.post("/api/keys", json={"name": "a tab", "scopes": ["documents:read"]})
+    async with serve(reading(**FIELDS)) as server, browsing(server) as window:
+        await extracted(server, TEXT, "secret.txt")
+        made = await server.http.post("/api/keys", json={"name": "a tab", "scopes": ["documents:read"]})
         assert made.status_code == 201, made.text
         page = window.page
-        await page.goto(f"{served.base_url}/documents")
+        await page.goto(f"{server.base_url}/documents")
         await page.get_by_label("Link or token").fill(made.json()["key"])
         await page.get_by_role("button", name="Sign in").click()
         await page.get_by_role("link", name="secret.txt").wait_for()
         other = await beside(window, "/documents")
         await other.page.get_by_role("link", name="secret.txt").wait_for()
-        revoked = await served.http.delete(f"/api/keys/{made.json()['id']}")
+        revoked = await server.http.delete(f"/api/keys/{made.json()['id']}")
         assert revoked.status_code in (200, 204), revoked.text
         await page.get_by_label("Status").select_option("ready")
         for one in (window, other):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from browser.scripts import extracted, reading
-from desk import until
+from extraction_case import until
 
 pytestmark = pytest.mark.anyio
 
@@ -20,14 +20,14 @@ FIELDS = {"number": "17", "total": 1312.5}
 MISSED = ["12 March 2024", "250.00", "KW-204"]
 
 
-async def unclaimed(served, extraction_id: str) -> list[dict]:
-    return (await served.get(f"extractions/{extraction_id}/unclaimed"))["items"]
+async def unclaimed(server, extraction_id: str) -> list[dict]:
+    return (await server.get(f"extractions/{extraction_id}/unclaimed"))["items"]
 
 
 async def test_what_was_missed_is_taken_with_the_keyboard_alone(serve, browsing):
-    async with serve(reading(**FIELDS)) as served, browsing(served) as window:
+    async with serve(reading(**FIELDS)) as server, browsing(server) as window:
         page = window.page
-        document_id, extraction_id = await extracted(served, TEXT)
+        document_id, extraction_id = await extracted(server, TEXT)
         await window.enter(f"/documents/{document_id}")
         await page.locator('[role=treeitem][data-path="total"]').wait_for()
         assert await page.locator("rect[data-unmapped]").count() == 0
@@ -40,7 +40,7 @@ async def test_what_was_missed_is_taken_with_the_keyboard_alone(serve, browsing)
         await page.get_by_role("tab", name="Not claimed 3").wait_for()
 
         # Each has its dashed box on the page, where the service says that it is printed.
-        told = await unclaimed(served, extraction_id)
+        told = await unclaimed(server, extraction_id)
         boxes = page.locator("rect[data-unmapped]")
         await boxes.nth(2).wait_for(state="attached")
         drawn = [[float(await one.get_attribute(side) or 0) for side in ("x", "y")] for one in await boxes.all()]
@@ -67,8 +67,8 @@ async def test_what_was_missed_is_taken_with_the_keyboard_alone(serve, browsing)
         await page.keyboard.type("deposit")
         await page.keyboard.press("Enter")
         await page.get_by_role("heading", name="Nothing is left").wait_for()
-        await until(lambda: len_is(served, extraction_id, 0))
-        now = await served.extraction(extraction_id)
+        await until(lambda: len_is(server, extraction_id, 0))
+        now = await server.extraction(extraction_id)
         taken = {"due_date": "2024-03-12", "receipt": {"code": "KW-204"}, "deposit": 250}
         assert now["extracted_fields"] == {**FIELDS, **taken}
         assert now["evidence"]["receipt.code"]["state"] == "found" and "receipt.code" in now["locks"]
@@ -76,10 +76,10 @@ async def test_what_was_missed_is_taken_with_the_keyboard_alone(serve, browsing)
         # Taken back.
         await page.keyboard.press("Control+z")
         await rows.first.wait_for()
-        now = await served.extraction(extraction_id)
+        now = await server.extraction(extraction_id)
         assert "deposit" not in now["extracted_fields"] and "deposit" not in now["locks"]
         assert set(now["locks"]) == {"due_date", "receipt.code"}
 
 
-async def len_is(served, extraction_id: str, many: int) -> bool:
-    return len(await unclaimed(served, extraction_id)) == many
+async def len_is(server, extraction_id: str, many: int) -> bool:
+    return len(await unclaimed(server, extraction_id)) == many

@@ -14,7 +14,7 @@ from uuid import UUID
 import pytest
 
 from fieldmark.identity.tokens import LocalTokens
-from standing import Served
+from running_server import RunningServer
 
 playwright = pytest.importorskip("playwright.async_api", reason="Install the extra `browser`.")
 
@@ -29,8 +29,8 @@ _FLAGS += ["--disable-background-networking", "--disable-component-update", "--d
 class Window:
     """One browser window of one person. What it was refused, or would have sent elsewhere, is kept in `faults`."""
 
-    def __init__(self, served: Served, page: Any) -> None:
-        self.served, self.page = served, page
+    def __init__(self, server: RunningServer, page: Any) -> None:
+        self.server, self.page = server, page
         self.faults: list[str] = []
         page.on("pageerror", lambda error: self.faults.append(str(error)))
         page.on("dialog", lambda dialog: self.faults.append(f"a dialog: {dialog.message}"))
@@ -38,7 +38,7 @@ class Window:
         page.on("console", self._hear)
 
     def _watch(self, request: Any) -> None:
-        if not request.url.startswith((self.served.base_url, "blob:", "data:")):
+        if not request.url.startswith((self.server.base_url, "blob:", "data:")):
             self.faults.append(f"asked for {request.url}")
 
     def _hear(self, message: Any) -> None:
@@ -47,8 +47,8 @@ class Window:
 
     def link(self, address: str = "/", user_id: UUID | None = None) -> str:
         """A link that signs in, as `fieldmark serve` prints it."""
-        token = LocalTokens(self.served.service.settings.home).sign(user_id or self.served.scope.user_id)
-        return f"{self.served.base_url}{address}#token={token}"
+        token = LocalTokens(self.server.runtime.settings.home).sign(user_id or self.server.scope.user_id)
+        return f"{self.server.base_url}{address}#token={token}"
 
     async def enter(self, address: str = "/", user_id: UUID | None = None) -> None:
         """Open an address, signed in."""

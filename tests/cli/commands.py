@@ -25,14 +25,14 @@ from typer.testing import CliRunner
 
 import fieldmark
 import zygote
-from desk import sql
+from child_processes import children
+from extraction_case import sql
 from fieldmark.cli import _app
 from fieldmark.cli.process import LOCAL_USER
 from fieldmark.domain.permissions import Permission
 from fieldmark.identity.tokens import LocalTokens
 from fieldmark.offline_model.server import OfflineModel
-from living import children
-from standing import PATIENCE, Served
+from running_server import PATIENCE, RunningServer
 
 SAMPLES = Path(__file__).parents[2] / "docs" / "samples"
 INVOICE = SAMPLES / "i2d_AzureInterior.pdf"
@@ -89,14 +89,14 @@ class Serving:
 
 @dataclass(frozen=True)
 class Commands:
-    """Commands in a folder, with nothing in their environment but `settings`. `served`: the service that they ask, if
+    """Commands in a folder, with nothing in their environment but `settings`. `server`: the service that they ask, if
     it is the test's own. `owner_url`: their database, past all policies."""
 
     folder: Path
     settings: dict[str, str] = field(default_factory=dict)
     owner_url: str = ""
     model: OfflineModel | None = None
-    served: Served | None = None
+    server: RunningServer | None = None
 
     @property
     def home(self) -> Path:
@@ -120,13 +120,13 @@ class Commands:
 
     def by(self, user_id: UUID) -> Commands:
         """The same commands as another user of the service."""
-        assert self.served is not None
-        return self.having(FIELDMARK_KEY=LocalTokens(self.served.service.settings.home).sign(user_id))
+        assert self.server is not None
+        return self.having(FIELDMARK_KEY=LocalTokens(self.server.runtime.settings.home).sign(user_id))
 
     async def with_key(self, *scopes: str) -> Commands:
         """The same commands with a key of the local user, of all scopes if none are named."""
-        assert self.served is not None
-        async with self.served.client(LOCAL_USER) as http:
+        assert self.server is not None
+        async with self.server.client(LOCAL_USER) as http:
             made = await http.post("/api/keys", json={"name": "k", "scopes": list(scopes or Permission)})
         assert made.status_code == 201, made.text
         return self.having(FIELDMARK_KEY=made.json()["key"])

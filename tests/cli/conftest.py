@@ -14,7 +14,7 @@ from commands import Commands
 from fieldmark.agents.extraction.offline import answer as answer_by_rules
 from fieldmark.cli.process import LOCAL_USER
 from fieldmark.offline_model.server import OfflineModel
-from standing import Clone, Serve
+from running_server import Clone, Serve
 
 
 @pytest.fixture(scope="module")
@@ -38,9 +38,9 @@ def commands(serve: Serve, clone: Clone, quick_path: Path) -> Callable[..., Any]
 
     @asynccontextmanager
     async def start(answer: Any = answer_by_rules, **settings: Any) -> AsyncIterator[Commands]:
-        async with serve(answer, **settings) as served:
-            known = {"FIELDMARK_SERVER": served.base_url}
-            yield Commands(quick_path, known, clone.owner_url, served.model, served).by(LOCAL_USER)
+        async with serve(answer, **settings) as server:
+            known = {"FIELDMARK_SERVER": server.base_url}
+            yield Commands(quick_path, known, clone.owner_url, server.model, server).by(LOCAL_USER)
 
     return start
 

@@ -15,7 +15,7 @@ async def test_answers_and_passages_come_with_name_and_page(commands):
     async with commands(answer_offline) as fieldmark:
         taken = await fieldmark.run("extract", fieldmark.file("The roof leaks.\nInvoice number: 1\nTotal: 1500.00 EUR"))
         assert taken.code == 0, taken.err
-        await fieldmark.served.indexed()
+        await fieldmark.server.wait_until_indexed()
         found = await fieldmark.run("search", "leaking roofs", "--where", "total > 1000")
         assert found.code == 0 and found.out.startswith("a.txt, page 1:  The roof leaks."), found.err
         none = await fieldmark.run("search", "roof", "--where", "total > 2000", "--json")

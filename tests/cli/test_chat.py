@@ -9,11 +9,11 @@ from uuid import uuid4
 
 import pytest
 
-from desk import until
+from extraction_case import until
 from fieldmark.offline_model.messages import call, text
 from fieldmark.testing.script import held, stall
-from standing import PATIENCE
-from two_agents import run, talking
+from running_server import PATIENCE
+from two_agent_model import chat_script, extraction_call
 
 pytestmark = pytest.mark.anyio
 
@@ -29,7 +29,7 @@ def statuses(fieldmark) -> list[str]:
 
 async def test_piped_lines_are_one_conversation_and_nothing_in_it_reaches_the_terminal_as_a_command(commands):
     said = "\x1b]0;mine\x07 [red]not[/red] \u202eback"
-    async with commands(talking([text("Hello.")], [text("I look."), call("list_tags")], [text(said)])) as fieldmark:
+    async with commands(chat_script([text("Hello.")], [text("I look."), call("list_tags")], [text(said)])) as fieldmark:
         file = fieldmark.file(name="[b]a\x1b[1m.txt")
         lines = "Good day\n\nWhat is the total? \x1b[2J\n/history\n/nonsense\n/approve\n"
         done = await fieldmark.run("chat", file, stdin=lines)
@@ -50,7 +50,7 @@ async def test_piped_lines_are_one_conversation_and_nothing_in_it_reaches_the_te
 
 async def test_a_proposal_is_rejected_and_other_words_take_its_place(commands):
     def answer(body):
-        return [text("Then not.")] if "never mind" in json.dumps(body["messages"]) else [run()]
+        return [text("Then not.")] if "never mind" in json.dumps(body["messages"]) else [extraction_call()]
 
     async with commands(answer) as fieldmark:
         done = await fieldmark.run("chat", fieldmark.file(), stdin="extract\n/reject Not yet.\nnever mind\n")
@@ -62,7 +62,7 @@ async def test_a_proposal_is_rejected_and_other_words_take_its_place(commands):
 
 
 async def test_a_proposal_is_edited_and_what_it_starts_is_watched(commands):
-    async with commands(talking([run()], [text("Done.")])) as fieldmark:
+    async with commands(chat_script([extraction_call()], [text("Done.")])) as fieldmark:
         edits = '/edit {"prompt_revid": 1}', f'/edit {{"prompt_revid": "{uuid4()}"}}', "/edit {}"
         done = await fieldmark.run("chat", fieldmark.file(), stdin="\n".join(["extract", *edits, ""]))
         assert done.code == 1 and done.out == "Done.\n", done.err  # two lines came to nothing
@@ -75,7 +75,7 @@ async def test_a_proposal_is_edited_and_what_it_starts_is_watched(commands):
 
 
 async def test_a_waiting_call_is_taken_up_by_another_command(commands):
-    async with commands(talking([run()], [text("Done.")])) as fieldmark:
+    async with commands(chat_script([extraction_call()], [text("Done.")])) as fieldmark:
         first = await fieldmark.run("chat", fieldmark.file(), "--message", "extract")
         assert first.code == 4 and "/approve" in first.err, first.err
         thread = the_thread(fieldmark)
@@ -100,7 +100,7 @@ async def test_at_a_terminal_words_come_as_they_are_said_and_ctrl_c_ends_first_t
     def answer(body):
         said = json.dumps(body["messages"])
         if "Third" in said:
-            return [run()]
+            return [extraction_call()]
         return stall(3600) if "Second" in said else held(goes_on.wait, text("It says heron and kestrel."))
 
     async with commands(answer) as fieldmark, fieldmark.at_terminal("chat", fieldmark.file()) as terminal:

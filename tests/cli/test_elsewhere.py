@@ -13,7 +13,7 @@ import pytest
 from commands import Commands, run_here
 
 from fieldmark.testing.script import Script
-from loopback import listening
+from http_stub import http_stub
 
 pytestmark = pytest.mark.anyio
 
@@ -128,7 +128,7 @@ def answering(status: int, headers: dict[str, str], body: bytes = b"") -> Iterat
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    with listening(Handler) as url:
+    with http_stub(Handler) as url:
         yield url, tokens
 
 

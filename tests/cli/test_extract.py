@@ -11,11 +11,11 @@ import psycopg
 import pytest
 from commands import INVOICE, Commands, ended, family, interrupt, read_until
 
+from child_processes import command_line, wait_all_ended
+from encrypted_files import NEW_PDF, PASSWORD
 from fieldmark.api.extractions import Extraction
 from fieldmark.db.embedded import running
-from living import all_gone, command_line
-from locked_files import NEW_PDF, PASSWORD
-from standing import PATIENCE
+from running_server import PATIENCE
 
 pytestmark = pytest.mark.anyio
 
@@ -108,7 +108,7 @@ async def test_interrupted_in_the_middle_nothing_is_left(home: Commands):
             done = await ended(command)
     assert done.code == 130  # it waited for no answer: there would never have been one
     assert done.err.rstrip().endswith("Interrupted.") and "Traceback" not in done.err
-    assert all_gone(relatives) and home.is_stopped()
+    assert wait_all_ended(relatives) and home.is_stopped()
     # What was not begun is not begun by the next command either: nobody would wait for it.
     major = int(home.settings["FIELDMARK_POSTGRES_MAJOR"])
     with running(home.home, major) as server, psycopg.connect(server.owner_url) as conn:

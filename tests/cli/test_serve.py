@@ -13,11 +13,11 @@ import httpx
 import pytest
 from commands import INVOICE, Commands, family
 
-from desk import until
+from child_processes import command_line, wait_all_ended
+from extraction_case import until
 from fieldmark.api.app import listen
 from fieldmark.testing.script import Script
-from living import all_gone, command_line
-from standing import PATIENCE
+from running_server import PATIENCE
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long, pytest.mark.xdist_group("cli-serve")]
 
@@ -99,7 +99,7 @@ async def test_killed_it_starts_again_with_everything_and_ends_whoever_is_listen
             kept = await document_of(server.http)
             relatives = family(server.process)
             server.process.kill()
-        assert all_gone(relatives)
+        assert wait_all_ended(relatives)
         async with silent.serving() as server:
             server.http.headers.update(user)  # the key is the home's, not the process's
             assert await document_of(server.http) == kept
@@ -118,4 +118,4 @@ async def test_killed_it_starts_again_with_everything_and_ends_whoever_is_listen
                     assert await asyncio.wait_for(server.process.wait(), PATIENCE) == 0
         said = "".join(server.lines)
         assert "Traceback" not in said and said.rstrip().endswith("Ended.")
-    assert all_gone(relatives) and home.is_stopped()
+    assert wait_all_ended(relatives) and home.is_stopped()

@@ -13,9 +13,9 @@ import uvicorn
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
+from child_processes import cli_processes, environment
 from fieldmark.offline_model.messages import call, text
 from fieldmark.testing.script import Script
-from living import clis, environment_of
 
 pytestmark = pytest.mark.anyio
 
@@ -59,7 +59,7 @@ async def test_a_run_its_model_calls_tool_calls_and_transactions(local_commands)
     environments = []
 
     def first(body):
-        environments.extend(environment for cli in clis() if (environment := environment_of(cli)))
+        environments.extend(environment for cli in cli_processes() if (environment := environment(cli)))
         return [call("get_document_text")]
 
     refused = call("remove_field", {"path": f"{CANARY}.nothing"})

@@ -28,12 +28,12 @@ def client(tmp_path: Path) -> Path:
 
 
 async def test_a_generated_client_does_all_of_it(client: Path, serve):
-    async with serve() as served:
-        (client / "openapi.json").write_text((await served.http.get("/openapi.json")).text)
+    async with serve() as server:
+        (client / "openapi.json").write_text((await server.http.get("/openapi.json")).text)
         scopes = [Permission.DOCUMENTS_WRITE, Permission.RUNS_READ, Permission.RUNS_WRITE, Permission.RUNS_APPROVE]
         scopes += [Permission.EXTRACTIONS_READ, Permission.EXTRACTIONS_WRITE]
-        made = (await served.http.post("/api/keys", json={"name": "story", "scopes": scopes})).json()
-        environment = {"FIELDMARK_URL": served.base_url, "FIELDMARK_KEY": made["key"]}
+        made = (await server.http.post("/api/keys", json={"name": "story", "scopes": scopes})).json()
+        environment = {"FIELDMARK_URL": server.base_url, "FIELDMARK_KEY": made["key"]}
 
         async def node(*arguments: str) -> str:
             return await asyncio.to_thread(run, client, *arguments, **environment)
@@ -43,7 +43,7 @@ async def test_a_generated_client_does_all_of_it(client: Path, serve):
         said = await node("node", "dist/examples/story.js", str(INVOICE))
         assert said.splitlines()[0] == "signed in with the key story"
         told = json.loads(said.strip().splitlines()[-1])
-        async with served.bearing(made["key"]) as http:
+        async with server.client_with_token(made["key"]) as http:
             (story,) = (await http.get("/api/runs")).json()["items"]
         # Its events once more, by a line that is lost again and again.
         again = json.loads(await node("node", "dist/tests/lost.js", story["id"]))

@@ -9,7 +9,7 @@ import pytest
 from commands import ended, read_until
 
 from fieldmark.testing.script import Script
-from standing import PATIENCE
+from running_server import PATIENCE
 
 pytestmark = pytest.mark.anyio
 

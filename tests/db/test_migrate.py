@@ -16,7 +16,7 @@ from fieldmark.db.embedded import Embedded
 from fieldmark.db.migrate import migrate, pending
 from fieldmark.db.pool import Database
 from fieldmark.errors import Misconfigured, Unavailable
-from standing import Clone
+from running_server import Clone
 
 pytestmark = pytest.mark.anyio
 

@@ -9,9 +9,9 @@ from functools import partial
 import psycopg
 import pytest
 
-from desk import until
+from extraction_case import until
 from fieldmark.db.pool import Database
-from standing import Clone
+from running_server import Clone
 
 pytestmark = pytest.mark.anyio
 

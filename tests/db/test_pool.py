@@ -11,12 +11,12 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from desk import sql as rows
-from desk import until
+from extraction_case import sql as rows
+from extraction_case import until
 from fieldmark.db.pool import Connection, Database, plain_url
 from fieldmark.errors import Misconfigured, TooManyAtOnce, Unavailable
 from fieldmark.identity.scope import Scope
-from standing import Clone
+from running_server import Clone
 
 pytestmark = pytest.mark.anyio
 MakeUser = Callable[[], Awaitable[Scope]]

@@ -8,7 +8,7 @@ from uuid import RFC_4122, UUID
 import psycopg
 
 from fieldmark.domain.ids import new_id
-from standing import Clone
+from running_server import Clone
 
 
 def made_at(id: UUID) -> float:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmark.grounding.blocks import MAX_CHARACTERS, blocks_of
-from printed import words_of
+from page_words import words_of
 
 
 def test_a_gap_ends_a_block_and_lines_below_each_other_are_one():

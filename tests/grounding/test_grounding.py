@@ -7,7 +7,7 @@ import math
 import pytest
 
 from fieldmark.grounding import WEIGHTS, Claim, DocumentIndex, PageWords
-from printed import document_index, laid_out, words_of
+from page_words import document_index, index_of_lines, words_of
 
 INVOICE = """\
 Acme Corp.,          Invoice No:123
@@ -263,8 +263,8 @@ def test_a_number_alone_is_meant_and_groups_of_an_identifier_are_close() -> None
     place = document_index("Grass 3m wide   3").find(3)
     assert place is not None
     assert (place.places, place.boxes[0][0]) == (2, 0.17)
-    assert laid_out([("12345678", 0.1), ("87654321", 0.6)]).find("1234567887654321") is None
-    assert laid_out([("12345678", 0.1), ("87654321", 0.19)]).find("1234567887654321") is not None
+    assert index_of_lines([("12345678", 0.1), ("87654321", 0.6)]).find("1234567887654321") is None
+    assert index_of_lines([("12345678", 0.1), ("87654321", 0.19)]).find("1234567887654321") is not None
 
 
 def test_a_printed_page_wins_over_one_for_machines_where_both_hold_the_value() -> None:

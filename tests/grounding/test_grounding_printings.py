@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from fieldmark.grounding import DocumentIndex, PageWords, Place
-from printed import document_index, laid_out, words_of
+from page_words import document_index, index_of_lines, words_of
 
 
 def found(value: str | float | bool, *pages: str) -> Place:
@@ -93,25 +93,25 @@ def test_what_ocr_may_have_misread_is_found_and_what_a_file_says_itself_is_not(v
 
 
 def test_a_value_within_a_line_of_chinese_has_the_box_of_its_characters() -> None:
-    place = laid_out([("合計金額一二三四", 0.1)]).find("金額")
+    place = index_of_lines([("合計金額一二三四", 0.1)]).find("金額")
     assert place is not None
     assert place.boxes == (pytest.approx((0.12, 0.02, 0.14, 0.04)),)
 
 
 def test_right_to_left_text_is_found_within_a_word_and_in_either_order_of_words() -> None:
-    place = laid_out([("שלום:עולם", 0.1)]).find("שלום")
+    place = index_of_lines([("שלום:עולם", 0.1)]).find("שלום")
     assert place is not None
     assert place.boxes[0][2] == pytest.approx(0.19)
     assert 0.13 < place.boxes[0][0] < 0.16
     # A reader that goes from left to right gives the last word first.
-    place = laid_out([("לימיטד", 0.1), ("ישראל", 0.2), ("אקמה", 0.3)]).find("אקמה ישראל לימיטד")
+    place = index_of_lines([("לימיטד", 0.1), ("ישראל", 0.2), ("אקמה", 0.3)]).find("אקמה ישראל לימיטד")
     assert place is not None
     assert place.quote == "אקמה ישראל לימיטד"
     assert place.boxes == (pytest.approx((0.1, 0.02, 0.34, 0.04)),)
 
 
 def test_hebrew_wraps_within_its_column() -> None:
-    page = laid_out(
+    page = index_of_lines(
         [("12", 0.9), ("שלום", 0.8), ("לכל", 0.76), ("1,250", 0.5), ("880", 0.4)],
         [("העולם", 0.78)],
     )
@@ -123,7 +123,7 @@ def test_hebrew_wraps_within_its_column() -> None:
 
 
 def test_text_wraps_within_its_column() -> None:
-    page = laid_out(
+    page = index_of_lines(
         [("Seller", 0.05), ("Buyer", 0.6)],
         [("Acme", 0.05), ("Trading", 0.1), ("Globex", 0.6), ("Import", 0.67)],
         [("Company", 0.05), ("Ltd", 0.13), ("Export", 0.6), ("GmbH", 0.67)],
@@ -137,7 +137,7 @@ def test_text_wraps_within_its_column() -> None:
 
 
 def test_a_date_wraps_within_its_column() -> None:
-    page = laid_out(
+    page = index_of_lines(
         [("Start", 0.05), ("23rd", 0.3), ("July", 0.35), ("15th", 0.6), ("October", 0.65)],
         [("2013", 0.3), ("2013", 0.6)],
     )
@@ -149,7 +149,7 @@ def test_a_date_wraps_within_its_column() -> None:
 
 
 def test_numbers_in_two_columns_are_two_numbers() -> None:
-    page = laid_out([("1", 0.1), ("250.00", 0.5)])
+    page = index_of_lines([("1", 0.1), ("250.00", 0.5)])
     assert page.find(1250) is None
     for value in (1, 250):
         assert page.find(value) is not None

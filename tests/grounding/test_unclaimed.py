@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fieldmark.grounding import Claim, DocumentIndex, PageWords
-from printed import document_index
+from page_words import document_index
 
 
 def left(text: str, *values: object) -> list[tuple[str, str]]:

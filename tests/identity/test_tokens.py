@@ -24,12 +24,12 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from desk import until
+from extraction_case import until
 from fieldmark.errors import Invalid, Misconfigured, Unauthenticated, Unavailable
 from fieldmark.identity.tokens import LocalTokens, SupabaseTokens, Tokens, tokens_for
 from fieldmark.settings import Settings
-from loopback import listening
-from standing import PATIENCE
+from http_stub import http_stub
+from running_server import PATIENCE
 
 pytestmark = pytest.mark.anyio
 
@@ -100,7 +100,7 @@ def auth_server() -> Iterator[Auth]:
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    with listening(Handler) as auth.url:
+    with http_stub(Handler) as auth.url:
         try:
             yield auth
         finally:

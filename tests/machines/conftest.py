@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hosts import Hosts, standing
 
-from standing import Clone
+from running_server import Clone
 
 OnHosts = Callable[[Any], AbstractAsyncContextManager[Hosts]]
 

@@ -18,11 +18,11 @@ import httpx
 import psutil
 
 import fieldmark
-from desk import events, sql, until
+from child_processes import cli_processes
+from extraction_case import events, sql, until
 from fieldmark.identity.tokens import LocalTokens
 from fieldmark.offline_model.server import OfflineModel
-from living import clis
-from standing import PATIENCE, Clone
+from running_server import PATIENCE, Clone
 from zygote import Command
 
 _COMMAND = [sys.executable, "-c", "from fieldmark.cli import main; main()"]
@@ -60,13 +60,13 @@ class Process:
 
         return await until(found, PATIENCE, lambda: self.says)
 
-    def clis(self) -> list[psutil.Process]:
+    def cli_processes(self) -> list[psutil.Process]:
         """The agents' CLIs that this process has started and that still live."""
-        return clis(self.popen.pid)
+        return cli_processes(self.popen.pid)
 
     async def ended(self) -> int:
         """Its exit code."""
-        await until(lambda: self.popen.poll() is not None, otherwise=lambda: self.says)
+        await until(lambda: self.popen.poll() is not None, describe=lambda: self.says)
         return self.popen.returncode
 
     async def stop(self) -> None:

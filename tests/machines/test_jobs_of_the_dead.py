@@ -14,19 +14,19 @@ import pytest
 from procrastinate import App
 from procrastinate.jobs import Job, Status
 
-from desk import until
+from extraction_case import until
 from fieldmark.runs.lifecycle.queue import RUNS, open_queue
 from fieldmark.worker.jobs import MAX_TRIES, Sweep
-from standing import Clone
+from running_server import Clone
 
 pytestmark = pytest.mark.anyio
 
 
 @asynccontextmanager
-async def queue_of(desk: Any, clone: Clone) -> AsyncIterator[App]:
-    """A queue in which the desk's run waits."""
-    await desk.run()
-    async with open_queue(desk.database, clone.app_url, {RUNS: 4}) as queue:
+async def queue_of(case: Any, clone: Clone) -> AsyncIterator[App]:
+    """A queue in which the case's run waits."""
+    await case.queue_run()
+    async with open_queue(case.database, clone.app_url, {RUNS: 4}) as queue:
         yield queue
 
 
@@ -35,77 +35,77 @@ async def take(queue: App) -> Job | None:
     return await queue.job_manager.fetch_job([RUNS], await queue.job_manager.register_worker())
 
 
-async def bury(desk: Any, queue: App) -> list[Job]:
+async def bury(case: Any, queue: App) -> list[Job]:
     """All workers fall silent; the jobs they leave, as a sweep finds them."""
-    desk.sql("update queue.procrastinate_workers set last_heartbeat = last_heartbeat - %s", timedelta(hours=1))
+    case.sql("update queue.procrastinate_workers set last_heartbeat = last_heartbeat - %s", timedelta(hours=1))
     await queue.job_manager.prune_stalled_workers(60)
     return list(await queue.job_manager.get_stalled_jobs(seconds_since_heartbeat=60))
 
 
-def jobs(desk: Any) -> list[str]:
-    rows = desk.sql("select status from queue.procrastinate_jobs where task_name = 'execute_run'")
+def jobs(case: Any) -> list[str]:
+    rows = case.sql("select status from queue.procrastinate_jobs where task_name = 'execute_run'")
     return [row["status"] for row in rows]
 
 
-async def test_a_worker_puts_its_own_job_back_and_ends_it(desk, clone):
-    async with queue_of(desk, clone) as queue:
+async def test_a_worker_puts_its_own_job_back_and_ends_it(case, clone):
+    async with queue_of(case, clone) as queue:
         await queue.job_manager.retry_job(await take(queue))
-        assert jobs(desk) == ["todo"]
+        assert jobs(case) == ["todo"]
         job = await take(queue)
         assert job.attempts == 1
         await queue.job_manager.finish_job(job, Status.SUCCEEDED, delete_job=True)
-        assert jobs(desk) == []
+        assert jobs(case) == []
 
 
 @pytest.mark.parametrize("late", ["ends it", "puts it back"])
-async def test_one_that_was_taken_for_dead_leaves_its_job_to_the_next(desk, clone, late):
-    async with queue_of(desk, clone) as queue:
+async def test_one_that_was_taken_for_dead_leaves_its_job_to_the_next(case, clone, late):
+    async with queue_of(case, clone) as queue:
         first = await take(queue)
-        (left,) = await bury(desk, queue)
+        (left,) = await bury(case, queue)
         await queue.job_manager.retry_job(left)
         second = await take(queue)
         if late == "ends it":
             await queue.job_manager.finish_job(first, Status.SUCCEEDED, delete_job=True)
         else:
             await queue.job_manager.retry_job(first)
-        assert jobs(desk) == ["doing"]
+        assert jobs(case) == ["doing"]
         await queue.job_manager.finish_job(second, Status.SUCCEEDED, delete_job=True)
-        assert jobs(desk) == []
+        assert jobs(case) == []
 
 
-async def test_two_sweeps_that_find_the_same_job_put_it_back_once(desk, clone):
-    async with queue_of(desk, clone) as queue:
+async def test_two_sweeps_that_find_the_same_job_put_it_back_once(case, clone):
+    async with queue_of(case, clone) as queue:
         await take(queue)
-        one, other = [await bury(desk, queue) for _ in range(2)]
+        one, other = [await bury(case, queue) for _ in range(2)]
         await queue.job_manager.retry_job(one[0])
         assert await take(queue) is not None
         await queue.job_manager.retry_job(other[0])
-        assert jobs(desk) == ["doing"]
+        assert jobs(case) == ["doing"]
 
 
-async def test_a_process_that_stood_still_does_not_take_its_own_workers_for_dead(desk, clone):
-    async with queue_of(desk, clone) as queue:
+async def test_a_process_that_stood_still_does_not_take_its_own_workers_for_dead(case, clone):
+    async with queue_of(case, clone) as queue:
         await take(queue)
-        await bury(desk, queue)
+        await bury(case, queue)
         sweep = Sweep(queue, iter([0, 20, 25]).__next__)
         await sweep()  # after twenty seconds
-        assert jobs(desk) == ["doing"]
+        assert jobs(case) == ["doing"]
         await sweep()  # five seconds later
-        assert jobs(desk) == ["todo"]
+        assert jobs(case) == ["todo"]
 
 
-async def test_the_end_of_a_job_is_recorded_though_the_connection_is_lost_over_it(desk, clone):
-    async with queue_of(desk, clone) as queue:
+async def test_the_end_of_a_job_is_recorded_though_the_connection_is_lost_over_it(case, clone):
+    async with queue_of(case, clone) as queue:
         job = await take(queue)
         with psycopg.connect(clone.owner_url) as other:
             other.execute("select from queue.procrastinate_jobs where id = %s for update", [job.id])
             ending = asyncio.create_task(queue.job_manager.finish_job(job, Status.SUCCEEDED, delete_job=True))
             waits = "wait_event_type = 'Lock' and datname = current_database()"
             cut = f"select pg_terminate_backend(pid, 5000) from pg_stat_activity where {waits}"
-            await until(lambda: desk.sql(cut))
-            assert jobs(desk) == ["doing"] and not ending.done()
+            await until(lambda: case.sql(cut))
+            assert jobs(case) == ["doing"] and not ending.done()
         await ending
-        assert jobs(desk) == []
+        assert jobs(case) == []
 
 
 @pytest.mark.parametrize(
@@ -114,16 +114,16 @@ async def test_the_end_of_a_job_is_recorded_though_the_connection_is_lost_over_i
 )
 async def test_a_document_whose_reading_was_begun_too_often_is_given_up(serve, clone, deaths, reason):
     """One time fewer it is read, and then it shows that there is nothing to read here."""
-    async with serve() as served:
-        document_id, org_id = uuid4(), served.scope.org_id
+    async with serve() as server:
+        document_id, org_id = uuid4(), server.scope.org_id
         with psycopg.connect(clone.owner_url, options="-c search_path=queue") as owner:
             owner.execute(
                 """insert into public.documents (id, org_id, created_by, filename, storage_path, byte_size)
                    values (%(id)s, %(org)s, %(user)s, 'a.txt',
                      concat(%(org)s::uuid, '/', %(id)s::uuid, '/a.txt'), 1)""",
-                {"id": document_id, "org": org_id, "user": served.scope.user_id},
+                {"id": document_id, "org": org_id, "user": server.scope.user_id},
             )
             owner.execute("update procrastinate_jobs set attempts = %s", [deaths])
-        await served.read(document_id)
-        document = (await served.http.get(f"/api/documents/{document_id}")).json()
+        await server.wait_until_read(document_id)
+        document = (await server.http.get(f"/api/documents/{document_id}")).json()
         assert document["status"] == "failed" and reason in document["error"]

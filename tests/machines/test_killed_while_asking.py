@@ -12,7 +12,7 @@ import pytest
 from test_killed_workers import count, killed
 
 from agents.library.test_asking import INTENT, READ, SURVEY, cite, submit
-from desk import until
+from extraction_case import until
 from fieldmark.offline_model.messages import call
 from fieldmark.testing.script import Script, endless
 
@@ -117,9 +117,9 @@ async def test_an_answer_that_is_there_before_the_run_says_so_is_the_only_one(on
         with nothing_completes(hosts):
             begun = await begin(api, "Does the roof leak?")
             await until(lambda: is_waited(hosts), 60, lambda: str(hosts.run(begun["run_id"])))
-            clis = worker.clis()
+            cli_processes = worker.cli_processes()
             worker.kill()
-            await until(lambda: not any(cli.is_running() for cli in clis))
+            await until(lambda: not any(cli.is_running() for cli in cli_processes))
         asked = len(hosts.model.requests)
         await killed(hosts, worker)
         result = await told_once(hosts, api, begun)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from desk import until
+from extraction_case import until
 from fieldmark.offline_model.messages import call, items, text
 
 pytestmark = pytest.mark.anyio
@@ -54,9 +54,9 @@ class Deadly:
 
 async def killed(hosts: Any, worker: Any) -> Any:
     """Kill a worker with SIGKILL. The one that takes its place finds it silent for an hour."""
-    clis = worker.clis()
+    cli_processes = worker.cli_processes()
     worker.kill()
-    await until(lambda: not any(cli.is_running() for cli in clis))
+    await until(lambda: not any(cli.is_running() for cli in cli_processes))
     hosts.sql("update queue.procrastinate_workers set last_heartbeat = last_heartbeat - interval '1 hour' returning id")
     return await hosts.worker()
 

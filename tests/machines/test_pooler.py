@@ -19,12 +19,12 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
-from desk import until
+from extraction_case import until
 from fieldmark.db.pool import Database
 from fieldmark.identity.scope import Scope
 from fieldmark.offline_model.messages import call, text
 from fieldmark.testing.script import Script
-from standing import Clone
+from running_server import Clone
 
 pytestmark = [
     pytest.mark.anyio,
@@ -71,7 +71,7 @@ async def pgbouncer(clone: Clone, size: int) -> AsyncIterator[str]:
             shutil.chown(folder, "nobody")
         process = subprocess.Popen(["pgbouncer", "-q", *(["-u", "nobody"] if as_root else []), str(settings)])
         try:
-            await until(lambda: _answers(own_port), otherwise=log.read_text)
+            await until(lambda: _answers(own_port), describe=log.read_text)
             yield f"postgresql://{to.username}:none@127.0.0.1:{own_port}{to.path}?pgbouncer=true"
         finally:
             process.kill()  # told to end, it would wait for its clients

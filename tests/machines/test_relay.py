@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from desk import until
+from extraction_case import until
 from fieldmark.identity.tokens import LocalTokens
 from fieldmark.offline_model.messages import call, text
 from fieldmark.testing.script import Script, held
@@ -57,7 +57,7 @@ async def test_a_run_passes_through_four_processes(on_hosts):
         inbox = (await first.http.get("/api/runs?status=awaiting_approval")).json()["items"]
         assert [run["id"] for run in inbox] == [run_id]
 
-        await until(lambda: worker.clis() == [])
+        await until(lambda: worker.cli_processes() == [])
         await worker.stop()
         third, successor = await asyncio.gather(hosts.api(), hosts.worker())
         decision = {"run_id": run_id, "approvals": [{"call_id": call_id, "approved": True}]}
@@ -74,7 +74,7 @@ async def test_a_run_passes_through_four_processes(on_hosts):
         assert len(hosts.sql("select 1 from public.extraction_journal")) == 1
         async with first.stream(f"/api/runs/{run_id}/events") as events:
             assert [event async for event in events] == seen + after
-        assert successor.clis() == []
+        assert successor.cli_processes() == []
 
 
 async def test_what_lies_on_one_machine_alone_is_said_plainly_on_another(on_hosts, tmp_path):

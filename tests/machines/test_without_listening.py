@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from desk import laid_out, until
+from extraction_case import document_with_pages, until
 from fieldmark.db.pool import Database
 from fieldmark.offline_model.messages import call, text
 from fieldmark.runs.events.follow import follow
@@ -58,14 +58,14 @@ async def test_a_run_is_cancelled_and_followed_by_asking(clone, make_user):
 
     async with (
         Database(f"{clone.app_url}&pgbouncer=true") as database,
-        laid_out(database, clone.owner_url, await make_user(), ["Total: 10"]) as desk,
+        document_with_pages(database, clone.owner_url, await make_user(), ["Total: 10"]) as case,
     ):
-        run_id = await desk.run()
-        working = asyncio.create_task(desk.work(silent, run_id))
+        run_id = await case.queue_run()
+        working = asyncio.create_task(case.execute_run(silent, run_id))
         # A reader that would trust silence for ever, if it were not told to look.
-        following = asyncio.create_task(_last_event(follow(database, desk.scope, run_id, poll_seconds=600)))
+        following = asyncio.create_task(_last_event(follow(database, case.scope, run_id, poll_seconds=600)))
         await until(asked.is_set)
-        await decisions.cancel(database, desk.scope, run_id)
+        await decisions.cancel(database, case.scope, run_id)
         assert (await working).events[-1]["code"] == "cancelled"
         await until(following.done)
         assert '"cancelled"' in following.result()

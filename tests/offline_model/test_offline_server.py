@@ -10,11 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
-from desk import until
+from extraction_case import until
 from fieldmark.offline_model.messages import Turn, call, text, thinking
 from fieldmark.offline_model.server import OfflineModel
 from fieldmark.testing.script import Script, endless, stall
-from standing import PATIENCE
+from running_server import PATIENCE
 
 pytestmark = pytest.mark.anyio
 

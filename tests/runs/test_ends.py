@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from claude_agent_sdk import CLIConnectionError, CLINotFoundError
 
-from desk import at_work, home_of, until
+from child_processes import children, cli_processes, command_line
+from extraction_case import home_folder, run_in_progress, until
 from fieldmark.errors import Unavailable
 from fieldmark.offline_model.messages import raw_call, text
 from fieldmark.offline_model.server import OfflineModel
@@ -19,7 +20,6 @@ from fieldmark.runs.engine.options import ModelService
 from fieldmark.runs.engine.pool import CliPool
 from fieldmark.runs.run import Runner
 from fieldmark.testing.script import Script, endless, stall
-from living import children, clis, command_line
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli("its process and its folder go")]
 
@@ -37,7 +37,7 @@ def watching(homes):
         inner = Script(steps)
 
         async def answer(body):
-            homes.extend(home_of(cli) for cli in clis())
+            homes.extend(home_folder(cli) for cli in cli_processes())
             return await inner(body)
 
         return answer
@@ -61,86 +61,86 @@ def nested(depth: int) -> str:
     ],
     ids=["success", "deadline", "depth", "size"],
 )  # fmt: skip
-async def test_it_says_how_and_nothing_stays(desk, watching, homes, steps, limits, status, code):
-    worked = await desk.work(watching(*steps), **limits)
-    assert (worked.state["status"], worked.state["error_code"]) == (status, code)
-    assert worked.state["finished_at"] is not None
-    last = worked.events[-1]
+async def test_it_says_how_and_nothing_stays(case, watching, homes, steps, limits, status, code):
+    finished = await case.execute_run(watching(*steps), **limits)
+    assert (finished.state["status"], finished.state["error_code"]) == (status, code)
+    assert finished.state["finished_at"] is not None
+    last = finished.events[-1]
     assert last.get("complete") is (True if code is None else None) and last.get("code") == code
-    assert last.get("error") == worked.state["error"]
-    assert desk.extraction()["version"] == 0
+    assert last.get("error") == finished.state["error"]
+    assert case.extraction()["version"] == 0
     assert homes or code == "deadline"  # which may pass before the first request, on a slow machine
-    assert clis() == [] and not any(home.exists() for home in homes)
+    assert cli_processes() == [] and not any(home.exists() for home in homes)
 
 
-async def test_a_run_whose_cli_is_killed_is_left_to_be_taken_up_again(desk):
-    run_id = await desk.run()
+async def test_a_run_whose_cli_is_killed_is_left_to_be_taken_up_again(case):
+    run_id = await case.queue_run()
     for times, number in enumerate((signal.SIGKILL, signal.SIGTERM), 1):
-        async with at_work(desk, run_id=run_id) as (task, cli):
-            home = home_of(cli)
+        async with run_in_progress(case, run_id=run_id) as (task, cli):
+            home = home_folder(cli)
             cli.send_signal(number)
             with pytest.raises(Unavailable):
                 await asyncio.wait_for(task, 60)
-            state = desk.state(run_id)
+            state = case.state(run_id)
             assert (state["status"], state["consecutive_failures"]) == ("running", times)
-            assert clis() == [] and not home.exists()
-    worked = await desk.work(Script([endless([text("Done.")])]), run_id=run_id)
-    assert (worked.state["status"], worked.state["fencing_token"]) == ("completed", 3)
+            assert cli_processes() == [] and not home.exists()
+    finished = await case.execute_run(Script([endless([text("Done.")])]), run_id=run_id)
+    assert (finished.state["status"], finished.state["fencing_token"]) == ("completed", 3)
 
 
 @pytest.mark.parametrize(
     ("error", "status"), [(CLIConnectionError("It hung up."), "running"), (CLINotFoundError("It is gone."), "failed")]
 )
-async def test_a_cli_that_could_not_start_is_tried_again_and_one_that_is_not_there_is_not(desk, error, status):
+async def test_a_cli_that_could_not_start_is_tried_again_and_one_that_is_not_there_is_not(case, error, status):
     class Broken(CliPool):
         @asynccontextmanager
         async def acquire(self, *_, **__):
             raise error
             yield
 
-    run_id = await desk.run()
+    run_id = await case.queue_run()
     service = ModelService("http://127.0.0.1:9", "test-key", None)
     pool = Broken(service, seconds=60)
-    runner = Runner(desk.database, pool, model="claude-sonnet-5", max_turns=5, seconds=60)
+    runner = Runner(case.database, pool, model="claude-sonnet-5", max_turns=5, seconds=60)
     with pytest.raises(Unavailable) if status == "running" else nullcontext():
         await runner.execute(run_id)
-    state = desk.state(run_id)
+    state = case.state(run_id)
     assert (state["status"], state["error_code"]) == (status, None if status == "running" else "agent_process")
 
 
-async def test_a_cli_that_has_no_folder_leaves_no_user_taken_and_is_tried_again(desk, monkeypatch, quick_path):
+async def test_a_cli_that_has_no_folder_leaves_no_user_taken_and_is_tried_again(case, monkeypatch, quick_path):
     def locked() -> list[str]:
         links = [link.readlink() for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
         return [str(link) for link in links if link.name.isdigit() and "fieldmark" in str(link.parent)]
 
-    run_id, before = await desk.run(), locked()
+    run_id, before = await case.queue_run(), locked()
     async with OfflineModel(Script([[text("Done.")]])) as model:
         with monkeypatch.context() as full:
             full.setattr(tempfile, "tempdir", str(quick_path / "full"))
             with pytest.raises(Unavailable):
-                await desk.runner(model).execute(run_id)
-        assert locked() == before and desk.state(run_id)["status"] == "running"
-        await desk.runner(model).execute(run_id)
-    assert desk.state(run_id)["status"] == "completed"
+                await case.runner(model).execute(run_id)
+        assert locked() == before and case.state(run_id)["status"] == "running"
+        await case.runner(model).execute(run_id)
+    assert case.state(run_id)["status"] == "completed"
 
 
-async def test_a_second_cancellation_leaves_nothing_either(desk):
-    async with at_work(desk) as (task, cli):
-        home = home_of(cli)
+async def test_a_second_cancellation_leaves_nothing_either(case):
+    async with run_in_progress(case) as (task, cli):
+        home = home_folder(cli)
         task.cancel()
         await asyncio.sleep(0)
         task.cancel()
         await asyncio.wait({task})
-        await until(lambda: not clis() and not home.exists())
+        await until(lambda: not cli_processes() and not home.exists())
 
 
-async def test_stopped_while_it_starts_no_cli_stays(desk):
-    run_id = await desk.run()
+async def test_stopped_while_it_starts_no_cli_stays(case):
+    run_id = await case.queue_run()
     async with OfflineModel(Script([stall(600)])) as model:
-        task = asyncio.create_task(desk.runner(model).execute(run_id))
-        await until(lambda: any("sealed-cli" in command_line(child) for child in children()) or clis())
+        task = asyncio.create_task(case.runner(model).execute(run_id))
+        await until(lambda: any("sealed-cli" in command_line(child) for child in children()) or cli_processes())
         assert model.requests == []
         task.cancel()
         await asyncio.wait({task})
-    assert clis() == [] and not any("sealed-cli" in command_line(child) for child in children())
-    assert desk.state(run_id)["status"] == "queued"
+    assert cli_processes() == [] and not any("sealed-cli" in command_line(child) for child in children())
+    assert case.state(run_id)["status"] == "queued"

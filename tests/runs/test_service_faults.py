@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from desk import Worked, tool_results
+from child_processes import cli_processes
+from extraction_case import FinishedRun, tool_results
 from fieldmark.offline_model.messages import Turn, call, text
 from fieldmark.offline_model.server import OfflineModel
 from fieldmark.runs.billing.prices import Prices, Tokens
@@ -15,16 +16,15 @@ from fieldmark.runs.engine.pool import CliPool
 from fieldmark.runs.run import Runner
 from fieldmark.stores import extractions
 from fieldmark.testing.script import Script, drop, http_error, stall
-from living import clis
 
 pytestmark = pytest.mark.anyio
 
 UPDATE = call("update_field", {"path": "total", "value": 1, "confidence": 1.0})
 
 
-def in_order(worked: Worked) -> Worked:
+def in_order(finished: FinishedRun) -> FinishedRun:
     """A run that has ended, and what it leaves: one last event, an end for each beginning, and no call half done."""
-    state, events = worked.state, worked.events
+    state, events = finished.state, finished.events
     assert state["finished_at"] is not None and set(events[0]) == {"type", "run_id", "extraction_id"}
     last = [event for event in events if event["type"] in ("complete", "error")]
     assert last == [events[-1]]
@@ -39,41 +39,45 @@ def in_order(worked: Worked) -> Worked:
     for event in events:
         if "retry" in event:
             assert set(event) == {"type", "retry", "wait_s"} and event["wait_s"] >= 0
-    assert {entry["status"] for entry in worked.ledger} <= {"done", "failed", "refused"}
-    assert worked.desk.extraction()["version"] == max([row["version"] for row in worked.desk.journal()], default=0)
-    return worked
+    assert {entry["status"] for entry in finished.ledger} <= {"done", "failed", "refused"}
+    assert finished.case.extraction()["version"] == max([row["version"] for row in finished.case.journal()], default=0)
+    return finished
 
 
 @pytest.mark.real_cli("its words for what the service refuses")
-async def test_a_failure_ends_the_run(desk):
+async def test_a_failure_ends_the_run(case):
     async with OfflineModel(Script([])) as model:
         pass  # nobody listens there any more
 
-    async def unreachable(desk) -> Worked:
-        run_id = await desk.run()
-        await desk.runner(model).execute(run_id)
-        return Worked(desk, run_id, [])
+    async def unreachable(case) -> FinishedRun:
+        run_id = await case.queue_run()
+        await case.runner(model).execute(run_id)
+        return FinishedRun(case, run_id, [])
 
     failures = {
         "model_refused_key": [[UPDATE], *[http_error(401)] * 9],
         "document_too_long": [http_error(400, message="prompt is too long: 250000 tokens > 200000 maximum")] * 9,
         "answer_too_long": [Turn([text("And")], "max_tokens")] * 9,
     }
-    working = [(await desk.beside()).work(Script(steps)) for steps in failures.values()]
-    none, *failed = map(in_order, await asyncio.gather(unreachable(desk), *working))
-    assert clis() == []
+    working = [(await case.another_extraction()).execute_run(Script(steps)) for steps in failures.values()]
+    none, *failed = map(in_order, await asyncio.gather(unreachable(case), *working))
+    assert cli_processes() == []
     assert none.state["error_code"] == "model_unreachable"
     assert [set(event) for event in none.events[1:-1]] == [{"type", "retry", "wait_s"}] * 3
-    for worked, code in zip(failed, failures, strict=True):
-        assert not [event for event in worked.events if "retry" in event]  # none of them passes by being waited for
-        assert (worked.state["status"], worked.state["error_code"], worked.state["answer"]) == ("failed", code, None)
+    for finished, code in zip(failed, failures, strict=True):
+        assert not [event for event in finished.events if "retry" in event]  # none of them passes by being waited for
+        assert (finished.state["status"], finished.state["error_code"], finished.state["answer"]) == (
+            "failed",
+            code,
+            None,
+        )
         # What was written before stays.
-        assert worked.desk.extraction()["extracted_fields"] == ({"total": 1} if worked.ledger else {})
+        assert finished.case.extraction()["extracted_fields"] == ({"total": 1} if finished.ledger else {})
         # What the CLI says of the service in the agent's name is not the agent's answer.
-        assert not [event for event in worked.events if "API Error" in str(event) or "script says so" in str(event)]
+        assert not [event for event in finished.events if "API Error" in str(event) or "script says so" in str(event)]
 
 
-async def test_what_passes_is_waited_out_and_what_does_not_ends_the_run(desk):
+async def test_what_passes_is_waited_out_and_what_does_not_ends_the_run(case):
     """All beside each other, because they wait before each of their three retries."""
     flaky = Script([[UPDATE], http_error(429, retry_after=2), http_error(500), drop(text("Almost")), [text("Done.")]])
     lasting = {
@@ -81,65 +85,67 @@ async def test_what_passes_is_waited_out_and_what_does_not_ends_the_run(desk):
         "model_unavailable": Script([stall(0.2, text("Almost"))] * 9),
     }
     recovered, *failed = await asyncio.gather(
-        desk.work(flaky), *[(await desk.beside()).work(script) for script in lasting.values()]
+        case.execute_run(flaky), *[(await case.another_extraction()).execute_run(script) for script in lasting.values()]
     )
     in_order(recovered)
     assert (recovered.state["status"], recovered.state["answer"]) == ("completed", "Done.")
     waits = [event["wait_s"] for event in recovered.events if "retry" in event]
-    assert len(waits) == 3 and waits[0] >= 2 and desk.extraction()["version"] == 1  # as long as the service asked for
+    assert len(waits) == 3 and waits[0] >= 2 and case.extraction()["version"] == 1  # as long as the service asked for
     assert tool_results(recovered.requests[-1])[0][1] is False
     assert "Almost" not in str(recovered.events)
-    assert [worked.state["error_code"] for worked in failed] == list(lasting)
-    for worked in map(in_order, failed):
-        assert worked.state["status"] == "failed" and worked.ledger == []
-        assert [set(event) for event in worked.events[1:-1]] == [{"type", "retry", "wait_s"}] * 3
+    assert [finished.state["error_code"] for finished in failed] == list(lasting)
+    for finished in map(in_order, failed):
+        assert finished.state["status"] == "failed" and finished.ledger == []
+        assert [set(event) for event in finished.events[1:-1]] == [{"type", "retry", "wait_s"}] * 3
 
 
 @pytest.mark.real_cli("what it does when a call breaks off")
-async def test_a_call_that_breaks_off_in_mid_stream_is_asked_for_again_and_done_once(desk):
+async def test_a_call_that_breaks_off_in_mid_stream_is_asked_for_again_and_done_once(case):
     other = call("update_field", {"path": "number", "value": "1", "confidence": 1.0})
     script = Script([drop(UPDATE), [UPDATE], stall(0.5, other), [other], [text("Done.")]])
-    worked = in_order(await desk.work(script))
-    assert (worked.state["status"], worked.state["answer"]) == ("completed", "Done.")
-    assert len([event for event in worked.events if "retry" in event]) == 2
-    assert [entry["id"] for entry in worked.ledger] == [UPDATE.id, other.id]
-    written = [(row["path"], row["call_id"]) for row in desk.journal()]
+    finished = in_order(await case.execute_run(script))
+    assert (finished.state["status"], finished.state["answer"]) == ("completed", "Done.")
+    assert len([event for event in finished.events if "retry" in event]) == 2
+    assert [entry["id"] for entry in finished.ledger] == [UPDATE.id, other.id]
+    written = [(row["path"], row["call_id"]) for row in case.journal()]
     assert written == [(["total"], UPDATE.id), (["number"], other.id)]
 
 
 @pytest.mark.real_cli("what it does when an answer falls silent behind a whole block")
-async def test_what_was_said_before_a_stream_broke_off_is_not_said_again(desk):
+async def test_what_was_said_before_a_stream_broke_off_is_not_said_again(case):
     """The CLI keeps a block that came whole and has the model go on from there; what came in half is nothing."""
-    worked = in_order(await desk.work(Script([stall(0.5, text("I write."), UPDATE), [UPDATE], [text("Done.")]])))
-    assert worked.state["status"] == "completed"
-    assert [event["text"] for event in worked.events if "text" in event] == ["I write.", "Done."]
-    assert [event["wait_s"] for event in worked.events if "retry" in event] == [0.0]
-    assert len(desk.journal()) <= 1 and {entry["id"] for entry in worked.ledger} <= {UPDATE.id}
+    finished = in_order(
+        await case.execute_run(Script([stall(0.5, text("I write."), UPDATE), [UPDATE], [text("Done.")]]))
+    )
+    assert finished.state["status"] == "completed"
+    assert [event["text"] for event in finished.events if "text" in event] == ["I write.", "Done."]
+    assert [event["wait_s"] for event in finished.events if "retry" in event] == [0.0]
+    assert len(case.journal()) <= 1 and {entry["id"] for entry in finished.ledger} <= {UPDATE.id}
 
 
 @pytest.mark.real_cli("it asks the fallback model")
-async def test_where_a_model_is_overloaded_the_fallback_answers_and_is_charged_for(desk):
+async def test_where_a_model_is_overloaded_the_fallback_answers_and_is_charged_for(case):
     def answer(body):
         if body["model"] == "claude-sonnet-5":
             return http_error(529)
         return Turn([text("Done.")] if tool_results(body) else [UPDATE], usage={"input_tokens": 9})
 
-    run_id = await desk.run()
+    run_id = await case.queue_run()
     async with OfflineModel(answer) as model:
         service = ModelService(model.base_url, "test-key", None, fallback_model="claude-haiku-4-5")
         prices = Prices("claude-sonnet-5", fallback="claude-haiku-4-5")
         pool = CliPool(service, seconds=60)
         limits = {"max_turns": 5, "seconds": 60, "prices": prices}
-        await Runner(desk.database, pool, model="claude-sonnet-5", **limits).execute(run_id)
-    assert (desk.state(run_id)["status"], desk.state(run_id)["answer"]) == ("completed", "Done.")
-    told = [event["retry"] for event in desk.events(run_id) if "retry" in event]
+        await Runner(case.database, pool, model="claude-sonnet-5", **limits).execute(run_id)
+    assert (case.state(run_id)["status"], case.state(run_id)["answer"]) == ("completed", "Done.")
+    told = [event["retry"] for event in case.events(run_id) if "retry" in event]
     assert "claude-sonnet-5" in told[-1] and "claude-haiku-4-5" in told[-1]
-    charged, _ = desk.sql("select * from public.usage where run_id = %s order by created_at", run_id)
+    charged, _ = case.sql("select * from public.usage where run_id = %s order by created_at", run_id)
     tokens = Tokens(charged["input_tokens"], charged["output_tokens"])
     assert charged["model"] == "claude-haiku-4-5"
     assert charged["cost_usd"] == prices.of("claude-haiku-4-5").of(tokens) != prices.of("claude-sonnet-5").of(tokens)
     # The journal names the model that answered. A person's change has none.
-    await desk.put({"total": 2})
-    async with desk.database.as_user(desk.scope) as conn:
-        journal, _ = await extractions.history(conn, desk.extraction_id, path=None, limit=5, before=None)
+    await case.set_fields({"total": 2})
+    async with case.database.as_user(case.scope) as conn:
+        journal, _ = await extractions.history(conn, case.extraction_id, path=None, limit=5, before=None)
     assert [(entry.actor, entry.model) for entry in journal] == [("user", None), ("agent", "claude-haiku-4-5")]

@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from desk import sql, until
+from extraction_case import sql, until
 from fieldmark.db.pool import Connection, Database
 from fieldmark.domain.ids import new_id
 from fieldmark.domain.json_values import JsonObject

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from psycopg.types.json import Jsonb
 
-from desk import Desk, laid_out
+from extraction_case import ExtractionCase, document_with_pages
 from fieldmark.services import examples
 from fieldmark.stores import runs
 
@@ -21,10 +21,14 @@ PAGE = "Vendor: Acme GmbH\nTotal: 10.00 EUR\n"
 
 @asynccontextmanager
 async def corrected(
-    desk: Desk, before: dict[str, Any], after: dict[str, Any], schema: dict[str, Any] | None = None, **others: Any
-) -> AsyncIterator[Desk]:
-    """Another document of the desk's user: what an agent has read there, and what a person has made of it."""
-    async with laid_out(others.get("database", desk.database), desk.owner_url, desk.scope, [PAGE]) as other:
+    case: ExtractionCase,
+    before: dict[str, Any],
+    after: dict[str, Any],
+    schema: dict[str, Any] | None = None,
+    **others: Any,
+) -> AsyncIterator[ExtractionCase]:
+    """Another document of the case's user: what an agent has read there, and what a person has made of it."""
+    async with document_with_pages(others.get("database", case.database), case.owner_url, case.scope, [PAGE]) as other:
         give(other, schema or SCHEMA)
         context = await other.context()
         said = await other.call(context, "extract_fields", fields=before, confidences=dict.fromkeys(before, 0.9))
@@ -33,105 +37,105 @@ async def corrected(
         yield other
 
 
-def give(desk: Desk, schema: dict[str, Any]) -> None:
-    desk.sql("update public.extractions set schema = %s where id = %s", Jsonb(schema), desk.extraction_id)
+def give(case: ExtractionCase, schema: dict[str, Any]) -> None:
+    case.sql("update public.extractions set schema = %s where id = %s", Jsonb(schema), case.extraction_id)
 
 
-async def put_right(desk: Desk, fields: dict[str, Any]) -> None:
-    async with desk.database.as_user(desk.scope) as conn:
+async def put_right(case: ExtractionCase, fields: dict[str, Any]) -> None:
+    async with case.database.as_user(case.scope) as conn:
         for name, value in fields.items():
             await conn.execute(
-                "select public.update_extraction_field(%s, %s, %s)", (desk.extraction_id, [name], Jsonb(value))
+                "select public.update_extraction_field(%s, %s, %s)", (case.extraction_id, [name], Jsonb(value))
             )
 
 
-def switch(desk: Desk, on: bool = True) -> None:
-    desk.sql("update public.organisations set examples = %s where id = %s", on, desk.scope.org_id)
+def switch(case: ExtractionCase, on: bool = True) -> None:
+    case.sql("update public.organisations set examples = %s where id = %s", on, case.scope.org_id)
 
 
-async def chosen(desk: Desk, schema: dict[str, Any] = SCHEMA) -> list[dict[str, str]]:
+async def chosen(case: ExtractionCase, schema: dict[str, Any] = SCHEMA) -> list[dict[str, str]]:
     """The examples of a new run."""
-    context = await desk.context()
-    found = await chosen_again(desk, context.run_id, schema)
-    desk.sql("update public.runs set status = 'completed', finished_at = now() where id = %s", context.run_id)
+    context = await case.context()
+    found = await chosen_again(case, context.run_id, schema)
+    case.sql("update public.runs set status = 'completed', finished_at = now() where id = %s", context.run_id)
     return found
 
 
-async def chosen_again(desk: Desk, run_id: Any, schema: dict[str, Any] = SCHEMA) -> list[dict[str, str]]:
-    async with desk.database.as_user(desk.scope) as conn:
+async def chosen_again(case: ExtractionCase, run_id: Any, schema: dict[str, Any] = SCHEMA) -> list[dict[str, str]]:
+    async with case.database.as_user(case.scope) as conn:
         run = await runs.get(conn, run_id)
         assert run is not None
-        found = await examples.choose(conn, desk.scope, run, desk.document_id, schema)
+        found = await examples.choose(conn, case.scope, run, case.document_id, schema)
     return [one.reference for one in found]
 
 
-def named(desk: Desk, path: str) -> dict[str, str]:
-    return {"extraction_id": str(desk.extraction_id), "path": path}
+def named(case: ExtractionCase, path: str) -> dict[str, str]:
+    return {"extraction_id": str(case.extraction_id), "path": path}
 
 
-async def test_only_of_the_same_schema_and_of_another_document(desk):
-    give(desk, SCHEMA)
-    switch(desk)
+async def test_only_of_the_same_schema_and_of_another_document(case):
+    give(case, SCHEMA)
+    switch(case)
     another = {**SCHEMA, "title": "Another"}
-    async with corrected(desk, {"vendor": "ACME"}, {"vendor": "Acme Worldwide"}, schema=another):
+    async with corrected(case, {"vendor": "ACME"}, {"vendor": "Acme Worldwide"}, schema=another):
         # An evaluation reads a document again whose corrections are what is right.
-        again = await desk.beside()
+        again = await case.another_extraction()
         give(again, SCHEMA)
         context = await again.context()
         await again.call(context, "extract_fields", fields={"vendor": "A"}, confidences={"vendor": 0.9})
         await put_right(again, {"vendor": "Acme Worldwide"})
-        assert await chosen(desk) == []
+        assert await chosen(case) == []
     # Nor of the same file that was uploaded again: a folder that is evaluated may stand in the organisation already.
     same = "update public.documents set content_sha256 = %s where id = %s"
-    async with corrected(desk, {"vendor": "ACME"}, {"vendor": "Acme Worldwide"}) as other:
-        desk.sql(same, "a" * 64, other.document_id)
-        assert await chosen(desk) == [named(other, "vendor")]
-        desk.sql(same, "a" * 64, desk.document_id)
-        assert await chosen(desk) == []
+    async with corrected(case, {"vendor": "ACME"}, {"vendor": "Acme Worldwide"}) as other:
+        case.sql(same, "a" * 64, other.document_id)
+        assert await chosen(case) == [named(other, "vendor")]
+        case.sql(same, "a" * 64, case.document_id)
+        assert await chosen(case) == []
 
 
-async def test_none_of_another_organisation(desk, make_user):
-    give(desk, SCHEMA)
-    switch(desk)
-    async with laid_out(desk.database, desk.owner_url, await make_user(), [PAGE]) as stranger:
+async def test_none_of_another_organisation(case, make_user):
+    give(case, SCHEMA)
+    switch(case)
+    async with document_with_pages(case.database, case.owner_url, await make_user(), [PAGE]) as stranger:
         async with corrected(stranger, {"vendor": "ACME"}, {"vendor": "Acme Worldwide"}):
-            assert await chosen(desk) == []
+            assert await chosen(case) == []
         give(stranger, SCHEMA)
         switch(stranger)
         assert len(await chosen(stranger)) == 1  # it is there for whom it is
 
 
-async def test_what_a_person_took_out_is_shown_no_more_to_a_run_that_had_it_either(desk):
-    give(desk, SCHEMA)
-    switch(desk)
-    async with corrected(desk, {"vendor": "ACME"}, {"vendor": "Acme Worldwide"}) as other:
-        context = await desk.context()
+async def test_what_a_person_took_out_is_shown_no_more_to_a_run_that_had_it_either(case):
+    give(case, SCHEMA)
+    switch(case)
+    async with corrected(case, {"vendor": "ACME"}, {"vendor": "Acme Worldwide"}) as other:
+        context = await case.context()
 
-        before = [await chosen_again(desk, context.run_id) for _ in range(2)]
+        before = [await chosen_again(case, context.run_id) for _ in range(2)]
         assert before == [[named(other, "vendor")]] * 2
-        async with desk.database.as_user(desk.scope) as conn:
+        async with case.database.as_user(case.scope) as conn:
             for _ in range(2):
-                await examples.withdraw(conn, desk.scope, other.extraction_id, ("vendor",))
-        assert await chosen_again(desk, context.run_id) == []
-        assert await chosen(await desk.beside()) == []
+                await examples.withdraw(conn, case.scope, other.extraction_id, ("vendor",))
+        assert await chosen_again(case, context.run_id) == []
+        assert await chosen(await case.another_extraction()) == []
 
 
-async def test_there_are_three_at_most_each_of_another_field_and_none_is_long(desk):
+async def test_there_are_three_at_most_each_of_another_field_and_none_is_long(case):
     names = ["a", "b", "c", "d", "e"]
     schema = {"type": "object", "properties": {name: {"type": "string"} for name in names}}
-    give(desk, schema)
-    switch(desk)
+    give(case, schema)
+    switch(case)
     read, right = dict.fromkeys(names, "x"), {name: f"right {name}" for name in names} | {"e": "long" * 100}
-    async with corrected(desk, read, right, schema=schema), corrected(desk, read, right, schema=schema) as newest:
-        kept = await chosen(desk, schema)
+    async with corrected(case, read, right, schema=schema), corrected(case, read, right, schema=schema) as newest:
+        kept = await chosen(case, schema)
     assert kept == [named(newest, name) for name in ("d", "c", "b")]
 
 
-async def test_what_a_person_has_only_confirmed_or_written_alone_is_none(desk):
-    give(desk, SCHEMA)
-    switch(desk)
-    async with corrected(desk, {"vendor": "ACME"}, {"vendor": "ACME", "total": 12}):
-        assert await chosen(desk) == []
+async def test_what_a_person_has_only_confirmed_or_written_alone_is_none(case):
+    give(case, SCHEMA)
+    switch(case)
+    async with corrected(case, {"vendor": "ACME"}, {"vendor": "ACME", "total": 12}):
+        assert await chosen(case) == []
 
 
 LISTED = {"type": "object", "properties": {"vendor": {"type": "string"}, "items": {"type": "array"}}}
@@ -146,13 +150,13 @@ LISTED = {"type": "object", "properties": {"vendor": {"type": "string"}, "items"
     ],
     ids=["a row goes", "a row comes", "the same rows"],
 )
-async def test_a_row_that_moves_up_or_down_is_no_correction(desk, change, value, expected):
+async def test_a_row_that_moves_up_or_down_is_no_correction(case, change, value, expected):
     """What an agent read stands in another row then: nobody has said that it was wrong."""
-    give(desk, LISTED)
-    switch(desk)
+    give(case, LISTED)
+    switch(case)
     read = {"vendor": "ACME", "items": [{"n": "Ghost"}, {"n": "B"}]}
-    async with corrected(desk, read, {"vendor": "Acme Worldwide"}, schema=LISTED) as other:
+    async with corrected(case, read, {"vendor": "Acme Worldwide"}, schema=LISTED) as other:
         path, given = (["items", "0"], ()) if value is None else (["items"], (Jsonb(value),))
-        async with desk.database.as_user(desk.scope) as conn:
+        async with case.database.as_user(case.scope) as conn:
             await conn.execute(change.encode(), (other.extraction_id, path, *given))
-        assert await chosen(desk, LISTED) == [named(other, one) for one in expected]
+        assert await chosen(case, LISTED) == [named(other, one) for one in expected]

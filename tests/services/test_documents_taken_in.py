@@ -18,7 +18,7 @@ from fieldmark.identity.scope import Scope
 from fieldmark.services.documents import DocumentService
 from fieldmark.stores import documents
 from fieldmark.stores.rows import DocumentRow, PageText
-from standing import PATIENCE
+from running_server import PATIENCE
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from desk import laid_out
+from extraction_case import document_with_pages
 from fieldmark.services.evidence import DocumentIndexes
 
 pytestmark = pytest.mark.anyio
@@ -17,26 +17,26 @@ SECOND = "Bolt M8   2   4,50   9,00\nNut M8    1   9,00   9,00\nTotal 963,12 EUR
 
 
 @pytest.fixture
-async def desk(database, clone, make_user):
-    async with laid_out(database, clone.owner_url, await make_user(), [FIRST, SECOND]) as desk:
-        yield desk
+async def case(database, clone, make_user):
+    async with document_with_pages(database, clone.owner_url, await make_user(), [FIRST, SECOND]) as case:
+        yield case
 
 
 @pytest.fixture
-async def context(desk):
-    return await desk.context()
+async def context(case):
+    return await case.context()
 
 
-async def save(desk, context, fields, **more):
-    return await desk.call(context, "extract_fields", fields=fields, **({"confidences": {}} | more))
+async def save(case, context, fields, **more):
+    return await case.call(context, "extract_fields", fields=fields, **({"confidences": {}} | more))
 
 
-def shown(desk, path):
-    proof = desk.extraction()["evidence"][path]
+def shown(case, path):
+    proof = case.extraction()["evidence"][path]
     return proof["state"], proof["match"], proof["page"], proof["quote"]
 
 
-async def test_every_leaf_says_where_it_stands(desk, context):
+async def test_every_leaf_says_where_it_stands(case, context):
     fields = {
         "number": "4711",
         "date": "2022-10-26",
@@ -44,78 +44,78 @@ async def test_every_leaf_says_where_it_stands(desk, context):
         "total": 963.12,
         "discount": None,
     }
-    answer = await save(desk, context, fields, confidences={"total": 0.5, "vendor": 0.25})
+    answer = await save(case, context, fields, confidences={"total": 0.5, "vendor": 0.25})
     assert not answer.is_error and answer.data == {"version": 1}
-    assert shown(desk, "number") == ("found", "exact", 1, "4711")
-    assert shown(desk, "date") == ("found", "date", 1, "26.10.2022")
-    assert shown(desk, "vendor.name") == ("found", "normalised", 1, "Acme GmbH")
-    assert shown(desk, "total") == ("found", "number", 2, "963,12")
-    assert shown(desk, "discount") == ("blank", None, None, None)
-    row = desk.extraction()
+    assert shown(case, "number") == ("found", "exact", 1, "4711")
+    assert shown(case, "date") == ("found", "date", 1, "26.10.2022")
+    assert shown(case, "vendor.name") == ("found", "normalised", 1, "Acme GmbH")
+    assert shown(case, "total") == ("found", "number", 2, "963,12")
+    assert shown(case, "discount") == ("blank", None, None, None)
+    row = case.extraction()
     assert row["confidence_scores"].keys() == row["evidence"].keys() - {"discount"}
     # The model's number is its claim; for a leaf that it does not name, that of what the leaf stands in.
     assert row["evidence"]["total"]["claim"]["confidence"] == 0.5
     assert row["evidence"]["vendor.name"]["claim"]["confidence"] == 0.25
     assert row["evidence"]["number"]["claim"]["confidence"] is None
-    event = desk.events(context.run_id)[-1]
+    event = case.events(context.run_id)[-1]
     assert {one["path"]: one["evidence"] for one in event["changed"]} == row["evidence"]
 
 
-async def test_a_value_on_no_page_is_kept_with_no_confidence_and_the_model_is_told(desk, context):
-    answer = await save(desk, context, {"total": 963.11, "vendor": {"name": "Globex"}}, confidences={"total": 1.0})
+async def test_a_value_on_no_page_is_kept_with_no_confidence_and_the_model_is_told(case, context):
+    answer = await save(case, context, {"total": 963.11, "vendor": {"name": "Globex"}}, confidences={"total": 1.0})
     assert (answer.is_error, answer.code) == (False, "stored")
     assert answer.data == {"version": 1, "not_found": ["total", "vendor.name"]}
     assert "On no page" in answer.text
-    row = desk.extraction()
+    row = case.extraction()
     assert row["confidence_scores"] == {"total": 0, "vendor.name": 0}
-    assert shown(desk, "total") == ("not_found", None, None, None)
+    assert shown(case, "total") == ("not_found", None, None, None)
 
 
-async def test_a_quote_that_is_not_printed_is_refused_with_what_is(desk, context):
+async def test_a_quote_that_is_not_printed_is_refused_with_what_is(case, context):
     for page in (None, 1, 9):
         quote = {"total": {"quote": "Total 963.11 EUR", "page": page}}
-        answer = await save(desk, context, {"total": 963.11, "number": "4711"}, evidence=quote)
+        answer = await save(case, context, {"total": 963.11, "number": "4711"}, evidence=quote)
         assert (answer.is_error, answer.code, answer.data) == (True, "quote_not_printed", {"paths": ["total"]})
         assert "page 2 prints 'Total 963,12 EUR'; you wrote 'Total 963.11 EUR'" in answer.text
-        assert desk.extraction()["version"] == 0
+        assert case.extraction()["version"] == 0
     # Mended, it is stored.
     quote["total"] = {"quote": "Total 963,12 EUR", "page": 2}
-    assert not (await save(desk, context, {"total": 963.12}, evidence=quote)).is_error
-    assert shown(desk, "total") == ("found", "number", 2, "963,12")
+    assert not (await save(case, context, {"total": 963.12}, evidence=quote)).is_error
+    assert shown(case, "total") == ("found", "number", 2, "963,12")
 
 
-async def test_a_quote_on_another_page_than_the_one_named_is_refused_with_the_page_it_is_on(desk, context):
+async def test_a_quote_on_another_page_than_the_one_named_is_refused_with_the_page_it_is_on(case, context):
     quote = {"total": {"quote": "Total 963,12 EUR", "page": 1}, "number": {"quote": "Invoice 4711", "page": 9}}
-    answer = await save(desk, context, {"total": 963.12, "number": "4711"}, evidence=quote)
+    answer = await save(case, context, {"total": 963.12, "number": "4711"}, evidence=quote)
     assert (answer.code, answer.data) == ("quote_not_printed", {"paths": ["total", "number"]})
-    assert answer.is_error and desk.extraction()["version"] == 0
+    assert answer.is_error and case.extraction()["version"] == 0
     assert "- total: page 1 does not print 'Total 963,12 EUR'; page 2 does." in answer.text
     assert "- number: page 9 does not print 'Invoice 4711'; page 1 does." in answer.text
     # A page without a quote is only where to look first.
     quote = {"total": {"quote": "Total 963,12 EUR", "page": 2}, "number": {"quote": "", "page": 2}}
-    assert not (await save(desk, context, {"total": 963.12, "number": "4711"}, evidence=quote)).is_error
-    assert shown(desk, "number")[2] == 1
+    assert not (await save(case, context, {"total": 963.12, "number": "4711"}, evidence=quote)).is_error
+    assert shown(case, "number")[2] == 1
 
 
-async def test_the_rest_of_its_row_tells_where_a_cell_stands(desk, context):
+async def test_the_rest_of_its_row_tells_where_a_cell_stands(case, context):
     rows = [{"name": "Bolt M8", "count": 2, "price": 4.5}, {"name": "Nut M8", "count": 1, "price": 9}]
-    await save(desk, context, {"items": rows})
+    await save(case, context, {"items": rows})
     for n in (0, 1):
-        answer = await desk.call(context, "update_field", path=f"items[{n}].total", value=9.0, confidence=1.0)
+        answer = await case.call(context, "update_field", path=f"items[{n}].total", value=9.0, confidence=1.0)
         assert not answer.is_error
-    proofs = desk.extraction()["evidence"]
+    proofs = case.extraction()["evidence"]
     for n in (0, 1):
         (name,), (total,) = proofs[f"items[{n}].name"]["boxes"], proofs[f"items[{n}].total"]["boxes"]
         assert name[1] == total[1], n  # on one line
 
 
-async def test_what_a_person_says_needs_no_score_and_what_only_the_agent_says_does(desk):
-    context = await desk.context(await desk.run("correct", instructions="the vendor's name is Globex"))
-    said = await desk.call(context, "update_field", path="vendor.name", value="Globex", confidence=1.0)
-    await desk.call(context, "update_field", path="total", value=963.12, confidence=1.0)
-    unsaid = await desk.call(context, "update_field", path="buyer.city", value="Atlantis", confidence=1.0)
+async def test_what_a_person_says_needs_no_score_and_what_only_the_agent_says_does(case):
+    context = await case.context(await case.queue_run("correct", instructions="the vendor's name is Globex"))
+    said = await case.call(context, "update_field", path="vendor.name", value="Globex", confidence=1.0)
+    await case.call(context, "update_field", path="total", value=963.12, confidence=1.0)
+    unsaid = await case.call(context, "update_field", path="buyer.city", value="Atlantis", confidence=1.0)
     assert "not_found" not in said.data and unsaid.data["not_found"] == ["buyer.city"]
-    row = desk.extraction()
+    row = case.extraction()
     assert row["confidence_scores"] == {"total": 0.98, "buyer.city": 0}
     assert row["evidence"]["vendor.name"]["state"] == "message"
 
@@ -124,11 +124,11 @@ async def test_the_values_of_another_document_are_looked_for_on_that_one(databas
     scope = await make_user()
     indexes = DocumentIndexes()
     async with (
-        laid_out(database, clone.owner_url, scope, ["Total 100\n"]) as one,
-        laid_out(database, clone.owner_url, scope, ["Sum 200\n"]) as other,
+        document_with_pages(database, clone.owner_url, scope, ["Total 100\n"]) as one,
+        document_with_pages(database, clone.owner_url, scope, ["Sum 200\n"]) as other,
     ):
-        for desk, there, elsewhere in ((one, 100, 200), (other, 200, 100), (one, 100, 200)):
-            index = await indexes.get(database, scope, desk.document_id)
+        for case, there, elsewhere in ((one, 100, 200), (other, 200, 100), (one, 100, 200)):
+            index = await indexes.get(database, scope, case.document_id)
             assert index.find(there) is not None and index.find(elsewhere) is None
         # The first is kept, since a document that was read does not change; a stranger finds no words in it.
         index = await indexes.get(database, scope, one.document_id)
@@ -147,13 +147,13 @@ async def test_clicks_that_come_at_once_build_one_index_and_none_is_kept_of_a_do
 ):
     scope = await make_user()
     indexes = DocumentIndexes()
-    async with laid_out(database, clone.owner_url, scope, ["Total 100\n"]) as desk:
-        get = partial(indexes.get, database, scope, desk.document_id)
+    async with document_with_pages(database, clone.owner_url, scope, ["Total 100\n"]) as case:
+        get = partial(indexes.get, database, scope, case.document_id)
         one, other = await asyncio.gather(get(), get())
         assert one is other
         unread = DocumentIndexes()
-        get = partial(unread.get, database, scope, desk.document_id)
-        desk.sql("update documents set status = 'reading' where id = %s", desk.document_id)
+        get = partial(unread.get, database, scope, case.document_id)
+        case.sql("update documents set status = 'reading' where id = %s", case.document_id)
         early = await get()
-        desk.sql("update documents set status = 'ready' where id = %s", desk.document_id)
+        case.sql("update documents set status = 'ready' where id = %s", case.document_id)
         assert await get() is not early

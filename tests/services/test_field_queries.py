@@ -13,7 +13,7 @@ from fieldmark.domain import paths
 from fieldmark.domain.field_query import MAX_ROWS, FieldAnswer, FieldQuery
 from fieldmark.errors import TooLongToAnswer
 from fieldmark.services import field_queries
-from shelf import Shelved, put
+from library_rows import LibraryDocument, insert_documents
 
 pytestmark = pytest.mark.anyio
 
@@ -36,7 +36,7 @@ def _sum(path: str) -> dict[str, str]:
 
 
 _LIBRARY = [
-    Shelved(
+    LibraryDocument(
         {
             "total": 10,
             "vendor": "Acme",
@@ -46,9 +46,11 @@ _LIBRARY = [
         },
         tags=("paid", "2024"),
     ),
-    Shelved({"total": 0.1, "vendor": 7, "date": "2024-02-29T10:00:00Z", "items": [], "big": 0.1}, tags=("2024",)),
-    Shelved({"total": 0.2, "vendor": {"name": "Beta"}, "date": "2023-12-31"}, document_type="receipt"),
-    Shelved({"total": 0.1, "vendor": "ACME", "date": "12 March 2024", "paid": True}, document_type="Receipt"),
+    LibraryDocument(
+        {"total": 0.1, "vendor": 7, "date": "2024-02-29T10:00:00Z", "items": [], "big": 0.1}, tags=("2024",)
+    ),
+    LibraryDocument({"total": 0.2, "vendor": {"name": "Beta"}, "date": "2023-12-31"}, document_type="receipt"),
+    LibraryDocument({"total": 0.1, "vendor": "ACME", "date": "12 March 2024", "paid": True}, document_type="Receipt"),
 ]
 
 
@@ -75,8 +77,8 @@ _FIGURES: list[tuple[str, str | None, dict[str, str] | None, dict[str | None, li
 
 async def test_each_figure_and_group(database, make_user, clone):
     scope, other = await make_user(), await make_user()
-    put(clone.owner_url, scope, _LIBRARY)
-    put(clone.owner_url, other, [replace(one, id=uuid4(), extraction_id=uuid4()) for one in _LIBRARY])
+    insert_documents(clone.owner_url, scope, _LIBRARY)
+    insert_documents(clone.owner_url, other, [replace(one, id=uuid4(), extraction_id=uuid4()) for one in _LIBRARY])
     for op, path, group_by, expected in _FIGURES:
         answer = await _answer(database, scope, aggregates=[{"op": op, "path": path}], group_by=group_by)
         # Words that differ in case are one group: whichever of them names it.
@@ -86,15 +88,15 @@ async def test_each_figure_and_group(database, make_user, clone):
 
 async def test_money_of_two_currencies_is_never_added_up(database, make_user, clone):
     scope = await make_user()
-    put(
+    insert_documents(
         clone.owner_url,
         scope,
         [
-            Shelved({"total": 10, "currency": "EUR"}),
-            Shelved({"total": 0.1, "currency": "€"}),
-            Shelved({"total": 5, "currency": "usd"}),
-            Shelved({"total": 3}),
-            Shelved({"total": 7, "total_currency": "CHF", "currency": "EUR"}),
+            LibraryDocument({"total": 10, "currency": "EUR"}),
+            LibraryDocument({"total": 0.1, "currency": "€"}),
+            LibraryDocument({"total": 5, "currency": "usd"}),
+            LibraryDocument({"total": 3}),
+            LibraryDocument({"total": 7, "total_currency": "CHF", "currency": "EUR"}),
         ],
     )
     answer = await _answer(database, scope, aggregates=[_sum("total")])
@@ -104,7 +106,7 @@ async def test_money_of_two_currencies_is_never_added_up(database, make_user, cl
 async def test_a_value_belongs_to_the_group_of_its_own_row(database, make_user, clone):
     scope = await make_user()
     rows = [{"name": "A", "total": 1}, {"name": "B", "total": 2}, {"name": "a", "total": 4}, {"total": 8}]
-    put(clone.owner_url, scope, [Shelved({"items": rows, "total": 15})])
+    insert_documents(clone.owner_url, scope, [LibraryDocument({"items": rows, "total": 15})])
     by_name = {"group_by": {"path": "items[].name"}}
     answer = await _answer(database, scope, aggregates=[_sum("items[].total")], **by_name)
     assert _figures(answer) == {"A": [("5", None)], "B": [("2", None)], None: [("8", None)]}
@@ -117,19 +119,19 @@ async def test_a_value_belongs_to_the_group_of_its_own_row(database, make_user, 
 
 async def test_what_is_left_out_is_said(database, make_user, clone):
     scope = await make_user()
-    put(
+    insert_documents(
         clone.owner_url,
         scope,
         [
-            Shelved({"total": 100}),
-            Shelved({"total": 100}, unverified=frozenset(("total",))),
-            Shelved({"total": 100}, unverified=frozenset(("total",)), locked=frozenset(("total",))),
-            Shelved({"total": "1,000.00"}),
-            Shelved({"total": None}),
-            Shelved(None),
-            Shelved(None, status="reading"),
-            Shelved(None, status="failed"),
-            Shelved({"total": 100}, is_completed=False),
+            LibraryDocument({"total": 100}),
+            LibraryDocument({"total": 100}, unverified=frozenset(("total",))),
+            LibraryDocument({"total": 100}, unverified=frozenset(("total",)), locked=frozenset(("total",))),
+            LibraryDocument({"total": "1,000.00"}),
+            LibraryDocument({"total": None}),
+            LibraryDocument(None),
+            LibraryDocument(None, status="reading"),
+            LibraryDocument(None, status="failed"),
+            LibraryDocument({"total": 100}, is_completed=False),
         ],
     )
     answer = await _answer(database, scope, aggregates=[_sum("total")])
@@ -149,8 +151,10 @@ async def test_what_is_left_out_is_said(database, make_user, clone):
 async def test_byte_identical_documents_are_counted_once_and_named(database, make_user, clone):
     scope = await make_user()
 
-    def shelved(day: int, filename: str, content: str, total: int | None, document_type: str = "invoice") -> Shelved:
-        return Shelved(
+    def shelved(
+        day: int, filename: str, content: str, total: int | None, document_type: str = "invoice"
+    ) -> LibraryDocument:
+        return LibraryDocument(
             None if total is None else {"total": total},
             filename=filename,
             sha256=content * 64,
@@ -167,7 +171,7 @@ async def test_byte_identical_documents_are_counted_once_and_named(database, mak
         shelved(6, "alike", "c", 20),
         shelved(7, "typed", "a", 7, "receipt"),
     ]
-    put(clone.owner_url, scope, shelf)
+    insert_documents(clone.owner_url, scope, shelf)
     names = {one.id: one.filename for one in shelf}
     for where, total, of_kind, left_out in (
         ({}, "140", 3, {"again": "first", "unread": "first", "empty": "second", "typed": "first"}),
@@ -189,8 +193,8 @@ async def test_byte_identical_documents_are_counted_once_and_named(database, mak
 
 async def test_rows_say_where_each_value_stands_and_how_many_there_are(database, make_user, clone):
     scope = await make_user()
-    shelf = [Shelved({"vendor": "A", "total": number}, filename=f"{number}.pdf") for number in range(70)]
-    put(clone.owner_url, scope, shelf)
+    shelf = [LibraryDocument({"vendor": "A", "total": number}, filename=f"{number}.pdf") for number in range(70)]
+    insert_documents(clone.owner_url, scope, shelf)
     answer = await _answer(database, scope, aggregates=[_sum("total")])
     assert (len(answer.rows), answer.rows_total) == (MAX_ROWS, 70)
     documents = {one.id: one for one in shelf}
@@ -208,7 +212,11 @@ async def test_rows_say_where_each_value_stands_and_how_many_there_are(database,
 
 async def test_the_largest_group_comes_first_and_of_more_the_number_is_told(database, make_user, clone):
     scope = await make_user()
-    put(clone.owner_url, scope, [Shelved({"v": f"V{n}", "total": n, "d": f"2025-{n:02}-01"}) for n in range(1, 10)])
+    insert_documents(
+        clone.owner_url,
+        scope,
+        [LibraryDocument({"v": f"V{n}", "total": n, "d": f"2025-{n:02}-01"}) for n in range(1, 10)],
+    )
     answer = await _answer(database, scope, aggregates=[_sum("total")], group_by={"path": "v"}, limit=3)
     assert ([group.key for group in answer.groups], answer.groups_total) == (["V9", "V8", "V7"], 9)
     answer = await _answer(database, scope, group_by={"kind": "month", "path": "d"}, limit=2)
@@ -217,8 +225,8 @@ async def test_the_largest_group_comes_first_and_of_more_the_number_is_told(data
 
 async def test_another_organisation_s_fields_are_in_no_figure(database, make_user, clone):
     scope, stranger = await make_user(), await make_user()
-    document = Shelved({"total": 12, "vendor": "Acme"})
-    put(clone.owner_url, scope, [document])
+    document = LibraryDocument({"total": 12, "vendor": "Acme"})
+    insert_documents(clone.owner_url, scope, [document])
     asked = {
         "where": {"document_ids": [str(document.id)]},
         "aggregates": [_sum("total")],
@@ -236,7 +244,7 @@ async def test_a_path_is_a_name_and_never_sql(database, make_user, clone):
         steps: Any = 3
         for step in reversed(paths.parse_pattern(path)):
             steps = [steps] if step is paths.EACH else {step: steps}
-        put(clone.owner_url, scope, [Shelved(steps)])
+        insert_documents(clone.owner_url, scope, [LibraryDocument(steps)])
         answer = await _answer(
             database,
             scope,
@@ -251,7 +259,7 @@ async def test_a_path_is_a_name_and_never_sql(database, make_user, clone):
 async def test_what_takes_too_long_is_refused_and_the_next_question_is_answered(database, make_user, clone):
     scope = await make_user()
     rows = [{"name": f"A{n % 7}", "total": n} for n in range(5)]
-    put(clone.owner_url, scope, [Shelved({"items": rows}) for _ in range(500)])
+    insert_documents(clone.owner_url, scope, [LibraryDocument({"items": rows}) for _ in range(500)])
     asked = _asked(aggregates=[_sum("items[].total")], group_by={"path": "items[].name"})
     with pytest.raises(TooLongToAnswer):
         async with database.as_user(scope) as conn:

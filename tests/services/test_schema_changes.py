@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 import pytest
 from psycopg.types.json import Jsonb
 
-from desk import Desk, laid_out, sql, until
+from extraction_case import ExtractionCase, document_with_pages, sql, until
 from fieldmark.domain import paths
 from fieldmark.errors import Invalid, InvalidSchema, NotFound, QueueFull
 from fieldmark.identity.scope import Scope
@@ -31,19 +31,19 @@ CLOSED = {"type": "object", "properties": {"total": TEXT}, "additionalProperties
 class Shelf:
     """A schema of a user, and extractions that follow its versions."""
 
-    desk: Desk
+    case: ExtractionCase
     schema_id: UUID
     revid: UUID
     begun: list[tuple[UUID, list[str] | None]] = field(default_factory=list)
     full: bool = False
 
     async def extraction(self, fields: dict, *, completed: bool = False, locked: dict | None = None) -> UUID:
-        async with self.desk.database.as_user(self.desk.scope) as conn:
+        async with self.case.database.as_user(self.case.scope) as conn:
             added = await extractions.add(
-                conn, org_id=self.desk.scope.org_id, document_id=self.desk.document_id, schema_revid=self.revid
+                conn, org_id=self.case.scope.org_id, document_id=self.case.document_id, schema_revid=self.revid
             )
-        self.desk.sql("select public.save_extraction_fields(%s, %s)", added, Jsonb(fields))
-        async with self.desk.database.as_user(self.desk.scope) as conn:
+        self.case.sql("select public.save_extraction_fields(%s, %s)", added, Jsonb(fields))
+        async with self.case.database.as_user(self.case.scope) as conn:
             for name, value in (locked or {}).items():
                 await extractions.update_field(conn, added, paths.parse(name), value, {}, {})
             if completed:
@@ -51,16 +51,16 @@ class Shelf:
         return added
 
     async def version(self, schema: dict) -> UUID:
-        async with self.desk.database.as_user(self.desk.scope) as conn:
+        async with self.case.database.as_user(self.case.scope) as conn:
             return (await schemas.update(conn, self.schema_id, schema=schema)).schema_revid
 
     async def preview(self, scope: Scope | None = None, **given):
-        return await schema_changes.preview(self.desk.database, scope or self.desk.scope, self.schema_id, **given)
+        return await schema_changes.preview(self.case.database, scope or self.case.scope, self.schema_id, **given)
 
     async def apply(self, scope: Scope | None = None, **given):
         given = {"limit": 200, **given}
-        whose = scope or self.desk.scope
-        return await schema_changes.apply(self.desk.database, whose, self.schema_id, self._begin, **given)
+        whose = scope or self.case.scope
+        return await schema_changes.apply(self.case.database, whose, self.schema_id, self._begin, **given)
 
     async def _begin(self, conn, row, fields):
         if self.full:
@@ -69,14 +69,14 @@ class Shelf:
         return uuid4()
 
     def row(self, extraction_id: UUID) -> dict:
-        return sql(self.desk.owner_url, "select * from public.extractions where id = %s", extraction_id)[0]
+        return sql(self.case.owner_url, "select * from public.extractions where id = %s", extraction_id)[0]
 
 
 @pytest.fixture
-async def shelf(desk):
-    async with desk.database.as_user(desk.scope) as conn:
-        row = await schemas.create(conn, desk.scope.org_id, "Invoices", OLD)
-    return Shelf(desk, row.id, row.schema_revid)
+async def shelf(case):
+    async with case.database.as_user(case.scope) as conn:
+        row = await schemas.create(conn, case.scope.org_id, "Invoices", OLD)
+    return Shelf(case, row.id, row.schema_revid)
 
 
 async def test_a_preview_counts_by_version_and_changes_nothing(shelf):
@@ -96,12 +96,12 @@ async def test_the_cost_of_reading_again_is_that_of_the_runs_before(shelf):
     one = await shelf.extraction({"number": "1", "total": 3})
     await shelf.extraction({"number": "2", "total": 3})
     run_id = await at_work(shelf, one)
-    shelf.desk.sql("update public.runs set status = 'completed' where id = %s", run_id)
-    shelf.desk.sql(
+    shelf.case.sql("update public.runs set status = 'completed' where id = %s", run_id)
+    shelf.case.sql(
         """insert into public.usage (org_id, run_id, root_run_id, agent, message_id, model, input_tokens, output_tokens,
              cache_write_5m_tokens, cache_write_1h_tokens, cache_read_tokens, cost_usd)
            values (%s, %s, %s, 'extraction', 'm', 'x', 1, 1, 0, 0, 0, 0.25)""",
-        *(shelf.desk.scope.org_id, run_id, run_id),
+        *(shelf.case.scope.org_id, run_id, run_id),
     )
     await shelf.version(MORE)
     assert (await shelf.preview()).estimated_cost_usd == 0.5
@@ -159,10 +159,10 @@ async def test_what_a_run_works_on_is_skipped(shelf):
     await shelf.version(MORE)
     run_id = await at_work(shelf, one)
     for status in ("queued", "running", "awaiting_approval", "awaiting_runs"):
-        shelf.desk.sql("update public.runs set status = %s, waiting_call = 'c' where id = %s", status, run_id)
+        shelf.case.sql("update public.runs set status = %s, waiting_call = 'c' where id = %s", status, run_id)
         done = await shelf.apply()
         assert (done.followed, skipped(done)) == (0, [(one, "at_work")])
-    shelf.desk.sql("update public.runs set status = 'cancelled' where id = %s", run_id)
+    shelf.case.sql("update public.runs set status = 'cancelled' where id = %s", run_id)
     assert (await shelf.apply()).followed == 1
 
 
@@ -171,8 +171,8 @@ def skipped(done) -> list[tuple[UUID, str]]:
 
 
 async def at_work(shelf, extraction_id, scope=None):
-    scope = scope or shelf.desk.scope
-    async with shelf.desk.database.as_user(scope) as conn:
+    scope = scope or shelf.case.scope
+    async with shelf.case.database.as_user(scope) as conn:
         return await runs.add(
             conn,
             scope,
@@ -180,7 +180,7 @@ async def at_work(shelf, extraction_id, scope=None):
             agent="extraction",
             task="extract",
             task_input={},
-            subject=runs.Subject(shelf.desk.document_id, extraction_id),
+            subject=runs.Subject(shelf.case.document_id, extraction_id),
         )
 
 
@@ -190,13 +190,13 @@ async def test_what_a_run_of_somebodys_own_conversation_works_on_is_skipped_too(
     await shelf.version(MORE)
     run_id = await at_work(shelf, one)
     other = await member_of(shelf, "member", make_user)
-    thread = shelf.desk.sql(
+    thread = shelf.case.sql(
         "insert into public.threads (org_id, created_by, agent) values (%s, %s, 'document') returning id",
-        shelf.desk.scope.org_id,
-        shelf.desk.scope.user_id,
+        shelf.case.scope.org_id,
+        shelf.case.scope.user_id,
     )[0]["id"]
-    shelf.desk.sql("update public.runs set root_thread_id = %s where id = %s", thread, run_id)
-    async with shelf.desk.database.as_user(other) as conn:
+    shelf.case.sql("update public.runs set root_thread_id = %s where id = %s", thread, run_id)
+    async with shelf.case.database.as_user(other) as conn:
         assert await runs.get(conn, run_id) is None
     assert skipped(await shelf.apply(other)) == [(one, "at_work")]
     # A viewer sees what a version would do, and does not do it.
@@ -206,8 +206,8 @@ async def test_what_a_run_of_somebodys_own_conversation_works_on_is_skipped_too(
 
 
 async def member_of(shelf, role, make_user):
-    user_id, org_id = (await make_user()).user_id, shelf.desk.scope.org_id
-    shelf.desk.sql("insert into public.memberships (org_id, user_id, role) values (%s, %s, %s)", org_id, user_id, role)
+    user_id, org_id = (await make_user()).user_id, shelf.case.scope.org_id
+    shelf.case.sql("insert into public.memberships (org_id, user_id, role) values (%s, %s, %s)", org_id, user_id, role)
     return Scope(user_id, org_id)
 
 
@@ -217,11 +217,11 @@ WAITING = "select count(*) from pg_stat_activity where datname = current_databas
 @asynccontextmanager
 async def meanwhile(shelf):
     """A connection whose changes are committed while versions are being applied. Answers the task that applies them."""
-    async with shelf.desk.database.as_user(shelf.desk.scope) as conn:
+    async with shelf.case.database.as_user(shelf.case.scope) as conn:
         done: list[asyncio.Task] = []
         yield conn, done
         done.append(asyncio.create_task(shelf.apply()))
-        await until(lambda: shelf.desk.sql(WAITING)[0]["count"] == 1)
+        await until(lambda: shelf.case.sql(WAITING)[0]["count"] == 1)
 
 
 async def test_what_somebody_else_brings_to_it_meanwhile_is_let_be(shelf):
@@ -242,7 +242,7 @@ async def test_where_the_queue_is_full_it_says_where_to_go_on(shelf):
             raise QueueFull("Too many wait.")
         return await Shelf._begin(shelf, conn, row, fields)
 
-    done = await schema_changes.apply(shelf.desk.database, shelf.desk.scope, shelf.schema_id, full_after_one, limit=200)
+    done = await schema_changes.apply(shelf.case.database, shelf.case.scope, shelf.schema_id, full_after_one, limit=200)
     assert (done.followed, done.stopped) == (1, "queue_full") and done.next is not None
     # What could not begin was not brought to the version either.
     assert [shelf.row(one)["schema_revid"] == shelf.revid for one in made] == [True, True, False]
@@ -281,7 +281,7 @@ async def test_nobody_of_another_organisation_sees_or_does_it(shelf, make_user):
     # Nor are their extractions reached by way of one's own schema.
     async with AsyncExitStack() as stack:
         theirs = await stack.enter_async_context(
-            laid_out(shelf.desk.database, shelf.desk.owner_url, stranger, ["Total: 1"])
+            document_with_pages(shelf.case.database, shelf.case.owner_url, stranger, ["Total: 1"])
         )
         own = await other_schema(theirs)
         done = await own.apply(extraction_ids=[one])
@@ -290,14 +290,14 @@ async def test_nobody_of_another_organisation_sees_or_does_it(shelf, make_user):
             with pytest.raises(NotFound):
                 await asked(revid=shelf.revid)
     # Nor is a version of another schema one of this schema, nor one that cannot be used or is deleted.
-    other = await other_schema(shelf.desk)
+    other = await other_schema(shelf.case)
     unusable = await shelf.version({"type": "object", "properties": {"w": {"$ref": "#/$defs/none"}}})
     for asked in (shelf.preview, shelf.apply):
         with pytest.raises(NotFound):
             await asked(revid=other.revid)
         with pytest.raises(InvalidSchema):
             await asked(revid=unusable)
-    async with shelf.desk.database.as_user(shelf.desk.scope) as conn:
+    async with shelf.case.database.as_user(shelf.case.scope) as conn:
         await schemas.remove(conn, shelf.schema_id)
     for asked in (shelf.preview, shelf.apply):
         with pytest.raises(NotFound):
@@ -305,7 +305,7 @@ async def test_nobody_of_another_organisation_sees_or_does_it(shelf, make_user):
     assert shelf.row(one)["schema_revid"] == shelf.revid
 
 
-async def other_schema(desk):
-    async with desk.database.as_user(desk.scope) as conn:
-        row = await schemas.create(conn, desk.scope.org_id, "Others", OLD)
-    return Shelf(desk, row.id, row.schema_revid)
+async def other_schema(case):
+    async with case.database.as_user(case.scope) as conn:
+        row = await schemas.create(conn, case.scope.org_id, "Others", OLD)
+    return Shelf(case, row.id, row.schema_revid)

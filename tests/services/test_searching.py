@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 from psycopg.types.json import Jsonb
 
-from desk import sql
+from extraction_case import sql
 from fieldmark.db.pool import Database
 from fieldmark.domain.document_filters import DocumentFilters, FieldCondition
 from fieldmark.domain.ids import new_id
@@ -22,7 +22,7 @@ from fieldmark.services.search import Found
 from fieldmark.stores import documents
 from fieldmark.stores import search as store
 from fieldmark.stores.rows import PageRow
-from printed import words_of
+from page_words import words_of
 
 pytestmark = pytest.mark.anyio
 

@@ -9,8 +9,8 @@ from test_searching import Library
 from test_searching import enter as enter  # fixtures
 from test_searching import library as library
 
-from desk import sql
-from embedder import embedding
+from extraction_case import sql
+from fake_embedder import serve_fake_embedder
 from fieldmark.domain.document_filters import DocumentFilters
 from fieldmark.embedding import Embedder
 from fieldmark.embedding.endpoint import Endpoint
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.anyio
 def fake(clone):
     if not sql(clone.owner_url, "select private.has_vectors() as has")[0]["has"]:
         pytest.skip("the extension vector cannot be had here")
-    with embedding() as fake:
+    with serve_fake_embedder() as fake:
         yield fake
 
 
@@ -215,11 +215,14 @@ async def test_an_embedder_that_is_down_leaves_the_words_and_is_told(library, fa
 async def test_the_endpoint_is_asked_with_its_key_and_each_document_for_itself(library, fake, endpoint, maker):
     await library.add("The roof leaks.")
     await library.add("The cellar is dry.")
-    fake.asked.clear()
+    fake.requests.clear()
     await maker.make_all()
-    assert sorted(body["input"] for _, body in fake.asked) == [["a.txt The cellar is dry."], ["a.txt The roof leaks."]]
-    assert {headers["Authorization"] for headers, _ in fake.asked} == {"Bearer the-key"}
-    assert {body["model"] for _, body in fake.asked} == {"small"}
+    assert sorted(body["input"] for _, body in fake.requests) == [
+        ["a.txt The cellar is dry."],
+        ["a.txt The roof leaks."],
+    ]
+    assert {headers["Authorization"] for headers, _ in fake.requests} == {"Bearer the-key"}
+    assert {body["model"] for _, body in fake.requests} == {"small"}
 
 
 async def test_without_the_extension_nothing_is_near(library, endpoint, maker):

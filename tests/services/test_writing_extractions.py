@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from desk import laid_out
+from extraction_case import document_with_pages
 from fieldmark.domain import paths
 from fieldmark.domain.attempts import again_while_stale
 from fieldmark.errors import Conflict, NotFound, Stale
@@ -23,97 +23,99 @@ PAGE = "Bolt M8   2   4,50   9,00\nNut M8    1   9,00   9,00\nTotal 963,12 EUR\n
 
 
 @pytest.fixture
-async def desk(database, clone, make_user):
-    async with laid_out(database, clone.owner_url, await make_user(), [PAGE]) as desk:
-        await desk.put({"total": 1, "items": [{"name": "Bolt M8"}, {"name": "Nut M8"}], "vendor": {"name": "Acme"}})
-        yield desk
+async def case(database, clone, make_user):
+    async with document_with_pages(database, clone.owner_url, await make_user(), [PAGE]) as case:
+        await case.set_fields(
+            {"total": 1, "items": [{"name": "Bolt M8"}, {"name": "Nut M8"}], "vendor": {"name": "Acme"}}
+        )
+        yield case
 
 
 def write(path, value):
     return FieldWrite(paths.parse(path), value)
 
 
-async def prepared(desk, change, author=PERSON):
+async def prepared(case, change, author=PERSON):
     return await extractions.prepare_write(
-        desk.database, desk.scope, DocumentIndexes(), desk.extraction_id, change, author
+        case.database, case.scope, DocumentIndexes(), case.extraction_id, change, author
     )
 
 
-async def apply(desk, ready):
-    async with desk.database.as_user(desk.scope) as conn:
+async def apply(case, ready):
+    async with case.database.as_user(case.scope) as conn:
         return await extractions.apply(conn, ready)
 
 
-async def change(desk, one, author=PERSON):
-    return await apply(desk, await prepared(desk, one, author))
+async def change(case, one, author=PERSON):
+    return await apply(case, await prepared(case, one, author))
 
 
-async def preview(desk, one):
-    async with desk.database.as_user(desk.scope) as conn:
-        return await extractions.preview(conn, desk.extraction_id, one)
+async def preview(case, one):
+    async with case.database.as_user(case.scope) as conn:
+        return await extractions.preview(conn, case.extraction_id, one)
 
 
-async def test_nothing_is_locked_while_it_is_looked_for(desk):
-    async with desk.database.as_user(desk.scope) as conn:
-        await extractions.lock(conn, desk.extraction_id)
-        ready = await asyncio.wait_for(prepared(desk, write("total", 963.12)), 30)
-        applying = asyncio.create_task(apply(desk, ready))
+async def test_nothing_is_locked_while_it_is_looked_for(case):
+    async with case.database.as_user(case.scope) as conn:
+        await extractions.lock(conn, case.extraction_id)
+        ready = await asyncio.wait_for(prepared(case, write("total", 963.12)), 30)
+        applying = asyncio.create_task(apply(case, ready))
         await asyncio.sleep(0.2)
         assert not applying.done()
     written = await applying
     assert (written.stored.path, written.stored.value) == ("total", 963.12)
-    assert desk.extraction()["evidence"]["total"]["quote"] == "963,12"
+    assert case.extraction()["evidence"]["total"]["quote"] == "963,12"
 
 
-async def test_what_changed_meanwhile_elsewhere_is_nobodys_hindrance(desk):
-    ready = await prepared(desk, write("total", 963.12))
-    await change(desk, write("vendor.name", "Acme Ltd"))
-    await apply(desk, ready)
-    row = desk.extraction()
+async def test_what_changed_meanwhile_elsewhere_is_nobodys_hindrance(case):
+    ready = await prepared(case, write("total", 963.12))
+    await change(case, write("vendor.name", "Acme Ltd"))
+    await apply(case, ready)
+    row = case.extraction()
     assert (row["extracted_fields"]["total"], row["extracted_fields"]["vendor"]["name"]) == (963.12, "Acme Ltd")
     assert row["version"] == 3
 
 
-async def test_a_row_that_changed_meanwhile_is_looked_for_again(desk):
+async def test_a_row_that_changed_meanwhile_is_looked_for_again(case):
     tries = []
 
     async def attempt():
-        ready = await prepared(desk, write("items[0].total", 9.0), AGENT)
+        ready = await prepared(case, write("items[0].total", 9.0), AGENT)
         tries.append(ready.shown.evidence["items[0].total"]["boxes"][0][1])
         if len(tries) == 1:  # now the first row is another one than was prepared for
-            await desk.put({"items": [{"name": "Nut M8"}]})
-        return await apply(desk, ready)
+            await case.set_fields({"items": [{"name": "Nut M8"}]})
+        return await apply(case, ready)
 
     await again_while_stale(attempt)
     assert len(tries) == 2 and tries[0] < tries[1]  # a line further down
-    assert desk.extraction()["evidence"]["items[0].total"]["boxes"][0][1] == tries[1]
+    assert case.extraction()["evidence"]["items[0].total"]["boxes"][0][1] == tries[1]
 
 
-async def test_it_is_not_looked_for_under_a_lock_nor_for_ever(desk):
+async def test_it_is_not_looked_for_under_a_lock_nor_for_ever(case):
     tries = []
 
     async def attempt():
-        ready = await prepared(desk, write("items[0].total", 9.0), AGENT)
+        ready = await prepared(case, write("items[0].total", 9.0), AGENT)
         tries.append(ready)
-        await desk.put({"items": [{"name": f"Nut M{len(tries)}"}]})
-        return await apply(desk, ready)
+        await case.set_fields({"items": [{"name": f"Nut M{len(tries)}"}]})
+        return await apply(case, ready)
 
     with pytest.raises(Conflict):
         await again_while_stale(attempt)
     assert len(tries) == 3
-    assert "total" not in desk.extraction()["extracted_fields"]["items"][0]
+    assert "total" not in case.extraction()["extracted_fields"]["items"][0]
 
 
-async def test_a_row_that_became_another_is_not_written_as_it_was_meant(desk):
-    ready = await prepared(desk, write("items[1].total", 9.0), AGENT)
-    await change(desk, FieldRemoval(("items", 0)))
+async def test_a_row_that_became_another_is_not_written_as_it_was_meant(case):
+    ready = await prepared(case, write("items[1].total", 9.0), AGENT)
+    await change(case, FieldRemoval(("items", 0)))
     with pytest.raises(Stale):
-        await apply(desk, ready)
-    assert desk.extraction()["extracted_fields"]["items"] == [{"name": "Nut M8"}]
+        await apply(case, ready)
+    assert case.extraction()["extracted_fields"]["items"] == [{"name": "Nut M8"}]
 
 
-async def test_a_tool_s_call_is_prepared_anew_where_the_row_moved(desk):
-    context = await desk.context()
+async def test_a_tool_s_call_is_prepared_anew_where_the_row_moved(case):
+    context = await case.context()
     looked = []
 
     class Watched(DocumentIndexes):
@@ -121,29 +123,29 @@ async def test_a_tool_s_call_is_prepared_anew_where_the_row_moved(desk):
             looked.append(args)
             index = await super().get(*args)
             if len(looked) == 1:
-                await desk.put({"items": [{"name": "Nut M8"}]})
+                await case.set_fields({"items": [{"name": "Nut M8"}]})
             return index
 
     context = replace(context, indexes=Watched())
-    answer = await desk.call(context, "update_field", path="items[0].total", value=9.0, confidence=0.9)
+    answer = await case.call(context, "update_field", path="items[0].total", value=9.0, confidence=0.9)
     assert not answer.is_error and len(looked) == 2
-    rows = desk.sql("select status from public.tool_calls")
+    rows = case.sql("select status from public.tool_calls")
     assert [row["status"] for row in rows] == ["done"]
 
 
-async def test_what_is_not_the_caller_s_is_not_there(desk, make_user):
+async def test_what_is_not_the_caller_s_is_not_there(case, make_user):
     stranger = await make_user()
     with pytest.raises(NotFound):
         await extractions.prepare_write(
-            desk.database, stranger, DocumentIndexes(), desk.extraction_id, write("total", 2), PERSON
+            case.database, stranger, DocumentIndexes(), case.extraction_id, write("total", 2), PERSON
         )
-    ready = await prepared(desk, write("total", 2))
-    async with desk.database.as_user(stranger) as conn:
+    ready = await prepared(case, write("total", 2))
+    async with case.database.as_user(stranger) as conn:
         with pytest.raises(NotFound):
             await extractions.apply(conn, ready)
         with pytest.raises(NotFound):
-            await extractions.preview(conn, desk.extraction_id, write("total", 2))
-    assert desk.extraction()["extracted_fields"]["total"] == 1
+            await extractions.preview(conn, case.extraction_id, write("total", 2))
+    assert case.extraction()["extracted_fields"]["total"] == 1
 
 
 @pytest.mark.parametrize(
@@ -170,13 +172,13 @@ async def test_what_is_not_the_caller_s_is_not_there(desk, make_user):
         ),
     ],
 )
-async def test_a_preview_shows_old_and_new_by_path(desk, one, changes):
-    shown = await preview(desk, one)
+async def test_a_preview_shows_old_and_new_by_path(case, one, changes):
+    shown = await preview(case, one)
     assert [each.as_json() for each in shown.changes] == changes
     # And so it comes.
-    before = desk.extraction()["extracted_fields"]
-    await change(desk, one)
-    after = desk.extraction()["extracted_fields"]
+    before = case.extraction()["extracted_fields"]
+    await change(case, one)
+    after = case.extraction()["extracted_fields"]
     assert (before == after) is (changes == [])
 
 
@@ -192,60 +194,60 @@ async def test_a_preview_shows_old_and_new_by_path(desk, one, changes):
         (FieldsWrite({"total": 2}), write("total", 3), True),
     ],
 )
-async def test_the_target_of_a_preview_moves_with_what_was_shown(desk, one, meanwhile, moves):
-    shown = await preview(desk, one)
-    assert (await preview(desk, one)).target_hash == shown.target_hash
-    await change(desk, meanwhile)
-    assert ((await preview(desk, one)).target_hash != shown.target_hash) is moves
+async def test_the_target_of_a_preview_moves_with_what_was_shown(case, one, meanwhile, moves):
+    shown = await preview(case, one)
+    assert (await preview(case, one)).target_hash == shown.target_hash
+    await change(case, meanwhile)
+    assert ((await preview(case, one)).target_hash != shown.target_hash) is moves
 
 
 # A correction has its person's word only as far as their message goes.
 
 
-async def lock(desk, **fields):
+async def lock(case, **fields):
     for path, value in fields.items():
-        async with desk.database.as_user(desk.scope) as conn:
-            await stored.update_field(conn, desk.extraction_id, path.split("__"), value, {}, {})
+        async with case.database.as_user(case.scope) as conn:
+            await stored.update_field(conn, case.extraction_id, path.split("__"), value, {}, {})
 
 
-async def test_a_correction_writes_what_its_message_says_and_proposes_the_rest(desk):
-    await lock(desk, vendor__name="Acme", vendor__iban="DE89370400440532013000", total=1)
-    context = await desk.context(await desk.run("correct", instructions="the vendor is Acme Ltd"))
+async def test_a_correction_writes_what_its_message_says_and_proposes_the_rest(case):
+    await lock(case, vendor__name="Acme", vendor__iban="DE89370400440532013000", total=1)
+    context = await case.context(await case.queue_run("correct", instructions="the vendor is Acme Ltd"))
     fields = {"vendor": {"name": "Acme Ltd", "iban": "GB29NWBK60161331926819"}, "total": 2}
-    answer = await desk.call(context, "extract_fields", fields=fields, confidences={})
+    answer = await case.call(context, "extract_fields", fields=fields, confidences={})
     assert (answer.is_error, answer.code) == (False, "stored_in_part")
     assert sorted(answer.data["proposed"]) == ["total", "vendor.iban"]
-    row = desk.extraction()
+    row = case.extraction()
     assert row["extracted_fields"]["vendor"] == {"name": "Acme Ltd", "iban": "DE89370400440532013000"}
     assert row["extracted_fields"]["total"] == 1
     assert row["locks"].keys() == {"vendor.name", "vendor.iban", "total"}
 
 
-async def test_a_preview_shows_the_type_where_it_is_another(desk):
-    async with desk.database.as_user(desk.scope) as conn:
-        await extractions.identify(conn, desk.extraction_id, "invoice", AGENT)
+async def test_a_preview_shows_the_type_where_it_is_another(case):
+    async with case.database.as_user(case.scope) as conn:
+        await extractions.identify(conn, case.extraction_id, "invoice", AGENT)
         for wanted, changes in (("receipt", [("document_type", "invoice", "receipt")]), ("invoice", [])):
-            shown = await extractions.preview_type(conn, desk.extraction_id, wanted, AGENT)
+            shown = await extractions.preview_type(conn, case.extraction_id, wanted, AGENT)
             assert [(one.path, one.old, one.new) for one in shown.changes] == changes
 
 
-async def test_extractions_of_a_list_are_judged_as_they_are_now(desk):
+async def test_extractions_of_a_list_are_judged_as_they_are_now(case):
     """Also where one has changed, or is gone, since the list was read; one without a schema is not judged."""
-    async with desk.database.as_user(desk.scope) as conn:
+    async with case.database.as_user(case.scope) as conn:
         schema = {"type": "object", "properties": {"total": {"type": "number"}}}
-        made = {"org_id": desk.scope.org_id, "document_id": desk.document_id, "schema": schema}
+        made = {"org_id": case.scope.org_id, "document_id": case.document_id, "schema": schema}
         ids = [await stored.add(conn, **made) for _ in range(3)]
-        listed = (await stored.list_extractions(conn, desk.scope.org_id, limit=9)).items
-    valid = dict.fromkeys(ids, True) | {desk.extraction_id: None}
-    assert await extractions.are_valid(desk.database, desk.scope, listed) == valid
+        listed = (await stored.list_extractions(conn, case.scope.org_id, limit=9)).items
+    valid = dict.fromkeys(ids, True) | {case.extraction_id: None}
+    assert await extractions.are_valid(case.database, case.scope, listed) == valid
     for one in ids[:2]:
         ready = await extractions.prepare_write(
-            desk.database, desk.scope, DocumentIndexes(), one, write("total", "none"), PERSON
+            case.database, case.scope, DocumentIndexes(), one, write("total", "none"), PERSON
         )
-        await apply(desk, ready)
-    async with desk.database.as_user(desk.scope) as conn:
-        listed = (await stored.list_extractions(conn, desk.scope.org_id, limit=9)).items
+        await apply(case, ready)
+    async with case.database.as_user(case.scope) as conn:
+        listed = (await stored.list_extractions(conn, case.scope.org_id, limit=9)).items
         await stored.remove(conn, ids[0])
-    await change(replace(desk, extraction_id=ids[1]), write("total", 5))
+    await change(replace(case, extraction_id=ids[1]), write("total", 5))
     valid.pop(ids[0])
-    assert await extractions.are_valid(desk.database, desk.scope, listed) == valid
+    assert await extractions.are_valid(case.database, case.scope, listed) == valid

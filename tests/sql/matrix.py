@@ -60,7 +60,7 @@ _OWNERS = frozenset({"owner", "service: owner"})
 _MEMBER = frozenset({"member", "service: member"})
 _VIEWER = frozenset({"viewer", "service: viewer"})
 _MEMBERS = _OWNERS | _MEMBER | {"colleague"}
-_SERVED = frozenset({"service: owner", "service: member"})
+_SERVER = frozenset({"service: owner", "service: member"})
 
 # Who can, in the tables below: one of these names, or several joined by "+".
 _WHO = {
@@ -71,8 +71,8 @@ _WHO = {
     "MEMBERS": _MEMBERS,
     "READERS": _MEMBERS | _VIEWER,
     # A request of the service: of a member, of a viewer too, of an owner, of anybody; its login alone.
-    "SERVED": _SERVED,
-    "READING": _SERVED | {"service: viewer"},
+    "SERVER": _SERVER,
+    "READING": _SERVER | {"service: viewer"},
     "SERVED_OWNER": frozenset({"service: owner"}),
     "SERVICE": frozenset(name for name in ACTORS if name.startswith("service: ")),
     "LOGIN": frozenset({"service login"}),
@@ -173,13 +173,13 @@ NOBODY | in another's name | insert into documents (id, org_id, filename, storag
 NOBODY | as if it were read | insert into documents (id, org_id, filename, storage_path, media_type, status,
     page_count) values (%(newcomer)s, %(org)s, 'b.pdf', concat_ws('/', %(org)s::uuid, %(newcomer)s::uuid, 'b.pdf'),
     'application/pdf', 'ready', 1)
-SERVED | as if it had been inside another | insert into documents (id, org_id, filename, storage_path,
+SERVER | as if it had been inside another | insert into documents (id, org_id, filename, storage_path,
     parent_document_id, number_in_parent) values (%(newcomer)s, %(org)s, 'b.pdf', concat_ws('/', %(org)s::uuid,
     %(newcomer)s::uuid, 'b.pdf'), %(document)s, 1)
-SERVED | as if it had been unlocked | insert into documents (id, org_id, filename, storage_path, unlocked_path) values
+SERVER | as if it had been unlocked | insert into documents (id, org_id, filename, storage_path, unlocked_path) values
     (%(newcomer)s, %(org)s, 'b.pdf', concat_ws('/', %(org)s::uuid, %(newcomer)s::uuid, 'b.pdf'), concat_ws('/',
     %(org)s::uuid, %(newcomer)s::uuid, 'unlocked-00000000000000000000000000000000'))
-SERVED | as if it were the same as another | insert into documents (id, org_id, filename, storage_path,
+SERVER | as if it were the same as another | insert into documents (id, org_id, filename, storage_path,
     content_sha256) values (%(newcomer)s, %(org)s, 'b.pdf', concat_ws('/', %(org)s::uuid, %(newcomer)s::uuid,
     'b.pdf'), repeat('0', 64))
 READING | what a reading found | update documents set status = 'failed', error = 'No.', media_type = 'text/plain',
@@ -228,7 +228,7 @@ MEMBERS | one of theirs | insert into withdrawn_examples (org_id, extraction_id,
     %(extraction)s, 'vendor.name')
 NOBODY | back | update withdrawn_examples set name = 'other'
 
-SERVED | with examples | insert into runs (org_id, agent, task, document_id, extraction_id, with_examples) values
+SERVER | with examples | insert into runs (org_id, agent, task, document_id, extraction_id, with_examples) values
     (%(org)s, 'extraction', 'extract', %(document)s, %(extraction)s, true)
 
 READERS | theirs | select from schemas where id = %(schema)s
@@ -264,7 +264,7 @@ NOBODY | another tag | update document_tags set tag_id = %(free_tag)s where docu
 READERS | theirs | select from auto_creations where document_id = %(document)s
 NOBODY | a forged one | insert into auto_creations (document_id, org_id, run_id, status) values (%(member_document)s,
     %(org)s, %(newcomer)s, 'proposed')
-SERVED | what its run found | update auto_creations set kind = 'invoice', labels = '{Total}', matched = '{}',
+SERVER | what its run found | update auto_creations set kind = 'invoice', labels = '{Total}', matched = '{}',
     schema_revid = %(schema_revid)s, prompt_revid = %(prompt_revid)s, extraction_id = %(extraction)s where document_id
     = %(document)s
 NOBODY | decided in passing | update auto_creations set status = 'accepted', decided_by = %(me)s, decided_at = now()
@@ -288,13 +288,13 @@ MEMBERS | of their extraction | insert into runs (id, org_id, agent, task, docum
     'extraction', 'extract', %(document)s, %(extraction)s, '{"a": 1}', 'auto', '{}', 'm', 1, 'key', 5)
 NOBODY | in another's name | insert into runs (org_id, agent, task, document_id, extraction_id, created_by) values
     (%(org)s, 'extraction', 'extract', %(document)s, %(extraction)s, %(owner)s)
-SERVED | as a part of theirs | insert into runs (org_id, agent, task, document_id, extraction_id, parent_run_id,
+SERVER | as a part of theirs | insert into runs (org_id, agent, task, document_id, extraction_id, parent_run_id,
     parent_call_id) values (%(org)s, 'extraction', 'extract', %(document)s, %(extraction)s, %(run)s, 'call_1')
 NOBODY | with a lock key or a root of another's | insert into runs (org_id, agent, task, document_id, extraction_id,
     lock_key, root_run_id) values (%(org)s, 'extraction', 'extract', %(document)s, %(extraction)s, 'x', %(other_run)s)
 NOBODY | as if it had run | insert into runs (org_id, agent, task, document_id, extraction_id, status, fencing_token,
     answer) values (%(org)s, 'extraction', 'extract', %(document)s, %(extraction)s, 'completed', 1, 'Done')
-SERVED | its course | update runs set status = 'failed', fencing_token = 2, consecutive_failures = 1, attached =
+SERVER | its course | update runs set status = 'failed', fencing_token = 2, consecutive_failures = 1, attached =
     false, started_at = now(), finished_at = now(), answer = 'x', result = '{}', error = 'No.', error_code = 'no',
     waiting_for_capacity_since = now(), pages_read = '{[1,2]}' where id = %(run)s
 NOBODY | what was asked | update runs set input = '{}', model = 'y', max_cost_usd = 9, auto_approved_tools = '{a}'
@@ -303,25 +303,25 @@ NOBODY | whose | update runs set created_by = %(me)s where id = %(run)s
 OWNERS | in a thread that is not shared | select from runs where id = %(thread_run)s
 
 READERS | theirs | select from run_events where run_id = %(run)s
-SERVED | of their run | insert into run_events (run_id, number, org_id, body) values (%(run)s, 2, %(org)s, '{}')
+SERVER | of their run | insert into run_events (run_id, number, org_id, body) values (%(run)s, 2, %(org)s, '{}')
 OWNERS | in a thread that is not shared | select from run_events where run_id = %(thread_run)s
 NOBODY | theirs | update run_events set body = '{"a": 1}'
 
 READERS | theirs | select from tool_calls where run_id = %(run)s
-SERVED | of their run | insert into tool_calls (run_id, id, org_id, tool, arguments, arguments_hash, status,
+SERVER | of their run | insert into tool_calls (run_id, id, org_id, tool, arguments, arguments_hash, status,
     approved_by, reason) values (%(run)s, 'call_2', %(org)s, 'update_field', '{}', repeat('1', 64), 'approved',
     'policy', null)
 NOBODY | as if it were done | insert into tool_calls (run_id, id, org_id, tool, arguments, arguments_hash, status,
     approved_by, result, created_by) values (%(run)s, 'call_2', %(org)s, 't', '{}', repeat('1', 64), 'done', 'policy',
     'Done.', %(owner)s)
-SERVED | its result | update tool_calls set status = 'done', result = 'Done.', code = 'ok', data = '1', finished_at =
+SERVER | its result | update tool_calls set status = 'done', result = 'Done.', code = 'ok', data = '1', finished_at =
     now() where run_id = %(run)s
 NOBODY | what was approved | update tool_calls set tool = 'x', arguments = '{"a": 1}', arguments_hash = repeat('1',
     64), approved_by = 'policy' where run_id = %(run)s
 OWNERS | in a thread that is not shared | select from tool_calls where run_id = %(thread_run)s
 
 READING | theirs | select from agent_sessions where org_id = %(org)s
-SERVED | theirs | insert into agent_sessions (org_id, session_id, entry) values (%(org)s, 's', '{}')
+SERVER | theirs | insert into agent_sessions (org_id, session_id, entry) values (%(org)s, 's', '{}')
 NOBODY | theirs | update agent_sessions set entry = '{}'
 
 READERS | theirs | select from usage where org_id = %(org)s
@@ -395,7 +395,7 @@ OWNERS+MEMBER | a member's | select delete_tag(%(member_tag)s)
 MEMBERS | an owner's | select tag_document(%(document)s, array[%(free_tag)s]::uuid[], array[%(tag)s]::uuid[])
 MEMBERS | an owner's | select rename_document(%(document)s, 'b.pdf')
 MEMBERS | in it | select decide_auto_creation(%(document)s, true)
-SERVED | on theirs | select private.follow_schema(%(extraction)s, %(schema_revid)s)
+SERVER | on theirs | select private.follow_schema(%(extraction)s, %(schema_revid)s)
 READERS | theirs | select where private.has_active_run(%(extraction)s)
 READERS | theirs | select from private.references_to_schema(%(schema)s) where prompts = 1
 READERS | theirs | select from private.references_to_tag(%(tag)s) where documents = 1 and prompts = 1
@@ -417,8 +417,8 @@ MEMBERS | on theirs | select restore_extraction(%(extraction)s, 0)
 MEMBERS | on theirs | select unlock_extraction_field(%(extraction)s, '{vendor,name}')
 MEMBERS | on theirs | select decide_extraction_proposals(%(extraction)s, array[%(proposal)s::uuid])
 OWNERS | theirs | select delete_organisation(%(org)s)
-SERVED | to theirs | select private.append_event(%(run)s, '{}')
-SERVED | theirs | select from private.cancel_run(%(run)s, 'No.') as n where n
+SERVER | to theirs | select private.append_event(%(run)s, '{}')
+SERVER | theirs | select from private.cancel_run(%(run)s, 'No.') as n where n
 SERVED_OWNER | in a thread that is not shared | select from private.cancel_run(%(thread_run)s, 'No.') as n where n
 SERVICE | its name | select from private.delta_channel() as n where n is not null
 LOGIN | of anybody | select private.fail_run(%(run)s, 'No.', 'no')

@@ -208,13 +208,13 @@ def test_what_its_runs_keep_in_a_thread_is_kept_by_the_service_for_whoever_sees_
     """Also for who decides a call of somebody else's shared thread. What was remembered before stays."""
     keep = "select private.save_thread_state(%s, %s)"
     state = "select working_state from threads where id = %s"
-    with doors.as_service(house.owner, house.org) as served:
-        served.execute(keep, [house.thread, '{"mine": 1}'])
-        served.execute(keep, [house.thread, '{"more": 2}'])
-        assert served.execute(state, [house.thread]).fetchone() == ({"mine": 1, "more": 2},)
-    with doors.as_service(house.member, house.org) as served:
-        served.execute(keep, [house.shared_thread, '{"decided": 1}'])
-        ((kept,),) = served.execute(state, [house.shared_thread]).fetchall()
+    with doors.as_service(house.owner, house.org) as server:
+        server.execute(keep, [house.thread, '{"mine": 1}'])
+        server.execute(keep, [house.thread, '{"more": 2}'])
+        assert server.execute(state, [house.thread]).fetchone() == ({"mine": 1, "more": 2},)
+    with doors.as_service(house.member, house.org) as server:
+        server.execute(keep, [house.shared_thread, '{"decided": 1}'])
+        ((kept,),) = server.execute(state, [house.shared_thread]).fetchall()
         assert kept["decided"] == 1
     for enter, thread in (
         (doors.as_service(house.member, house.org), house.thread),

@@ -15,8 +15,8 @@ from doors import Doors, become
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
-from desk import until
-from standing import Clone
+from extraction_case import until
+from running_server import Clone
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "supabase.md").read_text("utf-8")
@@ -42,14 +42,14 @@ async def test_a_front_end_uploads_runs_the_agent_follows_it_and_corrects_a_fiel
     def is_in(table: str, id: UUID, status: str) -> Any:
         return lambda: ask(f"select status from {table} where id = %(id)s", id=id)["status"] == status
 
-    async with serve() as served:
+    async with serve() as server:
         org = ask("select enter() as id")["id"]
         document, extraction, run = uuid4(), uuid4(), uuid4()
         path = f"{org}/{document}/invoice.txt"
         ask("insert into storage.objects (bucket_id, name) values ('documents', %(path)s) returning id", path=path)
-        file = served.service.files.root / path
-        for folder in reversed(file.relative_to(served.service.files.root).parents):
-            (served.service.files.root / folder).mkdir(mode=0o700, exist_ok=True)
+        file = server.runtime.files.root / path
+        for folder in reversed(file.relative_to(server.runtime.files.root).parents):
+            (server.runtime.files.root / folder).mkdir(mode=0o700, exist_ok=True)
         file.write_bytes(b"Invoice number: 4711\nTotal: 10.00 EUR\n")
         given = {"org": org, "document": document, "extraction": extraction, "run": run, "path": path}
         ask(

@@ -8,16 +8,16 @@ from uuid import uuid4
 
 import pytest
 
-from desk import sql
+from extraction_case import sql
 from fieldmark.domain.document_filters import DocumentFilters, FieldCondition
 from fieldmark.stores import document_filters
-from shelf import Shelved, put
+from library_rows import LibraryDocument, insert_documents
 
 pytestmark = pytest.mark.anyio
 
 _ODD = {"a.b": 1, 'q"\\': 2, "x'; drop table documents; --": 3, "%s": 4, "ä ö": 5, "": 6, "0": {"0": 7}, "$[*]": 8}
 _SHELF = {
-    "acme": Shelved(
+    "acme": LibraryDocument(
         {
             "total": 1200.50,
             "vendor": {"name": "ACME  GmbH"},
@@ -28,16 +28,20 @@ _SHELF = {
         filename="Rechnung 1.PDF",
         tags=("Paid", "2024"),
     ),
-    "beta": Shelved(
+    "beta": LibraryDocument(
         {"total": 99, "vendor": {"name": "Beta"}, "date": "2024-04-01T10:00:00", "paid": False, "items": []},
         tags=("2024",),
         created_at=datetime(2026, 2, 1, tzinfo=UTC),
     ),
-    "texts": Shelved({"total": "1,500.00", "vendor": "Acme", "date": "12 March 2024", "items": {"total": 5000}}),
-    "blank": Shelved({"total": None, "vendor": {}, "date": "", "items": [{"total": None}]}, document_type="Receipt"),
-    "unread": Shelved(None, status="failed"),
-    "unfinished": Shelved({"total": 5000}, is_completed=False),
-    "odd": Shelved(_ODD, document_type="odd"),
+    "texts": LibraryDocument(
+        {"total": "1,500.00", "vendor": "Acme", "date": "12 March 2024", "items": {"total": 5000}}
+    ),
+    "blank": LibraryDocument(
+        {"total": None, "vendor": {}, "date": "", "items": [{"total": None}]}, document_type="Receipt"
+    ),
+    "unread": LibraryDocument(None, status="failed"),
+    "unfinished": LibraryDocument({"total": 5000}, is_completed=False),
+    "odd": LibraryDocument(_ODD, document_type="odd"),
 }
 
 
@@ -53,7 +57,7 @@ async def _left(database, scope, filters: DocumentFilters) -> set[str]:
 @pytest.fixture
 async def scope(make_user, clone):
     scope = await make_user()
-    put(clone.owner_url, scope, _SHELF.values())
+    insert_documents(clone.owner_url, scope, _SHELF.values())
     return scope
 
 
@@ -132,8 +136,8 @@ async def test_another_organisation_s_documents_are_nobody_s(database, make_user
 
 async def test_the_current_extraction_is_the_newest_that_is_completed_and_not_only_proposed(database, make_user, clone):
     scope = await make_user()
-    document = Shelved({"total": 1})
-    put(clone.owner_url, scope, [document])
+    document = LibraryDocument({"total": 1})
+    insert_documents(clone.owner_url, scope, [document])
     add = """insert into public.extractions (org_id, document_id, status, extracted_fields, created_at, run_id)
              values (%s, %s, %s, '{"total": %s}', %s, %s)"""
     run_id = uuid4()

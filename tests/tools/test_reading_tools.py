@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from desk import laid_out
+from extraction_case import document_with_pages
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode
 from fieldmark.tools.ledger import By, ToolCall, execute
@@ -53,9 +53,11 @@ async def lay(database, clone, make_user):
     """Lays out a document of these pages and takes up a run on it."""
     scope = await make_user()
 
-    async def lay(pages: list[str], warnings: Sequence[ReadingWarning] = (), for_machines: Collection[int] = ()):
-        async with laid_out(database, clone.owner_url, scope, pages, warnings, for_machines=for_machines) as desk:
-            return await desk.context()
+    async def lay(pages: list[str], warnings: Sequence[ReadingWarning] = (), einvoice_pages: Collection[int] = ()):
+        async with document_with_pages(
+            database, clone.owner_url, scope, pages, warnings, einvoice_pages=einvoice_pages
+        ) as case:
+            return await case.context()
 
     return lay
 
@@ -165,7 +167,7 @@ async def test_a_query_is_text_and_no_pattern(lay):
 
 
 async def test_programs_are_told_where_the_pages_for_machines_begin(lay) -> None:
-    context = await lay(["Total 1,00", "a.Total: 1.00", "b " * 30_000], for_machines=(2, 3))
+    context = await lay(["Total 1,00", "a.Total: 1.00", "b " * 30_000], einvoice_pages=(2, 3))
     everything = await read(context)
     assert (everything.code, everything.data["for_machines_from"]) == ("more", 2)
     assert (await read(context, pages="1")).data is None

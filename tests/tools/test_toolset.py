@@ -23,56 +23,56 @@ TOTAL = {"path": "total", "value": 10, "confidence": 1.0}
 
 
 @pytest.fixture
-async def context(desk):
-    return await desk.context()
+async def context(case):
+    return await case.context()
 
 
 async def call(context, name="update_field", call_id: str | None = "call-1", arguments=TOTAL):
     return await execute(EXTRACTION.create_tools(context), context, ToolCall(name, call_id, arguments), by=By.POLICY)
 
 
-async def test_what_the_ledger_has_approved_is_written_and_recorded(desk, context):
-    await desk.approve(context, "update_field", TOTAL, "call-1")
+async def test_what_the_ledger_has_approved_is_written_and_recorded(case, context):
+    await case.record_call(context, "update_field", TOTAL, "call-1")
     answer = await call(context)
-    (entry,) = desk.ledger(context.run_id)
+    (entry,) = case.ledger(context.run_id)
     assert (answer.code, answer.data, answer.is_error) == ("stored", {"version": 1}, False)
     assert answer.text == f'{answer.sentence}\n{{"code":"stored","data":{{"version":1}}}}'
     assert (entry["status"], entry["result"]) == ("done", answer.sentence) and entry["finished_at"]
     assert (entry["code"], entry["data"]) == (answer.code, answer.data)
-    assert desk.extraction()["extracted_fields"] == {"total": 10}
-    (row,) = desk.journal()
+    assert case.extraction()["extracted_fields"] == {"total": 10}
+    (row,) = case.journal()
     assert (row["actor"], row["run_id"], row["call_id"]) == ("agent", context.run_id, "call-1")
-    assert (row["created_by"], row["path"], row["old"], row["new"]) == (desk.scope.user_id, ["total"], None, 10)
-    (event,) = desk.events(context.run_id)
+    assert (row["created_by"], row["path"], row["old"], row["new"]) == (case.scope.user_id, ["total"], None, 10)
+    (event,) = case.events(context.run_id)
     assert event["version"] == 1 and [(one["path"], one["value"]) for one in event["changed"]] == [("total", 10)]
 
 
-async def test_what_was_approved_is_what_may_run(desk, context):
+async def test_what_was_approved_is_what_may_run(case, context):
     assert (await call(context)).code == "not_approved"
-    assert desk.ledger(context.run_id) == []
-    await desk.approve(context, "update_field", TOTAL, "call-1")
+    assert case.ledger(context.run_id) == []
+    await case.record_call(context, "update_field", TOTAL, "call-1")
     for other in ({"path": "tax"}, {"value": 2}, {"confidence": 0.5}):
         assert (await call(context, arguments=TOTAL | other)).code == "not_approved"
     assert (await call(context, call_id=None)).code == "not_approved"
-    assert desk.extraction()["version"] == 0
+    assert case.extraction()["version"] == 0
     assert not (await call(context)).is_error  # the approved one itself still may
 
 
-async def test_an_entry_for_one_tool_approves_no_other(desk, context):
+async def test_an_entry_for_one_tool_approves_no_other(case, context):
     arguments = {"path": "total"}
-    await desk.put({"total": 1})
-    await desk.approve(context, "get_current_extraction", arguments, "call-1")
+    await case.set_fields({"total": 1})
+    await case.record_call(context, "get_current_extraction", arguments, "call-1")
     assert (await call(context, "remove_field", arguments=arguments)).code == "not_approved"
-    assert desk.extraction()["extracted_fields"] == {"total": 1}
+    assert case.extraction()["extracted_fields"] == {"total": 1}
 
 
-async def test_a_refused_call_does_not_run(desk, context):
-    async with desk.database.as_user(desk.scope) as conn:
+async def test_a_refused_call_does_not_run(case, context):
+    async with case.database.as_user(case.scope) as conn:
         await tool_calls.enter(
             conn,
             run_id=context.run_id,
             fencing_token=context.fencing_token,
-            org_id=desk.scope.org_id,
+            org_id=case.scope.org_id,
             call_id="call-1",
             tool="update_field",
             arguments=TOTAL,
@@ -80,84 +80,84 @@ async def test_a_refused_call_does_not_run(desk, context):
             status=CallStatus.REFUSED,
             reason="No.",
         )
-    assert (await call(context)).code == "refused" and desk.extraction()["version"] == 0
-    assert desk.ledger(context.run_id)[0]["status"] == "refused"
+    assert (await call(context)).code == "refused" and case.extraction()["version"] == 0
+    assert case.ledger(context.run_id)[0]["status"] == "refused"
 
 
-async def test_another_runs_call_approves_nothing_here_though_it_has_the_same_id(desk, context):
-    other = await desk.context()
-    await desk.approve(other, "update_field", TOTAL, "call-1")
-    assert (await call(context)).code == "not_approved" and desk.extraction()["version"] == 0
-    await desk.approve(context, "update_field", TOTAL | {"path": "tax"}, "call-1")
+async def test_another_runs_call_approves_nothing_here_though_it_has_the_same_id(case, context):
+    other = await case.context()
+    await case.record_call(other, "update_field", TOTAL, "call-1")
+    assert (await call(context)).code == "not_approved" and case.extraction()["version"] == 0
+    await case.record_call(context, "update_field", TOTAL | {"path": "tax"}, "call-1")
     assert not (await call(other)).is_error
     assert not (await call(context, arguments=TOTAL | {"path": "tax"})).is_error
-    assert desk.extraction()["version"] == 2
+    assert case.extraction()["version"] == 2
 
 
-async def test_a_call_seen_again_gets_its_recorded_answer_and_no_second_write(desk, context):
-    await desk.approve(context, "update_field", TOTAL, "call-1")
+async def test_a_call_seen_again_gets_its_recorded_answer_and_no_second_write(case, context):
+    await case.record_call(context, "update_field", TOTAL, "call-1")
     first = await call(context)
-    desk.sql("update public.extractions set extracted_fields = '{}' where id = %s", desk.extraction_id)
+    case.sql("update public.extractions set extracted_fields = '{}' where id = %s", case.extraction_id)
     assert await call(context) == first
-    assert desk.extraction()["extracted_fields"] == {} and len(desk.events(context.run_id)) == 1
+    assert case.extraction()["extracted_fields"] == {} and len(case.events(context.run_id)) == 1
 
 
-async def test_a_failed_call_seen_again_fails_the_same_way_without_running(desk, context):
+async def test_a_failed_call_seen_again_fails_the_same_way_without_running(case, context):
     gone = {"path": "total"}
-    await desk.approve(context, "remove_field", gone, "call-1")
+    await case.record_call(context, "remove_field", gone, "call-1")
     first = await call(context, "remove_field", arguments=gone)
     assert first.is_error
-    await desk.put({"total": 1})  # now it could
+    await case.set_fields({"total": 1})  # now it could
     assert await call(context, "remove_field", arguments=gone) == first
-    assert desk.extraction()["extracted_fields"] == {"total": 1}
+    assert case.extraction()["extracted_fields"] == {"total": 1}
 
 
-async def test_the_same_call_at_once_writes_once(desk, context):
-    await desk.put({"items": [1, 2, 3, 4, 5]})
+async def test_the_same_call_at_once_writes_once(case, context):
+    await case.set_fields({"items": [1, 2, 3, 4, 5]})
     first = {"path": "items[0]"}
-    await desk.approve(context, "remove_field", first, "call-1")
+    await case.record_call(context, "remove_field", first, "call-1")
     answers = await asyncio.gather(*[call(context, "remove_field", arguments=first) for _ in range(4)])
     assert [(answer.code, answer.data) for answer in answers] == [("removed", {"version": 2})] * 4
-    assert desk.extraction()["extracted_fields"] == {"items": [2, 3, 4, 5]}
+    assert case.extraction()["extracted_fields"] == {"items": [2, 3, 4, 5]}
 
 
 @pytest.mark.parametrize("name", ["update_field", "get_document_text"])
-async def test_a_worker_of_an_older_attempt_can_do_nothing(desk, context, name):
-    await desk.approve(context, "update_field", TOTAL, "call-1")
-    newer = await desk.context(context.run_id)
+async def test_a_worker_of_an_older_attempt_can_do_nothing(case, context, name):
+    await case.record_call(context, "update_field", TOTAL, "call-1")
+    newer = await case.context(context.run_id)
     arguments = TOTAL if name == "update_field" else {}
     with pytest.raises(Fenced):
         await call(context, name, arguments=arguments)
-    assert desk.extraction()["version"] == 0
+    assert case.extraction()["version"] == 0
     assert not (await call(newer, name, arguments=arguments)).is_error
 
 
-async def test_an_older_worker_records_no_failure_either(desk, context):
+async def test_an_older_worker_records_no_failure_either(case, context):
     gone = {"path": "total"}
-    await desk.approve(context, "remove_field", gone, "call-1")
-    await desk.context(context.run_id)
+    await case.record_call(context, "remove_field", gone, "call-1")
+    await case.context(context.run_id)
     with pytest.raises(Fenced):
         await call(context, "remove_field", arguments=gone)
-    assert desk.ledger(context.run_id)[0]["status"] == "approved"
+    assert case.ledger(context.run_id)[0]["status"] == "approved"
 
 
 @pytest.mark.parametrize("status", ["completed", "queued"])
-async def test_only_a_running_run_acts(desk, context, status):
-    await desk.approve(context, "update_field", TOTAL, "call-1")
-    desk.sql("update public.runs set status = %s where id = %s", status, context.run_id)
+async def test_only_a_running_run_acts(case, context, status):
+    await case.record_call(context, "update_field", TOTAL, "call-1")
+    case.sql("update public.runs set status = %s where id = %s", status, context.run_id)
     with pytest.raises(Fenced):
         await call(context)
-    assert desk.extraction()["version"] == 0
+    assert case.extraction()["version"] == 0
 
 
-async def test_a_stranger_with_the_same_ids_reaches_nothing(desk, context, make_user):
-    await desk.approve(context, "update_field", TOTAL, "call-1")
+async def test_a_stranger_with_the_same_ids_reaches_nothing(case, context, make_user):
+    await case.record_call(context, "update_field", TOTAL, "call-1")
     stranger = await make_user()
     elsewhere = replace(context, scope=stranger)
     for name in ("update_field", "get_document_text"):
         with pytest.raises(Fenced):
             await call(elsewhere, name, arguments=TOTAL if name == "update_field" else {})
-    assert desk.extraction()["version"] == 0
+    assert case.extraction()["version"] == 0
 
 
 INTERNAL = "Internal error. This cannot be mended by calling again."
@@ -179,14 +179,14 @@ def tools(context, failing: Exception | None) -> RunTools:
     return Toolset(declared).bind(write_and_fail=Action(write_and_fail))
 
 
-async def write_and(desk, context, failing: Exception | None):
-    await desk.approve(context, "write_and_fail", {}, "call-1")
+async def write_and(case, context, failing: Exception | None):
+    await case.record_call(context, "write_and_fail", {}, "call-1")
     return await execute(tools(context, failing), context, ToolCall("write_and_fail", "call-1", {}), by=By.POLICY)
 
 
-async def test_a_tool_that_ends_well_is_one_transaction(desk, context):
-    assert not (await write_and(desk, context, None)).is_error
-    assert desk.extraction()["extracted_fields"] == {"half": "done"} and len(desk.events(context.run_id)) == 1
+async def test_a_tool_that_ends_well_is_one_transaction(case, context):
+    assert not (await write_and(case, context, None)).is_error
+    assert case.extraction()["extracted_fields"] == {"half": "done"} and len(case.events(context.run_id)) == 1
 
 
 @pytest.mark.parametrize(
@@ -199,21 +199,21 @@ async def test_a_tool_that_ends_well_is_one_transaction(desk, context):
     ],
     ids=["retry", "data", "failed", "surprise"],
 )
-async def test_a_tool_that_fails_half_way_leaves_nothing_but_its_answer(desk, context, failing, told, code, data):
-    answer = await write_and(desk, context, failing)
+async def test_a_tool_that_fails_half_way_leaves_nothing_but_its_answer(case, context, failing, told, code, data):
+    answer = await write_and(case, context, failing)
     assert (answer.sentence, answer.code, answer.data, answer.is_error) == (told, code, data, True)
-    assert desk.extraction()["version"] == 0 and desk.journal() == [] and desk.events(context.run_id) == []
-    (entry,) = desk.ledger(context.run_id)
+    assert case.extraction()["version"] == 0 and case.journal() == [] and case.events(context.run_id) == []
+    (entry,) = case.ledger(context.run_id)
     assert (entry["status"], entry["result"], entry["code"], entry["data"]) == ("failed", told, code, data)
 
 
-async def test_losing_the_database_in_the_middle_records_nothing(desk, context):
-    await desk.approve(context, "write_and_fail", {}, "call-1")
+async def test_losing_the_database_in_the_middle_records_nothing(case, context):
+    await case.record_call(context, "write_and_fail", {}, "call-1")
     with pytest.raises(asyncio.CancelledError):
         await execute(
             tools(context, asyncio.CancelledError()), context, ToolCall("write_and_fail", "call-1", {}), by=By.POLICY
         )
-    assert desk.ledger(context.run_id)[0]["status"] == "approved" and desk.extraction()["version"] == 0
+    assert case.ledger(context.run_id)[0]["status"] == "approved" and case.extraction()["version"] == 0
 
 
 def test_an_unknown_tool_is_answered_with_the_known_ones():

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from desk import events, sql, until
+from extraction_case import events, sql, until
 from fieldmark.agents.registry import agent_rows, registered
 from fieldmark.db.migrate import migrate
 from fieldmark.offline_model.messages import call, items, text
@@ -46,30 +46,30 @@ def toy(clone):
         yield
 
 
-async def two_documents(served) -> list[str]:
+async def two_documents(server) -> list[str]:
     """Two documents that print different totals."""
     ids = []
     for name, total in (("first.txt", "10.00"), ("second.txt", "20.00")):
         file = {"file": (name, f"Invoice {name}\nTotal: {total} EUR\n".encode())}
-        uploaded = (await served.http.post("/api/documents", files=file)).json()
+        uploaded = (await server.http.post("/api/documents", files=file)).json()
         ids.append(uploaded["id"])
     for one in ids:
-        await until(lambda one=one: _is_read(served, one))
+        await until(lambda one=one: _is_read(server, one))
     return ids
 
 
-async def _is_read(served, document_id: str) -> bool:
-    return (await served.http.get(f"/api/documents/{document_id}")).json()["status"] == "ready"
+async def _is_read(server, document_id: str) -> bool:
+    return (await server.http.get(f"/api/documents/{document_id}")).json()["status"] == "ready"
 
 
-async def turn(served, documents: list[str], message: str, **more) -> dict:
-    answer = await served.http.post("/api/agent/compare", json={"documents": documents, "message": message, **more})
+async def turn(server, documents: list[str], message: str, **more) -> dict:
+    answer = await server.http.post("/api/agent/compare", json={"documents": documents, "message": message, **more})
     assert answer.status_code == 200, answer.text
     return answer.json()
 
 
-async def thread_of(served, result: dict) -> str:
-    return (await served.http.get(f"/api/runs/{result['run_id']}")).json()["thread_id"]
+async def thread_of(server, result: dict) -> str:
+    return (await server.http.get(f"/api/runs/{result['run_id']}")).json()["thread_id"]
 
 
 @pytest.mark.long
@@ -83,14 +83,14 @@ async def test_with_one_slot_and_one_run_at_a_time_it_has_a_child_read(serve, cl
         [call("note", {"text": "20 is more"})],
         [text("The second costs more.")],
     ]
-    async with serve(model(*steps), max_live_agents=1) as served:
+    async with serve(model(*steps), max_live_agents=1) as server:
         sql(
             clone.owner_url,
             "insert into public.credit_limits (org_id, max_concurrent_runs) values (%s, 1)",
-            served.scope.org_id,
+            server.scope.org_id,
         )
-        documents = await two_documents(served)
-        result = await asyncio.wait_for(turn(served, documents, "Which costs more?"), 90)
+        documents = await two_documents(server)
+        result = await asyncio.wait_for(turn(server, documents, "Which costs more?"), 90)
         assert (result["status"], result["answer"]) == ("completed", "The second costs more."), result
         assert result["extraction"] is None
         codes = [
@@ -125,14 +125,14 @@ async def test_with_one_slot_and_one_run_at_a_time_it_has_a_child_read(serve, cl
 
 
 async def test_a_cancel_takes_effect_at_once_while_a_tool_takes_its_time(serve, clone, toy):
-    async with serve(model([call("wait_for_others", {"seconds": 20})], [text("Done.")])) as served:
-        documents = await two_documents(served)
-        asking = asyncio.create_task(turn(served, documents, "Wait."))
+    async with serve(model([call("wait_for_others", {"seconds": 20})], [text("Done.")])) as server:
+        documents = await two_documents(server)
+        asking = asyncio.create_task(turn(server, documents, "Wait."))
         query = "select run_id from public.tool_calls where status = 'approved'"
         ((run,),) = [await until(lambda: sql(clone.owner_url, query))]
         await asyncio.sleep(0.5)  # the tool is at work
         before = time.monotonic()
-        cancelled = await served.http.post(f"/api/runs/{run['run_id']}/cancel")
+        cancelled = await server.http.post(f"/api/runs/{run['run_id']}/cancel")
         assert cancelled.json()["status"] == "cancelled"
         result = await asyncio.wait_for(asking, 15)
         assert result["status"] == "cancelled"
@@ -140,13 +140,13 @@ async def test_a_cancel_takes_effect_at_once_while_a_tool_takes_its_time(serve, 
 
 
 async def test_a_thread_s_turns_come_one_after_the_other_in_their_order(serve, clone, toy):
-    async with serve(lambda body: [text("Yes.")]) as served:
-        documents = await two_documents(served)
-        thread_id = await thread_of(served, await turn(served, documents, "One."))
+    async with serve(lambda body: [text("Yes.")]) as server:
+        documents = await two_documents(server)
+        thread_id = await thread_of(server, await turn(server, documents, "One."))
         results = await asyncio.gather(
-            *(turn(served, documents, message, thread_id=thread_id) for message in ("Two.", "Three."))
+            *(turn(server, documents, message, thread_id=thread_id) for message in ("Two.", "Three."))
         )
         assert {one["status"] for one in results} == {"completed"}
-        sent = [json.dumps(request["messages"]) for request in served.model.requests]
+        sent = [json.dumps(request["messages"]) for request in server.model.requests]
         rows = sql(clone.owner_url, "select input ->> 'message' as said from public.runs order by created_at, id")
         assert len(sent) == len(rows) == 3 and all(row["said"] in one for row, one in zip(rows, sent, strict=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from desk import sql, until
+from extraction_case import sql, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
 
@@ -12,8 +12,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.long]
 async def test_an_idle_process_holds_four_connections_at_the_most(serve, clone):
     query = """select count(*) as held from pg_stat_activity
         where datname = current_database() and usename = 'fieldmark_app'"""
-    async with serve() as served:
-        async with served.service.database.listen("fieldmark_run_events"):
-            assert (await served.http.get("/api/documents")).is_success
+    async with serve() as server:
+        async with server.runtime.database.listen("fieldmark_run_events"):
+            assert (await server.http.get("/api/documents")).is_success
         # What a busy moment has taken is given back soon.
         await until(lambda: 3 <= sql(clone.owner_url, query)[0]["held"] <= 4)

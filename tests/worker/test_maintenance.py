@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from desk import Desk
+from extraction_case import ExtractionCase
 from fieldmark.settings import Settings
 from fieldmark.worker.maintenance import clear_up
 
@@ -14,9 +14,9 @@ pytestmark = pytest.mark.anyio
 KEPT = ("run_events", "tool_calls")
 
 
-def left_by_runs(desk: Desk, number: int, ago: str) -> None:
+def left_by_runs(case: ExtractionCase, number: int, ago: str) -> None:
     """Runs that ended some time ago, and left one of everything."""
-    desk.sql(
+    case.sql(
         """with ended as (
              insert into public.runs (org_id, agent, task, document_id, extraction_id, created_by)
              select %s, 'extraction', 'extract', %s, %s, %s from generate_series(1, %s)
@@ -26,36 +26,36 @@ def left_by_runs(desk: Desk, number: int, ago: str) -> None:
              select id, 'c', org_id, 'update_field', '{}', repeat('0', 64), 'refused', created_by from ended)
            insert into public.run_events (run_id, number, org_id, body, created_by)
            select id, 1, org_id, '{}', created_by from ended""",
-        *(desk.scope.org_id, desk.document_id, desk.extraction_id, desk.scope.user_id, number),
+        *(case.scope.org_id, case.document_id, case.extraction_id, case.scope.user_id, number),
     )
-    desk.sql(
+    case.sql(
         "update public.runs set status = 'completed', finished_at = now() - %s::interval where status = 'queued'", ago
     )
 
 
-def counts(desk: Desk) -> list[int]:
-    return [desk.sql(f"select count(*) as n from public.{table}")[0]["n"] for table in KEPT]
+def counts(case: ExtractionCase) -> list[int]:
+    return [case.sql(f"select count(*) as n from public.{table}")[0]["n"] for table in KEPT]
 
 
-async def clear(desk: Desk, keep_days: float) -> None:
-    await clear_up(desk.database, Settings(_env_file=None, keep_days=keep_days))  # type: ignore[call-arg]
+async def clear(case: ExtractionCase, keep_days: float) -> None:
+    await clear_up(case.database, Settings(_env_file=None, keep_days=keep_days))  # type: ignore[call-arg]
 
 
-async def test_what_runs_left_goes_after_so_many_days_and_nought_is_for_ever(desk):
-    left_by_runs(desk, 60, "10 days")  # more than one batch
-    left_by_runs(desk, 1, "2 days")
-    await clear(desk, 0)
-    assert counts(desk) == [61, 61]
-    await clear(desk, 5)
-    assert counts(desk) == [1, 1]
-    await clear(desk, 1.5)
-    assert counts(desk) == [0, 0]
+async def test_what_runs_left_goes_after_so_many_days_and_nought_is_for_ever(case):
+    left_by_runs(case, 60, "10 days")  # more than one batch
+    left_by_runs(case, 1, "2 days")
+    await clear(case, 0)
+    assert counts(case) == [61, 61]
+    await clear(case, 5)
+    assert counts(case) == [1, 1]
+    await clear(case, 1.5)
+    assert counts(case) == [0, 0]
 
 
-async def test_jobs_that_gave_up_go_and_those_that_wait_stay(desk):
+async def test_jobs_that_gave_up_go_and_those_that_wait_stay(case):
     jobs = "insert into queue.procrastinate_jobs (queue_name, task_name, status) values ('q', %s, %s::queue.{}) "
     status = "procrastinate_job_status"
-    with psycopg.connect(desk.owner_url, options="-csearch_path=queue", autocommit=True) as owner:
+    with psycopg.connect(case.owner_url, options="-csearch_path=queue", autocommit=True) as owner:
         owner.execute("delete from procrastinate_jobs")
         for name, state in (("old", "failed"), ("young", "failed"), ("waits", "todo"), ("works", "doing")):
             owner.execute(jobs.format(status).encode(), [name, state])
@@ -67,13 +67,13 @@ async def test_jobs_that_gave_up_go_and_those_that_wait_stay(desk):
         # What inserting itself noted of them was long ago too.
         owner.execute("update procrastinate_events set at = now() - interval '9 days' where type = 'deferred'")
     for keep, expected in ((0, ["old", "young", "waits", "works"]), (7, ["young", "waits", "works"])):
-        await clear(desk, keep)
-        left = desk.sql("select task_name from queue.procrastinate_jobs order by id")
+        await clear(case, keep)
+        left = case.sql("select task_name from queue.procrastinate_jobs order by id")
         assert [row["task_name"] for row in left] == expected
 
 
-async def test_ended_jobs_are_found_past_those_that_wait(desk):
-    with psycopg.connect(desk.owner_url) as owner:
+async def test_ended_jobs_are_found_past_those_that_wait(case):
+    with psycopg.connect(case.owner_url) as owner:
         owner.execute("set enable_seqscan = off")
         plan = owner.execute(
             "explain select id from queue.procrastinate_jobs "

@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from agents.talking import SCHEMA, Talk
-from desk import Desk
+from extraction_case import ExtractionCase
 from fieldmark.agents.document.agent import AUTO_CREATE, DOCUMENT
 from fieldmark.agents.document.limits import MOST
 from fieldmark.runs.lifecycle.context import run_context
@@ -21,29 +21,29 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def alone(desk: Desk) -> RunContext:
+async def alone(case: ExtractionCase) -> RunContext:
     """The context of such a run."""
-    async with desk.database.as_user(desk.scope) as conn:
+    async with case.database.as_user(case.scope) as conn:
         run_id = await runs.add(
             conn,
-            desk.scope,
+            case.scope,
             id=uuid4(),
             agent=DOCUMENT.name,
             task=AUTO_CREATE.name,
             task_input={},
-            subject=Subject(desk.document_id),
+            subject=Subject(case.document_id),
         )
         claimed = await runs.claim(conn, run_id)
     assert claimed is not None
-    return run_context(desk.database, desk.scope, claimed)
+    return run_context(case.database, case.scope, claimed)
 
 
 async def code(talk: Talk, context: RunContext, name: str, /, **arguments: Any) -> str:
     return (await talk.call(context, name, **arguments)).code
 
 
-def state(desk: Desk) -> dict[str, Any]:
-    return desk.sql("select schema_revid, prompt_revid, extraction_id from auto_creations")[0]
+def state(case: ExtractionCase) -> dict[str, Any]:
+    return case.sql("select schema_revid, prompt_revid, extraction_id from auto_creations")[0]
 
 
 def another(number: int) -> dict[str, Any]:
@@ -62,11 +62,11 @@ async def test_a_schema_and_a_prompt_and_two_refinements_of_each(talk: Talk, alo
         assert await code(talk, alone, "update_prompt", content=f"Read {number}.") == "prompt_updated"
     assert await code(talk, alone, "update_schema", schema=another(3)) == "too_many_refinements"
     assert await code(talk, alone, "update_prompt", content="Read 3.") == "too_many_refinements"
-    kept = state(talk.desk)
-    assert [row["id"] for row in talk.desk.sql("select id from schema_versions where number = 3")] == [
+    kept = state(talk.case)
+    assert [row["id"] for row in talk.case.sql("select id from schema_versions where number = 3")] == [
         kept["schema_revid"]
     ]
-    assert [row["id"] for row in talk.desk.sql("select id from prompt_versions where number = 3")] == [
+    assert [row["id"] for row in talk.case.sql("select id from prompt_versions where number = 3")] == [
         kept["prompt_revid"]
     ]
 
@@ -79,21 +79,21 @@ async def test_a_person_is_not_limited(talk: Talk) -> None:
     assert await code(talk, turn, "create_prompt", name="Two", content="Read.", model="dearest") == "prompt_created"
 
 
-async def mine(desk: Desk) -> tuple[UUID, UUID]:
+async def mine(case: ExtractionCase) -> tuple[UUID, UUID]:
     """A schema and a prompt of a person."""
-    async with desk.database.as_user(desk.scope) as conn:
-        schema = (await schemas.create(conn, desk.scope.org_id, "Mine", {"type": "object"})).schema_revid
-        return schema, (await prompts.create(conn, desk.scope.org_id, PromptText("Mine", "Read."))).prompt_revid
+    async with case.database.as_user(case.scope) as conn:
+        schema = (await schemas.create(conn, case.scope.org_id, "Mine", {"type": "object"})).schema_revid
+        return schema, (await prompts.create(conn, case.scope.org_id, PromptText("Mine", "Read."))).prompt_revid
 
 
 async def test_what_it_has_not_made_it_does_not_change(talk: Talk, alone: RunContext) -> None:
-    schema, prompt = map(str, await mine(talk.desk))
+    schema, prompt = map(str, await mine(talk.case))
     refused = "not_in_this_run"
     assert await code(talk, alone, "update_schema", schema_revid=schema, schema=SCHEMA) == refused
     assert await code(talk, alone, "update_prompt", prompt_revid=prompt, content="Other.") == refused
     assert await code(talk, alone, "run_extraction", prompt_revid=prompt) == refused
-    assert talk.desk.sql("select max(number) as n from schema_versions") == [{"n": 1}]
-    assert talk.desk.sql("select max(number) as n from prompt_versions") == [{"n": 1}]
+    assert talk.case.sql("select max(number) as n from schema_versions") == [{"n": 1}]
+    assert talk.case.sql("select max(number) as n from prompt_versions") == [{"n": 1}]
     # (Nor what a chat has made.)
     turn = await talk.turn()
     made = await talk.call(turn, "create_schema", name="Ours", schema=SCHEMA)
@@ -104,7 +104,7 @@ async def test_what_it_has_not_made_it_does_not_change(talk: Talk, alone: RunCon
 
 
 async def test_its_prompt_follows_its_own_schema_or_none_and_names_no_model(talk: Talk, alone: RunContext) -> None:
-    schema, _ = map(str, await mine(talk.desk))
+    schema, _ = map(str, await mine(talk.case))
     refused = "not_in_this_run"
     assert await code(talk, alone, "create_prompt", name="One", content="Read.", schema_revid=schema) == refused
     assert await code(talk, alone, "create_prompt", name="One", content="Read.", model="dearest") == refused
@@ -114,45 +114,45 @@ async def test_its_prompt_follows_its_own_schema_or_none_and_names_no_model(talk
     assert await code(talk, alone, "create_prompt", name="One", content="Read.", schema_revid=own) == "prompt_created"
     assert await code(talk, alone, "update_prompt", schema_revid=schema) == refused
     assert await code(talk, alone, "update_prompt", model="dearest") == refused
-    assert str(state(talk.desk)["schema_revid"]) == own
+    assert str(state(talk.case)["schema_revid"]) == own
     assert await code(talk, alone, "update_prompt", schema_revid=None) == "prompt_updated"
 
 
 async def test_it_deletes_nothing_and_makes_no_tags_and_sets_no_values(talk: Talk, alone: RunContext) -> None:
-    schema, prompt = map(str, await mine(talk.desk))
+    schema, prompt = map(str, await mine(talk.case))
     calls: dict[str, dict[str, Any]] = {
         "delete_schema": {"schema_id": schema},
         "delete_prompt": {"prompt_id": prompt},
         "create_tag": {"name": "paid"},
         "update_tag": {"tag": "paid", "name": "unpaid"},
         "delete_tag": {"tag": "paid"},
-        "delete_document": {"document_id": str(talk.desk.document_id)},
+        "delete_document": {"document_id": str(talk.case.document_id)},
         "update_extraction_field": {"path": "total", "value": 1},
     }
     gated = {name for name, tool in DOCUMENT.toolset.tools.items() if tool.is_gated}
     assert gated == calls.keys() | MOST.keys()
     for name, arguments in calls.items():
         assert await code(talk, alone, name, **arguments) == "not_in_this_run", name
-    assert talk.desk.sql("select count(*) as n from schemas where deleted_at is null") == [{"n": 1}]
-    assert talk.desk.sql("select count(*) as n from tags") == [{"n": 0}]
+    assert talk.case.sql("select count(*) as n from schemas where deleted_at is null") == [{"n": 1}]
+    assert talk.case.sql("select count(*) as n from tags") == [{"n": 0}]
 
 
 async def test_it_tags_its_own_document_and_does_not_rename_it(talk: Talk, alone: RunContext) -> None:
-    async with talk.desk.database.as_user(talk.scope) as conn:
+    async with talk.case.database.as_user(talk.scope) as conn:
         await tags.create(conn, talk.scope.org_id, "invoices", "#000000")
-    own = str(talk.desk.document_id)
+    own = str(talk.case.document_id)
     assert await code(talk, alone, "update_document", name="b.txt") == "not_in_this_run"
     assert await code(talk, alone, "update_document", remove_tags=["invoices"]) == "not_in_this_run"
     assert await code(talk, alone, "update_document", document_id=str(uuid4()), add_tags=["x"]) == "not_in_this_run"
     assert await code(talk, alone, "update_document", document_id=own, add_tags=["invoices"]) == "document_updated"
-    assert talk.desk.sql("select run_id from document_tags") == [{"run_id": alone.run_id}]
+    assert talk.case.sql("select run_id from document_tags") == [{"run_id": alone.run_id}]
 
 
 async def test_no_schema_is_made_where_one_was_lent(talk: Talk, alone: RunContext) -> None:
-    schema, prompt = await mine(talk.desk)
-    lent = talk.desk.sql("select schema_id as id from schema_versions where id = %s", schema)[0]["id"]
+    schema, prompt = await mine(talk.case)
+    lent = talk.case.sql("select schema_id as id from schema_versions where id = %s", schema)[0]["id"]
     matched = f'{{"schema_id": "{lent}", "schema_revid": "{schema}", "prompt_revid": "{prompt}"}}'
-    talk.desk.sql(
+    talk.case.sql(
         "update auto_creations set schema_revid = %s, prompt_revid = %s, matched = %s::jsonb", schema, prompt, matched
     )
     refused = await talk.call(alone, "create_schema", name="One", schema=SCHEMA)
@@ -163,6 +163,6 @@ async def test_no_schema_is_made_where_one_was_lent(talk: Talk, alone: RunContex
     given = {"name": "One", "content": "Read.", "schema_revid": str(schema)}
     assert await code(talk, alone, "create_prompt", **given) == "prompt_created"
     assert await code(talk, alone, "run_extraction", prompt_revid=str(prompt)) == "awaiting_runs"
-    assert talk.desk.sql("select prompt_revid, run_id from extractions where run_id is not null") == [
+    assert talk.case.sql("select prompt_revid, run_id from extractions where run_id is not null") == [
         {"prompt_revid": prompt, "run_id": alone.run_id}
     ]

@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from agents.talking import talk_at
-from desk import INVOICE, laid_out
+from extraction_case import INVOICE, document_with_pages
 from fieldmark.tools.errors import ToolFailed
 
 pytestmark = pytest.mark.anyio
@@ -26,12 +26,12 @@ async def test_the_conversation_s_document_is_named_and_tagged(talk):
     answer = await talk.call(context, "update_document", name="May.pdf", add_tags=["paid"], remove_tags=["late"])
     assert (answer.code, answer.data["name"], answer.data["tags"]) == ("document_updated", "May.pdf", ["paid"])
     listed = (await talk.call(context, "list_documents", tag="paid", name_search="may")).data["documents"]
-    assert [(one["document_id"], one["of_this_conversation"]) for one in listed] == [(str(talk.desk.document_id), True)]
+    assert [(one["document_id"], one["of_this_conversation"]) for one in listed] == [(str(talk.case.document_id), True)]
     assert (await talk.call(context, "list_documents", tag="late")).data == {"documents": []}
 
 
 async def test_only_documents_that_the_person_has_named_are_changed(talk, database, clone):
-    async with laid_out(database, clone.owner_url, talk.scope, [INVOICE]) as other:
+    async with document_with_pages(database, clone.owner_url, talk.scope, [INVOICE]) as other:
         other_id = str(other.document_id)
         context = await talk.turn()
         for name, more in (("update_document", {"name": "x"}), ("delete_document", {})):
@@ -47,35 +47,35 @@ async def test_only_documents_that_the_person_has_named_are_changed(talk, databa
         await talk.end(await talk.turn(mentions=[{"type": "document", "id": other_id}]))
         context = await talk.turn()
         assert (await talk.call(context, "update_document", document_id=other_id, name="x")).code == "document_updated"
-        beside = await talk_at(talk.desk)
+        beside = await talk_at(talk.case)
         refused = await beside.call(await beside.turn(), "update_document", document_id=other_id, name="y")
         assert refused.code == "not_given"
         assert (await talk.preview(context, "delete_document", document_id=other_id)).changes[0].old == "x"
         assert (await talk.call(context, "delete_document", document_id=other_id)).code == "document_deleted"
-        assert talk.desk.sql("select id from public.documents where id = %s", other.document_id) == []
+        assert talk.case.sql("select id from public.documents where id = %s", other.document_id) == []
         again = await talk.call(context, "delete_document", document_id=other_id)
         assert (again.is_error, again.code) == (True, "not_found")
 
 
 async def test_the_conversation_s_own_document_is_not_deleted_under_it(talk, database, clone):
     context = await talk.turn()
-    refused = await talk.call(context, "delete_document", document_id=str(talk.desk.document_id))
+    refused = await talk.call(context, "delete_document", document_id=str(talk.case.document_id))
     assert (refused.is_error, refused.code) == (True, "own_document")
-    async with laid_out(database, clone.owner_url, talk.scope, [INVOICE]) as mail:
-        talk.desk.sql(
+    async with document_with_pages(database, clone.owner_url, talk.scope, [INVOICE]) as mail:
+        talk.case.sql(
             "update public.documents set parent_document_id = %s, number_in_parent = 1 where id = %s",
             mail.document_id,
-            talk.desk.document_id,
+            talk.case.document_id,
         )
         await talk.end(context)
         context = await talk.turn(mentions=[{"type": "document", "id": str(mail.document_id)}])
         refused = await talk.call(context, "delete_document", document_id=str(mail.document_id))
         assert (refused.is_error, refused.code) == (True, "own_document")
-    assert len(talk.desk.sql("select id from public.documents")) == 2
+    assert len(talk.case.sql("select id from public.documents")) == 2
 
 
 async def test_a_document_of_another_organisation_is_none_even_where_it_is_mentioned(talk, stranger_talk):
-    theirs = str(stranger_talk.desk.document_id)
+    theirs = str(stranger_talk.case.document_id)
     # (The request would have been refused: here a front end has put it into the run.)
     context = await talk.turn(mentions=[{"type": "document", "id": theirs}])
     for name, more in (("update_document", {"name": "x"}), ("delete_document", {})):

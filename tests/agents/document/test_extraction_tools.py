@@ -9,7 +9,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from agents.talking import SCHEMA
-from desk import INVOICE, laid_out
+from extraction_case import INVOICE, document_with_pages
 from fieldmark.agents.document.agent import DOCUMENT
 from fieldmark.stores import documents, extractions, tool_calls
 from fieldmark.tools.errors import ToolRefusal
@@ -23,13 +23,13 @@ async def started(talk, context, **arguments) -> dict:
     """The child run that an extraction has started."""
     answer = await talk.call(context, "run_extraction", **arguments)
     assert answer.code == "awaiting_runs", answer
-    (child,) = talk.desk.sql("select * from public.runs where parent_run_id = %s", context.run_id)
+    (child,) = talk.case.sql("select * from public.runs where parent_run_id = %s", context.run_id)
     return child
 
 
 async def ended(talk, context, child: dict, fields: dict, status="completed", extraction="completed", **columns):
     """What the call answers when the child has ended so, and its extraction has the status `extraction`."""
-    talk.desk.sql(
+    talk.case.sql(
         "update public.extractions set extracted_fields = %s, status = %s where id = %s",
         json.dumps(fields),
         extraction,
@@ -37,9 +37,9 @@ async def ended(talk, context, child: dict, fields: dict, status="completed", ex
     )
     sets = "".join(f", {name} = %s" for name in columns)
     query = f"update public.runs set status = %s, finished_at = now(){sets} where id = %s"
-    talk.desk.sql(query, status, *columns.values(), child["id"])
-    talk.desk.sql("update public.runs set status = 'running', attached = false where id = %s", context.run_id)
-    async with talk.desk.database.as_user(talk.scope) as conn:
+    talk.case.sql(query, status, *columns.values(), child["id"])
+    talk.case.sql("update public.runs set status = 'running', attached = false where id = %s", context.run_id)
+    async with talk.case.database.as_user(talk.scope) as conn:
         call = await tool_calls.get(conn, context.run_id, child["parent_call_id"])
     assert call is not None
     return await collect(context, DOCUMENT.create_tools(context), call, told)
@@ -59,7 +59,7 @@ async def test_without_a_schema_and_a_prompt_it_is_extracted_by_neither(talk):
     assert (await talk.call(context, "get_extraction_result")).data["fields"] == {"total": 10}
     assert (await talk.call(context, "get_extraction_result", path="total")).data["value"] == 10
     proof = "update public.extractions set evidence = %s where id = %s"
-    talk.desk.sql(proof, Jsonb({"total": {"page": 1}, "note": {"page": None}}), child["extraction_id"])
+    talk.case.sql(proof, Jsonb({"total": {"page": 1}, "note": {"page": None}}), child["extraction_id"])
     assert (await talk.call(context, "get_extraction_result")).data["pages"] == {"total": 1}
 
 
@@ -124,19 +124,19 @@ async def test_a_large_extraction_is_read_by_path(talk):
 
 
 async def test_a_field_is_set_with_the_word_of_the_person(talk):
-    await talk.desk.put({"vendor": {"name": "Acme GmbH"}, "total": 10})
+    await talk.case.set_fields({"vendor": {"name": "Acme GmbH"}, "total": 10})
     context = await talk.turn("the vendor is Acme Ltd")
     preview = await talk.preview(context, "update_extraction_field", path="vendor.name", value="Acme Ltd")
     assert [(one.path, one.old, one.new) for one in preview.changes] == [("vendor.name", "Acme GmbH", "Acme Ltd")]
     answer = await talk.call(context, "update_extraction_field", path="vendor.name", value="Acme Ltd")
     assert (answer.code, answer.data["version"]) == ("stored", 2)
-    row = talk.desk.extraction()
+    row = talk.case.extraction()
     assert row["extracted_fields"]["vendor"] == {"name": "Acme Ltd"} and "vendor.name" in row["locks"]
-    assert talk.state == {"extraction_id": str(talk.desk.extraction_id)}
+    assert talk.state == {"extraction_id": str(talk.case.extraction_id)}
     # Nobody has spoken of the total: it is the agent's own, with the evidence that there is.
     answer = await talk.call(context, "update_extraction_field", path="total", value=12)
-    assert answer.data["not_found"] == ["total"] and "total" not in talk.desk.extraction()["locks"]
-    assert talk.desk.events(context.run_id)[-1]["changed"][0]["path"] == "total"
+    assert answer.data["not_found"] == ["total"] and "total" not in talk.case.extraction()["locks"]
+    assert talk.case.events(context.run_id)[-1]["changed"][0]["path"] == "total"
     # What a person set stays where they do not speak of it.
     answer = await talk.call(context, "update_extraction_field", path="vendor.name", value="Acne")
     assert (answer.code, answer.data["proposed"], answer.heed) == ("not_stored", ["vendor.name"], True)
@@ -144,22 +144,22 @@ async def test_a_field_is_set_with_the_word_of_the_person(talk):
 
 async def test_what_was_complete_stays_so_where_nothing_is_missing(talk):
     query = "update public.extractions set schema = %s, status = %s where id = %s"
-    await talk.desk.put({"total": 10})
-    talk.desk.sql(query, json.dumps(SCHEMA), "completed", talk.desk.extraction_id)
+    await talk.case.set_fields({"total": 10})
+    talk.case.sql(query, json.dumps(SCHEMA), "completed", talk.case.extraction_id)
     context = await talk.turn("the number is 7")
     answer = await talk.call(context, "update_extraction_field", path="number", value="7")
     assert answer.code == "stored" and "reopened" not in answer.data
-    assert talk.desk.extraction()["status"] == "completed"
+    assert talk.case.extraction()["status"] == "completed"
     rule = {**SCHEMA, "x-fieldmark": {"rules": [{"equals": ["total", "net"]}]}}
     rule["properties"] = {**SCHEMA["properties"], "net": {"type": "number"}}
-    talk.desk.sql("update public.extractions set schema = %s where id = %s", json.dumps(rule), talk.desk.extraction_id)
+    talk.case.sql("update public.extractions set schema = %s where id = %s", json.dumps(rule), talk.case.extraction_id)
     answer = await talk.call(context, "update_extraction_field", path="net", value=3)
-    assert answer.data["reopened"] is True and talk.desk.extraction()["status"] == "in_progress"
+    assert answer.data["reopened"] is True and talk.case.extraction()["status"] == "in_progress"
 
 
 async def test_a_field_that_cannot_be_set_is_refused(talk):
     context = await talk.turn()
-    await talk.desk.put({"items": [{"price": 1}]})
+    await talk.case.set_fields({"items": [{"price": 1}]})
     for path, value, code in (
         ("items[4].price", 1, "invalid_path"),
         ("a..b", 1, "invalid_path"),
@@ -167,7 +167,7 @@ async def test_a_field_that_cannot_be_set_is_refused(talk):
     ):
         answer = await talk.call(context, "update_extraction_field", path=path, value=value)
         assert answer.is_error and answer.code in (code, "invalid"), answer
-    talk.desk.sql("delete from public.extractions")
+    talk.case.sql("delete from public.extractions")
     none = await talk.call(context, "update_extraction_field", path="total", value=1)
     assert (none.is_error, none.code) == (True, "no_extraction")
     assert (await talk.call(context, "get_extraction_result")).code == "no_extraction"
@@ -175,27 +175,27 @@ async def test_a_field_that_cannot_be_set_is_refused(talk):
 
 async def test_a_conversation_works_on_its_extraction_unless_it_is_deleted_or_older(talk, database, clone):
     context = await talk.turn()
-    await talk.desk.put({"total": 1})
+    await talk.case.set_fields({"total": 1})
     child = await started(talk, context)
     await ended(talk, context, child, {"total": 2})
     assert (await talk.call(context, "get_extraction_result")).data["fields"] == {"total": 2}
-    talk.desk.sql("delete from public.extractions where id = %s", child["extraction_id"])
+    talk.case.sql("delete from public.extractions where id = %s", child["extraction_id"])
     assert (await talk.call(context, "get_extraction_result")).data["fields"] == {"total": 1}
-    async with laid_out(database, clone.owner_url, talk.scope, [INVOICE]) as other:
-        await other.put({"total": 3})  # newer, and of another document
+    async with document_with_pages(database, clone.owner_url, talk.scope, [INVOICE]) as other:
+        await other.set_fields({"total": 3})  # newer, and of another document
         result = await talk.call(context, "get_extraction_result")
-        assert UUID(result.data["extraction_id"]) == talk.desk.extraction_id
-    newer = await talk.desk.beside()
+        assert UUID(result.data["extraction_id"]) == talk.case.extraction_id
+    newer = await talk.case.another_extraction()
     await newer.put({"total": 4})
-    talk.desk.sql("update public.extractions set status = 'completed' where id = %s", newer.extraction_id)
+    talk.case.sql("update public.extractions set status = 'completed' where id = %s", newer.extraction_id)
     await talk.call(context, "update_extraction_field", path="total", value=5)
-    assert (newer.extraction()["extracted_fields"], talk.desk.extraction()["version"]) == ({"total": 5}, 1)
+    assert (newer.extraction()["extracted_fields"], talk.case.extraction()["version"]) == ({"total": 5}, 1)
 
 
 @pytest.mark.parametrize("saved", [{"tax": 7}, {"total": None}, {}])
 async def test_an_unfinished_extraction_does_not_replace_the_completed_one(talk, saved):
-    await talk.desk.put({"tax": 7, "total": 70})
-    talk.desk.sql("update public.extractions set status = 'completed' where id = %s", talk.desk.extraction_id)
+    await talk.case.set_fields({"tax": 7, "total": 70})
+    talk.case.sql("update public.extractions set status = 'completed' where id = %s", talk.case.extraction_id)
     context = await talk.turn("extract again")
     child = await started(talk, context)
     answer = await ended(talk, context, child, saved, extraction="in_progress", answer="I found the tax.")
@@ -205,38 +205,38 @@ async def test_an_unfinished_extraction_does_not_replace_the_completed_one(talk,
     await talk.end(context)
     context = await talk.turn("set the total to 72")
     assert (await talk.call(context, "update_extraction_field", path="total", value=72)).code == "stored"
-    assert talk.desk.extraction()["extracted_fields"] == {"tax": 7, "total": 72}
+    assert talk.case.extraction()["extracted_fields"] == {"tax": 7, "total": 72}
 
 
 async def test_a_conversation_leaves_its_unfinished_extraction_for_a_completed_one(talk):
     context = await talk.turn()
-    await talk.desk.put({"total": 1})
-    unfinished = await talk.desk.beside()
+    await talk.case.set_fields({"total": 1})
+    unfinished = await talk.case.another_extraction()
     await unfinished.put({"total": 2})
     await talk.call(context, "update_extraction_field", path="total", value=3)
     assert talk.state["extraction_id"] == str(unfinished.extraction_id)  # the newest, as none is completed
-    talk.desk.sql("update public.extractions set status = 'completed' where id = %s", talk.desk.extraction_id)
+    talk.case.sql("update public.extractions set status = 'completed' where id = %s", talk.case.extraction_id)
     await talk.call(context, "update_extraction_field", path="total", value=4)
-    assert talk.desk.extraction()["extracted_fields"] == {"total": 4}
+    assert talk.case.extraction()["extracted_fields"] == {"total": 4}
     assert unfinished.extraction()["extracted_fields"] == {"total": 3}
 
 
 @pytest.mark.parametrize("end", ["failed", "cancelled"])
 async def test_current_extraction_is_never_that_of_a_failed_or_cancelled_run(talk, end):
     async def current() -> UUID | None:
-        async with talk.desk.database.as_user(talk.scope) as conn:
-            return (await documents.find(conn, talk.desk.document_id)).current_extraction_id
+        async with talk.case.database.as_user(talk.scope) as conn:
+            return (await documents.find(conn, talk.case.document_id)).current_extraction_id
 
-    async def status_after_run(desk, ended: str) -> str:
-        run_id = await desk.run()
+    async def status_after_run(case, ended: str) -> str:
+        run_id = await case.queue_run()
         error = None if ended == "completed" else "It ended."
-        talk.desk.sql("update public.runs set status = %s, error = %s where id = %s", ended, error, run_id)
-        return desk.extraction()["status"]
+        talk.case.sql("update public.runs set status = %s, error = %s where id = %s", ended, error, run_id)
+        return case.extraction()["status"]
 
-    good, bad, touched = talk.desk, await talk.desk.beside(), await talk.desk.beside()
+    good, bad, touched = talk.case, await talk.case.another_extraction(), await talk.case.another_extraction()
     await good.put({"total": 1})
     assert await current() == touched.extraction_id  # the newest of those in progress
-    assert [await status_after_run(desk, end) for desk in (bad, touched)] == ["failed", "failed"]
+    assert [await status_after_run(case, end) for case in (bad, touched)] == ["failed", "failed"]
     assert await current() == good.extraction_id
     context = await talk.turn()
     assert (await talk.call(context, "get_extraction_result")).data["fields"] == {"total": 1}
@@ -244,10 +244,10 @@ async def test_current_extraction_is_never_that_of_a_failed_or_cancelled_run(tal
     assert good.extraction()["extracted_fields"] == {"total": 2} and bad.extraction()["version"] == 0
 
     # A person continues one of them, and no later failure takes that back; one that is completed comes first.
-    async with talk.desk.database.as_user(talk.scope) as conn:
+    async with talk.case.database.as_user(talk.scope) as conn:
         await extractions.update_field(conn, touched.extraction_id, ("total",), 3, {}, {})
     assert await status_after_run(touched, end) == "in_progress" and await current() == touched.extraction_id
     assert await status_after_run(good, "completed") == "in_progress"
-    assert await status_after_run(good, end) == "in_progress"  # a run before has worked on it
-    talk.desk.sql("update public.extractions set status = 'completed' where id = %s", good.extraction_id)
+    assert await status_after_run(good, end) == "in_progress"  # a run before has finished on it
+    talk.case.sql("update public.extractions set status = 'completed' where id = %s", good.extraction_id)
     assert await current() == good.extraction_id

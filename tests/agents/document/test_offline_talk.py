@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agents.played_rules import WORD, Answers, Made, fenced, play
-from desk import sql, until
+from extraction_case import sql, until
 from fieldmark.agents.document.agent import DOCUMENT
 from fieldmark.agents.document.offline import HELP, answer
 from fieldmark.agents.extraction.agent import EXTRACTION
@@ -25,8 +25,8 @@ TEXT = "Invoice\nInvoice number: A-77\nDue date: 2024-05-01\nVendor: Acme\nTotal
 class Talking:
     """One person's conversation over HTTP."""
 
-    def __init__(self, served: Any, document_id: str) -> None:
-        self.served = served
+    def __init__(self, server: Any, document_id: str) -> None:
+        self.server = server
         self.document_id = document_id
         self.thread_id: str | None = None
 
@@ -35,7 +35,7 @@ class Talking:
         body = {"document_id": self.document_id, "message": message}
         body |= {"thread_id": self.thread_id} if self.thread_id else {}
         run = await self._asked("/api/agent/chat", body)
-        self.thread_id = (await self.served.http.get(f"/api/runs/{run['run_id']}")).json()["thread_id"]
+        self.thread_id = (await self.server.http.get(f"/api/runs/{run['run_id']}")).json()["thread_id"]
         self.waited: list[str] = []
         while run["status"] == "awaiting_approval":
             waits = run["waits_for"]
@@ -47,12 +47,12 @@ class Talking:
         return run
 
     async def _asked(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        told = await self.served.http.post(path, json=body)
+        told = await self.server.http.post(path, json=body)
         assert told.status_code == 200, told.text
         run: dict[str, Any] = told.json()
 
         async def as_it_stands() -> dict[str, Any] | None:
-            now = (await self.served.http.get(f"/api/runs/{run['run_id']}")).json()
+            now = (await self.server.http.get(f"/api/runs/{run['run_id']}")).json()
             return None if now["status"] in ("queued", "running", "awaiting_runs") else now
 
         if run["status"] in ("queued", "running", "awaiting_runs"):  # a child run is at work
@@ -62,11 +62,11 @@ class Talking:
 
 @pytest.mark.anyio
 async def test_the_whole_handshake_by_rules(serve, clone):
-    async with serve(answer_offline, warm_spares=1) as served:
+    async with serve(answer_offline, warm_spares=1) as server:
         file = (SAMPLES / "i2d_AzureInterior.pdf").read_bytes()
-        uploaded = await served.http.post("/api/documents", files={"file": ("azure.pdf", file)})
-        document_id = str(await served.read(uploaded.json()["id"]))
-        talk = Talking(served, document_id)
+        uploaded = await server.http.post("/api/documents", files={"file": ("azure.pdf", file)})
+        document_id = str(await server.wait_until_read(uploaded.json()["id"]))
+        talk = Talking(server, document_id)
 
         made = await talk.say("Make a schema for invoices like this", edits={"name": "Bills"})
         assert made["status"] == "completed" and talk.waited == ["create_schema"], made
@@ -76,8 +76,8 @@ async def test_the_whole_handshake_by_rules(serve, clone):
 
         read = await talk.say("extract")
         assert read["status"] == "completed" and talk.waited == ["run_extraction"], read
-        (listed,) = (await served.http.get("/api/extractions", params={"document_id": document_id})).json()["items"]
-        before = (await served.http.get(f"/api/extractions/{listed['id']}")).json()
+        (listed,) = (await server.http.get("/api/extractions", params={"document_id": document_id})).json()["items"]
+        before = (await server.http.get(f"/api/extractions/{listed['id']}")).json()
         assert before["schema_revid"] == schema["schema_revid"] and "total" in before["extracted_fields"]
         assert str(before["extracted_fields"]["total"]) in read["answer"]
 
@@ -86,7 +86,7 @@ async def test_the_whole_handshake_by_rules(serve, clone):
 
         changed = await talk.say("set the total to 12.50")
         assert talk.waited == ["update_extraction_field"] and "total is 12.5 now" in changed["answer"]
-        after = (await served.http.get(f"/api/extractions/{listed['id']}")).json()
+        after = (await server.http.get(f"/api/extractions/{listed['id']}")).json()
         assert after["extracted_fields"]["total"] == 12.5
 
         tagged = await talk.say("tag it paid")
@@ -99,23 +99,23 @@ async def test_the_whole_handshake_by_rules(serve, clone):
 
 @pytest.mark.anyio
 async def test_what_is_read_is_proposed_by_rules(serve):
-    async with serve(answer_offline) as served:
+    async with serve(answer_offline) as server:
 
         async def proposed(document_id: str) -> dict[str, Any] | None:
-            found = (await served.http.get(f"/api/documents/{document_id}")).json()["auto_create"]
+            found = (await server.http.get(f"/api/documents/{document_id}")).json()["auto_create"]
             return None if found is None or found["status"] == "running" else found
 
         made: list[dict[str, Any]] = []
         for name in ("one.txt", "two.txt"):
             file = {"file": (name, f"Invoice {name}\n{TEXT}".encode())}
-            answered = await served.http.post("/api/documents", params={"auto_create": True}, files=file)
+            answered = await server.http.post("/api/documents", params={"auto_create": True}, files=file)
             document_id = answered.json()["id"]
             made.append(await until(lambda document_id=document_id: proposed(document_id)))
         assert [one["status"] for one in made] == ["proposed", "proposed"], made
         assert made[0]["matched"] is None and made[1]["matched"] is not None
         assert made[0]["schema_revid"] == made[1]["schema_revid"]
         for one in made:
-            read = (await served.http.get(f"/api/extractions/{one['extraction_id']}")).json()
+            read = (await server.http.get(f"/api/extractions/{one['extraction_id']}")).json()
             assert read["extracted_fields"]["total"] == 12.5 and read["schema_revid"] == one["schema_revid"]
 
 

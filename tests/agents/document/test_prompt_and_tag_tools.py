@@ -67,7 +67,7 @@ async def test_prompts_are_listed_by_name_tag_and_document(talk):
         await talk.call(context, "create_tag", name=name)
     for name, on in (("Read invoices", ["paid"]), ("Read drafts", ["draft"]), ("Any", [])):
         await talk.call(context, "create_prompt", name=name, content="Read.", tags=on)
-    document_id = str(talk.desk.document_id)
+    document_id = str(talk.case.document_id)
 
     async def listed(**wanted) -> list[str]:
         return [one["name"] for one in (await talk.call(context, "list_prompts", **wanted)).data["prompts"]]
@@ -90,7 +90,7 @@ async def test_a_prompt_names_only_what_there_is(talk):
     assert (gone.is_error, gone.code) == (True, "deleted")
     for bad in ({"content": ""}, {"content": "x" * 20_001}, {"content": "R", "model": "a b"}):
         assert (await talk.call(context, "create_prompt", name="Read", **bad)).is_error
-    assert talk.desk.sql("select id from public.prompts") == []
+    assert talk.case.sql("select id from public.prompts") == []
 
 
 async def test_deleting_a_prompt_hides_it(talk):
@@ -139,7 +139,7 @@ async def test_a_tag_goes_by_its_name(talk):
 
 
 async def test_prompts_and_tags_of_another_organisation_are_none(talk, stranger_talk):
-    async with stranger_talk.desk.database.as_user(stranger_talk.scope) as conn:
+    async with stranger_talk.case.database.as_user(stranger_talk.scope) as conn:
         theirs = (await prompts.create(conn, stranger_talk.scope.org_id, PromptText("Read", "Read."))).prompt_revid
         await tags.create(conn, stranger_talk.scope.org_id, "paid", "#000000")
     context = await talk.turn()
@@ -155,6 +155,6 @@ async def test_prompts_and_tags_of_another_organisation_are_none(talk, stranger_
     assert (await talk.call(context, "update_document", add_tags=["paid"])).code == "no_such_tag"
     assert (await talk.call(context, "list_prompts")).data == {"prompts": []}
     assert (await talk.call(context, "list_tags")).data == {"tags": []}
-    document_id = str(stranger_talk.desk.document_id)
+    document_id = str(stranger_talk.case.document_id)
     assert (await talk.call(context, "list_prompts", document_id=document_id)).data == {"prompts": []}
-    assert talk.desk.sql("select id from public.tags where deleted_at is null and name = 'paid'") != []
+    assert talk.case.sql("select id from public.tags where deleted_at is null and name = 'paid'") != []

@@ -30,7 +30,7 @@ async def test_a_schema_that_is_made_is_what_the_conversation_works_with(talk):
     assert (data["number"], data["name"]) == (1, "Invoices")
     assert talk.state == {"schema_revid": data["schema_revid"], "prompt_revid": None}
     assert (await talk.call(context, "get_schema")).data == {**data, "schema": SCHEMA}
-    (row,) = talk.desk.sql("select run_id, call_id, created_by from public.schema_versions")
+    (row,) = talk.case.sql("select run_id, call_id, created_by from public.schema_versions")
     assert (row["run_id"], row["created_by"]) == (context.run_id, talk.scope.user_id) and row["call_id"]
 
 
@@ -51,7 +51,7 @@ async def test_a_change_is_a_new_version_and_the_old_one_stays(talk):
 async def test_a_version_that_is_not_the_latest_is_not_changed(talk):
     context = await talk.turn()
     first = await made(talk, context)
-    async with talk.desk.database.as_user(talk.scope) as conn:  # somebody else
+    async with talk.case.database.as_user(talk.scope) as conn:  # somebody else
         newer = (await schemas.update(conn, first["schema_id"], schema=WITH_DATE)).schema_revid
     for given in ({}, {"schema_revid": first["schema_revid"]}):
         answer = await talk.call(context, "update_schema", name="Bills", **given)
@@ -79,7 +79,7 @@ async def test_a_schema_that_cannot_be_used_is_refused_before_anybody_is_asked(t
             assert refused.value.code == "invalid_schema"
         told = await talk.call(context, "validate_schema", schema=schema)
         assert (told.is_error, told.code) == (False, "invalid_schema")
-    assert talk.desk.sql("select count(*) as n from public.schema_versions") == [{"n": 1}]
+    assert talk.case.sql("select count(*) as n from public.schema_versions") == [{"n": 1}]
     # What was probably meant is suggested.
     answer = await talk.call(context, "create_schema", name="A", schema=HOSTILE["fields alone"])
     meant = {"type": "object", "properties": {"total": {"type": "number"}}}
@@ -151,9 +151,9 @@ async def test_a_person_is_shown_what_changes_place_by_place(talk):
 async def test_deleting_hides_and_says_what_keeps_it(talk):
     context = await talk.turn()
     data = await made(talk, context)
-    async with talk.desk.database.as_user(talk.scope) as conn:
+    async with talk.case.database.as_user(talk.scope) as conn:
         await prompts.create(conn, talk.scope.org_id, PromptText("Read", "Read.", data["schema_id"]))
-        ids = {"org_id": talk.scope.org_id, "document_id": talk.desk.document_id}
+        ids = {"org_id": talk.scope.org_id, "document_id": talk.case.document_id}
         extraction_id = await extractions.add(conn, **ids, schema_revid=data["schema_revid"])
     preview = await talk.preview(context, "delete_schema", schema_id=data["schema_id"])
     assert [(one.path, one.old, one.new) for one in preview.changes] == [
@@ -168,14 +168,14 @@ async def test_deleting_hides_and_says_what_keeps_it(talk):
     for name, which in (("update_schema", "schema_revid"), ("delete_schema", "schema_id")):
         answer = await talk.call(context, name, **{which: data[which]})
         assert answer.is_error and answer.code in ("deleted", "not_found")
-    (kept,) = talk.desk.sql("select schema from public.extractions where id = %s", extraction_id)
+    (kept,) = talk.case.sql("select schema from public.extractions where id = %s", extraction_id)
     assert kept["schema"] == SCHEMA
     await made(talk, context)  # its name is free
 
 
 async def test_a_list_is_paged_and_searched_by_name(talk):
     context = await talk.turn()
-    async with talk.desk.database.as_user(talk.scope) as conn:
+    async with talk.case.database.as_user(talk.scope) as conn:
         for number in range(22):
             await schemas.create(conn, talk.scope.org_id, f"Invoices {number}", SCHEMA)
     await made(talk, context, "Receipts")
@@ -231,5 +231,5 @@ async def test_another_organisation_s_schema_is_none(talk, stranger_talk):
         assert [(one.is_error, one.code, one.text) for one in answers] == [(True, "not_found", answers[1].text)] * 2
     assert (await talk.call(context, "delete_schema", schema_id=theirs["schema_id"])).code == "not_found"
     assert (await talk.call(context, "list_schemas")).data == {"schemas": []}
-    assert json.dumps(stranger_talk.desk.sql("select name from public.schemas")) == '[{"name": "Invoices"}]'
+    assert json.dumps(stranger_talk.case.sql("select name from public.schemas")) == '[{"name": "Invoices"}]'
     await made(talk, context)  # a name is taken by nobody of another organisation

@@ -8,10 +8,10 @@ from uuid import uuid4
 import pytest
 
 from agents.talking import SCHEMA
-from desk import sql, tool_results
+from extraction_case import sql, tool_results
 from fieldmark.offline_model.messages import call, items, text, thinking
 from fieldmark.testing.script import Script, endless, http_error
-from two_agents import talking
+from two_agent_model import chat_script
 
 pytestmark = pytest.mark.anyio
 
@@ -29,7 +29,7 @@ READER = Script(
 
 def model(*turns):
     """The document agent follows the turns, and the agent that it has read for it its own script."""
-    return talking(*turns, extracts=READER)
+    return chat_script(*turns, extracts=READER)
 
 
 async def say(http, document_id, message: str, **more) -> dict:
@@ -45,8 +45,8 @@ async def decide(http, result: dict, **said):
     return await http.post("/api/agent/approve", json=body)
 
 
-def last_result(served) -> str:
-    return tool_results(served.model.requests[-1])[-1][0]
+def last_result(server) -> str:
+    return tool_results(server.model.requests[-1])[-1][0]
 
 
 @pytest.mark.long
@@ -61,58 +61,58 @@ async def test_the_whole_story_with_a_restart_in_the_middle_of_each_step(serve, 
         [call("update_extraction_field", {"path": "vendor", "value": "Acme Ltd"})],
         [text("It is Acme Ltd now.")],
     )
-    async with serve(answer, home=quick_path) as served:
-        user = served.scope.user_id
-        document_id = await served.document(PRINTED)
-        waits = await say(served.http, document_id, "make a schema for invoices like this")
+    async with serve(answer, home=quick_path) as server:
+        user = server.scope.user_id
+        document_id = await server.upload_text(PRINTED)
+        waits = await say(server.http, document_id, "make a schema for invoices like this")
         assert waits["waits_for"]["tool"] == "create_schema", waits
         thread_id = waits["thread_id"]
 
-    async with serve(answer, home=quick_path) as served, served.client(user) as http:
+    async with serve(answer, home=quick_path) as server, server.client(user) as http:
         given = {"name": "Our invoices", "schema": edited}
         said = (await decide(http, waits, input=given)).json()
         assert (said["status"], said["answer"]) == ("completed", "The schema is made.")
         (made,) = sql(clone.owner_url, "select name, schema from public.schema_versions")
         assert made == given
-    async with serve(answer, home=quick_path) as served, served.client(user) as http:
+    async with serve(answer, home=quick_path) as server, server.client(user) as http:
         waits = await say(http, document_id, "extract it", thread_id=thread_id)
         assert waits["waits_for"]["changes"][0]["new"] == "Our invoices (version 1)"
-    async with serve(answer, home=quick_path) as served, served.client(user) as http:
+    async with serve(answer, home=quick_path) as server, server.client(user) as http:
         said = (await decide(http, waits)).json()
         assert (said["status"], said["answer"]) == ("completed", "Extracted."), said
-        told = last_result(served)
+        told = last_result(server)
         assert '"total":10' in told and '"code":"extracted"' in told
         (row,) = (await http.get(f"/api/extractions?document_id={document_id}")).json()["items"]
         extraction = (await http.get(f"/api/extractions/{row['id']}")).json()
         assert extraction["extracted_fields"] == FIELDS
         assert extraction["evidence"]["vendor"]["state"] == "found" and extraction["evidence"]["vendor"]["boxes"]
-    async with serve(answer, home=quick_path) as served, served.client(user) as http:
+    async with serve(answer, home=quick_path) as server, server.client(user) as http:
         waits = await say(http, document_id, "the vendor is Acme Ltd", thread_id=thread_id)
         shown = waits["waits_for"]["changes"]
         assert [(one["path"], one["old"], one["new"]) for one in shown] == [("vendor", "Acme GmbH", "Acme Ltd")]
-    async with serve(answer, home=quick_path) as served, served.client(user) as http:
+    async with serve(answer, home=quick_path) as server, server.client(user) as http:
         said = (await decide(http, waits)).json()
         assert (said["status"], said["answer"]) == ("completed", "It is Acme Ltd now."), said
         extraction = (await http.get(f"/api/extractions/{row['id']}")).json()
         assert extraction["extracted_fields"]["vendor"] == "Acme Ltd"
         assert extraction["status"] == "completed" and "vendor" in extraction["locks"]
-        sent = json.dumps(served.model.requests[-1]["messages"])
+        sent = json.dumps(server.model.requests[-1]["messages"])
         assert sent.index("make a schema") < sent.index("extract it") < sent.index("the vendor is Acme Ltd")
 
 
 async def test_prompt_and_tools_are_the_same_bytes_for_everybody_in_every_turn(serve):
-    async with serve(model(endless([text("Yes.")]))) as served:
-        document_id = await served.document(PRINTED)
-        first = await say(served.http, document_id, "One.")
+    async with serve(model(endless([text("Yes.")]))) as server:
+        document_id = await server.upload_text(PRINTED)
+        first = await say(server.http, document_id, "One.")
         thread_id = first["thread_id"]
         mentions = [{"type": "document", "id": str(document_id)}]
-        await say(served.http, document_id, "Two.", thread_id=thread_id, mentions=mentions, approval="auto")
-        async with served.client() as other:
+        await say(server.http, document_id, "Two.", thread_id=thread_id, mentions=mentions, approval="auto")
+        async with server.client() as other:
             uploaded = await other.post("/api/documents", files={"file": ("b.txt", b"Receipt\nTotal: 3.00\n")})
             await say(other, uploaded.json()["id"], "Three.")
-        asked = [json.dumps([request["tools"], request["system"]]) for request in served.model.requests]
+        asked = [json.dumps([request["tools"], request["system"]]) for request in server.model.requests]
         assert len(asked) >= 3 and len(set(asked)) == 1
-        assert len(items(served.model.requests[0], "tools")) == 26
+        assert len(items(server.model.requests[0], "tools")) == 26
 
 
 async def test_what_is_thought_goes_back_as_it_was_across_tools_and_the_next_turn_sees_what_was_said_and_done(serve):
@@ -122,13 +122,13 @@ async def test_what_is_thought_goes_back_as_it_was_across_tools_and_the_next_tur
         [text("Made.")],
         [text("Yes, paid.")],
     )
-    async with serve(answer) as served:
-        document_id = await served.document(PRINTED)
-        waits = await say(served.http, document_id, "tag it paid")
-        result = (await decide(served.http, waits)).json()
+    async with serve(answer) as server:
+        document_id = await server.upload_text(PRINTED)
+        waits = await say(server.http, document_id, "tag it paid")
+        result = (await decide(server.http, waits)).json()
         assert result["status"] == "completed", result
-        after_the_decision = served.model.requests[-1]
-        await say(served.http, document_id, "Is it?", thread_id=result["thread_id"])
+        after_the_decision = server.model.requests[-1]
+        await say(server.http, document_id, "Is it?", thread_id=result["thread_id"])
         thoughts = [
             (block["thinking"], bool(block["signature"]))
             for message in after_the_decision["messages"]
@@ -137,24 +137,24 @@ async def test_what_is_thought_goes_back_as_it_was_across_tools_and_the_next_tur
             if block["type"] == "thinking"
         ]
         assert thoughts == [("Which tags are there?", True), ("None: I make one.", True)]
-        (sent,) = [one for one in served.model.requests[-1]["messages"] if one["role"] == "user"]
+        (sent,) = [one for one in server.model.requests[-1]["messages"] if one["role"] == "user"]
         assert str(sent).count("Invoice number: 7") == 1 and str(sent).index("tag it paid") < str(sent).index("Is it?")
         assert "create_tag" in str(sent) and "(done): The tag is made." in str(sent) and "Made." in str(sent)
 
 
 async def test_a_person_s_own_schema_is_checked_too_and_the_call_goes_on_waiting(serve, clone):
     makes = [call("create_schema", {"name": "A", "schema": SCHEMA})], [text("Made.")]
-    async with serve(model(*makes, [call("create_tag", {"name": "paid"})], [text("Then not.")])) as served:
-        result = await say(served.http, await served.document(PRINTED), "make a schema")
+    async with serve(model(*makes, [call("create_tag", {"name": "paid"})], [text("Then not.")])) as server:
+        result = await say(server.http, await server.upload_text(PRINTED), "make a schema")
         for given in ({"name": "A", "schema": {"total": "number"}}, {"name": "A\nB", "schema": SCHEMA}, {"name": "A"}):
-            assert (await decide(served.http, result, input=given)).status_code == 422
+            assert (await decide(server.http, result, input=given)).status_code == 422
         assert sql(clone.owner_url, "select id from public.schemas") == []
-        assert (await decide(served.http, result)).json()["answer"] == "Made."
+        assert (await decide(server.http, result)).json()["answer"] == "Made."
         # A message takes the place of a call that waits; the agent is told that the call was not done.
         about = {"thread_id": result["thread_id"]}
-        assert (await say(served.http, None, "tag it paid", **about))["status"] == "awaiting_approval"
-        assert (await say(served.http, None, "leave it", **about))["answer"] == "Then not."
-        assert "(refused): A newer run took its place." in str(served.model.requests[-1]["messages"])
+        assert (await say(server.http, None, "tag it paid", **about))["status"] == "awaiting_approval"
+        assert (await say(server.http, None, "leave it", **about))["answer"] == "Then not."
+        assert "(refused): A newer run took its place." in str(server.model.requests[-1]["messages"])
 
 
 DELETIONS = {
@@ -174,15 +174,15 @@ async def test_what_a_waiting_call_refers_to_is_deleted_and_the_decision_says_so
         "extractions": call("run_extraction"),
     }
     answer = model([before[kind]], [call(tool, arguments)], [text("Then not.")])
-    async with serve(answer) as served:
+    async with serve(answer) as server:
         made = [one.name for one in before.values() if one.name != tool]
-        result = await say(served.http, await served.document(PRINTED), "Go.", auto_approved_tools=made)
+        result = await say(server.http, await server.upload_text(PRINTED), "Go.", auto_approved_tools=made)
         assert result["waits_for"]["tool"] == tool, result
         gone = "delete from" if kind == "extractions" else "update"
         sql(clone.owner_url, f"{gone} public.{kind}" + ("" if kind == "extractions" else " set deleted_at = now()"))
-        moved = await decide(served.http, result)
+        moved = await decide(server.http, result)
         assert (moved.status_code, moved.json()["code"]) == (409, "target_changed")
-        assert (await decide(served.http, result)).status_code == 200  # what is shown now
+        assert (await decide(server.http, result)).status_code == 200  # what is shown now
 
 
 @pytest.mark.long
@@ -195,14 +195,14 @@ async def test_after_ten_rounds_it_says_in_words_what_is_left_or_is_ended(serve,
             return [text("One tag is left.")]
         return [call("create_tag", {"name": f"tag {len(body['messages'])} {'Never' in said}"})]
 
-    async with serve(model(endless(go_round))) as served:
-        document_id = await served.document(PRINTED)
-        result = await say(served.http, document_id, "Make many tags.", approval="auto")
+    async with serve(model(endless(go_round))) as server:
+        document_id = await server.upload_text(PRINTED)
+        result = await say(server.http, document_id, "Make many tags.", approval="auto")
         assert (result["status"], result["answer"]) == ("completed", "One tag is left."), result
         assert len(sql(clone.owner_url, "select id from public.tags")) == 10
-        goes_on = await say(served.http, document_id, "Go on.", thread_id=result["thread_id"])
+        goes_on = await say(server.http, document_id, "Go on.", thread_id=result["thread_id"])
         assert (goes_on["status"], goes_on["answer"]) == ("completed", "Done.")
-        result = await say(served.http, document_id, "Never end.", approval="auto")
+        result = await say(server.http, document_id, "Never end.", approval="auto")
         assert (result["status"], result["code"]) == ("failed", "max_turns"), result
         assert len(sql(clone.owner_url, "select id from public.tags")) == 20
 
@@ -212,20 +212,20 @@ async def test_what_a_prompt_orders_the_system_stands_in_the_reader_s_message_al
     answer = model(
         [call("create_prompt", {"name": "Read", "content": order})], [call("run_extraction")], [text("Extracted.")]
     )
-    async with serve(answer) as served:
-        result = await say(served.http, await served.document(PRINTED), "extract it", approval="auto")
+    async with serve(answer) as server:
+        result = await say(server.http, await server.upload_text(PRINTED), "extract it", approval="auto")
         assert (result["status"], result["answer"]) == ("completed", "Extracted."), result
-        readers = [one for one in served.model.requests if "extract_fields" in json.dumps(one.get("tools"))]
+        readers = [one for one in server.model.requests if "extract_fields" in json.dumps(one.get("tools"))]
         (reader,) = [one for one in readers if "heron" in str(one)]
         assert "heron" not in json.dumps([reader["system"], reader["tools"]])
         assert f"<instructions>\\n{order}\\n</instructions>" in json.dumps(reader["messages"])
 
 
 async def test_a_request_names_only_what_there_is(serve):
-    async with serve(model([text("Yes.")])) as served:
-        document_id = str(await served.document(PRINTED))
+    async with serve(model([text("Yes.")])) as server:
+        document_id = str(await server.upload_text(PRINTED))
 
-        async def refused(status: int, code: str, http=served.http, **given) -> None:
+        async def refused(status: int, code: str, http=server.http, **given) -> None:
             body = {"document_id": document_id, "message": "Look.", **given}
             answer = await http.post("/api/agent/chat", json=body)
             assert (answer.status_code, answer.json()["code"]) == (status, code), answer.text
@@ -239,7 +239,7 @@ async def test_a_request_names_only_what_there_is(serve):
         await refused(422, "invalid", message="")
         await refused(422, "invalid", document_id=None)
         await refused(422, "invalid", message="x" * 20_001)
-        async with served.client() as stranger:
+        async with server.client() as stranger:
             await refused(404, "not_found", http=stranger)
             theirs = await stranger.post("/api/documents", files={"file": ("b.txt", b"Total: 3.00\n")})
             mentions = [{"type": "document", "id": theirs.json()["id"]}]
@@ -247,7 +247,7 @@ async def test_a_request_names_only_what_there_is(serve):
             begun = (await stranger.post("/api/threads", json={})).json()
             await refused(409, "conflict", http=stranger, document_id=None, thread_id=begun["id"])
             await refused(404, "not_found", document_id=None, thread_id=begun["id"])
-        mine = await say(served.http, document_id, "Look.", mentions=[one])
+        mine = await say(server.http, document_id, "Look.", mentions=[one])
         assert mine["status"] == "completed"
 
 
@@ -256,18 +256,18 @@ async def test_a_conversation_changes_the_completed_extraction_and_never_that_of
         return await READER(body) if len(runs) == 0 else http_error(400)
 
     runs: list[dict] = []
-    answer = talking(
+    answer = chat_script(
         [call("update_extraction_field", {"path": "total", "value": 1250})], [text("It is 1,250 now.")], extracts=reads
     )
-    async with serve(answer) as served:
-        document_id = await served.document(PRINTED)
+    async with serve(answer) as server:
+        document_id = await server.upload_text(PRINTED)
         for status in ("completed", "failed"):
-            runs.append(await served.extract(document_id))
+            runs.append(await server.extract(document_id))
             assert runs[-1]["status"] == status, runs
-        said = await say(served.http, document_id, "update the total to 1250", approval="auto")
+        said = await say(server.http, document_id, "update the total to 1250", approval="auto")
         assert said["answer"] == "It is 1,250 now.", said
-        (sent,) = [one["content"] for one in served.model.requests[-1]["messages"] if "</message>" in str(one)]
+        (sent,) = [one["content"] for one in server.model.requests[-1]["messages"] if "</message>" in str(one)]
         assert '"fields": {"total": 10' in str(sent)
-        extraction = await served.extraction(runs[0]["extraction"]["id"])
+        extraction = await server.extraction(runs[0]["extraction"]["id"])
         assert (extraction["status"], extraction["extracted_fields"]["total"]) == ("completed", 1250)
-        assert (await served.extraction(runs[1]["extraction"]["id"]))["extracted_fields"] == {}
+        assert (await server.extraction(runs[1]["extraction"]["id"]))["extracted_fields"] == {}

@@ -16,16 +16,16 @@ NAME_STAYS, VENDOR_STAYS = STAYS.format('["vendor.name"]'), STAYS.format('["vend
 
 
 @pytest.fixture
-async def by_hand(desk):
+async def by_hand(case):
     """Fields of which a person set the vendor's name."""
-    await desk.put({"vendor": {"name": "Acme", "vat": "DE1"}, "total": 3})
-    async with desk.database.as_user(desk.scope) as conn:
-        await extractions.update_field(conn, desk.extraction_id, ["vendor", "name"], "Acme Ltd", {}, {})
-    return desk
+    await case.set_fields({"vendor": {"name": "Acme", "vat": "DE1"}, "total": 3})
+    async with case.database.as_user(case.scope) as conn:
+        await extractions.update_field(conn, case.extraction_id, ["vendor", "name"], "Acme Ltd", {}, {})
+    return case
 
 
-def waiting(desk):
-    rows = desk.sql("select name, old, new, run_id from public.extraction_proposals where status = 'pending'")
+def waiting(case):
+    rows = case.sql("select name, old, new, run_id from public.extraction_proposals where status = 'pending'")
     return [tuple(row.values()) for row in rows]
 
 
@@ -61,7 +61,7 @@ async def test_nothing_is_said_to_be_stored_or_removed_that_is_not(by_hand):
 
 
 async def test_that_persons_correction_writes_what_its_message_says_and_nothing_else(by_hand):
-    context = await by_hand.context(await by_hand.run("correct", instructions="the vendor is Acme Limited"))
+    context = await by_hand.context(await by_hand.queue_run("correct", instructions="the vendor is Acme Limited"))
     for tool, arguments in (
         ("update_field", {"path": "vendor.name", "value": "Acne", "confidence": 1.0}),
         ("remove_field", {"path": "vendor.name"}),

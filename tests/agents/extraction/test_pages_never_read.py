@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from desk import laid_out
+from extraction_case import document_with_pages
 from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode
 from fieldmark.tools.toolset import MAX_RESULT_BYTES
 
@@ -13,20 +13,20 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 async def lay(database, clone, make_user):
-    """Lays out a document of these pages: (its desk, the context of a run on it)."""
+    """Lays out a document of these pages: (its case, the context of a run on it)."""
     scope = await make_user()
 
     async def lay(pages, task="extract", warnings=()):
-        async with laid_out(database, clone.owner_url, scope, pages, warnings) as desk:
-            await desk.put({"note": "so an agent may complete it"})
-            return desk, await desk.context(await desk.run(task))
+        async with document_with_pages(database, clone.owner_url, scope, pages, warnings) as case:
+            await case.set_fields({"note": "so an agent may complete it"})
+            return case, await case.context(await case.queue_run(task))
 
     return lay
 
 
-async def asked(desk, context):
+async def asked(case, context):
     """The pages that completing is refused for; None if it is not refused."""
-    answer = await desk.call(context, "complete_extraction")
+    answer = await case.call(context, "complete_extraction")
     assert answer.code == ("unread_pages" if answer.is_error else "completed")
     return answer.data["pages"] if answer.is_error else None
 
@@ -35,54 +35,54 @@ async def test_completing_over_a_page_that_was_not_read_well_says_so(lay):
     unread = ReadingWarning(WarningCode.UNREAD_LINES, 2, 3, "foreign text")
     hidden = ReadingWarning(WarningCode.HIDDEN_TEXT, 1, 2, "secret 4711")
     for warnings, codes in (([hidden, unread], [{"code": "unread_lines", "page": 2}]), ([hidden], None), ([], None)):
-        desk, context = await lay(["One.", "Two."], warnings=warnings)
-        await desk.call(context, "get_document_text")
-        done = await desk.call(context, "complete_extraction")
+        case, context = await lay(["One.", "Two."], warnings=warnings)
+        await case.call(context, "get_document_text")
+        done = await case.call(context, "complete_extraction")
         assert (done.code, done.data.get("warnings")) == ("completed", codes)
         assert (unread.message in done.text) is (codes is not None)
         assert "foreign" not in done.text and "secret" not in done.text
 
 
 async def test_it_is_asked_once_with_their_numbers(lay):
-    desk, context = await lay([f"Page {number}." for number in range(1, 11)])
+    case, context = await lay([f"Page {number}." for number in range(1, 11)])
     for pages in ("1-2", "4-6", "10"):
-        await desk.call(context, "get_document_text", pages=pages)
-    await desk.call(context, "search_document", query="Page 3")  # a hit is a line, not the page
-    assert await asked(desk, context) == [3, 7, 8, 9]
-    assert desk.extraction()["status"] == "in_progress"
-    assert [call["status"] for call in desk.ledger(context.run_id) if call["tool"] == "complete_extraction"] == [
+        await case.call(context, "get_document_text", pages=pages)
+    await case.call(context, "search_document", query="Page 3")  # a hit is a line, not the page
+    assert await asked(case, context) == [3, 7, 8, 9]
+    assert case.extraction()["status"] == "in_progress"
+    assert [call["status"] for call in case.ledger(context.run_id) if call["tool"] == "complete_extraction"] == [
         "failed"
     ]
-    assert await asked(desk, context) is None
-    assert desk.extraction()["status"] == "completed"
+    assert await asked(case, context) is None
+    assert case.extraction()["status"] == "completed"
 
 
 async def test_empty_pages_need_no_reading(lay):
     for pages, unread in ((["One.", " \n\t", ""], None), (["One.", "Two.", ""], [2])):
-        desk, context = await lay(pages)
-        await desk.call(context, "get_document_text", pages="1")
-        await desk.call(context, "get_document_text", pages=str(len(pages)), offset=1000)  # shows nothing
-        assert await asked(desk, context) == unread
+        case, context = await lay(pages)
+        await case.call(context, "get_document_text", pages="1")
+        await case.call(context, "get_document_text", pages=str(len(pages)), offset=1000)  # shows nothing
+        assert await asked(case, context) == unread
 
 
 async def test_a_page_is_read_when_its_end_was_shown(lay):
-    desk, context = await lay(["a" * 30_000, "b" * (MAX_RESULT_BYTES + 5_000), "c"])
-    await desk.call(context, "get_document_text")
-    await desk.call(context, "get_document_text", pages="2-")
-    assert await asked(desk, context) == [2, 3]
-    desk, context = await lay(["b" * (MAX_RESULT_BYTES + 5_000), "c"])
-    first = await desk.call(context, "get_document_text")
+    case, context = await lay(["a" * 30_000, "b" * (MAX_RESULT_BYTES + 5_000), "c"])
+    await case.call(context, "get_document_text")
+    await case.call(context, "get_document_text", pages="2-")
+    assert await asked(case, context) == [2, 3]
+    case, context = await lay(["b" * (MAX_RESULT_BYTES + 5_000), "c"])
+    first = await case.call(context, "get_document_text")
     assert first.code == "more" and first.data["pages"] == "1-"
-    await desk.call(context, "get_document_text", **first.data)
-    assert await asked(desk, context) is None
+    await case.call(context, "get_document_text", **first.data)
+    assert await asked(case, context) is None
 
 
 async def test_what_was_read_and_asked_outlives_the_worker_and_is_each_run_s_own(lay):
-    desk, context = await lay(["One.", "Two.", "Three."])
-    await desk.call(context, "get_document_text", pages="1")
-    later = await desk.context(context.run_id)
-    assert await asked(desk, later) == [2, 3]
-    assert await asked(desk, await desk.context()) == [1, 2, 3]
-    last = await desk.context(context.run_id)
-    assert await asked(desk, last) is None
-    assert await asked(desk, await desk.context(await desk.run("correct"))) is None  # a correction need not read
+    case, context = await lay(["One.", "Two.", "Three."])
+    await case.call(context, "get_document_text", pages="1")
+    later = await case.context(context.run_id)
+    assert await asked(case, later) == [2, 3]
+    assert await asked(case, await case.context()) == [1, 2, 3]
+    last = await case.context(context.run_id)
+    assert await asked(case, last) is None
+    assert await asked(case, await case.context(await case.queue_run("correct"))) is None  # a correction need not read

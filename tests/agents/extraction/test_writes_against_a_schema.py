@@ -26,14 +26,14 @@ SCHEMA = {
 
 
 @pytest.fixture
-async def strict(desk):
-    """A desk whose extraction has a schema."""
-    wear(desk, SCHEMA)
-    return desk
+async def strict(case):
+    """A case whose extraction has a schema."""
+    wear(case, SCHEMA)
+    return case
 
 
-def wear(desk, schema):
-    desk.sql("update public.extractions set schema = %s where id = %s", json.dumps(schema), desk.extraction_id)
+def wear(case, schema):
+    case.sql("update public.extractions set schema = %s where id = %s", json.dumps(schema), case.extraction_id)
 
 
 @pytest.mark.parametrize(
@@ -76,14 +76,14 @@ async def test_what_a_person_set_is_no_fault_of_the_agents_write(strict):
     assert strict.extraction()["extracted_fields"] == {"total": "ten", "number": "1"}
 
 
-async def complete(desk, context):
-    return await desk.call(context, "complete_extraction")
+async def complete(case, context):
+    return await case.call(context, "complete_extraction")
 
 
-async def save(desk, fields, evidence=None):
-    async with desk.database.as_user(desk.scope) as conn:
-        await extractions.save_fields(conn, desk.extraction_id, fields, {}, evidence or {})
-    desk.sql("update public.extractions set locks = '{}' where id = %s", desk.extraction_id)
+async def save(case, fields, evidence=None):
+    async with case.database.as_user(case.scope) as conn:
+        await extractions.save_fields(conn, case.extraction_id, fields, {}, evidence or {})
+    case.sql("update public.extractions set locks = '{}' where id = %s", case.extraction_id)
 
 
 async def test_completing_tells_all_at_once_and_passes_when_all_is_mended(strict):
@@ -122,7 +122,7 @@ WRITES = (
 
 
 async def test_a_correction_that_writes_after_completing_is_told_to_complete_again(strict):
-    context = await strict.context(await strict.run("correct", instructions="put it right"))
+    context = await strict.context(await strict.queue_run("correct", instructions="put it right"))
     await strict.call(context, "get_document_text")
     await strict.call(context, "extract_fields", fields={"number": "1", "total": 10}, confidences={})
     assert not (await strict.call(context, "complete_extraction")).is_error

@@ -15,46 +15,46 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def context(desk):
-    await desk.put({"vendor": {"name": "Acme", "vat": "DE1"}, "items": [{"price": 1}, {"price": 2}], "total": 3})
-    return await desk.context()
+async def context(case):
+    await case.set_fields({"vendor": {"name": "Acme", "vat": "DE1"}, "items": [{"price": 1}, {"price": 2}], "total": 3})
+    return await case.context()
 
 
-async def test_updating_changes_one_field_and_reads_it_back(desk, context):
-    answer = await desk.call(
+async def test_updating_changes_one_field_and_reads_it_back(case, context):
+    answer = await case.call(
         context, "update_field", path="vendor.name", value="Acme GmbH", confidence=0.8, quote="Vendor: Acme GmbH"
     )
     assert (answer.code, answer.data) == ("stored", {"version": 2})
     assert '{"vendor.name": "Acme GmbH"}' in answer.text
-    row = desk.extraction()
+    row = case.extraction()
     assert row["extracted_fields"]["vendor"] == {"name": "Acme GmbH", "vat": "DE1"}
     assert row["confidence_scores"] == {"vendor.name": 1.0}
     assert set(row["evidence"]) == {"vendor.name"}
-    (change,) = desk.journal()[-1:]
+    (change,) = case.journal()[-1:]
     assert (change["path"], change["old"], change["new"]) == (["vendor", "name"], "Acme", "Acme GmbH")
 
 
-async def test_a_list_grows_at_its_end_and_nowhere_else(desk, context):
-    assert not (await desk.call(context, "update_field", path="items[2].price", value=9, confidence=1.0)).is_error
-    assert desk.extraction()["extracted_fields"]["items"] == [{"price": 1}, {"price": 2}, {"price": 9}]
-    past = await desk.call(context, "update_field", path="items[4].price", value=9, confidence=1.0)
+async def test_a_list_grows_at_its_end_and_nowhere_else(case, context):
+    assert not (await case.call(context, "update_field", path="items[2].price", value=9, confidence=1.0)).is_error
+    assert case.extraction()["extracted_fields"]["items"] == [{"price": 1}, {"price": 2}, {"price": 9}]
+    past = await case.call(context, "update_field", path="items[4].price", value=9, confidence=1.0)
     assert past.is_error and "past the end of items: the next item is [3]" in past.text
 
 
-async def test_removing_takes_what_stands_there_and_says_what_it_was(desk, context):
-    answer = await desk.call(context, "remove_field", path="vendor.vat", reason="asked for")
+async def test_removing_takes_what_stands_there_and_says_what_it_was(case, context):
+    answer = await case.call(context, "remove_field", path="vendor.vat", reason="asked for")
     assert (answer.code, answer.data) == ("removed", {"version": 2}) and '"DE1"' in answer.text
-    assert desk.extraction()["extracted_fields"]["vendor"] == {"name": "Acme"}
-    event = desk.events(context.run_id)[-1]
+    assert case.extraction()["extracted_fields"]["vendor"] == {"name": "Acme"}
+    event = case.events(context.run_id)[-1]
     assert event["changed"][0] | {"removed": True} == event["changed"][0] and event["version"] == 2
 
 
-async def test_saving_merges_objects_and_replaces_the_rest(desk, context):
+async def test_saving_merges_objects_and_replaces_the_rest(case, context):
     fields = {"vendor": {"city": "Ulm"}, "items": [{"price": 10}]}
     scores = {"vendor.city": 0.7, "items[0].price": 0.6}
     quote = {"items[0].price": {"quote": "10.00", "page": 1}}
-    answer = await desk.call(context, "extract_fields", fields=fields, confidences=scores, evidence=quote)
-    row = desk.extraction()
+    answer = await case.call(context, "extract_fields", fields=fields, confidences=scores, evidence=quote)
+    row = case.extraction()
     assert row["extracted_fields"] == {
         "vendor": {"name": "Acme", "vat": "DE1", "city": "Ulm"},
         "items": [{"price": 10}],
@@ -67,67 +67,67 @@ async def test_saving_merges_objects_and_replaces_the_rest(desk, context):
     assert '"city": "Ulm"' in answer.text
 
 
-async def test_paths_of_scores_may_be_written_in_any_way(desk, context):
+async def test_paths_of_scores_may_be_written_in_any_way(case, context):
     fields = {"a b": 1, "a.b": {"c": 2}}
     scores = {'["a b"]': 0.5, '["a.b"]["c"]': 0.6}
-    assert not (await desk.call(context, "extract_fields", fields=fields, confidences=scores)).is_error
-    claims = {name: proof["claim"]["confidence"] for name, proof in desk.extraction()["evidence"].items()}
+    assert not (await case.call(context, "extract_fields", fields=fields, confidences=scores)).is_error
+    claims = {name: proof["claim"]["confidence"] for name, proof in case.extraction()["evidence"].items()}
     assert claims == {"a b": 0.5, '["a.b"].c': 0.6}
 
 
-async def test_the_type_is_saved_with_the_fields_or_not_at_all(desk, context):
-    answer = await desk.call(context, "extract_fields", document_type="invoice", fields={"total": 4})
+async def test_the_type_is_saved_with_the_fields_or_not_at_all(case, context):
+    answer = await case.call(context, "extract_fields", document_type="invoice", fields={"total": 4})
     assert (answer.code, answer.data["document_type"]) == ("stored", "invoice")
-    refused = await desk.call(context, "extract_fields", document_type="receipt", fields={"": 4})
-    assert refused.is_error and desk.extraction()["document_type"] == "invoice"
+    refused = await case.call(context, "extract_fields", document_type="receipt", fields={"": 4})
+    assert refused.is_error and case.extraction()["document_type"] == "invoice"
 
 
-async def test_the_type_is_saved_with_the_completion(desk, context):
-    await desk.call(context, "get_document_text")
-    answer = await desk.call(context, "complete_extraction", document_type="invoice")
+async def test_the_type_is_saved_with_the_completion(case, context):
+    await case.call(context, "get_document_text")
+    answer = await case.call(context, "complete_extraction", document_type="invoice")
     assert (answer.code, answer.data) == ("completed", {"document_type": "invoice", "version": 1})
-    assert desk.extraction()["document_type"] == "invoice"
+    assert case.extraction()["document_type"] == "invoice"
 
 
-async def test_who_approves_a_call_sees_the_type_that_it_names(desk, context):
+async def test_who_approves_a_call_sees_the_type_that_it_names(case, context):
     tools = EXTRACTION.create_tools(context)
     asked = EXTRACTION.toolset.check("extract_fields", {"document_type": "invoice", "fields": {"total": 4}})
-    async with desk.database.as_user(context.scope) as conn:
+    async with case.database.as_user(context.scope) as conn:
         shown = await tools.actions["extract_fields"].preview(conn, asked)
     changes = [(one.path, one.old, one.new) for one in shown.changes]
     assert changes == [("document_type", None, "invoice"), ("total", 3, 4)]
-    assert (await desk.call(context, "identify_document", document_type="receipt")).code == "identified"
-    async with desk.database.as_user(context.scope) as conn:
+    assert (await case.call(context, "identify_document", document_type="receipt")).code == "identified"
+    async with case.database.as_user(context.scope) as conn:
         now = await tools.actions["extract_fields"].preview(conn, asked)
     assert not shown.covers(now)
 
 
-async def test_identifying_and_completing_without_a_schema(desk, context):
-    answer = await desk.call(context, "identify_document", document_type="invoice", confidence=1.0)
+async def test_identifying_and_completing_without_a_schema(case, context):
+    answer = await case.call(context, "identify_document", document_type="invoice", confidence=1.0)
     assert (answer.code, answer.data) == ("identified", {"document_type": "invoice"})
-    await desk.call(context, "get_document_text")
-    answer = await desk.call(context, "complete_extraction")
+    await case.call(context, "get_document_text")
+    answer = await case.call(context, "complete_extraction")
     assert (answer.code, answer.data) == ("completed", {"version": 1})
-    row = desk.extraction()
+    row = case.extraction()
     assert (row["document_type"], row["status"]) == ("invoice", "completed")
 
 
 @pytest.mark.parametrize("fields", [{}, {"vendor": {}, "items": []}, {"total": None}, {"a": None, "b": {}, "c": []}])
-async def test_agent_does_not_complete_an_extraction_without_fields(desk, fields):
-    context = await desk.context()
-    await desk.put(fields)
-    await desk.call(context, "get_document_text")
-    refused = await desk.call(context, "complete_extraction", summary="Done.")
-    assert (refused.is_error, refused.code) == (True, "no_fields") and desk.extraction()["status"] == "in_progress"
-    async with desk.database.as_user(desk.scope) as conn:
+async def test_agent_does_not_complete_an_extraction_without_fields(case, fields):
+    context = await case.context()
+    await case.set_fields(fields)
+    await case.call(context, "get_document_text")
+    refused = await case.call(context, "complete_extraction", summary="Done.")
+    assert (refused.is_error, refused.code) == (True, "no_fields") and case.extraction()["status"] == "in_progress"
+    async with case.database.as_user(case.scope) as conn:
         with pytest.raises(NoFields):  # so nobody is asked to approve it
-            await extractions.preview_completion(conn, desk.extraction_id)
-        await extractions.complete(conn, desk.extraction_id)  # a person may
-    assert desk.extraction()["status"] == "completed"
+            await extractions.preview_completion(conn, case.extraction_id)
+        await extractions.complete(conn, case.extraction_id)  # a person may
+    assert case.extraction()["status"] == "completed"
 
 
-async def test_no_tool_stores_what_nobody_sees(desk, context):
-    before = desk.extraction()["extracted_fields"]
+async def test_no_tool_stores_what_nobody_sees(case, context):
+    before = case.extraction()["extracted_fields"]
     hidden = {"fields": {"a": ["x\U000e0041"]}, "confidences": {}}
     for tool, arguments, code in (
         ("update_field", {"path": "name", "value": "Ac\u200bme", "confidence": 1.0}, "invisible_character"),
@@ -135,34 +135,34 @@ async def test_no_tool_stores_what_nobody_sees(desk, context):
         ("update_field", {"path": "na\u2060me", "value": "Acme", "confidence": 1.0}, "invalid_path"),
         ("extract_fields", hidden, "invisible_character"),
     ):
-        answer = await desk.call(context, tool, **arguments)
+        answer = await case.call(context, tool, **arguments)
         assert (answer.is_error, answer.code) == (True, code)
-    assert desk.extraction()["extracted_fields"] == before
+    assert case.extraction()["extracted_fields"] == before
 
 
-async def test_reading_what_is_there_whole_or_by_path(desk, context):
-    whole = json.loads((await desk.call(context, "get_current_extraction")).text)
+async def test_reading_what_is_there_whole_or_by_path(case, context):
+    whole = json.loads((await case.call(context, "get_current_extraction")).text)
     assert whole["extracted_fields"]["total"] == 3 and whole["version"] == 1 and whole["status"] == "in_progress"
-    assert (await desk.call(context, "get_current_extraction", path="items[1]")).text == '{"price": 2}'
-    nothing = await desk.call(context, "get_current_extraction", path="items[2]")
+    assert (await case.call(context, "get_current_extraction", path="items[1]")).text == '{"price": 2}'
+    nothing = await case.call(context, "get_current_extraction", path="items[2]")
     assert nothing.is_error and nothing.code == "nothing_there"
 
 
-async def test_an_extraction_too_long_to_show_is_read_by_path(desk, context):
-    await desk.put({"lines": ["x" * 100] * 1000})
-    whole = await desk.call(context, "get_current_extraction")
+async def test_an_extraction_too_long_to_show_is_read_by_path(case, context):
+    await case.set_fields({"lines": ["x" * 100] * 1000})
+    whole = await case.call(context, "get_current_extraction")
     assert (whole.is_error, whole.code) == (False, "too_long")
     assert whole.data == {"paths": ["items (2 items)", "lines (1000 items)", "total", "vendor"]}
-    part = await desk.call(context, "get_current_extraction", path="lines")
+    part = await case.call(context, "get_current_extraction", path="lines")
     assert part.is_error and part.code == "too_long"
-    assert (await desk.call(context, "get_current_extraction", path="lines[999]")).text == json.dumps("x" * 100)
+    assert (await case.call(context, "get_current_extraction", path="lines[999]")).text == json.dumps("x" * 100)
 
 
-async def test_no_answer_is_longer_than_the_cli_takes(desk, context):
+async def test_no_answer_is_longer_than_the_cli_takes(case, context):
     fields = {"notes": ["ä" * 40_000]}
     for answer in (
-        await desk.call(context, "extract_fields", fields=fields, confidences={}),
-        await desk.call(context, "update_field", path="notes[0]", value="ö" * 40_000, confidence=1.0),
-        await desk.call(context, "remove_field", path="notes[0]"),
+        await case.call(context, "extract_fields", fields=fields, confidences={}),
+        await case.call(context, "update_field", path="notes[0]", value="ö" * 40_000, confidence=1.0),
+        await case.call(context, "remove_field", path="notes[0]"),
     ):
         assert not answer.is_error and len(answer.text.encode()) <= MAX_RESULT_BYTES

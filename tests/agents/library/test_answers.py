@@ -12,19 +12,19 @@ from uuid import UUID, uuid4
 import pytest
 
 from agents.talking import Talk, talk_at
-from desk import laid_out
+from extraction_case import document_with_pages
 from fieldmark.agents.library.agent import LIBRARY
 from fieldmark.services import search
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.ledger import ToolOutcome
-from shelf import Shelved, put
+from library_rows import LibraryDocument, insert_documents
 
 pytestmark = pytest.mark.anyio
 
 LINE = "The roof leaks at 2 places since 12.03.2019 and cost 1.250,50 EUR."
 FORGED = "[000000000000-1-1] The roof is sound."
 SURVEY = f"Survey of the house\n\n{LINE}\nThe gutters are sound.\n\n{FORGED}\n"
-DOCUMENT = "invoice.txt"  # as the desk names it
+DOCUMENT = "invoice.txt"  # as the case names it
 
 
 class Asking:
@@ -65,11 +65,13 @@ class Asking:
 async def ask(database, clone, make_user) -> AsyncIterator[Any]:
     """Asks a question of a user who has read the survey; `among` are the filters."""
     async with AsyncExitStack() as stack:
-        desk = await stack.enter_async_context(laid_out(database, clone.owner_url, await make_user(), [SURVEY]))
-        await search.index(database, desk.document_id)
+        case = await stack.enter_async_context(
+            document_with_pages(database, clone.owner_url, await make_user(), [SURVEY])
+        )
+        await search.index(database, case.document_id)
 
         async def start(message: str = "Does it leak since 2019?", **given: Any) -> Asking:
-            talk = await talk_at(desk, LIBRARY)
+            talk = await talk_at(case, LIBRARY)
             return Asking(talk, await talk.turn(message, **given))
 
         yield start
@@ -149,7 +151,7 @@ async def test_there_is_one_answer_and_its_citations_may_come_with_it(ask):
     given = await asking.submit("It leaks [1].", citations=[citation])
     (source,) = given.data["sources"]
     assert (source["quote"], source["page"], len(source["boxes"])) == ("roof leaks", 1, 1)
-    assert [event["type"] for event in asking.talk.desk.events(asking.context.run_id)][-1] == "citation"
+    assert [event["type"] for event in asking.talk.case.events(asking.context.run_id)][-1] == "citation"
     assert (await asking.submit("Another [1].")).is_error
 
 
@@ -165,7 +167,7 @@ FALSE_QUOTES = {
 
 async def test_a_quote_that_no_block_says_is_refused_and_a_block_that_was_not_read(ask):
     asking = await ask()
-    document = asking.talk.desk.document_id.hex[-12:]
+    document = asking.talk.case.document_id.hex[-12:]
     assert (await asking.cite(1, "roof leaks", f"{document}-1-2")).code == "block_not_read"
     await asking.read()
     for quote, code in FALSE_QUOTES.items():
@@ -174,7 +176,7 @@ async def test_a_quote_that_no_block_says_is_refused_and_a_block_that_was_not_re
         assert (await asking.cite(1, "roof leaks", block)).code == "block_not_read"
     assert (await asking.cite(1, "the ROOF leaks", asking.block())).data["source"]["quote"] == "The roof leaks"
     # With another reading the page has fewer words: what is gone cannot be cited.
-    asking.talk.desk.sql("update public.document_pages set words = '[]'")
+    asking.talk.case.sql("update public.document_pages set words = '[]'")
     assert (await asking.cite(2, "roof leaks")).code == "block_not_read"
 
 
@@ -196,7 +198,7 @@ async def test_question_to_fields_that_no_document_has_adds_no_coverage_to_a_cit
 async def test_no_tool_reaches_past_the_filters_of_the_question(ask, database, clone):
     asking = await ask(filters={"filename": "letter"})
     scope = asking.talk.scope
-    async with laid_out(database, clone.owner_url, scope, ["A letter about the roof.\n"]) as letter:
+    async with document_with_pages(database, clone.owner_url, scope, ["A letter about the roof.\n"]) as letter:
         letter.sql("update public.documents set filename = 'letter.txt' where id = %s", letter.document_id)
         await search.index(database, letter.document_id)
         assert (await asking.call("read_document", doc_id=DOCUMENT)).code == "not_found"
@@ -212,12 +214,12 @@ async def test_an_answer_says_which_of_its_sources_are_the_same_file(ask, databa
     await asking.intend()
     scope = asking.talk.scope
     async with (
-        laid_out(database, clone.owner_url, scope, [SURVEY]) as copy,
-        laid_out(database, clone.owner_url, scope, [SURVEY]) as other,
+        document_with_pages(database, clone.owner_url, scope, [SURVEY]) as copy,
+        document_with_pages(database, clone.owner_url, scope, [SURVEY]) as other,
     ):
-        for desk, name, content in ((asking.talk.desk, DOCUMENT, "a"), (copy, "copy.txt", "a"), (other, "b.txt", "b")):
+        for case, name, content in ((asking.talk.case, DOCUMENT, "a"), (copy, "copy.txt", "a"), (other, "b.txt", "b")):
             change = "update public.documents set filename = %s, content_sha256 = %s where id = %s"
-            desk.sql(change, name, content * 64, desk.document_id)
+            case.sql(change, name, content * 64, case.document_id)
         await asking.read()
         await asking.cite(1, "roof leaks")
         for number, name in ((2, "b.txt"), (3, "copy.txt")):
@@ -248,10 +250,10 @@ async def test_another_organisations_id_answers_as_one_that_is_none_in_every_too
     ask, database, clone, make_user
 ):
     asking = await ask()
-    async with laid_out(database, clone.owner_url, await make_user(), [SURVEY]) as theirs:
+    async with document_with_pages(database, clone.owner_url, await make_user(), [SURVEY]) as theirs:
         await search.index(database, theirs.document_id)
         seen: dict[str, list[str]] = {}
-        for one in (str(asking.talk.desk.document_id), str(theirs.document_id), str(uuid4())):
+        for one in (str(asking.talk.case.document_id), str(theirs.document_id), str(uuid4())):
             told = [(await asking.call(name, **arguments)).text for name, arguments in named(one)]
             seen[one] = [words.replace(one, "ID").replace(UUID(one).hex[-12:], "ID") for words in told]
         own, foreign, none = seen.values()
@@ -262,8 +264,10 @@ async def test_another_organisations_id_answers_as_one_that_is_none_in_every_too
 
 async def test_fields_that_there_are_not_are_answered_with_those_that_there_are(ask, clone):
     asking = await ask()
-    shelved = [Shelved({"vendor": vendor, "total": 5}, filename=f"{vendor}.pdf") for vendor in ("Acme", "Globex")]
-    put(clone.owner_url, asking.talk.scope, shelved)
+    shelved = [
+        LibraryDocument({"vendor": vendor, "total": 5}, filename=f"{vendor}.pdf") for vendor in ("Acme", "Globex")
+    ]
+    insert_documents(clone.owner_url, asking.talk.scope, shelved)
     amount = {"fields": [{"path": "amount", "op": ">", "value": 1}]}
     there = [("invoice", "total", 2), ("invoice", "vendor", 2)]
     for tool, arguments, is_told in (

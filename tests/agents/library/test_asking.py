@@ -12,11 +12,11 @@ from uuid import uuid4
 
 import pytest
 
-from desk import tool_results, until
+from extraction_case import tool_results, until
 from fieldmark.agents.registry import answer_offline
 from fieldmark.offline_model.messages import call
 from fieldmark.testing.script import Script, answers_so_far
-from shelf import Shelved, put
+from library_rows import LibraryDocument, insert_documents
 
 pytestmark = pytest.mark.anyio
 
@@ -64,12 +64,12 @@ async def events_of(http: Any, result: dict[str, Any]) -> list[dict[str, Any]]:
     return [json.loads(line[6:]) for line in said.text.splitlines() if line.startswith("data: ")]
 
 
-async def put_survey(served: Any) -> str:
+async def put_survey(server: Any) -> str:
     """Upload the survey, and wait until it can be found."""
-    document_id = await served.document(SURVEY, "survey.txt")
+    document_id = await server.upload_text(SURVEY, "survey.txt")
 
     async def is_there() -> bool:
-        return (await served.http.get("/api/search?q=anything")).json()["behind"] == 0
+        return (await server.http.get("/api/search?q=anything")).json()["behind"] == 0
 
     await until(is_there)
     return str(document_id)
@@ -84,21 +84,21 @@ async def test_an_answer_has_the_place_of_each_claim(serve):
             [submit("Yes, at the chimney [1].")],
         ]
     )
-    async with serve(script) as served:
-        document_id = str(await served.document(SURVEY, "survey.txt"))
-        result = await ask(served.http)
+    async with serve(script) as server:
+        document_id = str(await server.upload_text(SURVEY, "survey.txt"))
+        result = await ask(server.http)
         assert (result["status"], result["answer"]) == ("completed", "Yes, at the chimney [1]."), result
         (source,) = result["result"]["sources"]
         assert source["document_id"] == document_id and source["filename"] == "survey.txt"
         assert (source["number"], source["page"], len(source["boxes"])) == (1, 1, 1)
         assert source["quote"] == "The roof leaks at the chimney."
         assert result["result"]["kind"] == "answer" and result["result"]["fallback"] is None
-        assert (await served.http.get(f"/api/runs/{result['run_id']}")).json()["result"] == result["result"]
-        thread = await thread_of(served.http, result)
+        assert (await server.http.get(f"/api/runs/{result['run_id']}")).json()["result"] == result["result"]
+        thread = await thread_of(server.http, result)
         assert thread["document_id"] is None and thread["turns"][0]["message"] == "Does the roof leak?"
         state = thread["working_state"]
         assert state["active_documents"] == [{"id": document_id, "name": "survey.txt"}]
-        told = await events_of(served.http, result)
+        told = await events_of(server.http, result)
         assert [one["type"] for one in told if one["type"] in ("citation", "open")] == ["citation", "open"]
         steps = [one["message"] for one in told if one["type"] == "tool_result" and one["status"] == "complete"]
         assert steps[:2] == ["Understood as qa", "Read survey.txt"]
@@ -117,11 +117,11 @@ async def test_steps_name_what_was_found_and_read_and_repeated_ones_come_from_th
     cited = cite(1, "The roof leaks at the chimney.")
     end = [submit("Yes [1].")]
     script = Script([[INTENT], [roof], [again], [gutters], read_found, read_found, [reckon], cited, end])
-    async with serve(script) as served:
-        document_id = await put_survey(served)
-        result = await ask(served.http)
+    async with serve(script) as server:
+        document_id = await put_survey(server)
+        result = await ask(server.http)
         assert result["status"] == "completed", result
-        events = await events_of(served.http, result)
+        events = await events_of(server.http, result)
         begun = [one["message"] for one in events if one["type"] == "tool"]
         assert begun[4:6] == ["Reading survey.txt"] * 2 and document_id not in "".join(begun)
         ended = [one for one in events if one["type"] == "tool_result"]
@@ -145,7 +145,7 @@ async def test_steps_name_what_was_found_and_read_and_repeated_ones_come_from_th
         assert told["documents_read"] == [{"document_id": document_id, "filename": "survey.txt"}]
         calls = [one["tool"] for one in told["tool_calls_made"]]
         assert calls[:2] == ["record_intent", "search_documents"] and calls[-1] == "cite_source"
-        state = (await thread_of(served.http, result))["working_state"]
+        state = (await thread_of(server.http, result))["working_state"]
         assert (state["intent"], state["next_step"]) == ("qa", "submit_answer")
         assert [state["actions"][at] for at in (0, 1, 4, 6, 7, 8)] == [
             "Turn 1: understood as qa",
@@ -159,29 +159,36 @@ async def test_steps_name_what_was_found_and_read_and_repeated_ones_come_from_th
 
 async def test_a_second_question_knows_the_first(serve):
     first = [[INTENT, call("search_documents", {"query": "dragons"})], [submit("None.", nothing_found=True)]]
-    async with serve(Script(first)) as served:
-        thread = (await served.http.post("/api/threads", json={"title": "Beasts"})).json()
+    async with serve(Script(first)) as server:
+        thread = (await server.http.post("/api/threads", json={"title": "Beasts"})).json()
         assert (thread["agent"], thread["document_id"]) == ("library", None)
-        result = await ask(served.http, "Dragons?", thread_id=thread["id"])
+        result = await ask(server.http, "Dragons?", thread_id=thread["id"])
         assert result["result"]["searched"] == ["dragons"] and "dragons" in result["answer"]
-        await ask(served.http, "And griffins?", thread_id=thread["id"])
-        thread = (await served.http.get(f"/api/threads/{thread['id']}")).json()
+        await ask(server.http, "And griffins?", thread_id=thread["id"])
+        thread = (await server.http.get(f"/api/threads/{thread['id']}")).json()
         assert (thread["title"], thread["working_state"]["turns"], len(thread["turns"])) == ("Beasts", 2, 2)
         assert [one["asked"] for one in thread["working_state"]["conversation"]] == ["Dragons?", "And griffins?"]
-        sent = json.dumps(served.model.requests[-1])
+        sent = json.dumps(server.model.requests[-1])
         assert "answered" in sent and "None." in sent
-        assert answers_so_far(served.model.requests[-1]) == 1  # of this turn alone: a thread does not grow too long
-        async with served.client() as other:
+        assert answers_so_far(server.model.requests[-1]) == 1  # of this turn alone: a thread does not grow too long
+        async with server.client() as other:
             refused = await other.post("/api/agent/ask", json={"message": "Hm?", "thread_id": thread["id"]})
             assert refused.status_code == 404
 
 
-def invoices() -> list[Shelved]:
+def invoices() -> list[LibraryDocument]:
     totals = [("Acme", 500), ("Acme", 1500.5), ("Globex", 2000), ("Globex", 900)]
-    found = [Shelved({"vendor": vendor, "total": total}, filename=f"{vendor}-{total}.pdf") for vendor, total in totals]
+    found = [
+        LibraryDocument({"vendor": vendor, "total": total}, filename=f"{vendor}-{total}.pdf")
+        for vendor, total in totals
+    ]
     copy = replace(found[2], id=uuid4(), extraction_id=uuid4(), filename="copy.pdf")
     found[2], copy = (replace(one, sha256="c" * 64) for one in (found[2], copy))
-    return [*found, replace(copy, created_at=copy.created_at + timedelta(1)), Shelved(None, filename="unread.pdf")]
+    return [
+        *found,
+        replace(copy, created_at=copy.created_at + timedelta(1)),
+        LibraryDocument(None, filename="unread.pdf"),
+    ]
 
 
 async def test_a_count_says_what_it_covers_and_counts_what_the_filters_leave(serve, clone):
@@ -193,20 +200,20 @@ async def test_a_count_says_what_it_covers_and_counts_what_the_filters_leave(ser
         [call("submit_calculation", two)],
         [call("submit_calculation", two)],
     ]
-    async with serve(Script(steps)) as served:
-        put(clone.owner_url, served.scope, invoices())
-        result = await ask(served.http, "How many invoices are over 1,000?")
+    async with serve(Script(steps)) as server:
+        insert_documents(clone.owner_url, server.scope, invoices())
+        result = await ask(server.http, "How many invoices are over 1,000?")
         told = result["result"]
         assert (told["kind"], told["result"], told["fallback"]) == ("calculation", "2", None)
         (coverage,) = told["coverage"]
         assert (coverage["documents"], coverage["with_field"], coverage["not_read"]) == (4, 4, 1)
         assert coverage["text"] in result["answer"] and "4 of 4" in coverage["text"]
         assert coverage["duplicates"] == ["copy.pdf"] and "copy.pdf" in result["answer"]
-        events = await served.events(result["run_id"])
+        events = await server.events(result["run_id"])
         (computed,) = [one for one in events if one.get("tool_result") == "query_fields"]
         assert "count = 2" in computed["output"] and computed["details"]["groups"][0]["results"][0]["value"] == "2"
         # Among the documents of one vendor there is one: the figure that the model gives is not given.
-        told = (await ask(served.http, "How many?", filters={"filename": "acme"}))["result"]
+        told = (await ask(server.http, "How many?", filters={"filename": "acme"}))["result"]
         assert told["fallback"]["code"] == "answer_invalid"
 
 
@@ -222,12 +229,12 @@ RULES: list[tuple[str, Callable[[dict[str, Any]], Any], Any]] = [
 
 
 async def test_without_a_key_rules_count_and_sum_and_look_up_a_field(serve, clone):
-    async with serve(answer_offline) as served:
-        put(clone.owner_url, served.scope, invoices())
-        await served.extract(await served.document(BILL, "bill.txt"))
-        await put_survey(served)
+    async with serve(answer_offline) as server:
+        insert_documents(clone.owner_url, server.scope, invoices())
+        await server.extract(await server.upload_text(BILL, "bill.txt"))
+        await put_survey(server)
         for question, shows, expected in RULES:
-            said = await ask(served.http, question)
+            said = await ask(server.http, question)
             assert shows(said["result"]) == expected, said
             assert said["result"]["fallback"] is not None or "no language model" in said["answer"]
         assert "roof leaks" in said["result"]["sources"][0]["quote"]

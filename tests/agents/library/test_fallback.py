@@ -15,12 +15,12 @@ import psycopg
 import pytest
 
 from agents.library.test_asking import INTENT, READ, ask, cite, events_of, put_survey, submit, thread_of
-from desk import sql, tool_results
+from extraction_case import sql, tool_results
 from fieldmark.agents.library.agent import ASK, LIBRARY
 from fieldmark.agents.registry import registered
 from fieldmark.offline_model.messages import call, text
 from fieldmark.testing.script import Script, endless, http_error, stall
-from standing import METRICS_TOKEN
+from running_server import METRICS_TOKEN
 
 pytestmark = pytest.mark.anyio
 
@@ -68,9 +68,9 @@ def time_for_a_question(seconds: int, last_seconds: int) -> Iterator[None]:
 
 
 async def test_a_model_that_gave_no_answer_is_asked_once_more_about_the_best_passages(serve):
-    async with serve(model(STOPS, last("It leaks at the chimney [1].", "The roof leaks at the chimney."))) as served:
-        document_id = await put_survey(served)
-        result = await ask(served.http)
+    async with serve(model(STOPS, last("It leaks at the chimney [1].", "The roof leaks at the chimney."))) as server:
+        document_id = await put_survey(server)
+        result = await ask(server.http)
         assert result["status"] == "completed", result
         told = result["result"]
         assert told["answer"] == "It leaks at the chimney [1]."
@@ -78,13 +78,13 @@ async def test_a_model_that_gave_no_answer_is_asked_once_more_about_the_best_pas
         (source,) = told["sources"]
         assert source["document_id"] == document_id and source["boxes"]
         assert told["effort"]["model_calls"] == 2 and told["effort"]["searches"] == 1 == told["effort"]["reads"]
-        events = await events_of(served.http, result)
+        events = await events_of(server.http, result)
         steps = [one["tool_result"] for one in events if one.get("status") == "complete"]
         assert steps == ["search_documents", "read_multiple_documents", "submit_answer"]
         assert [one["citation"]["number"] for one in events if one["type"] == "citation"] == [1]
-        assert (await thread_of(served.http, result))["working_state"]["turns"] == 1
+        assert (await thread_of(server.http, result))["working_state"]["turns"] == 1
         async with httpx.AsyncClient(headers={"Authorization": f"Bearer {METRICS_TOKEN}"}) as http:
-            said = (await http.get(f"{served.base_url}/metrics")).text
+            said = (await http.get(f"{server.base_url}/metrics")).text
         assert 'fieldmark_fallbacks_total{agent="library",by="model",code="agent_stopped"} 1.0' in said
 
 
@@ -99,58 +99,58 @@ async def test_a_model_that_gave_no_answer_is_asked_once_more_about_the_best_pas
     ],
 )
 async def test_what_the_last_question_does_not_prove_is_not_given(serve, agent, at_last, code):
-    async with serve(model(agent, at_last)) as served:
-        await put_survey(served)
-        result = await ask(served.http)
+    async with serve(model(agent, at_last)) as server:
+        await put_survey(server)
+        result = await ask(server.http)
         told = result["result"]
         assert (result["status"], result["code"], told["confidence"]) == ("completed", None, 0)
         assert (told["fallback"]["code"], told["fallback"]["by_model"]) == (code, False)
         assert "roof leaks" in told["sources"][0]["quote"] and told["sources"][0]["boxes"]
         assert result["answer"] == told["answer"] and "[1]" in told["answer"]
-        assert any(map(is_last_question, served.model.requests)) is (at_last is not None)
+        assert any(map(is_last_question, server.model.requests)) is (at_last is not None)
 
 
 async def test_a_model_that_was_wrong_twice_is_asked_once_more(serve):
     wrong = [[INTENT], [submit("It leaks.")], [submit("It leaks.")]]
-    async with serve(model(wrong)) as served:
-        await put_survey(served)
-        told = (await ask(served.http))["result"]
+    async with serve(model(wrong)) as server:
+        await put_survey(server)
+        told = (await ask(server.http))["result"]
         assert (told["fallback"]["code"], told["fallback"]["by_model"]) == ("answer_invalid", True)
 
 
 async def test_search_is_answered_without_a_model(serve):
-    async with serve(Script([])) as served:
-        await put_survey(served)
-        result = await ask(served.http, mode="search")
+    async with serve(Script([])) as server:
+        await put_survey(server)
+        result = await ask(server.http, mode="search")
         told = result["result"]
         assert (result["status"], told["fallback"]["code"], told["fallback"]["by_model"]) == (
             *("completed", "search_only"),
             False,
         )
-        assert "roof leaks" in told["sources"][0]["quote"] and served.model.requests == []
-        assert (await thread_of(served.http, result))["working_state"]["turns"] == 1
+        assert "roof leaks" in told["sources"][0]["quote"] and server.model.requests == []
+        assert (await thread_of(server.http, result))["working_state"]["turns"] == 1
 
 
 @pytest.mark.parametrize("agent", [STOPS, [[INTENT], [submit("It leaks.")], [submit("It leaks.")]]])
 async def test_without_the_fallback_a_question_without_an_answer_fails(serve, agent):
-    async with serve(model(agent), ask_fallback=False) as served:
-        await put_survey(served)
-        result = await ask(served.http)
+    async with serve(model(agent), ask_fallback=False) as server:
+        await put_survey(server)
+        result = await ask(server.http)
         assert (result["status"], result["code"], result["result"]) == ("failed", "agent_stopped", None)
-        assert not any(map(is_last_question, served.model.requests))
+        assert not any(map(is_last_question, server.model.requests))
 
 
 async def test_where_nothing_fits_there_is_nothing_to_ask(serve):
-    async with serve(Script(STOPS)) as served:
-        told = (await ask(served.http, "Are there dragons?"))["result"]
+    async with serve(Script(STOPS)) as server:
+        told = (await ask(server.http, "Are there dragons?"))["result"]
         assert told["sources"] == [] and not told["fallback"]["by_model"]
-        assert not any(map(is_last_question, served.model.requests))
+        assert not any(map(is_last_question, server.model.requests))
 
 
 async def test_after_its_rounds_there_is_a_turn_left_for_the_last_question(serve):
-    async with serve(model([[INTENT], endless([SEARCH])])) as served:
-        await put_survey(served)
-        result = await ask(served.http, max_turns=6)
+    async with serve(model([[INTENT], endless([SEARCH])])) as server:
+        await put_survey(server)
+        result = await ask(server.http, max_turns=6)
         told = result["result"]
         assert (told["fallback"]["code"], told["fallback"]["by_model"]) == ("max_turns", True), told
         assert result["usage"]["turns"] <= 6
@@ -160,9 +160,9 @@ async def test_after_its_rounds_there_is_a_turn_left_for_the_last_question(serve
 async def test_at_its_deadline_a_run_asks_once_more_in_the_time_that_it_has_kept_back(serve, at_last, by_model):
     seconds = (16, 6) if by_model else (8, 3)
     with time_for_a_question(*seconds):
-        async with serve(model([[INTENT, READ], stall(600)], at_last), max_live_agents=8) as served:
-            await put_survey(served)
-            told = (await ask(served.http))["result"]
+        async with serve(model([[INTENT, READ], stall(600)], at_last), max_live_agents=8) as server:
+            await put_survey(server)
+            told = (await ask(server.http))["result"]
     assert (told["fallback"]["code"], told["fallback"]["by_model"]) == ("deadline", by_model)
     assert "roof leaks" in told["sources"][0]["quote"]
 
@@ -171,9 +171,9 @@ async def test_at_its_deadline_a_run_asks_once_more_in_the_time_that_it_has_kept
 async def test_a_busy_service_is_waited_for_a_while_and_not_for_ever(serve):
     busy = [http_error(429, 0.1), [INTENT, READ], http_error(529, 0.1), cite(1, "The roof leaks")]
     for steps, code in (([*busy, [submit("It leaks [1].")]], None), ([[INTENT], *[http_error(429, 0.1)] * 9], "busy")):
-        async with serve(Script(steps)) as served:
-            await put_survey(served)
-            told = (await ask(served.http))["result"]
+        async with serve(Script(steps)) as server:
+            await put_survey(server)
+            told = (await ask(server.http))["result"]
             assert told["fallback"] is code is None or told["fallback"]["code"] == "model_busy"
 
 
@@ -199,20 +199,20 @@ async def test_a_tool_that_fails_or_takes_too_long_is_a_fault_that_the_model_see
         return breaking(clone, [call("search_documents", {"query": "chimney"}), READ])(body)
 
     script = Script([[INTENT], hold, go_on, cite(1, "The roof leaks"), [submit("It leaks [1].")]])
-    async with serve(script, tool_seconds=1) as served:
-        await put_survey(served)
-        result = await ask(served.http)
+    async with serve(script, tool_seconds=1) as server:
+        await put_survey(server)
+        result = await ask(server.http)
         assert result["result"]["fallback"] is None and result["result"]["sources"], result
-        said = " ".join(said for said, _ in tool_results(served.model.requests[-1]))
+        said = " ".join(said for said, _ in tool_results(server.model.requests[-1]))
         assert '"tool_timeout"' in said and '"internal"' in said
     held.close()
 
 
 async def test_where_search_fails_too_the_run_still_ends(serve, clone):
-    async with serve(Script([[INTENT], endless(breaking(clone, [text("I cannot say.")]))])) as served:
-        await put_survey(served)
-        result = await ask(served.http)
+    async with serve(Script([[INTENT], endless(breaking(clone, [text("I cannot say.")]))])) as server:
+        await put_survey(server)
+        result = await ask(server.http)
         assert result["status"] == "completed", result
         told = result["result"]
         assert told["fallback"]["code"] == "agent_stopped" and told["sources"] == []
-        assert len(served.model.requests) == 2  # nobody begins anew
+        assert len(server.model.requests) == 2  # nobody begins anew

@@ -14,7 +14,8 @@ import pytest
 from made_files import encoded, image_object, pdf, picture, show
 from PIL import Image, ImageDraw
 
-from desk import until
+from child_processes import forkservers, is_alive, reader_processes
+from extraction_case import until
 from fieldmark.documents.reading import sandbox
 from fieldmark.documents.reading.answers import Reading, parse_page
 from fieldmark.documents.reading.pages import MIB, Limits, Page
@@ -23,8 +24,7 @@ from fieldmark.documents.reading.sandbox import read_file
 from fieldmark.domain.reading_warnings import WarningCode
 from fieldmark.errors import OverLimit, Unavailable, Unreadable
 from fieldmark.isolation import users
-from living import forkservers, is_alive, readers_of
-from standing import PATIENCE
+from running_server import PATIENCE
 
 pytestmark = pytest.mark.anyio
 
@@ -36,7 +36,7 @@ def saved(folder: Path, name: str, data: bytes) -> Path:
 
 
 def readers() -> list[psutil.Process]:
-    return readers_of(os.getpid())
+    return reader_processes(os.getpid())
 
 
 TEXT = "Total: 19,50 €"

@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from living import all_gone, is_alive
-from standing import PATIENCE
+from child_processes import is_alive, wait_all_ended
+from running_server import PATIENCE
 
 BACKEND = Path(__file__).parents[3] / "backend"
 START = f"""
@@ -91,7 +91,7 @@ def test_a_locked_down_process_does_not_outlive_the_one_that_started_it() -> Non
         child = psutil.Process(int(process.stdout.readline()))
         assert is_alive(child)
         process.kill()
-    assert all_gone([child]), "The locked-down process is still there."
+    assert wait_all_ended([child]), "The locked-down process is still there."
 
 
 SERVICE = f"""
@@ -117,4 +117,4 @@ def test_neither_a_reader_nor_what_it_was_forked_from_outlives_the_service() -> 
         started = [psutil.Process(int(pid)) for pid in process.stdout.readline().split()]
         assert len(started) == 2 and all(map(is_alive, started))
         process.kill()
-        assert all_gone(started), "They wait for their file still."
+        assert wait_all_ended(started), "They wait for their file still."

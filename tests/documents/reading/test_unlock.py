@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from made_files import archive
 
+from encrypted_files import NEW_PDF, OLD_PDF, PASSWORD, TEXT, workbook
 from fieldmark.documents.reading.jobs import UnlockJob
 from fieldmark.documents.reading.pages import Limits
 from fieldmark.documents.reading.sandbox import read_file, unlock_file
 from fieldmark.errors import OverLimit, PasswordProtected, Unsupported
-from locked_files import NEW_PDF, OLD_PDF, PASSWORD, TEXT, workbook
 
 pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 import psycopg
 import pytest
 
-from desk import until, update
+from extraction_case import until, update_call
 from fieldmark.offline_model.messages import Turn, call, text
 from fieldmark.runs.billing.meter import Meter
 from fieldmark.runs.billing.prices import Prices
@@ -43,34 +43,34 @@ CACHES = {
 }
 
 
-def limit(desk, max_usd: str) -> None:
+def limit(case, max_usd: str) -> None:
     """What whoever runs the database allows the organisation."""
-    desk.sql("insert into public.credit_limits (org_id, max_usd) values (%s, %s)", desk.scope.org_id, max_usd)
+    case.sql("insert into public.credit_limits (org_id, max_usd) values (%s, %s)", case.scope.org_id, max_usd)
 
 
-def rows(desk, run_id) -> list[dict]:
-    return desk.sql("select * from public.usage where run_id = %s order by created_at", run_id)
+def rows(case, run_id) -> list[dict]:
+    return case.sql("select * from public.usage where run_id = %s order by created_at", run_id)
 
 
-def spent(desk, run_id) -> Decimal | None:
-    return desk.sql("select private.cost_of_run(%s) as cost", run_id)[0]["cost"]
+def spent(case, run_id) -> Decimal | None:
+    return case.sql("select private.cost_of_run(%s) as cost", run_id)[0]["cost"]
 
 
 WAITS = """select 1 from pg_locks where relation = 'usage'::regclass and not granted
            and database = (select oid from pg_database where datname = current_database())"""
 
 
-async def test_each_message_is_one_row_and_the_run_s_cost_is_their_sum(desk):
-    worked = await desk.work(
-        Script([Turn([update("a")], usage=used(1_000, 100, **CACHES)), Turn([text("Done.")], usage=used(500, 10))])
+async def test_each_message_is_one_row_and_the_run_s_cost_is_their_sum(case):
+    finished = await case.execute_run(
+        Script([Turn([update_call("a")], usage=used(1_000, 100, **CACHES)), Turn([text("Done.")], usage=used(500, 10))])
     )
-    first, second = rows(desk, worked.run_id)
+    first, second = rows(case, finished.run_id)
     assert (first["input_tokens"], first["output_tokens"], first["cache_read_tokens"]) == (1_000, 100, 50_000)
     assert (first["cache_write_5m_tokens"], first["cache_write_1h_tokens"]) == (10_000, 3_000)
     assert (first["cost_usd"], second["cost_usd"]) == (Decimal("0.05"), Decimal("0.0011"))
-    assert (first["agent"], first["model"], first["org_id"]) == ("extraction", "claude-sonnet-5", desk.scope.org_id)
-    assert first["created_by"] == desk.scope.user_id
-    complete = worked.events[-1]
+    assert (first["agent"], first["model"], first["org_id"]) == ("extraction", "claude-sonnet-5", case.scope.org_id)
+    assert first["created_by"] == case.scope.user_id
+    complete = finished.events[-1]
     assert complete["cost"] == 0.0511
     assert complete["usage"] == {
         "turns": 2,
@@ -81,20 +81,20 @@ async def test_each_message_is_one_row_and_the_run_s_cost_is_their_sum(desk):
     }
 
 
-async def test_a_call_is_not_done_before_its_message_is_charged(desk):
+async def test_a_call_is_not_done_before_its_message_is_charged(case):
     """So that a crash loses the message in flight at the most."""
-    with psycopg.connect(desk.owner_url) as other:
+    with psycopg.connect(case.owner_url) as other:
 
         def answer(body):
             other.execute("lock table public.usage in share mode")
-            return [update("a")]
+            return [update_call("a")]
 
-        work = asyncio.create_task(desk.work(Script([answer, [text("Done.")]])))
-        await until(lambda: desk.sql(WAITS) and desk.sql("select 1 from public.tool_calls where status = 'approved'"))
+        work = asyncio.create_task(case.execute_run(Script([answer, [text("Done.")]])))
+        await until(lambda: case.sql(WAITS) and case.sql("select 1 from public.tool_calls where status = 'approved'"))
         await asyncio.sleep(0.3)
-        assert desk.extraction()["version"] == 0
+        assert case.extraction()["version"] == 0
         other.rollback()
-        assert (await work).state["status"] == "completed" and desk.extraction()["version"] == 1
+        assert (await work).state["status"] == "completed" and case.extraction()["version"] == 1
 
 
 def begun(message_id: str | None, **counts: int) -> MessageStarted:
@@ -113,100 +113,100 @@ def whole(message_id: str | None, model: str = "claude-sonnet-5", **counts: int)
 STOPPED = MessageStopped()
 
 
-async def metered(desk, *parts: Part, turns=50, **columns) -> list[tuple]:
+async def metered(case, *parts: Part, turns=50, **columns) -> list[tuple]:
     """What is charged for these messages: (message, input tokens, output tokens)."""
-    context = await desk.context(await desk.run(**columns))
+    context = await case.context(await case.queue_run(**columns))
     async with Meter(context, "extraction", Prices(), "claude-sonnet-5", turns) as meter:
         for part in parts:
             await meter.on_part(part)
     return [
         (row["message_id"].partition(" ")[2], row["input_tokens"], row["output_tokens"])
-        for row in rows(desk, context.run_id)
+        for row in rows(case, context.run_id)
     ]
 
 
 @pytest.mark.parametrize("name", ["a", None])
-async def test_a_message_is_charged_once_however_often_its_blocks_are_told(desk, name):
+async def test_a_message_is_charged_once_however_often_its_blocks_are_told(case, name):
     streamed = [begun(name, input=5), changed(output=7), STOPPED]
     early, late = whole(name, input=5, output=1), whole(name, input=99)
     told = [*streamed[:1], early, early, *streamed[1:], late, ToolReturned("c", "", False), late]
-    assert [figures for _, *figures in await metered(desk, *told)] == [[5, 7]]
+    assert [figures for _, *figures in await metered(case, *told)] == [[5, 7]]
 
 
-async def test_every_message_is_charged_though_the_service_repeats_its_ids(desk):
+async def test_every_message_is_charged_though_the_service_repeats_its_ids(case):
     streamed = [begun("a", input=5), changed("tool_use", output=7), STOPPED, ToolReturned("c", "", False)]
-    assert await metered(desk, *streamed, *streamed, *streamed) == [("a", 5, 7)] * 3
+    assert await metered(case, *streamed, *streamed, *streamed) == [("a", 5, 7)] * 3
     with pytest.raises(RunEnded) as spent:
-        await metered(desk, *streamed, *streamed, begun("a"), turns=2)
+        await metered(case, *streamed, *streamed, begun("a"), turns=2)
     assert spent.value.outcome.code == "max_turns"
     # The same without pieces: several blocks of one answer, then another answer.
     told = [whole("b", input=5, output=2), whole("b", input=5, output=2), ToolReturned("call-b", "", False)]
-    assert await metered(desk, *told, *told) == [("b", 5, 2)] * 2
+    assert await metered(case, *told, *told) == [("b", 5, 2)] * 2
 
 
-async def test_every_attempt_at_a_run_charges_its_own_messages(desk):
-    run_id = await desk.run()
+async def test_every_attempt_at_a_run_charges_its_own_messages(case):
+    run_id = await case.queue_run()
     for attempt in (1, 2):
-        context = await desk.context(run_id)
+        context = await case.context(run_id)
         assert context.fencing_token == attempt
         async with Meter(context, "extraction", Prices(), "claude-sonnet-5", 50) as meter:
             await meter.on_part(whole("a", input=5, output=2))
-    assert len(rows(desk, run_id)) == 2
+    assert len(rows(case, run_id)) == 2
 
 
-async def test_an_answer_that_was_not_streamed_is_charged_and_the_cli_s_own_words_are_not(desk):
+async def test_an_answer_that_was_not_streamed_is_charged_and_the_cli_s_own_words_are_not(case):
     told = [whole("a", input=5, output=2), whole("b", "<synthetic>", input=9)]
-    assert await metered(desk, *told) == [("a", 5, 2)]
+    assert await metered(case, *told) == [("a", 5, 2)]
 
 
-async def test_a_message_whose_id_cannot_be_kept_is_charged_under_another(desk):
-    ((kept, *figures),) = await metered(desk, whole("a\0", input=5, output=2))
+async def test_a_message_whose_id_cannot_be_kept_is_charged_under_another(case):
+    ((kept, *figures),) = await metered(case, whole("a\0", input=5, output=2))
     assert kept.startswith("unnamed-") and figures == [5, 2]
 
 
-async def test_the_prompt_may_be_counted_at_the_beginning_or_at_the_end(desk):
+async def test_the_prompt_may_be_counted_at_the_beginning_or_at_the_end(case):
     for first, last in [({"input": 5}, {}), ({}, {"input": 5}), ({"input": 5}, {"input": 0})]:
         told = [begun("a", **first), changed(**last, output=1), STOPPED]
-        assert await metered(desk, *told) == [("a", 5, 1)]
+        assert await metered(case, *told) == [("a", 5, 1)]
 
 
-async def test_turns_are_counted_here_and_not_by_a_cli_that_may_have_had_other_runs(desk):
+async def test_turns_are_counted_here_and_not_by_a_cli_that_may_have_had_other_runs(case):
     def turn(name: str, stop_reason: str | None = "tool_use") -> list[Part]:
         return [begun(name, input=5), changed(stop_reason, output=1), STOPPED]
 
     # A message that breaks off is asked for again, which is no new turn.
     told = [*turn("a"), *turn("b", None), *turn("c")]
-    assert [name for name, _, _ in await metered(desk, *told, turns=2)] == ["a", "b", "c"]
-    async with desk.database.as_user(desk.scope) as conn:
-        (run,) = (await runs.list_runs(conn, desk.scope, status=None, limit=1)).items
+    assert [name for name, _, _ in await metered(case, *told, turns=2)] == ["a", "b", "c"]
+    async with case.database.as_user(case.scope) as conn:
+        (run,) = (await runs.list_runs(conn, case.scope, status=None, limit=1)).items
         (model,) = await usage.by_model(conn, run.id)
     calls = MessageCalls()
     for part in told:
         calls.on_part(part)
     assert run.turns == model["turns"] == calls.messages == 2  # whoever counts them counts the same
     with pytest.raises(RunEnded) as spent:
-        await metered(await desk.beside(), *told, begun("d", input=6), turns=2)
+        await metered(await case.another_extraction(), *told, begun("d", input=6), turns=2)
     assert spent.value.outcome.code == "max_turns"
-    charged = desk.sql("select count(*) as n from public.usage where message_id like '%% d' and input_tokens = 6")
+    charged = case.sql("select count(*) as n from public.usage where message_id like '%% d' and input_tokens = 6")
     assert charged == [{"n": 1}]  # what was asked for is paid for all the same
 
 
-async def test_what_is_in_flight_when_the_next_begins_or_the_run_ends_is_charged(desk):
+async def test_what_is_in_flight_when_the_next_begins_or_the_run_ends_is_charged(case):
     said = BlockDelta("text", "x" * 40)
-    assert await metered(desk, begun("a", input=5), said, begun("b", input=6)) == [
+    assert await metered(case, begun("a", input=5), said, begun("b", input=6)) == [
         ("a", 5, 10),
         ("b", 6, 0),
     ]
 
 
-async def test_a_run_that_is_broken_off_is_charged_for_the_message_in_flight(desk):
-    run_id = await desk.run()
+async def test_a_run_that_is_broken_off_is_charged_for_the_message_in_flight(case):
+    run_id = await case.queue_run()
     silent = Script([stall(600, text("I begin."), text("x" * 400))])
-    work = asyncio.create_task(desk.work(silent, run_id))
-    await until(lambda: {"type": "text", "text": "I begin."} in desk.events(run_id))
-    await cancel(desk.database, desk.scope, run_id)
+    work = asyncio.create_task(case.execute_run(silent, run_id))
+    await until(lambda: {"type": "text", "text": "I begin."} in case.events(run_id))
+    await cancel(case.database, case.scope, run_id)
     assert (await work).state["status"] == "cancelled"
-    (row,) = rows(desk, run_id)
+    (row,) = rows(case, run_id)
     assert row["input_tokens"] > 100 and row["output_tokens"] > 10
 
 
@@ -214,54 +214,60 @@ DEAR = used(50_000, 0)  # 0.10 a message
 
 
 @pytest.mark.parametrize("code", ["max_cost", "out_of_credit"])
-async def test_a_run_stops_at_its_limit_and_keeps_what_it_wrote(desk, code):
+async def test_a_run_stops_at_its_limit_and_keeps_what_it_wrote(case, code):
     if code == "out_of_credit":
-        limit(desk, "0.2")
-    script = Script([Turn([update("a")], usage=DEAR), Turn([update("b")], usage=DEAR), endless([update("c")])])
-    worked = await desk.work(script, **({"max_cost_usd": Decimal("0.2")} if code == "max_cost" else {}))
-    assert (worked.state["status"], worked.state["error_code"], worked.events[-1]["code"]) == ("failed", code, code)
+        limit(case, "0.2")
+    script = Script(
+        [Turn([update_call("a")], usage=DEAR), Turn([update_call("b")], usage=DEAR), endless([update_call("c")])]
+    )
+    finished = await case.execute_run(script, **({"max_cost_usd": Decimal("0.2")} if code == "max_cost" else {}))
+    assert (finished.state["status"], finished.state["error_code"], finished.events[-1]["code"]) == (
+        "failed",
+        code,
+        code,
+    )
     # The second message came to the limit: what it asked for is not done.
-    assert desk.extraction()["extracted_fields"] == {"a": 1}
-    assert len(worked.requests) == 2 and spent(desk, worked.run_id) == Decimal("0.2")
+    assert case.extraction()["extracted_fields"] == {"a": 1}
+    assert len(finished.requests) == 2 and spent(case, finished.run_id) == Decimal("0.2")
 
 
-async def test_a_model_without_a_price_does_not_run_under_a_limit(desk):
-    worked = await desk.work(Script([[text("Done.")]]), model="unheard-of", max_cost_usd=1000)
-    assert (worked.state["status"], worked.state["error_code"]) == ("failed", "model_unpriced")
-    assert worked.requests == []
+async def test_a_model_without_a_price_does_not_run_under_a_limit(case):
+    finished = await case.execute_run(Script([[text("Done.")]]), model="unheard-of", max_cost_usd=1000)
+    assert (finished.state["status"], finished.state["error_code"]) == ("failed", "model_unpriced")
+    assert finished.requests == []
 
 
-async def test_a_run_that_is_done_is_done_whatever_its_last_words_cost(desk):
-    script = Script([Turn([update("a")], usage=DEAR), Turn([text("Done.")], usage=used(10_000_000))])
-    worked = await desk.work(script, max_cost_usd=Decimal("0.2"))
-    assert worked.state["status"] == "completed" and spent(desk, worked.run_id) == Decimal("20.1")
+async def test_a_run_that_is_done_is_done_whatever_its_last_words_cost(case):
+    script = Script([Turn([update_call("a")], usage=DEAR), Turn([text("Done.")], usage=used(10_000_000))])
+    finished = await case.execute_run(script, max_cost_usd=Decimal("0.2"))
+    assert finished.state["status"] == "completed" and spent(case, finished.run_id) == Decimal("20.1")
 
 
-async def test_what_was_spent_in_another_month_does_not_count(desk):
-    limit(desk, "0.1")
-    earlier = await desk.work(Script([Turn([text("Done.")], usage=DEAR)]))
-    refused = await desk.work(Script([[text("Done.")]]))
+async def test_what_was_spent_in_another_month_does_not_count(case):
+    limit(case, "0.1")
+    earlier = await case.execute_run(Script([Turn([text("Done.")], usage=DEAR)]))
+    refused = await case.execute_run(Script([[text("Done.")]]))
     assert refused.requests == [] and refused.state["error_code"] == "out_of_credit"
-    desk.sql("update public.usage_by_day set day = date_trunc('month', now() at time zone 'utc')::date - 1")
-    assert (await desk.work(Script([[text("Done.")]]))).state["status"] == "completed"
-    assert spent(desk, earlier.run_id) == Decimal("0.1")
+    case.sql("update public.usage_by_day set day = date_trunc('month', now() at time zone 'utc')::date - 1")
+    assert (await case.execute_run(Script([[text("Done.")]]))).state["status"] == "completed"
+    assert spent(case, earlier.run_id) == Decimal("0.1")
 
 
-async def test_turns_are_those_of_the_whole_run_and_never_more_than_the_service_allows(desk):
+async def test_turns_are_those_of_the_whole_run_and_never_more_than_the_service_allows(case):
     read = endless([call("get_document_text")])
-    worked = await desk.work(Script([read]), max_turns=5)
-    assert len(worked.requests) == 5 and worked.state["error_code"] == "max_turns"
-    run_id = await desk.run(max_turns=2)
-    worked = await desk.work(Script([read]), run_id=run_id, max_turns=5)
-    assert len(worked.requests) == 2 and worked.state["error_code"] == "max_turns"
+    finished = await case.execute_run(Script([read]), max_turns=5)
+    assert len(finished.requests) == 5 and finished.state["error_code"] == "max_turns"
+    run_id = await case.queue_run(max_turns=2)
+    finished = await case.execute_run(Script([read]), run_id=run_id, max_turns=5)
+    assert len(finished.requests) == 2 and finished.state["error_code"] == "max_turns"
     # Taken up again, it has what the first attempt left.
-    run_id = await desk.run(max_turns=3)
-    context = await desk.context(run_id)
-    desk.sql(
+    run_id = await case.queue_run(max_turns=3)
+    context = await case.context(run_id)
+    case.sql(
         "insert into public.usage select %s, 'm' || n, %s, 'extraction', 'm', 0, 0, 0, 0, 0, 0 "
         "from generate_series(1, 2) as n",
         run_id,
-        desk.scope.org_id,
+        case.scope.org_id,
     )
-    worked = await desk.work(Script([read]), run_id=context.run_id, max_turns=5)
-    assert len(worked.requests) == 1 and worked.state["error_code"] == "max_turns"
+    finished = await case.execute_run(Script([read]), run_id=context.run_id, max_turns=5)
+    assert len(finished.requests) == 1 and finished.state["error_code"] == "max_turns"

@@ -21,14 +21,14 @@ READ = {"hook_event_name": "PreToolUse", "tool_name": "mcp__fieldmark__get_docum
 WHOSE = contextvars.ContextVar("whose", default="nobody")
 
 
-def work_of(desk, context) -> RunHandlers:
+def work_of(case, context) -> RunHandlers:
     told = []
 
     async def before(call_id: str) -> None:
         told.append(WHOSE.get())
 
     hook = PermissionHook(EXTRACTION.create_tools(context), context, before=before)
-    work = RunHandlers(hook, ToolExecutor(hook), Sessions(desk.database, desk.scope))
+    work = RunHandlers(hook, ToolExecutor(hook), Sessions(case.database, case.scope))
     return SimpleNamespace(work=work, told=told)
 
 
@@ -45,11 +45,11 @@ async def is_answered(answering) -> bool:
     return True
 
 
-async def test_between_runs_no_call_is_answered_since_the_cli_would_ask_the_model_again(desk):
+async def test_between_runs_no_call_is_answered_since_the_cli_would_ask_the_model_again(case):
     holder = RunBinding(uuid4())
     assert not await is_answered(holder.hook(READ, "a", {})) and holder.spoilt
     holder.spoilt = False
-    one = work_of(desk, await desk.context())
+    one = work_of(case, await case.context())
     holder.take(one.work)
     assert decision(await holder.hook(READ, "a", {})) == "allow"
     assert "Acme" in (await holder.answer("get_document_text", "a", {})).text and not holder.spoilt
@@ -59,11 +59,11 @@ async def test_between_runs_no_call_is_answered_since_the_cli_would_ask_the_mode
         assert not await is_answered(ask()) and holder.spoilt
 
 
-async def test_a_call_is_answered_in_the_context_of_the_run_that_has_the_cli(desk):
+async def test_a_call_is_answered_in_the_context_of_the_run_that_has_the_cli(case):
     holder, seen = RunBinding(uuid4()), []
     for name in ("first", "second"):
         token = WHOSE.set(name)
-        one = work_of(desk, await desk.context(await (await desk.beside()).run()))
+        one = work_of(case, await case.context(await (await case.another_extraction()).run()))
         WHOSE.reset(token)
         holder.take(one.work)
         await holder.hook(READ, "a", {})
@@ -77,11 +77,11 @@ def entry(word: str) -> list[dict]:
     return [{"type": "user", "uuid": str(uuid4()), "text": word}]
 
 
-async def test_only_the_run_s_own_conversation_is_kept(desk):
+async def test_only_the_run_s_own_conversation_is_kept(case):
     old, new, other = uuid4(), uuid4(), uuid4()
-    store = Sessions(desk.database, desk.scope)
+    store = Sessions(case.database, case.scope)
     holder = RunBinding(old)
-    holder.take(work := work_of(desk, await desk.context()).work)
+    holder.take(work := work_of(case, await case.context()).work)
     await holder.append({"project_key": "p", "session_id": str(old)}, entry("mine"))
     await work.sessions.flush()
     holder.leave()
@@ -90,7 +90,7 @@ async def test_only_the_run_s_own_conversation_is_kept(desk):
     await holder.append({"project_key": "p", "session_id": str(other)}, entry("of another"))
     holder.begin(new)
     assert not await store.has(new)
-    holder.take(work := work_of(desk, await desk.context(await (await desk.beside()).run())).work)
+    holder.take(work := work_of(case, await case.context(await (await case.another_extraction()).run())).work)
     await holder.append({"project_key": "p", "session_id": str(old)}, entry("late"))
     await holder.append({"project_key": "p", "session_id": str(new)}, entry("it goes on"))
     await work.sessions.flush()

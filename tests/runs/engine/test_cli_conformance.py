@@ -13,7 +13,7 @@ from uuid import UUID
 import pytest
 
 from cli_stand_in import standing_in
-from desk import INVOICE, Desk, laid_out, until
+from extraction_case import INVOICE, ExtractionCase, document_with_pages, until
 from fieldmark.agents.document.agent import ChatRequest
 from fieldmark.agents.registry import agent_rows, registered
 from fieldmark.db.migrate import migrate
@@ -35,12 +35,12 @@ DONE = [text("Done.")]
 Requests = list[Body]
 
 
-async def _work(desk: Desk, answer: Any, run_id: UUID | None = None, **columns: Any) -> tuple[UUID, Requests]:
-    worked = await desk.work(answer, run_id, **columns)
-    return worked.run_id, worked.requests
+async def _work(case: ExtractionCase, answer: Any, run_id: UUID | None = None, **columns: Any) -> tuple[UUID, Requests]:
+    finished = await case.execute_run(answer, run_id, **columns)
+    return finished.run_id, finished.requests
 
 
-async def calls_of_all_kinds(desk: Desk) -> Requests:
+async def calls_of_all_kinds(case: ExtractionCase) -> Requests:
     """Read, write twice in one message, be refused by us and by the CLI, and say much."""
     wrong = call("update_field", {"path": "total", "value": 10, "confidence": 7})
     steps = [
@@ -52,38 +52,38 @@ async def calls_of_all_kinds(desk: Desk) -> Requests:
         [raw_call("update_field", '{"path": "total", "val')],
         [thinking("Hm. " * 500), text("Ünd so weiter … " * 500)],
     ]
-    _, requests = await _work(desk, Script(steps))
+    _, requests = await _work(case, Script(steps))
     return requests
 
 
-async def calls_that_end_the_run(desk: Desk) -> Requests:
+async def calls_that_end_the_run(case: ExtractionCase) -> Requests:
     end = call("complete_extraction", {"summary": "All is read."})
-    _, requests = await _work(desk, Script([[TOTAL, end, NUMBER]]))
+    _, requests = await _work(case, Script([[TOTAL, end, NUMBER]]))
     return requests
 
 
-async def all_turns_used(desk: Desk) -> Requests:
-    _, requests = await _work(desk, lambda body: [call("get_document_text")], max_turns=3)
+async def all_turns_used(case: ExtractionCase) -> Requests:
+    _, requests = await _work(case, lambda body: [call("get_document_text")], max_turns=3)
     return requests
 
 
-async def a_service_that_fails_and_recovers(desk: Desk) -> Requests:
+async def a_service_that_fails_and_recovers(case: ExtractionCase) -> Requests:
     steps = [http_error(529), [TOTAL], stall(0.3, text("Al")), http_error(500), DONE]
-    _, requests = await _work(desk, Script(steps))
+    _, requests = await _work(case, Script(steps))
     return requests
 
 
-async def a_service_that_fails_for_good(desk: Desk) -> Requests:
-    await _work(desk, Script([[TOTAL], *[http_error(429)] * 9]))
+async def a_service_that_fails_for_good(case: ExtractionCase) -> Requests:
+    await _work(case, Script([[TOTAL], *[http_error(429)] * 9]))
     return []
 
 
-async def a_request_that_is_refused(desk: Desk) -> Requests:
-    await _work(desk, Script([http_error(400)] * 9))
+async def a_request_that_is_refused(case: ExtractionCase) -> Requests:
+    await _work(case, Script([http_error(400)] * 9))
     return []  # the CLI asks once more, without what a service may not know
 
 
-async def a_run_that_is_cancelled(desk: Desk) -> Requests:
+async def a_run_that_is_cancelled(case: ExtractionCase) -> Requests:
     asked = asyncio.Event()
 
     async def silent(body: Body) -> Any:
@@ -93,31 +93,31 @@ async def a_run_that_is_cancelled(desk: Desk) -> Requests:
         await asyncio.sleep(600)
         return []
 
-    run_id = await desk.run()
-    task = asyncio.create_task(desk.work(silent, run_id))
-    await until(lambda: (asked.is_set() and "tool_result" in str(desk.events(run_id))) or task.done())
-    await decisions.cancel(desk.database, desk.scope, run_id)
+    run_id = await case.queue_run()
+    task = asyncio.create_task(case.execute_run(silent, run_id))
+    await until(lambda: (asked.is_set() and "tool_result" in str(case.events(run_id))) or task.done())
+    await decisions.cancel(case.database, case.scope, run_id)
     await asyncio.wait({task})
-    desk.sql("delete from public.agent_sessions where org_id = %s", desk.scope.org_id)  # how far it came is chance
+    case.sql("delete from public.agent_sessions where org_id = %s", case.scope.org_id)  # how far it came is chance
     return []
 
 
-async def calls_that_a_person_decides(desk: Desk) -> Requests:
+async def calls_that_a_person_decides(case: ExtractionCase) -> Requests:
     """Two in one message are refused; then one is approved, and the next is rejected."""
     total, number = (call("update_field", {"path": path, "value": 1, "confidence": 0.9}) for path in "ab")
     asks = Script([[TOTAL, NUMBER], [call("get_document_text")], [total]])
-    run_id, requests = await _work(desk, asks, approval="ask")
+    run_id, requests = await _work(case, asks, approval="ask")
     for answer, decision in (
         ([number], Decision(total.id, True)),
         (DONE, Decision(number.id, False, reason="It is net.")),
     ):
-        await decisions.decide(desk.database, desk.scope, run_id, decision)
-        _, more = await _work(desk, lambda body, answer=answer: answer, run_id)
+        await decisions.decide(case.database, case.scope, run_id, decision)
+        _, more = await _work(case, lambda body, answer=answer: answer, run_id)
         requests = requests + more
     return requests
 
 
-async def messages_of_a_thread(desk: Desk) -> Requests:
+async def messages_of_a_thread(case: ExtractionCase) -> Requests:
     """A second message continues; a third comes past a call that waited."""
     note, requests, thread_id = call("note", {"text": "Once."}), [], None
     with registered(TOY):
@@ -127,28 +127,28 @@ async def messages_of_a_thread(desk: Desk) -> Requests:
             ("Three.", "auto", lambda body: DONE),
         ):
             request = CompareRequest(
-                documents=(desk.document_id, desk.document_id), message=message, thread_id=thread_id
+                documents=(case.document_id, case.document_id), message=message, thread_id=thread_id
             )
             options = RunOptions(approval=approval)
-            asked = await launch.start(desk.database, desk.scope, "compare", request, prices=PRICES, options=options)
-            _, more = await _work(desk, answer, asked)
-            thread_id, requests = desk.state(asked)["thread_id"], requests + more
+            asked = await launch.start(case.database, case.scope, "compare", request, prices=PRICES, options=options)
+            _, more = await _work(case, answer, asked)
+            thread_id, requests = case.state(asked)["thread_id"], requests + more
     return requests
 
 
-async def a_child_run(desk: Desk) -> Requests:
-    request = ChatRequest(document_id=desk.document_id, message="Extract it.")
+async def a_child_run(case: ExtractionCase) -> Requests:
+    request = ChatRequest(document_id=case.document_id, message="Extract it.")
     options = RunOptions(approval="auto")
-    run_id = await launch.start(desk.database, desk.scope, "chat", request, prices=PRICES, options=options)
-    _, before = await _work(desk, lambda body: [call("run_extraction")], run_id)
-    (child,) = desk.sql("select id from public.runs where parent_run_id = %s", run_id)
+    run_id = await launch.start(case.database, case.scope, "chat", request, prices=PRICES, options=options)
+    _, before = await _work(case, lambda body: [call("run_extraction")], run_id)
+    (child,) = case.sql("select id from public.runs where parent_run_id = %s", run_id)
     end = call("complete_extraction", {"summary": "All is read."})
-    _, between = await _work(desk, Script([[TOTAL, end]]), child["id"])
-    _, after = await _work(desk, lambda body: DONE, run_id)
+    _, between = await _work(case, Script([[TOTAL, end]]), child["id"])
+    _, after = await _work(case, lambda body: DONE, run_id)
     return before + between + after
 
 
-STORIES: list[Callable[[Desk], Awaitable[Requests]]] = [
+STORIES: list[Callable[[ExtractionCase], Awaitable[Requests]]] = [
     calls_of_all_kinds,
     calls_that_end_the_run,
     all_turns_used,
@@ -166,7 +166,9 @@ STORIES: list[Callable[[Desk], Awaitable[Requests]]] = [
 async def test_it_tells_what_the_cli_tells(database, clone, make_user, story):
     async with AsyncExitStack() as stack:
         one, other = [
-            await stack.enter_async_context(laid_out(database, clone.owner_url, await make_user(), [INVOICE]))
+            await stack.enter_async_context(
+                document_with_pages(database, clone.owner_url, await make_user(), [INVOICE])
+            )
             for _ in range(2)
         ]
         await migrate(clone.owner_url, agents=agent_rows([TOY]))
@@ -176,16 +178,16 @@ async def test_it_tells_what_the_cli_tells(database, clone, make_user, story):
     assert imitated == real
 
 
-def _told(desk: Desk, requests: Requests) -> str:
-    """All that is stored of the desk's runs and all that the model was sent, without what differs each time."""
-    ours = ("where org_id = %s order by", desk.scope.org_id)
-    runs = [row["id"] for row in desk.sql(f"select id from public.runs {ours[0]} created_at", ours[1])]
-    entries = desk.sql(f"select entry from public.agent_sessions {ours[0]} number", ours[1])
-    used = desk.sql(f"select * from public.usage {ours[0]} created_at", ours[1])
+def _told(case: ExtractionCase, requests: Requests) -> str:
+    """All that is stored of the case's runs and all that the model was sent, without what differs each time."""
+    ours = ("where org_id = %s order by", case.scope.org_id)
+    runs = [row["id"] for row in case.sql(f"select id from public.runs {ours[0]} created_at", ours[1])]
+    entries = case.sql(f"select entry from public.agent_sessions {ours[0]} number", ours[1])
+    used = case.sql(f"select * from public.usage {ours[0]} created_at", ours[1])
     told = {
-        "events": [event for run_id in runs for event in desk.events(run_id)],
-        "ledger": [call for run_id in runs for call in desk.ledger(run_id)],
-        "runs": [_only(desk.state(run_id), _OF_A_RUN) for run_id in runs],
+        "events": [event for run_id in runs for event in case.events(run_id)],
+        "ledger": [call for run_id in runs for call in case.ledger(run_id)],
+        "runs": [_only(case.state(run_id), _OF_A_RUN) for run_id in runs],
         "usage": [_only(row, _OF_USAGE) for row in used],
         "transcript": [line for row in entries for line in _transcript(row["entry"])],
         "messages": [block for request in requests for block in _messages(request)],

@@ -33,8 +33,8 @@ async def ask(
 
 
 @pytest.fixture
-async def context(desk) -> RunContext:
-    return await desk.context()
+async def context(case) -> RunContext:
+    return await case.context()
 
 
 @pytest.fixture
@@ -47,14 +47,14 @@ def calls(hook) -> ToolExecutor:
     return ToolExecutor(hook)
 
 
-async def test_a_read_passes_and_stands_in_no_ledger(desk, hook, context):
+async def test_a_read_passes_and_stands_in_no_ledger(case, hook, context):
     assert await ask(hook, "mcp__fieldmark__get_document_text", {}) == ("allow", None)
-    assert hook.passed == {"call-1"} and desk.ledger(context.run_id) == []
+    assert hook.passed == {"call-1"} and case.ledger(context.run_id) == []
 
 
-async def test_a_write_passes_and_is_recorded_with_who_approved_it(desk, hook, context):
+async def test_a_write_passes_and_is_recorded_with_who_approved_it(case, hook, context):
     assert await ask(hook, UPDATE, TOTAL) == ("allow", None)
-    (entry,) = desk.ledger(context.run_id)
+    (entry,) = case.ledger(context.run_id)
     assert (entry["id"], entry["tool"], entry["arguments"]) == ("call-1", "update_field", TOTAL)
     assert (entry["status"], entry["approved_by"], entry["reason"]) == ("approved", "policy", None)
 
@@ -67,9 +67,9 @@ async def test_a_write_passes_and_is_recorded_with_who_approved_it(desk, hook, c
         ({}, "path: Field required."),
     ],
 )
-async def test_a_write_that_cannot_be_is_refused_with_a_reason_for_the_model(desk, hook, context, arguments, reason):
+async def test_a_write_that_cannot_be_is_refused_with_a_reason_for_the_model(case, hook, context, arguments, reason):
     decision, said = await ask(hook, UPDATE, arguments)
-    (entry,) = desk.ledger(context.run_id)
+    (entry,) = case.ledger(context.run_id)
     assert decision == "deny" and reason in said
     assert (entry["status"], entry["approved_by"]) == ("refused", None)
     assert said == f'{entry["reason"]}\n{{"code":"invalid"}}'
@@ -77,36 +77,36 @@ async def test_a_write_that_cannot_be_is_refused_with_a_reason_for_the_model(des
 
 
 @pytest.mark.parametrize("name", ["Read", "update_field", "mcp__fieldmark__drop", "mcp__other__update_field"])
-async def test_what_is_no_tool_of_ours_is_denied(desk, hook, context, name):
+async def test_what_is_no_tool_of_ours_is_denied(case, hook, context, name):
     decision, said = await ask(hook, name, TOTAL)
     assert decision == "deny" and "There is no tool" in said
-    assert hook.passed == set() and desk.ledger(context.run_id) == []
+    assert hook.passed == set() and case.ledger(context.run_id) == []
 
 
 @pytest.mark.parametrize("beside", [[], ["call-2"]], ids=["alone", "beside another"])
-async def test_a_call_that_a_person_is_asked_about_stands_alone_in_its_message(desk, context, beside):
+async def test_a_call_that_a_person_is_asked_about_stands_alone_in_its_message(case, context, beside):
     hook = PermissionHook(EXTRACTION.create_tools(context), context, Policy("ask"))
     blocks = [BlockStarted(call_id) for call_id in ("call-1", *beside)]
     for part in (MessageStarted("m", None), *blocks, MessageStopped()):
         hook.calls.on_part(part)
     decided = [(await ask(hook, UPDATE, TOTAL, block.call_id))[0] for block in blocks]
-    statuses = [entry["status"] for entry in desk.ledger(context.run_id)]
+    statuses = [entry["status"] for entry in case.ledger(context.run_id)]
     if beside:
         assert (decided, statuses) == (["deny"] * 2, ["refused"] * 2)
-        assert desk.state(context.run_id)["status"] == "running"
+        assert case.state(context.run_id)["status"] == "running"
     else:
         assert (decided, statuses) == (["defer"], ["pending"])
-        assert desk.state(context.run_id)["status"] == "awaiting_approval"
+        assert case.state(context.run_id)["status"] == "awaiting_approval"
 
 
 @pytest.mark.parametrize("call_id", [None, "", "x" * 201, "a\0b"])
-async def test_a_write_with_no_id_that_the_ledger_can_hold_is_denied(desk, hook, context, call_id):
+async def test_a_write_with_no_id_that_the_ledger_can_hold_is_denied(case, hook, context, call_id):
     assert (await ask(hook, UPDATE, TOTAL, call_id))[0] == "deny"
-    assert hook.passed == set() and desk.ledger(context.run_id) == []
+    assert hook.passed == set() and case.ledger(context.run_id) == []
 
 
-async def test_whatever_goes_wrong_in_it_the_call_is_denied(desk, clone):
-    context = await desk.context()
+async def test_whatever_goes_wrong_in_it_the_call_is_denied(case, clone):
+    context = await case.context()
     async with Database(clone.app_url, size=2) as closed:
         pass
     context = replace(context, database=closed)
@@ -116,19 +116,19 @@ async def test_whatever_goes_wrong_in_it_the_call_is_denied(desk, clone):
 
 
 @pytest.mark.parametrize("call_id", [None, "toolu_forged"])
-async def test_a_call_with_no_id_or_a_forged_one_ends_the_run(desk, hook, calls, call_id):
+async def test_a_call_with_no_id_or_a_forged_one_ends_the_run(case, hook, calls, call_id):
     await ask(hook, UPDATE, TOTAL)
     answer = await calls("get_document_text", call_id, {})
     assert answer.is_error and answer.code == "ended"
     with pytest.raises(SandboxViolation):
         calls.check()
     assert (await calls("update_field", "call-1", TOTAL)).is_error  # no other runs either
-    assert desk.extraction()["version"] == 0
+    assert case.extraction()["version"] == 0
 
 
-async def test_losing_the_run_in_mid_call_ends_it(desk, hook, calls, context):
+async def test_losing_the_run_in_mid_call_ends_it(case, hook, calls, context):
     await ask(hook, UPDATE, TOTAL)
-    desk.sql("update public.runs set fencing_token = fencing_token + 1 where id = %s", context.run_id)
+    case.sql("update public.runs set fencing_token = fencing_token + 1 where id = %s", context.run_id)
     assert (await calls("update_field", "call-1", TOTAL)).is_error
     with pytest.raises(Fenced):
         calls.check()
@@ -149,12 +149,12 @@ async def test_what_was_said_before_a_call_is_written_before_it(context):
 
 
 @pytest.mark.parametrize("edited", [None, TOTAL | {"value": 2}], ids=["as it was asked", "edited"])
-async def test_a_decided_call_goes_on_with_what_the_person_decided(desk, context, edited):
+async def test_a_decided_call_goes_on_with_what_the_person_decided(case, context, edited):
     asking = PermissionHook(EXTRACTION.create_tools(context), context, Policy("ask"))
     for part in (MessageStarted("m", None), BlockStarted("call-1"), MessageStopped()):
         asking.calls.on_part(part)
     assert (await ask(asking, UPDATE, TOTAL))[0] == "defer"
-    await decide(desk.database, desk.scope, context.run_id, Decision("call-1", True, edited))
+    await decide(case.database, case.scope, context.run_id, Decision("call-1", True, edited))
     hook = PermissionHook(EXTRACTION.create_tools(context), context, Policy("ask"), "call-1")
     given = {"hook_event_name": "PreToolUse", "tool_name": UPDATE, "tool_input": TOTAL}
     said = (await hook(given, "call-1", {}))["hookSpecificOutput"]

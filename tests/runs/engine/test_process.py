@@ -11,7 +11,8 @@ from uuid import uuid4
 import pytest
 from claude_agent_sdk import ConversationResetMessage, Message, ResultMessage, SystemMessage
 
-from desk import home_of
+from child_processes import cli_processes
+from extraction_case import home_folder
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.offline_model.messages import text
 from fieldmark.offline_model.server import OfflineModel
@@ -20,7 +21,6 @@ from fieldmark.runs.engine.cli_attestation import SandboxViolation
 from fieldmark.runs.engine.options import CliKind, ModelService, agent_options
 from fieldmark.runs.engine.process import Process
 from fieldmark.testing.script import Script
-from living import clis
 
 pytestmark = pytest.mark.anyio
 
@@ -35,7 +35,7 @@ async def connected(script: Script) -> AsyncIterator[Process]:
             yield process
         finally:
             await process.end(in_order=False)
-    assert clis() == []
+    assert cli_processes() == []
 
 
 def clearable(service: ModelService) -> Process:
@@ -51,26 +51,26 @@ async def say(process: Process, words: str) -> list:
 @pytest.mark.real_cli("it is cleared")
 async def test_it_is_cleared_with_all_that_lies_in_its_folder():
     async with connected(Script([[text("Done.")]])) as process:
-        (cli,) = clis()
+        (cli,) = cli_processes()
         assert process.lives() and process.memory_mb() > 20 and process.cpu_seconds() > 0
         before = process.session_id
         await say(process, "Canary")
         assert process.ended_well
-        outside = home_of(cli).parent / f"outside-{uuid4()}"
+        outside = home_folder(cli).parent / f"outside-{uuid4()}"
         outside.mkdir()
         try:
             (outside / "kept").write_text("kept")
-            (home_of(cli) / "link").symlink_to(outside)
-            (home_of(cli) / "config" / "history.jsonl").write_text("Canary")
+            (home_folder(cli) / "link").symlink_to(outside)
+            (home_folder(cli) / "config" / "history.jsonl").write_text("Canary")
             await process.clear()
             assert process.session_id != before
             assert not process.ended_well and (outside / "kept").exists()
         finally:
             (outside / "kept").unlink()
             outside.rmdir()
-        lying = [path for path in home_of(cli).rglob("*") if path.is_file()]
+        lying = [path for path in home_folder(cli).rglob("*") if path.is_file()]
         assert lying and not [path for path in lying if "Canary" in path.read_text(errors="replace")]
-        assert not (home_of(cli) / "link").is_symlink() and str(before) not in str(lying)
+        assert not (home_folder(cli) / "link").is_symlink() and str(before) not in str(lying)
         await say(process, "Another")
         assert process.ended_well
         cli.suspend()

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from claude_agent_sdk.testing import run_session_store_conformance
 
-from desk import until, update
+from extraction_case import until, update_call
 from fieldmark.errors import Fenced
 from fieldmark.identity.scope import Scope
 from fieldmark.offline_model.messages import text
@@ -81,30 +81,30 @@ async def test_a_batch_that_comes_again_adds_nothing(database, make_user):
         "update public.runs set status = 'cancelled' where id = %s",
     ],
 )
-async def test_a_worker_that_lost_the_run_adds_nothing_to_its_conversation(desk, lost):
-    context = await desk.context()
-    store = Sessions(desk.database, desk.scope, run=(context.run_id, context.fencing_token))
+async def test_a_worker_that_lost_the_run_adds_nothing_to_its_conversation(case, lost):
+    context = await case.context()
+    store = Sessions(case.database, case.scope, run=(context.run_id, context.fencing_token))
     await store.append(KEY, [{"type": "user", "uuid": "1"}])
     store.check()
-    desk.sql(lost, context.run_id)
+    case.sql(lost, context.run_id)
     await store.append(KEY, [{"type": "user", "uuid": "2"}])
     assert await store.load(KEY) == [{"type": "user", "uuid": "1"}]
     with pytest.raises(Fenced):
         store.check()
 
 
-async def test_a_run_cannot_change_hands_while_something_is_added_to_its_conversation(desk):
-    context = await desk.context()
-    store = Sessions(desk.database, desk.scope, run=(context.run_id, context.fencing_token))
-    with psycopg.connect(desk.owner_url) as conn:
+async def test_a_run_cannot_change_hands_while_something_is_added_to_its_conversation(case):
+    context = await case.context()
+    store = Sessions(case.database, case.scope, run=(context.run_id, context.fencing_token))
+    with psycopg.connect(case.owner_url) as conn:
         # What another attempt would have added last: what is appended now waits in the middle of its transaction.
         conn.execute("lock table public.agent_sessions in share mode")
         appending = asyncio.create_task(store.append(KEY, [{"type": "user", "uuid": "1"}]))
-        await until(lambda: desk.sql(WAITS))
+        await until(lambda: case.sql(WAITS))
         with pytest.raises(psycopg.errors.LockNotAvailable):
-            desk.sql("select 1 from public.runs where id = %s for no key update nowait", context.run_id)
+            case.sql("select 1 from public.runs where id = %s for no key update nowait", context.run_id)
     await appending
-    desk.sql("select 1 from public.runs where id = %s for no key update nowait", context.run_id)
+    case.sql("select 1 from public.runs where id = %s for no key update nowait", context.run_id)
     assert await store.load(KEY) == [{"type": "user", "uuid": "1"}]
 
 
@@ -114,26 +114,26 @@ create trigger refuse before insert on public.agent_sessions for each row execut
 """
 
 
-async def test_a_run_that_waits_and_whose_conversation_was_not_kept_goes_on_in_a_new_one(desk):
-    desk.sql(REFUSES)
-    waiting = await desk.work(Script([[update("total")]]), approval="ask")
-    assert waiting.state["status"] == "awaiting_approval" and desk.sql("select 1 from public.agent_sessions") == []
-    desk.sql("drop trigger refuse on public.agent_sessions")
-    await decide(desk.database, desk.scope, waiting.run_id, Decision(waiting.state["waiting_call"], True))
-    worked = await desk.work(lambda body: [text("Done.")], run_id=waiting.run_id)
-    assert worked.state["status"] == "completed" and desk.extraction()["extracted_fields"] == {"total": 1}
-    assert "(done): " in worked.sent
+async def test_a_run_that_waits_and_whose_conversation_was_not_kept_goes_on_in_a_new_one(case):
+    case.sql(REFUSES)
+    waiting = await case.execute_run(Script([[update_call("total")]]), approval="ask")
+    assert waiting.state["status"] == "awaiting_approval" and case.sql("select 1 from public.agent_sessions") == []
+    case.sql("drop trigger refuse on public.agent_sessions")
+    await decide(case.database, case.scope, waiting.run_id, Decision(waiting.state["waiting_call"], True))
+    finished = await case.execute_run(lambda body: [text("Done.")], run_id=waiting.run_id)
+    assert finished.state["status"] == "completed" and case.extraction()["extracted_fields"] == {"total": 1}
+    assert "(done): " in finished.sent
 
 
-async def test_what_is_gathered_is_kept_in_one_transaction(desk):
-    store = Sessions(desk.database, desk.scope)
+async def test_what_is_gathered_is_kept_in_one_transaction(case):
+    store = Sessions(case.database, case.scope)
     batches = [[{"type": kind, "uuid": kind}] for kind in ("user", "assistant", "attachment")]
     for batch in batches:
         store.gather(KEY, batch)
     assert await store.load(KEY) is None
-    await until(lambda: desk.sql("select 1 from public.agent_sessions"))
+    await until(lambda: case.sql("select 1 from public.agent_sessions"))
     assert await store.load(KEY) == [entry for batch in batches for entry in batch]
-    assert len(desk.sql("select distinct xmin::text from public.agent_sessions")) == 1
+    assert len(case.sql("select distinct xmin::text from public.agent_sessions")) == 1
 
 
 async def test_what_is_discarded_is_never_kept(database, make_user):
@@ -145,24 +145,24 @@ async def test_what_is_discarded_is_never_kept(database, make_user):
     assert await store.load(KEY) == [{"type": "user", "uuid": "2"}]
 
 
-async def test_what_was_lost_is_remembered_though_the_rest_is_kept(desk):
-    store = Sessions(desk.database, desk.scope)
-    desk.sql(REFUSES)
+async def test_what_was_lost_is_remembered_though_the_rest_is_kept(case):
+    store = Sessions(case.database, case.scope)
+    case.sql(REFUSES)
     with pytest.raises(psycopg.Error, match="disk"):
         await store.append(KEY, [{"type": "user", "uuid": "1"}])
-    desk.sql("drop trigger refuse on public.agent_sessions")
+    case.sql("drop trigger refuse on public.agent_sessions")
     store.gather(KEY, [{"type": "user", "uuid": "2"}])
     await store.flush()
     with pytest.raises(SessionWriteFailed):
         store.check()
 
 
-async def test_what_takes_the_sdk_too_long_is_remembered_as_lost(desk):
-    store = Sessions(desk.database, desk.scope)
-    with psycopg.connect(desk.owner_url) as conn:
+async def test_what_takes_the_sdk_too_long_is_remembered_as_lost(case):
+    store = Sessions(case.database, case.scope)
+    with psycopg.connect(case.owner_url) as conn:
         conn.execute("lock table public.agent_sessions in exclusive mode")
         appending = asyncio.create_task(store.append(KEY, [{"type": "user", "uuid": "1"}]))
-        await until(lambda: desk.sql(WAITS))
+        await until(lambda: case.sql(WAITS))
         appending.cancel()  # as the SDK does after a minute
         await asyncio.wait({appending})
     assert appending.cancelled()

@@ -112,11 +112,11 @@ def test_whatever_is_lost_or_late_what_is_gathered_is_the_beginning_of_the_block
 
 
 @anyio
-async def test_words_are_told_between_the_events_and_never_behind_their_own(desk):
-    context = await desk.context()
+async def test_words_are_told_between_the_events_and_never_behind_their_own(case):
+    context = await case.context()
     draft = DeltaBuffer(1)
-    channels = (EVENTS_CHANNEL, await delta_channel(desk))
-    async with desk.database.listen(*channels, about=str(context.run_id)) as heard, EventWriter(context, draft) as log:
+    channels = (EVENTS_CHANNEL, await delta_channel(case))
+    async with case.database.listen(*channels, about=str(context.run_id)) as heard, EventWriter(context, draft) as log:
         begin(draft, "I re", "ad")
         assert await told(heard) == '0 1.1 0 6 {"type": "text_delta", "text_delta": "I read"}'
         log.say(TextEvent(text="I read."))
@@ -131,14 +131,14 @@ async def test_words_are_told_between_the_events_and_never_behind_their_own(desk
         assert (
             await told(heard) == '2 1.3 0 4 {"type": "text_delta", "text_delta": "Done"}'
         )  # and nothing of the second
-    assert desk.events(context.run_id) == [
+    assert case.events(context.run_id) == [
         {"type": "text", "text": "I read."},
         {"type": "text", "text": "Then I write."},
     ]
 
 
-async def delta_channel(desk) -> str:
-    async with desk.database.as_user(desk.scope) as conn:
+async def delta_channel(case) -> str:
+    async with case.database.as_user(case.scope) as conn:
         return await runs.delta_channel(conn)
 
 
@@ -148,10 +148,10 @@ async def told(heard) -> str:
 
 
 @anyio
-async def test_a_worker_that_lost_the_run_tells_nobody_and_the_one_that_has_it_does(desk):
-    lost = await desk.context()
-    context = await desk.context(lost.run_id)
-    async with desk.database.listen(await delta_channel(desk), about=str(context.run_id)) as heard:
+async def test_a_worker_that_lost_the_run_tells_nobody_and_the_one_that_has_it_does(case):
+    lost = await case.context()
+    context = await case.context(lost.run_id)
+    async with case.database.listen(await delta_channel(case), about=str(context.run_id)) as heard:
         for attempt in (lost, context):
             draft = DeltaBuffer(attempt.fencing_token)
             async with EventWriter(attempt, draft) as log:
@@ -161,11 +161,11 @@ async def test_a_worker_that_lost_the_run_tells_nobody_and_the_one_that_has_it_d
 
 
 @anyio
-async def test_who_can_listen_to_the_database_overhears_no_words(desk, clone):
+async def test_who_can_listen_to_the_database_overhears_no_words(case, clone):
     """Postgres asks no right for LISTEN: the channel of deltas has a secret name, and the others carry ids alone."""
-    context = await desk.context()
+    context = await case.context()
     async with (
-        desk.database.listen(EVENTS_CHANNEL, await delta_channel(desk)) as here,
+        case.database.listen(EVENTS_CHANNEL, await delta_channel(case)) as here,
         EventWriter(context) as log,
         await psycopg.AsyncConnection.connect(clone.owner_url, autocommit=True) as eavesdropper,
     ):
@@ -177,7 +177,7 @@ async def test_who_can_listen_to_the_database_overhears_no_words(desk, clone):
         log.say(TextEvent(text="Secret words."))
         await log.flush()
         assert await told(here) == ""  # of the event
-        desk.sql("select pg_notify(%s, 'end') from public.runs", WORK_CHANNEL)
+        case.sql("select pg_notify(%s, 'end') from public.runs", WORK_CHANNEL)
         overheard = []
         async for heard in eavesdropper.notifies(timeout=30):
             if heard.payload == "end":
@@ -187,17 +187,17 @@ async def test_who_can_listen_to_the_database_overhears_no_words(desk, clone):
 
 
 @anyio
-async def test_who_may_no_longer_see_the_run_hears_no_more_of_it_however_fast_the_words_come(desk):
-    context = await desk.context()
-    following = follow(desk.database, desk.scope, context.run_id, deltas=True, poll_seconds=0.5)
+async def test_who_may_no_longer_see_the_run_hears_no_more_of_it_however_fast_the_words_come(case):
+    context = await case.context()
+    following = follow(case.database, case.scope, context.run_id, deltas=True, poll_seconds=0.5)
     async with EventWriter(context, DeltaBuffer(1)) as log:
         log.say(TextEvent(text="Now."))
     assert (await anext(following))[0] == 1
 
-    channel = await delta_channel(desk)
+    channel = await delta_channel(case)
 
     async def words() -> None:
-        async with await psycopg.AsyncConnection.connect(desk.owner_url, autocommit=True) as conn:
+        async with await psycopg.AsyncConnection.connect(case.owner_url, autocommit=True) as conn:
             for n in count():
                 piece = f"{context.run_id} 1 1.1 {n} {n + 1} {{}}"
                 await conn.execute("select pg_notify(%s, %s)", [channel, piece])
@@ -206,7 +206,7 @@ async def test_who_may_no_longer_see_the_run_hears_no_more_of_it_however_fast_th
     talking = asyncio.create_task(words())
     try:
         assert await asyncio.wait_for(anext(following), 30) == (DELTA, "{}")
-        desk.sql("delete from auth.users where id = %s", desk.scope.user_id)
+        case.sql("delete from auth.users where id = %s", case.scope.user_id)
         async with asyncio.timeout(30):
             with pytest.raises(NotFound):
                 async for _ in following:
@@ -217,30 +217,30 @@ async def test_who_may_no_longer_see_the_run_hears_no_more_of_it_however_fast_th
 
 
 @anyio
-async def test_who_reads_slowly_is_told_nothing_that_came_after_the_right_to_hear_it_was_lost(desk):
-    context = await desk.context()
-    following = follow(desk.database, desk.scope, context.run_id, deltas=True, poll_seconds=0.2)
+async def test_who_reads_slowly_is_told_nothing_that_came_after_the_right_to_hear_it_was_lost(case):
+    context = await case.context()
+    following = follow(case.database, case.scope, context.run_id, deltas=True, poll_seconds=0.2)
     async with EventWriter(context, DeltaBuffer(1)) as log:
         log.say(TextEvent(text="Now."))
     assert (await anext(following))[0] == 1
-    desk.sql("delete from auth.users where id = %s", desk.scope.user_id)
-    desk.sql("select pg_notify(%s, %s)", await delta_channel(desk), f"{context.run_id} 1 1.1 0 1 {{}}")
+    case.sql("delete from auth.users where id = %s", case.scope.user_id)
+    case.sql("select pg_notify(%s, %s)", await delta_channel(case), f"{context.run_id} 1 1.1 0 1 {{}}")
     await asyncio.sleep(0.5)
     with pytest.raises(NotFound):
         await anext(following)
 
 
 @anyio
-async def test_words_that_overtake_the_news_of_an_event_come_behind_it_all_the_same(desk):
-    context = await desk.context()
-    following = follow(desk.database, desk.scope, context.run_id, deltas=True, poll_seconds=60)
+async def test_words_that_overtake_the_news_of_an_event_come_behind_it_all_the_same(case):
+    context = await case.context()
+    following = follow(case.database, case.scope, context.run_id, deltas=True, poll_seconds=60)
     # The events are there, and nobody is told of them.
-    desk.sql("select private.append_event(%s, '{}', false)", context.run_id)
+    case.sql("select private.append_event(%s, '{}', false)", context.run_id)
     assert (await asyncio.wait_for(anext(following), 30))[0] == 1
-    desk.sql("select private.append_event(%s, '{}', false)", context.run_id)
+    case.sql("select private.append_event(%s, '{}', false)", context.run_id)
     reading = asyncio.ensure_future(anext(following))
     piece = f'{context.run_id} 2 1.1 0 1 {{"a": 1}}'
-    desk.sql("select pg_notify(%s, %s)", await delta_channel(desk), piece)
+    case.sql("select pg_notify(%s, %s)", await delta_channel(case), piece)
     assert (await asyncio.wait_for(reading, 30))[0] == 2
     assert await asyncio.wait_for(anext(following), 30) == (DELTA, '{"a": 1}')
     await following.aclose()

@@ -8,7 +8,7 @@ import json
 import psycopg
 import pytest
 
-from desk import until
+from extraction_case import until
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.domain.events import EVENT, TextEvent
 from fieldmark.errors import Fenced
@@ -145,12 +145,12 @@ def test_waiting_for_the_service_is_told_and_what_the_cli_says_of_it_is_not():
 
 
 @anyio
-async def test_numbers_have_no_gap_whoever_adds_events_at_once(desk):
-    context = await desk.context()
+async def test_numbers_have_no_gap_whoever_adds_events_at_once(case):
+    context = await case.context()
 
     async def add(worker: int) -> None:
         for n in range(10):
-            async with desk.database.as_user(desk.scope) as conn:
+            async with case.database.as_user(case.scope) as conn:
                 await runs.append_event(conn, context.run_id, TextEvent(text=f"{worker} {n}"))
                 if n % 5 == 4:
                     await conn.execute("select pg_sleep(0.005)")
@@ -158,12 +158,12 @@ async def test_numbers_have_no_gap_whoever_adds_events_at_once(desk):
     async def break_off() -> None:
         for _ in range(5):
             with pytest.raises(RuntimeError):
-                async with desk.database.as_user(desk.scope) as conn:
+                async with case.database.as_user(case.scope) as conn:
                     await runs.append_event(conn, context.run_id, TextEvent(text="never"))
                     raise RuntimeError
 
     await asyncio.gather(*[add(worker) for worker in range(5)], break_off())
-    events = desk.events(context.run_id)  # asserts 1..n
+    events = case.events(context.run_id)  # asserts 1..n
     assert len(events) == 50
     said = [tuple(map(int, event["text"].split())) for event in events]
     for worker in range(5):
@@ -171,8 +171,8 @@ async def test_numbers_have_no_gap_whoever_adds_events_at_once(desk):
 
 
 @anyio
-async def test_what_was_said_is_written_in_order_before_a_flush_returns_and_even_if_the_block_fails(desk):
-    context = await desk.context()
+async def test_what_was_said_is_written_in_order_before_a_flush_returns_and_even_if_the_block_fails(case):
+    context = await case.context()
     with pytest.raises(KeyError):
         async with EventWriter(context) as log:
             for n in range(100):
@@ -180,49 +180,49 @@ async def test_what_was_said_is_written_in_order_before_a_flush_returns_and_even
                 if n % 50 == 0:
                     await asyncio.sleep(0.01)
             await log.flush()
-            assert len(desk.events(context.run_id)) == 100
+            assert len(case.events(context.run_id)) == 100
             log.say(TextEvent(text="100"))
             raise KeyError
-    assert [event["text"] for event in desk.events(context.run_id)] == [str(n) for n in range(101)]
+    assert [event["text"] for event in case.events(context.run_id)] == [str(n) for n in range(101)]
 
 
 @anyio
-async def test_losing_it_in_the_middle_is_told_at_the_next_word(desk):
-    context = await desk.context()
+async def test_losing_it_in_the_middle_is_told_at_the_next_word(case):
+    context = await case.context()
     with pytest.raises(Fenced):
         async with EventWriter(context) as log:
-            await desk.context(context.run_id)
+            await case.context(context.run_id)
             for n in range(100):
                 log.say(TextEvent(text=str(n)))
                 await asyncio.sleep(0.02)
-    assert desk.events(context.run_id) == []
+    assert case.events(context.run_id) == []
 
 
 @anyio
-async def test_losing_it_while_the_last_words_are_being_written_is_told_once(desk):
+async def test_losing_it_while_the_last_words_are_being_written_is_told_once(case):
     """Here a failure that nobody waits for fails the test."""
-    context = await desk.context()
+    context = await case.context()
     waits = "select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
-    with pytest.raises(Fenced), psycopg.connect(desk.owner_url) as other:
+    with pytest.raises(Fenced), psycopg.connect(case.owner_url) as other:
         other.execute("update public.runs set fencing_token = fencing_token + 1 where id = %s", [context.run_id])
         async with EventWriter(context) as log:
             log.say(TextEvent(text="Late."))
-            await until(lambda: desk.sql(waits))
+            await until(lambda: case.sql(waits))
             asyncio.get_running_loop().call_later(0.1, other.commit)
-    assert desk.events(context.run_id) == []
+    assert case.events(context.run_id) == []
 
 
 @anyio
-async def test_the_events_of_a_run_from_first_to_last(desk):
+async def test_the_events_of_a_run_from_first_to_last(case):
     read, write = call("get_document_text"), call("update_field", {"path": "total", "value": 10, "confidence": 0.9})
     bad = call("update_field", {"path": "total.net", "value": 1, "confidence": 0.9})
     script = Script([[thinking("Hm."), read], [text("I write."), write], [bad], [text("Done.")]])
-    worked = await desk.work(script)
-    events = worked.events
+    finished = await case.execute_run(script)
+    events = finished.events
     assert events[0] == {
         "type": "run",
-        "run_id": str(worked.run_id),
-        "extraction_id": str(desk.extraction_id),
+        "run_id": str(finished.run_id),
+        "extraction_id": str(case.extraction_id),
     }
     kinds = [
         f"{event.get('tool', event.get('tool_result'))} {event['status']}" if "call_id" in event else event["type"]
@@ -242,7 +242,7 @@ async def test_the_events_of_a_run_from_first_to_last(desk):
     ((changed,),) = [event["changed"] for event in events if event.get("version") == 1]
     assert (changed["path"], changed["value"], changed["evidence"]["quote"]) == ("total", 10, "10.00")
     last = events[-1]
-    assert (last["complete"], last["extraction_id"]) == (True, str(desk.extraction_id))
+    assert (last["complete"], last["extraction_id"]) == (True, str(case.extraction_id))
     assert last["cost"] > 0 and last["usage"]["turns"] == 4
     # Flat objects, each of them one of the union; tool names bare, nothing of the SDK's.
     assert [EVENT.validate_python(event).flat() for event in events] == events and "mcp__" not in json.dumps(events)
@@ -258,28 +258,28 @@ async def heard_by(listener, payload: str) -> list[str]:
     return heard
 
 
-async def test_readers_are_told_after_the_commit_and_not_inside_of_it(desk):
+async def test_readers_are_told_after_the_commit_and_not_inside_of_it(case):
     """A transaction that notifies holds a lock of the whole database until it is on the disk."""
-    context = await desk.context()
-    async with await psycopg.AsyncConnection.connect(desk.owner_url, autocommit=True) as listener:
+    context = await case.context()
+    async with await psycopg.AsyncConnection.connect(case.owner_url, autocommit=True) as listener:
         await listener.execute("listen fieldmark_run_events")
-        async with desk.database.as_user(desk.scope) as conn:
+        async with case.database.as_user(case.scope) as conn:
             await runs.append_event(conn, context.run_id, TextEvent(text="Told."))
         assert await heard_by(listener, str(context.run_id)) == [str(context.run_id)]
         with pytest.raises(ZeroDivisionError):
-            async with desk.database.as_user(desk.scope) as conn:
+            async with case.database.as_user(case.scope) as conn:
                 await runs.append_event(conn, context.run_id, TextEvent(text="Never."))
                 raise ZeroDivisionError
         # Whoever tells of it is dead: nothing is heard, and a reader gets each event once all the same, in order.
-        desk.sql("revoke execute on function private.notify(text[], text[]) from fieldmark_app")
-        following = follow(desk.database, desk.scope, context.run_id, poll_seconds=0.1)
+        case.sql("revoke execute on function private.notify(text[], text[]) from fieldmark_app")
+        following = follow(case.database, case.scope, context.run_id, poll_seconds=0.1)
         told = [await anext(following)]
         async with EventWriter(context) as log:
             for n in range(3):
                 log.say(TextEvent(text=str(n)))
                 await log.flush()
                 told.append(await found(following))
-        desk.sql("select pg_notify('fieldmark_run_events', 'end')")
+        case.sql("select pg_notify('fieldmark_run_events', 'end')")
         assert await heard_by(listener, "end") == ["end"]
         assert [number for number, _ in told] == [1, 2, 3, 4]
         await following.aclose()

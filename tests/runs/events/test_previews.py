@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from desk import until
+from extraction_case import until
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.agents.extraction.tools import EXTRACT_FIELDS, UPDATE_FIELD
 from fieldmark.domain.events import EVENT, PreviewEvent, PreviewWithdrawnEvent, TextEvent, ToolEvent, ToolResultEvent
@@ -178,8 +178,8 @@ def go_on(finder: CallPreviews, *pieces: str) -> None:
 
 
 @anyio
-async def test_a_field_is_shown_as_soon_as_it_is_whole_and_nothing_is_stored(desk):
-    context, draft = await desk.context(), Recorded()
+async def test_a_field_is_shown_as_soon_as_it_is_whole_and_nothing_is_stored(case):
+    context, draft = await case.context(), Recorded()
     finder = CallPreviews(EXTRACTION.toolset, draft)
     write(finder, "extract_fields", '{"fields": {"vendor": {"name": "Acme Gm')
     go_on(finder, 'bH"}, "total": 10.0')
@@ -188,7 +188,7 @@ async def test_a_field_is_shown_as_soon_as_it_is_whole_and_nothing_is_stored(des
     go_on(finder, '0, "number": "7000"}, "confidences": {"vendor.name": 0.9}}')
     await until(lambda: len(draft.given) == 3)
     assert draft.paths == {"vendor.name": "Acme GmbH", "total": 10.0, "number": "7000"}
-    assert not desk.ledger(context.run_id) and not desk.journal() and not desk.events(context.run_id)
+    assert not case.ledger(context.run_id) and not case.journal() and not case.events(context.run_id)
 
 
 HOSTILE = {
@@ -233,12 +233,12 @@ async def test_what_fails_costs_previews_and_nothing_else():
 
 
 @anyio
-async def test_previews_go_to_who_asked_behind_the_events_before_them_and_to_no_other_organisation(desk, make_user):
-    context, stranger = await desk.context(), await make_user()
+async def test_previews_go_to_who_asked_behind_the_events_before_them_and_to_no_other_organisation(case, make_user):
+    context, stranger = await case.context(), await make_user()
     draft = DeltaBuffer(context.fencing_token)
 
     async def read(scope: Any, into: list[tuple[int, Any]], **asked: Any) -> None:
-        async for event in follow(desk.database, scope, context.run_id, **asked):
+        async for event in follow(case.database, scope, context.run_id, **asked):
             into += [] if event is None else [(event[0], json.loads(event[1]))]
 
     with pytest.raises(NotFound):
@@ -246,7 +246,7 @@ async def test_previews_go_to_who_asked_behind_the_events_before_them_and_to_no_
     whole: list[tuple[int, Any]] = []
     kept: list[tuple[int, Any]] = []
     readers = [
-        asyncio.create_task(read(desk.scope, into, deltas=deltas)) for into, deltas in ((whole, True), (kept, False))
+        asyncio.create_task(read(case.scope, into, deltas=deltas)) for into, deltas in ((whole, True), (kept, False))
     ]
     finder = CallPreviews(EXTRACTION.toolset, draft)
     async with EventWriter(context, draft) as log:
@@ -261,7 +261,7 @@ async def test_previews_go_to_who_asked_behind_the_events_before_them_and_to_no_
         log.say(ended("error"))
         log.say(TextEvent(text="I stop."))
         await until(lambda: [n for n, _ in whole].count(DELTA) == 2)
-    async with desk.database.as_service() as conn:
+    async with case.database.as_service() as conn:
         await runs.fail(conn, context.run_id, "It stops.", RunError.INTERNAL)
     await asyncio.wait_for(asyncio.gather(*readers), 60)
     assert [event for event in whole if event[0] != DELTA] == kept
@@ -269,4 +269,4 @@ async def test_previews_go_to_who_asked_behind_the_events_before_them_and_to_no_
     (first, preview), (last, taken_back) = [(at, event) for at, (n, event) in enumerate(whole) if n == DELTA]
     assert (first, preview["type"], preview["call_id"], preview["path"]) == (1, "preview", "c", "total")
     assert (preview["value"], taken_back) == (10.0, withdrawn()) and last >= 4
-    assert [event for event in desk.events(context.run_id) if "preview" in event["type"]] == []
+    assert [event for event in case.events(context.run_id) if "preview" in event["type"]] == []

@@ -11,7 +11,8 @@ import time
 import psycopg
 import pytest
 
-from desk import until
+from child_processes import cli_processes
+from extraction_case import until
 from fieldmark.domain.statuses import RunStatus
 from fieldmark.errors import Conflict, Unavailable
 from fieldmark.offline_model.messages import call, text
@@ -24,7 +25,6 @@ from fieldmark.runs.monitor import RunMonitor
 from fieldmark.runs.run import Runner
 from fieldmark.stores import runs
 from fieldmark.testing.script import Script
-from living import clis
 
 pytestmark = pytest.mark.anyio
 
@@ -32,82 +32,82 @@ TOLD = "select 1 from public.agent_sessions where entry::text like '%%tool_resul
 TOTAL = {"path": "total", "value": 10, "confidence": 0.9}
 
 
-async def proposed(desk) -> tuple:
+async def proposed(case) -> tuple:
     """A run that waits for a person, and the call that it waits for."""
-    worked = await desk.work(Script([[call("update_field", TOTAL)]]), approval="ask")
-    assert (worked.state["status"], worked.state["attached"]) == ("awaiting_approval", False)
-    return worked.run_id, worked.state["waiting_call"]
+    finished = await case.execute_run(Script([[call("update_field", TOTAL)]]), approval="ask")
+    assert (finished.state["status"], finished.state["attached"]) == ("awaiting_approval", False)
+    return finished.run_id, finished.state["waiting_call"]
 
 
-async def decide(desk, run_id, approved: bool) -> None:
-    (entry,) = desk.ledger(run_id)
-    await decisions.decide(desk.database, desk.scope, run_id, Decision(entry["id"], approved))
+async def decide(case, run_id, approved: bool) -> None:
+    (entry,) = case.ledger(run_id)
+    await decisions.decide(case.database, case.scope, run_id, Decision(entry["id"], approved))
 
 
-def patient(desk, model, *, most_at_work: int = 1, seconds: int = 300) -> Runner:
+def patient(case, model, *, most_at_work: int = 1, seconds: int = 300) -> Runner:
     """A worker whose CLIs stay for a decision: nobody else waits for their places."""
-    desk.sql("set search_path = queue; update procrastinate_jobs set status = 'doing'")
+    case.sql("set search_path = queue; update procrastinate_jobs set status = 'doing'")
     service = ModelService(model.base_url, "test-key", None)
     pool = CliPool(service, seconds=300, most_at_work=most_at_work)
     limits = {"max_turns": 50, "seconds": seconds, "approval_wait_seconds": 300}
-    return Runner(desk.database, pool, model="claude-sonnet-5", **limits)
+    return Runner(case.database, pool, model="claude-sonnet-5", **limits)
 
 
-def once(desk, run_id, approved: bool) -> bool:
+def once(case, run_id, approved: bool) -> bool:
     """Whether the call was made once, as decided, and its end told once."""
-    (entry,) = desk.ledger(run_id)
-    ends = [event["status"] for event in desk.events(run_id) if event.get("status") in ("complete", "error")]
+    (entry,) = case.ledger(run_id)
+    ends = [event["status"] for event in case.events(run_id) if event.get("status") in ("complete", "error")]
     assert (entry["status"], ends) == (("done", ["complete"]) if approved else ("refused", ["error"]))
-    return desk.extraction()["extracted_fields"] == ({"total": 10} if approved else {})
+    return case.extraction()["extracted_fields"] == ({"total": 10} if approved else {})
 
 
-async def test_put_to_work_before_it_is_decided_it_waits_for_the_same_call(desk):
-    run_id, call_id = await proposed(desk)
-    desk.sql("update public.runs set status = 'running' where id = %s", run_id)
-    worked = await desk.work(Script([]), run_id=run_id)
-    assert (worked.state["status"], worked.state["waiting_call"]) == ("awaiting_approval", call_id)
-    assert worked.requests == [] and not worked.state["attached"]
-    await decide(desk, run_id, approved=True)  # which is done before anybody works on
-    assert desk.state(run_id)["status"] == "queued" and once(desk, run_id, approved=True)
-    last = await desk.work(Script([[], [text("Done.")]]), run_id=run_id)
+async def test_put_to_work_before_it_is_decided_it_waits_for_the_same_call(case):
+    run_id, call_id = await proposed(case)
+    case.sql("update public.runs set status = 'running' where id = %s", run_id)
+    finished = await case.execute_run(Script([]), run_id=run_id)
+    assert (finished.state["status"], finished.state["waiting_call"]) == ("awaiting_approval", call_id)
+    assert finished.requests == [] and not finished.state["attached"]
+    await decide(case, run_id, approved=True)  # which is done before anybody works on
+    assert case.state(run_id)["status"] == "queued" and once(case, run_id, approved=True)
+    last = await case.execute_run(Script([[], [text("Done.")]]), run_id=run_id)
     assert (last.state["status"], last.state["answer"]) == ("completed", "Done.")
-    assert once(desk, run_id, approved=True) and desk.extraction()["version"] == 1
+    assert once(case, run_id, approved=True) and case.extraction()["version"] == 1
 
 
 @pytest.mark.parametrize("approved", [True, False])
-async def test_whose_worker_died_beside_its_cli_waits_on_and_the_agent_is_told_what_was_decided(desk, approved):
-    run_id = await desk.run(approval="ask")
+async def test_whose_worker_died_beside_its_cli_waits_on_and_the_agent_is_told_what_was_decided(case, approved):
+    run_id = await case.queue_run(approval="ask")
     async with OfflineModel(Script([[call("update_field", TOTAL)]])) as model:
-        task = asyncio.create_task(patient(desk, model).execute(run_id))
-        await until(lambda: desk.state(run_id)["attached"] or task.done())
-        before = desk.state(run_id)
+        task = asyncio.create_task(patient(case, model).execute(run_id))
+        await until(lambda: case.state(run_id)["attached"] or task.done())
+        before = case.state(run_id)
         assert before["status"] == "awaiting_approval"
         # The database as a worker leaves it that dies here: whatever this one says of its end is undone.
-        kept = desk.sql("select number from public.agent_sessions")
+        kept = case.sql("select number from public.agent_sessions")
         task.cancel()
         await asyncio.wait({task})
-    desk.sql("delete from public.agent_sessions where number <> all(%s)", [one["number"] for one in kept])
-    desk.sql(
+    case.sql("delete from public.agent_sessions where number <> all(%s)", [one["number"] for one in kept])
+    case.sql(
         "update public.runs set status = 'awaiting_approval', attached = true, waiting_call = %s where id = %s",
         before["waiting_call"],
         run_id,
     )
-    again = await desk.work(Script([]), run_id=run_id)  # its job comes again
+    again = await case.execute_run(Script([]), run_id=run_id)  # its job comes again
     assert again.requests == [] and (again.state["status"], again.state["attached"]) == ("awaiting_approval", False)
     assert again.state["fencing_token"] > before["fencing_token"]
-    await decide(desk, run_id, approved)
-    assert desk.state(run_id)["status"] == "queued" and once(desk, run_id, approved)
-    worked = await desk.work(lambda body: [text("Done.")], run_id=run_id)
-    assert (worked.state["status"], worked.state["answer"]) == ("completed", "Done.")
-    assert f"({'done' if approved else 'refused'}): " in json.dumps(worked.requests[0]["messages"])
-    assert once(desk, run_id, approved)
+    await decide(case, run_id, approved)
+    assert case.state(run_id)["status"] == "queued" and once(case, run_id, approved)
+    finished = await case.execute_run(lambda body: [text("Done.")], run_id=run_id)
+    assert (finished.state["status"], finished.state["answer"]) == ("completed", "Done.")
+    assert f"({'done' if approved else 'refused'}): " in json.dumps(finished.requests[0]["messages"])
+    assert once(case, run_id, approved)
 
 
-async def test_time_in_which_a_person_decides_does_not_count_as_the_run_s(desk):
-    context = await desk.context(await desk.run(approval="ask"))
+async def test_time_in_which_a_person_decides_does_not_count_as_the_run_s(case):
+    context = await case.context(await case.queue_run(approval="ask"))
     service = ModelService("http://127.0.0.1:9", "test-key", None)
     monitor = RunMonitor(context, 1, CliPool(service, seconds=60))
-    desk.sql("update public.runs set status = 'awaiting_approval', attached = true, waiting_call = 'call'")
+    case.sql("update public.runs set status = 'awaiting_approval', attached = true, waiting_call = 'call'")
     with pytest.raises(TimeoutError):
         async with monitor.deadline(0.5):
             assert not await monitor.wait_for_decision()
@@ -116,77 +116,77 @@ async def test_time_in_which_a_person_decides_does_not_count_as_the_run_s(desk):
     assert 0.2 < time.monotonic() - before < 30  # what was left of its time it has
 
 
-async def test_a_deadline_does_not_end_a_run_that_has_just_asked_a_person(desk):
-    run_id = await desk.run(approval="ask")
+async def test_a_deadline_does_not_end_a_run_that_has_just_asked_a_person(case):
+    run_id = await case.queue_run(approval="ask")
     async with OfflineModel(Script([[call("update_field", TOTAL)]])) as model:
         # No room for it to wait, so the worker asks whether others wait, which it is kept from.
-        runner = patient(desk, model, most_at_work=0, seconds=4)
-        with psycopg.connect(desk.owner_url) as held:
+        runner = patient(case, model, most_at_work=0, seconds=4)
+        with psycopg.connect(case.owner_url) as held:
             held.execute("lock table queue.procrastinate_jobs in access exclusive mode")
             task = asyncio.create_task(runner.execute(run_id))
-            await until(lambda: desk.state(run_id)["attached"] or task.done())
+            await until(lambda: case.state(run_id)["attached"] or task.done())
             await until(lambda: not runner.pool._at_work or task.done())
         await asyncio.wait_for(task, 60)
-    assert (desk.state(run_id)["status"], desk.state(run_id)["attached"]) == ("awaiting_approval", False)
-    await decide(desk, run_id, approved=True)
-    worked = await desk.work(lambda body: [text("Done.")], run_id=run_id)
-    assert worked.state["status"] == "completed" and once(desk, run_id, approved=True)
+    assert (case.state(run_id)["status"], case.state(run_id)["attached"]) == ("awaiting_approval", False)
+    await decide(case, run_id, approved=True)
+    finished = await case.execute_run(lambda body: [text("Done.")], run_id=run_id)
+    assert finished.state["status"] == "completed" and once(case, run_id, approved=True)
 
 
 @pytest.mark.real_cli("it crashes")
 @pytest.mark.parametrize("approved", [True, False])
-async def test_a_cli_that_crashes_while_a_person_decides_does_not_end_its_run(desk, approved):
-    run_id = await desk.run(approval="ask")
+async def test_a_cli_that_crashes_while_a_person_decides_does_not_end_its_run(case, approved):
+    run_id = await case.queue_run(approval="ask")
     async with OfflineModel(Script([[call("update_field", TOTAL)]])) as model:
-        task = asyncio.create_task(patient(desk, model).execute(run_id))
-        await until(lambda: desk.state(run_id)["attached"] or task.done())
-        for cli in clis():
+        task = asyncio.create_task(patient(case, model).execute(run_id))
+        await until(lambda: case.state(run_id)["attached"] or task.done())
+        for cli in cli_processes():
             cli.send_signal(signal.SIGABRT)
         await asyncio.wait_for(task, 60)
-    assert (desk.state(run_id)["status"], desk.state(run_id)["attached"]) == ("awaiting_approval", False)
-    await decide(desk, run_id, approved)
-    worked = await desk.work(lambda body: [text("Done.")], run_id=run_id)
-    assert worked.state["status"] == "completed" and once(desk, run_id, approved)
+    assert (case.state(run_id)["status"], case.state(run_id)["attached"]) == ("awaiting_approval", False)
+    await decide(case, run_id, approved)
+    finished = await case.execute_run(lambda body: [text("Done.")], run_id=run_id)
+    assert finished.state["status"] == "completed" and once(case, run_id, approved)
 
 
-async def test_a_run_that_fails_refuses_the_call_that_no_one_has_decided(desk):
-    run_id, _ = await proposed(desk)
-    async with desk.database.as_user(desk.scope) as conn:
+async def test_a_run_that_fails_refuses_the_call_that_no_one_has_decided(case):
+    run_id, _ = await proposed(case)
+    async with case.database.as_user(case.scope) as conn:
         await runs.finish(conn, run_id, RunStatus.FAILED, error="It is not sealed.", error_code="unsealed")
-    assert [entry["status"] for entry in desk.ledger(run_id)] == ["refused"]
+    assert [entry["status"] for entry in case.ledger(run_id)] == ["refused"]
     with pytest.raises(Conflict):
-        await decide(desk, run_id, approved=True)
+        await decide(case, run_id, approved=True)
 
 
-async def test_decided_beside_its_cli_it_goes_on_at_once(desk):
-    run_id = await desk.run(approval="ask")
+async def test_decided_beside_its_cli_it_goes_on_at_once(case):
+    run_id = await case.queue_run(approval="ask")
     async with OfflineModel(Script([[call("update_field", TOTAL)], [text("Done.")]])) as model:
-        task = asyncio.create_task(patient(desk, model).execute(run_id))
-        await until(lambda: desk.state(run_id)["attached"] or task.done())
-        await decide(desk, run_id, approved=True)
+        task = asyncio.create_task(patient(case, model).execute(run_id))
+        await until(lambda: case.state(run_id)["attached"] or task.done())
+        await decide(case, run_id, approved=True)
         with pytest.raises(Conflict):  # it waits no more
-            await decide(desk, run_id, approved=True)
+            await decide(case, run_id, approved=True)
         await asyncio.wait_for(task, 120)
-    state = desk.state(run_id)
+    state = case.state(run_id)
     assert (state["status"], state["answer"], state["fencing_token"]) == ("completed", "Done.", 1)
-    assert len(model.requests) == 2 and once(desk, run_id, approved=True)
+    assert len(model.requests) == 2 and once(case, run_id, approved=True)
 
 
 @pytest.mark.real_cli("it is killed")
-async def test_killed_before_it_is_known_that_a_decision_was_told_it_goes_on(desk):
-    run_id, call_id = await proposed(desk)
-    await decide(desk, run_id, approved=True)
+async def test_killed_before_it_is_known_that_a_decision_was_told_it_goes_on(case):
+    run_id, call_id = await proposed(case)
+    await decide(case, run_id, approved=True)
 
     async def killed(body):
-        await until(lambda: desk.sql(TOLD, f"%{call_id}%"))  # what was decided is in the conversation
-        for cli in clis():
+        await until(lambda: case.sql(TOLD, f"%{call_id}%"))  # what was decided is in the conversation
+        for cli in cli_processes():
             cli.kill()
         return []
 
     with pytest.raises(Unavailable):
-        await desk.work(Script([[], killed]), run_id=run_id)
-    worked = await desk.work(lambda body: [text("Done.")], run_id=run_id, seconds=60)
-    assert (worked.state["status"], worked.state["answer"]) == ("completed", "Done.")
+        await case.execute_run(Script([[], killed]), run_id=run_id)
+    finished = await case.execute_run(lambda body: [text("Done.")], run_id=run_id, seconds=60)
+    assert (finished.state["status"], finished.state["answer"]) == ("completed", "Done.")
     # After a crash the agent is told of every call that was decided, whether or not it has heard of it.
-    said = json.dumps(worked.requests[0]["messages"])
-    assert "begun before" in said and "(done): " in said and once(desk, run_id, approved=True)
+    said = json.dumps(finished.requests[0]["messages"])
+    assert "begun before" in said and "(done): " in said and once(case, run_id, approved=True)

@@ -18,10 +18,10 @@ pytestmark = pytest.mark.anyio
 TOO_LATE_SECONDS = 300
 
 
-async def test_a_job_that_ends_makes_room_for_the_next_at_once(desk, clone):
+async def test_a_job_that_ends_makes_room_for_the_next_at_once(case, clone):
     read: list[UUID] = []
     released, all_read = asyncio.Event(), asyncio.Event()
-    async with open_queue(desk.database, clone.app_url, {DOCUMENTS: 2}) as queue:
+    async with open_queue(case.database, clone.app_url, {DOCUMENTS: 2}) as queue:
 
         @queue.task(name="read_document", queue=DOCUMENTS)
         async def read_document(document_id: str) -> None:
@@ -31,7 +31,7 @@ async def test_a_job_that_ends_makes_room_for_the_next_at_once(desk, clone):
                 all_read.set()
 
         async with working(queue):
-            add_documents(clone.owner_url, desk.scope.org_id, 7)
+            add_documents(clone.owner_url, case.scope.org_id, 7)
             await asyncio.sleep(2)  # the announcements of all seven have passed, and two are at work
             released.set()
             async with asyncio.timeout(60):
@@ -39,10 +39,10 @@ async def test_a_job_that_ends_makes_room_for_the_next_at_once(desk, clone):
     assert len(set(read)) == 7
 
 
-async def test_a_job_that_failed_is_tried_again_when_its_pause_is_over(desk, clone):
+async def test_a_job_that_failed_is_tried_again_when_its_pause_is_over(case, clone):
     tries = 0
     done = asyncio.Event()
-    async with open_queue(desk.database, clone.app_url, {DOCUMENTS: 2}) as queue:
+    async with open_queue(case.database, clone.app_url, {DOCUMENTS: 2}) as queue:
 
         @queue.task(name="read_document", queue=DOCUMENTS, retry=RetryStrategy(max_attempts=3, wait=1))
         async def read_document(document_id: str) -> None:
@@ -53,7 +53,7 @@ async def test_a_job_that_failed_is_tried_again_when_its_pause_is_over(desk, clo
             done.set()
 
         async with working(queue):
-            add_documents(clone.owner_url, desk.scope.org_id, 1)
+            add_documents(clone.owner_url, case.scope.org_id, 1)
             async with asyncio.timeout(60):
                 await done.wait()
     assert tries == 3

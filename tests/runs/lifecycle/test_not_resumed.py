@@ -22,27 +22,27 @@ delete from public.agent_sessions where entry -> 'attachment' ->> 'type' = 'hook
 
 @pytest.mark.real_cli("what it makes of a conversation with a gap")
 @pytest.mark.parametrize(("lost", "approved"), [(THE_CALL, True), (THE_DEFERRAL, False)], ids=["call", "deferral"])
-async def test_what_was_decided_stands_and_the_agent_is_told(desk, lost, approved):
-    proposed = await desk.work(Script([[call("update_field", TOTAL)]]), approval="ask")
+async def test_what_was_decided_stands_and_the_agent_is_told(case, lost, approved):
+    proposed = await case.execute_run(Script([[call("update_field", TOTAL)]]), approval="ask")
     run_id, before = proposed.run_id, proposed.state
-    await decisions.decide(desk.database, desk.scope, run_id, Decision(before["waiting_call"], approved))
-    assert desk.sql(lost)
-    worked = await desk.work(lambda body: [text("Done.")], run_id=run_id)
-    assert (worked.state["status"], worked.state["answer"]) == ("completed", "Done.")
-    assert desk.extraction()["extracted_fields"] == ({"total": 10} if approved else {})
-    (entry,) = worked.ledger
+    await decisions.decide(case.database, case.scope, run_id, Decision(before["waiting_call"], approved))
+    assert case.sql(lost)
+    finished = await case.execute_run(lambda body: [text("Done.")], run_id=run_id)
+    assert (finished.state["status"], finished.state["answer"]) == ("completed", "Done.")
+    assert case.extraction()["extracted_fields"] == ({"total": 10} if approved else {})
+    (entry,) = finished.ledger
     assert entry["status"] == ("done" if approved else "refused")
     told = f"({entry['status']}): "
-    last = json.dumps(worked.requests[-1]["messages"])
+    last = json.dumps(finished.requests[-1]["messages"])
     assert "begun before" in last and told in last
     if lost == THE_CALL:
         # The CLI knows of no call to go on with and asks the model: nothing of that is told, and a new one begins.
-        assert len(worked.requests) == 2 and told not in json.dumps(worked.requests[0]["messages"])
+        assert len(finished.requests) == 2 and told not in json.dumps(finished.requests[0]["messages"])
     else:
-        assert len(worked.requests) == 1 and worked.state["session_id"] == before["session_id"]
-    kinds = [event["type"] for event in worked.events]
+        assert len(finished.requests) == 1 and finished.state["session_id"] == before["session_id"]
+    kinds = [event["type"] for event in finished.events]
     assert kinds.count("text") == kinds.count("complete") == kinds.count("run") == 1
-    assert [one["status"] for one in worked.events if "tool" in one["type"]] == [
+    assert [one["status"] for one in finished.events if "tool" in one["type"]] == [
         "running",
         "complete" if approved else "error",
     ]

@@ -22,38 +22,44 @@ PRICES = Prices("claude-sonnet-5", None, offline=False)
 
 
 @pytest.fixture(autouse=True)
-def _toy(desk):
-    asyncio.run(migrate(desk.owner_url, agents=agent_rows([TOY])))
+def _toy(case):
+    asyncio.run(migrate(case.owner_url, agents=agent_rows([TOY])))
     with registered(TOY):
         yield
 
 
-async def ask(desk, message: str, approval: str, thread_id=None):
-    request = CompareRequest(documents=(desk.document_id, desk.document_id), message=message, thread_id=thread_id)
+async def ask(case, message: str, approval: str, thread_id=None):
+    request = CompareRequest(documents=(case.document_id, case.document_id), message=message, thread_id=thread_id)
     options = RunOptions(approval=approval)
-    return await launch.start(desk.database, desk.scope, "compare", request, prices=PRICES, options=options)
+    return await launch.start(case.database, case.scope, "compare", request, prices=PRICES, options=options)
 
 
-async def test_what_a_turn_stopped_at_is_not_made_by_the_next_which_has_a_conversation_of_its_own(desk):
-    first = await desk.work(lambda body: [call("note", {"text": "Stale."})], run_id=await ask(desk, "One.", "ask"))
-    assert first.state["status"] == "awaiting_approval" and desk.sql("select 1 from public.agent_sessions")
-    second = await ask(desk, "Two.", "auto", first.state["thread_id"])
+async def test_what_a_turn_stopped_at_is_not_made_by_the_next_which_has_a_conversation_of_its_own(case):
+    first = await case.execute_run(
+        lambda body: [call("note", {"text": "Stale."})], run_id=await ask(case, "One.", "ask")
+    )
+    assert first.state["status"] == "awaiting_approval" and case.sql("select 1 from public.agent_sessions")
+    second = await ask(case, "Two.", "auto", first.state["thread_id"])
     # Nothing goes on in the conversation of a run that has ended: it is not kept.
-    assert first.state["status"] == "cancelled" and not desk.sql("select 1 from public.agent_sessions")
-    assert await claim(desk.database, desk.scope, second, PRICES, "claude-sonnet-5")  # its worker dies at once
-    worked = await desk.work(lambda body: [text("Done.")], run_id=second)
-    assert (worked.state["status"], worked.state["answer"], worked.state["fencing_token"]) == ("completed", "Done.", 2)
-    assert worked.state["session_id"] != first.state["session_id"]
-    assert "Two." in worked.sent and "One." not in worked.sent
-    (thread,) = desk.sql("select working_state from public.threads")
-    assert thread["working_state"] == {} and worked.ledger == []
+    assert first.state["status"] == "cancelled" and not case.sql("select 1 from public.agent_sessions")
+    assert await claim(case.database, case.scope, second, PRICES, "claude-sonnet-5")  # its worker dies at once
+    finished = await case.execute_run(lambda body: [text("Done.")], run_id=second)
+    assert (finished.state["status"], finished.state["answer"], finished.state["fencing_token"]) == (
+        "completed",
+        "Done.",
+        2,
+    )
+    assert finished.state["session_id"] != first.state["session_id"]
+    assert "Two." in finished.sent and "One." not in finished.sent
+    (thread,) = case.sql("select working_state from public.threads")
+    assert thread["working_state"] == {} and finished.ledger == []
     assert [entry["status"] for entry in first.ledger] == ["refused"]
 
 
-async def test_a_turn_after_a_decision_goes_on_in_its_conversation(desk):
+async def test_a_turn_after_a_decision_goes_on_in_its_conversation(case):
     note = call("note", {"text": "Mine."})
-    waiting = await desk.work(lambda body: [note], run_id=await ask(desk, "One.", "ask"))
-    await decide(desk.database, desk.scope, waiting.run_id, Decision(note.id, approved=True))
-    worked = await desk.work(lambda body: [text("Done.")], run_id=waiting.run_id)
-    assert worked.state["status"] == "completed" and worked.state["session_id"] == waiting.state["session_id"]
-    assert "One." in worked.sent and "Mine." in worked.sent
+    waiting = await case.execute_run(lambda body: [note], run_id=await ask(case, "One.", "ask"))
+    await decide(case.database, case.scope, waiting.run_id, Decision(note.id, approved=True))
+    finished = await case.execute_run(lambda body: [text("Done.")], run_id=waiting.run_id)
+    assert finished.state["status"] == "completed" and finished.state["session_id"] == waiting.state["session_id"]
+    assert "One." in finished.sent and "Mine." in finished.sent

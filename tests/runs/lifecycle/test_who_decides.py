@@ -19,57 +19,57 @@ pytestmark = pytest.mark.anyio
 TOTAL = {"path": "total", "value": 10, "confidence": 0.9}
 
 
-def joined(desk, role: str) -> Scope:
+def joined(case, role: str) -> Scope:
     user = uuid4()
-    desk.sql("insert into auth.users (id) values (%s)", user)
+    case.sql("insert into auth.users (id) values (%s)", user)
     query = "insert into public.memberships (org_id, user_id, role) values (%s, %s, %s)"
-    desk.sql(query, desk.scope.org_id, user, role)
-    return Scope(user, desk.scope.org_id)
+    case.sql(query, case.scope.org_id, user, role)
+    return Scope(user, case.scope.org_id)
 
 
-def key_of(desk, person: Scope) -> Scope:
-    (row,) = desk.sql(
+def key_of(case, person: Scope) -> Scope:
+    (row,) = case.sql(
         "insert into public.api_keys (org_id, created_by, name, prefix, hash, scopes) "
         "values (%s, %s, 'k', 'fm_00000000', sha256(%s::text::bytea), '{runs:approve,runs:write}') returning id",
-        desk.scope.org_id,
+        case.scope.org_id,
         person.user_id,
         str(uuid4()),
     )
-    return Scope(row["id"], desk.scope.org_id)
+    return Scope(row["id"], case.scope.org_id)
 
 
-def settings(desk, approvers: str, *, second_person: bool) -> None:
+def settings(case, approvers: str, *, second_person: bool) -> None:
     query = "update public.organisations set approvers = %s, second_person = %s where id = %s"
-    desk.sql(query, approvers, second_person, desk.scope.org_id)
+    case.sql(query, approvers, second_person, case.scope.org_id)
 
 
-async def waiting(desk, starter: Scope, **columns) -> tuple:
+async def waiting(case, starter: Scope, **columns) -> tuple:
     """A run of the starter's that waits, and its call."""
-    run_id = await desk.run(**columns)
-    desk.sql("update public.runs set created_by = %s where id = %s", starter.user_id, run_id)
-    desk.sql(
+    run_id = await case.queue_run(**columns)
+    case.sql("update public.runs set created_by = %s where id = %s", starter.user_id, run_id)
+    case.sql(
         "insert into public.tool_calls (run_id, id, org_id, tool, arguments, arguments_hash, status, created_by) "
         "values (%s, 'c', %s, 'update_field', '{}', repeat('0', 64), 'pending', %s)",
         run_id,
         starter.org_id,
         starter.user_id,
     )
-    desk.sql("update public.runs set status = 'awaiting_approval', waiting_call = 'c' where id = %s", run_id)
+    case.sql("update public.runs set status = 'awaiting_approval', waiting_call = 'c' where id = %s", run_id)
     return run_id
 
 
-async def decided(desk, who: Scope, run_id) -> object:
+async def decided(case, who: Scope, run_id) -> object:
     """None where they can; else what they are told. In SQL below the service it is the same."""
     told = None
     try:
-        await decisions.decide(desk.database, who, run_id, Decision("c", False, {}))  # a rejection takes no input
+        await decisions.decide(case.database, who, run_id, Decision("c", False, {}))  # a rejection takes no input
     except Invalid:
         pass
     except (NotFound, ReadOnly, NotApprover, SecondPersonNeeded) as error:
         told = type(error)
     begun = None
     with pytest.raises(ZeroDivisionError):
-        async with desk.database.as_user(who) as conn:
+        async with case.database.as_user(who) as conn:
             cursor = await conn.execute(
                 "select private.start_decision(%s, 'c', repeat('0', 64), false, null, null, null) as begun", (run_id,)
             )
@@ -77,22 +77,22 @@ async def decided(desk, who: Scope, run_id) -> object:
             begun = row["begun"]
             raise ZeroDivisionError  # undo it: the next is to be asked too
     assert (begun is None) == (told is not None)
-    async with desk.database.as_user(who) as conn:
+    async with case.database.as_user(who) as conn:
         inbox = await runs.list_runs(conn, who, status="awaiting_approval", limit=10)
-    own = who.user_id == desk.state(run_id)["created_by"]
+    own = who.user_id == case.state(run_id)["created_by"]
     assert (run_id in [one.id for one in inbox.items]) == (told is None or own)
     return told
 
 
-async def test_who_decides_a_member_s_run(desk):
+async def test_who_decides_a_member_s_run(case):
     owner, member, colleague, viewer = (
-        desk.scope,
-        joined(desk, "member"),
-        joined(desk, "member"),
-        joined(desk, "viewer"),
+        case.scope,
+        joined(case, "member"),
+        joined(case, "member"),
+        joined(case, "viewer"),
     )
-    robot, boss = key_of(desk, member), key_of(desk, owner)
-    run_id = await waiting(desk, member)
+    robot, boss = key_of(case, member), key_of(case, owner)
+    run_id = await waiting(case, member)
     expected = {
         # owner, who started it, their key, a colleague, a viewer, an owner's key
         ("members", False): (NotFound, None, None, NotFound, ReadOnly, NotFound),
@@ -101,26 +101,26 @@ async def test_who_decides_a_member_s_run(desk):
         ("owners", True): (None, NotApprover, NotApprover, NotApprover, ReadOnly, None),
     }
     for (approvers, second), told in expected.items():
-        settings(desk, approvers, second_person=second)
-        asked = [await decided(desk, who, run_id) for who in (owner, member, robot, colleague, viewer, boss)]
+        settings(case, approvers, second_person=second)
+        asked = [await decided(case, who, run_id) for who in (owner, member, robot, colleague, viewer, boss)]
         assert tuple(asked) == told, (approvers, second)
 
 
-async def test_an_owner_does_not_decide_their_own_where_a_second_person_is_needed(desk):
-    owner, other = desk.scope, joined(desk, "owner")
-    robot = key_of(desk, owner)
+async def test_an_owner_does_not_decide_their_own_where_a_second_person_is_needed(case):
+    owner, other = case.scope, joined(case, "owner")
+    robot = key_of(case, owner)
     for starter in (owner, robot):
-        run_id = await waiting(desk, starter)
-        settings(desk, "owners", second_person=True)
-        asked = [await decided(desk, who, run_id) for who in (owner, robot, other)]
+        run_id = await waiting(case, starter)
+        settings(case, "owners", second_person=True)
+        asked = [await decided(case, who, run_id) for who in (owner, robot, other)]
         assert asked == [SecondPersonNeeded, SecondPersonNeeded, None]
-        settings(desk, "owners", second_person=False)
-        assert [await decided(desk, who, run_id) for who in (owner, robot, other)] == [None, None, None]
+        settings(case, "owners", second_person=False)
+        assert [await decided(case, who, run_id) for who in (owner, robot, other)] == [None, None, None]
 
 
-async def test_nobody_approves_beforehand_what_others_decide(desk):
+async def test_nobody_approves_beforehand_what_others_decide(case):
     asks, approves = ("ask", []), ("auto", ["update_field"])
-    member = joined(desk, "member")
+    member = joined(case, "member")
     expected = {
         # an owner's run, their key's, a member's, their key's
         ("members", True): (asks, asks, asks, asks),
@@ -128,34 +128,34 @@ async def test_nobody_approves_beforehand_what_others_decide(desk):
         ("members", False): (approves, approves, approves, approves),
     }
     for (approvers, second_person), wanted in expected.items():
-        settings(desk, approvers, second_person=second_person)
+        settings(case, approvers, second_person=second_person)
         for starter, approved in zip(
-            (desk.scope, key_of(desk, desk.scope), member, key_of(desk, member)), wanted, strict=True
+            (case.scope, key_of(case, case.scope), member, key_of(case, member)), wanted, strict=True
         ):
-            async with desk.database.as_user(starter) as conn:
+            async with case.database.as_user(starter) as conn:
                 cursor = await conn.execute(
                     "insert into public.runs (org_id, agent, task, document_id, extraction_id, approval, "
                     "auto_approved_tools) values (%s, 'extraction', 'extract', %s, %s, 'auto', '{update_field}') "
                     "returning approval, auto_approved_tools",
-                    (desk.scope.org_id, desk.document_id, desk.extraction_id),
+                    (case.scope.org_id, case.document_id, case.extraction_id),
                 )
                 row = await cursor.fetchone()
             assert (row["approval"], row["auto_approved_tools"]) == approved, (approvers, second_person)
 
 
-async def test_a_second_person_s_word_is_carried_out_and_the_run_stays_whose_it_is(desk):
-    settings(desk, "members", second_person=True)
-    colleague = joined(desk, "member")
-    worked = await desk.work(Script([[call("update_field", TOTAL)], [text("Done.")]]))
-    call_id = worked.state["waiting_call"]
-    for who, further in ((desk.scope, None), (colleague, "tool")):  # nor does the second one approve what follows
+async def test_a_second_person_s_word_is_carried_out_and_the_run_stays_whose_it_is(case):
+    settings(case, "members", second_person=True)
+    colleague = joined(case, "member")
+    finished = await case.execute_run(Script([[call("update_field", TOTAL)], [text("Done.")]]))
+    call_id = finished.state["waiting_call"]
+    for who, further in ((case.scope, None), (colleague, "tool")):  # nor does the second one approve what follows
         with pytest.raises(SecondPersonNeeded):
-            await decisions.decide(desk.database, who, worked.run_id, Decision(call_id, True, further=further))
-    await decisions.decide(desk.database, colleague, worked.run_id, Decision(call_id, True))
-    assert desk.extraction()["extracted_fields"] == {"total": 10}
-    (entry,) = worked.ledger
+            await decisions.decide(case.database, who, finished.run_id, Decision(call_id, True, further=further))
+    await decisions.decide(case.database, colleague, finished.run_id, Decision(call_id, True))
+    assert case.extraction()["extracted_fields"] == {"total": 10}
+    (entry,) = finished.ledger
     assert (entry["decided_by"], entry["status"]) == (colleague.user_id, "done")
-    assert (worked.state["created_by"], worked.state["status"]) == (desk.scope.user_id, "queued")
+    assert (finished.state["created_by"], finished.state["status"]) == (case.scope.user_id, "queued")
 
 
 @pytest.mark.parametrize(
@@ -166,11 +166,13 @@ async def test_a_second_person_s_word_is_carried_out_and_the_run_stays_whose_it_
     ],
     ids=["removed", "made a viewer"],
 )
-async def test_leaving_cancels_one_s_open_runs_and_those_of_one_s_keys(desk, leaves):
-    member = joined(desk, "member")
-    own, of_key, other = [await waiting(await desk.beside(), who) for who in (member, key_of(desk, member), desk.scope)]
-    ended = await waiting(await desk.beside(), member)
-    desk.sql("update public.runs set status = 'completed', waiting_call = null where id = %s", ended)
-    desk.sql(leaves, member.user_id)
-    states = [desk.state(run_id)["status"] for run_id in (own, of_key, other, ended)]
+async def test_leaving_cancels_one_s_open_runs_and_those_of_one_s_keys(case, leaves):
+    member = joined(case, "member")
+    own, of_key, other = [
+        await waiting(await case.another_extraction(), who) for who in (member, key_of(case, member), case.scope)
+    ]
+    ended = await waiting(await case.another_extraction(), member)
+    case.sql("update public.runs set status = 'completed', waiting_call = null where id = %s", ended)
+    case.sql(leaves, member.user_id)
+    states = [case.state(run_id)["status"] for run_id in (own, of_key, other, ended)]
     assert states == ["cancelled", "cancelled", "awaiting_approval", "completed"]

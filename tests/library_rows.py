@@ -1,4 +1,4 @@
-"""Documents of an organisation with completed extractions, for those who ask many of them at once."""
+"""Insert documents with extractions directly into the database, for tests of queries over many documents."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from fieldmark.identity.scope import Scope
 
 
 @dataclass(frozen=True)
-class Shelved:
-    """A document. `fields` None: nothing was read from it. `unverified` and `locked` name leaves: those that are on no
-    page, and those that a person set."""
+class LibraryDocument:
+    """A document and its extraction; no extraction if `fields` is None.
+
+    `unverified` and `locked` are field paths: values without evidence, and values locked by a user.
+    """
 
     fields: dict[str, Any] | None = None
     unverified: frozenset[str] = frozenset()
@@ -34,7 +36,7 @@ class Shelved:
     extraction_id: UUID = field(default_factory=uuid4)
 
     def evidence(self) -> dict[str, Any]:
-        """What is shown for each leaf: its page and box tell which it is."""
+        """Return evidence for each field; the field at index n is on page n + 1, so tests can tell them apart."""
         return {
             name: {"state": "not_found", "page": None, "boxes": []}
             if name in self.unverified
@@ -43,8 +45,8 @@ class Shelved:
         }
 
 
-def put(owner_url: str, scope: Scope, documents: Iterable[Shelved]) -> None:
-    """Put documents into an organisation, as the owner of the database and past all checks."""
+def insert_documents(owner_url: str, scope: Scope, documents: Iterable[LibraryDocument]) -> None:
+    """Insert documents as the database owner, without triggers or row policies."""
     documents = list(documents)
     with psycopg.connect(owner_url) as conn, conn.cursor() as cursor:
         cursor.execute("set session_replication_role = replica")

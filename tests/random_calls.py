@@ -11,7 +11,7 @@ again, another worker takes the run up. After each step the database is asked:
     unlocked    a leaf that a person set and that an agent changed
     broken      an act that ended as no act of a service may: with an error that is none of its own
 
-    pip install '.[test]' && python tests/drawn_calls.py --calls 25000 --seed 1
+    pip install '.[test]' && python tests/random_calls.py --calls 25000 --seed 1
 
 Ends with 1 if any of these is not 0, and prints the steps that led there.
 """
@@ -43,7 +43,7 @@ import structlog
 from hypothesis import strategies as st
 from psycopg.rows import dict_row
 
-from desk import INVOICE, Desk, laid_out
+from extraction_case import INVOICE, ExtractionCase, document_with_pages
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.agents.registry import agent_rows
 from fieldmark.db.embedded import running
@@ -152,10 +152,10 @@ class Report:
 class Play:
     """One extraction, what is done to it, and what must then stand."""
 
-    def __init__(self, desk: Desk, owner: psycopg.AsyncConnection[Any], report: Report) -> None:
-        self._desk = desk
-        self._extraction = desk.extraction_id
-        self._database: Dying = desk.database  # type: ignore[assignment]
+    def __init__(self, case: ExtractionCase, owner: psycopg.AsyncConnection[Any], report: Report) -> None:
+        self._case = case
+        self._extraction = case.extraction_id
+        self._database: Dying = case.database  # type: ignore[assignment]
         self._owner = owner
         self._report = report
         self._steps: list[str] = []
@@ -163,7 +163,7 @@ class Play:
         self._context: RunContext | None = None
 
     async def begin(self) -> None:
-        self._context = await self._desk.context()
+        self._context = await self._case.context()
 
     async def act(self, act: tuple[Any, ...]) -> None:
         what, *rest = act
@@ -184,11 +184,11 @@ class Play:
         assert self._context is not None
         await self._call(self._context, before, call, end)
         if call[0] == "complete_extraction":  # a run that has completed writes no more
-            self._context = await self._desk.context()
+            self._context = await self._case.context()
 
     async def _correction(self, before: Any, call: tuple[str, dict[str, Any]], end: str) -> None:
         # Its own run waits in a queue that nobody serves here: it is taken up at once, as if it were alone.
-        context = await self._desk.context(await self._desk.run("correct"))
+        context = await self._case.context(await self._case.queue_run("correct"))
         await self._call(context, before, call, end)
 
     def _is_approved(self, name: str, arguments: dict[str, Any]) -> bool:
@@ -207,12 +207,12 @@ class Play:
         call_id = str(uuid4())
         if not self._is_approved(name, arguments):
             return
-        await self._desk.approve(context, name, arguments, call_id)
+        await self._case.record_call(context, name, arguments, call_id)
         if end == "dies":
             # The claim, or whatever comes before it: reading the row, and at last the write itself.
             self._database.armed = random.Random(call_id).randrange(3)
         if end == "fenced":
-            await self._desk.context(context.run_id)  # another worker
+            await self._case.context(context.run_id)  # another worker
         try:
             outcome = await self._execute(context, name, call_id, arguments)
         except Died:
@@ -230,7 +230,7 @@ class Play:
             if after["version"] != before["version"]:
                 self._fault("invented", f"a worker that lost the run wrote: {error}")
             if context is self._context:
-                self._context = await self._desk.context(context.run_id)
+                self._context = await self._case.context(context.run_id)
             return
         if end == "fenced" and outcome.code not in ("already_completed",):
             self._fault("invented", f"a worker that lost the run was answered {outcome.code}")
@@ -249,11 +249,11 @@ class Play:
         name, arguments = call
         if not self._is_approved(name, arguments):
             return
-        context = await self._desk.context(await self._desk.run(approval="ask"))
+        context = await self._case.context(await self._case.queue_run(approval="ask"))
         try:
-            await self._desk.approve(context, name, arguments, "asked", ask=True)
+            await self._case.record_call(context, name, arguments, "asked", ask=True)
         except Exception:  # noqa: BLE001  nothing that could be shown
-            await decisions.cancel(self._database, self._desk.scope, context.run_id)
+            await decisions.cancel(self._database, self._case.scope, context.run_id)
             self._report.done["not approved"] += 1
             return
         if how == "moved":
@@ -265,19 +265,19 @@ class Play:
         decision = decisions.Decision("asked", how != "reject")
         try:
             try:
-                await decisions.decide(self._database, self._desk.scope, context.run_id, decision)
+                await decisions.decide(self._database, self._case.scope, context.run_id, decision)
             except Died:
                 self._database.armed = None
                 if (await self._row())["version"] != before["version"]:
                     self._fault("invented", f"a decision on {name} died before its commit and stands")
                 self._report.done["died"] += 1
-                await decisions.decide(self._database, self._desk.scope, context.run_id, decision)
+                await decisions.decide(self._database, self._case.scope, context.run_id, decision)
         except FieldmarkError as error:
             self._database.armed = None
             self._report.done[f"ask: {error.code}"] += 1
             if (await self._row())["version"] != before["version"]:
                 self._fault("invented", f"a decision on {name} was refused ({error.code}) and stands")
-            await decisions.cancel(self._database, self._desk.scope, context.run_id)
+            await decisions.cancel(self._database, self._case.scope, context.run_id)
             return
         self._database.armed = None
         after = await self._row()
@@ -291,7 +291,7 @@ class Play:
             outcome = ToolOutcome(entry["result"], entry["code"], entry["data"], entry["status"] == "failed")
             self._acknowledged(before, after, name, arguments, outcome, spoken=True)
         self._report.done["decided"] += 1
-        await decisions.cancel(self._database, self._desk.scope, context.run_id)
+        await decisions.cancel(self._database, self._case.scope, context.run_id)
 
     async def _set(self, before: Any, path: str, value: Any, end: str) -> None:
         try:
@@ -312,9 +312,9 @@ class Play:
     async def _restore(self, before: Any, version: int, end: str) -> None:
         async def restore() -> None:
             prepared = await extractions.prepare_restore(
-                self._database, self._desk.scope, DocumentIndexes(), self._extraction, version
+                self._database, self._case.scope, DocumentIndexes(), self._extraction, version
             )
-            async with self._database.as_user(self._desk.scope) as conn:
+            async with self._database.as_user(self._case.scope) as conn:
                 await extractions.apply(conn, prepared)
 
         if await self._as_person(before, end, restore):
@@ -326,9 +326,9 @@ class Play:
 
     async def _write(self, write: Any) -> None:
         prepared = await extractions.prepare_write(
-            self._database, self._desk.scope, DocumentIndexes(), self._extraction, write, PERSON
+            self._database, self._case.scope, DocumentIndexes(), self._extraction, write, PERSON
         )
-        async with self._database.as_user(self._desk.scope) as conn:
+        async with self._database.as_user(self._case.scope) as conn:
             await extractions.apply(conn, prepared)
 
     async def _as_person(self, before: Any, end: str, act: Callable[[], Any]) -> bool:
@@ -508,9 +508,11 @@ async def play(
         Dying(app_url, size=4) as database,
         await psycopg.AsyncConnection.connect(owner_url, autocommit=True, row_factory=dict_row) as owner,
     ):
-        desk = await stack.enter_async_context(laid_out(database, owner_url, await enter(database, uuid4()), [INVOICE]))
+        case = await stack.enter_async_context(
+            document_with_pages(database, owner_url, await enter(database, uuid4()), [INVOICE])
+        )
         for with_schema, acts in drawn:
-            one = Play(await desk.beside(SCHEMA if with_schema else None), owner, report)
+            one = Play(await case.another_extraction(SCHEMA if with_schema else None), owner, report)
             await one.begin()
             for act in acts:
                 if report.calls >= calls or time.monotonic() > until:

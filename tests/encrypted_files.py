@@ -1,4 +1,4 @@
-"""Files with a password, as other programs make them."""
+"""Password-protected files made by other programs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from openpyxl import Workbook
 PASSWORD = "geheißm"
 TEXT = "Total: 42.00 EUR"
 
-# Made with qpdf: the text above in Helvetica, encrypted with RC4 (1994) and with AES-256 (PDF 2.0).
+# Made with qpdf: TEXT in Helvetica, encrypted with RC4 (1994) and with AES-256 (PDF 2.0).
 OLD_PDF = base64.b64decode(
     "JVBERi0xLjcKJb/3ov4KMSAwIG9iago8PCAvUGFnZXMgMiAwIFIgL1R5cGUgL0NhdGFsb2cgPj4KZW5kb2JqCjIgMCBvYmoKPDwg"
     "L0NvdW50IDEgL0tpZHMgWyAzIDAgUiBdIC9UeXBlIC9QYWdlcyA+PgplbmRvYmoKMyAwIG9iago8PCAvQ29udGVudHMgNCAwIFIg"
@@ -55,7 +55,7 @@ NEW_PDF = base64.b64decode(
 
 
 def workbook() -> bytes:
-    """An Excel workbook with a password."""
+    """Return a password-protected Excel workbook."""
     book, plain, out = Workbook(), io.BytesIO(), io.BytesIO()
     assert book.active is not None
     book.active["A1"] = TEXT

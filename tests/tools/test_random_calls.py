@@ -1,17 +1,17 @@
-"""A short run of tests/drawn_calls.py, and what it would find."""
+"""A short run of tests/random_calls.py, and what it would find."""
 
 from __future__ import annotations
 
 import pytest
 
-import drawn_calls
-from desk import sql
+import random_calls
+from extraction_case import sql
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_no_acknowledged_write_is_lost(clone):
-    report = await drawn_calls.play(clone.owner_url, clone.app_url, calls=67, seed=1)
+    report = await random_calls.play(clone.owner_url, clone.app_url, calls=67, seed=1)
     assert report.calls >= 67, report.lines()
     assert not report.faults, "\n".join(report.lines())
 
@@ -35,5 +35,5 @@ async def test_what_is_wrong_would_be_found(clone, what):
     sql(clone.owner_url, BROKEN[what])
     written = ("update_field", {"path": "number", "value": "B", "confidence": 0.5})
     acts = [("set", "number", "A", "well"), ("agent", written, "well")]
-    report = await drawn_calls.play(clone.owner_url, clone.app_url, calls=len(acts), plans=[(False, acts)])
+    report = await random_calls.play(clone.owner_url, clone.app_url, calls=len(acts), plans=[(False, acts)])
     assert what in {found for found, _, _ in report.faults}, report.lines()

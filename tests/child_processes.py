@@ -1,4 +1,4 @@
-"""The processes that a test has started, as one look finds them: any of them may end between two looks."""
+"""Find the child processes of a test: CLIs, readers, forkservers. Any of them may end at any time."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Final
 import psutil
 
 _DYING_SECONDS: Final = 10
-# The service, and what its readers are forked from: nobody but root sees their environment.
-_CLOSED: Final = ("fieldmark.cli import main", "import zygote", "reading import forkserver")
+# Command lines of the server and its forkservers, whose environment only root can read.
+_UNREADABLE: Final = ("fieldmark.cli import main", "import zygote", "reading import forkserver")
 
-# What sealed-cli.sh becomes before it becomes the CLI. The command lines of all of them end as the CLI's own.
+# Programs that sealed-cli.sh runs before the CLI itself. Their command lines end like the CLI's.
 _LAUNCHERS = {"sh", "dash", "bash", "setpriv", "setsid", "env"}
 
 
 def is_alive(process: psutil.Process | int) -> bool:
-    """Whether it (or the one of this number) goes on: one that has ended and is only not buried yet does not."""
+    """Return whether a process (or process id) runs. A zombie does not."""
     try:
         process = psutil.Process(process) if isinstance(process, int) else process
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
@@ -27,7 +27,7 @@ def is_alive(process: psutil.Process | int) -> bool:
 
 
 def children(pid: int | None = None) -> list[psutil.Process]:
-    """Those that a process, or this one, has started and that go on, and all that these have started."""
+    """Return the running descendants of a process; of this process if `pid` is None."""
     try:
         found = psutil.Process(pid).children(recursive=True)
     except psutil.NoSuchProcess:
@@ -36,7 +36,7 @@ def children(pid: int | None = None) -> list[psutil.Process]:
 
 
 def command_line(process: psutil.Process) -> str:
-    """Its command line; empty once it has ended."""
+    """Return the command line; empty if the process has ended."""
     return " ".join(_arguments(process))
 
 
@@ -48,12 +48,12 @@ def _arguments(process: psutil.Process) -> list[str]:
 
 
 def forkservers(pid: int | None = None) -> list[psutil.Process]:
-    """The processes that readers of files are forked from, as a process, or this one, has started them."""
+    """Return the forkserver processes that file readers are forked from."""
     return [process for process in _of_reading(pid) if not _is_reader(process)]
 
 
-def readers_of(pid: int | None = None) -> list[psutil.Process]:
-    """The readers of files that go on, of a process or of this one."""
+def reader_processes(pid: int | None = None) -> list[psutil.Process]:
+    """Return the running file reader processes."""
     return [process for process in _of_reading(pid) if _is_reader(process)]
 
 
@@ -68,37 +68,37 @@ def _is_reader(process: psutil.Process) -> bool:
         return False
 
 
-def clis(pid: int | None = None) -> list[psutil.Process]:
-    """The agents' CLIs that a process, or this one, has started and that go on, those that are just starting too."""
+def cli_processes(pid: int | None = None) -> list[psutil.Process]:
+    """Return the running CLI processes, including those still in their launcher."""
     return [
         process
         for process in children(pid)
-        if not any(part in command_line(process) for part in _CLOSED)
-        and "fieldmark-agent-" in str(environment_of(process))
+        if not any(part in command_line(process) for part in _UNREADABLE)
+        and "fieldmark-agent-" in str(environment(process))
     ]
 
 
-def is_launched(cli: psutil.Process) -> bool:
-    """Whether it is the CLI itself by now, no more its launcher."""
+def is_cli_itself(cli: psutil.Process) -> bool:
+    """Return whether the launcher has been replaced by the CLI itself."""
     arguments = _arguments(cli)
     is_named = any(argument.endswith("fd/9") for argument in arguments)
     launcher = Path(arguments[0]).name if arguments else ""
-    return is_named and launcher not in _LAUNCHERS and not launcher.startswith("python")  # that confines it
+    return is_named and launcher not in _LAUNCHERS and not launcher.startswith("python")  # sets limits
 
 
-def started(pid: int | None = None) -> psutil.Process | None:
-    """One of them that is the CLI itself by now."""
-    return next((cli for cli in clis(pid) if is_launched(cli)), None)
+def started_cli(pid: int | None = None) -> psutil.Process | None:
+    """Return a CLI process that has left its launcher, or None."""
+    return next((cli for cli in cli_processes(pid) if is_cli_itself(cli)), None)
 
 
-def all_gone(processes: Iterable[psutil.Process], seconds: float = 60) -> bool:
-    """Whether all of them have ended, or do in time."""
+def wait_all_ended(processes: Iterable[psutil.Process], seconds: float = 60) -> bool:
+    """Wait for processes to end; return whether all did within `seconds`."""
     _, left = psutil.wait_procs([*processes], timeout=seconds)
     return not any(is_alive(process) for process in left)
 
 
-def environment_of(process: psutil.Process) -> dict[str, str]:
-    """Its environment; empty once it has ended."""
+def environment(process: psutil.Process) -> dict[str, str]:
+    """Return the environment; empty if the process has ended."""
     deadline = time.monotonic() + _DYING_SECONDS
     while True:
         try:
@@ -106,8 +106,8 @@ def environment_of(process: psutil.Process) -> dict[str, str]:
         except psutil.NoSuchProcess:
             return {}
         except psutil.AccessDenied:
-            # Once a process has given up its memory, what /proc tells of it belongs to root, until it is gone for good:
-            # nobody else may read it then. One that is merely closed to us must not pass for one that has ended.
+            # A process that is exiting has released its memory; until it is gone, only root can read its /proc files.
+            # A process that is merely not readable must not count as ended.
             if not is_alive(process):
                 return {}
             if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""An embedder for tests: an endpoint in the shape of OpenAI's embeddings that knows which words mean the same."""
+"""A fake OpenAI-compatible embeddings endpoint that gives synonyms the same vector."""
 
 from __future__ import annotations
 
@@ -8,45 +8,45 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from loopback import listening
+from http_stub import http_stub
 
 ALIKE = (("roof", "shingles"), ("cellar", "basement"), ("garden", "lawn"))
 
 
 class FakeEmbedder:
-    """What it was asked, and what it answers: vectors, or a status and a body."""
+    """Records requests and answers with vectors, or with `refusal` (status and body) if it is set."""
 
     def __init__(self) -> None:
         self.url = ""
-        self.asked: list[tuple[dict[str, str], dict[str, Any]]] = []
+        self.requests: list[tuple[dict[str, str], dict[str, Any]]] = []
         self.refusal: tuple[int, bytes] | None = None
         self.dimensions = len(ALIKE) + 1
 
     def vector(self, text: str) -> list[float]:
-        said = [float(sum(text.lower().count(word) for word in words)) for words in ALIKE]
-        return [*said, 0.1, *([0.0] * (self.dimensions - len(ALIKE) - 1))]
+        counts = [float(sum(text.lower().count(word) for word in words)) for words in ALIKE]
+        return [*counts, 0.1, *([0.0] * (self.dimensions - len(ALIKE) - 1))]
 
     def answer(self, body: dict[str, Any]) -> tuple[int, bytes]:
         if self.refusal is not None:
             return self.refusal
         data = [{"index": n, "embedding": self.vector(text)} for n, text in enumerate(body["input"])]
-        return 200, json.dumps({"data": data[::-1]}).encode()  # in whatever order
+        return 200, json.dumps({"data": data[::-1]}).encode()  # clients must not rely on the order
 
 
 @contextmanager
-def embedding() -> Iterator[FakeEmbedder]:
-    """An embedder that answers on loopback while the block lasts."""
+def serve_fake_embedder() -> Iterator[FakeEmbedder]:
+    """Serve the endpoint on loopback until the block ends."""
     fake = FakeEmbedder()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            fake.asked.append((dict(self.headers), body))
+            fake.requests.append((dict(self.headers), body))
             status, answer = fake.answer(body) if self.path == "/v1/embeddings" else (404, b"")
             if self.path == "/elsewhere":
-                fake.refusal, kept = None, fake.refusal
+                fake.refusal, refusal = None, fake.refusal
                 status, answer = fake.answer(body)
-                fake.refusal = kept
+                fake.refusal = refusal
             self.send_response(status)
             if status == 307:
                 self.send_header("Location", "/elsewhere")
@@ -57,6 +57,6 @@ def embedding() -> Iterator[FakeEmbedder]:
         def log_message(self, format: str, *args: Any) -> None:
             pass
 
-    with listening(Handler) as url:
+    with http_stub(Handler) as url:
         fake.url = f"{url}/v1"
         yield fake

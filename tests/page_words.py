@@ -1,4 +1,4 @@
-"""Pages of words as a reader would give them, laid out from text in a fixed pitch."""
+"""Page words with boxes, laid out from plain text in a fixed-width font."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HEIGHT = 0.02
 
 
 def words_of(text: str, confidence: float | None = None) -> list[list[Any]]:
-    """The words of some lines, each character PITCH wide."""
+    """Return the words of `text` with their boxes. Each character is PITCH wide."""
     return [
         [
             found[0],
@@ -33,8 +33,8 @@ def document_index(*pages: str, confidence: float | None = None) -> DocumentInde
     return DocumentIndex(PageWords(number, words_of(page, confidence)) for number, page in enumerate(pages, 1))
 
 
-def laid_out(*lines: Sequence[tuple[str, float]]) -> DocumentIndex:
-    """One page of (word, left edge) by line."""
+def index_of_lines(*lines: Sequence[tuple[str, float]]) -> DocumentIndex:
+    """Return the index of one page. Each line is a list of (word, left edge)."""
     return DocumentIndex(
         [
             PageWords(

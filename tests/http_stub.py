@@ -1,4 +1,4 @@
-"""A server on loopback that stands in for somebody else's service."""
+"""A stub HTTP server on loopback that replaces a third-party service."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 @contextmanager
-def listening(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
-    """Its address, for as long as it answers."""
+def http_stub(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    """Serve requests with `handler` until the block ends. Yields the base URL."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()

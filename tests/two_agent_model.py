@@ -1,5 +1,4 @@
-"""A model that plays both agents of a conversation about a document: the one that is talked with, and the one that
-extracts the fields for it."""
+"""A scripted model that plays two agents: the one the user chats with and the extraction agent it starts."""
 
 from __future__ import annotations
 
@@ -17,32 +16,31 @@ EXTRACTS = [
 ]
 
 
-def run() -> Any:
-    """A call that has the fields extracted."""
+def extraction_call() -> Any:
+    """Return the chat agent's tool call that starts an extraction run."""
     return call("run_extraction")
 
 
 def tools_of(body: Any) -> set[str]:
-    """The bare names of the tools that a request offers."""
+    """Return the names of the tools offered in a model request, without their server prefix."""
     return {str(tool.get("name")).rsplit("__", 1)[-1] for tool in items(body, "tools")}
 
 
-def talking(*turns: Any, extracts: Any = None) -> Callable[[Any], Awaitable[Any]]:
-    """Whoever is talked with follows the turns, from message to message of a thread; whoever extracts follows a script
-    too."""
-    talks, other = Script(turns), extracts or Script(EXTRACTS)
+def chat_script(*turns: Any, extracts: Any = None) -> Callable[[Any], Awaitable[Any]]:
+    """Return a model whose chat agent plays `turns` across a thread's messages, and extraction agent `extracts`."""
+    chat, extraction = Script(turns), extracts or Script(EXTRACTS)
     before: dict[str, int] = {}
     used = 0
 
     async def answer(body: Any) -> Any:
         nonlocal used
         if "run_extraction" not in tools_of(body):
-            return await other(body)
+            return await extraction(body)
         sent = str(body["messages"])
-        run = re.search(r"\[(\w{24}) document begins\]", sent)  # a word of the run's own
+        run = re.search(r"\[(\w{24}) document begins\]", sent)  # the random marker of this run
         assert run is not None, sent
         done = before.setdefault(run[1], used if f"[{run[1]} conversation begins]" in sent else 0)
         used = done + answers_so_far(body) + 1
-        return await talks(body, done)
+        return await chat(body, done)
 
     return answer

@@ -1,4 +1,4 @@
-"""What the fixtures of conftest.py hand to tests: a clone of the database, a running service."""
+"""The types of the fixtures in conftest.py: a cloned database and a running Fieldmark server."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from uuid import UUID, uuid4
 
 import httpx
 
-from desk import until
+from extraction_case import until
 from fieldmark.identity.scope import Scope
 from fieldmark.identity.tokens import LocalTokens
 from fieldmark.offline_model.server import OfflineModel
 from fieldmark.runtime import Runtime
 
 PATIENCE = 120
-"""Seconds that a request may take: far more than it needs, on the slowest machine too."""
-
+"""Timeout of a request in seconds: generous, so that slow machines pass too."""
 
 METRICS_TOKEN = "a-token-of-the-scraper"
 SCRAPER = {"Authorization": f"Bearer {METRICS_TOKEN}"}
@@ -27,44 +26,44 @@ SCRAPER = {"Authorization": f"Bearer {METRICS_TOKEN}"}
 
 @dataclass(frozen=True)
 class Clone:
-    """A migrated database of one test: reached as its owner (a superuser), and as the service's role."""
+    """A test's own migrated database. `owner_url` logs in as a superuser, `app_url` as the service's role."""
 
     owner_url: str
     app_url: str
 
 
 @dataclass(frozen=True)
-class Served:
-    """A running service, as its users meet it: over HTTP, with a token. `service` looks behind it."""
+class RunningServer:
+    """A running server and an HTTP client that is signed in to it. `runtime` gives access to its internals."""
 
     http: httpx.AsyncClient
     base_url: str
-    service: Runtime
+    runtime: Runtime
     scope: Scope
     model: OfflineModel
 
     def client(self, user_id: UUID | None = None, email: str | None = None) -> httpx.AsyncClient:
-        """A client of another user; of a new one without an id."""
-        tokens = LocalTokens(self.service.settings.home)
-        return self.bearing(tokens.sign(user_id or uuid4(), email=email))
+        """Return an HTTP client signed in as another user; without `user_id`, as a new user."""
+        tokens = LocalTokens(self.runtime.settings.home)
+        return self.client_with_token(tokens.sign(user_id or uuid4(), email=email))
 
-    def bearing(self, token: str) -> httpx.AsyncClient:
-        """A client with a token or a key."""
+    def client_with_token(self, token: str) -> httpx.AsyncClient:
+        """Return an HTTP client that sends this token or API key."""
         headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
         return httpx.AsyncClient(base_url=self.base_url, headers=headers, timeout=PATIENCE)
 
-    async def document(self, text: str = "Invoice number: 1\nTotal: 10.00 EUR\n", name: str = "a.txt") -> UUID:
-        """Upload a small text and wait until it is read."""
+    async def upload_text(self, text: str = "Invoice number: 1\nTotal: 10.00 EUR\n", name: str = "a.txt") -> UUID:
+        """Upload a small text file and wait until it is read."""
         return await self.upload(name, text.encode())
 
     async def upload(self, name: str, content: bytes) -> UUID:
         """Upload a file and wait until it is ready or has failed."""
         answer = await self.http.post("/api/documents", files={"file": (name, content)})
         assert answer.status_code == 201, answer.text
-        return await self.read(UUID(answer.json()["id"]))
+        return await self.wait_until_read(UUID(answer.json()["id"]))
 
-    async def read(self, document_id: UUID) -> UUID:
-        """Wait until a document is ready or has failed."""
+    async def wait_until_read(self, document_id: UUID) -> UUID:
+        """Wait until a document is ready or failed."""
 
         async def has_ended() -> bool:
             return (await self.get(f"documents/{document_id}"))["status"] != "reading"
@@ -72,8 +71,8 @@ class Served:
         await until(has_ended)
         return document_id
 
-    async def indexed(self) -> None:
-        """Wait until searches find all documents."""
+    async def wait_until_indexed(self) -> None:
+        """Wait until all documents are indexed for search."""
 
         async def is_indexed() -> bool:
             return (await self.get("search?q=anything"))["behind"] == 0
@@ -98,30 +97,29 @@ class Served:
         return answer.json()
 
     async def decide(self, result: dict[str, Any], **decision: Any) -> httpx.Response:
-        """Approve the call that a run waits for; `approved=False` and the like say otherwise."""
+        """Approve the tool call that a run waits for, or deny it with `approved=False`."""
         approval = {"call_id": result["waits_for"]["call_id"], "approved": True, **decision}
         return await self.http.post("/api/agent/approve", json={"run_id": result["run_id"], "approvals": [approval]})
 
     async def get(self, path: str) -> Any:
-        """What the API has below /api."""
+        """Return the JSON of `GET /api/{path}`."""
         answer = await self.http.get(f"/api/{path}")
         assert answer.status_code == 200, answer.text
         return answer.json()
 
     async def extraction(self, extraction_id: UUID | str) -> dict[str, Any]:
-        """An extraction as it is now."""
         return await self.get(f"extractions/{extraction_id}")
 
     async def thread(self, result: dict[str, Any]) -> dict[str, Any]:
-        """The conversation of a run."""
+        """Return the thread that a run belongs to."""
         run = await self.get(f"runs/{result['run_id']}")
         return await self.get(f"threads/{run['thread_id']}")
 
     async def events(self, run_id: str, after: int = 0) -> list[dict[str, Any]]:
-        """A run's events behind a number, as they are streamed."""
+        """Return the streamed events of a run whose number is greater than `after`."""
         answer = await self.http.get(f"/api/runs/{run_id}/events", headers={"Last-Event-ID": str(after)})
         assert answer.status_code == 200, answer.text
         return [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: ")]
 
 
-Serve = Callable[..., AbstractAsyncContextManager[Served]]
+Serve = Callable[..., AbstractAsyncContextManager[RunningServer]]

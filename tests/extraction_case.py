@@ -1,4 +1,4 @@
-"""A document that is read, with an extraction and runs over it, and no service around: for tests of runs and tools."""
+"""A processed document with an extraction, for tests of runs and tools that need no HTTP server."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from claude_agent_sdk import ClaudeAgentOptions, Message
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
+from child_processes import cli_processes
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.db.pool import Connection, Database
 from fieldmark.domain.changes import Preview
@@ -44,15 +45,14 @@ from fieldmark.stores.runs import RunOptions, Subject
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.ledger import By, ToolCall, ToolOutcome, execute
 from fieldmark.tools.toolset import RunTools, hash_of
-from living import clis
-from printed import words_of
+from page_words import words_of
 
 INVOICE = "Invoice number: 1\nVendor: Acme GmbH\nTotal: 10.00 EUR\n"
 
 
 @dataclass(frozen=True)
-class Desk:
-    """One user's document and extraction. `owner_url` sees past all policies."""
+class ExtractionCase:
+    """One user's document and extraction. `owner_url` bypasses row policies."""
 
     database: Database
     owner_url: str
@@ -60,13 +60,13 @@ class Desk:
     document_id: UUID
     extraction_id: UUID
 
-    async def beside(self, schema: dict[str, Any] | None = None) -> Desk:
-        """The same with an extraction of its own: runs on one extraction go one after the other."""
+    async def another_extraction(self, schema: dict[str, Any] | None = None) -> ExtractionCase:
+        """Add an extraction of the same document. Runs on different extractions do not wait for each other."""
         async with self.database.as_user(self.scope) as conn:
             added = await extractions.add(conn, org_id=self.scope.org_id, document_id=self.document_id, schema=schema)
         return replace(self, extraction_id=added)
 
-    async def run(
+    async def queue_run(
         self,
         task: str = "extract",
         instructions: str | None = None,
@@ -75,12 +75,12 @@ class Desk:
         parent: tuple[UUID, str] | None = None,
         **options: Any,
     ) -> UUID:
-        """A run that waits for a worker. `instructions` are the message of a correction. `fields` limit the run."""
-        given: dict[str, Any] = {} if fields is None else {"fields": fields}
+        """Add a queued run. `instructions` is the message of a correction; `fields` limits the run to these paths."""
+        task_input: dict[str, Any] = {} if fields is None else {"fields": fields}
         if instructions:
-            given["message" if task == "correct" else "instructions"] = instructions
+            task_input["message" if task == "correct" else "instructions"] = instructions
         if task == "correct":
-            given.setdefault("message", "Put it right.")
+            task_input.setdefault("message", "Put it right.")
         async with self.database.as_user(self.scope) as conn:
             return await runs.add(
                 conn,
@@ -88,24 +88,24 @@ class Desk:
                 id=uuid4(),
                 agent=EXTRACTION.name,
                 task=task,
-                task_input=given,
+                task_input=task_input,
                 subject=Subject(self.document_id, self.extraction_id),
                 options=RunOptions(**options),
                 parent=parent,
             )
 
     async def context(self, run_id: UUID | None = None) -> RunContext:
-        """The context of a run that a worker has just claimed."""
-        run_id = run_id or await self.run()
+        """Claim a run as a worker does and return its context."""
+        run_id = run_id or await self.queue_run()
         async with self.database.as_user(self.scope) as conn:
             claimed = await runs.claim(conn, run_id)
         assert claimed is not None
         return run_context(self.database, self.scope, claimed)
 
-    async def approve(
+    async def record_call(
         self, context: RunContext, name: str, arguments: dict[str, Any], call_id: str, *, ask: bool = False
     ) -> None:
-        """Enter a call in the ledger as the permission hook does: approved, or with `ask` waiting for a person."""
+        """Record a tool call as the permission hook does: approved, or pending a decision if `ask`."""
         async with self.database.as_user(self.scope) as conn:
             preview = await _preview(conn, context, name, arguments) if ask else None
             await tool_calls.enter(
@@ -128,19 +128,19 @@ class Desk:
                 )
 
     async def call(self, context: RunContext, name: str, **arguments: Any) -> ToolOutcome:
-        """A call that was approved."""
+        """Execute an approved tool call."""
         call_id = f"call-{uuid4()}"
-        await self.approve(context, name, arguments, call_id)
+        await self.record_call(context, name, arguments, call_id)
         return await execute(
             EXTRACTION.create_tools(context), context, ToolCall(name, call_id, arguments), by=By.POLICY
         )
 
-    async def put(self, fields: dict[str, Any]) -> None:
-        """Fill the extraction as nobody, so that no lock of a person's keeps an agent from changing it."""
+    async def set_fields(self, fields: dict[str, Any]) -> None:
+        """Write fields without an author, so that they are not locked as a user's are."""
         self.sql("select public.save_extraction_fields(%s, %s)", self.extraction_id, Jsonb(fields))
 
     def sql(self, query: str, *parameters: Any) -> list[dict[str, Any]]:
-        """Rows as the owner sees them."""
+        """Run a statement as the database owner and return its rows."""
         return sql(self.owner_url, query, *parameters)
 
     def extraction(self) -> dict[str, Any]:
@@ -160,7 +160,7 @@ class Desk:
     def events(self, run_id: UUID) -> list[dict[str, Any]]:
         return events(self.owner_url, run_id)
 
-    async def work(
+    async def execute_run(
         self,
         answer: Any,
         run_id: UUID | None = None,
@@ -168,12 +168,12 @@ class Desk:
         seconds: int = 300,
         max_turns: int = 50,
         **columns: Any,
-    ) -> Worked:
-        """A run from its queueing to its end, with the real CLI; `answer` speaks for the model."""
-        run_id = run_id or await self.run(**columns)
+    ) -> FinishedRun:
+        """Execute a run to its end; `answer` plays the model."""
+        run_id = run_id or await self.queue_run(**columns)
         async with OfflineModel(answer) as model:
             await self.runner(model, seconds=seconds, max_turns=max_turns).execute(run_id)
-        return Worked(self, run_id, model.requests)
+        return FinishedRun(self, run_id, model.requests)
 
     def runner(
         self,
@@ -184,62 +184,62 @@ class Desk:
     ) -> Runner:
         service = ModelService(model.base_url, "test-key", None, retries=3)
         # Processor time is another limit: a CLI needs a second of it to start, and more on a slow machine.
-        of_the_cli = CliPool(service, seconds=max(seconds, 60))
-        return Runner(self.database, of_the_cli, model="claude-sonnet-5", max_turns=max_turns, seconds=seconds)
+        pool = CliPool(service, seconds=max(seconds, 60))
+        return Runner(self.database, pool, model="claude-sonnet-5", max_turns=max_turns, seconds=seconds)
 
 
 def sql(url: str, query: str, *parameters: Any) -> list[dict[str, Any]]:
-    """Rows of one statement, in a transaction of its own."""
+    """Run one statement in its own transaction and return its rows."""
     with psycopg.connect(url, row_factory=dict_row, autocommit=True) as conn:
         cursor = conn.execute(query, parameters or None)
         return cursor.fetchall() if cursor.description else []
 
 
 def events(url: str, run_id: UUID | str) -> list[dict[str, Any]]:
-    """The bodies of a run's events; their numbers are known to be 1, 2, 3 …"""
+    """Return the bodies of a run's events, after checking that they are numbered 1, 2, 3 …"""
     rows = sql(url, "select number, body from public.run_events where run_id = %s order by number", run_id)
     assert [row["number"] for row in rows] == list(range(1, len(rows) + 1))
     return [row["body"] for row in rows]
 
 
-def update(path: str) -> Call:
-    """A call of the model's that sets a field."""
+def update_call(path: str) -> Call:
+    """Return a model's tool call that sets a field."""
     return call("update_field", {"path": path, "value": 1, "confidence": 1.0})
 
 
 @dataclass(frozen=True)
-class Worked:
-    """A run that has ended, and what the model was sent on the way."""
+class FinishedRun:
+    """A run that has ended, with the requests sent to the model."""
 
-    desk: Desk
+    case: ExtractionCase
     run_id: UUID
     requests: list[Body]
 
     @property
     def state(self) -> dict[str, Any]:
-        return self.desk.state(self.run_id)
+        return self.case.state(self.run_id)
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        return self.desk.events(self.run_id)
+        return self.case.events(self.run_id)
 
     @property
     def ledger(self) -> list[dict[str, Any]]:
-        return self.desk.ledger(self.run_id)
+        return self.case.ledger(self.run_id)
 
     @property
     def sent(self) -> str:
-        """All that the model was sent."""
+        """All requests to the model, as one text."""
         return "\n".join(json.dumps(request, ensure_ascii=False) for request in self.requests)
 
     @property
     def results(self) -> list[tuple[str, bool]]:
-        """What the tools answered the model in this run, and whether as an error."""
+        """(text, is an error) of each tool result sent to the model."""
         return tool_results(self.requests[-1])
 
 
 def tool_results(body: Body) -> list[tuple[str, bool]]:
-    """(text, is an error) of every tool result in a request."""
+    """Return (text, is an error) of each tool result in a request."""
     blocks = [
         block
         for message in body["messages"]
@@ -260,16 +260,17 @@ async def _preview(conn: Connection, context: RunContext, name: str, arguments: 
 
 
 @asynccontextmanager
-async def laid_out(
+async def document_with_pages(
     database: Database,
     owner_url: str,
     scope: Scope,
     pages: Sequence[str],
     warnings: Sequence[ReadingWarning] = (),
     *,
-    for_machines: Collection[int] = (),
-) -> AsyncIterator[Desk]:
-    """A desk with a document of these pages, read with these warnings. The pages `for_machines` hold an invoice."""
+    einvoice_pages: Collection[int] = (),
+) -> AsyncIterator[ExtractionCase]:
+    """Create a case whose document has these pages and warnings. Pages in `einvoice_pages` come from an embedded
+    e-invoice."""
     document_id = uuid4()
     async with database.as_user(scope) as conn:
         await documents.add(
@@ -280,10 +281,12 @@ async def laid_out(
             storage_path=f"{scope.org_id}/{document_id}/invoice.txt",
             byte_size=1,
         )
-    yield await desk_of(database, owner_url, scope, document_id, pages, warnings, for_machines=for_machines)
+    yield await case_for_document(
+        database, owner_url, scope, document_id, pages, warnings, einvoice_pages=einvoice_pages
+    )
 
 
-async def desk_of(
+async def case_for_document(
     database: Database,
     owner_url: str,
     scope: Scope,
@@ -291,9 +294,9 @@ async def desk_of(
     pages: Sequence[str],
     warnings: Sequence[ReadingWarning] = (),
     *,
-    for_machines: Collection[int] = (),
-) -> Desk:
-    """A desk with a document that was uploaded, as if it had been read."""
+    einvoice_pages: Collection[int] = (),
+) -> ExtractionCase:
+    """Create a case for an uploaded document by storing these pages as its content."""
     rows = [
         PageRow(
             number=n,
@@ -301,7 +304,7 @@ async def desk_of(
             height=800,
             text=text,
             words=words_of(text),
-            engine="xml" if n in for_machines else "text",
+            engine="xml" if n in einvoice_pages else "text",
         )
         for n, text in enumerate(pages, 1)
     ]
@@ -311,23 +314,27 @@ async def desk_of(
             conn, document_id, media_type="text/plain", page_count=len(pages), warnings=warnings
         )
         extraction_id = await extractions.add(conn, org_id=scope.org_id, document_id=document_id, schema=None)
-    return Desk(database, owner_url, scope, document_id, extraction_id)
+    return ExtractionCase(database, owner_url, scope, document_id, extraction_id)
 
 
 @pytest.fixture
-async def desk(database: Database, clone: Any, make_user: Callable[[], Awaitable[Scope]]) -> AsyncIterator[Desk]:
-    async with laid_out(database, clone.owner_url, await make_user(), [INVOICE]) as desk:
-        yield desk
+async def case(
+    database: Database, clone: Any, make_user: Callable[[], Awaitable[Scope]]
+) -> AsyncIterator[ExtractionCase]:
+    async with document_with_pages(database, clone.owner_url, await make_user(), [INVOICE]) as case:
+        yield case
 
 
-def home_of(cli: psutil.Process) -> Path:
-    """The folder that a CLI lives in."""
+def home_folder(cli: psutil.Process) -> Path:
+    """Return the home folder of a CLI process."""
     return Path(cli.environ()["HOME"])
 
 
 @asynccontextmanager
-async def at_work(desk: Desk, **columns: Any) -> AsyncIterator[tuple[asyncio.Task[Worked], psutil.Process]]:
-    """A run whose model has fallen silent: (its task, its CLI). Broken off at the end if it still goes on."""
+async def run_in_progress(
+    case: ExtractionCase, **columns: Any
+) -> AsyncIterator[tuple[asyncio.Task[FinishedRun], psutil.Process]]:
+    """Start a run whose model never answers. Yields (its task, its CLI process); cancels the task at the end."""
     asked = asyncio.Event()
 
     async def silent(body: Body) -> list[Any]:
@@ -335,33 +342,33 @@ async def at_work(desk: Desk, **columns: Any) -> AsyncIterator[tuple[asyncio.Tas
         await asyncio.sleep(600)
         return []
 
-    task = asyncio.create_task(desk.work(silent, **columns))
+    task = asyncio.create_task(case.execute_run(silent, **columns))
     try:
         await until(lambda: asked.is_set() or task.done())
-        (cli,) = clis()
+        (cli,) = cli_processes()
         yield task, cli
     finally:
         task.cancel()
         await asyncio.wait({task})
 
 
-def handlers_of(desk: Desk, tools: RunTools, context: RunContext) -> tuple[ToolExecutor, RunHandlers]:
-    """What answers a CLI in a run: the executor of its calls, and all handlers."""
+def run_handlers(case: ExtractionCase, tools: RunTools, context: RunContext) -> tuple[ToolExecutor, RunHandlers]:
+    """Return what serves the CLI in a run: the executor of its tool calls, and all handlers."""
     hook = PermissionHook(tools, context)
     calls = ToolExecutor(hook)
-    return calls, RunHandlers(hook, calls, Sessions(desk.database, desk.scope))
+    return calls, RunHandlers(hook, calls, Sessions(case.database, case.scope))
 
 
 @asynccontextmanager
-async def conversation(
-    desk: Desk,
+async def cli_conversation(
+    case: ExtractionCase,
     answer: Any,
     prompt: str = "Go on.",
     change: Callable[[ClaudeAgentOptions], ClaudeAgentOptions] = lambda options: options,
-) -> AsyncIterator[Conversation]:
-    """The CLI with the options that a run gives it, `change`d on purpose, in front of a model; without the run."""
-    context = await desk.context()
-    calls, handlers = handlers_of(desk, EXTRACTION.create_tools(context), context)
+) -> AsyncIterator[CliConversation]:
+    """Start a CLI with a run's options, altered by `change`, but without a run."""
+    context = await case.context()
+    calls, handlers = run_handlers(case, EXTRACTION.create_tools(context), context)
     binding = RunBinding(uuid4())
     binding.take(handlers)
     kind = CliKind.of(EXTRACTION, "claude-sonnet-5", max_turns=10, one_at_a_time=True)
@@ -372,17 +379,17 @@ async def conversation(
             return change(agent_options(kind, binding, folder, service=service, cpu_seconds=60))
 
         cli = Process(options_in, kind, binding)
-        in_order = False
+        clean = False
         try:
             await cli.connect()
-            yield Conversation(cli.converse(prompt), calls, model)
-            in_order = True
+            yield CliConversation(cli.converse(prompt), calls, model)
+            clean = True
         finally:
-            await cli.end(in_order)
+            await cli.end(clean)
 
 
 @dataclass(frozen=True)
-class Conversation:
+class CliConversation:
     messages: AsyncIterator[Message]
     calls: ToolExecutor
     model: OfflineModel
@@ -392,19 +399,21 @@ class Conversation:
 
     @property
     def sent(self) -> str:
-        """All that the model was sent."""
+        """All requests to the model, as one text."""
         return "\n".join(json.dumps(request, ensure_ascii=False) for request in self.model.requests)
 
 
-async def until(holds: Callable[[], Any], seconds: float = 60, otherwise: Callable[[], str] = str) -> Any:
-    """What `holds` answers (it may be async) as soon as it is true. The seconds are those after which nobody would
-    still wait, and no measure of anything; `otherwise` says then what there is instead."""
+async def until(condition: Callable[[], Any], seconds: float = 60, describe: Callable[[], str] = str) -> Any:
+    """Poll `condition` (sync or async) until it returns something true, and return that.
+
+    Fails after `seconds` with the text of `describe`. The timeout is generous; it measures nothing.
+    """
     end = time.monotonic() + seconds
     while True:
-        found = holds()
+        found = condition()
         if inspect.isawaitable(found):
             found = await found
         if found:
             return found
-        assert time.monotonic() < end, f"it did not become true within {seconds} s\n{otherwise()}"
+        assert time.monotonic() < end, f"it did not become true within {seconds} s\n{describe()}"
         await asyncio.sleep(0.02)
