@@ -212,7 +212,7 @@ class House:
         for number in range(3):
             waits = await case.another_extraction()
             asking = await waits.context(await waits.queue_run(approval="ask"))
-            await waits.approve(
+            await waits.record_call(
                 asking, "update_field", {"path": "total", "value": number, "confidence": 0.5}, "asked", ask=True
             )
             known.waiting.append((str(asking.run_id), "asked"))
