@@ -20,6 +20,7 @@ from fieldmark.documents.reading import sandbox
 from fieldmark.documents.reading.answers import Reading, parse_page
 from fieldmark.documents.reading.pages import MIB, Limits, Page
 from fieldmark.documents.reading.pictures import MAX_PICTURES
+from fieldmark.documents.reading.readers import PLAIN
 from fieldmark.documents.reading.sandbox import read_file
 from fieldmark.domain.reading_warnings import WarningCode
 from fieldmark.errors import OverLimit, Unavailable, Unreadable
@@ -188,6 +189,29 @@ async def test_cancelling_ends_the_subprocess(tmp_path: Path) -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert not is_alive(child)
+
+
+async def test_reader_that_is_cancelled_while_it_is_asked_for_leaves_no_descriptor(tmp_path: Path) -> None:
+    path = saved(tmp_path, "a.txt", TEXT.encode())
+    await read_file(path, "a.txt", Limits())
+    await asyncio.sleep(0)  # what it aborted is closed
+
+    async def ask(file: int) -> None:
+        async with PLAIN.reader(file, {}, 1000):
+            await asyncio.Event().wait()
+
+    with path.open("rb") as file:
+        descriptors = psutil.Process().num_fds()
+        kept: list[asyncio.Task[None]] = []  # as a task that somebody holds: what it refers to is not collected
+        for steps in range(10):
+            task = asyncio.create_task(ask(file.fileno()))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait([task])
+            kept.append(task)
+        await until(lambda: psutil.Process().num_fds() == descriptors)
+    assert all(task.cancelled() for task in kept)
 
 
 async def test_forkserver_that_dies_is_replaced_and_no_page_is_lost(tmp_path: Path) -> None:

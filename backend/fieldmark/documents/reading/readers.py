@@ -148,13 +148,20 @@ class Forkserver:
         channel, theirs = socket.socketpair()
         status, of_status = socket.socketpair()
         with theirs, of_status:
-            answers, writer = await asyncio.open_connection(sock=channel, limit=max_line)
-            reader = Reader(answers, writer, await asyncio.open_connection(sock=status))
+            opened: list[asyncio.StreamWriter] = []
             try:
+                answers, writer = await asyncio.open_connection(sock=channel, limit=max_line)
+                opened.append(writer)
+                status_answers, status_writer = await asyncio.open_connection(sock=status)
+                opened.append(status_writer)
                 await self._send([file, theirs.fileno(), of_status.fileno()])
             except BaseException:
-                reader.abort()
+                for one in opened:
+                    one.transport.abort()
+                channel.close()
+                status.close()
                 raise
+        reader = Reader(answers, writer, (status_answers, status_writer))
         try:
             await reader.say(json.dumps(job).encode())
             yield reader
