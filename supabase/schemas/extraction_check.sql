@@ -1,5 +1,19 @@
 -- The check of extractions: a trigger that every write into the table passes.
 
+-- The person who reviews an extraction by completing it now: who writes, or who approved all that agents wrote in it. Null
+-- if nobody did.
+create function private.reviewer(p_extraction_id uuid) returns uuid
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+  select case when private.is_agent() then (
+    select (array_agg(call.decided_by order by call.decided_at desc))[1]
+    from public.extraction_journal as entry
+    left join public.tool_calls as call on call.run_id = entry.run_id and call.id = entry.call_id
+    where entry.extraction_id = p_extraction_id and entry.actor = 'agent'
+    having bool_and(call.approved_by is not distinct from 'person')
+  ) else auth.uid() end
+$$;
+
 -- Security definer: writes that a lock blocks become proposals, a table without write privileges.
 create function private.check_extraction() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -145,6 +159,14 @@ begin
   new.is_unsure := exists (
     select from jsonb_each(new.confidence_scores) as score
     where jsonb_typeof(score.value) = 'number' and score.value < '0.5' and not new.locks ? score.key);
+  new.reviewed_by := case
+    when new.status = 'completed' and (v_old.status is distinct from 'completed' or v_said ? 'completed')
+      then coalesce(private.reviewer(new.id), v_old.reviewed_by)
+    -- What an agent writes by itself nobody has reviewed, nor what a new schema asks for.
+    when new.schema is distinct from v_old.schema or (
+      new.version <> v_old.version and private.is_agent() and private.approving_user() is null
+      and private.paths_allowed_by_message() = '{}') then null
+    else v_old.reviewed_by end;
   if tg_op = 'UPDATE' and new.version <> old.version then
     perform private.keep_proposals(
       new, v_old.extracted_fields, v_removed, array(select jsonb_array_elements_text(v_said -> 'decided')));

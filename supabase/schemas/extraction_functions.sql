@@ -168,7 +168,9 @@ as $$
 declare
   v_row public.extractions := private.locked_extraction(p_extraction_id);
 begin
+  perform set_config('fieldmark.change', '{"completed": true}', true);
   update public.extractions set status = 'completed' where id = v_row.id returning * into v_row;
+  perform set_config('fieldmark.change', '', true);
   return jsonb_build_object('value', v_row.status, 'version', v_row.version);
 end $$;
 

@@ -21,6 +21,36 @@ SCHEMA = {
 TOTAL = call("update_field", {"path": "total", "value": 10, "confidence": 0.9})
 
 
+EVERYTHING = call("extract_fields", {"fields": {"vendor": "Acme", "total": 10}})
+COMPLETE = call("complete_extraction", {})
+
+
+@pytest.mark.parametrize(
+    ("approved", "stage"),
+    [((), "extracted"), (("extract_fields",), "reviewed"), (("complete_extraction",), "extracted")],
+    ids=["nothing", "all that is written", "its completion alone"],
+)
+async def test_document_is_reviewed_only_if_a_person_completed_or_approved_it(serve, approved, stage):
+    script = Script([[EVERYTHING], [COMPLETE], [text("Done.")], [EVERYTHING], [COMPLETE], [text("Done.")]])
+    async with serve(script) as served:
+        document = await served.document("Acme total 10")
+        allowed = [name for name in ("extract_fields", "complete_extraction") if approved and name not in approved]
+        ended = await served.extract(
+            document, schema=SCHEMA, approval="ask" if approved else "auto", auto_approved_tools=allowed
+        )
+        for _ in approved:
+            ended = (await served.decide(ended)).json()
+        assert ended["status"] == "completed"
+        shown = await served.get(f"documents/{document}")
+        extraction = await served.extraction(shown["current_extraction_id"])
+        reviewer = str(served.scope.user_id) if stage == "reviewed" else None
+        assert (shown["stage"], extraction["reviewed_by"]) == (stage, reviewer)
+
+        # A person may say so at any time.
+        await served.http.post(f"/api/extractions/{extraction['id']}/complete")
+        assert (await served.get(f"documents/{document}"))["stage"] == "reviewed"
+
+
 async def test_document_goes_from_its_file_to_reviewed(serve, clone):
     goes_on = asyncio.Event()
     async with serve(Script([held(goes_on.wait, TOTAL), [text("Done.")]])) as server:

@@ -110,7 +110,7 @@ async def test_cancelled_run_asks_no_more_and_two_person_approval_names_who_deci
         await page.locator("[data-phase=failed]").wait_for()
         # What was extracted before is shown, here and in the list; the other one is a choice away.
         await row.get_by_text("Matched").first.wait_for(state="attached")
-        await page.get_by_text("Reviewed", exact=True).wait_for()
+        await page.get_by_text("Extracted", exact=True).wait_for()
         assert await picker.input_value() == good
         (other,) = [one["id"] for one in (await server.get("extractions"))["items"] if one["id"] != good]
         await picker.select_option(other)

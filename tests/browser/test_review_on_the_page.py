@@ -27,6 +27,10 @@ async def nothing_to_check(server) -> bool:
     return (await server.get("extractions?to_check=true"))["items"] == []
 
 
+async def is_at(served, document: str, stage: str) -> bool:
+    return (await served.get(f"documents/{document}"))["stage"] == stage
+
+
 async def test_two_documents_are_settled_by_the_keyboard_alone(serve, browsing, clone):
     async with serve(reading(**FIELDS)) as server, browsing(server) as window:
         page = window.page
@@ -72,6 +76,9 @@ async def test_two_documents_are_settled_by_the_keyboard_alone(serve, browsing, 
             now = await server.extraction(extraction_id)
             assert now["extracted_fields"] == {**FIELDS, "total": 12.5}
             assert set(now["locks"]) == {"total", "vat"}
+
+        for document in documents.values():
+            await until(lambda at=document: is_at(served, at, "reviewed"))
 
         # Taken back, one after the other: confirmed, corrected, and in the document before.
         await page.keyboard.press("Control+z")

@@ -33,6 +33,38 @@ def table(doors: Doors, house: House) -> Iterator[Editing]:
         yield editing.member()
 
 
+# Who reviews ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("write", "is_kept"),
+    [
+        (lambda table: table.agent().update("total", 5), True),
+        (lambda table: table.agent().update("total", 6), False),
+        (lambda table: table.agent("correct", spoken=["total"]).update("total", 6), True),
+        (lambda table: table.colleague().update("total", 6), True),
+        (
+            lambda table: table.one("select private.follow_schema(%s, %s)", table.extraction, table.house.schema_revid),
+            False,
+        ),
+    ],
+    ids=["nothing", "an agent", "an agent with a person's word", "a person", "a new schema"],
+)
+def test_review_is_a_persons_and_ends_with_what_nobody_has_seen(table: Editing, write: Any, is_kept: bool) -> None:
+    def complete() -> Any:
+        table.one("select complete_extraction(%s)", table.extraction)
+        return table.column("reviewed_by")
+
+    table.agent()
+    assert complete() is None
+    table.member()
+    assert complete() == table.house.member
+    write(table)
+    assert table.column("reviewed_by") == (table.house.member if is_kept else None)
+    table.agent()
+    assert complete() == (table.house.member if is_kept else None)
+
+
 # Who locks -----------------------------------------------------------------------------------------------------------
 
 

@@ -111,6 +111,10 @@ class Extraction(BaseModel):
     document_id: UUID
     document_type: str | None
     status: ExtractionStatus
+    reviewed_by: UUID | None = Field(
+        description="The person who completed it, or approved all that agents wrote in it. null: nobody, or an agent "
+        "changed it since."
+    )
     valid: bool | None = Field(description=_VALID)
     schema_revid: UUID | None = Field(description="The version of a kept schema that it follows.")
     prompt_revid: UUID | None = Field(description="The version of the prompt that it was made with.")

@@ -65,7 +65,8 @@ class DocumentStage(StrEnum):
     AWAITING_APPROVAL  a run about it waits for a person
     PROPOSED           an agent suggests a schema and an extraction, to be accepted or rejected
     NEEDS_REVIEW       its current extraction is not completed, or has unsure values or proposals
-    REVIEWED           its current extraction is completed, and has neither
+    EXTRACTED          its current extraction is completed by an agent, has neither, and nobody has reviewed it
+    REVIEWED           its current extraction is completed, has neither, and a person has reviewed it
     """
 
     PROCESSING = "processing"
@@ -75,6 +76,7 @@ class DocumentStage(StrEnum):
     AWAITING_APPROVAL = "awaiting_approval"
     PROPOSED = "proposed"
     NEEDS_REVIEW = "needs_review"
+    EXTRACTED = "extracted"
     REVIEWED = "reviewed"
 
 

@@ -43,10 +43,10 @@ _STAGE: LiteralString = f"""(select case
     when e.id is null then 'ready'
     when e.status = 'completed' and not e.is_unsure and not exists (
       select from public.extraction_proposals as p where p.extraction_id = e.id and p.status = 'pending')
-      then 'reviewed'
+      then case when e.reviewed_by is null then 'extracted' else 'reviewed' end
     else 'needs_review' end
   from (select) as one
-  left join lateral (select e.id, e.status, e.is_unsure
+  left join lateral (select e.id, e.status, e.is_unsure, e.reviewed_by
     {CURRENT_EXTRACTION.format(which="e.document_id = documents.id")}) as e on true
   left join public.auto_creations as a on a.document_id = documents.id)"""
 """The `DocumentStage` of a row of documents."""

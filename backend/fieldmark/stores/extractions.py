@@ -35,7 +35,8 @@ from fieldmark.stores.rows import (
 )
 
 _COLUMNS = """
-    id, document_id, document_type, status, schema, schema_revid, prompt_revid, private.is_proposed(run_id) as proposed,
+    id, document_id, document_type, status, reviewed_by, schema, schema_revid, prompt_revid,
+    private.is_proposed(run_id) as proposed,
     extracted_fields, confidence_scores, evidence, locks, (
         select coalesce(jsonb_agg(jsonb_build_object(
             'id', p.id, 'path', p.name, 'old', p.old, 'new', p.new, 'removed', p.new is null,

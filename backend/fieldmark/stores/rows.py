@@ -231,6 +231,7 @@ class ExtractionRow:
     document_id: UUID
     document_type: str | None
     status: ExtractionStatus
+    reviewed_by: UUID | None
     schema: Fields | None
     schema_revid: UUID | None
     prompt_revid: UUID | None

@@ -181,7 +181,7 @@ function OneDocument({ documentId }: { documentId: string }) {
               onChoose={(id) => changeAddress(({ extraction: _, ...said }) => (id === usual ? said : { ...said, extraction: id }))}
             />
           )}
-          {canWrite && extraction?.id === document.data.current_extraction_id && document.data.stage === 'needs_review' && (
+          {canWrite && extraction?.id === document.data.current_extraction_id && ['needs_review', 'extracted'].includes(document.data.stage) && (
             <MarkReviewed extraction={extraction!} open={undecided} />
           )}
           {canWrite && <ExtractMenu documentId={documentId} disabled={!isReady || run.running} isFirst={extraction === undefined} onStarted={(id) => void run.start(id)} />}

@@ -11,6 +11,7 @@ export const STAGES: Record<Document['stage'], { words: string; tone: Tone; icon
   awaiting_approval: { words: 'Needs approval', tone: 'unsure', icon: 'question' },
   proposed: { words: 'Suggestion', tone: 'unsure', icon: 'question' },
   needs_review: { words: 'Needs review', tone: 'unsure', icon: 'warning' },
+  extracted: { words: 'Extracted', tone: 'plain' },
   reviewed: { words: 'Reviewed', tone: 'good', icon: 'check' },
   failed: { words: 'Failed', tone: 'bad', icon: 'cross' },
 };

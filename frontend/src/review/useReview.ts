@@ -52,12 +52,17 @@ export function useReview(first: string | undefined) {
 
   const leave = useCallback((extractionId: string) => setOver((before) => new Set(before).add(extractionId)), []);
   const finish = useMarkReviewed();
-  // Nothing left here: to the next document, once this one is marked as reviewed where it is not.
+  // Nothing left here: to the next document, once this one is marked as reviewed. One that an agent has completed is marked
+  // when its last value is decided.
   const isFinished = isKnown && id !== '' && left.length === 0;
   const asksToFinish = isFinished && stored?.status !== 'completed' && !skipped.has(id);
+  const wasDecided = !skipped.has(id) && (done.get(id)?.size ?? 0) > 0;
   useEffect(() => {
-    if (isFinished && !asksToFinish) leave(id);
-  }, [isFinished, asksToFinish, leave, id]);
+    if (!isFinished || asksToFinish) return;
+    leave(id);
+    if (wasDecided) void settled().then(() => markDecided(queries, id, finish.mutate));
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+  }, [isFinished, asksToFinish, leave, id, wasDecided]);
   // Whoever has nothing to do sees at once what comes.
   const isEmpty = queue.isSuccess && waiting.length === 0 && !queue.hasNextPage && first === undefined;
   const { refetch } = queue;
@@ -143,6 +148,12 @@ function without(ids: ReadonlySet<string>, id: string): ReadonlySet<string> {
 }
 
 type Queries = ReturnType<typeof useQueryClient>;
+
+/** Marks an extraction as reviewed, unless one of its decisions was refused or somebody has reviewed it. */
+function markDecided(queries: Queries, id: string, mark: (extraction: Extraction) => void): void {
+  const now = queries.getQueryData(extractionQuery(id).queryKey);
+  if (now?.status === 'completed' && now.reviewed_by === null && fieldsToReview(fieldRows({ extraction: now }), NONE).length === 0) mark(now);
+}
 
 function prepare(queries: Queries, extraction: Extraction): void {
   const field = fieldsToReview(fieldRows({ extraction }), NONE)[0];
