@@ -32,23 +32,23 @@ COMPLETE = call("complete_extraction", {})
 )
 async def test_document_is_reviewed_only_if_a_person_completed_or_approved_it(serve, approved, stage):
     script = Script([[EVERYTHING], [COMPLETE], [text("Done.")], [EVERYTHING], [COMPLETE], [text("Done.")]])
-    async with serve(script) as served:
-        document = await served.document("Acme total 10")
+    async with serve(script) as server:
+        document = await server.document("Acme total 10")
         allowed = [name for name in ("extract_fields", "complete_extraction") if approved and name not in approved]
-        ended = await served.extract(
+        ended = await server.extract(
             document, schema=SCHEMA, approval="ask" if approved else "auto", auto_approved_tools=allowed
         )
         for _ in approved:
-            ended = (await served.decide(ended)).json()
+            ended = (await server.decide(ended)).json()
         assert ended["status"] == "completed"
-        shown = await served.get(f"documents/{document}")
-        extraction = await served.extraction(shown["current_extraction_id"])
-        reviewer = str(served.scope.user_id) if stage == "reviewed" else None
+        shown = await server.get(f"documents/{document}")
+        extraction = await server.extraction(shown["current_extraction_id"])
+        reviewer = str(server.scope.user_id) if stage == "reviewed" else None
         assert (shown["stage"], extraction["reviewed_by"]) == (stage, reviewer)
 
         # A person may say so at any time.
-        await served.http.post(f"/api/extractions/{extraction['id']}/complete")
-        assert (await served.get(f"documents/{document}"))["stage"] == "reviewed"
+        await server.http.post(f"/api/extractions/{extraction['id']}/complete")
+        assert (await server.get(f"documents/{document}"))["stage"] == "reviewed"
 
 
 async def test_document_goes_from_its_file_to_reviewed(serve, clone):

@@ -27,8 +27,8 @@ async def nothing_to_check(server) -> bool:
     return (await server.get("extractions?to_check=true"))["items"] == []
 
 
-async def is_at(served, document: str, stage: str) -> bool:
-    return (await served.get(f"documents/{document}"))["stage"] == stage
+async def is_at(server, document: str, stage: str) -> bool:
+    return (await server.get(f"documents/{document}"))["stage"] == stage
 
 
 async def test_two_documents_are_settled_by_the_keyboard_alone(serve, browsing, clone):
@@ -78,7 +78,7 @@ async def test_two_documents_are_settled_by_the_keyboard_alone(serve, browsing, 
             assert set(now["locks"]) == {"total", "vat"}
 
         for document in documents.values():
-            await until(lambda at=document: is_at(served, at, "reviewed"))
+            await until(lambda at=document: is_at(server, at, "reviewed"))
 
         # Taken back, one after the other: confirmed, corrected, and in the document before.
         await page.keyboard.press("Control+z")

@@ -342,8 +342,8 @@ async def warn(client: Client, document_id: str) -> dict[str, Any]:
     document: dict[str, Any] = await client.get(f"/api/documents/{document_id}")
     warnings = document["warnings"]
     for one in warnings[:MAX_WARNINGS]:
-        style = "dim" if one["severity"] == "info" else "yellow"
-        err.print(f"  [{style}]! {plain(one['message'])}[/{style}] [dim]{plain(one['excerpt'])}[/dim]")
+        sign, style = ("i", "dim") if one["severity"] == "info" else ("!", "yellow")
+        err.print(f"  [{style}]{sign} {plain(one['message'])}[/{style}] [dim]{plain(one['excerpt'])}[/dim]")
     if len(warnings) > MAX_WARNINGS:
         err.print(f"  [yellow]! {len(warnings) - MAX_WARNINGS} more warnings.[/yellow]")
     return document
