@@ -6,12 +6,14 @@ import datetime
 import io
 import zipfile
 from dataclasses import replace
+from xml.sax.saxutils import escape
 
 import docx
 import openpyxl
 import pytest
 from made_files import archive
 from openpyxl.cell.rich_text import CellRichText, InlineFont, TextBlock
+from openpyxl.comments import Comment
 from openpyxl.styles import Font
 
 from fieldmark.documents.reading.docx import docx_parts
@@ -150,6 +152,49 @@ def test_cells_are_read_as_shown_with_the_stored_value_beside_and_without_what_i
     (part,) = xlsx_parts(out.getvalue(), Limits())
     shown = "A1: 19% (0.19)   B1: 00004711 (4711)   C1: 1,234.50 EUR   D1: 12/3/24 (2024-03-12)"
     assert (part[1:], part.struck, part.hidden) == ([shown, "B2: 49", "A3: 100¹ EUR"], ["99", "120"], ["secret"])
+
+
+def test_headers_footers_notes_and_text_boxes_of_a_workbook_are_read() -> None:
+    names = "xmlns:a='http://schemas.openxmlformats.org/drawingml/2006/main' "
+    names += "xmlns:m='http://schemas.openxmlformats.org/officeDocument/2006/math'"
+    book, out = openpyxl.Workbook(), io.BytesIO()
+    sheet = book.active
+    assert sheet is not None
+    sheet.title = "Sums"
+    for cell in ("A1", "A2", "A3"):
+        sheet[cell] = 5
+        sheet[cell].comment = Comment(f"note of\n{cell}", "Ann")
+    sheet.row_dimensions[2].hidden = True
+    book.save(out)
+    head = '&L&"Arial,Bold"&12 Acme && Sons&R&KFF0000RE-7&X1&X\n&1tiny&10 &Sold&S new'
+    foot = "&CPage &P of &N, &D &A"
+    texts = {"oddHeader": head, "oddFooter": foot, "evenHeader": "&Leven", "firstHeader": "&Lfirst"}
+    printed = "".join(f"<{kind}>{escape(text)}</{kind}>" for kind, text in texts.items())
+    thread = "http://schemas.microsoft.com/office/spreadsheetml/2018/threadedcomments"
+    threads = "".join(
+        f"<threadedComment ref='A3'><text>{text}</text></threadedComment>" for text in ("why 7?", "since 8")
+    )
+    run = "<a:r><a:rPr{}/><a:t>{}</a:t></a:r>"
+    half = "<m:oMath><m:f><m:num><m:r><m:t>1</m:t></m:r></m:num><m:den><m:r><m:t>2</m:t></m:r></m:den></m:f></m:oMath>"
+    raised = " baseline='30000'"
+    box = f"<a:p>{run.format('', 10)}{run.format(raised, 5)}<a:br/>{run.format('', 2)}{half}</a:p>"
+    members = {name: zipfile.ZipFile(out).read(name) for name in zipfile.ZipFile(out).namelist()}
+    page = members["xl/worksheets/sheet1.xml"].decode()
+    page = page.replace("<legacyDrawing", f"<headerFooter differentFirst='1'>{printed}</headerFooter><legacyDrawing")
+    assert printed in page
+    members["xl/worksheets/sheet1.xml"] = page.encode()
+    relations = "xl/worksheets/_rels/sheet1.xml.rels"
+    more = "".join(f"<Relationship Id='x{kind}' Type='t/{kind}' Target='../{kind}.xml'/>"
+                   for kind in ("threadedComment", "drawing"))  # fmt: skip
+    members[relations] = members[relations].replace(b"</Relationships>", f"{more}</Relationships>".encode())
+    members["xl/threadedComment.xml"] = f"<ThreadedComments xmlns='{thread}'>{threads}</ThreadedComments>".encode()
+    members["xl/drawing.xml"] = f"<wsDr {names}>{box}</wsDr>".encode()
+    (part,) = xlsx_parts(archive(members), Limits())
+    assert part == [
+        "Sheet: Sums", "Header: first", "Header: Acme & Sons", "Header: RE-7¹", "Header: new", "A1: 5", "A3: 5", "10⁵",
+        "2 1/2", "Note at A1: note of A1", "Note at A3: why 7?", "Note at A3: since 8", "Footer: Page of , Sums",
+    ]  # fmt: skip
+    assert (part.hidden, part.struck) == (["5", "note", "of", "A2", "tiny"], ["old"])
 
 
 def test_an_archive_may_unpack_to_the_limit_and_no_further() -> None:

@@ -7,7 +7,9 @@ from itertools import zip_longest
 from typing import Any
 
 from fieldmark.documents.reading.archive import parse_xml
-from fieldmark.documents.reading.pagination import align
+from fieldmark.documents.reading.formula import OMML as _OMML
+from fieldmark.documents.reading.formula import gap, omml_line
+from fieldmark.documents.reading.pagination import align, superscript
 
 _A, _CHART = (f"{{http://schemas.openxmlformats.org/drawingml/2006/{name}}}" for name in ("main", "chart"))
 CHART = f"{_CHART}chart"
@@ -15,10 +17,26 @@ DIAGRAM = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}relIds"
 
 
 def paragraphs(root: Any) -> Iterator[str]:
-    """The paragraphs of text in a drawing."""
+    """The lines of text in a drawing."""
     for paragraph in root.iter(f"{_A}p"):
-        if line := "".join(node.text or "" for node in paragraph.iter(f"{_A}t")).strip():
-            yield line
+        text = ""
+        for node in paragraph.iter(f"{_A}t", f"{_A}br", f"{_OMML}oMath"):
+            if node.tag == f"{_A}br":
+                text += "\n"
+            elif node.tag == f"{_A}t":
+                text += _raised(node, text)
+            else:
+                formula = omml_line(node, lambda run: "".join(one.text or "" for one in run.iter(f"{_OMML}t")))
+                text += gap(text, formula) + formula
+        yield from filter(None, map(str.strip, text.split("\n")))
+
+
+def _raised(node: Any, before: str) -> str:
+    """The text of a run, its digits raised or lowered as the run is."""
+    properties = node.getparent().find(f"{_A}rPr")
+    shift = "" if properties is None else properties.get("baseline", "")
+    text = node.text or ""
+    return superscript(text, before, is_lowered=shift[:1] == "-") if shift.strip("0-%") else text
 
 
 def drawing_lines(data: bytes) -> list[str]:

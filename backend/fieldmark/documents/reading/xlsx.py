@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import re
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from openpyxl import load_workbook
 from openpyxl.cell.rich_text import CellRichText, TextBlock
+from openpyxl.utils import column_index_from_string
 
 from fieldmark.documents.reading.archive import etree, open_archive, parse_xml, picture_files, related_parts
 from fieldmark.documents.reading.charts import drawing_lines, paragraphs
@@ -23,10 +25,16 @@ _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/spreadsheetDrawing}"
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _S = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
+_THREADS = "{http://schemas.microsoft.com/office/spreadsheetml/2018/threadedcomments}"
+_ADDRESS = re.compile(r"([A-Z]{1,3})([0-9]{1,7})")
+# What a header says: a code (a font, a size, a colour, a section, a field), or text.
+_CODES = re.compile(r'(&(?:"[^"]{0,200}"?|\d{1,3}|K(?:\d\d[+-]\d{3}|[\dA-Fa-f]{6})|.|\Z))|([^&]+)', re.S)
 
 
 def xlsx_parts(data: bytes, limits: Limits) -> Sequence[Part]:
     """A part for each visible sheet: its name, then a line a row with `A1: value` for each cell that has a value.
+
+    The texts of its drawings follow, and the notes at its cells. What is printed on its pages is the head and the foot.
 
     The value is what the sheet shows, by the cell's number format. What it stores follows in brackets where it differs.
     A formula gives the value that was last calculated; none is evaluated. One that was never calculated is warned of.
@@ -62,8 +70,19 @@ def xlsx_parts(data: bytes, limits: Limits) -> Sequence[Part]:
                     is_whole = isinstance(value, bool) or is_same(shown, value)
                     cells.append((cell.coordinate, shown if is_whole else f"{shown} ({stored})"))
             lines += row_lines(cells)
+        notes: list[str] = []
+        for address, note in _notes(archive, sheet):
+            text = " ".join(_plain(note, hidden, struck).split()) if is_visible else str(note)
+            if text and is_visible and visibility.shows_address(address):
+                notes.append(f"Note at {address}: {text}")
+            else:
+                hidden.extend(clean(text).split())
         if is_visible:
-            lines += drawn
+            heads, feet = (
+                [f"{label}: {line}" for line in _printed(texts, sheet.title, hidden, struck)]
+                for label, texts in (("Header", visibility.headers), ("Footer", visibility.footers))
+            )
+            lines = [*lines[:1], *heads, *lines[1:], *drawn, *notes, *feet]
             parts.append(Part(lines, hidden, _without_values(visibility.formulas_without_values), pictures, struck))
             hidden = []  # the words of a hidden sheet are reported with the next visible one
     if hidden and parts:
@@ -86,6 +105,48 @@ def _plain(value: CellRichText, hidden: list[str], struck: list[str]) -> str:
         else:
             text += piece
     return text
+
+
+def _notes(archive: zipfile.ZipFile, sheet: Any) -> Iterator[tuple[str, CellRichText]]:
+    """The address and text of each note at a cell, those that are answers to another one included."""
+    path = sheet._worksheet_path.lstrip("/")
+    threads = [
+        (node.get("ref", ""), node.findtext(f"{_THREADS}text") or "")
+        for part in related_parts(archive, path, "threadedComment")
+        for node in parse_xml(archive.read(part)).iter(f"{_THREADS}threadedComment")
+    ]
+    # For old programs a thread is written as an old note, too, which says that they cannot show it.
+    in_threads = {address for address, _ in threads}
+    for part in related_parts(archive, path, "comments"):
+        for node in parse_xml(archive.read(part)).iter(f"{_S}comment"):
+            text = node.find(f"{_S}text")
+            if text is not None and node.get("ref", "") not in in_threads:
+                yield node.get("ref", ""), CellRichText.from_tree(text)
+    for address, text in threads:
+        yield address, CellRichText(text)
+
+
+def _printed(texts: Sequence[str], title: str, hidden: list[str], struck: list[str]) -> list[str]:
+    """The lines of headers or footers. The page number, the date and the file name are known in print only."""
+    lines: dict[str, None] = {}
+    for text in texts:
+        section, size, script, is_struck = "", 10, "", False
+        for code, plain in _CODES.findall(text):
+            if code in ("&L", "&C", "&R"):
+                section, size, script, is_struck = f"{section}\n", 10, "", False
+            elif code[1:].isdecimal():
+                size = int(code[1:])
+            elif code == "&S":
+                is_struck = not is_struck
+            elif code in ("&X", "&Y"):
+                script = "" if script == code else code
+            shown = title if code == "&A" else "&" if code == "&&" else plain
+            if size < SMALLEST_POINTS or is_struck:
+                (struck if is_struck else hidden).extend(clean(shown).split())
+            else:
+                section += superscript(shown, section, is_lowered=script == "&Y") if script else shown
+        lines.update(dict.fromkeys(" ".join(line.split()) for line in section.splitlines()))
+    return [line for line in lines if line]
 
 
 def _drawings(archive: zipfile.ZipFile, sheet: Any) -> tuple[list[str], list[Picture]]:
@@ -123,6 +184,8 @@ class _SheetVisibility:
         self.formulas_without_values: list[str] = []
         self.inline_texts: dict[str, Any] = {}  # with fonts of their own, which openpyxl reads from shared strings only
         path = sheet._worksheet_path.lstrip("/")
+        self.headers: list[str] = []
+        self.footers: list[str] = []
         hide_all = False
         with archive.open(path) as source:
             number_of_row = 0
@@ -130,7 +193,12 @@ class _SheetVisibility:
                 source, events=("start", "end"), resolve_entities=False, no_network=True, huge_tree=False
             ):
                 if event == "end":
-                    if node.tag == f"{_S}row":
+                    if node.tag == f"{_S}headerFooter":
+                        self.headers, self.footers = (
+                            [node.findtext(f"{_S}{name}{kind}") or "" for name in _pages_with_their_own(node)]
+                            for kind in ("Header", "Footer")
+                        )
+                    elif node.tag == f"{_S}row":
                         if number_of_row not in self._hidden_rows:
                             self.formulas_without_values += _formulas_without_values(node)
                         for text in node.iterfind(f"{_S}c/{_S}is"):
@@ -151,14 +219,28 @@ class _SheetVisibility:
                 elif node.tag == f"{_S}col" and (node.get("hidden") in ("1", "true") or _is_zero(node.get("width"))):
                     self._hidden_columns.append((int(node.get("min")), int(node.get("max"))))
 
+    def shows_address(self, address: str) -> bool:
+        """Whether a cell is shown; so is what is at no cell."""
+        match = _ADDRESS.fullmatch(address)
+        return match is None or self._shows(int(match[2]), column_index_from_string(match[1]))
+
+    def _shows(self, row: int, column: int) -> bool:
+        return row not in self._hidden_rows and not any(one <= column <= two for one, two in self._hidden_columns)
+
     def shows(self, cell: Any) -> bool:
         """Whether the value of a cell that has one is shown, whatever its colour."""
-        if cell.row in self._hidden_rows or any(first <= cell.column <= last for first, last in self._hidden_columns):
+        if not self._shows(cell.row, cell.column):
             return False
         if not cell.has_style:
             return True
         font = cell.font
         return font is None or font.sz is None or font.sz >= SMALLEST_POINTS
+
+
+def _pages_with_their_own(node: Any) -> list[str]:
+    """The kinds of pages whose headers and footers a sheet prints."""
+    flags = (("first", "differentFirst"), ("odd", ""), ("even", "differentOddEven"))
+    return [kind for kind, flag in flags if not flag or node.get(flag) in ("1", "true")]
 
 
 def _formulas_without_values(row: Any) -> list[str]:
