@@ -100,7 +100,7 @@ MAX_ENCLOSED = 100
 
 _ITSELF = "upload what you need of it by itself."
 
-_PICTURES = "only PNG, JPEG, TIFF, WebP, BMP and GIF inside the file are, within its limits"
+_PICTURES = "missing, damaged, too large, or in a format other than PNG, JPEG, TIFF, WebP, BMP and GIF"
 
 
 def _both(sentence: str) -> tuple[str, str]:
@@ -139,8 +139,8 @@ _SENTENCES: dict[WarningCode, tuple[str, str]] = {
         "it and upload it again."
     ),
     WarningCode.PICTURES_NOT_READ: (
-        f"shows 1 picture that was not read: {_PICTURES}.",
-        f"shows {{count:,}} pictures that were not read: {_PICTURES}.",
+        f"shows 1 picture that was not read, since it is {_PICTURES}.",
+        f"shows {{count:,}} pictures that were not read, since they are {_PICTURES}.",
     ),
     WarningCode.ATTACHMENTS_NOT_READ: _both(
         "comes with attachments that were not read ({count:,}): upload them as documents of their own."

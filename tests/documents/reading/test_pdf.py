@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from made_files import image_object, pdf, picture, show, stream
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 
 from fieldmark.documents.reading.pages import Limits, Page
 from fieldmark.documents.reading.pdf import Groups, Pdf
@@ -141,8 +141,8 @@ def test_raised_digits_do_not_join_a_number(content: str, text: str) -> None:
         ("50 698 m 80 704 l 105 709 l S", False),
     ],
     ids=["box", "stroke", "red", "under", "over", "short", "long", "white", "covered", "background", "rising",
-         "falling", "slight", "bar", "cross", "crossed block", "slash", "white slanted", "chart", "under slanted", "fraction",
-         "corner", "curve"],
+         "falling", "slight", "bar", "cross", "crossed block", "slash", "white slanted", "chart", "under slanted",
+         "fraction", "corner", "curve"],
 )  # fmt: skip
 def test_a_word_with_a_line_through_it_is_left_out_and_told(line: str, is_struck: bool, turned: bool) -> None:
     content = f"q {line} Q " + show("1234.56", 52, 700) + show("49.00", 300, 700)
@@ -197,6 +197,44 @@ def test_a_page_with_a_picture_needs_ocr_and_one_with_a_logo_only_once() -> None
     document.recognise_page(4, 72, 10**6, recognise)
     ((text, box),) = seen
     assert text == ["Text"] and box[3] < 360  # the printed word, further down, is not in the image
+
+
+def test_a_picture_of_one_short_line_needs_ocr_also_if_it_is_pale() -> None:
+    def line(text: str, size: tuple[int, int], paper: int = 255, ink: int = 0) -> Image.Image:
+        image = Image.new("L", size, paper)
+        ImageDraw.Draw(image).text((6, 2), text, fill=ink, font=ImageFont.load_default(30))
+        return image
+
+    place = "q {} 0 0 {} 300 600 cm /I1 Do Q "
+    cases = [
+        (line("1,234.56", (150, 40)), place.format(50, 13), True),
+        (line("1,234.56", (150, 40), 255, 205), place.format(50, 13), True),
+        (line("19.50 EUR", (180, 40), 90, 0), place.format(60, 13), True),
+        (line("W", (40, 40)), place.format(13, 13), False),
+        (Image.new("L", (150, 40), 255), place.format(50, 13), False),
+    ]
+    for image, drawn, needs_ocr in cases:
+        data = pdf([show("Total", 50, 600) + drawn], resources="/XObject << /I1 1000 0 R >>",
+                   extra=[image_object(image)], catalog="")  # fmt: skip
+        assert (Pdf(data, Limits()).read_page(1) is None) is needs_ocr
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_picture_that_cannot_be_decoded_is_told_with_its_page(turned: bool) -> None:
+    entries = "/Type /XObject /Subtype /Image /Width 40 /Height 12 /ColorSpace /DeviceGray /BitsPerComponent 8"
+    broken = [stream("abcd", f"{entries} /Filter /{name}") for name in ("FooDecode", "DCTDecode", "JPXDecode")]
+    for image in (*broken, image_object(Image.new("L", (40, 12), 255))):
+        for text in (show("Total", 50, 700), ""):
+            data = pdf(
+                ["", f"{text} q 300 0 0 90 50 500 cm /I1 Do Q"], resources="/XObject << /I1 1000 0 R >>",
+                page_entries="/Rotate 90" if turned else "", extra=[image], catalog="",
+            )  # fmt: skip
+            document = Pdf(data, Limits())
+            page = document.read_page(2) or document.recognise_page(
+                2, 72, 10**6, lambda number, *_: Page(number, 10, 10, "", [], "pdf")
+            )
+            told = [(one.code, one.page, one.count) for one in page.warnings]
+            assert told == ([(WarningCode.PICTURES_NOT_READ, 2, 1)] if image in broken else [])
 
 
 def test_a_sample_reads_as_it_is_printed() -> None:

@@ -75,7 +75,7 @@ def paginate(parts: Iterable[Sequence[str]], engine: str, limits: Limits) -> Pag
         if isinstance(part, Part):
             hidden += part.hidden
             chosen, unread = chooser.choose(part.pictures)
-            warnings += [*part.warnings, *([_pictures_not_read(unread)] if unread else []), *struck_out(part.struck)]
+            warnings += [*part.warnings, *([pictures_not_read(unread)] if unread else []), *struck_out(part.struck)]
         for page in _pages(lines, len(pages) + 1, engine):
             # What is to be told of a part is told with its first page. If a part has no lines, with the next page.
             told = tuple(replace(warning, page=page.number) for warning in warnings)
@@ -88,7 +88,7 @@ def paginate(parts: Iterable[Sequence[str]], engine: str, limits: Limits) -> Pag
                 )
         pictures += [(len(pages), content) for content in chosen]
     if len(pages) + len(pictures) > limits.max_pages:
-        warnings.append(_pictures_not_read(len(pages) + len(pictures) - limits.max_pages))
+        warnings.append(pictures_not_read(len(pages) + len(pictures) - limits.max_pages))
         pictures = pictures[: limits.max_pages - len(pages)]
     if pages:
         last = pages[-1].with_hidden_words(hidden)
@@ -103,8 +103,8 @@ def struck_out(words: Sequence[str], page: int | None = None) -> list[ReadingWar
     return [ReadingWarning(WarningCode.STRUCK_OUT, page, len(words), excerpt)] if words else []
 
 
-def _pictures_not_read(count: int) -> ReadingWarning:
-    return ReadingWarning(WarningCode.PICTURES_NOT_READ, None, count)
+def pictures_not_read(count: int, page: int | None = None) -> ReadingWarning:
+    return ReadingWarning(WarningCode.PICTURES_NOT_READ, page, count)
 
 
 def _with_pictures(pages: Sequence[Page], pictures: Sequence[tuple[int, bytes]]) -> Pages:

@@ -26,7 +26,7 @@ from fieldmark.documents.reading.garbled import is_garbled
 from fieldmark.documents.reading.jobs import WHOLE_PAGE
 from fieldmark.documents.reading.layout import check_size, layout_page
 from fieldmark.documents.reading.pages import MAX_PAGE_CHARACTERS, Limits, Page, PlacedWord, clean, is_right_to_left
-from fieldmark.documents.reading.pagination import struck_out, superscript
+from fieldmark.documents.reading.pagination import pictures_not_read, struck_out, superscript
 from fieldmark.documents.reading.pdfium import (
     Handle,
     address,
@@ -79,6 +79,15 @@ class _Layer:
     is_garbled: bool = False
     objects: set[Handle] = field(default_factory=set[Handle])  # what the words are made of, if OCR is to see the rest
     pictures: Pictures | None = None
+    unreadable: int = 0  # pictures that PDFium cannot decode
+
+    def warnings(self, page: int) -> list[ReadingWarning]:
+        told = struck_out(self.struck, page)
+        if self.is_garbled:
+            told.append(ReadingWarning(WarningCode.GARBLED_TEXT, page))
+        if self.unreadable:
+            told.append(pictures_not_read(self.unreadable, page))
+        return told
 
 
 class Pdf:
@@ -125,7 +134,7 @@ class Pdf:
                 return None
             hidden = layer.hidden + self._annotations.hidden
             page = layout_page(number, width, height, layer.groups, "pdf").with_hidden_words(hidden)
-            return replace(page, warnings=tuple(struck_out(layer.struck, number)))
+            return replace(page, warnings=tuple(layer.warnings(number)))
 
     def recognise_page(self, number: int, dpi: float, max_pixels: int, recognise: Recognise) -> Page:
         """Return a page that needs OCR. `recognise` is given the words of its text layer, a picture of all else, and
@@ -140,10 +149,7 @@ class Pdf:
             image = Image.frombytes("RGB", (columns, rows), pixels, "raw", "RGBX")
             box = layer.pictures.box if layer.pictures else (0.0, 0.0, width, height)
             page = recognise(number, image, width, height, layer.groups, box)
-            told = struck_out(layer.struck, number)
-            if layer.is_garbled:
-                told.append(ReadingWarning(WarningCode.GARBLED_TEXT, number))
-            page = replace(page, warnings=(*page.warnings, *told))
+            page = replace(page, warnings=(*page.warnings, *layer.warnings(number)))
             return page.with_hidden_words(layer.hidden + self._annotations.hidden)
 
     @property
@@ -259,10 +265,11 @@ class Pdf:
                 return _Layer(alone, needs_ocr=True, is_garbled=True)
             codes, boxes.order = in_reading_order(codes, boxes.of_character)
             words = _layer_words(layer, codes, boxes)
-            if not words:
-                return _Layer(alone, needs_ocr=pdfium.FPDFPage_CountObjects(page) > 0)
             check_size(number, [word.text for word in words])  # before the work on each
             detector = VisibilityDetector(page, layer, (width, height), boxes.of_character, boxes.order)
+            if not words:
+                unreadable = detector.count_unreadable_images(boxes.as_shown)
+                return _Layer(alone, needs_ocr=pdfium.FPDFPage_CountObjects(page) > 0, unreadable=unreadable)
             check_boxes = _find_check_boxes(layer, detector, boxes, words, codes, filled_in)
             if check_boxes:
                 words = _layer_words(layer, codes, boxes)
@@ -299,13 +306,17 @@ class Pdf:
             over_drawing = sum(covered for _, covered in hidden)
             scanned = over_drawing > sum(map(len, groups.values())) or not (groups or struck or detector.is_blank)
             pictures = None if scanned else detector.find_pictures()
+            unreadable = detector.count_unreadable_images(boxes.as_shown)
             by_ocr = (0.0, 0.0, width, height) if scanned else pictures.box if pictures else None
             told = [word.text for word, covered in hidden if not (covered and by_ocr and _covers(by_ocr, word.box))]
             if not scanned and not pictures:
-                return _Layer(sorted(groups.items()), told, struck)
+                return _Layer(sorted(groups.items()), told, struck, unreadable=unreadable)
             shown = (boxes.order[index] for start, end in visible for index in range(start, end))
             objects = {text_object(at, index) for index in shown} - {None}
-            return _Layer(sorted(groups.items()), told, struck, needs_ocr=True, objects=objects, pictures=pictures)
+            return _Layer(
+                sorted(groups.items()), told, struck, needs_ocr=True, objects=objects, pictures=pictures,
+                unreadable=unreadable,
+            )  # fmt: skip
         finally:
             pdfium.FPDFText_ClosePage(layer)
 

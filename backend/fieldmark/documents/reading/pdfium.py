@@ -64,3 +64,6 @@ get_point = _bind("FPDFPathSegment_GetPoint", _integer, _handle, _handle, _handl
 get_bounds = _bind("FPDFPageObj_GetBounds", _integer, *[_handle] * 5)
 get_matrix = _bind("FPDFPageObj_GetMatrix", _integer, _handle, _handle)
 get_fill_color = _bind("FPDFPageObj_GetFillColor", _integer, *[_handle] * 5)
+get_bitmap = _bind("FPDFImageObj_GetBitmap", _handle, _handle)
+get_image_size = _bind("FPDFImageObj_GetImagePixelSize", _integer, _handle, _handle, _handle)
+destroy_bitmap = _bind("FPDFBitmap_Destroy", None, _handle)

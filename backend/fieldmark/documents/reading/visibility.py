@@ -40,9 +40,12 @@ from fieldmark.documents.reading.pdfium import (
     count_objects,
     count_parts,
     count_segments,
+    destroy_bitmap,
+    get_bitmap,
     get_bounds,
     get_fill_color,
     get_font,
+    get_image_size,
     get_matrix,
     get_object,
     get_part,
@@ -71,9 +74,12 @@ FINER = 3  # times as many for doubtful words
 MAX_LAYERS = 8  # of text over text; what lies deeper counts as hidden
 TWIN = 0.7  # share of a character's middle on that of the same character: then it was printed twice, as for bold
 CELL = 8  # pixels: a picture is measured by the squares of the page in which it shows an edge, as every letter does
-LEAST_EDGE = 48  # levels
+LEAST_EDGE = 24  # levels; pale print has as many
 PICTURE_SHARE = 0.006  # of the page's squares; a line of print of 10 cm has as many
+SHORTEST_LINE = (15.0, 4.5)  # points: width and height of what may be a short line of print
 LOGO_SHARE = 0.03
+LEAST_IMAGE = 4  # pixels: a smaller image holds no text
+MAX_DECODED, MAX_DECODED_PIXELS = 20, 25_000_000  # to find out which images are damaged
 THICKEST_LINE = 2.5  # points
 LINE_SEGMENTS = range(2, 7)
 STRUCK_WIDTH = 0.5  # of such a line is words; the rest is between them
@@ -140,6 +146,7 @@ class VisibilityDetector:
         self._order = order
         self._texts: list[Handle] = []
         self._images: list[Handle] = []
+        self._forms_around: dict[Handle, tuple[Any, ...]] = {}  # of images, as matrices
         self._curved: list[Handle] = []  # what may be a letter that was drawn as a path
         here = self._page
         self._paths: list[tuple[Handle, int, tuple[Any, ...]]] = []  # with the matrices of the forms around
@@ -152,12 +159,16 @@ class VisibilityDetector:
         self.slanted_lines: list[Box] = []  # of a drawing with more than MAX_SLANTED, these
         self.outlines: list[tuple[Box, bool]] = []  # what may be a box to tick, and whether it may be round
         self._measure_paths()
+        self._shown: Image.Image | None = None
+        self._with_pictures: Image.Image | None = None
         self._full = self._bare = self._drawn((0, 0, self._columns, self._rows), "full")
 
     def _collect(self, items: list[Handle], matrices: tuple[Any, ...]) -> None:
         kinds = list(map(get_type, items))
         self._texts += [item for item, kind in zip(items, kinds, strict=True) if kind == TEXT_OBJECT]
-        self._images += [item for item, kind in zip(items, kinds, strict=True) if kind == IMAGE_OBJECT]
+        images = [item for item, kind in zip(items, kinds, strict=True) if kind == IMAGE_OBJECT]
+        self._images += images
+        self._forms_around.update(dict.fromkeys(images, matrices))
         paths = [item for item, kind in zip(items, kinds, strict=True) if kind == PATH_OBJECT]
         self._curved += [path for path in paths if _may_be_letter(path)]
         counts = map(count_segments, paths)
@@ -192,16 +203,8 @@ class VisibilityDetector:
 
     def _measure_paths(self) -> None:
         """Find the thin lines along an axis, and the outlines that may be boxes to tick."""
-        sides = [ctypes.c_float() for _ in range(4)]
-        by_reference = [ctypes.byref(side) for side in sides]
         for path, count, matrices in self._paths:
-            get_bounds(path, *by_reference)
-            left, bottom, right, top = (side.value for side in sides)
-            for matrix in matrices:
-                corners = [(x, y) for x in (left, right) for y in (bottom, top)]
-                across = [float(matrix.a * x + matrix.c * y + matrix.e) for x, y in corners]
-                up = [float(matrix.b * x + matrix.d * y + matrix.f) for x, y in corners]
-                left, right, bottom, top = min(across), max(across), min(up), max(up)
+            left, top, right, bottom = _bounds(path, matrices)
             if min(right - left, top - bottom) <= THICKEST_LINE:
                 if count in LINE_SEGMENTS and THICKEST_LINE < max(right - left, top - bottom) < _FAR:
                     self.thin_lines.append((left, top, right, bottom))
@@ -244,30 +247,80 @@ class VisibilityDetector:
         low, high = extremes[0]
         return any(most <= low - LEAST_CONTRAST or least >= high + LEAST_CONTRAST for least, most in extremes[1:])
 
+    def _pictures_shown(self) -> Image.Image:
+        """What images, and paths that may be letters, change on the page without its text."""
+        if self._shown is None:
+            size = self._columns, self._rows
+            pictures = [*self._images, *self._curved]
+            self._show(self._texts, False)
+            self._with_pictures = self._drawn((0, 0, *size), "bare")
+            self._show(pictures, False)
+            self._shown = ImageChops.difference(self._with_pictures, self._drawn((0, 0, *size), "plain"))
+            self._show([*self._texts, *pictures], True)
+        return self._shown
+
     def find_pictures(self) -> Pictures | None:
         """Return where images, and paths that may be letters, show something. None if on a small part of the page."""
-        pictures = [*self._images, *self._curved]
-        if not pictures:
+        if not self._images and not self._curved:
             return None
-        size = self._columns, self._rows
-        self._show(self._texts, False)
-        with_pictures = self._drawn((0, 0, *size), "bare")
-        self._show(pictures, False)
-        without = self._drawn((0, 0, *size), "plain")
-        self._show([*self._texts, *pictures], True)
+        shown, with_pictures = self._pictures_shown(), self._with_pictures
+        assert with_pictures is not None
         steps = [ImageChops.difference(with_pictures, ImageChops.offset(with_pictures, *by)) for by in ((1, 0), (0, 1))]
         edges = ImageChops.lighter(*steps).point([0] * LEAST_EDGE + [255] * (256 - LEAST_EDGE))
-        shown = ImageChops.difference(with_pictures, without)
-        squares = ImageChops.darker(edges, shown.point(_LEVELS)).reduce(CELL).point([0] + [255] * 255)
+        drawn = ImageChops.darker(edges, shown.point(_LEVELS))
+        squares = drawn.reduce(CELL).point([0] + [255] * 255)
         box = squares.getbbox()
         share = squares.histogram()[255] / (squares.width * squares.height)
-        if box is None or share < PICTURE_SHARE:
+        if box is None or (share < PICTURE_SHARE and not self._shows_a_line(drawn, squares)):
             return None
         x0, y0, x1, y1 = (
             (side + around) * CELL / self._scale for side, around in zip(box, (-1, -1, 1, 1), strict=True)
         )
         logo = hash(shown.tobytes()) if share < LOGO_SHARE else None
         return Pictures((max(x0, 0.0), max(y0, 0.0), x1, y1), logo)
+
+    def count_unreadable_images(self, as_shown: Callable[[float, float, float, float], Box]) -> int:
+        """Return how many images on the page cannot be decoded. Only those that show nothing are decoded."""
+        if not self._images:
+            return 0
+        size, shown = (self._columns, self._rows), self._pictures_shown()
+        count = decoded = 0
+        for image in self._images:
+            left, top, right, bottom = (
+                side * self._scale for side in as_shown(*_bounds(image, self._forms_around[image]))
+            )
+            x0, y0, x1, y1 = _pixels(left, top, right, bottom, *size)
+            if x1 - x0 < LEAST_IMAGE or y1 - y0 < LEAST_IMAGE or shown.crop((x0, y0, x1, y1)).getbbox():
+                continue
+            decoded += 1
+            if decoded > MAX_DECODED:
+                break
+            count += not _can_be_decoded(image)
+        return count
+
+    def _shows_a_line(self, drawn: Image.Image, squares: Image.Image) -> bool:
+        """Whether squares beside each other show what is as wide and high as a short line of print."""
+        columns, left = squares.width, bytearray(squares.tobytes())
+        while (start := left.find(255)) >= 0:
+            left[start] = 0
+            found, rows, across = [start], list[int](), list[int]()
+            while found:
+                y, x = divmod(found.pop(), columns)
+                rows.append(y)
+                across.append(x)
+                for row in range(max(y - 1, 0), min(y + 2, squares.height)):
+                    for at in range(row * columns + max(x - 1, 0), row * columns + min(x + 2, columns)):
+                        if left[at]:
+                            left[at] = 0
+                            found.append(at)
+            x0, y0, x1, y1 = min(across), min(rows), max(across) + 1, max(rows) + 1
+            box = drawn.crop((x0 * CELL, y0 * CELL, x1 * CELL, y1 * CELL)).getbbox()
+            if box is None:
+                continue
+            width, height = (box[2] - box[0]) / self._scale, (box[3] - box[1]) / self._scale
+            if width >= SHORTEST_LINE[0] and height >= SHORTEST_LINE[1] and width >= 2 * height:
+                return True
+        return False
 
     def has_drawing(self, box: Box) -> bool:
         """Whether anything is drawn within the box."""
@@ -645,6 +698,31 @@ def _struck_part(box: Box, line: Box) -> float:
     inside = min(ends[1], bottom) - max(ends[0], top)
     is_steep = inside >= 0.6 * down and abs(y1 - y0) < 3 * down and x1 - x0 >= 0.4 * across
     return end - start if is_steep else 0.0
+
+
+def _can_be_decoded(image: Handle) -> bool:
+    """Whether PDFium can decode an image. One that is too large to try counts as if it could."""
+    across, down = ctypes.c_uint(), ctypes.c_uint()
+    get_image_size(image, ctypes.byref(across), ctypes.byref(down))
+    if across.value * down.value > MAX_DECODED_PIXELS:
+        return True
+    bitmap = get_bitmap(image)
+    if bitmap:
+        destroy_bitmap(bitmap)
+    return bool(bitmap)
+
+
+def _bounds(item: Handle, matrices: Sequence[Any]) -> Box:
+    """Left, top, right and bottom of an object in the page's coordinates. `matrices` are of the forms around it."""
+    sides = [ctypes.c_float() for _ in range(4)]
+    get_bounds(item, *map(ctypes.byref, sides))
+    left, bottom, right, top = (side.value for side in sides)
+    for matrix in matrices:
+        corners = [(x, y) for x in (left, right) for y in (bottom, top)]
+        across = [float(matrix.a * x + matrix.c * y + matrix.e) for x, y in corners]
+        up = [float(matrix.b * x + matrix.d * y + matrix.f) for x, y in corners]
+        left, right, bottom, top = min(across), max(across), min(up), max(up)
+    return left, top, right, bottom
 
 
 def _straight_lines(path: Handle, count: int, matrices: Sequence[Any]) -> list[Box]:
