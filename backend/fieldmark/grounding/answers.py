@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Final
 
 from fieldmark.domain.folding import fold
@@ -22,11 +24,12 @@ zonder ikke ingen inga inte utan uden uten ei bez nie brak нет не без δ
 cannot nothing nobody hardly
 """
 _TICKED: Final = "☑☒✓✔🗹🗸◉●■▣✅"
-_EMPTY: Final = "☐□○◯❏❑▢◻⬜▫🞎🞏"
+_EMPTY: Final = "☐□○◯❏❑▢◻⬜▫🞎🞏⚪⭘"
 _CROSSED: Final = "✗✘❌"  # no beside a tick elsewhere, or itself the mark in a box
 
 _NEGATIONS: Final = frozenset(fold(_NOT).split())
 _WORDS: Final = {**dict.fromkeys(fold(_YES).split(), True), **dict.fromkeys([*fold(_NO).split(), *_NEGATIONS], False)}
+_OPTIONS: Final = frozenset(fold(_YES).split()) | frozenset(fold("no non não ne " + _NO).split())  # `☐ yes ☒ no`
 # Answers only where they stand alone behind a question: Paid: N.
 _SHORT: Final = {
     **dict.fromkeys(["y", "j", "o", "s", "1", "t", "da", "co"], True),
@@ -37,7 +40,8 @@ _LAST_WORD = re.compile(r"(?:[:?] ?|(?<=[^\W_]) (?=[yn]\W*\Z))(?P<word>[^\W_]+)\
 _NEITHER = re.compile(r"[:?] ?-+ ?\Z|(?<!\w)n(?:/a|\.a\.?)(?!\w)")
 _CONTRACTED = re.compile("n['’]t\\b")
 _TOKEN = re.compile(
-    rf"(?P<ticked>[{_TICKED}]|[\[(] ?[x*✓✔✗] ?[\])])|(?P<empty>[{_EMPTY}]|\[ ?_* ?\]|\( ?_* ?\))|[{_CROSSED}]|[^\W_]+"
+    rf"(?P<ticked>[{_TICKED}]|[\[(] ?[x*✓✔✗] ?[\])])"
+    rf"|(?P<empty>[{_EMPTY}]|\[ ?_* ?\]|\( ?_* ?\)|_{{2,}})|[{_CROSSED}]|[^\W_]+"
 )
 
 
@@ -68,6 +72,44 @@ def answers_in(line: str) -> set[bool]:
         elif kinds[n] == "ticked":
             said.add(option)
     return said or set(options.values()) or {True, False}  # boxes of which none is ticked
+
+
+def item_is_ticked(line: Sequence[str], first: int, last: int) -> set[bool]:
+    """Return whether the item with words first..last of a line is ticked; empty where its line has no boxes of items,
+    both where nobody can tell, or where a negation is between the box and the words.
+
+    A box is that of the item behind it where one begins the line, and of the item before it where one ends the line.
+    `line` is folded but for words of one letter. A lone `o` before words is an empty box, and an `x` beside it a ticked
+    one; without an `x` it may only be the bullet of a list.
+    """
+    words = list(line)
+    is_lettered = "o" in words and words[0] in ("o", "x")
+    if is_lettered:
+        words = [{"o": "○", "x": "☒"}.get(word, word) for word in words]
+    starts = list(accumulate((len(word) + 1 for word in words), initial=0))
+    boxes: list[tuple[int, int, bool]] = []
+    for token in _TOKEN.finditer(" ".join(words)):
+        if token.lastgroup is None and token[0] in _CROSSED:
+            return set()
+        if token.lastgroup is not None:
+            ends = bisect_right(starts, token.start()) - 1, bisect_right(starts, token.end() - 1) - 1
+            boxes.append((*ends, token.lastgroup == "ticked"))
+    beside = {at for start, end, _ in boxes for at in (start - 1, end + 1) if 0 <= at < len(words)}
+    if any(words[at].strip(":;,.") in _OPTIONS for at in beside):
+        return set()
+    before = [box for box in boxes if box[1] < first][-1:]
+    behind = [box for box in boxes if box[0] > last][:1]
+    if boxes and boxes[0][0] == 0:
+        behind = []
+    elif boxes and boxes[-1][1] == len(words) - 1:
+        before = []
+    elif len(boxes) < 2:
+        return set()
+    between = [word for box in before for word in words[box[1] + 1 : first]]
+    between += [word for box in behind for word in words[last + 1 : box[0]]]
+    ticked = {box[2] for box in before + behind}
+    is_open = any(map(is_negation, between)) or (is_lettered and "x" not in line)
+    return {True, False} if ticked and is_open else ticked
 
 
 def is_answer(word: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -31,6 +32,11 @@ payments rebate rebates refund refunds withdrawal withdrawals withheld withholdi
 gebuhren gutschrift rabatt skonto soll verlust debito remise retenue descuento
 """
 _NAMES_TAKEN_OFF: Final = frozenset(_TAKEN_OFF.split())
+_CONTINUED: Final = 0.6  # how surely a part of what is printed is the value
+_RATING = re.compile(r"[A-Za-z]{1,3}\d?")
+_HOUSE_NUMBER = re.compile(r"[^\W\d_].*[^\W\d_.]\.? \d{1,4}", re.DOTALL)
+_HOUSE_LETTER = re.compile(r"[a-h][,.;]?")
+_WORDS_OF_A_FORM: Final = 60  # on a line before and behind a quote; in a longer line no boxes of items are looked for
 _WORDS_OF_A_BOX: Final = 3  # before a quote: `[ x ]`
 
 
@@ -54,12 +60,39 @@ class CandidateFinder:
             return None
         key = (type(value), value)
         if key not in self._found:
-            self._found[key] = self._string(value) if isinstance(value, str) else self._number(value)
+            found = self._string(value) if isinstance(value, str) else self._number(value)
+            self._found[key] = self._wholes(found) if found else None
         found = self._found[key]
         if found is None and not isinstance(value, str) and value > 0 and _takes_off(label):
             below_zero = self.find(-value, claim)
             return below_zero and replace(below_zero, certainty=_OTHER_SIGN)
         return found
+
+    def _wholes(self, found: Candidates) -> Candidates:
+        """Return the candidates that nothing continues. Where something continues each, they are less certain."""
+        if found.match == "date":
+            return found
+        wholes = [span for span in found.spans if not self._is_continued(span, found.wanted)]
+        if wholes or not found.spans:
+            return replace(found, spans=wholes)
+        return replace(found, certainty=min(found.certainty, _CONTINUED))
+
+    def _is_continued(self, span: Span, wanted: str) -> bool:
+        """Whether a span is only a part of what is printed: some groups of an account number, the number of a house
+        without its letter, a rating without its minus."""
+        index = self._index
+        own = span.indexes()
+        first, last = own[0], own[-1]
+        if index.is_part_of_identifier(first, last):
+            return True
+        if not (last + 1 < len(index.words) and index.are_in_one_cell(last, last + 1)):
+            return False
+        following, is_end = index.words[last + 1][0], not index.are_in_one_cell(last + 1, last + 2)
+        if _RATING.fullmatch(wanted):
+            return is_end and index.folded[last + 1] == "-"
+        if not _HOUSE_NUMBER.fullmatch(wanted) or not _HOUSE_LETTER.fullmatch(following):
+            return False
+        return is_end or not following.isalpha() or index.folded[last + 2][:1].isdigit()
 
     def _says(self, span: Span, value: bool) -> bool:
         """Whether a quote says yes or no, with what denies it or answers it on its line, or below it."""
@@ -68,11 +101,24 @@ class CandidateFinder:
         if any(answers.is_box(index.folded[at]) for at in options):  # `☐ Yes ☒ No` says no, whichever is quoted
             return answers.answers_in(" ".join(index.folded[at] for at in options)) == {value}
         quote = " ".join(index.folded[at] for at in own)
+        if not answers.answers_in(quote) and (ticked := self._is_ticked(own)):
+            return ticked == {value}
         first, last = self._first_that_answers(own[0]), self._last_answer(own[-1])
         around = " ".join(index.folded[first : last + 1])
         if last == own[-1] and not answers.answers_in(around) and (behind := self._answers_behind(own)):
             around += ": " + " ".join(index.folded[at] for at in behind)
         return answers.is_evidence(value, quote, around, answers.denies(*self._sentence_around(own)))
+
+    def _is_ticked(self, quote: Sequence[int]) -> set[bool]:
+        """Whether the item of a form that a quote is in is ticked, as `answers.item_is_ticked` returns it."""
+        index, first, last = self._index, quote[0], quote[-1]
+        line = index.line_of(first)
+        start, end = max(0, first - _WORDS_OF_A_FORM), min(len(index.words), last + 1 + _WORDS_OF_A_FORM)
+        own = [at for at in range(start, end) if index.line_of(at) == line]
+        if index.line_of(last) != line or (own[0] == start > 0) or own[-1] == end - 1 < len(index.words) - 1:
+            return set()
+        words = [index.words[at][0] if len(index.words[at][0]) == 1 else index.folded[at] for at in own]
+        return answers.item_is_ticked(words, first - own[0], last - own[0])
 
     def _options_around(self, quote: Sequence[int]) -> Sequence[int]:
         """The answers and boxes on a line around a quote that is an answer itself. Empty for any other quote."""

@@ -27,6 +27,7 @@ _SHORT: Final = 3  # characters; so few occur within very many longer words
 # From so many digits on, spaces or dashes between them are only a way of writing: IBANs, telephone numbers. A country's
 # letters before them count as digits.
 _LONG: Final = 8
+_SHORT_GROUP: Final = 4  # letters and digits; two of these above each other are two numbers
 
 _DIGITS = re.compile(r"(?:(?<![^\W_])[^\W\d_]{1,3})?\d(?:[^\w,;:]{0,3}\d)*")
 _BETWEEN_DIGITS = re.compile(r"(?<=\d)[\W_]*(?=\d)")
@@ -38,10 +39,13 @@ _MINUS = re.compile(r"(?<=\s)-(?=[$€£¥]?\d)|(?<=\s)\((?=[$€£¥]?\d[\d.,']
 _MARKS = re.compile(rf"[{units.SYMBOLS}%‰<>≤≥±]")
 _SIGNS = re.compile(rf"[{units.SYMBOLS}]+")
 _ADDRESS = re.compile(r"[^\s@]+@[^\s@]+\.[^\s@]+")
+_YEARS = re.compile(r"(?:19|20)(?<![\d-]\d\d)\d\d\s?[-/]\s?(?:19|20)\d\d(?![\d-])")
 _NUMBER_MARKS = frozenset(".,'·:")
 _SEPARATORS = frozenset("*|~;=")  # between two digits these part two tokens, as in EDI and tables of text
+_SHORT_PART = re.compile(r"[^\W\d_][^\W_]{0,2}(?![^\W_])")
 _LETTERS_END = re.compile(r"[^\W\d_]{0,6}\Z")
 _ALPHANUMERIC = regex.compile(r"[\p{L}\p{M}\p{N}]")
+_INITIAL_POINT = re.compile(r"\.[^\W\d_]")
 _MARK = regex.compile(r"\p{M}")
 
 
@@ -200,6 +204,8 @@ class TextSearch:
             return False
         if _ADDRESS.fullmatch(folded) and folded not in printed.replace(" ", ""):
             return False  # a-b@example.com and ab@example.com are two
+        if not _joins_agree(printed, folded):
+            return False
         if not any(map(str.isdigit, needle)):
             return True
         marks = _MARKS.findall(folded)
@@ -207,16 +213,30 @@ class TextSearch:
             return False
         if len(_MINUS.findall(printed)) != len(_MINUS.findall(folded)):
             return False
-        is_long = _in_long_runs(folded)
-        for a, b, long in zip(_BETWEEN_DIGITS.findall(folded), _BETWEEN_DIGITS.findall(printed), is_long, strict=False):
+        if len(_YEARS.findall(printed)) != len(_YEARS.findall(folded)):
+            return False  # 2024-2025 is not 20242025
+        is_long, gaps = _in_long_runs(folded), _BETWEEN_DIGITS.findall(printed)
+        is_decimal = sum(gap.strip() in _NUMBER_MARKS for gap in gaps) == 1
+        for a, b, long in zip(_BETWEEN_DIGITS.findall(folded), gaps, is_long, strict=False):
             one, other = a.strip(), b.strip()
+            if is_decimal and other in _NUMBER_MARKS and one not in _NUMBER_MARKS:
+                return False  # 12.345678 is not 12-345678
             if a == b or (a and b and (one == other or long or _kind(one) == _kind(other))):
                 continue
             if not long or (one in _NUMBER_MARKS if a else other in _NUMBER_MARKS):
                 return False
-            if b.isspace() and not all(index.are_close(*pair) for pair in pairwise(indexes)):
+            if b.isspace() and not self._continue_a_number(indexes):
                 return False
         return True
+
+    def _continue_a_number(self, words: Sequence[int]) -> bool:
+        """Whether words are as close as the groups of one long number, which may be broken over two lines."""
+        index = self._index
+        breaks = [pair for pair in pairwise(words) if not index.are_close(*pair)]
+        if not breaks:
+            return True
+        is_long = len(words) > 2 or len(index.alphanumeric[words[0]]) > _SHORT_GROUP
+        return len(breaks) == 1 and is_long and index.wraps(*breaks[0])
 
     def _with_marks_around(self, printed: str, span: Span) -> Iterator[str]:
         """What a span prints, with the words of marks alone that are next to it on its page: `$ 5`, `5 %`. A currency's
@@ -292,6 +312,25 @@ def _kind(between: str) -> str:
     return between if between in (":", "/") else "number" if between in _NUMBER_MARKS else ""
 
 
+def _joins_agree(printed: str, folded: str) -> bool:
+    """Whether two texts with the same letters and digits agree in the marks that make a name another: R&D is not RD,
+    nor is N/A NA, nor .NET NET."""
+    if _INITIAL_POINT.match(printed) and not _INITIAL_POINT.match(folded):
+        return False
+    if _INITIAL_POINT.match(folded) and not _INITIAL_POINT.match(printed):
+        return False
+    if not ("&" in printed or "&" in folded or "/" in printed or "/" in folded):
+        return True
+    letters = _ALPHANUMERIC.findall(folded)
+    gaps = zip(_ALPHANUMERIC.split(printed)[1:-1], _ALPHANUMERIC.split(folded)[1:-1], pairwise(letters), strict=False)
+    for a, b, (before, behind) in gaps:
+        if ("&" in a) != ("&" in b):
+            return False
+        if not (before.isdigit() and behind.isdigit()) and (("/" in a and not b) or ("/" in b and not a)):
+            return False
+    return True
+
+
 def _alphanumeric_at(folded: str, number: int) -> int:
     return number if folded.isascii() and folded.isalnum() else _alphanumeric_offsets(folded)[number]
 
@@ -319,6 +358,8 @@ def _is_token_boundary(folded: str, number: int) -> bool:
         return letters is not None and letters[0] in units.CURRENCY_LETTERS
     if a.isdigit() and b.isdigit():
         return between in _SEPARATORS or (len(between) > 1 and not between.isspace())
+    if between == "/" and a.isdigit() and (part := _SHORT_PART.match(folded, right)):
+        return part[0] in units.GLUED_UNITS  # INV-001/A is not INV-001
     if between in ("-", "'", "@", "_", "&", "\\") or between == ".":
         return between == "." and not a.isdigit() and b.isdigit()
     return True

@@ -33,14 +33,6 @@ _TOKEN = regex.compile(
     rf"(?V1)[\p{{L}}\p{{M}}\p{{N}}--{UNSPACED.pattern}]+"
     rf"(?:(?:[-/.,'_·&@+]|(?<=\p{{Nd}}):(?=\p{{Nd}}))[\p{{L}}\p{{M}}\p{{N}}--{UNSPACED.pattern}]+)*"
 )
-# Account and telephone numbers, which are printed in groups: one identifier, if their words are close. (In the text a
-# word is a line.)
-_GROUPED = re.compile(
-    r"(?<![^\n])[a-z]{2}\d\d(?:\n[a-z\d]{4}){2,7}(?:\n[a-z\d]{1,3})?(?![^\n.,;])"
-    r"|(?<![^\n(])\+\d{1,4}(?:\n[(\d][\d()/-]*)+(?![^\n.,;])(?![.,]\d)"
-    r"|(?<![^\n])\(\d{2,5}\)\n?\d+-\d+(?![^\n.,;])"
-    r"|(?<![^\n(])\(?0\d{2,5}\)?(?:\n[\d/-][\d()/-]*)+(?![^\n.,;])(?![.,]\d)"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +143,12 @@ def _numbers_and_dates(index: WordIndex, claimed: ClaimedWords, own: range) -> I
             yield "date", start, end, None if others else f"{year:04}-{month:02}-{day:02}"
             over.append((start, end))
 
-    identifiers = [group.span() for group in _GROUPED.finditer(text, first, last)]
-    identifiers = [span for span in identifiers if not _is_over(over, *span) and _are_close(index, *span)]
+    identifiers = [
+        (starts[one], starts[other] + len(index.folded[other]))
+        for one, other in index.identifiers
+        if own[0] <= one and other <= own[-1]
+    ]
+    identifiers = [span for span in identifiers if not _is_over(over, *span)]
     for span in identifiers:
         yield "number", *span, None
     over = sorted(over + identifiers)
@@ -187,13 +183,6 @@ def _numbers_and_dates(index: WordIndex, claimed: ClaimedWords, own: range) -> I
 def _is_over(over: list[tuple[int, int]], start: int, end: int) -> bool:
     at = bisect_left(over, (end, end))
     return at > 0 and over[at - 1][1] > start
-
-
-def _are_close(index: WordIndex, start: int, end: int) -> bool:
-    own = index.folded_stream.span(start, end).indexes()
-    return index.page_of[own[0]] == index.page_of[own[-1]] and all(
-        index.are_close(at, at + 1) for at in range(own[0], own[-1])
-    )
 
 
 def _value_of(number: Number) -> int | float | None:

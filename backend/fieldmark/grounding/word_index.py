@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,6 +27,16 @@ _MAX_YEARS: Final = 20  # in which a day without one may be
 _MAX_WORDS_BETWEEN: Final = 60  # a word and the cell below it
 _WIDEST_SPACE_IN_A_NUMBER: Final = 0.75  # in heights of a line
 _WIDEST_SPACE_TO_A_UNIT: Final = 4.0
+
+# Account, card and telephone numbers, which are printed in groups: one identifier, if their words are close. (In the
+# text a word is a line.)
+_GROUPED = re.compile(
+    r"(?<![^\n])[a-z]{2}\d\d(?:\n[a-z\d]{4}){2,7}(?:\n[a-z\d]{1,3})?(?![^\n.,;])"
+    r"|(?<![^\n])(?!(?:(?:19|20)\d\d(?!\d)\n?)+(?!\d))\d{4}(?:\n\d{4}){2,4}(?:\n\d{1,4})?(?![^\n.,;])"
+    r"|(?<![^\n(])\+\d{1,4}(?:\n[(\d][\d()/-]*)+(?![^\n.,;])(?![.,]\d)"
+    r"|(?<![^\n])\(\d{2,5}\)\n?\d+-\d+(?![^\n.,;])"
+    r"|(?<![^\n(])\(?0\d{2,5}\)?(?:\n[\d/-][\d()/-]*)+(?![^\n.,;])(?![.,]\d)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +170,23 @@ class WordIndex:
     def times(self) -> list[tuple[int, int, tuple[dates.TimeOfDay, ...]]]:
         return list(dates.find_times(self.folded_stream.text))
 
+    @cached_property
+    def identifiers(self) -> list[tuple[int, int]]:
+        """The first and the last words of the account, card and telephone numbers that are printed in groups."""
+        found: list[tuple[int, int]] = []
+        for group in _GROUPED.finditer(self.folded_stream.text):
+            words = self.folded_stream.span(*group.span()).indexes()
+            if self.page_of[words[0]] == self.page_of[words[-1]] and all(
+                self.are_close(at, at + 1) for at in range(words[0], words[-1])
+            ):
+                found.append((words[0], words[-1]))
+        return found
+
+    def is_part_of_identifier(self, first: int, last: int) -> bool:
+        """Whether words first..last are some, and not all, of those of an identifier in groups."""
+        at = bisect_right(self.identifiers, (first, len(self.words))) - 1
+        return at >= 0 and last <= self.identifiers[at][1] and (first, last) != self.identifiers[at]
+
     def is_read_together(self, start: int, end: int) -> bool:
         """Whether the words of a folded text are next to each other, and not in two cells of a line or on two pages."""
         printed = self.folded_stream
@@ -188,9 +216,16 @@ class WordIndex:
         """Whether two words are as close on one line as the groups of one number: `1 250,00`."""
         return layout.are_adjacent(self.words[a], self.words[b], _WIDEST_SPACE_IN_A_NUMBER)
 
+    def wraps(self, a: int, b: int) -> bool:
+        """Whether a word begins the line below that of another, in its column."""
+        one, other = self.words[a], self.words[b]
+        height = one[4] - one[2]
+        is_below = 0 <= other[2] - one[4] + height / 2 <= 2 * height and other[1] < one[3]
+        return is_below and self.page_of[a] == self.page_of[b] and not layout.on_same_line(one, other)
+
     def are_in_one_cell(self, a: int, b: int) -> bool:
         """Whether only a space is between two words of one line."""
-        return layout.are_adjacent(self.words[a], self.words[b], layout.CELL_GAP)
+        return b < len(self.words) and layout.are_adjacent(self.words[a], self.words[b], layout.CELL_GAP)
 
     def cell_below(self, words: Sequence[int]) -> Sequence[int]:
         """The words of the cell right below some words of a line; none if there is only paper."""
