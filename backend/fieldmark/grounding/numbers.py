@@ -76,7 +76,7 @@ _DIGIT_BEFORE = re.compile(r"\d[)\-%]?(?P<gap> ?)\Z")
 _DIGIT_AFTER = re.compile(r"\.?(?P<gap> ?)[-(]?\d")
 _RANGE_BEFORE = re.compile(r"[\d%)] ?\Z")
 # What joins two numbers to a range. A hyphen without spaces may as well be that of an identifier, which holds neither.
-_TO: Final = r"[ ]?(?:\.{2,3}|(?<=[ ])(?:bis|to|til|till|tot|do|au|al|a|ate|до)(?=[ ]))[ ]?"
+_TO: Final = r"[ ]?(?:\.{2,3}|(?<=[ ])(?:bis|to|til|till|tot|do|au|al|ate|до)(?=[ ]))[ ]?"
 _RANGE_END = re.compile(rf"\d[ ]?(?:%|[^\W\d_]{{1,3}}|[{SYMBOLS}])?{_TO}\Z")
 _RANGE_START = re.compile(rf"{_TO}(?:[^\W\d_]{{0,3}}[ ]?|[{SYMBOLS}])\d")
 _LETTER_MONEY = re.compile(rf"(?<![^\W_])([{''.join(units.LETTER_CURRENCIES)}]) ?\Z")
@@ -277,7 +277,7 @@ def read_number(before: str, body: str, after: str) -> Reading:
         shifted = tuple(_moved(value, -2 if unit == "%" else -3) for value in values)
     elif places or exponent:
         values, shifted = (), tuple(_moved(value, places) for value in values)
-    is_minus, is_either, is_range = _sign(before, after, left, right)
+    is_minus, is_either, is_range = _sign(before, body, after, left, right)
     before_rest = before[: min((token.start() for token in left.values()), default=len(before))]
     after_rest = after[max((token.end() for token in right.values()), default=0) :]
 
@@ -377,9 +377,9 @@ def _is_other_number(body: str, left: _Tokens, right: _Tokens) -> bool:
     return body.isdigit() and ("fraction" in right or raised == 2 or (raised > 0 and body == "10"))
 
 
-def _sign(before: str, after: str, left: _Tokens, right: _Tokens) -> tuple[bool, bool, bool]:
+def _sign(before: str, body: str, after: str, left: _Tokens, right: _Tokens) -> tuple[bool, bool, bool]:
     """Return whether a number is negative; whether nobody can tell, since a dash with spaces may be a minus or none;
-    and whether such a dash joins it to another number."""
+    and whether such a dash joins it to another number of its kind: `4711 - 75.00` is no range."""
     dash, dash_after = left.get("sign"), right.get("sign")
     is_apart = dash is not None and dash[0].endswith(" ")
     is_apart_after = dash_after is not None and dash_after[0].startswith(" ")
@@ -393,7 +393,10 @@ def _sign(before: str, after: str, left: _Tokens, right: _Tokens) -> tuple[bool,
     before_joins = dash is not None and is_apart and _RANGE_BEFORE.search(before, 0, dash.start()) is not None
     joins = dash_after is not None and is_apart_after and _DIGIT_AFTER.match(after, dash_after.end()) is not None
     is_either = (is_apart and not before_joins) or (is_apart_after and not joins)
-    return is_minus, is_either, before_joins or joins
+    others = [*BODY.findall(before)[-1:]] if before_joins else []
+    others += [*BODY.findall(after)[:1]] if joins else []
+    is_range = any((_CENTS.search(other) is None) == (_CENTS.search(body) is None) for other in others)
+    return is_minus, is_either, is_range
 
 
 def _unit(left: _Tokens, right: _Tokens) -> str | None:
