@@ -33,7 +33,7 @@ COMPLETE = call("complete_extraction", {})
 async def test_document_is_reviewed_only_if_a_person_completed_or_approved_it(serve, approved, stage):
     script = Script([[EVERYTHING], [COMPLETE], [text("Done.")], [EVERYTHING], [COMPLETE], [text("Done.")]])
     async with serve(script) as server:
-        document = await server.document("Acme total 10")
+        document = await server.upload_text("Acme total 10")
         allowed = [name for name in ("extract_fields", "complete_extraction") if approved and name not in approved]
         ended = await server.extract(
             document, schema=SCHEMA, approval="ask" if approved else "auto", auto_approved_tools=allowed
