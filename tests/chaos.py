@@ -576,7 +576,7 @@ class Chaos:
                                and created_at > clock_timestamp() - interval '1 second'"""
                     runs = [str(row["run_id"]) for row in owner.execute(query)]
                 else:
-                    runs = [told.payload for told in owner.notifies(timeout=0.2, stop_after=1)]
+                    runs = [notification.payload for notification in owner.notifies(timeout=0.2, stop_after=1)]
                     runs = [run for run in runs if self._is_at(owner, run, moment)]
                 for run in runs:
                     if worker := self._worker_of(owner, run):

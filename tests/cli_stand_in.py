@@ -256,9 +256,9 @@ class StandIn(Transport):
             if not passes or attempt > self._retries:
                 return self._fail(status, words, error)
             wait = float(after) if after is not None else RETRY_SECONDS * 2 ** (attempt - 1)
-            told = {"attempt": attempt, "max_retries": self._retries, "retry_delay_ms": wait * 1000}
+            details = {"attempt": attempt, "max_retries": self._retries, "retry_delay_ms": wait * 1000}
             kind = "unknown" if status is None else _ERRORS.get(status, "server_error")
-            self._send({"type": "system", "subtype": "api_retry", "error_status": status, "error": kind, **told})
+            self._send({"type": "system", "subtype": "api_retry", "error_status": status, "error": kind, **details})
             self._add("system", subtype="api_error", level="error", error={"status": status, "message": words})
             await asyncio.sleep(wait)
         raise AssertionError
@@ -290,8 +290,10 @@ class StandIn(Transport):
                         if block["type"] == "tool_use":
                             block["input"] = _arguments(written)
                         message["content"] = [*message["content"], block]
-                        told = {key: value for key, value in message.items() if key != "calls"} | {"content": [block]}
-                        entries.append(self._add("assistant", is_shown=True, message=told))
+                        details = {key: value for key, value in message.items() if key != "calls"} | {
+                            "content": [block]
+                        }
+                        entries.append(self._add("assistant", is_shown=True, message=details))
                         if block["type"] == "tool_use":
                             calls.append(self._begin(self._call(block, calls[-1] if calls else None)))
                             await asyncio.sleep(0)  # one that is refused is answered before the next block

@@ -131,8 +131,8 @@ class Report:
 
     def lines(self) -> Iterator[str]:
         for operation in sorted({name for name, _ in self.statuses}):
-            told = {status: n for (name, status), n in sorted(self.statuses.items()) if name == operation}
-            yield f"{operation:26} {' '.join(f'{status}:{n}' for status, n in told.items())}"
+            counts = {status: n for (name, status), n in sorted(self.statuses.items()) if name == operation}
+            yield f"{operation:26} {' '.join(f'{status}:{n}' for status, n in counts.items())}"
         for (what, operation, why), (number, example) in sorted(self.faults.items()):
             yield f"{what} {number} × {operation}: {why}\n    {example}"
         total: collections.Counter[str] = collections.Counter()
@@ -467,7 +467,7 @@ def _broken_places(case: Any) -> tuple[str, ...]:
     """Which parts of a request are not as the description has them."""
     if case.meta is None:
         return ()
-    return tuple(where.container_name for where, told in case.meta.components.items() if told.mode.is_negative)
+    return tuple(where.container_name for where, counts in case.meta.components.items() if counts.mode.is_negative)
 
 
 def main() -> None:

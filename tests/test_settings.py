@@ -55,14 +55,17 @@ def test_all_that_is_wrong_is_told_at_once_and_no_value_is(monkeypatch, tmp_path
         monkeypatch.setenv(name, value)
     with pytest.raises(WrongSettings) as wrong:
         read_settings()
-    told = dict(fault.split(": ", 1) for fault in wrong.value.faults)
-    assert told.keys() == {
+    fault_of = dict(fault.split(": ", 1) for fault in wrong.value.faults)
+    assert fault_of.keys() == {
         "fieldmark_max_turn",
         "ANTHROPIC_BASE_URL",
         "FIELDMARK_CORS_ORIGINS",
         "FIELDMARK_METRICS_TOKEN",
     }
-    assert "FIELDMARK_MAX_TURNS" in told["fieldmark_max_turn"] and "16 characters" in told["FIELDMARK_METRICS_TOKEN"]
+    assert (
+        "FIELDMARK_MAX_TURNS" in fault_of["fieldmark_max_turn"]
+        and "16 characters" in fault_of["FIELDMARK_METRICS_TOKEN"]
+    )
     assert "hush" not in str(wrong.value)
 
 

@@ -87,10 +87,10 @@ class Command(subprocess.Popen[Any]):
     def collect(self, timeout: float | None) -> int | None:
         """The exit code; None where the command still runs after so many seconds."""
         if self.returncode is None and select.select([self._status], [], [], timeout)[0]:
-            told = os.read(self._status, _NUMBER.size)
+            data = os.read(self._status, _NUMBER.size)
             os.close(self._status)
-            assert told, "The zygote has died: nobody knows how the command ended."
-            self.returncode = os.waitstatus_to_exitcode(_NUMBER.unpack(told)[0])
+            assert data, "The zygote has died: nobody knows how the command ended."
+            self.returncode = os.waitstatus_to_exitcode(_NUMBER.unpack(data)[0])
         return self.returncode
 
     @property
@@ -162,9 +162,9 @@ class _Zygote:
             socket.send_fds(self._socket, [pickle.dumps(wanted)], [*streams, theirs])
         finally:
             os.close(theirs)
-        told = self._socket.recv(_NUMBER.size)
-        assert told, "The zygote did not start."
-        return _NUMBER.unpack(told)[0], status
+        data = self._socket.recv(_NUMBER.size)
+        assert data, "The zygote did not start."
+        return _NUMBER.unpack(data)[0], status
 
     def close(self) -> None:
         self._socket.close()

@@ -55,8 +55,8 @@ async def test_what_a_person_changes_is_what_is_written(serve):
         last = (await server.decide(result, input={**TOTAL, "value": 12})).json()
         assert last["status"] == "completed" and last["extraction"]["extracted_fields"] == {"total": 12}
         call_id = result["waits_for"]["call_id"]
-        told = [one["type"] for one in await server.events(result["run_id"]) if one.get("call_id") == call_id]
-        assert told == ["tool", "tool_result"]  # its beginning, and its end in another attempt
+        types = [one["type"] for one in await server.events(result["run_id"]) if one.get("call_id") == call_id]
+        assert types == ["tool", "tool_result"]  # its beginning, and its end in another attempt
 
 
 @pytest.mark.story

@@ -95,32 +95,35 @@ async def test_a_schema_a_prompt_and_an_extraction_are_proposed_refined_in_a_cha
         before = await upload(server)
         assert before["auto_create"] is None
         document = await ended(server, before)
-        told = document["auto_create"]
+        auto_create = document["auto_create"]
         assert document["status"] == "ready"
-        assert (told["status"], told["error"], told["matched"]) == ("proposed", None, None)
-        extraction = await server.get(f"extractions/{told['extraction_id']}")
+        assert (auto_create["status"], auto_create["error"], auto_create["matched"]) == ("proposed", None, None)
+        extraction = await server.get(f"extractions/{auto_create['extraction_id']}")
         assert extraction["extracted_fields"] == {"total": 1.0}
-        assert (extraction["schema_revid"], extraction["prompt_revid"]) == (told["schema_revid"], told["prompt_revid"])
+        assert (extraction["schema_revid"], extraction["prompt_revid"]) == (
+            auto_create["schema_revid"],
+            auto_create["prompt_revid"],
+        )
         assert extraction["proposed"]
         (listed,) = (await server.get("documents"))["items"]
-        assert listed["auto_create"] == told
+        assert listed["auto_create"] == auto_create
         # The whole conversation can be read beside it.
-        run = await server.get(f"runs/{told['run_id']}")
+        run = await server.get(f"runs/{auto_create['run_id']}")
         assert run["status"] == "completed"
-        calls = sql(clone.owner_url, "select tool, status from tool_calls where run_id = %s", told["run_id"])
+        calls = sql(clone.owner_url, "select tool, status from tool_calls where run_id = %s", auto_create["run_id"])
         assert {row["tool"]: row["status"] for row in calls} == dict.fromkeys(
             ("create_schema", "create_prompt", "run_extraction"), "done"
         )
         # A chat works on what is proposed, without being told its ids.
         thread = (await server.http.post("/api/threads", json={"document_id": document["id"]})).json()["id"]
         state = (await server.get(f"threads/{thread}"))["working_state"]
-        assert state == {name: told[name] for name in ("schema_revid", "prompt_revid", "extraction_id")}
+        assert state == {name: auto_create[name] for name in ("schema_revid", "prompt_revid", "extraction_id")}
         answer = await server.chat(document["id"], "add payment_terms", approval="auto", thread_id=thread)
         assert answer["answer"] == "I have added it.", answer
         (version,) = sql(clone.owner_url, "select schema from schema_versions where number = 2")
         assert version["schema"] == refined
         sent = server.model.requests[-1]["messages"][0]["content"]
-        assert told["prompt_revid"] in str(sent) and '"fields": {"total": 1' in str(sent)
+        assert auto_create["prompt_revid"] in str(sent) and '"fields": {"total": 1' in str(sent)
         assert [one["proposed"] for one in (await server.get("schemas"))["items"]] == [True]
         tag = (await server.http.post("/api/tags", json={"name": "invoices"})).json()
         key = await server.http.post("/api/keys", json={"name": "Approver", "scopes": ["runs:read", "runs:approve"]})
@@ -131,13 +134,13 @@ async def test_a_schema_a_prompt_and_an_extraction_are_proposed_refined_in_a_cha
             assert (refused.status_code, refused.json()["code"]) == (403, "scope_missing")
         assert (await decided(server, document, "accept", tags=[tag["id"]]))["status"] == "accepted"
         assert [one["name"] for one in (await server.get(f"documents/{document['id']}"))["tags"]] == ["invoices"]
-        again = await server.get(f"extractions/{told['extraction_id']}")
+        again = await server.get(f"extractions/{auto_create['extraction_id']}")
         assert not again["proposed"]
         for kind in ("schemas", "prompts"):
             assert [one["proposed"] for one in (await server.get(kind))["items"]] == [False]
         assert left(clone) == {**ALL, "tags": 1}
         # How it came about can be read afterwards.
-        events = await server.events(told["run_id"])
+        events = await server.events(auto_create["run_id"])
         assert {"create_schema", "create_prompt", "run_extraction"} <= {one.get("tool") for one in events}
 
 
@@ -147,9 +150,9 @@ NULL = Script([[call("extract_fields", {"fields": {"total": None}}), call("compl
 @pytest.mark.parametrize("part", [Script([[text("There is no total.")]]), NULL], ids=["empty", "null"])
 async def test_nothing_is_proposed_where_nothing_was_extracted(serve, clone, part):
     async with serve(model(*MADE, part=part)) as server:
-        told = (await ended(server, await upload(server)))["auto_create"]
-        assert (told["status"], told["extraction_id"]) == ("failed", None)
-        assert told["error"] == "No fields were extracted from the document."
+        auto_create = (await ended(server, await upload(server)))["auto_create"]
+        assert (auto_create["status"], auto_create["extraction_id"]) == ("failed", None)
+        assert auto_create["error"] == "No fields were extracted from the document."
         assert left(clone) == {}
 
 
@@ -167,9 +170,9 @@ async def test_an_unfinished_extraction_is_proposed_unless_a_completed_one_came_
             return await seen[first_message](body)
 
         async with serve(model(*steps, part=part)) as server:
-            told = (await ended(server, await upload(server, int(expected))))["auto_create"]
-            assert told["status"] == "proposed", told
-            extraction = await server.get(f"extractions/{told['extraction_id']}")
+            auto_create = (await ended(server, await upload(server, int(expected))))["auto_create"]
+            assert auto_create["status"] == "proposed", auto_create
+            extraction = await server.get(f"extractions/{auto_create['extraction_id']}")
             assert extraction["extracted_fields"] == {"total": expected}
 
 
@@ -188,15 +191,19 @@ async def test_a_document_like_it_is_read_with_the_schema_that_there_is(serve, c
     async with serve(model(each)) as server:
         first = await ended(server, await upload(server, 1))
         second = await ended(server, await upload(server, 2))
-        told = second["auto_create"]
-        assert told["status"] == "proposed", told
-        assert told["matched"]["document_id"] == first["id"]
-        assert told["matched"]["schema_revid"] == told["schema_revid"] == first["auto_create"]["schema_revid"]
-        assert told["prompt_revid"] is None
-        assert "5 of 5" in told["matched"]["why"]
+        auto_create = second["auto_create"]
+        assert auto_create["status"] == "proposed", auto_create
+        assert auto_create["matched"]["document_id"] == first["id"]
+        assert (
+            auto_create["matched"]["schema_revid"]
+            == auto_create["schema_revid"]
+            == first["auto_create"]["schema_revid"]
+        )
+        assert auto_create["prompt_revid"] is None
+        assert "5 of 5" in auto_create["matched"]["why"]
         assert left(clone) == {**ALL, "extractions": 2}
         requests = [str(body["messages"][0]) for body in server.model.requests if "create_schema" in str(body["tools"])]
-        assert any("Make no other schema" in one and told["schema_revid"] in one for one in requests)
+        assert any("Make no other schema" in one and auto_create["schema_revid"] in one for one in requests)
         assert (await decided(server, second, "reject"))["status"] == "rejected"
         assert left(clone) == ALL
         assert (await decided(server, first, "reject"))["status"] == "rejected"
@@ -210,8 +217,8 @@ async def test_the_time_of_what_it_has_started_is_its_own(serve, clone):
     task = replace(AUTO_CREATE, seconds=3)
     with registered(replace(DOCUMENT, tasks={**DOCUMENT.tasks, task.name: task})):
         async with serve(model(*MADE, part=Script([silent]))) as server:
-            told = (await ended(server, await upload(server)))["auto_create"]
-            assert told["status"] == "failed"
+            auto_create = (await ended(server, await upload(server)))["auto_create"]
+            assert auto_create["status"] == "failed"
             codes = sql(clone.owner_url, "select error_code from runs where parent_run_id is null")
             assert codes == [{"error_code": "deadline"}]
             assert left(clone) == {}

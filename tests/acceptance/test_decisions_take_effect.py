@@ -150,8 +150,8 @@ async def test_an_approval_shows_old_and_new_with_nothing_hidden(serve, clone):
         assert change["path"] == "total" and change["old"] is None and change["added"] and change["shortened"]
         assert all(mark not in change["new"] for mark in ("\u202e", "\u200b", "\n", "\x1b"))
         assert "\\u202e" in change["new"] and change["new"].endswith("… (shortened)")
-        told = events(clone.owner_url, result["run_id"])[-1]["approval"]
-        assert told == result["waits_for"]
+        shown_call = events(clone.owner_url, result["run_id"])[-1]["approval"]
+        assert shown_call == result["waits_for"]
 
 
 @pytest.mark.real_cli("its process stays")
@@ -166,8 +166,8 @@ async def test_the_cli_stays_a_while_for_a_person_who_decides_at_once(serve, clo
         assert (result["status"], result["answer"]) == ("completed", "Done.")
         run = await server.get(f"runs/{result['run_id']}")
         assert run["attempt"] == 1
-        told = [one for one in events(clone.owner_url, result["run_id"]) if "tool" in one["type"]]
-        assert [one["status"] for one in told] == ["running", "complete", "running", "error"]
+        shown_call = [one for one in events(clone.owner_url, result["run_id"]) if "tool" in one["type"]]
+        assert [one["status"] for one in shown_call] == ["running", "complete", "running", "error"]
 
 
 @pytest.mark.real_cli("its process stays")

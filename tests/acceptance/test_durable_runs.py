@@ -22,8 +22,8 @@ async def test_a_worker_that_stops_hands_its_run_back(serve, clone):
         body = {"document_id": str(await server.upload_text())}
         waiting = asyncio.create_task(server.http.post("/api/agent/extract", json=body))
         # The CLI hands its conversation over a moment late.
-        told = "select 1 from public.agent_sessions where entry::text like '%tool_result%'"
-        await until(lambda: sql(clone.owner_url, told))
+        query = "select 1 from public.agent_sessions where entry::text like '%tool_result%'"
+        await until(lambda: sql(clone.owner_url, query))
         waiting.cancel()
     assert not cli_processes()
 

@@ -21,7 +21,7 @@ def turns(*blocks) -> list[Turn]:
     return [Turn([block], usage=USED) for block in blocks]
 
 
-async def told(server, name: str) -> dict[str, float]:
+async def metrics(server, name: str) -> dict[str, float]:
     """{label: value} of a metric."""
     families = text_string_to_metric_families((await server.http.get("/metrics", headers=SCRAPER)).text)
     return {
@@ -49,7 +49,7 @@ async def test_runs_share_clis_within_their_organisation_and_nothing_else(serve)
             sent = str(server.model.requests[before:])
             assert f"Canary-{word}" in sent and sent.count("Canary-") == sent.count(f"Canary-{word}")
             runs.append((http, ended.json()))
-        taken = await told(server, "clis_taken_total")
+        taken = await metrics(server, "clis_taken_total")
         assert taken["used_before"] == 1 and taken["spare"] >= 1
         assert spare in {cli.pid for cli in cli_processes()}
         for http, run in runs:

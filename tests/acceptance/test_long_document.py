@@ -28,12 +28,12 @@ async def test_a_model_that_reads_on_as_told_finds_the_last_page(serve):
         if len(results) == 1:
             return [call("get_document_text")]
         line = results[-1][0].splitlines()[-1]
-        told = json.loads(line) if line.startswith("{") else {}
-        if told.get("code") == "more":
+        event = json.loads(line) if line.startswith("{") else {}
+        if event.get("code") == "more":
             # The sentence and the data say the same.
-            assert f'[more: call get_document_text with pages "{told["data"]["pages"]}"]' in results[-1][0]
-            return [call("get_document_text", {"pages": told["data"]["pages"]})]
-        if "stored" not in told.get("code", ""):
+            assert f'[more: call get_document_text with pages "{event["data"]["pages"]}"]' in results[-1][0]
+            return [call("get_document_text", {"pages": event["data"]["pages"]})]
+        if "stored" not in event.get("code", ""):
             seen[:] = [said for said, _ in results]
             found = re.search(r"Grand total: ([\d,.]+)", results[-1][0])
             value = float(found[1].replace(",", ""))

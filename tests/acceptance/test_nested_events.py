@@ -76,9 +76,9 @@ async def test_nothing_comes_behind_a_parent_s_end(serve):
         parent = (await begun(server))["run_id"]
         await asyncio.wait_for(asked.wait(), PATIENCE)
         await server.http.post(f"/api/runs/{parent}/cancel")
-        told = await read(server.http, parent)
-        assert told[-1][1]["type"] == "error" and told[-1][1]["code"] == "cancelled"
-        (child,) = {event["run_id"] for _, event in told if event["type"] == "child"}
+        stream_events = await read(server.http, parent)
+        assert stream_events[-1][1]["type"] == "error" and stream_events[-1][1]["code"] == "cancelled"
+        (child,) = {event["run_id"] for _, event in stream_events if event["type"] == "child"}
         assert (await read(server.http, child))[-1][1]["code"] == "cancelled"
 
 

@@ -124,8 +124,8 @@ async def test_a_refused_completion_tells_all_faults_at_once(database, clone, ma
             "update public.extractions set schema = %s::json where id = %s", json.dumps(schema), case.extraction_id
         )
         finished = await case.execute_run(Script([whole(), [text("Stopped.")]]))
-        told, failed = finished.results[2]
-        assert failed and "unread_pages" in told and "vendor" in told and "2" in told
+        text_sent, failed = finished.results[2]
+        assert failed and "unread_pages" in text_sent and "vendor" in text_sent and "2" in text_sent
 
 
 async def test_a_correction_does_not_end_over_a_change_that_became_a_proposal(case):
@@ -229,8 +229,8 @@ async def test_what_many_runs_share_comes_first(database, clone, make_user):
         scope = await make_user()
         for page, schema in (("One.", 0), ("Two.", 0), ("One.", 1), ("Three.", 0)):
             async with document_with_pages(database, clone.owner_url, scope, [page]) as case:
-                told = json.dumps(schemas[schema])
-                case.sql("update public.extractions set schema = %s::json where id = %s", told, case.extraction_id)
+                text_sent = json.dumps(schemas[schema])
+                case.sql("update public.extractions set schema = %s::json where id = %s", text_sent, case.extraction_id)
                 finished = await warm.execute_run(case, instructions="Read it well.")
                 sent.append(finished)
     # The first run's CLI was not cleared yet: its conversation begins without the notes of that.

@@ -52,18 +52,18 @@ class Watcher:
     """Whoever reads a stream: what it was told, as it came."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[int | None, dict[str, Any]]] = []
+        self.received: list[tuple[int | None, dict[str, Any]]] = []
 
     def previews(self, **of: Any) -> list[dict[str, Any]]:
         return [
             event
-            for number, event in self.told
+            for number, event in self.received
             if number is None and event["type"].startswith("preview") and of.items() <= event.items()
         ]
 
     @property
     def kept(self) -> list[dict[str, Any]]:
-        return [event for number, event in self.told if number is not None]
+        return [event for number, event in self.received if number is not None]
 
     async def read(self, stream: httpx.Response) -> None:
         part: dict[str, str] = {}
@@ -71,7 +71,7 @@ class Watcher:
             if line.startswith(("id: ", "data: ")):
                 part |= [line.split(": ", 1)]
             elif not line and part:
-                self.told.append((int(part["id"]) if "id" in part else None, json.loads(part["data"])))
+                self.received.append((int(part["id"]) if "id" in part else None, json.loads(part["data"])))
                 part = {}
 
 
@@ -123,8 +123,8 @@ async def test_each_field_is_seen_before_the_next_is_written_and_gives_way_to_wh
         (changed,) = [event for event in live.kept if event["type"] == "changed"]
         assert {one["path"]: one["value"] for one in changed["changed"]} == {"number": "1", "total": 10.0}
         # No preview comes behind the event that it was the preview of, and none was taken back.
-        last = max(at for at, (_, event) in enumerate(live.told) if event["type"] == "preview")
-        assert last < next(at for at, (_, event) in enumerate(live.told) if _changes(event))
+        last = max(at for at, (_, event) in enumerate(live.received) if event["type"] == "preview")
+        assert last < next(at for at, (_, event) in enumerate(live.received) if _changes(event))
         assert len(live.previews()) == 2 and live.kept[-1]["complete"]
         assert "preview" not in (await server.http.get(at)).text
 
@@ -136,10 +136,10 @@ def _changes(event: dict[str, Any]) -> bool:
 @pytest.mark.parametrize("eager", ["true", ""])
 @pytest.mark.real_cli("its request's details")
 async def test_the_cli_asks_for_the_pieces_of_arguments_where_it_is_told_to(case, eager):
-    def told(options):
+    def received(options):
         return replace(options, env={**options.env, "FIELDMARK_EAGER_ARGUMENTS": eager})
 
-    async with cli_conversation(case, Script([[text("Done.")]]), change=told) as talk:
+    async with cli_conversation(case, Script([[text("Done.")]]), change=received) as talk:
         await talk.all()
         tools = talk.model.requests[0]["tools"]
         assert tools and {one.get("eager_input_streaming", False) for one in tools} == {bool(eager)}

@@ -130,9 +130,9 @@ async def test_a_schema_that_is_none_is_refused_with_the_nearest(serve, clone):
         asked = {"document_id": str(await server.upload_text()), "schema": {"total": "number"}}
         answer = await server.http.post("/api/agent/extract", json=asked)
         problem(answer, 422, "invalid_schema")
-        told = answer.json()
-        assert [(one["path"], one["code"]) for one in told["errors"]] == [("total", "unknown_keyword")]
-        again = await server.http.post("/api/agent/extract", json=asked | {"schema": told["suggestion"]})
+        response = answer.json()
+        assert [(one["path"], one["code"]) for one in response["errors"]] == [("total", "unknown_keyword")]
+        again = await server.http.post("/api/agent/extract", json=asked | {"schema": response["suggestion"]})
         assert again.json()["status"] == "completed"
 
 

@@ -181,23 +181,23 @@ async def test_a_stream_ends_when_its_key_expires(serve):
         run = (await server.http.post("/api/agent/extract", json={"document_id": document, "wait": False})).json()
         over = datetime.now(UTC) + timedelta(seconds=1)
         key = await made(server.http, "runs:read", expires_at=over.isoformat())
-        told: dict[str, list[str]] = {"key": [], "person": []}
+        statuses: dict[str, list[str]] = {"key": [], "person": []}
         started = TextEvent(text="After that.")
         async with server.client_with_token(key["key"]) as robot, asyncio.TaskGroup() as group:
 
             async def listen(name: str, http) -> None:
                 async with http.stream("GET", f"/api/runs/{run['run_id']}/events") as answer:
                     async for line in answer.aiter_lines():
-                        told[name].append(line)
+                        statuses[name].append(line)
 
             group.create_task(listen("key", robot))
             group.create_task(listen("person", server.http))
-            await until(lambda: all(told.values()) and datetime.now(UTC) > over)
+            await until(lambda: all(statuses.values()) and datetime.now(UTC) > over)
             async with server.runtime.database.as_user(server.scope) as conn:
                 await runs.append_event(conn, UUID(run["run_id"]), started)
-            await until(lambda: any("After that." in line for line in told["person"]))
+            await until(lambda: any("After that." in line for line in statuses["person"]))
             assert (await server.http.post(f"/api/runs/{run['run_id']}/cancel")).is_success
-        assert not any("After that." in line for line in told["key"])
+        assert not any("After that." in line for line in statuses["key"])
 
 
 async def test_what_a_key_made_its_maker_may_delete_and_other_members_may_not(serve):

@@ -63,8 +63,8 @@ async def test_a_document_from_upload_to_deletion(serve, clone):
         at = f"/api/documents/{document_id}"
         found = (await http.get(at)).json()
         # The file holds its invoice as XML, too: pages of its own.
-        told = [(warning["code"], warning["severity"], warning["page"]) for warning in found.pop("warnings")]
-        assert told == [("machine_readable", "info", 2)]
+        warnings = [(warning["code"], warning["severity"], warning["page"]) for warning in found.pop("warnings")]
+        assert warnings == [("machine_readable", "info", 2)]
         assert found.pop("children") == []
         assert found == uploaded | {
             "status": "ready",

@@ -190,10 +190,10 @@ async def test_deltas_are_the_beginning_of_what_comes_next_for_whoever_asks_and_
             kept += [event async for event in live if event[0]]
         assert await patient == kept and rest == kept[-2:]  # who comes in the middle of a block hears the next one
         assert events((await server.http.get(at, params={"deltas": "true"})).text) == kept  # nothing of them was kept
-    told = {name: "".join(said.get(name, "") for _, said in gathered) for name in ("thinking_delta", "text_delta")}
+    texts = {name: "".join(said.get(name, "") for _, said in gathered) for name in ("thinking_delta", "text_delta")}
     whole = {name: said for _, body in kept for name, said in body.items() if name in ("thinking", "text")}
     assert whole == {"thinking": "First of all I think, and then I read.", "text": words}
-    for name, beginning in told.items():
+    for name, beginning in texts.items():
         assert beginning and whole[name.removesuffix("_delta")].startswith(beginning), name
     # Each was told right before the event that it is the beginning of.
     numbers = {name: number for number, body in kept for name in body if name in ("thinking", "text")}

@@ -144,8 +144,8 @@ async def test_a_person_may_break_the_schema_and_is_told(serve):
             return await http.get(f"{one.path}/problems")
 
         lacks = "number: is missing, and the schema requires it"
-        told = {"path": "number", "code": "required", "message": lacks, "about": []}
-        assert (await listed()).json() == {"version": 1, "problems": [lacks], "errors": [told]}
+        violation = {"path": "number", "code": "required", "message": lacks, "about": []}
+        assert (await listed()).json() == {"version": 1, "problems": [lacks], "errors": [violation]}
         assert (await one.now())["valid"] is False and await one.listed_as_valid() is False
         typed = 'total: "10 EUR" is not of type "number"'
         answer = await one.set("total", "10 EUR")
@@ -249,18 +249,20 @@ async def test_the_history_is_read_in_parts_and_every_version_again(serve):
         stood[5] = (await one.now())["extracted_fields"]
         history = await one.history()
         assert history["next"] is None
-        told = [
+        violation = [
             tuple(item[key] for key in ("version", "path", "old", "new", "added", "removed", "actor", "call_id"))
             for item in history["items"]
         ]
-        assert told[:5] == [
+        assert violation[:5] == [
             (5, "items[1].price", 2, None, False, True, "user", None),
             (4, "vendor.name", "Acme", None, False, True, "user", None),
             (4, "vendor", None, {}, True, False, "user", None),
             (3, "items[0].price", 1, None, False, False, "user", None),
             (2, "total", 3, 4, False, False, "user", None),
         ]
-        assert {line[0] for line in told[5:]} == {1} and {line[-2:] for line in told[5:]} == {("agent", "call")}
+        assert {line[0] for line in violation[5:]} == {1} and {line[-2:] for line in violation[5:]} == {
+            ("agent", "call")
+        }
         assert all(item["user_id"] == user and item["created_at"] for item in history["items"])
         paged, before = [], None
         while before is not None or not paged:
@@ -269,7 +271,9 @@ async def test_the_history_is_read_in_parts_and_every_version_again(serve):
             before = part["next"]
         assert paged == history["items"]
         below = await one.history(path="items")
-        assert [item["path"] for item in below["items"]] == [path for _, path, *_ in told if path.startswith("items")]
+        assert [item["path"] for item in below["items"]] == [
+            path for _, path, *_ in violation if path.startswith("items")
+        ]
         assert (await one.history(path="items.0"))["items"] == []  # a key, no index
         problem(await one.http.get(f"{one.path}/history", params={"path": "["}), 422, "invalid_path")
         for version, fields in stood.items():

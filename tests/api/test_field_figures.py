@@ -23,11 +23,11 @@ async def test_figures_are_exact_and_say_where_they_stand(serve, clone):
     async with serve(with_worker=False) as server:
         insert_documents(clone.owner_url, server.scope, SHELF)
         answer = (await server.http.post("/api/fields/query", json=SUM)).json()
-        told = {group["key"]: group for group in answer["groups"]}
-        (result,) = told["ACME"]["results"]
+        response = {group["key"]: group for group in answer["groups"]}
+        (result,) = response["ACME"]["results"]
         assert (result["value"], result["currency"], result["values"]) == ("1200.3", "EUR", 2)
-        assert told["ACME"]["spellings"] == 2
-        assert told["Beta"]["results"] == []
+        assert response["ACME"]["spellings"] == 2
+        assert response["Beta"]["results"] == []
         assert {row["filename"] for row in answer["rows"]} == {"a.pdf", "b.pdf"}
         assert all((row["path"], row["page"], len(row["boxes"])) == ("total", 1, 1) for row in answer["rows"])
         (total, _) = answer["coverage"]["paths"]
@@ -51,10 +51,10 @@ async def test_which_fields_there_are_is_told_of_each_type(serve, clone):
     ]
     async with serve(with_worker=False) as server:
         insert_documents(clone.owner_url, server.scope, shelf)
-        told = await server.get("fields")
-        assert told["looked_at"] == 5
+        response = await server.get("fields")
+        assert response["looked_at"] == 5
         fields = {
-            (one["document_type"], one["path"]): (one["documents"], sorted(one["kinds"])) for one in told["fields"]
+            (one["document_type"], one["path"]): (one["documents"], sorted(one["kinds"])) for one in response["fields"]
         }
         assert fields == {
             ("invoice", "total"): (4, ["number", "text"]),
@@ -64,17 +64,17 @@ async def test_which_fields_there_are_is_told_of_each_type(serve, clone):
             ("invoice", "items[].day"): (1, ["day"]),
             ("survey", "roof"): (1, ["text"]),
         }
-        assert [one["path"] for one in told["fields"]][:3] == ["total", "currency", "vendor.name"]
+        assert [one["path"] for one in response["fields"]][:3] == ["total", "currency", "vendor.name"]
         # Each can be asked for as it is told.
-        for one in told["fields"]:
+        for one in response["fields"]:
             figures = {"aggregates": [{"op": "count", "path": one["path"]}], "include_unverified": True}
             (path,) = (await server.http.post("/api/fields/query", json=figures)).json()["coverage"]["paths"]
             assert path["have"] == sum(documents for (_, name), (documents, _) in fields.items() if name == one["path"])
         for narrowed in ("document_type=SURVEY", "tag=house"):
-            told = await server.get(f"fields?{narrowed}")
-            assert ([one["path"] for one in told["fields"]], told["looked_at"]) == (["roof"], 1)
-        told = await server.get("fields?tag=none")
-        assert told == {"fields": [], "looked_at": 0}
+            response = await server.get(f"fields?{narrowed}")
+            assert ([one["path"] for one in response["fields"]], response["looked_at"]) == (["roof"], 1)
+        response = await server.get("fields?tag=none")
+        assert response == {"fields": [], "looked_at": 0}
 
 
 async def values(server, **asked) -> dict:
@@ -104,8 +104,8 @@ async def test_one_field_of_many_documents_comes_in_pages(serve, clone):
             seen += part["items"]
             before = {"before": part["next"]} if part["next"] else None
         # All of one moment: then the greatest id comes first.
-        told = {one["filename"]: one["value"] for one in seen}
-        assert told == {one.filename: one.fields["total"] for one in shelf} and len(seen) == 7
+        response = {one["filename"]: one["value"] for one in seen}
+        assert response == {one.filename: one.fields["total"] for one in shelf} and len(seen) == 7
         assert [one["document_id"] for one in seen] == sorted((str(one.id) for one in shelf), reverse=True)
         one = next(one for one in seen if one["filename"] == "3.pdf")
         assert (one["extraction_id"], one["evidence"]["boxes"]) == (str(shelf[3].extraction_id), [[0.1, 0.1, 0.2, 0.2]])

@@ -142,14 +142,14 @@ async def test_what_is_deleted_is_hidden_and_stays_readable(serve):
         prompt = await made(server.http, "prompts", "Invoices", schema_id=schema["id"], tag_ids=[tag["id"]])
         document = await server.upload_text()
         await changed(server.http, f"/api/documents/{document}", tags=[tag["id"]])
-        for kind, thing, told in (
+        for kind, thing, expected in (
             ("schemas", schema, {"prompts": 1, "extractions": 0}),
             ("tags", tag, {"documents": 1, "prompts": 1}),
             ("prompts", prompt, {"extractions": 0}),
         ):
             at = f"/api/{kind}/{thing['id']}"
             answer = await server.http.delete(at)
-            assert (answer.status_code, answer.json()) == (200, told)
+            assert (answer.status_code, answer.json()) == (200, expected)
             problem(await server.http.delete(at), 404)
             problem(await server.http.patch(at, json={"name": "New"}), 404)
             assert (await server.http.get(at)).json() == thing | {"deleted": True}

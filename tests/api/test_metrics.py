@@ -115,6 +115,6 @@ async def test_with_a_token_whoever_has_it_is_told(serve):
         problem(await server.http.get("/metrics"), 401)  # a user's token is another matter
         for wrong in (METRICS_TOKEN[:-1], METRICS_TOKEN + "x", "ä"):
             problem(await scraper.get("/metrics", headers={b"Authorization": f"Bearer {wrong}".encode("latin-1")}), 401)
-        told = await scraper.get("/metrics", headers=SCRAPER | {"X-Forwarded-For": "8.8.8.8"})
-        assert told.status_code == 200 and "fieldmark_pool_waiting" in told.text
+        response = await scraper.get("/metrics", headers=SCRAPER | {"X-Forwarded-For": "8.8.8.8"})
+        assert response.status_code == 200 and "fieldmark_pool_waiting" in response.text
         problem(await scraper.get("/api/runs", headers=SCRAPER), 401)

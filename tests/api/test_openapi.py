@@ -25,11 +25,11 @@ def test_every_operation_says_what_it_does(openapi):
     assert len(operations(openapi)) >= 14
     names = [operation["operationId"] for _, operation in operations(openapi)]
     assert len(set(names)) == len(names) and all(name.isidentifier() for name in names)
-    told = {tag["name"] for tag in openapi["tags"]}
+    documented = {tag["name"] for tag in openapi["tags"]}
     for name, operation in operations(openapi):
         assert len(operation["summary"]) > 3, name
         assert operation["description"].rstrip().endswith("."), name
-        assert set(operation["tags"]) <= told and operation["tags"], name
+        assert set(operation["tags"]) <= documented and operation["tags"], name
         for parameter in operation.get("parameters", []):
             assert parameter["in"] == "path" or parameter["description"], (name, parameter["name"])
 
@@ -41,12 +41,12 @@ def test_the_description_is_an_openapi_s(openapi):
 
 def test_every_error_is_described_as_a_problem(openapi):
     for name, operation in operations(openapi):
-        errors = {status: told for status, told in operation["responses"].items() if status[0] != "2"}
+        errors = {status: documented for status, documented in operation["responses"].items() if status[0] != "2"}
         assert set(errors) == {"4XX", "default"}, name
         if "/api/" in name and name != "get /api/config":  # it asks for no token
             assert operation["security"], name
-        for status, told in errors.items():
-            assert told["content"] == PROBLEM and told["description"], (name, status)
+        for status, documented in errors.items():
+            assert documented["content"] == PROBLEM and documented["description"], (name, status)
 
 
 def test_every_reference_leads_somewhere_and_nothing_is_left_over(openapi):
@@ -109,9 +109,9 @@ def test_events_are_described_as_a_union_told_apart_by_their_type(openapi):
     for kind, target in mapping.items():
         shape = schemas[target.rsplit("/", 1)[-1]]
         assert shape["properties"]["type"]["const"] == kind and shape["required"][0] == "type"
-        for name, told in shape["properties"].items():
+        for name, documented in shape["properties"].items():
             # What may be left out is never null, and what may be null is never left out.
-            if {"type": "null"} in told.get("anyOf", []):
+            if {"type": "null"} in documented.get("anyOf", []):
                 assert name in shape["required"], (kind, name)
         assert "additionalProperties" not in shape  # a client of today reads what is told tomorrow
     assert {"tool", "call_id", "input", "status", "message"} <= set(schemas["ToolEvent"]["required"])

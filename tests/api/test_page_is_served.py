@@ -89,8 +89,8 @@ async def test_anybody_may_know_how_to_sign_in_and_nothing_else(serve):
     # A key that may be published, and one beside it that may not.
     settings = {"supabase_secret_key": "sb_secret_never_told", "supabase_publishable_key": "sb_publishable_x"}
     async with serve(**settings) as server, httpx.AsyncClient(base_url=server.base_url) as anybody:
-        told = await anybody.get("/api/config")
-        assert told.json() == {"supabase": None, "offline_model": False, "max_file_mb": 50}
+        response = await anybody.get("/api/config")
+        assert response.json() == {"supabase": None, "offline_model": False, "max_file_mb": 50}
         problem(await anybody.get("/api/documents"), 401)
         problem(await anybody.get("/api/config/"), 401)
         problem(await anybody.post("/documents"), 401)

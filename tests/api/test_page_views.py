@@ -121,8 +121,8 @@ async def test_all_places_of_a_value_are_told(serve):
         assert total["version"] == written.json()["version"]
         assert [place["quote"] for place in total["items"]] == ["113,00", "113.00"]
         assert total["count"] == 2 == evidence["total"]["places"]
-        told = {name: evidence["total"][name] for name in ("page", "boxes", "quote", "match")}
-        assert told in total["items"]
+        result = {name: evidence["total"][name] for name in ("page", "boxes", "quote", "match")}
+        assert result in total["items"]
         assert (await places("vendor.name"))["count"] == 1
         for path in ("absent", "empty"):
             assert (await places(path))["items"] == []
@@ -147,9 +147,9 @@ async def test_what_is_printed_and_would_mend_a_rule_is_told(serve):
         (error,) = written["errors"]
         assert (error["path"], error["code"], error["about"]) == ("", "sum", ["net", "tax", "total"])
         # 172 or 91 would make it hold as well, but no page prints them.
-        told = (await server.http.get(f"{at}/readings")).json()
-        assert told["version"] == written["version"]
-        (one,) = told["items"]
+        result = (await server.http.get(f"{at}/readings")).json()
+        assert result["version"] == written["version"]
+        (one,) = result["items"]
         assert (one["path"], one["value"], one["rule"], one["place"]["quote"]) == ("total", 119, "sum", "119.00")
         assert (await server.get(f"extractions/{free}/readings"))["items"] == []
 
@@ -166,8 +166,8 @@ async def test_what_no_field_claims_is_told_until_a_field_has_it(serve):
             return answer.json()
 
         first = await unclaimed()
-        told = [(one["kind"], one["text"], one["value"]) for one in first["items"]]
-        assert told == [
+        result = [(one["kind"], one["text"], one["value"]) for one in first["items"]]
+        assert result == [
             ("number", "4711", 4711),
             ("number", "113,00", 113),
             ("number", "113.00", 113),

@@ -76,9 +76,9 @@ async def test_a_password_may_come_later_and_a_wrong_one_changes_nothing(serve, 
         assert TEXT in (await http.get(f"{at}/text")).text
         problem(await http.post(f"{at}/read", json={"password": PASSWORD}), 409)
         said = capfd.readouterr()
-        told = dump(clone) + said.out + said.err + repr(files(home))
+        output = dump(clone) + said.out + said.err + repr(files(home))
         for word in (PASSWORD, "not-this-one", "nor-this-one"):
-            assert word not in told
+            assert word not in output
 
 
 async def test_a_copy_without_its_password_is_waited_for_before_it_is_stored(serve, clone):

@@ -77,8 +77,8 @@ async def test_a_run_in_a_list_costs_what_its_tree_has_cost_and_used_what_it_has
                 "cache_read_input_tokens": 5,
             }
         ]
-        told = [
+        rows = [
             sql(clone.owner_url, "select private.cost_of_run(%s) as cost", run["id"])[0]["cost"]
             for run in listed.values()
         ]
-        assert told == [run["cost_usd"] for run in listed.values()]
+        assert rows == [run["cost_usd"] for run in listed.values()]

@@ -118,7 +118,7 @@ def unknown() -> Names:
     return {kind: str(uuid4()) for kind in kinds}
 
 
-def told(answer: httpx.Response) -> tuple[int, bytes, dict[str, str]]:
+def response_parts(answer: httpx.Response) -> tuple[int, bytes, dict[str, str]]:
     return answer.status_code, answer.content, {k: v for k, v in answer.headers.items() if k != "date"}
 
 
@@ -139,11 +139,13 @@ async def test_another_tenant_s_thing_is_like_none_at_all(serve):
             for route in NAMED:
                 none = await ask(stranger, route, unknown())
                 problem(none, 404)
-                assert told(await ask(stranger, route, names)) == told(none), route
+                assert response_parts(await ask(stranger, route, names)) == response_parts(none), route
                 # Their organisation, asked for by name, is none either.
                 no_org = await ask(stranger, route, names, **{"x-org-id": nobody})
                 problem(no_org, 404)
-                assert told(await ask(stranger, route, names, **{"x-org-id": org_id})) == told(no_org), route
+                assert response_parts(await ask(stranger, route, names, **{"x-org-id": org_id})) == response_parts(
+                    no_org
+                ), route
             assert (await stranger.get("/api/documents")).json() == {"items": [], "next": None}
             # A cursor gives no right: one that leads to their document shows none of it.
             behind = str(Cursor("documents", Position(datetime.now(UTC) + timedelta(days=1), UUID(names["document"]))))

@@ -137,8 +137,8 @@ async def test_what_is_not_shared_is_seen_by_nobody_else_and_sharing_takes_effec
         assert decided.json()["answer"] == SECRET, decided.text
         second = await says(at, SECRET, thread_id)
         assert second["status"] == "awaiting_approval"
-        told = await events_of(at.http, first["run_id"])
-        child = next(one["run_id"] for one in told if one["type"] == "child")
+        received = await events_of(at.http, first["run_id"])
+        child = next(one["run_id"] for one in received if one["type"] == "child")
         there, runs = f"/api/threads/{thread_id}", (first["run_id"], second["run_id"], child)
         waiting = {"call_id": second["waits_for"]["call_id"], "approved": True}
         decision = {"run_id": second["run_id"], "approvals": [waiting]}
@@ -222,8 +222,8 @@ async def test_who_decides_in_a_thread(serve, clone):
 
         async def always_ask(**settings) -> list[bool]:
             await at.http.patch(f"/api/organisations/{at.org}", json=settings)
-            told = [await http.get("/api/agent/tools?agent=document") for http in (at.http, at.colleague)]
-            return [one.json()["always_ask"] for one in told]
+            received = [await http.get("/api/agent/tools?agent=document") for http in (at.http, at.colleague)]
+            return [one.json()["always_ask"] for one in received]
 
         assert await always_ask() == [False, False]
         assert await always_ask(approvers="owners") == [False, True]
@@ -307,16 +307,16 @@ async def test_of_two_tabs_the_second_message_waits_and_says_so(serve):
         assert seen["waits_behind"] == first["run_id"]
         listed = (await at.http.get("/api/runs", params={"limit": 2})).json()["items"]
         assert [one["waits_behind"] for one in listed] == [second["run_id"], first["run_id"]]
-        told: list[str] = []
+        received: list[str] = []
         async with at.http.stream("GET", f"/api/runs/{second['run_id']}/events") as answer:
             async for line in answer.aiter_lines():
-                told.append(line)
+                received.append(line)
                 if '"waiting"' in line:
                     assert json.loads(line[6:]) == {"type": "waiting", "run_id": first["run_id"]}
                     goes_on.set()
-        place = next(n for n, line in enumerate(told) if '"waiting"' in line)
-        assert told[place + 1] == ""  # no id: it is not kept
+        place = next(n for n, line in enumerate(received) if '"waiting"' in line)
+        assert received[place + 1] == ""  # no id: it is not kept
         assert "waiting" not in [one["type"] for one in await events_of(at.http, second["run_id"])]
-        assert '"Two."' in "".join(told)
+        assert '"Two."' in "".join(received)
         ended = (await at.http.get(f"/api/runs/{second['run_id']}")).json()
         assert (ended["status"], ended["waits_behind"]) == ("completed", None)

@@ -112,13 +112,13 @@ def init(**differing):
 ANSWER = AssistantMessage([TextBlock("Hello.")], "claude-sonnet-5")
 
 
-async def told(*messages):
+async def stream(*messages):
     for message in messages:
         yield message
 
 
 async def test_a_sealed_cli_may_speak():
-    assert [m async for m in sealed(told(init(), ANSWER), EXTRACTION.toolset)] == [init(), ANSWER]
+    assert [m async for m in sealed(stream(init(), ANSWER), EXTRACTION.toolset)] == [init(), ANSWER]
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ async def test_a_sealed_cli_may_speak():
 )
 async def test_a_cli_that_differs_may_not(messages):
     with pytest.raises(SandboxViolation):
-        async for _ in sealed(told(*messages), EXTRACTION.toolset):
+        async for _ in sealed(stream(*messages), EXTRACTION.toolset):
             pass
 
 

@@ -65,15 +65,15 @@ async def test_no_bad_call_changes_anything_and_each_is_told_why(case):
     finished = await case.execute_run(Script([*[[bad] for bad, _, _ in BAD.values()], [text("Done.")]]))
     assert finished.state["status"] == "completed"
     answers = dict(zip(BAD, finished.results, strict=True))
-    for what, (_, told, _) in BAD.items():
+    for what, (_, reason, _) in BAD.items():
         said, is_error = answers[what]
-        assert is_error and told in said, (what, said)
+        assert is_error and reason in said, (what, said)
     ledger = {entry["id"]: entry for entry in finished.ledger}
-    for what, (bad, told, status) in BAD.items():
+    for what, (bad, reason, status) in BAD.items():
         entry = ledger.pop(bad.id, None)
         assert (entry and entry["status"]) == status, what
         if entry:
-            assert told in (entry["reason"] or entry["result"]), what
+            assert reason in (entry["reason"] or entry["result"]), what
     assert not ledger
     assert case.extraction() == before and len(case.journal()) == 3  # those of the beginning
     # Whoever watches is told the same, without what the CLI wraps around it, and without the load.

@@ -25,10 +25,10 @@ async def test_an_exception_in_a_tool_reaches_nobody_as_text(case, clone):
     assert "Stored" in stored and not fine  # and the run goes on
     assert [entry["status"] for entry in finished.ledger] == ["failed", "done"]
     assert (finished.ledger[0]["result"], finished.ledger[0]["code"]) == (INTERNAL, "internal")
-    told = finished.sent + json.dumps(finished.events)
-    assert INTERNAL in told
+    visible = finished.sent + json.dumps(finished.events)
+    assert INTERNAL in visible
     secrets = ["permission denied", "identify_document(uuid", urlsplit(clone.app_url).password, "postgresql://"]
-    assert not [secret for secret in secrets if secret in told]
+    assert not [secret for secret in secrets if secret in visible]
 
 
 async def test_what_our_functions_refuse_is_a_sentence_for_the_model(case):

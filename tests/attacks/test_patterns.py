@@ -199,8 +199,8 @@ def slow_ones(patterns: list[tuple[Any, str]]) -> Iterator[tuple[Any, str, str, 
                     run(*one, LONG)
             os._exit(0)
         os.close(writer)
-        with os.fdopen(reader, "rb") as told:
-            at = len(told.read()) - 1
+        with os.fdopen(reader, "rb") as report_pipe:
+            at = len(report_pipe.read()) - 1
         ended = os.waitpid(child, 0)[1]
         assert ended == 0 or os.WIFSIGNALED(ended)
         if ended == 0:

@@ -320,8 +320,8 @@ async def test_whatever_opens_a_service_closes_its_memory(serve: Serve) -> None:
     [(True, 0, ""), (False, 6, ""), (False, 5, "end each other"), (False, 0, "no Landlock")],
 )
 def test_a_system_that_keeps_less_apart_is_told_of(is_root: bool, version: int, said: str) -> None:
-    told = shortcoming_of(is_root, version)
-    assert (told is None) is (said == "") and said in (told or "")
+    warning = shortcoming_of(is_root, version)
+    assert (warning is None) is (said == "") and said in (warning or "")
     assert shortcoming() == shortcoming_of(AS_ROOT, landlock.version())
 
 

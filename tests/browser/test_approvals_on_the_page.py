@@ -48,8 +48,8 @@ async def test_three_calls_in_a_row_one_edited_one_rejected(serve, browsing):
         (extraction,) = (await server.get("extractions"))["items"]
         fields = (await server.extraction(extraction["id"]))["extracted_fields"]
         assert fields == {"number": "17", "total": 13.5, "vat": 2}
-        told = json.dumps([said for said, _ in tool_results(server.model.requests[-1])])
-        assert "That is not printed." in told
+        results = json.dumps([said for said, _ in tool_results(server.model.requests[-1])])
+        assert "That is not printed." in results
         assert (await server.get(f"runs/{run_id}"))["status"] == "completed"
 
 

@@ -74,8 +74,8 @@ async def test_from_the_link_to_the_export(serve, browsing):
         marked = await page.evaluate("getSelection().toString()")
         assert marked.strip() and marked.strip() in "INV/2023/03/0008"
         document = (await server.get("documents"))["items"][0]
-        told = (await server.get(f"documents/{document['id']}/pages/1"))["words"]
-        word = next(one for one in told if one["text"] == "INV/2023/03/0008")
+        page_words = (await server.get(f"documents/{document['id']}/pages/1"))["words"]
+        word = next(one for one in page_words if one["text"] == "INV/2023/03/0008")
         sheet, shown = await page.locator("[data-page='1']").bounding_box(), await words.first.bounding_box()
         assert abs((shown["x"] - sheet["x"]) / sheet["width"] - word["x0"]) < 0.005
         assert abs((shown["y"] - sheet["y"]) / sheet["height"] - word["y0"]) < 0.005

@@ -40,11 +40,11 @@ async def test_what_was_missed_is_taken_with_the_keyboard_alone(serve, browsing)
         await page.get_by_role("tab", name="Not claimed 3").wait_for()
 
         # Each has its dashed box on the page, where the service says that it is printed.
-        told = await unclaimed(server, extraction_id)
+        unmapped = await unclaimed(server, extraction_id)
         boxes = page.locator("rect[data-unmapped]")
         await boxes.nth(2).wait_for(state="attached")
         drawn = [[float(await one.get_attribute(side) or 0) for side in ("x", "y")] for one in await boxes.all()]
-        assert drawn == [pytest.approx(one["boxes"][0][:2], abs=1e-4) for one in told]
+        assert drawn == [pytest.approx(one["boxes"][0][:2], abs=1e-4) for one in unmapped]
         assert await boxes.first.evaluate("one => getComputedStyle(one).strokeDasharray") != "none"
 
         # The date, by the name of a field of one's own.

@@ -84,8 +84,8 @@ async def test_a_waiting_call_is_taken_up_by_another_command(commands):
         assert left.code == 4 and "you> extract" in left.err and "Extracting the fields" in left.err
         second = await fieldmark.run(*go_on, "-m", "/approve", "--json")
         assert second.code == 0, second.err
-        (told,) = [json.loads(line) for line in second.out.splitlines()]
-        assert (told["status"], told["answer"], told["thread_id"]) == ("completed", "Done.", str(thread["id"]))
+        (reply,) = [json.loads(line) for line in second.out.splitlines()]
+        assert (reply["status"], reply["answer"], reply["thread_id"]) == ("completed", "Done.", str(thread["id"]))
         assert second.err.count("Extracting the fields") < 4  # what was told before is not told again
         # What cannot be talked about: no such document, another's conversation.
         absent = await fieldmark.run("chat", str(uuid4()), "-m", "Hello")

@@ -74,9 +74,9 @@ def test_settings_that_cannot_work_end_a_command_with_3_and_a_sentence(monkeypat
 async def test_a_token_alone(monkeypatch, tmp_path):
     monkeypatch.setenv("FIELDMARK_HOME", str(tmp_path))
     user = str(uuid4())
-    told = run_here("token", "--user", user, "--hours", "1")
-    assert told.code == 0 and told.err == ""
-    claims = jwt.decode(told.out.strip(), options={"verify_signature": False})
+    result = run_here("token", "--user", user, "--hours", "1")
+    assert result.code == 0 and result.err == ""
+    claims = jwt.decode(result.out.strip(), options={"verify_signature": False})
     assert (claims["sub"], claims["exp"] - claims["iat"]) == (user, 3600)
     for arguments in (["--user", "me"], ["--hours", "0"], ["--hours", "nan"]):
         refused = run_here("token", *arguments)
@@ -93,7 +93,7 @@ async def test_a_token_alone(monkeypatch, tmp_path):
 
 
 async def test_help_is_shown_by_a_terminal_of_few_characters_too(tmp_path):
-    told = await Commands(tmp_path, {"PYTHONIOENCODING": "ascii"}).run("--help", is_fresh=True)
-    assert told.code == 0
+    result = await Commands(tmp_path, {"PYTHONIOENCODING": "ascii"}).run("--help", is_fresh=True)
+    assert result.code == 0
     for command in ("extract", "serve", "worker", "migrate", "token"):
-        assert command in told.out
+        assert command in result.out

@@ -173,5 +173,5 @@ def test_a_command_that_fails_says_where_and_shows_more_when_debugging(monkeypat
             done.code == 3 and "KeyError" in done.err and "documents.py:" in done.err and '"exception"' not in done.err
         )
         monkeypatch.setenv("FIELDMARK_LOG_LEVEL", "debug")
-        told = run_here(*arguments)
-        assert told.code == 3 and '"exception"' in told.err and "secret_word" not in told.err + told.out
+        result = run_here(*arguments)
+        assert result.code == 3 and '"exception"' in result.err and "secret_word" not in result.err + result.out

@@ -98,8 +98,8 @@ async def test_examples_that_make_it_worse_are_dropped(local_commands, quick_pat
         corrected(fieldmark, org["id"], schema)
         worse = await fieldmark.run(*asked)
         assert worse.code == 1 and "no more" in worse.err
-        told = json.loads(worse.out)["examples"]
-        assert told["dropped"] and told["worse"] and told["total"]["exact"] == 1
+        examples = json.loads(worse.out)["examples"]
+        assert examples["dropped"] and examples["worse"] and examples["total"]["exact"] == 1
         assert fieldmark.sql("select examples from public.organisations") == [{"examples": False}]
         # Whoever may not switch them off is told all the same: what was scored is paid for.
         (team,) = fieldmark.sql("insert into public.organisations (name, examples) values ('T', true) returning id")
@@ -108,8 +108,8 @@ async def test_examples_that_make_it_worse_are_dropped(local_commands, quick_pat
         corrected(fieldmark, team["id"], schema)
         of_team = await fieldmark.run(*asked, "--org", str(team["id"]))
         assert of_team.code == 1, of_team.err
-        told = json.loads(of_team.out)["examples"]
-        assert told["worse"] and not told["dropped"]
+        examples = json.loads(of_team.out)["examples"]
+        assert examples["worse"] and not examples["dropped"]
 
 
 def corrected(fieldmark: Commands, org: UUID, schema: dict) -> None:

@@ -61,11 +61,11 @@ async def test_every_line_of_a_run_bears_its_ids_and_none_a_word_of_what_went_th
             await http.post("/api/agent/extract", json={CANARY: CANARY})
             await http.get(f"/api/runs/{(unknown := uuid4())}")
             token = http.headers["authorization"].removeprefix("Bearer ")
-        told = "".join(server.lines)
+        log_text = "".join(server.lines)
         assert CANARY in json.dumps(fieldmark.model.requests)  # it was everywhere else
-        assert CANARY not in told.lower()
-        assert token not in told and token.split(".")[1] not in told and "test-key" not in told
-        assert "CheckViolation 23514" in told and "Failing row" not in told  # what failed is said all the same
+        assert CANARY not in log_text.lower()
+        assert token not in log_text and token.split(".")[1] not in log_text and "test-key" not in log_text
+        assert "CheckViolation 23514" in log_text and "Failing row" not in log_text  # what failed is said all the same
 
         log = [json.loads(line) for line in server.lines if line.startswith("{")]
         (run,) = fieldmark.sql("select * from public.runs")
@@ -90,7 +90,7 @@ async def test_every_line_of_a_run_bears_its_ids_and_none_a_word_of_what_went_th
         started = requests["/api/agent/extract", 200]
         assert started["method"] == "POST" and started["duration_ms"] > 0
         assert (started["org_id"], started["user_id"]) == (ids["org_id"], str(run["created_by"]))
-        assert ("/api/runs/{run_id}", 404) in requests and str(unknown) not in told
+        assert ("/api/runs/{run_id}", 404) in requests and str(unknown) not in log_text
 
 
 UNREAD = """

@@ -44,9 +44,9 @@ async def test_it_prints_where_it_is_and_answers(home: Commands):
 
         # A token alone on standard output, for any user; another user sees nothing of this.
         for user, seen in (("00000000-0000-4000-8000-000000000001", 1), (str(uuid4()), 0)):
-            told = await home.run("token", "--user", user)
-            assert (told.code, told.err, told.out.count("\n")) == (0, "", 1)
-            headers = {"authorization": f"Bearer {told.out.strip()}"}
+            token = await home.run("token", "--user", user)
+            assert (token.code, token.err, token.out.count("\n")) == (0, "", 1)
+            headers = {"authorization": f"Bearer {token.out.strip()}"}
             assert len((await http.get("/api/documents", headers=headers)).json()["items"]) == seen
 
         # A command beside the server shares its database: what it prints is what the API gives.

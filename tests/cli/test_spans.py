@@ -81,8 +81,8 @@ async def test_a_run_its_model_calls_tool_calls_and_transactions(local_commands)
     by_id = {span.span_id: span for span in spans}
 
     (whole,) = [span for span in spans if span.name == "run"]
-    told = attributes(whole)
-    assert (told["fieldmark.run_id"], told["fieldmark.status"]) == (str(run["id"]), "completed")
+    span_attributes = attributes(whole)
+    assert (span_attributes["fieldmark.run_id"], span_attributes["fieldmark.status"]) == (str(run["id"]), "completed")
     of_run = [span for span in spans if span.trace_id == whole.trace_id]
     calls = [span for span in of_run if span.name == "tool call"]
     assert [attributes(span)["fieldmark.tool"] for span in calls] == [

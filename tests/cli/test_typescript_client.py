@@ -42,16 +42,21 @@ async def test_a_generated_client_does_all_of_it(client: Path, serve):
         await node("node_modules/.bin/tsc")
         said = await node("node", "dist/examples/story.js", str(INVOICE))
         assert said.splitlines()[0] == "signed in with the key story"
-        told = json.loads(said.strip().splitlines()[-1])
+        result = json.loads(said.strip().splitlines()[-1])
         async with server.client_with_token(made["key"]) as http:
             (story,) = (await http.get("/api/runs")).json()["items"]
         # Its events once more, by a line that is lost again and again.
         again = json.loads(await node("node", "dist/tests/lost.js", story["id"]))
         # Another person decides the same calls, and is faster.
         together = json.loads(await node("node", "dist/tests/together.js", str(INVOICE)))
-    assert told["version"] == 2 and told["events"] > 6
-    assert told["fields"]["invoice_number"] == "INV/2023/03/0008"
-    assert (told["fields"]["reviewed_by"], told["fields"]["note"]) == ("Grace", "paid")
-    assert again == {"lost": 4, "numbers": list(range(1, told["events"] + 1)), "beyond": [], "refusal": "404 not_found"}
+    assert result["version"] == 2 and result["events"] > 6
+    assert result["fields"]["invoice_number"] == "INV/2023/03/0008"
+    assert (result["fields"]["reviewed_by"], result["fields"]["note"]) == ("Grace", "paid")
+    assert again == {
+        "lost": 4,
+        "numbers": list(range(1, result["events"] + 1)),
+        "beyond": [],
+        "refusal": "404 not_found",
+    }
     assert "INV/2023/03/0008" in (client / "extraction.csv").read_text()
     assert together["answers"] and set(together["answers"]) == {409} and together["last"] == "complete"

@@ -19,7 +19,7 @@ TAXED = {"sum": ["subtotal", "tax"], "equals": "total"}
 ROWS = {"product": ["quantity", "price"], "equals": "total", "each": "items[*]"}
 
 
-def told(schema: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
+def readings_by_path(schema: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
     """path → the values that mend a rule there."""
     found: dict[str, Any] = {}
     for one in readings(schema, fields):
@@ -58,15 +58,15 @@ def told(schema: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
     ],
 )
 def test_what_would_make_it_hold(rules: list[Any], fields: dict[str, Any], wanted: dict[str, Any]):
-    assert told(said(*rules), fields) == wanted
+    assert readings_by_path(said(*rules), fields) == wanted
 
 
 def test_what_mends_two_and_breaks_a_third_is_none():
     rules = [TAXED, {"sum": ["a", "b"], "equals": "total"}, {"equals": ["total", "paid"]}]
     fields = {"subtotal": 100, "tax": 19, "a": 60, "b": 59, "total": 191, "paid": 191}
-    assert told(said(*rules), fields) == {"subtotal": [172], "tax": [91], "a": [132], "b": [131]}
+    assert readings_by_path(said(*rules), fields) == {"subtotal": [172], "tax": [91], "a": [132], "b": [131]}
     # With the third broken as well, it mends all three.
-    assert told(said(*rules), {**fields, "paid": 119})["total"] == [119]
+    assert readings_by_path(said(*rules), {**fields, "paid": 119})["total"] == [119]
 
 
 def test_number_of_readings_is_bounded():

@@ -66,10 +66,10 @@ GROUNDED = {
 )
 def test_what_must_be_found_is(fields, evidence, missing):
     check_schema(GROUNDED)
-    told = violations(GROUNDED, fields, evidence)
+    expected = violations(GROUNDED, fields, evidence)
     assert violations(GROUNDED, {"total": 1}, {}, {"total": {"by": "a"}}) == []  # a person has set it
-    assert [paths.name(one.path) for one in told] == missing
-    assert all(one.code == "grounded" and one.message.startswith(f"{paths.name(one.path)}: ") for one in told)
+    assert [paths.name(one.path) for one in expected] == missing
+    assert all(one.code == "grounded" and one.message.startswith(f"{paths.name(one.path)}: ") for one in expected)
 
 
 STRICT = {
@@ -83,7 +83,7 @@ STRICT = {
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "written", "told"),
+    ("before", "after", "written", "expected"),
     [
         ({}, {"total": "1"}, [("total",)], ["total"]),
         # An older fault, and a write beside it, on it, below it, above it.
@@ -102,8 +102,8 @@ STRICT = {
         ({"name": 1, "total": 1}, {"name": 1}, [], []),
     ],
 )
-def test_a_write_is_refused_for_its_own_faults_and_for_no_older_ones(before, after, written, told):
-    assert [paths.name(one.path) for one in violations_of_write(STRICT, before, after, written)] == told
+def test_a_write_is_refused_for_its_own_faults_and_for_no_older_ones(before, after, written, expected):
+    assert [paths.name(one.path) for one in violations_of_write(STRICT, before, after, written)] == expected
 
 
 @pytest.mark.parametrize(

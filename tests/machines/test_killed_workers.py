@@ -79,18 +79,20 @@ async def test_what_is_proposed_survives_workers_that_are_killed_between_its_ste
             worker = await killed(hosts, worker)
 
         async def has_ended() -> Any:
-            told = (await api.http.get(f"/api/documents/{document['id']}")).json()["auto_create"]
-            return told if told["status"] != "running" else None
+            auto_create = (await api.http.get(f"/api/documents/{document['id']}")).json()["auto_create"]
+            return auto_create if auto_create["status"] != "running" else None
 
-        told = await until(has_ended, 60)
-        assert (told["status"], told["error"]) == ("proposed", None)
+        auto_create = await until(has_ended, 60)
+        assert (auto_create["status"], auto_create["error"]) == ("proposed", None)
         made = ("schemas", "schema_versions", "prompts", "prompt_versions", "extractions")
         assert {table: count(hosts, table) for table in made} == dict.fromkeys(made, 1)
         assert hosts.sql("select extracted_fields from extractions") == [{"extracted_fields": {"total": 10}}]
         assert {row["status"] for row in hosts.sql("select status from runs")} == {"completed"}
         numbers = [
             row["number"]
-            for row in hosts.sql("select number from run_events where run_id = %s order by number", told["run_id"])
+            for row in hosts.sql(
+                "select number from run_events where run_id = %s order by number", auto_create["run_id"]
+            )
         ]
         assert numbers == sorted(set(numbers))
         rejected = await api.http.post(f"/api/documents/{document['id']}/auto_create/reject")

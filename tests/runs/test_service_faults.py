@@ -138,8 +138,8 @@ async def test_where_a_model_is_overloaded_the_fallback_answers_and_is_charged_f
         limits = {"max_turns": 5, "seconds": 60, "prices": prices}
         await Runner(case.database, pool, model="claude-sonnet-5", **limits).execute(run_id)
     assert (case.state(run_id)["status"], case.state(run_id)["answer"]) == ("completed", "Done.")
-    told = [event["retry"] for event in case.events(run_id) if "retry" in event]
-    assert "claude-sonnet-5" in told[-1] and "claude-haiku-4-5" in told[-1]
+    retries = [event["retry"] for event in case.events(run_id) if "retry" in event]
+    assert "claude-sonnet-5" in retries[-1] and "claude-haiku-4-5" in retries[-1]
     charged, _ = case.sql("select * from public.usage where run_id = %s order by created_at", run_id)
     tokens = Tokens(charged["input_tokens"], charged["output_tokens"])
     assert charged["model"] == "claude-haiku-4-5"

@@ -117,7 +117,7 @@ class Proposal:
         async with self.house.acting(scope) as conn:
             return await auto_creations.decide(conn, self.document_id, accepted=accepted)
 
-    async def told(self) -> dict[str, Any]:
+    async def state(self) -> dict[str, Any]:
         async with self.house.acting() as conn:
             document = await documents.get(conn, self.document_id)
         assert document is not None and document.auto_create is not None
@@ -128,7 +128,7 @@ class Proposal:
         await self.make(name)
         await self.extract()
         await self.end()
-        assert (await self.told())["status"] == "proposed"
+        assert (await self.state())["status"] == "proposed"
         return self
 
 
@@ -262,9 +262,9 @@ async def test_one_at_a_time_and_none_where_something_is_proposed_or_accepted(ho
         await start(house, it.document_id)
     await it.begin()
     await it.end(RunStatus.FAILED, "It broke.")
-    assert (await it.told())["status"] == "failed"
+    assert (await it.state())["status"] == "failed"
     it.run_id = await start(house, it.document_id)
-    assert (await it.told())["run_id"] == str(it.run_id)
+    assert (await it.state())["run_id"] == str(it.run_id)
     await it.proposed()
     with pytest.raises(ProposedAlready):
         await start(house, it.document_id)
@@ -283,8 +283,8 @@ async def test_what_it_made_is_proposed_until_somebody_accepts_it(house: House) 
     last = await it.extract()
     await it.end()
     assert [one["id"] for one in house.sql("select id from extractions")] == [last]  # that it ended with
-    told = await it.told()
-    assert (told["status"], told["schema_revid"], told["prompt_revid"], told["extraction_id"], told["error"]) == (
+    state = await it.state()
+    assert (state["status"], state["schema_revid"], state["prompt_revid"], state["extraction_id"], state["error"]) == (
         "proposed",
         *map(str, (it.schema_revid, it.prompt_revid, it.extraction_id)),
         None,
@@ -299,7 +299,7 @@ async def test_what_it_made_is_proposed_until_somebody_accepts_it(house: House) 
         assert [one.proposed for one in listed] == [False, True]
         await extractions.remove(conn, mine)
     await it.decide(True, await house.member())
-    assert (await it.told())["status"] == "accepted"
+    assert (await it.state())["status"] == "accepted"
     assert await marks(it) == (False, False, False)
     async with house.acting() as conn:
         await documents.remove(conn, it.document_id)
@@ -341,8 +341,8 @@ async def test_a_run_that_comes_to_nothing_leaves_nothing(house: House) -> None:
             async with house.database.as_service() as conn:
                 await runs.fail(conn, it.run_id, "It could not be brought to its end.", RunError.ABANDONED)
         if how != "deleted":
-            told = await it.told()
-            assert (how, told["status"], bool(told["error"])) == (how, "failed", True)
+            state = await it.state()
+            assert (how, state["status"], bool(state["error"])) == (how, "failed", True)
         assert (how, house.left()) == (how, {})
     # Nor one that was proposed, when its document goes before anybody has decided.
     it = await (await house.document()).proposed()
@@ -364,8 +364,8 @@ async def test_rejecting_removes_what_the_run_made_and_nothing_else(house: House
         await tags.change_of_document(conn, other.document_id, add=[old], remove=[])
     before = house.left()
     await it.decide(False)
-    told = await it.told()
-    assert (told["status"], told["schema_revid"], told["prompt_revid"], told["extraction_id"]) == (
+    state = await it.state()
+    assert (state["status"], state["schema_revid"], state["prompt_revid"], state["extraction_id"]) == (
         *("rejected", None, None, None),
     )
     gone = {"schemas": 1, "schema_versions": 1, "prompts": 1, "prompt_versions": 1, "extractions": 1}
@@ -505,7 +505,7 @@ async def test_whoever_decides_runs_of_the_organisation_decides_it(house: House)
             for accepted in (True, False):
                 with pytest.raises(error):
                     await it.decide(accepted, scope)
-        assert (await it.told())["status"] == "proposed"
+        assert (await it.state())["status"] == "proposed"
 
     await all_refused(NotFound, await house.member("viewer"), await house.make_user())
     house.sql("update organisations set approvers = 'owners' where id = %s", org_id)
@@ -513,7 +513,7 @@ async def test_whoever_decides_runs_of_the_organisation_decides_it(house: House)
     house.sql("update organisations set approvers = 'members', second_person = true where id = %s", org_id)
     await all_refused(SecondPersonNeeded, house.scope)
     await it.decide(False, member)
-    assert (await it.told())["status"] == "rejected"
+    assert (await it.state())["status"] == "rejected"
 
 
 # Known again ----------------------------------------------------------------------------------------------------------
@@ -578,10 +578,10 @@ async def test_nothing_is_accepted_by_a_schema_that_nobody_has_looked_at(house: 
     with pytest.raises(SchemaProposed) as refused:
         await later.decide(True)
     assert str(earlier.document_id) in str(refused.value)
-    assert (await later.told())["status"] == "proposed"
+    assert (await later.state())["status"] == "proposed"
     await earlier.decide(True)
     await later.decide(True)
-    assert (await later.told())["status"] == "accepted"
+    assert (await later.state())["status"] == "accepted"
     # Rejecting needs nothing of the kind.
     await (await borrowed(house, 3)).decide(False)
 
@@ -613,8 +613,8 @@ async def test_rejecting_one_of_two_leaves_the_other_what_both_have(house: House
     earlier = await first(house)
     later = await borrowed(house)
     await earlier.decide(False)
-    told = await later.told()
-    assert told["status"] == "proposed" and told["schema_revid"]
+    state = await later.state()
+    assert state["status"] == "proposed" and state["schema_revid"]
     await later.decide(True)
     async with house.acting() as conn:
         assert (await extractions.find(conn, later.extraction_id or uuid4())).schema == SCHEMA

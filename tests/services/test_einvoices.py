@@ -62,7 +62,7 @@ def test_an_invoice_that_agrees_is_not_told(xml: str, printed: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "path", "told"),
+    ("old", "new", "path", "expected"),
     [
         ("1190.00", "1910.00", "Amount", "1910.00; printed: 1.190,00"),
         ("1000.00", "1000.10", "Amount", "1000.10; printed: 1.000,00"),
@@ -74,7 +74,7 @@ def test_an_invoice_that_agrees_is_not_told(xml: str, printed: str) -> None:
         ("RE-2041", "7", "ID", "7; printed: nothing like it"),
     ],
 )
-def test_what_is_printed_otherwise_is_told_with_both_values(old: str, new: str, path: str, told: str) -> None:
+def test_what_is_printed_otherwise_is_told_with_both_values(old: str, new: str, path: str, expected: str) -> None:
     for xml in (UBL, CII):
         changed = xml
         for one, other in zip(old.split("|"), new.split("|"), strict=True):
@@ -82,7 +82,7 @@ def test_what_is_printed_otherwise_is_told_with_both_values(old: str, new: str, 
         assert changed != xml
         (warning,) = disagreements(pages(changed))
         assert (warning.code, warning.page) == (WarningCode.INVOICE_DISAGREES, 2)
-        assert warning.excerpt.endswith(told) and warning.excerpt.split(":")[0].endswith(tuple(path.split("|")))
+        assert warning.excerpt.endswith(expected) and warning.excerpt.split(":")[0].endswith(tuple(path.split("|")))
 
 
 def test_an_account_that_is_printed_nowhere_is_told() -> None:
@@ -95,8 +95,8 @@ def test_what_is_told_is_bounded() -> None:
         f"<{'x' * 300}{n}><PayeeFinancialAccount><ID>{n}{'9' * 100}</ID></PayeeFinancialAccount></{'x' * 300}{n}>"
         for n in range(50)
     )
-    told = disagreements(pages(UBL.replace("<LegalMonetaryTotal>", many + "<LegalMonetaryTotal>")))
-    assert len(told) == MOST_TOLD and all(len(one.excerpt) <= MAX_EXCERPT for one in told)
+    expected = disagreements(pages(UBL.replace("<LegalMonetaryTotal>", many + "<LegalMonetaryTotal>")))
+    assert len(expected) == MOST_TOLD and all(len(one.excerpt) <= MAX_EXCERPT for one in expected)
 
 
 @pytest.mark.anyio
@@ -106,7 +106,7 @@ async def test_what_a_real_file_says_twice_is_kept_with_its_document(database, q
     document = await service.upload(scope, SAMPLE, "a.pdf")
     await service.read(document.id)
     async with database.as_user(scope) as conn:
-        told = [one for one in await documents.warnings(conn, document.id) if one.code == "invoice_disagrees"]
-    assert [one.page for one in told] == [4, 4, 4] and told[-1].excerpt.endswith(
+        expected = [one for one in await documents.warnings(conn, document.id) if one.code == "invoice_disagrees"]
+    assert [one.page for one in expected] == [4, 4, 4] and expected[-1].excerpt.endswith(
         ".GrandTotalAmount: 963.11; printed: 963,12"
     )

@@ -187,8 +187,8 @@ async def test_byte_identical_documents_are_counted_once_and_named(database, mak
         assert _figures(answer)[None] == ([] if total is None else [(total, None)]), where
         assert (covers.of_kind, covers.no_extraction) == (of_kind, 0), where
         if left_out is not None:
-            told = {one.filename: names[one.counted_document_id] for one in covers.duplicate_files}
-            assert (told, covers.duplicates) == (left_out, len(left_out)), where
+            originals = {one.filename: names[one.counted_document_id] for one in covers.duplicate_files}
+            assert (originals, covers.duplicates) == (left_out, len(left_out)), where
 
 
 async def test_rows_say_where_each_value_stands_and_how_many_there_are(database, make_user, clone):

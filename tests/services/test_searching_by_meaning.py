@@ -202,9 +202,9 @@ async def test_an_embedder_that_is_down_leaves_the_words_and_is_told(library, fa
         found = await ask(library, endpoint, "roof")
         assert ([hit.document_id for hit in found.hits], found.by_meaning) == ([document], "down")
         assert found.behind_by_meaning == 1
-        with pytest.raises(Unavailable) as told:
+        with pytest.raises(Unavailable) as error:
             await maker.make_all()
-        assert "roof" not in str(told.value) and "the-key" not in str(told.value)
+        assert "roof" not in str(error.value) and "the-key" not in str(error.value)
         sql(library.owner_url, "update private.embedding_queue set taken_until = null")
     fake.refusal = None
     await maker.make_all()

@@ -103,10 +103,10 @@ def test_every_version_can_be_rebuilt_as_it_stood(
             "select v, private.fields_at(%s, v)::text from generate_series(0, %s) as v", [extraction, max(versions)]
         ).fetchall()
         assert dict(rebuilt) == versions
-        told = connection.execute(
+        result = connection.execute(
             "select distinct version, actor from extraction_journal where extraction_id = %s", [extraction]
         ).fetchall()
-        assert {0: "nobody", **dict(told)} == actors
+        assert {0: "nobody", **dict(result)} == actors
         # And each entry says from what: the leaf that the version before has at its path.
         assert connection.execute(
             "select count(*) from extraction_journal j where extraction_id = %s and old is distinct from ("

@@ -315,8 +315,8 @@ def test_removing_what_holds_a_locked_leaf_is_proposed(table: Editing, path: str
     before = table.fields
     answer = table.agent().remove(path)
     assert answer["proposed"] == [name] and answer["version"] == 4 and table.fields == before
-    ((proposal, *told),) = table.whole_proposals()
-    assert (told[0], told[2]) == (name, None)
+    ((proposal, *row),) = table.whole_proposals()
+    assert (row[0], row[2]) == (name, None)
     table.member().decide(proposal, True)
     assert table.proposals() == []
 
@@ -342,8 +342,8 @@ def test_locks_scores_and_proposals_move_with_the_items_behind_a_removed_one(tab
         table.colleague()
     assert "proposed" not in table.remove("items.0")
     assert table.locks == {"items[1].name": "member"} and table.scores == {"items[1].name": 0.5}
-    ((proposal, *told),) = table.whole_proposals()
-    assert told == ["items[1].name", "pin", "hex nut"]
+    ((proposal, *row),) = table.whole_proposals()
+    assert row == ["items[1].name", "pin", "hex nut"]
     table.member().decide(proposal, True)
     assert table.fields["items"] == [{"name": "pin"}, {"name": "hex nut"}] and table.scores == {"items[1].name": 0.75}
 

@@ -108,9 +108,9 @@ def test_how_much_is_at_work_is_told_to_members_alone(doors: Doors, house: House
         connection.execute("update runs set status = 'running' where id = %s", [house.run])
         claims = {"sub": str(getattr(house, user)), "org_id": str(getattr(house, org))}
         become(connection, "authenticated", claims)
-        told = connection.execute("select private.count_active_runs(%s, gen_random_uuid())", [house.org]).fetchone()
+        answer = connection.execute("select private.count_active_runs(%s, gen_random_uuid())", [house.org]).fetchone()
         # A member past the service may know it: they read the runs themselves.
-        assert told == ((1,) if can or past_the_service else (0,))
+        assert answer == ((1,) if can or past_the_service else (0,))
 
 
 def test_whose_personal_organisation_it_is_stays(doors: Doors, house: House) -> None:
@@ -451,5 +451,5 @@ def test_nothing_of_ours_waits_for_a_lock_that_anybody_may_take(doors: Doors) ->
                and pronamespace in ('public'::regnamespace, 'private'::regnamespace)"""
         ).fetchall()
     assert found == []
-    told = [str(file) for file in Path(fieldmark.__file__).parent.rglob("*.py") if "pg_advisory" in file.read_text()]
-    assert told == []
+    answer = [str(file) for file in Path(fieldmark.__file__).parent.rglob("*.py") if "pg_advisory" in file.read_text()]
+    assert answer == []

@@ -190,7 +190,7 @@ async def test_a_tool_that_ends_well_is_one_transaction(case, context):
 
 
 @pytest.mark.parametrize(
-    ("failing", "told", "code", "data"),
+    ("failing", "message", "code", "data"),
     [
         (ModelRetry("Mend it."), "Mend it.", "invalid", None),
         (ModelRetry("Mend it.", "bent", {"n": 1}), "Mend it.", "bent", {"n": 1}),
@@ -199,12 +199,12 @@ async def test_a_tool_that_ends_well_is_one_transaction(case, context):
     ],
     ids=["retry", "data", "failed", "surprise"],
 )
-async def test_a_tool_that_fails_half_way_leaves_nothing_but_its_answer(case, context, failing, told, code, data):
+async def test_a_tool_that_fails_half_way_leaves_nothing_but_its_answer(case, context, failing, message, code, data):
     answer = await write_and(case, context, failing)
-    assert (answer.sentence, answer.code, answer.data, answer.is_error) == (told, code, data, True)
+    assert (answer.sentence, answer.code, answer.data, answer.is_error) == (message, code, data, True)
     assert case.extraction()["version"] == 0 and case.journal() == [] and case.events(context.run_id) == []
     (entry,) = case.ledger(context.run_id)
-    assert (entry["status"], entry["result"], entry["code"], entry["data"]) == ("failed", told, code, data)
+    assert (entry["status"], entry["result"], entry["code"], entry["data"]) == ("failed", message, code, data)
 
 
 async def test_losing_the_database_in_the_middle_records_nothing(case, context):

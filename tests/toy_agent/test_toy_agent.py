@@ -102,10 +102,10 @@ async def test_with_one_slot_and_one_run_at_a_time_it_has_a_child_read(serve, cl
             )
         ]
         assert codes == [("wait_for_others", "waited"), ("read_fields", "fields_read"), ("note", "noted")]
-        told = events(clone.owner_url, result["run_id"])
-        found = [one.get("output") or one.get("error") for one in told if one.get("tool_result") == "find_value"]
+        all_events = events(clone.owner_url, result["run_id"])
+        found = [one.get("output") or one.get("error") for one in all_events if one.get("tool_result") == "find_value"]
         assert ["stands on page 1" in one for one in found if one] == [True, True, False]
-        ends = [one["call_id"] for one in told if one["type"] == "tool_result"]
+        ends = [one["call_id"] for one in all_events if one["type"] == "tool_result"]
         assert len(ends) == len(set(ends)) == 6
         (child,) = sql(
             clone.owner_url,

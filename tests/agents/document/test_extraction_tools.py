@@ -42,10 +42,10 @@ async def ended(talk, context, child: dict, fields: dict, status="completed", ex
     async with talk.case.database.as_user(talk.scope) as conn:
         call = await tool_calls.get(conn, context.run_id, child["parent_call_id"])
     assert call is not None
-    return await collect(context, DOCUMENT.create_tools(context), call, told)
+    return await collect(context, DOCUMENT.create_tools(context), call, ignore_progress)
 
 
-async def told(*_) -> None:
+async def ignore_progress(*_) -> None:
     """Nobody watches."""
 
 

@@ -47,9 +47,9 @@ class Talking:
         return run
 
     async def _asked(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        told = await self.server.http.post(path, json=body)
-        assert told.status_code == 200, told.text
-        run: dict[str, Any] = told.json()
+        reply = await self.server.http.post(path, json=body)
+        assert reply.status_code == 200, reply.text
+        run: dict[str, Any] = reply.json()
 
         async def as_it_stands() -> dict[str, Any] | None:
             now = (await self.server.http.get(f"/api/runs/{run['run_id']}")).json()
@@ -193,8 +193,8 @@ def test_a_turn_begins_with_what_the_person_says_and_goes_on_behind_a_break():
     made, _ = played(again, {"create_tag": [DONE], "update_document": [DONE]}, begun)
     assert [name for name, _ in made] == ["create_tag", "update_document"]
     # A conversation that begins anew is told in words what was decided.
-    told = again + '\n\n- update_document {"add_tags": ["paid"]} (done): The document is changed.'
-    made, said = played(told, {})
+    reply = again + '\n\n- update_document {"add_tags": ["paid"]} (done): The document is changed.'
+    made, said = played(reply, {})
     assert made == [] and "tagged 'paid'" in said
 
 

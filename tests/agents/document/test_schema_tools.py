@@ -77,8 +77,8 @@ async def test_a_schema_that_cannot_be_used_is_refused_before_anybody_is_asked(t
             with pytest.raises(ModelRetry) as refused:
                 await talk.preview(context, name, schema=schema, **given)
             assert refused.value.code == "invalid_schema"
-        told = await talk.call(context, "validate_schema", schema=schema)
-        assert (told.is_error, told.code) == (False, "invalid_schema")
+        result = await talk.call(context, "validate_schema", schema=schema)
+        assert (result.is_error, result.code) == (False, "invalid_schema")
     assert talk.case.sql("select count(*) as n from public.schema_versions") == [{"n": 1}]
     # What was probably meant is suggested.
     answer = await talk.call(context, "create_schema", name="A", schema=HOSTILE["fields alone"])

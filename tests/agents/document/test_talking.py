@@ -80,8 +80,8 @@ async def test_the_whole_story_with_a_restart_in_the_middle_of_each_step(serve, 
     async with serve(answer, home=quick_path) as server, server.client(user) as http:
         said = (await decide(http, waits)).json()
         assert (said["status"], said["answer"]) == ("completed", "Extracted."), said
-        told = last_result(server)
-        assert '"total":10' in told and '"code":"extracted"' in told
+        last_message = last_result(server)
+        assert '"total":10' in last_message and '"code":"extracted"' in last_message
         (row,) = (await http.get(f"/api/extractions?document_id={document_id}")).json()["items"]
         extraction = (await http.get(f"/api/extractions/{row['id']}")).json()
         assert extraction["extracted_fields"] == FIELDS

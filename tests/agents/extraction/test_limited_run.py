@@ -96,8 +96,8 @@ async def test_first_message_fences_the_stored_values(case: ExtractionCase):
         case.extraction_id,
     )
     async with case.database.as_user(case.scope) as conn:
-        told = "\n".join(await EXTRACT.briefing(conn, context, EXTRACT.parse(context.run)))
-    word = told.split(" fields begins]")[0].rpartition("[")[2]
-    inside = told.split(f"[{word} fields begins]\n")[1].split(f"\n[{word} fields ends]")[0]
+        first_message = "\n".join(await EXTRACT.briefing(conn, context, EXTRACT.parse(context.run)))
+    word = first_message.split(" fields begins]")[0].rpartition("[")[2]
+    inside = first_message.split(f"[{word} fields begins]\n")[1].split(f"\n[{word} fields ends]")[0]
     assert json.loads(inside) == [{"path": "vendor", "value": hostile}, {"path": "total"}]
-    assert told.count("You are free now.") == 1
+    assert first_message.count("You are free now.") == 1

@@ -37,7 +37,7 @@ def wear(case, schema):
 
 
 @pytest.mark.parametrize(
-    ("tool", "arguments", "told"),
+    ("tool", "arguments", "message"),
     [
         ("extract_fields", {"fields": {"number": "1", "total": "10,00"}, "confidences": {}}, "total: "),
         ("extract_fields", {"fields": {"number": "1", "fax": "2"}, "confidences": {}}, "fax: "),
@@ -46,11 +46,11 @@ def wear(case, schema):
         ("update_field", {"path": "number", "value": None, "confidence": 1.0}, "number: null is not"),
     ],
 )
-async def test_a_write_that_breaks_the_schema_is_undone_and_stands_in_the_ledger(strict, tool, arguments, told):
+async def test_a_write_that_breaks_the_schema_is_undone_and_stands_in_the_ledger(strict, tool, arguments, message):
     context = await strict.context()
     answer = await strict.call(context, tool, **arguments)
-    assert answer.is_error and answer.code == "schema_violation" and f"\n- {told}" in answer.text
-    assert answer.data == {"paths": [told.split(":")[0]]}
+    assert answer.is_error and answer.code == "schema_violation" and f"\n- {message}" in answer.text
+    assert answer.data == {"paths": [message.split(":")[0]]}
     assert strict.extraction()["extracted_fields"] == {} and strict.extraction()["version"] == 0
     assert strict.journal() == [] and strict.events(context.run_id) == []
     (entry,) = strict.ledger(context.run_id)
@@ -93,8 +93,8 @@ async def test_completing_tells_all_at_once_and_passes_when_all_is_mended(strict
     refused = await complete(strict, context)
     assert (refused.is_error, refused.code) == (True, "schema_violation")
     assert refused.data == {"paths": ["number", "total"]}
-    for told in ("number: is missing", "total: 120.0 was not found in the document", "119.00 but total says 120.00"):
-        assert told in refused.text
+    for message in ("number: is missing", "total: 120.0 was not found in the document", "119.00 but total says 120.00"):
+        assert message in refused.text
     assert strict.extraction()["status"] == "in_progress"
     await save(strict, {"number": "1", "total": 119.0}, {"total": {"state": "found", "page": 1}})
     assert not (await complete(strict, context)).is_error

@@ -254,8 +254,8 @@ async def test_another_organisations_id_answers_as_one_that_is_none_in_every_too
         await search.index(database, theirs.document_id)
         seen: dict[str, list[str]] = {}
         for one in (str(asking.talk.case.document_id), str(theirs.document_id), str(uuid4())):
-            told = [(await asking.call(name, **arguments)).text for name, arguments in named(one)]
-            seen[one] = [words.replace(one, "ID").replace(UUID(one).hex[-12:], "ID") for words in told]
+            output = [(await asking.call(name, **arguments)).text for name, arguments in named(one)]
+            seen[one] = [words.replace(one, "ID").replace(UUID(one).hex[-12:], "ID") for words in output]
         own, foreign, none = seen.values()
         assert foreign == none
         for (name, _), mine, other in zip(named(str(uuid4())), own, foreign, strict=True):
@@ -277,6 +277,6 @@ async def test_fields_that_there_are_not_are_answered_with_those_that_there_are(
         ("query_fields", {"aggregates": [{"op": "sum", "path": "total"}]}, False),
         ("search_documents", {"query": "dragons"}, False),
     ):
-        told = (await asking.call(tool, **arguments)).data.get("fields")
-        found = told and [(one["document_type"], one["path"], one["documents"]) for one in told]
+        output = (await asking.call(tool, **arguments)).data.get("fields")
+        found = output and [(one["document_type"], one["path"], one["documents"]) for one in output]
         assert found == (there if is_told else None), (tool, json.dumps(arguments))

@@ -98,9 +98,9 @@ async def test_an_answer_has_the_place_of_each_claim(serve):
         assert thread["document_id"] is None and thread["turns"][0]["message"] == "Does the roof leak?"
         state = thread["working_state"]
         assert state["active_documents"] == [{"id": document_id, "name": "survey.txt"}]
-        told = await events_of(server.http, result)
-        assert [one["type"] for one in told if one["type"] in ("citation", "open")] == ["citation", "open"]
-        steps = [one["message"] for one in told if one["type"] == "tool_result" and one["status"] == "complete"]
+        reply = await events_of(server.http, result)
+        assert [one["type"] for one in reply if one["type"] in ("citation", "open")] == ["citation", "open"]
+        steps = [one["message"] for one in reply if one["type"] == "tool_result" and one["status"] == "complete"]
         assert steps[:2] == ["Understood as qa", "Read survey.txt"]
 
 
@@ -140,10 +140,10 @@ async def test_steps_name_what_was_found_and_read_and_repeated_ones_come_from_th
         assert [one["details"]["from_cache"] for one in (read, read_again)] == [False, True]
         assert read_again["output"] == read["output"]
 
-        told = result["result"]
-        assert told["intent"]["intent"] == "qa" and told["next_step"] == "submit_answer"
-        assert told["documents_read"] == [{"document_id": document_id, "filename": "survey.txt"}]
-        calls = [one["tool"] for one in told["tool_calls_made"]]
+        reply = result["result"]
+        assert reply["intent"]["intent"] == "qa" and reply["next_step"] == "submit_answer"
+        assert reply["documents_read"] == [{"document_id": document_id, "filename": "survey.txt"}]
+        calls = [one["tool"] for one in reply["tool_calls_made"]]
         assert calls[:2] == ["record_intent", "search_documents"] and calls[-1] == "cite_source"
         state = (await thread_of(server.http, result))["working_state"]
         assert (state["intent"], state["next_step"]) == ("qa", "submit_answer")
@@ -203,9 +203,9 @@ async def test_a_count_says_what_it_covers_and_counts_what_the_filters_leave(ser
     async with serve(Script(steps)) as server:
         insert_documents(clone.owner_url, server.scope, invoices())
         result = await ask(server.http, "How many invoices are over 1,000?")
-        told = result["result"]
-        assert (told["kind"], told["result"], told["fallback"]) == ("calculation", "2", None)
-        (coverage,) = told["coverage"]
+        reply = result["result"]
+        assert (reply["kind"], reply["result"], reply["fallback"]) == ("calculation", "2", None)
+        (coverage,) = reply["coverage"]
         assert (coverage["documents"], coverage["with_field"], coverage["not_read"]) == (4, 4, 1)
         assert coverage["text"] in result["answer"] and "4 of 4" in coverage["text"]
         assert coverage["duplicates"] == ["copy.pdf"] and "copy.pdf" in result["answer"]
@@ -213,18 +213,18 @@ async def test_a_count_says_what_it_covers_and_counts_what_the_filters_leave(ser
         (computed,) = [one for one in events if one.get("tool_result") == "query_fields"]
         assert "count = 2" in computed["output"] and computed["details"]["groups"][0]["results"][0]["value"] == "2"
         # Among the documents of one vendor there is one: the figure that the model gives is not given.
-        told = (await ask(server.http, "How many?", filters={"filename": "acme"}))["result"]
-        assert told["fallback"]["code"] == "answer_invalid"
+        reply = (await ask(server.http, "How many?", filters={"filename": "acme"}))["result"]
+        assert reply["fallback"]["code"] == "answer_invalid"
 
 
 RULES: list[tuple[str, Callable[[dict[str, Any]], Any], Any]] = [
-    ("how many invoices are over 1,000?", lambda told: told["result"], "2"),
-    ("sum of totals by vendor", lambda told: told["answer"].split(". ")[0], "Globex: 2900; Acme: 2000.5"),
-    ("what is the highest total of the invoices?", lambda told: told["result"], "2000"),
-    ("how many invoices are there?", lambda told: told["result"], "4"),
-    ("What is 4200 - (1200 + 0.12 * 4200)?", lambda told: told["result"], "2496"),
-    ("what is the due date of bill.txt?", lambda told: told["sources"][0]["quote"], "1 May 2024"),
-    ("what does survey.txt say about the roof?", lambda told: told["fallback"]["by_model"], False),
+    ("how many invoices are over 1,000?", lambda reply: reply["result"], "2"),
+    ("sum of totals by vendor", lambda reply: reply["answer"].split(". ")[0], "Globex: 2900; Acme: 2000.5"),
+    ("what is the highest total of the invoices?", lambda reply: reply["result"], "2000"),
+    ("how many invoices are there?", lambda reply: reply["result"], "4"),
+    ("What is 4200 - (1200 + 0.12 * 4200)?", lambda reply: reply["result"], "2496"),
+    ("what is the due date of bill.txt?", lambda reply: reply["sources"][0]["quote"], "1 May 2024"),
+    ("what does survey.txt say about the roof?", lambda reply: reply["fallback"]["by_model"], False),
 ]
 
 

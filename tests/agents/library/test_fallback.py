@@ -72,12 +72,12 @@ async def test_a_model_that_gave_no_answer_is_asked_once_more_about_the_best_pas
         document_id = await put_survey(server)
         result = await ask(server.http)
         assert result["status"] == "completed", result
-        told = result["result"]
-        assert told["answer"] == "It leaks at the chimney [1]."
-        assert (told["fallback"]["code"], told["fallback"]["by_model"]) == ("agent_stopped", True)
-        (source,) = told["sources"]
+        reply = result["result"]
+        assert reply["answer"] == "It leaks at the chimney [1]."
+        assert (reply["fallback"]["code"], reply["fallback"]["by_model"]) == ("agent_stopped", True)
+        (source,) = reply["sources"]
         assert source["document_id"] == document_id and source["boxes"]
-        assert told["effort"]["model_calls"] == 2 and told["effort"]["searches"] == 1 == told["effort"]["reads"]
+        assert reply["effort"]["model_calls"] == 2 and reply["effort"]["searches"] == 1 == reply["effort"]["reads"]
         events = await events_of(server.http, result)
         steps = [one["tool_result"] for one in events if one.get("status") == "complete"]
         assert steps == ["search_documents", "read_multiple_documents", "submit_answer"]
@@ -102,11 +102,11 @@ async def test_what_the_last_question_does_not_prove_is_not_given(serve, agent, 
     async with serve(model(agent, at_last)) as server:
         await put_survey(server)
         result = await ask(server.http)
-        told = result["result"]
-        assert (result["status"], result["code"], told["confidence"]) == ("completed", None, 0)
-        assert (told["fallback"]["code"], told["fallback"]["by_model"]) == (code, False)
-        assert "roof leaks" in told["sources"][0]["quote"] and told["sources"][0]["boxes"]
-        assert result["answer"] == told["answer"] and "[1]" in told["answer"]
+        reply = result["result"]
+        assert (result["status"], result["code"], reply["confidence"]) == ("completed", None, 0)
+        assert (reply["fallback"]["code"], reply["fallback"]["by_model"]) == (code, False)
+        assert "roof leaks" in reply["sources"][0]["quote"] and reply["sources"][0]["boxes"]
+        assert result["answer"] == reply["answer"] and "[1]" in reply["answer"]
         assert any(map(is_last_question, server.model.requests)) is (at_last is not None)
 
 
@@ -114,20 +114,20 @@ async def test_a_model_that_was_wrong_twice_is_asked_once_more(serve):
     wrong = [[INTENT], [submit("It leaks.")], [submit("It leaks.")]]
     async with serve(model(wrong)) as server:
         await put_survey(server)
-        told = (await ask(server.http))["result"]
-        assert (told["fallback"]["code"], told["fallback"]["by_model"]) == ("answer_invalid", True)
+        reply = (await ask(server.http))["result"]
+        assert (reply["fallback"]["code"], reply["fallback"]["by_model"]) == ("answer_invalid", True)
 
 
 async def test_search_is_answered_without_a_model(serve):
     async with serve(Script([])) as server:
         await put_survey(server)
         result = await ask(server.http, mode="search")
-        told = result["result"]
-        assert (result["status"], told["fallback"]["code"], told["fallback"]["by_model"]) == (
+        reply = result["result"]
+        assert (result["status"], reply["fallback"]["code"], reply["fallback"]["by_model"]) == (
             *("completed", "search_only"),
             False,
         )
-        assert "roof leaks" in told["sources"][0]["quote"] and server.model.requests == []
+        assert "roof leaks" in reply["sources"][0]["quote"] and server.model.requests == []
         assert (await thread_of(server.http, result))["working_state"]["turns"] == 1
 
 
@@ -142,8 +142,8 @@ async def test_without_the_fallback_a_question_without_an_answer_fails(serve, ag
 
 async def test_where_nothing_fits_there_is_nothing_to_ask(serve):
     async with serve(Script(STOPS)) as server:
-        told = (await ask(server.http, "Are there dragons?"))["result"]
-        assert told["sources"] == [] and not told["fallback"]["by_model"]
+        reply = (await ask(server.http, "Are there dragons?"))["result"]
+        assert reply["sources"] == [] and not reply["fallback"]["by_model"]
         assert not any(map(is_last_question, server.model.requests))
 
 
@@ -151,8 +151,8 @@ async def test_after_its_rounds_there_is_a_turn_left_for_the_last_question(serve
     async with serve(model([[INTENT], endless([SEARCH])])) as server:
         await put_survey(server)
         result = await ask(server.http, max_turns=6)
-        told = result["result"]
-        assert (told["fallback"]["code"], told["fallback"]["by_model"]) == ("max_turns", True), told
+        reply = result["result"]
+        assert (reply["fallback"]["code"], reply["fallback"]["by_model"]) == ("max_turns", True), reply
         assert result["usage"]["turns"] <= 6
 
 
@@ -162,9 +162,9 @@ async def test_at_its_deadline_a_run_asks_once_more_in_the_time_that_it_has_kept
     with time_for_a_question(*seconds):
         async with serve(model([[INTENT, READ], stall(600)], at_last), max_live_agents=8) as server:
             await put_survey(server)
-            told = (await ask(server.http))["result"]
-    assert (told["fallback"]["code"], told["fallback"]["by_model"]) == ("deadline", by_model)
-    assert "roof leaks" in told["sources"][0]["quote"]
+            reply = (await ask(server.http))["result"]
+    assert (reply["fallback"]["code"], reply["fallback"]["by_model"]) == ("deadline", by_model)
+    assert "roof leaks" in reply["sources"][0]["quote"]
 
 
 @pytest.mark.long
@@ -173,8 +173,8 @@ async def test_a_busy_service_is_waited_for_a_while_and_not_for_ever(serve):
     for steps, code in (([*busy, [submit("It leaks [1].")]], None), ([[INTENT], *[http_error(429, 0.1)] * 9], "busy")):
         async with serve(Script(steps)) as server:
             await put_survey(server)
-            told = (await ask(server.http))["result"]
-            assert told["fallback"] is code is None or told["fallback"]["code"] == "model_busy"
+            reply = (await ask(server.http))["result"]
+            assert reply["fallback"] is code is None or reply["fallback"]["code"] == "model_busy"
 
 
 def breaking(clone: Any, step: Any) -> Callable[[Any], Any]:
@@ -213,6 +213,6 @@ async def test_where_search_fails_too_the_run_still_ends(serve, clone):
         await put_survey(server)
         result = await ask(server.http)
         assert result["status"] == "completed", result
-        told = result["result"]
-        assert told["fallback"]["code"] == "agent_stopped" and told["sources"] == []
+        reply = result["result"]
+        assert reply["fallback"]["code"] == "agent_stopped" and reply["sources"] == []
         assert len(server.model.requests) == 2  # nobody begins anew

@@ -35,7 +35,7 @@ def read(tmp_path):
     return read_bytes
 
 
-def told(found: DocumentContent) -> list[tuple[str, int, str]]:
+def warnings_of(found: DocumentContent) -> list[tuple[str, int, str]]:
     return [(warning.code, warning.count, warning.excerpt) for warning in found.warnings]
 
 
@@ -49,7 +49,7 @@ async def test_an_archive_lists_its_files_and_hands_them_over(read) -> None:
         ["2024/a.txt", "8", "bytes"],
         ["b.csv", "3", "bytes"],
     ]
-    assert taken == {"a.txt": b"Total: 1", "b.csv": b"x;y"} and told(found) == []
+    assert taken == {"a.txt": b"Total: 1", "b.csv": b"x;y"} and warnings_of(found) == []
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ async def test_a_hostile_name_leads_nowhere(read, name: str, taken_as: str) -> N
 async def test_as_many_as_may_are_taken_and_the_rest_is_named(read) -> None:
     found, taken = await read(archive({f"{n}.txt": b"x" for n in range(MAX_ENCLOSED + 2)}))
     assert len(taken) == MAX_ENCLOSED
-    assert told(found) == [(WarningCode.ENCLOSED_TOO_MANY, 2, "100.txt; 101.txt")]
+    assert warnings_of(found) == [(WarningCode.ENCLOSED_TOO_MANY, 2, "100.txt; 101.txt")]
 
 
 async def test_a_file_and_all_files_together_are_bounded(read) -> None:
@@ -78,20 +78,20 @@ async def test_a_file_and_all_files_together_are_bounded(read) -> None:
     members = {"fits.txt": b"f" * 1000, "large.txt": b"l" * 1001} | {f"{n}.txt": b"x" * 1000 for n in range(4)}
     found, taken = await read(archive(members), limits=limits)
     assert list(taken) == ["fits.txt", "0.txt", "1.txt", "2.txt"]
-    assert told(found) == [(WarningCode.ENCLOSED_TOO_LARGE, 2, "large.txt; 3.txt")]
+    assert warnings_of(found) == [(WarningCode.ENCLOSED_TOO_LARGE, 2, "large.txt; 3.txt")]
 
 
 async def test_a_bomb_is_left_out_and_what_only_packs_well_is_not(read) -> None:
     bomb, text = b"\0" * (40 * MIB), b"Total: 10.00 EUR\n" * 50_000
     found, taken = await read(archive({"bomb": bomb, "text.txt": text, "small": b"\0" * MIB}))
     assert taken == {"text.txt": text, "small": b"\0" * MIB}
-    assert told(found) == [(WarningCode.ENCLOSED_TOO_LARGE, 1, "bomb")]
+    assert warnings_of(found) == [(WarningCode.ENCLOSED_TOO_LARGE, 1, "bomb")]
 
 
 async def test_what_lies_too_deep_is_listed_and_left_out(read) -> None:
     found, taken = await read(archive({"a.txt": b"a", "b.txt": b"b"}), deep=True)
     assert taken == {} and "a.txt" in found.pages[0].text
-    assert told(found) == [(WarningCode.ENCLOSED_TOO_DEEP, 2, "a.txt; b.txt")]
+    assert warnings_of(found) == [(WarningCode.ENCLOSED_TOO_DEEP, 2, "a.txt; b.txt")]
 
 
 def _marked_as_protected(data: bytes, name: bytes) -> bytes:
@@ -107,7 +107,7 @@ def _marked_as_protected(data: bytes, name: bytes) -> bytes:
 async def test_protected_files_of_an_archive_are_named_and_an_archive_of_nothing_else_is_refused(read) -> None:
     data = archive({"open.txt": b"o", "secret.txt": b"s"})
     found, taken = await read(_marked_as_protected(data, b"secret.txt"))
-    assert taken == {"open.txt": b"o"} and told(found) == [(WarningCode.ENCLOSED_PROTECTED, 1, "secret.txt")]
+    assert taken == {"open.txt": b"o"} and warnings_of(found) == [(WarningCode.ENCLOSED_PROTECTED, 1, "secret.txt")]
 
 
 READING = {"media_type": sniff.ZIP, "page_count": 1}

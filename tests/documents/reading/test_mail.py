@@ -103,19 +103,19 @@ and a footer
 
 
 def test_the_html_that_a_mail_program_shows_is_read_where_it_says_more() -> None:
-    told = "Your mail program shows no HTML."
+    notice = "Your mail program shows no HTML."
     for shown, more in (
-        (f"<p>{told} <p>Invoice RE-7<table><tr><td>Total<td>19,50</table>", ["Invoice RE-7", "Total   19,50"]),
+        (f"<p>{notice} <p>Invoice RE-7<table><tr><td>Total<td>19,50</table>", ["Invoice RE-7", "Total   19,50"]),
         ("<p>Your mail program shows no HTML. 7", ["Your mail program shows no HTML. 7"]),  # only a number more
         ("<p>Your <b>mail program</b> shows<br>no HTML.", []),
         ("<p style='display:none'>Total 19,50</p>", []),
     ):
         mail = EmailMessage()
         mail["From"] = "a@example.com"
-        mail.set_content(told)
+        mail.set_content(notice)
         mail.add_alternative(shown, subtype="html")
         lines = lines_of(bytes(mail))
-        assert lines[2] == told and [line for line in lines[3:] if line and line != told] == more
+        assert lines[2] == notice and [line for line in lines[3:] if line and line != notice] == more
 
 
 def test_an_html_body_is_read_where_there_is_no_other() -> None:

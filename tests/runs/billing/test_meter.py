@@ -129,8 +129,8 @@ async def metered(case, *parts: Part, turns=50, **columns) -> list[tuple]:
 async def test_a_message_is_charged_once_however_often_its_blocks_are_told(case, name):
     streamed = [begun(name, input=5), changed(output=7), STOPPED]
     early, late = whole(name, input=5, output=1), whole(name, input=99)
-    told = [*streamed[:1], early, early, *streamed[1:], late, ToolReturned("c", "", False), late]
-    assert [figures for _, *figures in await metered(case, *told)] == [[5, 7]]
+    stream = [*streamed[:1], early, early, *streamed[1:], late, ToolReturned("c", "", False), late]
+    assert [figures for _, *figures in await metered(case, *stream)] == [[5, 7]]
 
 
 async def test_every_message_is_charged_though_the_service_repeats_its_ids(case):
@@ -140,8 +140,8 @@ async def test_every_message_is_charged_though_the_service_repeats_its_ids(case)
         await metered(case, *streamed, *streamed, begun("a"), turns=2)
     assert spent.value.outcome.code == "max_turns"
     # The same without pieces: several blocks of one answer, then another answer.
-    told = [whole("b", input=5, output=2), whole("b", input=5, output=2), ToolReturned("call-b", "", False)]
-    assert await metered(case, *told, *told) == [("b", 5, 2)] * 2
+    stream = [whole("b", input=5, output=2), whole("b", input=5, output=2), ToolReturned("call-b", "", False)]
+    assert await metered(case, *stream, *stream) == [("b", 5, 2)] * 2
 
 
 async def test_every_attempt_at_a_run_charges_its_own_messages(case):
@@ -155,8 +155,8 @@ async def test_every_attempt_at_a_run_charges_its_own_messages(case):
 
 
 async def test_an_answer_that_was_not_streamed_is_charged_and_the_cli_s_own_words_are_not(case):
-    told = [whole("a", input=5, output=2), whole("b", "<synthetic>", input=9)]
-    assert await metered(case, *told) == [("a", 5, 2)]
+    stream = [whole("a", input=5, output=2), whole("b", "<synthetic>", input=9)]
+    assert await metered(case, *stream) == [("a", 5, 2)]
 
 
 async def test_a_message_whose_id_cannot_be_kept_is_charged_under_another(case):
@@ -166,8 +166,8 @@ async def test_a_message_whose_id_cannot_be_kept_is_charged_under_another(case):
 
 async def test_the_prompt_may_be_counted_at_the_beginning_or_at_the_end(case):
     for first, last in [({"input": 5}, {}), ({}, {"input": 5}), ({"input": 5}, {"input": 0})]:
-        told = [begun("a", **first), changed(**last, output=1), STOPPED]
-        assert await metered(case, *told) == [("a", 5, 1)]
+        stream = [begun("a", **first), changed(**last, output=1), STOPPED]
+        assert await metered(case, *stream) == [("a", 5, 1)]
 
 
 async def test_turns_are_counted_here_and_not_by_a_cli_that_may_have_had_other_runs(case):
@@ -175,17 +175,17 @@ async def test_turns_are_counted_here_and_not_by_a_cli_that_may_have_had_other_r
         return [begun(name, input=5), changed(stop_reason, output=1), STOPPED]
 
     # A message that breaks off is asked for again, which is no new turn.
-    told = [*turn("a"), *turn("b", None), *turn("c")]
-    assert [name for name, _, _ in await metered(case, *told, turns=2)] == ["a", "b", "c"]
+    stream = [*turn("a"), *turn("b", None), *turn("c")]
+    assert [name for name, _, _ in await metered(case, *stream, turns=2)] == ["a", "b", "c"]
     async with case.database.as_user(case.scope) as conn:
         (run,) = (await runs.list_runs(conn, case.scope, status=None, limit=1)).items
         (model,) = await usage.by_model(conn, run.id)
     calls = MessageCalls()
-    for part in told:
+    for part in stream:
         calls.on_part(part)
     assert run.turns == model["turns"] == calls.messages == 2  # whoever counts them counts the same
     with pytest.raises(RunEnded) as spent:
-        await metered(await case.another_extraction(), *told, begun("d", input=6), turns=2)
+        await metered(await case.another_extraction(), *stream, begun("d", input=6), turns=2)
     assert spent.value.outcome.code == "max_turns"
     charged = case.sql("select count(*) as n from public.usage where message_id like '%% d' and input_tokens = 6")
     assert charged == [{"n": 1}]  # what was asked for is paid for all the same

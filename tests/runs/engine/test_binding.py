@@ -22,14 +22,14 @@ WHOSE = contextvars.ContextVar("whose", default="nobody")
 
 
 def work_of(case, context) -> RunHandlers:
-    told = []
+    log = []
 
     async def before(call_id: str) -> None:
-        told.append(WHOSE.get())
+        log.append(WHOSE.get())
 
     hook = PermissionHook(EXTRACTION.create_tools(context), context, before=before)
     work = RunHandlers(hook, ToolExecutor(hook), Sessions(case.database, case.scope))
-    return SimpleNamespace(work=work, told=told)
+    return SimpleNamespace(work=work, log=log)
 
 
 def decision(verdict) -> str:
@@ -68,7 +68,7 @@ async def test_a_call_is_answered_in_the_context_of_the_run_that_has_the_cli(cas
         holder.take(one.work)
         await holder.hook(READ, "a", {})
         await holder.answer("get_document_text", "a", {})
-        seen += one.told
+        seen += one.log
         holder.leave()
     assert seen == ["first", "second"]
 

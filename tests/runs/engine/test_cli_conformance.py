@@ -184,7 +184,7 @@ def _told(case: ExtractionCase, requests: Requests) -> str:
     runs = [row["id"] for row in case.sql(f"select id from public.runs {ours[0]} created_at", ours[1])]
     entries = case.sql(f"select entry from public.agent_sessions {ours[0]} number", ours[1])
     used = case.sql(f"select * from public.usage {ours[0]} created_at", ours[1])
-    told = {
+    init = {
         "events": [event for run_id in runs for event in case.events(run_id)],
         "ledger": [call for run_id in runs for call in case.ledger(run_id)],
         "runs": [_only(case.state(run_id), _OF_A_RUN) for run_id in runs],
@@ -193,7 +193,7 @@ def _told(case: ExtractionCase, requests: Requests) -> str:
         "messages": [block for request in requests for block in _messages(request)],
         "tools": [_tools(request) for request in requests],
     }
-    lines = [[what, one] for what, found in told.items() for one in found]
+    lines = [[what, one] for what, found in init.items() for one in found]
     return "\n".join(json.dumps(line, ensure_ascii=False, sort_keys=True) for line in _alike(lines))
 
 

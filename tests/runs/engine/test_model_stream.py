@@ -138,15 +138,15 @@ def test_all_else_says_nothing(message):
 
 
 @pytest.mark.parametrize(
-    ("told", "counts"),
+    ("figures", "counts"),
     [
         ({"input_tokens": -5, "output_tokens": "many"}, TokenCounts()),
         ({"input_tokens": None, "cache_creation": "?"}, TokenCounts()),
         ({"output_tokens": 10**30}, TokenCounts(output=1_000_000_000)),
     ],
 )
-def test_figures_that_cannot_be_meant_are_no_figures(told, counts):
-    assert list(parts_of(piece("message_delta", usage=told))) == [MessageChanged(None, counts)]
+def test_figures_that_cannot_be_meant_are_no_figures(figures, counts):
+    assert list(parts_of(piece("message_delta", usage=figures))) == [MessageChanged(None, counts)]
 
 
 class Noting:

@@ -78,19 +78,19 @@ def test_what_two_parts_of_a_run_say_at_once_is_put_together_each_by_itself():
     assert heard == {"a": "a0a1a2", "b": "b0b1b2"}
 
 
-_STEPS = ["told", "lost", "heard", "event", "another block", "another worker"]
+_STEPS = ["text_of", "lost", "heard", "event", "another block", "another worker"]
 
 
 @given(some.lists(some.one_of(some.text("ab \ud800", max_size=700), some.sampled_from(_STEPS)), max_size=40))
-@example(["a", "lost", "b", "told", "heard"])
-@example(["a", "told", "event", "heard"])
+@example(["a", "lost", "b", "text_of", "heard"])
+@example(["a", "text_of", "event", "heard"])
 def test_whatever_is_lost_or_late_what_is_gathered_is_the_beginning_of_the_block(course):
     draft, reading = DeltaBuffer(1), DeltaAssembler()
     attempts, after, under_way, gathered, blocks = count(2), 0, [], "", [""]
     begin(draft)
     for step in course:
         match step:
-            case "told":
+            case "text_of":
                 under_way += [f"run {after} {piece}" for piece in draft.take()]
             case "lost":
                 draft.take()
@@ -118,7 +118,7 @@ async def test_words_are_told_between_the_events_and_never_behind_their_own(case
     channels = (EVENTS_CHANNEL, await delta_channel(case))
     async with case.database.listen(*channels, about=str(context.run_id)) as heard, EventWriter(context, draft) as log:
         begin(draft, "I re", "ad")
-        assert await told(heard) == '0 1.1 0 6 {"type": "text_delta", "text_delta": "I read"}'
+        assert await text_of(heard) == '0 1.1 0 6 {"type": "text_delta", "text_delta": "I read"}'
         log.say(TextEvent(text="I read."))
         begin(draft, "Then")  # at once: it waits for the row all the same, and may overtake the news of it
         piece = '1 1.2 0 4 {"type": "text_delta", "text_delta": "Then"}'
@@ -129,7 +129,7 @@ async def test_words_are_told_between_the_events_and_never_behind_their_own(case
         assert await anext(heard) == str(context.run_id)
         begin(draft, "Done")
         assert (
-            await told(heard) == '2 1.3 0 4 {"type": "text_delta", "text_delta": "Done"}'
+            await text_of(heard) == '2 1.3 0 4 {"type": "text_delta", "text_delta": "Done"}'
         )  # and nothing of the second
     assert case.events(context.run_id) == [
         {"type": "text", "text": "I read."},
@@ -142,7 +142,7 @@ async def delta_channel(case) -> str:
         return await runs.delta_channel(conn)
 
 
-async def told(heard) -> str:
+async def text_of(heard) -> str:
     """The next piece that is heard, without its run."""
     return (await asyncio.wait_for(anext(heard), 30)).partition(" ")[2]
 
@@ -157,7 +157,7 @@ async def test_a_worker_that_lost_the_run_tells_nobody_and_the_one_that_has_it_d
             async with EventWriter(attempt, draft) as log:
                 begin(draft, "Words.")
                 await log.pass_on()
-        assert await told(heard) == '0 2.1 0 6 {"type": "text_delta", "text_delta": "Words."}'
+        assert await text_of(heard) == '0 2.1 0 6 {"type": "text_delta", "text_delta": "Words."}'
 
 
 @anyio
@@ -173,10 +173,10 @@ async def test_who_can_listen_to_the_database_overhears_no_words(case, clone):
             await eavesdropper.execute(f"listen {channel}")
         begin(log._draft, "Secret words.")
         await log.pass_on()
-        assert "Secret words." in await told(here)  # the control
+        assert "Secret words." in await text_of(here)  # the control
         log.say(TextEvent(text="Secret words."))
         await log.flush()
-        assert await told(here) == ""  # of the event
+        assert await text_of(here) == ""  # of the event
         case.sql("select pg_notify(%s, 'end') from public.runs", WORK_CHANNEL)
         overheard = []
         async for heard in eavesdropper.notifies(timeout=30):

@@ -38,7 +38,7 @@ from fieldmark.tools.ledger import ToolOutcome
 anyio = pytest.mark.anyio
 
 
-def told(*parts: Part, **known) -> list[dict]:
+def stored_events(*parts: Part, **known) -> list[dict]:
     said = []
     mapper = EventMapper(EXTRACTION.toolset, said.append, **known)
     for part in parts:
@@ -55,7 +55,7 @@ def ended(text: str, call_id: str = "c", is_error: bool = False) -> ToolReturned
 
 
 def test_words_and_thoughts_are_told_and_blank_ones_are_not():
-    thought, said = told(AssistantSaid((Thought("Hm."), Thought(" "), Said("Yes."), Said("\n"))))
+    thought, said = stored_events(AssistantSaid((Thought("Hm."), Thought(" "), Said("Yes."), Said("\n"))))
     assert (thought, said) == ({"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "Yes."})
 
 
@@ -78,7 +78,7 @@ DONE = AssistantSaid((Said("Done."),))
     ],
 )
 def test_an_answer_that_breaks_off_and_is_asked_for_again_is_told_once(messages, retries):
-    assert [said["wait_s"] for said in told(*messages) if "retry" in said] == retries
+    assert [said["wait_s"] for said in stored_events(*messages) if "retry" in said] == retries
 
 
 @pytest.mark.parametrize(
@@ -89,18 +89,18 @@ def test_an_answer_that_breaks_off_and_is_asked_for_again_is_told_once(messages,
     ],
 )
 def test_a_refusal_is_told_without_what_the_cli_wraps_around_it(text, shown):
-    _, end = told(began("update_field", {}), ended(text, is_error=True))
+    _, end = stored_events(began("update_field", {}), ended(text, is_error=True))
     assert (end["status"], end["error"], end["code"]) == ("error", shown, "invalid") and "output" not in end
     # The CLI names a tool that there is not with its prefix.
     text = "<tool_use_error>No such tool available: mcp__fieldmark__find</tool_use_error>"
-    _, unknown = told(began("find", {}), ended(text, is_error=True))
+    _, unknown = stored_events(began("find", {}), ended(text, is_error=True))
     assert unknown["code"] == "unknown_tool" and "mcp__" not in unknown["error"] and "'find'" in unknown["error"]
 
 
 def test_how_a_call_ended_is_told_by_whoever_executed_it():
     wrapped = "<tool_use_error>x</tool_use_error>"
     known = {"c": ToolOutcome("Stored.", "stored"), "d": ToolOutcome(wrapped, "invalid", is_error=True)}
-    _, stored, _, refused, _, unknown = told(
+    _, stored, _, refused, _, unknown = stored_events(
         began("update_field", {}),
         ended("PreToolUse:x hook error: what the CLI repeats", is_error=True),
         began("update_field", {}, "d"),
@@ -127,21 +127,21 @@ def test_a_call_whose_end_was_told_by_a_decision_ends_once():
 
 
 def test_a_long_output_is_shown_in_part_and_a_tool_that_no_one_knows_too():
-    _, end = told(began("get_document_text", {}), ended("x" * 10_000))
+    _, end = stored_events(began("get_document_text", {}), ended("x" * 10_000))
     assert end["output"] == "x" * MAX_SHOWN_CHARACTERS + " […]"
-    assert told(ended("?", call_id="never begun"))[0]["tool_result"] == "unknown"
+    assert stored_events(ended("?", call_id="never begun"))[0]["tool_result"] == "unknown"
 
 
 @pytest.mark.parametrize("given", [[1, 2], {"value": "x" * 300_000}, {"value": "a\0"}])
 def test_an_input_that_could_not_be_stored_is_not_shown(given):
-    (begin,) = told(began("update_field", given))
+    (begin,) = stored_events(began("update_field", given))
     assert begin["input"] == {} and begin["message"] == "Calling update_field"
 
 
 def test_waiting_for_the_service_is_told_and_what_the_cli_says_of_it_is_not():
-    busy, silent = told(ServiceRetry(1.234, 529), ServiceRetry(1.0, None))
+    busy, silent = stored_events(ServiceRetry(1.234, 529), ServiceRetry(1.0, None))
     assert (busy["type"], busy["wait_s"]) == ("retry", 1.2) and silent["retry"] != busy["retry"]
-    assert told(AssistantSaid((Said("API Error: 500"),), error="server_error"), ResultReached()) == []
+    assert stored_events(AssistantSaid((Said("API Error: 500"),), error="server_error"), ResultReached()) == []
 
 
 @anyio
@@ -251,9 +251,9 @@ async def test_the_events_of_a_run_from_first_to_last(case):
 async def heard_by(listener, payload: str) -> list[str]:
     """What is heard up to a payload."""
     heard: list[str] = []
-    async for told in listener.notifies(timeout=30):
-        heard.append(told.payload)
-        if told.payload == payload:
+    async for stored_events in listener.notifies(timeout=30):
+        heard.append(stored_events.payload)
+        if stored_events.payload == payload:
             break
     return heard
 
@@ -273,15 +273,15 @@ async def test_readers_are_told_after_the_commit_and_not_inside_of_it(case):
         # Whoever tells of it is dead: nothing is heard, and a reader gets each event once all the same, in order.
         case.sql("revoke execute on function private.notify(text[], text[]) from fieldmark_app")
         following = follow(case.database, case.scope, context.run_id, poll_seconds=0.1)
-        told = [await anext(following)]
+        stored_events = [await anext(following)]
         async with EventWriter(context) as log:
             for n in range(3):
                 log.say(TextEvent(text=str(n)))
                 await log.flush()
-                told.append(await found(following))
+                stored_events.append(await found(following))
         case.sql("select pg_notify('fieldmark_run_events', 'end')")
         assert await heard_by(listener, "end") == ["end"]
-        assert [number for number, _ in told] == [1, 2, 3, 4]
+        assert [number for number, _ in stored_events] == [1, 2, 3, 4]
         await following.aclose()
 
 

@@ -32,12 +32,12 @@ async def test_what_was_decided_stands_and_the_agent_is_told(case, lost, approve
     assert case.extraction()["extracted_fields"] == ({"total": 10} if approved else {})
     (entry,) = finished.ledger
     assert entry["status"] == ("done" if approved else "refused")
-    told = f"({entry['status']}): "
+    prefix = f"({entry['status']}): "
     last = json.dumps(finished.requests[-1]["messages"])
-    assert "begun before" in last and told in last
+    assert "begun before" in last and prefix in last
     if lost == THE_CALL:
         # The CLI knows of no call to go on with and asks the model: nothing of that is told, and a new one begins.
-        assert len(finished.requests) == 2 and told not in json.dumps(finished.requests[0]["messages"])
+        assert len(finished.requests) == 2 and prefix not in json.dumps(finished.requests[0]["messages"])
     else:
         assert len(finished.requests) == 1 and finished.state["session_id"] == before["session_id"]
     kinds = [event["type"] for event in finished.events]

@@ -60,13 +60,13 @@ async def waiting(case, starter: Scope, **columns) -> tuple:
 
 async def decided(case, who: Scope, run_id) -> object:
     """None where they can; else what they are told. In SQL below the service it is the same."""
-    told = None
+    error_type = None
     try:
         await decisions.decide(case.database, who, run_id, Decision("c", False, {}))  # a rejection takes no input
     except Invalid:
         pass
     except (NotFound, ReadOnly, NotApprover, SecondPersonNeeded) as error:
-        told = type(error)
+        error_type = type(error)
     begun = None
     with pytest.raises(ZeroDivisionError):
         async with case.database.as_user(who) as conn:
@@ -76,12 +76,12 @@ async def decided(case, who: Scope, run_id) -> object:
             row = await cursor.fetchone()
             begun = row["begun"]
             raise ZeroDivisionError  # undo it: the next is to be asked too
-    assert (begun is None) == (told is not None)
+    assert (begun is None) == (error_type is not None)
     async with case.database.as_user(who) as conn:
         inbox = await runs.list_runs(conn, who, status="awaiting_approval", limit=10)
     own = who.user_id == case.state(run_id)["created_by"]
-    assert (run_id in [one.id for one in inbox.items]) == (told is None or own)
-    return told
+    assert (run_id in [one.id for one in inbox.items]) == (error_type is None or own)
+    return error_type
 
 
 async def test_who_decides_a_member_s_run(case):
@@ -100,10 +100,10 @@ async def test_who_decides_a_member_s_run(case):
         ("members", True): (None, SecondPersonNeeded, SecondPersonNeeded, None, ReadOnly, None),
         ("owners", True): (None, NotApprover, NotApprover, NotApprover, ReadOnly, None),
     }
-    for (approvers, second), told in expected.items():
+    for (approvers, second), error_type in expected.items():
         settings(case, approvers, second_person=second)
         asked = [await decided(case, who, run_id) for who in (owner, member, robot, colleague, viewer, boss)]
-        assert tuple(asked) == told, (approvers, second)
+        assert tuple(asked) == error_type, (approvers, second)
 
 
 async def test_an_owner_does_not_decide_their_own_where_a_second_person_is_needed(case):
