@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fieldmark.documents.reading.markup import html_lines, html_parts
+from fieldmark.errors import OverLimit
 
 
 def test_blocks_are_lines_and_inline_tags_are_not() -> None:
@@ -15,6 +16,15 @@ def test_blocks_are_lines_and_inline_tags_are_not() -> None:
 CASES = [  # hidden, its visible twin
     # attributes and elements
     ("<dialog>{}</dialog>", "<dialog open>{}</dialog>"),
+    ("<details>{}</details>", "<details><summary>{}</summary></details>"),
+    ("<details><p>{}</p></details>", "<details open><p>{}</p></details>"),
+    ("<p hidden=until-found>{}</p>", "<p hidden style='display:block'>{}</p>"),
+    ("<div popover>{}</div>", "<div>{}</div>"),
+    ("<progress value=7>{}</progress>", "<output>{}</output>"),
+    ("<noscript>{}</noscript>", "<template shadowrootmode=open>{}</template>"),
+    ("<svg><text display=none>{}</text></svg>", "<svg><text>{}</text></svg>"),
+    ("<object data=a.png></object><p hidden>{}</p>", "<object>{}</object>"),
+    ("<style>p::before{{content:'{}'; visibility:hidden}}</style><p>", "<style>p::after{{content:'{}'}}</style><p>"),
     # properties
     ('<div style="display:none"><b style="display:block">{}</b></div>', "<div><b>{}</b></div>"),
     ("<p style='visibility:hidden'>{}</p>", "<i style='visibility:hidden'><b style='visibility:visible'>{}</b></i>"),
@@ -66,6 +76,112 @@ def test_a_style_sheet_in_the_file_hides_text_or_shows_it(hiding: str, showing: 
 @pytest.mark.parametrize("style", ["color:#fff", "position:absolute;left:-9999px", "clip-path:circle(0)", "scale:0"])
 def test_text_hidden_in_other_ways_is_read(style: str) -> None:
     assert html_lines(f"<p style='{style}'>seen</p>") == ["seen"]
+
+
+BOXES = [  # and their lines
+    *(
+        (f"<span style='{style}'>5</span><span style='{style}'>6</span>", lines)
+        for style, lines in (
+            ("display:block", ["5", "6"]),
+            ("display:table", ["5", "6"]),
+            ("display:table-row", ["5", "6"]),
+            ("display:table-cell", ["5  6"]),
+            ("display:list-item", ["• 5", "• 6"]),
+            ("display:inline-block", ["5 6"]),
+            ("display:flex", ["5", "6"]),
+            ("display:grid", ["5", "6"]),
+            ("display:inline-flex", ["5 6"]),
+            ("float:left", ["5  6"]),
+            ("position:absolute", ["5  6"]),
+            ("margin-left:10px", ["5 6"]),
+            ("padding:0 4px", ["5 6"]),
+            ("margin:0 0 0 1em", ["5 6"]),
+            ("margin-inline-start:1em", ["5 6"]),
+            ("position:relative;left:20px", ["5 6"]),
+            # what does not part them
+            ("margin:5px 0", ["56"]),
+            ("padding-left:1px", ["56"]),
+            ("display:inline", ["56"]),
+        )
+    ),
+    ("<style>.a{display:block}</style><b class=a>5</b><b class=a>6</b>", ["5", "6"]),
+    ("<style>#a,#b{float:right}</style><b id=a>5</b><b id=b>6</b>", ["5  6"]),
+    ("<style>div{display:inline}</style><div>5</div><div>6</div>", ["56"]),
+    ("<p>5<x-y>6</x-y>7 <o:p>8</o:p>9", ["567 89"]),
+    ("5<button>6</button><input value=7><input value=8><select multiple><option selected>1<option selected>2</select>",
+     ["5 6 7 8 1 2"]),
+    # items and cells
+    ("<div style='display:flex'><b>Total</b><i>5</i>6</div>", ["Total   5   6"]),
+    ("<div style='display:flex'><b style='display:contents'><i>5</i><i>6</i></b></div>", ["5   6"]),
+    ("<div style='display:flex; flex-direction:column'><b>5</b><i>6</i></div>", ["5", "6"]),
+    ("<div style='display:flex'><div>A<p>B</div><div>1</div></div>", ["A", "B", "1"]),
+    ("<b style='display:inline-flex'><i>5</i><i>6</i></b>", ["5  6"]),
+    ("<div style='display:grid;grid-template-columns:1fr auto'><b>a</b><b>1</b><b>bb</b><b>2</b></div>",
+     ["a    1", "bb   2"]),
+    ("<div style='display:grid;grid-template-columns:repeat(2,1fr)'><b>a</b><b>1</b><b>b</b></div>", ["a   1", "b"]),
+    ("<style>p{display:table}b{display:table-row}i{display:table-cell}</style><p><b><i>Total</i><i>5</i></b><b><i>x</i><i>6</i></b>",
+     ["Total   5", "x       6"]),
+    ("<ul style='display:table'><li style='display:table-cell'>5<li style='display:table-cell'>6</ul>", ["5   6"]),
+    ("<table>5<form><tr><td>6</td><form><td>7</td></form></tr></form>8<tr><td>9</table>", ["5", "6   7", "8", "9"]),
+    # drawings
+    ("<svg><text x=1 y=1>5</text><text x=9 y=1>6</text></svg>", ["5", "6"]),
+    ("<svg><text><tspan x=0 y=1>5</tspan><tspan x=0 y=9>6</tspan><tspan x=9 y=9>7</tspan>"
+     "<tspan x=0 dy=1.2em>8</tspan></text></svg>", ["5", "6  7", "8"]),
+    # ruby text
+    ("5<ruby>東<rp>(</rp><rt>とう</rt><rp>)</rp>京<rt>きょう</rt></ruby>6", ["5東京 (とうきょう)6"]),
+    ("<ruby>100<rt>7</ruby>0", ["100 (7)0"]),
+    # generated text
+    ("<style>p::before{content:'No. '}p:after{content:attr(data-u) '!' counter(i)/'said'}</style><p data-u=EUR>5",
+     ["No. 5EUR!"]),
+    ("<style>b::after{content:';';display:block}i::before{content:'\\f101'}</style><b>5</b>6<i>7</i>",
+     ["5", ";", "67"]),
+    ("5<q>6</q>", ["5“6”"]),
+    # spaces and marks of lists
+    ("<p style='white-space:pre-line'>5\n6</p>", ["5", "6"]),
+    ("<ol style='list-style:none'><li>5</ol><ul style='list-style:upper-roman inside'><li>6<li>7</ul>",
+     ["5", "I. 6", "II. 7"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("html", "lines"), BOXES)
+def test_boxes_are_apart_as_a_browser_lays_them_out(html: str, lines: list[str]) -> None:
+    assert html_lines(html) == lines
+
+
+@pytest.mark.parametrize(
+    ("html", "line"),
+    [
+        ("100<b style='position:relative;top:-.5em'>1</b>", "100¹"),
+        ("100<b style='position:relative;bottom:.2em;font-size:60%'>1</b>", "100¹"),
+        ("100<b style='position:relative;top:1px'>1</b>", "1001"),
+        ("<style>sup{vertical-align:baseline;position:relative;top:-.5em}</style>100<sup>1</sup>", "100¹"),
+        ("19<b style='vertical-align:text-top;font-size:60%'>99</b>", "19⁹⁹"),
+        ("<table><td style='vertical-align:top;font-size:60%'>19.50</table>", "19.50"),
+        ("<b style='display:inline-block;vertical-align:4px'>19.50</b>", "19.50"),
+        ("<svg><text>19<tspan dy=-5>99</tspan><tspan dy=5> EUR</tspan></text></svg>", "19⁹⁹ EUR"),
+        ("<svg><text>10<tspan baseline-shift=super>2</tspan>5</text></svg>", "10²5"),
+        ("<svg><text>10<tspan style='baseline-shift:-3px'>2</tspan></text></svg>", "10₂"),
+    ],
+)
+def test_text_raised_by_position_or_in_a_drawing_joins_no_number(html: str, line: str) -> None:
+    assert html_lines(html) == [line]
+
+
+@pytest.mark.parametrize(
+    ("before", "part"),
+    [
+        ("<table><tr>", "<td>a</td>"),
+        ("<select>", "<option>a"),
+        (f"<style>i{{background:url(data:image/svg+xml,%3Csvg%3E%3Ctext%3E{'k' * 50_000})}}</style>", "<i>a</i>"),
+    ],
+)
+def test_what_many_elements_have_in_common_is_read_once(before: str, part: str) -> None:
+    assert html_lines(before + part * 50_000)
+
+
+def test_text_that_style_sheets_generate_is_bounded() -> None:
+    with pytest.raises(OverLimit):
+        html_lines(f"<style>i::before{{content:'{'x' * 10_000}'}}</style>{'<i></i>' * 200}")
 
 
 def test_elements_without_visible_text_are_left_out() -> None:

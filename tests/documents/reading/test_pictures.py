@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import html
 import io
 import struct
 import zipfile
@@ -25,7 +26,7 @@ from fieldmark.documents.reading.markup import html_parts
 from fieldmark.documents.reading.opendocument import opendocument_parts
 from fieldmark.documents.reading.pages import Limits
 from fieldmark.documents.reading.pagination import Pages, Part, paginate
-from fieldmark.documents.reading.pictures import MAX_PICTURES, Picture
+from fieldmark.documents.reading.pictures import MAX_LINES, MAX_PICTURES, Picture
 from fieldmark.documents.reading.sandbox import read_file
 from fieldmark.documents.reading.xlsx import xlsx_parts
 from fieldmark.documents.render import render_page
@@ -148,6 +149,63 @@ def bomb(side: int) -> bytes:
 def shown(*contents: bytes | None) -> Pages:
     pictures = [Picture(str(at), content and (lambda content=content: content)) for at, content in enumerate(contents)]
     return paginate([Part(["text"], (), (), pictures), Part(["more"])], "html", Limits(max_pages=120))
+
+
+def test_a_small_picture_is_read_if_it_has_the_shape_of_a_line_and_ten_are_at_most() -> None:
+    for size, is_read in (((200, 20), True), ((30, 11), False), ((60, 40), False), ((600, 8), False)):
+        natural = encoded(Image.new("RGB", size, "white"), "PNG")
+        given = Picture("given", lambda: LOGO, size[0] * 0.75, size[1] * 0.75)
+        pages = paginate([Part(["text"], (), (), [Picture("natural", lambda it=natural: it), given])], "html", Limits())
+        assert (len(pages.pictures), pages[0].warnings) == (2 * is_read, ()), size
+    line = encoded(Image.new("RGB", (200, 20), "white"), "PNG")
+    pages = shown(*[line] * (MAX_LINES + 2), SCAN)
+    assert len(pages.pictures) == MAX_LINES + 1
+    assert [(one.code, one.count) for one in pages[0].warnings] == [(WarningCode.PICTURES_NOT_READ, 2)]
+
+
+SVG = "<svg width='400' height='300'>{}</svg>"
+INLINE = "data:image/svg+xml;base64," + base64.b64encode(SVG.format("<text>Total 5</text>").encode()).decode()
+QUOTED = "data:image/svg+xml,%3Csvg%3E%3Ctext%3ETotal 5"
+
+
+@pytest.mark.parametrize(
+    ("source", "lines", "keys"),
+    [
+        ("<p style='background:red url(a.png) top'>x", ["x"], ["a.png"]),
+        ("<style>p{background-image:url('a.png')}</style><p>x<p>y", ["x", "y"], ["a.png"]),
+        ("<style>p::before{content:'';background:url(a.png)}</style><p>x", ["x"], ["a.png"]),
+        ("<p style='background:url(a.png);width:9px;height:9px'>x", ["x"], []),
+        ("<p hidden style='background:url(a.png)'><table background=b.png><tr><td>x</table>", ["x"], ["b.png"]),
+        ("<picture><source srcset='a.png 1x, b.png 2x'><img></picture>", [], ["a.png"]),
+        ("<img srcset='a.png 2x'><img src=b.png srcset=c.png>", [], ["a.png", "b.png"]),
+        ("<object data=a.pdf>x</object><object data=b.swf>y</object><embed src=c.png>z", ["y z"], ["a.pdf", "c.png"]),
+        ("<input type=image src=a.png alt=Go><video poster=b.png></video>", ["Go"], ["a.png", "b.png"]),
+        ("<iframe src=a.html>x</iframe>", [], ["a.html"]),
+        ("<img src='cid:a'><iframe src='about:blank'></iframe>", [], []),
+        # drawings and pages within the page
+        (f"x<img src='{INLINE}'>y", ["x Total 5 y"], []),
+        (f"x<img src='{QUOTED}'>y<img src='{QUOTED}'>", ["x Total 5 y"], []),
+        (f"<p style='background:url({INLINE})'>x", ["Total 5 x"], []),
+        (f"<p hidden><img src='{INLINE}'>", [], []),
+        ("<img src='data:image/svg+xml,<svg width=9 height=9><path/></svg>'>", [], []),
+        ("<iframe srcdoc='<p>5<p>6<img src=a.png>'>x</iframe>", ["5", "6"], ["a.png"]),
+        ("<iframe hidden srcdoc='<p>5<img src=a.png>'></iframe>", [], []),
+    ],
+)
+def test_pictures_and_pages_within_a_page_are_read_or_counted(source: str, lines: list[str], keys: list[str]) -> None:
+    (part,) = html_parts(source.encode())
+    (page,) = paginate([Part([*part, "."], (), part.warnings, part.pictures)], "html", Limits())
+    assert part == lines and [picture.key for picture in part.pictures if picture.width != 6.75] == keys
+    assert sum(one.count for one in page.warnings) == len(keys)
+
+
+def test_a_large_drawing_without_text_is_counted_and_pages_are_nested_three_deep_at_most() -> None:
+    page = html_parts(f'<img src="data:image/svg+xml,{SVG.format("<path/>")}">'.encode())[0]
+    assert [(picture.read, picture.width, picture.height) for picture in page.pictures] == [(None, 300.0, 225.0)]
+    nested = "5"
+    for _ in range(5):
+        nested = f'<iframe srcdoc="{html.escape(nested)}"></iframe>6'
+    assert [picture.read for picture in html_parts(nested.encode())[0].pictures] == [None]
 
 
 def test_pictures_beyond_the_limits_are_left_out_and_told() -> None:

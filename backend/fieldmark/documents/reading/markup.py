@@ -5,41 +5,50 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any
-from urllib.parse import unquote
+from typing import Any, NamedTuple
+from urllib.parse import unquote, unquote_to_bytes
 
 import lxml.etree  # pyright: ignore[reportMissingTypeStubs]
 
 from fieldmark.documents.reading.formula import gap, mathml_line
-from fieldmark.documents.reading.html_hidden import Visibility, VisibilityResolver
+from fieldmark.documents.reading.html_style import Declaration, Display, ElementBox, ElementStyle, StyleResolver
 from fieldmark.documents.reading.list_numbers import write_number
 from fieldmark.documents.reading.pages import clean
 from fieldmark.documents.reading.pagination import Part, align, superscript
-from fieldmark.documents.reading.pictures import Picture, points
+from fieldmark.documents.reading.pictures import Picture, is_decoration, points
 from fieldmark.documents.reading.text import decode, encoding_warnings
-from fieldmark.errors import Damaged
+from fieldmark.errors import Damaged, OverLimit
 
 etree: Any = lxml.etree  # pyright: ignore
 
 _TEXTLESS_TAGS = frozenset(
-    """script style template noscript title meta link desc metadata defs annotation iframe object embed audio video
-    canvas map datalist""".split()  # noqa: SIM905
+    """script style title meta link desc metadata defs annotation annotation-xml audio canvas map datalist
+    noframes noembed""".split()  # noqa: SIM905
 )
-_INLINE_TAGS = frozenset(
-    """a abbr acronym b bdi bdo big button cite code data del dfn em font i img input ins kbd label mark nobr optgroup
-    option output q s samp select small span strike strong sub sup time tspan tt u var wbr
-    math""".split()  # noqa: SIM905
-)
+_FALLBACK_TAGS = frozenset(["progress", "meter"])  # shown as bars; their text is for browsers that know them not
+_TEXTLESS_INPUTS = frozenset(["range", "color", "file"])
+_ADDRESSES = {"object": "data", "video": "poster"}
+_WITHIN_LINES = (Display.INLINE, Display.CONTENTS, Display.CELL)
 _EMBEDDED = re.compile(
     r"""((?<=["'])data:image/[a-z.+-]{1,30};base64,)([a-z0-9+/=%\s]++)(?=["'])"""
     r"|(data:image/[a-z.+-]{1,30};base64,)([a-z0-9+/=%]++)",
     re.I,
 )
-_TAKEN_OUT = re.compile(r"data:image/[a-z.+-]{1,30};base64,(\d{1,9})", re.I)
+_TAKEN_OUT = re.compile(r"data:(image/[a-z.+-]{1,30});base64,(\d{1,9})", re.I)
+_DATA = re.compile(r"data:([a-z0-9.+/-]{0,60})((?:;[^,;]{0,60}){0,5}),", re.I)
 _CHARSET = re.compile(rb"<meta[^>]{0,300}?charset\s*=\s*[\"']?([A-Za-z0-9_.:-]{2,40})", re.I)
 _PROLOGUE = re.compile(r"\A\s*<\?xml[^>]*>")
+_SVG, _HTML = "image/svg+xml", ("text/html", "application/xhtml+xml")
+_PLUGIN = re.compile(r"application/(?:x-|java|vnd\.adobe\.flash)|[^?#]{0,2000}\.(?:swf|class|jar)", re.I)
+_POINTS_PER_PIXEL = 0.75
+_NO_FILES = ("cid:", "about:", "javascript:", "#")  # a mail's own pictures come with it
+_OFFSET = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+))(em)?")
+_LINE_OF_TEXT = 0.8  # of a font's size: text of a drawing that is moved further down is on another line
+MAX_GENERATED = 1_000_000  # characters
+MAX_NESTED_PAGES = 3  # a page in a page; deeper ones count as pictures that are not read
 
 
 def html_parts(data: bytes) -> list[Part]:
@@ -55,52 +64,113 @@ def html_parts(data: bytes) -> list[Part]:
 
 def html_lines(text: str) -> Part:
     """The lines of HTML that a person can see, with the hidden words. Raises Unreadable."""
-    parser: Any = etree.HTMLParser(
-        encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True, huge_tree=False
-    )
-    embedded: list[str] = []  # the base64 of images, of which the parser takes 10 MB at most
-
-    def take_out(match: re.Match[str]) -> str:
-        embedded.append(match[2] or match[4])
-        return f"{match[1] or match[3]}{len(embedded) - 1}"
-
-    source = _EMBEDDED.sub(take_out, _PROLOGUE.sub("", text).replace("\0", ""))
-    try:
-        root: Any = etree.fromstring(source.encode("utf-8", "replace"), parser)
-    except etree.XMLSyntaxError as error:
-        raise Damaged("The HTML is damaged: it cannot be parsed.") from error
+    files = _EmbeddedFiles()
+    root = _parse(files.take_out(text))
     if root is None:
         return Part()
-    page = _Page(VisibilityResolver(root), embedded)
+    page = _Page(StyleResolver(root), files)
     block = _Block()
-    page.walk(root, block, False, page.initial)
+    page.walk(root, block, page.initial)
     return Part(block.lines(), page.hidden, (), page.pictures, page.struck)
 
 
+def _parse(source: str) -> Any:
+    parser: Any = etree.HTMLParser(
+        encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True, huge_tree=False
+    )
+    source = _PROLOGUE.sub("", source).replace("\0", "")
+    if not source.strip():
+        return None
+    try:
+        return etree.fromstring(source.encode("utf-8", "replace"), parser)
+    except etree.XMLSyntaxError as error:
+        raise Damaged("The HTML is damaged: it cannot be parsed.") from error
+
+
+class _EmbeddedFile(NamedTuple):
+    key: str
+    media_type: str
+    read: Callable[[], bytes]
+
+
+class _EmbeddedFiles:
+    """The files inside a page. Base64 of images is taken out of it, since the parser takes 10 MB at most."""
+
+    def __init__(self) -> None:
+        self._contents: list[str] = []
+        self._keys: dict[int, str] = {}
+        self.read_drawings = set[str]()
+        self.backgrounds = set[str]()
+        self.generated = 0  # characters
+
+    def take_out(self, text: str) -> str:
+        """The text with a number in the place of each image."""
+
+        def number(match: re.Match[str]) -> str:
+            self._contents.append(match[2] or match[4])
+            return f"{match[1] or match[3]}{len(self._contents) - 1}"
+
+        return _EMBEDDED.sub(number, text)
+
+    def find(self, address: str) -> _EmbeddedFile | None:
+        """The file that an address holds."""
+        if (match := _TAKEN_OUT.fullmatch(address)) and (number := int(match[2])) < len(self._contents):
+            content = self._contents[number]
+            if number not in self._keys:
+                self._keys[number] = hashlib.sha256(content.encode()).hexdigest()
+            return _EmbeddedFile(self._keys[number], match[1].lower(), partial(_from_base64, content))
+        if match := _DATA.match(address):
+            is_base64 = match[2].lower().endswith(";base64")
+            read = partial(_from_base64 if is_base64 else unquote_to_bytes, address[match.end() :])
+            return _EmbeddedFile(address, match[1].lower() or "text/plain", read)
+        return None
+
+
 class _Block:
+    """Lines of text that is added piece by piece."""
+
     def __init__(self) -> None:
         self._lines: list[str] = []
-        self.open_line = ""
+        self._pieces: list[str] = []
+        self._gap = 0
+
+    @property
+    def last(self) -> str:
+        """The last character of the open line."""
+        return "" if not self._pieces else " " if self._gap else self._pieces[-1][-1]
+
+    def gap(self, spaces: int = 1) -> None:
+        """Keep what follows apart from what is on the line."""
+        if self._pieces:
+            self._gap = max(self._gap, spaces)
 
     def add(self, text: str, keep_space: bool) -> None:
         if keep_space:
             head, *rest = text.split("\n")
-            self.open_line += head
+            self._put(head)
             for line in rest:
                 self.end(blank=True)
-                self.open_line = line
+                self._put(line)
             return
-        words = " ".join(text.split())
-        if text[:1].isspace() and self.open_line and not self.open_line.endswith(" "):
-            self.open_line += " "
-        self.open_line += words
-        if words and text[-1].isspace():
-            self.open_line += " "
+        if text[:1].isspace():
+            self.gap()
+        if words := " ".join(text.split()):
+            self._put(words)
+            if text[-1].isspace():
+                self.gap()
+
+    def _put(self, text: str) -> None:
+        if text:
+            if self._gap:
+                self._pieces.append(" " * (self._gap - self._pieces[-1][-1].isspace()))
+                self._gap = 0
+            self._pieces.append(text)
 
     def end(self, blank: bool = False) -> None:
-        if self.open_line.strip() or blank:
-            self._lines.append(self.open_line.rstrip())
-        self.open_line = ""
+        line = "".join(self._pieces).rstrip()
+        if line or blank:
+            self._lines.append(line)
+        self._pieces, self._gap = [], 0
 
     def extend(self, lines: Sequence[str]) -> None:
         self.end()
@@ -114,162 +184,417 @@ class _Block:
 class _Page:
     """Walks through a page. The words of hidden text are collected in `hidden`."""
 
-    def __init__(self, resolver: VisibilityResolver, embedded: Sequence[str]) -> None:
-        self._embedded = embedded
-        self.pictures: list[Picture] = []
+    def __init__(self, resolver: StyleResolver, files: _EmbeddedFiles, depth: int = 0) -> None:
+        self._files = files
+        self._depth = depth
         self._resolver = resolver
         self.initial = resolver.initial
+        self.pictures: list[Picture] = []
         self.hidden: list[str] = []
         self.struck: list[str] = []
         self._numbers: dict[Any, int] = {}  # of the last item of each list
-        self._in_formulas: dict[Any, Visibility] = {}
+        self._readings: list[_Block] = []  # the ruby text of each open `ruby`
+        self._in_formulas: dict[Any, ElementStyle] = {}
+        self._chosen: dict[Any, list[Any]] = {}  # the option that each list shows
+        self._shift = 0.0  # of the text of a drawing: pixels below where its line began
+        self._y: str | None = None
 
-    def walk(self, node: Any, block: _Block, keep_space: bool, parent: Visibility) -> None:
+    def walk(self, node: Any, block: _Block, parent: ElementStyle) -> None:
         tag: Any = node.tag
-        if not isinstance(tag, str) or tag in _TEXTLESS_TAGS:
+        if self._is_textless(node):
             return
-        if tag == "input" and node.get("type", "").lower() in ("hidden", "password"):
-            return
-        if tag == "option" and not _is_chosen(node):
-            return
-        visibility = self._resolver.compute(node, parent)
+        style, box = self._resolver.compute(node, parent)
         if tag == "br":
-            block.end(blank=visibility.is_visible)
-            return
-        if tag == "table":
-            block.extend(self._table(node, visibility))
+            if not style.is_removed:
+                block.end(blank=style.is_visible)
             return
         if tag == "math":
-            formula = self._formula(node, visibility)
-            block.open_line += gap(block.open_line, formula) + formula
+            self._add_formula(block, self._formula(node, style, box))
             return
-        if tag == "input" and node.get("type", "").lower() in ("checkbox", "radio"):
-            self._add(block, f" {'☐' if node.get('checked') is None else '☒'} ", False, visibility)
-        if tag in ("input", "button") and node.get("value") and node.get("type", "text") not in ("checkbox", "radio"):
-            self._add(block, f" {node.get('value')} ", False, visibility)
-        if tag in ("img", "image"):
-            self._add(block, f" {node.get('alt') or ''} ", False, visibility)
-            if visibility.is_visible and (picture := self._picture(node)):
-                self.pictures.append(picture)
-        keep_space = keep_space or tag in ("pre", "textarea")
-        inline = tag in _INLINE_TAGS
-        if not inline:
-            block.end()
-        if tag == "li" and visibility.is_visible:
-            block.add(f"{self._item_mark(node)} ", True)
-        self._inside(node, block, keep_space, visibility)
-        if tag in ("td", "th", "dt"):
-            block.add("  ", True)  # outside a table, as in a broken one
-        elif not inline:
-            block.end()
+        if tag == "rt" and self._readings:
+            block = self._readings[-1]
+        _begin(block, box)
+        self._add_backgrounds(node, block, style, box)
+        if box.display in (Display.TABLE, Display.ITEMS):
+            self._generate(node, block, style, box.before)
+            is_table = box.display is Display.TABLE
+            block.extend(_arrange(self._rows(node, style) if is_table else self._items(node, style, box.columns)))
+            self._generate(node, block, style, box.after)
+            return
+        if box.display is Display.LIST_ITEM and style.is_visible and style.marker:
+            block.add(f"{self._item_mark(node, style.marker)} ", True)
+        if tag in ("text", "tspan"):
+            self._place(node, block, style)
+        if not self._add_replaced(node, block, style, box):
+            self._inside(node, block, style, box)
+        _end(block, box)
+        if tag == "text":
+            self._shift, self._y = 0.0, None
 
-    def _inside(self, node: Any, block: _Block, keep_space: bool, visibility: Visibility) -> None:
-        self._add(block, node.text, keep_space, visibility)
+    def _inside(self, node: Any, block: _Block, style: ElementStyle, box: ElementBox) -> None:
+        tag = node.tag
+        if tag in _FALLBACK_TAGS:
+            style = replace(style, is_removed=True)
+        if tag == "ruby":
+            self._readings.append(_Block())
+        self._generate(node, block, style, box.before)
+        if tag == "q" and style.is_visible:
+            block.add("“", False)
+        is_closed = tag == "details" and node.get("open") is None
+        within = replace(style, is_removed=True) if is_closed else style
+        if tag != "rp":
+            self._add(block, node.text, within)
         for child in node:
-            self.walk(child, block, keep_space, visibility)
-            if child.tag == "math" and child.tail:
-                block.open_line += gap(block.open_line, child.tail)
-            self._add(block, child.tail, keep_space, visibility)
+            around = within
+            if is_closed and child.tag == "summary":
+                is_closed, around = False, style
+            if box.has_items:
+                block.gap(2)
+            self.walk(child, block, around)
+            if box.has_items:
+                block.gap(2)
+            if child.tag == "math" and child.tail and gap(block.last, child.tail):
+                block.gap()
+            if tag != "rp":
+                self._add(block, child.tail, within)
+        if tag == "q" and style.is_visible:
+            block.add("”", False)
+        self._generate(node, block, style, box.after)
+        if tag == "ruby" and (reading := " ".join(self._readings.pop().lines())):
+            block.gap()
+            block.add(f"({reading})", False)
 
-    def _formula(self, formula: Any, visibility: Visibility) -> str:
-        self._in_formulas[formula] = visibility
+    def _add_formula(self, block: _Block, formula: str) -> None:
+        if gap(block.last, formula):
+            block.gap()
+        block.add(formula, True)
 
-        def within(node: Any) -> Visibility:
+    def _formula(self, formula: Any, style: ElementStyle, box: ElementBox) -> str:
+        self._in_formulas[formula] = style
+
+        def within(node: Any) -> ElementStyle:
             if node not in self._in_formulas:
-                self._in_formulas[node] = self._resolver.compute(node, within(node.getparent()))
+                self._in_formulas[node], _ = self._resolver.compute(node, within(node.getparent()))
             return self._in_formulas[node]
 
         def token(node: Any) -> str:
             block = _Block()
             if node is formula:
-                self._inside(node, block, False, visibility)
+                self._inside(node, block, style, box)
             else:
-                self.walk(node, block, False, within(node.getparent()))
+                self.walk(node, block, within(node.getparent()))
             return " ".join(block.lines())
 
         return mathml_line(formula, token)
 
-    def _add(self, block: _Block, text: str | None, keep_space: bool, visibility: Visibility) -> None:
-        if text and visibility.is_visible and visibility.is_struck:
-            self.struck.extend(clean(text).split())
-        elif text and visibility.is_visible and visibility.script:
-            block.add(superscript(text, block.open_line, is_lowered=visibility.script < 0), keep_space)
-        elif text and visibility.is_visible:
-            block.add(text, keep_space)
-        elif text:
-            self.hidden.extend(clean(text).split())
+    def _generate(
+        self, node: Any, block: _Block, parent: ElementStyle, declared: Mapping[str, Declaration] | None
+    ) -> None:
+        """Add what a style sheet puts before or after the text of an element."""
+        if not declared or (generated := self._resolver.generate(node, declared, parent)) is None:
+            return
+        style, box, text = generated
+        self._files.generated += len(text)
+        if self._files.generated > MAX_GENERATED:
+            raise OverLimit("The style sheets of the page generate more text than a document may have.")
+        if not style.is_visible and not any(map(str.isalnum, text)):
+            return  # the old way to end floats
+        _begin(block, box)
+        self._add_backgrounds(None, block, style, box)
+        self._add(block, text, style)
+        _end(block, box)
 
-    def _item_mark(self, item: Any) -> str:
+    def _add(self, block: _Block, text: str | None, style: ElementStyle) -> None:
+        if not text:
+            return
+        if not style.is_visible:
+            self.hidden.extend(clean(text).split())
+        elif style.is_struck:
+            self.struck.extend(clean(text).split())
+            block.gap()
+        elif script := style.script or (self._shift < 0) - (self._shift > 0):
+            block.add(superscript(text, block.last, is_lowered=script < 0), style.keeps_space)
+        else:
+            block.add(text, style.keeps_space)
+
+    def _place(self, node: Any, block: _Block, style: ElementStyle) -> None:
+        """Keep the text of a drawing apart from text elsewhere in it. Text moved up or down by little is raised."""
+        x, y = node.get("x"), node.get("y")
+        across, down = (_offset(node.get(name), style) for name in ("dx", "dy"))
+        if node.tag == "text":
+            self._shift, self._y = 0.0, y
+        elif (y is not None and y != self._y) or abs(down) >= _LINE_OF_TEXT * style.font_pixels or (x and down):
+            block.end()
+            self._shift, self._y = 0.0, y or self._y
+        else:
+            self._shift += down
+            if abs(self._shift) < 0.1 * style.font_pixels:
+                self._shift = 0.0
+            if x is not None:
+                block.gap(2)
+            elif across >= 0.2 * style.font_pixels:
+                block.gap()
+
+    def _item_mark(self, item: Any, marker: str) -> str:
+        if not marker.isalnum():
+            return marker
         parent = item.getparent()
-        if parent is None or parent.tag != "ol":
-            return "•"
         given = item.get("value") or (parent.get("start") if parent not in self._numbers else None)
         number = int(given) if given and re.fullmatch(r"-?\d{1,6}", given) else self._numbers.get(parent, 0) + 1
         self._numbers[parent] = number
-        kind = parent.get("type") or "1"
-        return f"{write_number(number, kind if kind in ('1', 'a', 'A', 'i', 'I') else '1')}."
+        return f"{write_number(number, marker)}."
 
-    def _picture(self, node: Any) -> Picture | None:
-        source = (node.get("src") or node.get("href") or node.get("xlink:href") or "").strip()
-        width, height = (points(node.get(side)) for side in ("width", "height"))
-        if not source or source.lower().startswith(("cid:", "data:image/svg")):
-            return None  # a mail's own pictures come with it, and what is drawn in place is an icon
-        if match := _TAKEN_OUT.fullmatch(source):
-            number = int(match[1])
-            if number < len(self._embedded):
-                content = self._embedded[number]
-                return Picture(
-                    hashlib.sha256(content.encode()).hexdigest(), partial(_from_base64, content), width, height
-                )
-        return Picture(source, None, width, height)
+    def _add_replaced(self, node: Any, block: _Block, style: ElementStyle, box: ElementBox) -> bool:
+        """Add what an element shows of its own accord: a value, a box to tick, a picture, another page.
 
-    def _table(self, table: Any, visibility: Visibility) -> list[str]:
-        """The rows of a table as aligned lines.
-
-        If the cells of a row differ in their number of lines, the table lays out the page: its cells follow each other.
+        Return whether it is shown in the place of what is inside the element.
         """
-        lines: list[str] = []
-        rows: list[list[str]] = []
-        for row, around in self._rows(table, visibility):
-            cells: list[list[str]] = []
-            for cell in row:
-                if isinstance(cell.tag, str) and cell.tag in ("td", "th", "caption"):
-                    block = _Block()
-                    self._inside(cell, block, False, self._resolver.compute(cell, around))
-                    cells.append([line for line in block.lines() if line])
-            tall = {len(cell) for cell in cells} - {0}
-            if len(tall) == 1:
-                filled = [cell or [""] * max(tall) for cell in cells]
-                rows.extend([cell[index] for cell in filled] for index in range(max(tall)))
-            elif tall:
-                lines.extend(align(rows))
-                rows = []
-                lines.extend(line for cell in cells for line in cell)
-        return [*lines, *align(rows)]
+        tag = node.tag
+        if tag == "input":
+            kind = node.get("type", "").strip().lower()
+            if kind in ("checkbox", "radio"):
+                self._add(block, f" {'☐' if node.get('checked') is None else '☒'} ", style)
+            elif kind == "image":
+                self._add(block, f" {node.get('alt') or ''} ", style)
+                self._add_file(node.get("src"), node, block, style, box)
+            elif kind not in _TEXTLESS_INPUTS and node.get("value"):
+                self._add(block, f" {node.get('value')} ", style)
+        elif tag in ("img", "image"):
+            self._add(block, f" {node.get('alt') or ''} ", style)
+            self._add_file(_image_address(node), node, block, style, box)
+        elif tag in ("iframe", "frame", "video", "object", "embed"):
+            block.gap()
+            page = node.get("srcdoc") if tag == "iframe" else None
+            address = node.get(_ADDRESSES.get(tag, "src"))
+            is_plugin = bool(_PLUGIN.match(node.get("type") or "") or _PLUGIN.match(address or ""))
+            if page is not None:
+                self._add_page(page, block, style)
+            elif not is_plugin:
+                self._add_file(address, node, block, style, box)
+            block.gap()
+            return tag != "embed" and (tag != "object" or (bool(address) and not is_plugin))
+        return False
 
-    def _rows(self, table: Any, visibility: Visibility) -> list[tuple[Any, Visibility]]:
-        found: list[tuple[Any, Visibility]] = []
-        for child in table:
-            if not isinstance(child.tag, str):
-                continue
-            own = self._resolver.compute(child, visibility)
-            if child.tag == "tr":
-                found.append((child, own))
-            elif child.tag in ("thead", "tbody", "tfoot"):
-                found.extend((row, self._resolver.compute(row, own)) for row in child if row.tag == "tr")
-            elif child.tag == "caption":
-                found.append(([child], visibility))
-        return found
+    def _add_backgrounds(self, node: Any, block: _Block, style: ElementStyle, box: ElementBox) -> None:
+        if not style.is_visible:
+            return
+        given = None if node is None else node.get("background")
+        for address in (*box.images, *([given] if given else ())):
+            # A background has its own size, but shows no more than its element.
+            sides = [None if side is None else side * _POINTS_PER_PIXEL for side in (box.width, box.height)]
+            if address not in self._files.backgrounds and not is_decoration(*sides):
+                self._files.backgrounds.add(address)
+                self._add_file(address, None, block, style, ElementBox())
+
+    def _add_file(self, address: str | None, node: Any, block: _Block, style: ElementStyle, box: ElementBox) -> None:
+        """Add a file that is shown: a picture for OCR, or the text of a drawing or a page."""
+        address = (address or "").strip()
+        if (
+            not style.is_visible
+            or not address
+            or address[:12].lower().startswith(("cid:", "about:", "#", "javascript:"))
+        ):
+            return  # a mail's own pictures come with it
+        sizes: list[float | None] = [
+            given * _POINTS_PER_PIXEL if given is not None else None if node is None else points(node.get(side))
+            for side, given in (("width", box.width), ("height", box.height))
+        ]
+        width, height = sizes
+        file = self._files.find(address)
+        if file is None:
+            self.pictures.append(Picture(address, None, width, height))
+        elif file.media_type == _SVG or file.media_type in _HTML:
+            self._add_drawing(file, width, height, block, style)
+        else:
+            self.pictures.append(Picture(file.key, file.read, width, height))
+
+    def _add_drawing(
+        self, file: _EmbeddedFile, width: float | None, height: float | None, block: _Block, style: ElementStyle
+    ) -> None:
+        """Add the text of a drawing or page in an address: each once, like pictures."""
+        if file.key in self._files.read_drawings:
+            return
+        self._files.read_drawings.add(file.key)
+        try:
+            source = decode(file.read())
+        except ValueError:
+            self.pictures.append(Picture(file.key, None, width, height))
+            return
+        root = self._add_page(self._files.take_out(source), block, style)
+        if root is not None and file.media_type == _SVG:
+            svg = next(root.iter("svg"), root)
+            width, height = width or points(svg.get("width")), height or points(svg.get("height"))
+            if width is not None and height is not None:  # else it is an icon
+                self.pictures.append(Picture(file.key, None, width, height))
+
+    def _add_page(self, source: str, block: _Block, style: ElementStyle) -> Any:
+        """Add the text of a page inside this one. Return its root if it has neither text nor pictures."""
+        if self._depth >= MAX_NESTED_PAGES:
+            self.pictures.append(Picture(source, None))
+            return None
+        try:
+            root = _parse(source)
+        except Damaged:
+            self.pictures.append(Picture(source, None))
+            return None
+        if root is None:
+            return None
+        page = _Page(StyleResolver(root), self._files, self._depth + 1)
+        inner = _Block()
+        page.walk(root, inner, replace(page.initial, is_removed=not style.is_visible))
+        lines = inner.lines()
+        if len(lines) == 1:
+            block.gap()
+            block.add(lines[0], True)
+            block.gap()
+        elif lines:
+            block.extend(lines)
+        self.hidden += page.hidden
+        self.struck += page.struck
+        self.pictures += page.pictures
+        return None if lines or page.pictures or page.struck else root
+
+    def _items(self, node: Any, style: ElementStyle, columns: int) -> list[list[list[str]]]:
+        """The lines of each item of a flex or grid container, `columns` items to a row."""
+        items: list[list[str]] = []
+
+        def add_text(text: str | None) -> None:
+            if text and text.strip():
+                block = _Block()
+                self._add(block, text, style)
+                items.append(_filled(block))
+
+        add_text(node.text)
+        for child in node:
+            if not self._is_textless(child):
+                if self._resolver.compute(child, style)[1].display is Display.CONTENTS:
+                    inner, _ = self._resolver.compute(child, style)
+                    items += [item for row in self._items(child, inner, 1) for item in row]
+                else:
+                    block = _Block()
+                    self.walk(child, block, style)
+                    items.append(_filled(block))
+            add_text(child.tail)
+        items = [item for item in items if item]
+        return [items[start : start + columns] for start in range(0, len(items), columns)]
+
+    def _rows(self, node: Any, style: ElementStyle, is_row: bool = False) -> list[list[list[str]]]:
+        """The rows of a table or of a group of rows, each a list of the lines of its cells.
+
+        Cells outside a row make up a row, and anything outside a cell is one: as in a browser.
+        """
+        rows: list[list[list[str]]] = []
+        cells: list[list[str]] = []  # outside a row
+
+        def add_text(text: str | None) -> None:
+            if text and text.strip():
+                block = _Block()
+                self._add(block, text, style)
+                cells.append(_filled(block))
+
+        add_text(node.text)
+        for child in node:
+            if not self._is_textless(child):
+                own, box = self._resolver.compute(child, style)
+                block = _Block()
+                self._add_backgrounds(child, block, own, box)
+                if box.display is Display.CELL or (box.display is Display.CAPTION and is_row):
+                    self._inside(child, block, own, box)
+                    cells.append(_filled(block))
+                elif box.display is Display.CAPTION:
+                    self._inside(child, block, own, box)
+                    rows += [cells, [_filled(block)]]
+                    cells = []
+                elif child.tag == "form" and is_row:
+                    cells += [cell for row in self._rows(child, own, is_row=True) for cell in row]
+                elif not is_row and (box.display in (Display.ROW, Display.ROW_GROUP) or child.tag == "form"):
+                    rows += [cells, [_filled(block)], *self._rows(child, own, box.display is Display.ROW)]
+                    cells = []
+                else:
+                    block = _Block()
+                    self.walk(child, block, style)
+                    if lines := _filled(block):
+                        cells.append(lines)
+            add_text(child.tail)
+        return [*rows, cells]
+
+    def _is_textless(self, node: Any) -> bool:
+        """Whether neither an element nor what is inside it is ever shown."""
+        tag: Any = node.tag
+        if not isinstance(tag, str) or tag in _TEXTLESS_TAGS:
+            return True
+        if tag == "template":
+            return node.get("shadowrootmode") is None
+        if tag == "input":
+            return node.get("type", "").strip().lower() in ("hidden", "password")
+        return tag == "option" and not self._is_chosen(node)
+
+    def _is_chosen(self, option: Any) -> bool:
+        select = next(option.iterancestors("select"), None)
+        if select is None or select.get("multiple") is not None:
+            return option.get("selected") is not None
+        if select not in self._chosen:
+            options: list[Any] = list(select.iter("option"))
+            self._chosen[select] = [each for each in options if each.get("selected") is not None][-1:] or options[:1]
+        return option in self._chosen[select]
+
+
+def _arrange(rows: Iterable[Sequence[list[str]]]) -> list[str]:
+    """Rows of cells as aligned lines.
+
+    If the cells of a row differ in their number of lines, the table lays out the page: its cells follow each other.
+    """
+    lines: list[str] = []
+    aligned: list[list[str]] = []
+    for cells in rows:
+        tall = {len(cell) for cell in cells} - {0}
+        if len(tall) == 1:
+            filled = [cell or [""] * max(tall) for cell in cells]
+            aligned.extend([cell[index] for cell in filled] for index in range(max(tall)))
+        elif tall:
+            lines.extend(align(aligned))
+            aligned = []
+            lines.extend(line for cell in cells for line in cell)
+    return [*lines, *align(aligned)]
+
+
+def _filled(block: _Block) -> list[str]:
+    return [line for line in block.lines() if line]
+
+
+def _begin(block: _Block, box: ElementBox) -> None:
+    if box.display in _WITHIN_LINES:
+        block.gap(box.gap_before)
+    else:
+        block.end()
+
+
+def _end(block: _Block, box: ElementBox) -> None:
+    if box.display in _WITHIN_LINES:
+        block.gap(box.gap_after)
+    else:
+        block.end()
+
+
+def _image_address(node: Any) -> str:
+    """The address of an image; else the first of its other sizes, or of the `picture` around it."""
+    for name in ("src", "href", "xlink:href"):
+        if address := (node.get(name) or "").strip():
+            return address
+    candidates = [node.get("srcset")]
+    around = node.getparent()
+    if around is not None and around.tag == "picture":
+        around = around[0]
+    if around is not None and around.tag == "source":  # which the parser may not know to be empty
+        candidates.append(around.get("srcset"))
+    return next((each.split(None, 1)[0].rstrip(",") for each in candidates if each and each.strip()), "")
+
+
+def _offset(text: str | None, style: ElementStyle) -> float:
+    """The first number of an attribute of a drawing, in pixels; 0 if there is none."""
+    match = _OFFSET.match(text or "")
+    return float(match[1]) * (style.font_pixels if match[2] else 1) if match else 0.0
 
 
 def _from_base64(text: str) -> bytes:
     return base64.b64decode(unquote(text))
-
-
-def _is_chosen(option: Any) -> bool:
-    lists: list[Any] = list(option.iterancestors("select"))
-    if not lists or lists[0].get("multiple") is not None:
-        return option.get("selected") is not None
-    options: list[Any] = list(lists[0].iter("option"))
-    chosen = [each for each in options if each.get("selected") is not None]
-    return option is (chosen[-1] if chosen else options[0])

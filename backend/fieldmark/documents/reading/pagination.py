@@ -129,12 +129,15 @@ def align(rows: Sequence[Sequence[str]]) -> list[str]:
             widths[column] = max(widths[column], min(_width(cell), MAX_CELL))
     lines: list[str] = []
     for row in cells:
-        line, column = "", 0
+        pieces: list[str] = []
+        column = end = 0
         for width, cell in zip(widths, row, strict=False):
             if cell:
-                line += " " * max(column - _width(line), 2 if line.strip() else 0) + cell
+                gap = max(column - end, 2 if pieces else 0)
+                pieces.append(" " * gap + cell)
+                end += gap + _width(cell)
             column += width + 3 if width else 0
-        lines.append(line)
+        lines.append("".join(pieces))
     return lines
 
 

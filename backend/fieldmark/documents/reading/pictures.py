@@ -11,7 +11,8 @@ from fieldmark.documents.reading.pages import Limits
 from fieldmark.errors import OverLimit, Unsupported
 
 LEAST_AREA = 10_000  # square points, 2 % of a sheet: what is smaller is a logo, an icon or a line
-MAX_PICTURES = 100
+LEAST_RATIO, LEAST_HEIGHT = 3, 8.0  # points: a smaller picture of this shape may be a line of text
+MAX_PICTURES, MAX_LINES = 100, 10
 _POINTS_PER_PIXEL = 0.75
 _UNITS = {"pt": 1.0, "px": 0.75, "in": 72.0, "cm": 72 / 2.54, "mm": 72 / 25.4, "pc": 12.0, "emu": 1 / 12700}
 
@@ -35,6 +36,7 @@ class PictureChooser:
         self._limits = limits
         self._seen = set[str]()
         self._count = 0
+        self._lines = 0
         self._bytes = 0
         self._pixels = 0
 
@@ -43,7 +45,7 @@ class PictureChooser:
         chosen: list[bytes] = []
         unread = 0
         for picture in pictures:
-            if picture.key in self._seen or _is_small(picture.width, picture.height):
+            if picture.key in self._seen or is_decoration(picture.width, picture.height):
                 continue
             self._seen.add(picture.key)
             try:
@@ -63,8 +65,14 @@ class PictureChooser:
         if kind not in sniff.IMAGES:
             raise Unsupported
         width, height = Images(content, kind, self._limits).size
-        if picture.width is None and _is_small(width * _POINTS_PER_PIXEL, height * _POINTS_PER_PIXEL):
+        sides = picture.width, picture.height
+        if None in sides:
+            sides = width * _POINTS_PER_PIXEL, height * _POINTS_PER_PIXEL
+        if is_decoration(*sides):
             return None
+        is_line = _is_small(*sides)
+        if is_line and self._lines >= MAX_LINES:
+            raise OverLimit
         limits = self._limits
         total_bytes, total_pixels = self._bytes + len(content), self._pixels + width * height
         if len(content) > limits.max_bytes or total_bytes > limits.max_decoded_bytes:
@@ -72,6 +80,7 @@ class PictureChooser:
         if width * height > limits.max_pixels or total_pixels > 4 * limits.max_pixels:
             raise OverLimit
         self._count, self._bytes, self._pixels = self._count + 1, total_bytes, total_pixels
+        self._lines += is_line
         return content
 
 
@@ -83,6 +92,13 @@ def points(length: str | None, default_unit: str = "px") -> float | None:
         return float(number.removesuffix(unit)) * _UNITS[unit or default_unit]
     except ValueError:
         return None
+
+
+def is_decoration(width: float | None, height: float | None) -> bool:
+    """Whether a picture of a size in points is too small to be read, and has not the shape of a line of text."""
+    if width is None or height is None or not _is_small(width, height):
+        return False
+    return height < LEAST_HEIGHT or width < LEAST_RATIO * height
 
 
 def _is_small(width: float | None, height: float | None) -> bool:

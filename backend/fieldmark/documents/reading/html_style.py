@@ -1,0 +1,528 @@
+"""How a browser shows the elements of an HTML page: hidden or not, as a block or within a line, raised, struck out.
+
+Hidden means: the attribute `hidden` or `popover`, a closed `dialog`, `display: none`, `visibility: hidden`, no opacity,
+or a tiny font. These count in an element's `style` and in a style sheet inside the file. Anything else that hides text
+in a browser (colour, position, clipping, scripts, style sheets elsewhere) is not evaluated, and neither are CSS
+features that are not understood: such text is read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import cssselect2  # pyright: ignore[reportMissingTypeStubs]
+import tinycss2  # pyright: ignore[reportMissingTypeStubs]
+
+css: Any = tinycss2  # without types
+selectors: Any = cssselect2
+_ElementWrapper: Any = cssselect2.ElementWrapper  # pyright: ignore
+
+MIN_FONT_PIXELS = 2.0
+MIN_OPACITY = 0.05
+SCREEN_WIDTH = 1280.0  # pixels: media queries are answered for the screen of a desk
+MAX_NESTED_BLOCKS = 20  # deeper ones are ignored
+MAX_COLUMNS = 40  # items of a flex container on one line
+
+_MIN_GAP, _MIN_SHIFT, _MIN_SHIFT_OF_SMALL, _SMALL = 0.2, 0.3, 0.1, 0.9  # of the font size around
+
+
+class Display(StrEnum):
+    """How an element is laid out among its neighbours, as far as text is concerned."""
+
+    INLINE = "inline"
+    BLOCK = "block"
+    LIST_ITEM = "list-item"
+    CONTENTS = "contents"
+    TABLE = "table"
+    ROW_GROUP = "row-group"
+    ROW = "row"
+    CELL = "cell"
+    CAPTION = "caption"
+    ITEMS = "items"  # a flex or grid container
+
+
+_LINES = ("text-decoration", "text-decoration-line")
+_SIDES = ("top", "right", "bottom", "left")
+_GAPS = (("margin-left", "padding-left"), ("margin-right", "padding-right"))
+_LOGICAL = {
+    f"{kind}-inline-{logical}": f"{kind}-{side}"
+    for kind in ("margin", "padding")
+    for logical, side in (("start", "left"), ("end", "right"))
+}
+_PROPERTIES = frozenset(
+    """display visibility content-visibility opacity font-size font vertical-align baseline-shift position float top
+    bottom left margin margin-left margin-right margin-inline padding padding-left padding-right padding-inline
+    white-space list-style list-style-type flex-direction flex-flow grid-template-columns width height background
+    background-image content""".split()  # noqa: SIM905
+) | {*_LINES, *_LOGICAL}
+_DISPLAYS = {
+    "inline": Display.INLINE, "inline-block": Display.INLINE, "inline-flex": Display.INLINE,
+    "inline-grid": Display.INLINE, "ruby": Display.INLINE, "contents": Display.CONTENTS,
+    "block": Display.BLOCK, "flow-root": Display.BLOCK, "-webkit-box": Display.BLOCK,
+    "list-item": Display.LIST_ITEM, "table": Display.TABLE, "inline-table": Display.TABLE,
+    "table-row-group": Display.ROW_GROUP, "table-header-group": Display.ROW_GROUP,
+    "table-footer-group": Display.ROW_GROUP, "table-row": Display.ROW, "table-cell": Display.CELL,
+    "table-caption": Display.CAPTION, "flex": Display.ITEMS, "-webkit-flex": Display.ITEMS,
+    "-ms-flexbox": Display.ITEMS, "grid": Display.ITEMS,
+}  # fmt: skip
+_TAG_DISPLAYS = {
+    tag: display
+    for display, tags in (
+        (
+            Display.BLOCK,
+            """address article aside blockquote body center dd details dialog dir div dl dt fieldset figcaption figure
+            footer form frameset h1 h2 h3 h4 h5 h6 header hgroup hr html legend listing main marquee menu nav ol p
+            plaintext pre search section summary textarea ul xmp text foreignobject head noscript""",
+        ),
+        (Display.LIST_ITEM, "li"),
+        (Display.TABLE, "table"),
+        (Display.ROW_GROUP, "thead tbody tfoot"),
+        (Display.ROW, "tr"),
+        (Display.CELL, "td th"),
+        (Display.CAPTION, "caption"),
+    )
+    for tag in tags.split()
+}
+_SEPARATE_TAGS = frozenset(["button", "input", "select", "option", "svg", "img"])
+_TAG_VALUES: dict[str, dict[str, str]] = {
+    **{tag: {"text-decoration": "line-through"} for tag in ("s", "strike", "del")},
+    "sup": {"vertical-align": "super", "font-size": "smaller"},
+    "sub": {"vertical-align": "sub", "font-size": "smaller"},
+    "small": {"font-size": "smaller"},
+    "big": {"font-size": "larger"},
+    "ul": {"list-style-type": "disc"},
+    **{tag: {"white-space": "pre"} for tag in ("pre", "textarea", "listing", "xmp", "plaintext")},
+    "noscript": {"display": "none"},  # a person's browser runs scripts
+}
+_DRAWN_TAGS = frozenset(["svg", "g", "text", "tspan", "textpath", "a", "switch", "image", "use", "foreignobject"])
+_DRAWN_ATTRIBUTES = ("display", "visibility", "opacity", "font-size", "text-decoration", "baseline-shift")
+_MARKERS = {
+    "none": "", "decimal": "1", "decimal-leading-zero": "01", "lower-alpha": "a", "lower-latin": "a",
+    "upper-alpha": "A", "upper-latin": "A", "lower-roman": "i", "upper-roman": "I", "disc": "•", "circle": "•",
+    "square": "•",
+}  # fmt: skip
+_COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.S)
+_DEFAULT_FONT_PIXELS = 16.0
+_PIXELS = {"px": 1.0, "pt": 4 / 3, "pc": 16.0, "in": 96.0, "cm": 96 / 2.54, "mm": 96 / 25.4, "rem": 16.0}
+_FONT_SIZES = {"xx-small": 9.0, "x-small": 10.0, "small": 13.0, "large": 18.0, "x-large": 24.0, "xx-large": 32.0}
+_SIZE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)([a-z]+|%)?")
+_SIZE_IN_FONT = re.compile(r"(?:^|\s)((?:\d+(?:\.\d*)?|\.\d+)(?:[a-z]+|%)|0+)(?=[\s/])")
+_NUMBER = re.compile(r"(-?(?:\d+(?:\.\d*)?|\.\d+))(%?)")
+_LENGTH = re.compile(r"([-+]?(?:\d+(?:\.\d*)?|\.\d+))([a-z]+|%)?")
+_REPEAT = re.compile(r"repeat\( ?(\d{1,4}) ?,")
+_PRIVATE_USE = re.compile("[\ue000-\uf8ff\U000f0000-\U0010ffff]")
+_MEDIA_TYPE = re.compile(r"(not |only )?([a-z]+)(?: and (?=\())?")
+_WIDTH = re.compile(r"\((?:(min|max)-(?:device-)?width ?:|width ?([<>])=?) ?(\d+(?:\.\d*)?)(px|em|rem) ?\)")
+
+
+@dataclass(frozen=True, slots=True)
+class ElementStyle:
+    """What decides how an element's text is shown. An element starts with the style of the one around it."""
+
+    is_removed: bool = False  # with everything inside
+    is_hidden: bool = False  # an element inside may be visible again
+    font_pixels: float = _DEFAULT_FONT_PIXELS
+    is_struck: bool = False
+    script: int = 0  # 1 for raised text, -1 for lowered text
+    keeps_space: bool = False
+    marker: str = "•"  # of a list item: how 1 is written, a bullet, or nothing
+
+    @property
+    def is_visible(self) -> bool:
+        """Whether the element's own text is shown."""
+        return not self.is_removed and not self.is_hidden and self.font_pixels >= MIN_FONT_PIXELS
+
+
+class ElementBox(NamedTuple):
+    """How an element is laid out. Gaps are spaces between it and its neighbours on a line; sizes are in pixels."""
+
+    display: Display = Display.INLINE
+    gap_before: int = 0
+    gap_after: int = 0
+    columns: int = 1  # items of a flex or grid container on one line
+    has_items: bool = False  # its children are boxes of their own, on a line
+    images: tuple[str, ...] = ()
+    width: float | None = None
+    height: float | None = None
+    before: Mapping[str, Declaration] | None = None
+    after: Mapping[str, Declaration] | None = None
+
+
+class Declaration(NamedTuple):
+    name: str
+    value: str
+    is_important: bool
+    tokens: Sequence[Any] = ()  # of values that hold text or addresses
+
+
+_Values = Mapping[str, str]
+_NOTHING: dict[str, Declaration] = {}
+_TAG_BOXES = {
+    **{tag: ElementBox(display) for tag, display in _TAG_DISPLAYS.items()},
+    **dict.fromkeys(_SEPARATE_TAGS, ElementBox(Display.INLINE, 1, 1)),
+    **dict.fromkeys(("td", "th"), ElementBox(Display.CELL, 2, 2)),
+}
+_INLINE_BOX = ElementBox()
+
+
+class StyleResolver:
+    """Computes the styles of a page's elements from its attributes and style sheets."""
+
+    def __init__(self, root: Any) -> None:
+        self.initial = ElementStyle()
+        self._matcher: Any = selectors.Matcher()
+        self._elements: dict[Any, Any] = {}
+        # Of what many elements have in common, each is computed once.
+        self._cascades: dict[Any, tuple[Mapping[str, Declaration], ...]] = {}
+        self._resolved: dict[Any, tuple[ElementStyle, ElementBox]] = {}
+        for node in root.iter("style"):
+            is_inert = any(ancestor.tag in ("template", "noscript") for ancestor in node.iterancestors())
+            is_css = (node.get("type") or "text/css").strip().lower() == "text/css"
+            if is_css and not is_inert and applies_on_screen(node.get("media") or ""):
+                text = (node.text or "").replace("<!--", " ").replace("-->", " ")
+                self._add_rules(css.parse_stylesheet(text, skip_comments=True, skip_whitespace=True))
+        if self._matcher.order:
+            self._elements = {each.etree_element: each for each in _Element.from_html_root(root).iter_subtree()}
+
+    def compute(self, node: Any, parent: ElementStyle) -> tuple[ElementStyle, ElementBox]:
+        """Return the style and the box of an element inside one of style `parent`."""
+        tag: str = node.tag
+        default = _TAG_BOXES.get(tag, _INLINE_BOX)
+        if parent.is_removed:
+            return parent, default
+        values = dict(_TAG_VALUES.get(tag, {}))
+        if tag == "ol":
+            values["list-style-type"] = next((k for k, v in _MARKERS.items() if v == node.get("type")), "decimal")
+        if (hidden := node.get("hidden")) is not None:
+            values["content-visibility" if hidden.strip().lower() == "until-found" else "display"] = (
+                "hidden" if hidden.strip().lower() == "until-found" else "none"
+            )
+        if node.get("popover") is not None or (tag == "dialog" and node.get("open") is None):
+            values["display"] = "none"
+        if tag in _DRAWN_TAGS:
+            values.update({name: given.strip().lower() for name in _DRAWN_ATTRIBUTES if (given := node.get(name))})
+        declared, before, after = self._declared(node)
+        values.update({name: each.value for name, each in declared.items()})
+        if not values:
+            return parent, default._replace(before=before, after=after) if before or after else default
+        style, box = self._resolve(values, parent, default)
+        images = tuple(_addresses(declared["background-image"].tokens)) if "background-image" in declared else ()
+        return style, box._replace(images=images, before=before, after=after)
+
+    def generate(
+        self, node: Any, declared: Mapping[str, Declaration], parent: ElementStyle
+    ) -> tuple[ElementStyle, ElementBox, str] | None:
+        """Return style, box and text of what a style sheet puts before or after the text of an element."""
+        if "content" not in declared or declared["content"].value in ("none", "normal"):
+            return None
+        tokens = declared["content"].tokens
+        style, box = self._resolve({name: each.value for name, each in declared.items()}, parent, _INLINE_BOX)
+        background = declared["background-image"].tokens if "background-image" in declared else ()
+        return style, box._replace(images=tuple(_addresses([*tokens, *background]))), _generated_text(tokens, node)
+
+    def _declared(self, node: Any) -> tuple[Mapping[str, Declaration], ...]:
+        """The last declaration of each property, for the element and what is generated before and after it.
+
+        Important ones win, then `style`, then the more specific selector.
+        """
+        matches: list[tuple[Any, int, str | None, list[Declaration]]] = []
+        if self._elements:
+            with contextlib.suppress(ValueError):  # `:local-link` on an address that cannot be parsed
+                matches = self._matcher.match(self._elements[node])
+        style = node.get("style") or ""
+        if not matches and not style:
+            return _NOTHING, _NOTHING, _NOTHING
+        key = style, *(order for _, order, _, _ in matches)
+        if key not in self._cascades:
+            self._cascades[key] = _cascade(matches, style)
+        return self._cascades[key]
+
+    def _resolve(self, values: _Values, parent: ElementStyle, default: ElementBox) -> tuple[ElementStyle, ElementBox]:
+        key = parent, default, *values.items()
+        if key not in self._resolved:
+            self._resolved[key] = _resolve(values, parent, default)
+        return self._resolved[key]
+
+    def _add_rules(self, rules: Iterable[Any], depth: int = 0) -> None:
+        for rule in rules:
+            if rule.type == "qualified-rule":
+                self._add_rule(rule)
+            elif rule.type == "at-rule" and rule.content is not None and depth < MAX_NESTED_BLOCKS:
+                condition = _text(rule.prelude)
+                match rule.lower_at_keyword:
+                    case "media":
+                        is_used = applies_on_screen(condition)
+                    case "supports":
+                        is_used = not condition.startswith("not")
+                    case "layer":
+                        is_used = True
+                    case _:
+                        is_used = False
+                if is_used:
+                    inner = css.parse_rule_list(rule.content, skip_comments=True, skip_whitespace=True)
+                    self._add_rules(inner, depth + 1)
+
+    def _add_rule(self, rule: Any) -> None:
+        nodes = css.parse_blocks_contents(rule.content, skip_comments=True, skip_whitespace=True)
+        declarations = list(_declarations(nodes))
+        if not declarations:
+            return
+        try:
+            compiled = selectors.compile_selector_list(rule.prelude)
+        except Exception:  # noqa: BLE001
+            # Mostly a SelectorError. cssselect2 turns selectors into Python, so an odd one may fail in other ways.
+            return
+        for selector in compiled:
+            self._matcher.add_selector(selector, declarations)
+
+
+class _Element(_ElementWrapper):
+    """cssselect2's element. Its own `previous_siblings` keeps a tuple for each element and recurses through them."""
+
+    @property
+    def previous_siblings(self) -> Iterator[Any]:
+        element = self.previous
+        while element is not None:
+            yield element
+            element = element.previous
+
+
+def _declarations(nodes: Iterable[Any]) -> Iterator[Declaration]:
+    for node in nodes:
+        if node.type != "declaration" or node.lower_name not in _PROPERTIES or not (value := _text(node.value)):
+            continue
+        name, important = _LOGICAL.get(node.lower_name, node.lower_name), bool(node.important)
+        if name in ("content", "background", "background-image"):
+            yield Declaration("content" if name == "content" else "background-image", value, important, node.value)
+        elif name in ("margin", "padding"):
+            sides = value.split()
+            right, left = sides[min(1, len(sides) - 1)], sides[3] if len(sides) == 4 else sides[min(1, len(sides) - 1)]
+            yield Declaration(f"{name}-right", right, important)
+            yield Declaration(f"{name}-left", left, important)
+        elif name in ("margin-inline", "padding-inline"):
+            kind, sides = name.removesuffix("-inline"), value.split()
+            yield Declaration(f"{kind}-left", sides[0], important)
+            yield Declaration(f"{kind}-right", sides[-1], important)
+        elif name == "font":
+            size = _SIZE_IN_FONT.search(f"{value} ")
+            yield Declaration("font-size", value if value == "inherit" else size[1] if size else "medium", important)
+        elif name in ("list-style", "list-style-type"):
+            kind = next((word for word in value.split() if word in _MARKERS), "disc" if name == "list-style" else value)
+            yield Declaration("list-style-type", kind, important)
+        elif name in ("flex-direction", "flex-flow"):
+            yield Declaration("flex-direction", value, important)
+        else:
+            yield Declaration(name, value, important)
+
+
+def _cascade(
+    matches: Iterable[tuple[Any, int, str | None, list[Declaration]]], style: str
+) -> tuple[Mapping[str, Declaration], ...]:
+    ranked: dict[str, list[tuple[tuple[Any, ...], Declaration]]] = {"": [], "before": [], "after": []}
+    for specificity, order, pseudo_element, declarations in matches:
+        ranks = ranked.setdefault(pseudo_element or "", [])
+        ranks += [((each.is_important, False, specificity, order), each) for each in declarations]
+    if style:
+        own = _declarations(css.parse_declaration_list(style, skip_comments=True, skip_whitespace=True))
+        ranked[""] += [((each.is_important, True), each) for each in own]
+    for ranks in ranked.values():
+        ranks.sort(key=lambda pair: pair[0])
+    return tuple({each.name: each for _, each in ranked[name]} for name in ("", "before", "after"))
+
+
+def _resolve(values: _Values, parent: ElementStyle, default: ElementBox) -> tuple[ElementStyle, ElementBox]:
+    size = _font_pixels(values["font-size"], parent.font_pixels) if "font-size" in values else parent.font_pixels
+    box = _box(values, default, size)
+    visibility = values.get("visibility", "inherit")
+    is_apart = box.gap_before > 0 and box.gap_after > 0
+    script = _script(values, size, parent.font_pixels, is_apart) if box.display is Display.INLINE else 0
+    space = values.get("white-space", "inherit")
+    style = ElementStyle(
+        is_removed=(
+            parent.is_removed
+            or values.get("display") == "none"
+            or values.get("content-visibility") == "hidden"
+            or _opacity(values.get("opacity", "1")) < MIN_OPACITY
+        ),
+        is_hidden=parent.is_hidden if visibility in ("inherit", "unset") else visibility in ("hidden", "collapse"),
+        font_pixels=size,
+        is_struck=parent.is_struck or any("line-through" in values.get(name, "") for name in _LINES),
+        script=script or parent.script,
+        keeps_space=parent.keeps_space if space in ("inherit", "unset") else space.startswith(("pre", "break-spaces")),
+        marker=_MARKERS.get(values.get("list-style-type", ""), parent.marker),
+    )
+    return style, box
+
+
+def _box(values: _Values, default: ElementBox, size: float) -> ElementBox:
+    given = values.get("display", "")
+    display = _DISPLAYS.get(given, default.display)
+    before, after = (default.gap_before, default.gap_after) if display is default.display else (0, 0)
+    has_items = given in ("inline-flex", "inline-grid")
+    if display is Display.CELL:
+        before = after = 2
+    elif display is Display.INLINE:
+        is_apart = values.get("float", "none") != "none" or values.get("position") in ("absolute", "fixed")
+        if is_apart or (given == "inline-block" and default.display is not Display.INLINE):
+            before = after = 2
+        elif given.startswith("inline-"):
+            before = after = 1
+        elif given or default.display is Display.INLINE:
+            left = _pixels(values.get("left"), size) if values.get("position") == "relative" else 0.0
+            moved = (left, 0.0)
+            before, after = (
+                1 if gap or sum(_pixels(values.get(name), size) for name in names) + offset >= _MIN_GAP * size else 0
+                for gap, names, offset in zip((before, after), _GAPS, moved, strict=True)
+            )
+    sizes = [values.get(side, "") for side in ("width", "height")]
+    width, height = [None if each.endswith("%") else _pixels(each, size) or None for each in sizes]
+    return ElementBox(display, before, after, _columns(values, given), has_items, (), width, height)
+
+
+def _columns(values: _Values, display: str) -> int:
+    """How many items a flex or grid container has on a line."""
+    if display == "grid":
+        tracks = values.get("grid-template-columns", "none")
+        if repeated := _REPEAT.match(tracks):
+            return max(1, min(int(repeated[1]), MAX_COLUMNS))
+        if tracks == "none" or "repeat(" in tracks:
+            return 1
+        return min(_count_tracks(tracks), MAX_COLUMNS)
+    return 1 if "column" in values.get("flex-direction", "") else MAX_COLUMNS
+
+
+def _count_tracks(tracks: str) -> int:
+    depth = count = 0
+    for word in tracks.replace("(", " ( ").replace(")", " ) ").split():
+        if word == "(":
+            depth += 1
+        elif word == ")":
+            depth -= 1
+        elif not depth and not word.startswith("[") and not word.endswith("]"):
+            count += 1
+    return max(count, 1)
+
+
+def _addresses(tokens: Iterable[Any]) -> Iterator[str]:
+    """The addresses of the pictures in a value."""
+    for token in tokens:
+        if token.type == "url":
+            yield token.value
+        elif token.type == "function" and token.lower_name == "url":
+            yield from [each.value for each in token.arguments if each.type == "string"][:1]
+        elif token.type == "function" and token.lower_name.endswith("image-set"):
+            # Its first choice: the others show the same in another resolution.
+            for each in token.arguments:
+                if each.type in ("url", "string"):
+                    yield each.value
+                    break
+                if each.type == "function" and each.lower_name == "url":
+                    yield from [inner.value for inner in each.arguments if inner.type == "string"][:1]
+                    break
+
+
+def _generated_text(tokens: Iterable[Any], node: Any) -> str:
+    """The text of a `content`, without counters and the symbols of icon fonts."""
+    pieces: list[str] = []
+    for token in tokens:
+        if token.type == "string":
+            pieces.append(token.value)
+        elif token.type == "function" and token.lower_name == "attr":
+            name = next((each.value for each in token.arguments if each.type == "ident"), "")
+            with contextlib.suppress(ValueError):  # no name of an attribute
+                pieces.append(node.get(name.lower()) or "")
+        elif token.type == "ident":
+            pieces.append({"open-quote": "“", "close-quote": "”"}.get(token.lower_value, ""))
+        elif token.type == "literal" and token.value == "/":
+            break  # what follows is spoken, not shown
+    return _PRIVATE_USE.sub("", "".join(pieces))
+
+
+def _text(tokens: Iterable[Any]) -> str:
+    """Return tokens as lower-case CSS without comments, or `?` if they are nested too deeply for any real value."""
+    try:
+        return " ".join(_COMMENT.sub(" ", css.serialize(tokens)).lower().split())
+    except RecursionError:
+        return "?"
+
+
+def applies_on_screen(queries: str) -> bool:
+    """Whether a list of media queries is true on a desktop screen. A query that is not understood is false."""
+    queries = " ".join(queries.lower().split())
+    return not queries or any(_is_true_on_screen(query.strip()) for query in queries.split(","))
+
+
+def _is_true_on_screen(query: str) -> bool:
+    if media := _MEDIA_TYPE.match(query):
+        is_screen = media[2] in ("all", "screen")
+        query = query[media.end() :]
+        if media[1] == "not ":
+            return not is_screen and not query
+        if not is_screen:
+            return False
+    return not query or all(map(_is_wide_enough, query.split(" and ")))
+
+
+def _is_wide_enough(condition: str) -> bool:
+    match = _WIDTH.fullmatch(condition.strip())
+    if match is None:
+        return False
+    width = float(match[3]) * _PIXELS.get(match[4], _DEFAULT_FONT_PIXELS)
+    return width <= SCREEN_WIDTH if match[1] == "min" or match[2] == ">" else width >= SCREEN_WIDTH
+
+
+def _opacity(value: str) -> float:
+    match = _NUMBER.fullmatch(value)
+    return float(match[1]) / (100 if match[2] else 1) if match else 1.0
+
+
+def _script(values: _Values, size: float, around: float, is_apart: bool) -> int:
+    """Whether text within a line is raised (1), lowered (-1) or neither.
+
+    Other properties than `sub` and `super` lay out boxes that are apart from what is around them.
+    """
+    is_small = size <= _SMALL * around
+    alignment = values.get("vertical-align") or values.get("baseline-shift") or ""
+    if alignment.startswith(("sup", "sub")):
+        return 1 if alignment.startswith("sup") else -1
+    if is_apart:
+        return 0
+    if alignment in ("top", "text-top"):
+        return 1 if is_small else 0
+    if shift := _pixels(alignment, size):
+        return 1 if shift > 0 else -1
+    if values.get("position") == "relative":
+        shift = -_pixels(values.get("top"), size) or _pixels(values.get("bottom"), size)
+        if abs(shift) >= (_MIN_SHIFT_OF_SMALL if is_small else _MIN_SHIFT) * around:
+            return 1 if shift > 0 else -1
+    return 0
+
+
+def _pixels(length: str | None, size: float) -> float:
+    """Return a length in pixels, for a font of `size` pixels. 0 if it is not understood."""
+    match = _LENGTH.fullmatch(length or "")
+    if match is None:
+        return 0.0
+    number, unit = float(match[1]), match[2] or "px"
+    if unit in ("em", "%"):
+        return size * number / (100 if unit == "%" else 1)
+    return number * (_PIXELS.get(unit, size / 2) if unit != "px" else 1.0)
+
+
+def _font_pixels(value: str, around: float) -> float:
+    if value in ("inherit", "unset"):
+        return around
+    if value in ("smaller", "larger"):
+        return around / 1.2 if value == "smaller" else around * 1.2
+    match = _SIZE.fullmatch(value)
+    if match is None:
+        return _FONT_SIZES.get(value, _DEFAULT_FONT_PIXELS)
+    number, unit = float(match[1]), match[2] or "px"
+    if unit in ("em", "%"):
+        return around * number / (100 if unit == "%" else 1)
+    return number * _PIXELS[unit] if unit in _PIXELS else _DEFAULT_FONT_PIXELS if number else 0.0
