@@ -104,9 +104,12 @@ def test_what_was_typed_into_a_form_is_read() -> None:
         ("-3 Ts /F1 7 Tf (10) Tj 0 Ts /F1 12 Tf (100) Tj", "₁₀100"),
         ("/F1 7 Tf 5 Ts (1) Tj 0 Ts /F1 12 Tf (250,00) Tj", "¹250,00"),
         ("(12.) Tj /F1 7 Tf (99) Tj", "12.99"),
+        ("(7) Tj /F1 6 Tf (1/2) Tj", "7 1/2"),
+        ("(17) Tj /F1 7 Tf 2 Ts (11/16) Tj", "17 11/16"),
+        ("(12/24) Tj", "12/24"),
         ("0.98 0.17 -0.17 0.98 50 700 Tm (12345.67) Tj", "12345.67"),
     ],
-    ids=["footnote", "cents", "lowered", "before", "small", "slanted"],
+    ids=["footnote", "cents", "lowered", "before", "small", "fraction", "raised fraction", "date", "slanted"],
 )
 def test_raised_digits_do_not_join_a_number(content: str, text: str) -> None:
     assert read(pdf([f"BT /F1 12 Tf 50 700 Td {content} ET"])).text.strip() == text

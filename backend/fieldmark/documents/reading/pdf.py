@@ -66,6 +66,8 @@ _LEAST_RISE = 0.15  # of a character's height, between neighbours: more than sla
 _NOT_SHOWN = 0x02 | 0x20  # an annotation's flags Hidden and NoView
 _RADIO_BUTTON, _PUSH_BUTTON = 1 << 15, 1 << 16  # flags of a form's field
 _DIGIT = re.compile("[0-9]")
+_WITH_FRACTION = re.compile("[0-9]{2,6}[/⁄][0-9]{1,2}")
+_SMALL_DIGIT = 0.8  # of the height of the digit before: at most as high are the digits of a fraction
 _SYMBOL_FONT = re.compile("dingbats|wingdings ?2?|webdings")
 _LINE_HYPHENS = frozenset({0x2, 0xFFFE})
 
@@ -344,7 +346,7 @@ def _covers(mark: tuple[float, float, float, float], box: tuple[float, float, fl
 def _layer_words(layer: Any, codes: list[int], boxes: _Boxes) -> list[LayerWord]:
     words: list[LayerWord] = []
     direction = _RIGHT
-    for start, end, text in _split_words(codes):
+    for start, end, text in _apart_from_fractions(_split_words(codes), layer, boxes):
         direction, around = boxes.of_word(start, end, direction)
         if is_right_to_left(text):
             around = boxes.around(start, end)
@@ -551,6 +553,22 @@ def _split_words(codes: list[int]) -> Iterator[tuple[int, int, str]]:
         at = stop
 
 
+def _apart_from_fractions(
+    words: Iterator[tuple[int, int, str]], layer: Any, boxes: _Boxes
+) -> Iterator[tuple[int, int, str]]:
+    """Yield `7` and `1/2` for `71/2` with a fraction of small digits."""
+    for start, end, text in words:
+        if len(text) == end - start and _WITH_FRACTION.fullmatch(text):
+            slash = max(text.find("/"), text.find("⁄"))
+            heights = [boxes.glyph_height(layer, start + at) for at in range(slash)]
+            small = next((at for at, height in enumerate(heights) if height < _SMALL_DIGIT * heights[0]), 0)
+            if small:
+                yield start, start + small, text[:small]
+                yield start + small, end, text[small:]
+                continue
+        yield start, end, text
+
+
 def _mark_raised(text: str, feet: Sequence[tuple[float, float]]) -> str:
     """Return a word whose raised or lowered digits, beside other digits, are written as such. `feet` are the baseline
     of each character, which grows upwards, and its height."""
@@ -633,6 +651,12 @@ class _Boxes:
         get_loose_box(self._layer, self.order[index], self._reference)
         box = self._rectangle
         return self.as_shown(box.left, box.top, box.right, box.bottom)
+
+    def glyph_height(self, layer: Any, index: int) -> float:
+        """How high the drawing of a character is on an upright page. A digit of a fraction is lower than others."""
+        sides = [ctypes.c_double() for _ in range(4)]
+        pdfium.FPDFText_GetCharBox(layer, self.order[index], *map(ctypes.byref, sides))
+        return float(sides[3].value - sides[2].value)
 
     def symbol_font(self, layer: Any, index: int) -> str:
         """The name of the font of symbols that a character is drawn in, or nothing."""
