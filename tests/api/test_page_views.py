@@ -160,12 +160,12 @@ async def test_what_no_field_claims_is_told_until_a_field_has_it(serve):
         made = await empty_extraction(server, document_id)
         at = f"/api/extractions/{made}"
 
-        async def unclaimed():
-            answer = await server.http.get(f"{at}/unclaimed")
+        async def unmapped():
+            answer = await server.http.get(f"{at}/unmapped")
             assert answer.status_code == 200, answer.text
             return answer.json()
 
-        first = await unclaimed()
+        first = await unmapped()
         result = [(one["kind"], one["text"], one["value"]) for one in first["items"]]
         assert result == [
             ("number", "4711", 4711),
@@ -188,14 +188,14 @@ async def test_what_no_field_claims_is_told_until_a_field_has_it(serve):
         ]
         written = await server.http.patch(f"{at}/fields", json=writes)
         assert written.status_code == 200, written.text
-        then = await unclaimed()
+        then = await unmapped()
         assert [one["text"] for one in then["items"]] == ["4711", "7", "12 March 2024"]
         assert then["version"] == written.json()["version"]
         # What it is told to mean, written as a field, is found where it stands.
         date = then["items"][-1]
         written = await server.http.patch(f"{at}/fields", json={"path": "signed", "value": date["value"]})
         assert written.json()["evidence"]["signed"]["boxes"] == date["boxes"]
-        assert [one["text"] for one in (await unclaimed())["items"]] == ["4711", "7"]
+        assert [one["text"] for one in (await unmapped())["items"]] == ["4711", "7"]
 
 
 async def test_what_no_field_claims_comes_in_whole_pages(serve):
@@ -205,7 +205,7 @@ async def test_what_no_field_claims_comes_in_whole_pages(serve):
         made = await empty_extraction(server, document_id)
         seen, page, counts = [], 1, 0
         while page is not None:
-            answer = await server.http.get(f"/api/extractions/{made}/unclaimed", params={"page": page})
+            answer = await server.http.get(f"/api/extractions/{made}/unmapped", params={"page": page})
             part = answer.json()
             assert 0 < len(part["items"]) <= 1000 and part["items"][0]["page"] == page
             assert sum(one["count"] for one in part["pages"]) == len(part["items"])
@@ -213,7 +213,7 @@ async def test_what_no_field_claims_comes_in_whole_pages(serve):
             seen += part["items"]
         assert [one["value"] for one in seen] == list(range(10_000, 12_400))
         assert counts == len({one["page"] for one in seen}) > 2
-        behind = (await server.http.get(f"/api/extractions/{made}/unclaimed", params={"page": 9999})).json()
+        behind = (await server.http.get(f"/api/extractions/{made}/unmapped", params={"page": 9999})).json()
         assert (behind["items"], behind["next"], behind["pages"]) == ([], None, [])
         for wrong in ("0", "-1", "x", str(2**31)):
-            problem(await server.http.get(f"/api/extractions/{made}/unclaimed", params={"page": wrong}), 422)
+            problem(await server.http.get(f"/api/extractions/{made}/unmapped", params={"page": wrong}), 422)

@@ -35,7 +35,7 @@ NAMED = [
     ("PATCH", "/api/extractions/{extraction}/fields", {"path": "a", "value": 1}),
     ("GET", "/api/extractions/{extraction}/places?path=a", None),
     ("GET", "/api/extractions/{extraction}/readings", None),
-    ("GET", "/api/extractions/{extraction}/unclaimed", None),
+    ("GET", "/api/extractions/{extraction}/unmapped", None),
     ("DELETE", "/api/extractions/{extraction}/locks?path=a", None),
     ("POST", "/api/extractions/{extraction}/locks?path=a", None),
     ("DELETE", "/api/extractions/{extraction}/fields?path=a", None),

@@ -20,8 +20,8 @@ FIELDS = {"number": "17", "total": 1312.5}
 MISSED = ["12 March 2024", "250.00", "KW-204"]
 
 
-async def unclaimed(server, extraction_id: str) -> list[dict]:
-    return (await server.get(f"extractions/{extraction_id}/unclaimed"))["items"]
+async def unmapped(server, extraction_id: str) -> list[dict]:
+    return (await server.get(f"extractions/{extraction_id}/unmapped"))["items"]
 
 
 async def test_what_was_missed_is_taken_with_the_keyboard_alone(serve, browsing):
@@ -40,11 +40,11 @@ async def test_what_was_missed_is_taken_with_the_keyboard_alone(serve, browsing)
         await page.get_by_role("tab", name="Not claimed 3").wait_for()
 
         # Each has its dashed box on the page, where the service says that it is printed.
-        unmapped = await unclaimed(server, extraction_id)
+        page_items = await unmapped(server, extraction_id)
         boxes = page.locator("rect[data-unmapped]")
         await boxes.nth(2).wait_for(state="attached")
         drawn = [[float(await one.get_attribute(side) or 0) for side in ("x", "y")] for one in await boxes.all()]
-        assert drawn == [pytest.approx(one["boxes"][0][:2], abs=1e-4) for one in unmapped]
+        assert drawn == [pytest.approx(one["boxes"][0][:2], abs=1e-4) for one in page_items]
         assert await boxes.first.evaluate("one => getComputedStyle(one).strokeDasharray") != "none"
 
         # The date, by the name of a field of one's own.
@@ -82,4 +82,4 @@ async def test_what_was_missed_is_taken_with_the_keyboard_alone(serve, browsing)
 
 
 async def len_is(server, extraction_id: str, many: int) -> bool:
-    return len(await unclaimed(server, extraction_id)) == many
+    return len(await unmapped(server, extraction_id)) == many

@@ -35,7 +35,7 @@ from fieldmark.domain.statuses import ExtractionStatus
 from fieldmark.domain.violations import Violation
 from fieldmark.errors import Invalid
 from fieldmark.services import examples, extractions
-from fieldmark.services.evidence import INDEXES, unclaimed
+from fieldmark.services.evidence import INDEXES, unmapped
 from fieldmark.services.extractions import PERSON, FieldRemoval, FieldWrite, Write
 from fieldmark.stores import extractions as stored
 from fieldmark.stores.extractions import ExtractionFilter
@@ -206,7 +206,7 @@ class RuleReadings(BaseModel):
     items: list[RuleReading] = Field(description="In the order of the rules; at most 20.")
 
 
-class UnclaimedItem(Shown):
+class UnmappedItem(Shown):
     """What a page prints and no field has."""
 
     page: int
@@ -222,21 +222,21 @@ class UnclaimedItem(Shown):
     last: int = Field(description="Its last word.")
 
 
-class UnclaimedCount(BaseModel):
+class UnmappedCount(BaseModel):
     """How much of a page no field has."""
 
     page: int
     count: int
 
 
-class Unclaimed(BaseModel):
+class Unmapped(BaseModel):
     """The numbers, dates and names that no field has."""
 
     version: int = Field(description="The version of the extraction whose fields were looked for.")
-    items: list[UnclaimedItem] = Field(
+    items: list[UnmappedItem] = Field(
         description="As they are read: whole pages, at most 1000 items (of a page that has more, its first 1000)."
     )
-    pages: list[UnclaimedCount] = Field(
+    pages: list[UnmappedCount] = Field(
         description="How many there are on each of these pages; pages without any are not told."
     )
     next: int | None = Field(description="Give it as `page` to get those that follow. null at the end.")
@@ -508,20 +508,20 @@ async def list_readings(row: TheExtraction, scope: TheScope, runtime: TheRuntime
     return RuleReadings(version=row.version, items=items)
 
 
-@router.get("/{extraction_id}/unclaimed")
-async def list_unclaimed(
+@router.get("/{extraction_id}/unmapped")
+async def list_unmapped(
     row: TheExtraction,
     scope: TheScope,
     runtime: TheRuntime,
     page: Annotated[int, Query(ge=1, le=2**31 - 1, description="From this page on.")] = 1,
-) -> Unclaimed:
+) -> Unmapped:
     """Return every number and date of the document that no field has, so that a person sees what was missed. A value
     covers all places where it could be."""
-    part = await unclaimed(runtime.database, scope, row, page)
-    return Unclaimed(
+    part = await unmapped(runtime.database, scope, row, page)
+    return Unmapped(
         version=row.version,
-        items=[UnclaimedItem.of(one) for one in part.items],
-        pages=[UnclaimedCount(page=page, count=count) for page, count in part.counts],
+        items=[UnmappedItem.of(one) for one in part.items],
+        pages=[UnmappedCount(page=page, count=count) for page, count in part.counts],
         next=part.next,
     )
 

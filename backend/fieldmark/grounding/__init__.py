@@ -2,12 +2,12 @@
 
 `WordIndex` holds the words, `CandidateFinder` (with `TextSearch`, `numbers` and `dates`) finds every span that could be
 a value, `CandidateRanker` and `RowGrounder` choose among them, and `places` turns a span into boxes and a quote.
-`unclaimed` tells what no value stands on. `DocumentIndex` is the way in.
+`unmapped` tells what no value stands on. `DocumentIndex` is the way in.
 """
 
 from fieldmark.grounding.document_index import DocumentIndex
 from fieldmark.grounding.evidence import WEIGHTS, Claim, Finding, Place
-from fieldmark.grounding.unclaimed import UnclaimedPart
+from fieldmark.grounding.unmapped import UnmappedPart
 from fieldmark.grounding.word_index import PageWords
 
-__all__ = ["WEIGHTS", "Claim", "DocumentIndex", "Finding", "PageWords", "Place", "UnclaimedPart"]
+__all__ = ["WEIGHTS", "Claim", "DocumentIndex", "Finding", "PageWords", "Place", "UnmappedPart"]

@@ -17,7 +17,7 @@ from fieldmark.grounding.evidence import NO_CLAIM, Claim, Finding, Place
 from fieldmark.grounding.places import Candidates, place
 from fieldmark.grounding.row_grounder import RowGrounder
 from fieldmark.grounding.text_search import TextSearch
-from fieldmark.grounding.unclaimed import MOST_UNCLAIMED, ClaimedWords, UnclaimedPart, unclaimed
+from fieldmark.grounding.unmapped import MOST_UNMAPPED, ClaimedWords, UnmappedPart, unmapped
 from fieldmark.grounding.word_index import PageWords, WordIndex
 
 
@@ -88,16 +88,16 @@ class DocumentIndex:
                 found = {name: _better(one, other[name]) for name, one in found.items()}
         return found
 
-    def unclaimed(
+    def unmapped(
         self,
         values: Iterable[tuple[Sequence[str | int], JsonValue, Claim]],
         *,
         since_page: int = 1,
-        most: int = MOST_UNCLAIMED,
-    ) -> UnclaimedPart:
+        most: int = MOST_UNMAPPED,
+    ) -> UnmappedPart:
         """Return the numbers and dates of the printed pages that none of these (path, value, claim) covers, in reading
         order. Where no page is printed, those of the pages for machines."""
-        return self._indexes[0].unclaimed(values, since_page, most)
+        return self._indexes[0].unmapped(values, since_page, most)
 
     def nearest(self, quote: str, page: int | None = None) -> Place | None:
         """The place of the text that is most similar to a quote which is not printed, or None if more than half of the
@@ -124,9 +124,9 @@ class _Index:
     def find(self, value: JsonValue, label: Sequence[str | int], claim: Claim) -> Place | None:
         return self.best_place(self.finder.find(value, claim, label), label, claim)
 
-    def unclaimed(
+    def unmapped(
         self, values: Iterable[tuple[Sequence[str | int], JsonValue, Claim]], since_page: int, most: int
-    ) -> UnclaimedPart:
+    ) -> UnmappedPart:
         claimed = ClaimedWords(self.words)
         seen: set[tuple[type, JsonValue, Claim, str | int | None]] = set()
         for path, value, claim in values:
@@ -137,7 +137,7 @@ class _Index:
             if key not in seen and (found := self.finder.find(value, claim, path)) is not None:
                 claimed.add(found)
             seen.add(key)
-        return unclaimed(self.words, claimed, since_page, most)
+        return unmapped(self.words, claimed, since_page, most)
 
     def best_place(self, found: Candidates | None, label: Sequence[str | int], claim: Claim) -> Place | None:
         return place(self.words, found, self.ranker.best(found.spans, label, claim)) if found else None

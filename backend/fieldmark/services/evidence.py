@@ -18,7 +18,7 @@ from fieldmark.domain.fields import Nothing, leaves, value_at
 from fieldmark.domain.json_values import as_object
 from fieldmark.domain.paths import Path
 from fieldmark.domain.statuses import DocumentStatus
-from fieldmark.grounding import Claim, DocumentIndex, Finding, PageWords, Place, UnclaimedPart
+from fieldmark.grounding import Claim, DocumentIndex, Finding, PageWords, Place, UnmappedPart
 from fieldmark.identity.scope import Scope
 from fieldmark.services.turns import in_turn
 from fieldmark.stores import documents
@@ -173,23 +173,23 @@ async def places(
     return await in_turn(scope.org_id, index.places, value, _said(proof), label=path, most=MOST_PLACES)
 
 
-async def unclaimed(database: Database, scope: Scope, row: ExtractionRow, since_page: int) -> UnclaimedPart:
+async def unmapped(database: Database, scope: Scope, row: ExtractionRow, since_page: int) -> UnmappedPart:
     """The numbers, dates and names of an extraction's document on which none of its fields stands, from a page on. A
     value that was found on no page when it was written is not looked for again. Opens a transaction of its own."""
     index = await INDEXES.get(database, scope, row.document_id)
-    return await in_turn(scope.org_id, _unclaimed, index, dict(row.extracted_fields), row.evidence, since_page)
+    return await in_turn(scope.org_id, _unmapped, index, dict(row.extracted_fields), row.evidence, since_page)
 
 
-def _unclaimed(
+def _unmapped(
     index: DocumentIndex, fields: JsonValue, proofs: Mapping[str, JsonValue], since_page: int
-) -> UnclaimedPart:
+) -> UnmappedPart:
     proved = ((name, value, as_object(proofs.get(name))) for name, value in leaves(fields))
     stand = (
         (paths.parse(name) if name else (), value, _said(proof))
         for name, value, proof in proved
         if proof.get("state") not in ("not_found", "blank", MESSAGE)
     )
-    return index.unclaimed(stand, since_page=since_page)
+    return index.unmapped(stand, since_page=since_page)
 
 
 def _said(proof: JsonValue) -> Claim:

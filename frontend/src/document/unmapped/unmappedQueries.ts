@@ -11,7 +11,7 @@ export const unmappedQuery = (extractionId: string, version: number) =>
     initialPageParam: 1,
     queryFn: async ({ pageParam, signal }) => {
       const params = { path: { extraction_id: extractionId }, query: { page: pageParam } };
-      return (await dataOf(api.GET('/api/extractions/{extraction_id}/unclaimed', { params, signal }))) as UnmappedPage;
+      return (await dataOf(api.GET('/api/extractions/{extraction_id}/unmapped', { params, signal }))) as UnmappedPage;
     },
     getNextPageParam: (last) => last.next,
     staleTime: Infinity,

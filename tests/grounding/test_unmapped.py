@@ -9,7 +9,7 @@ from page_words import document_index
 
 
 def left(text: str, *values: object) -> list[tuple[str, str]]:
-    found = document_index(text).unclaimed(((), value, Claim()) for value in values).items
+    found = document_index(text).unmapped(((), value, Claim()) for value in values).items
     return [(one.kind, one.text) for one in found]
 
 
@@ -30,7 +30,7 @@ def left(text: str, *values: object) -> list[tuple[str, str]]:
     ],
 )
 def test_what_is_printed_is_seen_with_what_it_means(text, kind, printed, value):
-    found = document_index(text).unclaimed([]).items
+    found = document_index(text).unmapped([]).items
     assert [(one.kind, one.text, one.value) for one in found] == [(kind, printed, value)]
     assert type(found[0].value) is type(value)
     words = text.split()
@@ -55,30 +55,30 @@ def test_what_a_value_stands_on_is_claimed(text, value, expected):
 
 def test_a_yes_claims_what_is_quoted_for_it():
     index = document_index("Paid on 7 yes\nPieces 8")
-    found = index.unclaimed([((), True, Claim("Paid on 7 yes", 1))]).items
+    found = index.unmapped([((), True, Claim("Paid on 7 yes", 1))]).items
     assert [one.text for one in found] == ["8"]
 
 
 def test_what_nobody_sees_printed_is_not_told():
     words = [["Total", 0.1, 0.1, 0.2, 0.12], ["12.50", 0.3, 0.1, 0.4, 0.12]]
     printed, for_machines = PageWords(1, words), PageWords(2, words, for_machines=True)
-    assert [one.page for one in DocumentIndex([printed, for_machines]).unclaimed([]).items] == [1]
-    assert [one.page for one in DocumentIndex([for_machines]).unclaimed([]).items] == [2]
-    debit = document_index("Posted -75.00").unclaimed([(("debit",), 75, Claim())])
+    assert [one.page for one in DocumentIndex([printed, for_machines]).unmapped([]).items] == [1]
+    assert [one.page for one in DocumentIndex([for_machines]).unmapped([]).items] == [2]
+    debit = document_index("Posted -75.00").unmapped([(("debit",), 75, Claim())])
     assert debit.items == []
-    assert DocumentIndex([]).unclaimed([((), "x", Claim())]).items == []
+    assert DocumentIndex([]).unmapped([((), "x", Claim())]).items == []
 
 
 def test_it_comes_page_by_page_as_it_is_read():
-    found = document_index("b 2 a 1\nc 3", "c 4").unclaimed([]).items
+    found = document_index("b 2 a 1\nc 3", "c 4").unmapped([]).items
     assert [(one.page, one.text) for one in found] == [(1, "2"), (1, "1"), (1, "3"), (2, "4")]
     assert [(one.first, one.last) for one in found] == [(1, 1), (3, 3), (5, 5), (1, 1)]
 
 
 def test_whole_pages_are_told_and_the_next_leads_on():
     index = document_index("1 2", "no digit", "3 4", "5 6 7 8")
-    first = index.unclaimed([], most=5)
+    first = index.unmapped([], most=5)
     assert ([one.text for one in first.items], first.counts, first.next) == (list("1234"), [(1, 2), (3, 2)], 4)
-    rest = index.unclaimed([], since_page=4, most=3)
+    rest = index.unmapped([], since_page=4, most=3)
     # A page that alone has too many is cut, and leads past itself.
     assert ([one.text for one in rest.items], rest.counts, rest.next) == (list("567"), [(4, 4)], None)

@@ -24,8 +24,8 @@ from fieldmark.grounding.word_index import WordIndex
 Kind: TypeAlias = Literal["number", "date"]
 Value: TypeAlias = str | int | float | None
 
-MOST_UNCLAIMED: Final = 1000  # told at once
-MOST_SPANS: Final = 200_000  # places of values; what further ones would claim is told as unclaimed
+MOST_UNMAPPED: Final = 1000  # told at once
+MOST_SPANS: Final = 200_000  # places of values; what further ones would claim is told as unmapped
 _MOST_DIGITS: Final = 15  # of a JSON number that every reader keeps
 _DIGIT = re.compile(r"\d")
 # What is written as one: `INV/2023/03`, `20:13`, `a.b@c1`. Not across scripts without spaces, where a line is one word.
@@ -36,7 +36,7 @@ _TOKEN = regex.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Unclaimed:
+class Unmapped:
     """A number or date on a page that no value covers.
 
     `text` is as printed; `first` and `last` are its words, counted on the page from 0. `value` is the number, or the
@@ -53,11 +53,11 @@ class Unclaimed:
 
 
 @dataclass(frozen=True, slots=True)
-class UnclaimedPart:
+class UnmappedPart:
     """Whole pages of what no value stands on, the items of one page cut where it alone has too many. `counts` are those
     of these pages: (page, how many). `next` is the page from which on others follow, None at the end."""
 
-    items: Sequence[Unclaimed]
+    items: Sequence[Unmapped]
     counts: Sequence[tuple[int, int]]
     next: int | None
 
@@ -88,18 +88,18 @@ class ClaimedWords:
         )
 
 
-def unclaimed(index: WordIndex, claimed: ClaimedWords, since_page: int, most: int) -> UnclaimedPart:
+def unmapped(index: WordIndex, claimed: ClaimedWords, since_page: int, most: int) -> UnmappedPart:
     """What no value stands on, from a page on, in the order of the words. Further pages are not looked at."""
-    items: list[Unclaimed] = []
+    items: list[Unmapped] = []
     counts: list[tuple[int, int]] = []
     for page, number in enumerate(index.pages):
         found = _of_page(index, claimed, page) if number >= since_page else []
         if found and items and len(items) + len(found) > most:
-            return UnclaimedPart(items, counts, number)
+            return UnmappedPart(items, counts, number)
         if found:
             counts.append((number, len(found)))
             items += [_told(index, *one) for one in found[:most]]
-    return UnclaimedPart(items, counts, None)
+    return UnmappedPart(items, counts, None)
 
 
 def _of_page(index: WordIndex, claimed: ClaimedWords, page: int) -> list[tuple[Kind, list[Piece], Value]]:
@@ -115,12 +115,12 @@ def _of_page(index: WordIndex, claimed: ClaimedWords, page: int) -> list[tuple[K
     return found
 
 
-def _told(index: WordIndex, kind: Kind, own: list[Piece], value: Value) -> Unclaimed:
+def _told(index: WordIndex, kind: Kind, own: list[Piece], value: Value) -> Unmapped:
     page = index.page_of[own[0][0]]
     first = index.words_of_page(page).start
     text = " ".join(index.words[word][0][start:end] for word, start, end in own)
     boxes = boxes_of_pieces(index, own)
-    return Unclaimed(index.pages[page], kind, text, value, boxes, own[0][0] - first, own[-1][0] - first)
+    return Unmapped(index.pages[page], kind, text, value, boxes, own[0][0] - first, own[-1][0] - first)
 
 
 def _pieces_of(index: WordIndex, start: int, end: int) -> list[Piece]:
