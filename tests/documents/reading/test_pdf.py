@@ -175,6 +175,24 @@ def test_a_word_that_the_line_of_an_annotation_goes_through_is_left_out_and_told
     assert page.text.split() == (["49.00"] if is_struck else ["1234.56", "49.00"])
 
 
+@pytest.mark.parametrize(
+    ("entries", "words", "hidden"),
+    [
+        ("/Text /Contents (pay 500)", [], "pay 500"),
+        ("/Highlight /Contents (pay 500)", [], "pay 500"),
+        ("/FreeText /RC (<body><p>A &amp; B</p><p>500</p></body>)", ["A", "&", "B", "500"], ""),
+        ("/FreeText /RC (<<<500<b)", [], ""),
+        ("/Stamp /Name /NotApproved", ["Not", "Approved"], ""),
+    ],
+)
+def test_the_words_of_notes_and_stamps_are_read_and_those_of_comments_told(
+    entries: str, words: list[str], hidden: str
+) -> None:
+    note = f"<< /Type /Annot /F 4 /Rect [200 600 300 640] /Subtype {entries} >>"
+    page = read(pdf([show("49.00", 300, 700)], page_entries="/Annots [1000 0 R]", extra=[note], catalog=""))
+    assert (page.text.split(), page.hidden_excerpt) == (["49.00", *words], hidden)
+
+
 def test_a_page_with_a_picture_needs_ocr_and_one_with_a_logo_only_once() -> None:
     images = [
         image_object(picture(lines, (900, 300)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import html
 import re
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -64,6 +65,8 @@ _HYPHENS = {0x2: "-", 0xFFFE: "-", 0xAD: "-"}
 _WITHOUT_TEXT = frozenset({pdfium.FPDF_ANNOT_LINK, pdfium.FPDF_ANNOT_POPUP})
 _LEAST_RISE = 0.15  # of a character's height, between neighbours: more than slanted print has
 _NOT_SHOWN = 0x02 | 0x20  # an annotation's flags Hidden and NoView
+_COMMENTS = frozenset({pdfium.FPDF_ANNOT_TEXT, pdfium.FPDF_ANNOT_CARET, pdfium.FPDF_ANNOT_HIGHLIGHT})
+_LETTER_CASE = re.compile("(?<=[a-z])(?=[A-Z])")
 _RADIO_BUTTON, _PUSH_BUTTON = 1 << 15, 1 << 16  # flags of a form's field
 _DIGIT = re.compile("[0-9]")
 _WITH_FRACTION = re.compile("[0-9]{2,6}[/⁄][0-9]{1,2}")
@@ -453,7 +456,13 @@ def _read_annotations(page: Any, form: Any) -> _Annotations:
         elif kind == pdfium.FPDF_ANNOT_FREETEXT and not _has_drawing(annotation):
             rectangle = pdfium.FS_RECTF()
             pdfium.FPDFAnnot_GetRect(annotation, ctypes.byref(rectangle))
-            found.notes.append((rectangle, _value(annotation, b"Contents").splitlines()[:MAX_NOTE_LINES]))
+            found.notes.append((rectangle, _note_lines(annotation)[:MAX_NOTE_LINES]))
+        elif kind == pdfium.FPDF_ANNOT_STAMP and not _has_drawing(annotation):
+            rectangle = pdfium.FS_RECTF()
+            pdfium.FPDFAnnot_GetRect(annotation, ctypes.byref(rectangle))
+            found.notes.append((rectangle, [_LETTER_CASE.sub(" ", _value(annotation, b"Name") or "Draft")]))
+        if not is_hidden and kind in _COMMENTS:
+            found.hidden += _value(annotation, b"Contents").split()  # it opens on a click, the page does not show it
         found.are_flattened |= not is_hidden and kind not in _WITHOUT_TEXT
         pdfium.FPDFPage_CloseAnnot(annotation)
         if is_hidden:
@@ -498,6 +507,15 @@ def _draw_cross(page: Any, box: Box) -> None:
     pdfium.FPDFPageObj_SetStrokeWidth(path, 1)
     pdfium.FPDFPath_SetDrawMode(path, pdfium.FPDF_FILLMODE_NONE, True)
     pdfium.FPDFPage_InsertObject(page, path)
+
+
+def _note_lines(annotation: Any) -> list[str]:
+    """The text of a note, or else that of its markup."""
+    text = _value(annotation, b"Contents")
+    if not text.strip():
+        first, *rest = _value(annotation, b"RC").replace("</p>", "\n</p>").split("<")
+        text = html.unescape(first + "".join(part.partition(">")[2] for part in rest))
+    return [clean(line) for line in text.splitlines() if line.strip()]
 
 
 def _write_note(document: Any, page: Any, rectangle: Any, lines: Sequence[str]) -> None:

@@ -75,8 +75,10 @@ async def read_file(
         await reading.recognise(result)
     pages = [reading.pages[number] for number in sorted(reading.pages)]
     if not reading.enclosed and not any(page.words for page in pages):
+        struck = any(one.code is WarningCode.STRUCK_OUT for page in pages for one in page.warnings)
         hidden = any(page.hidden_words for page in pages)
-        raise NoText(f"No text{' that a person can see' if hidden else ''} was found in the document.")
+        which = " that is not struck out" if struck else " that a person can see" if hidden else ""
+        raise NoText(f"No text{which} was found in the document.")
     return DocumentContent(result.media_type, pages, reading.enclosed, result.left_out)
 
 
