@@ -5,12 +5,19 @@ from __future__ import annotations
 import pytest
 
 from fieldmark.runs.outcome import KEY_REFUSED, OutcomeObserver, RunEnded, outcome_of
-from fieldmark.runs.parts import AssistantSaid, MessageChanged, MessageStarted, ResultReached, Said, ServiceRetry
+from fieldmark.runs.parts import (
+    AssistantBlocks,
+    ConversationResult,
+    MessageDelta,
+    MessageStarted,
+    ServiceRetry,
+    TextBlock,
+)
 
 
-def result(**differing) -> ResultReached:
+def result(**differing) -> ConversationResult:
     well = {"stop_reason": "end_turn", "text": " Done. ", "terminal_reason": "completed"}
-    return ResultReached(**(well | differing))
+    return ConversationResult(**(well | differing))
 
 
 @pytest.mark.parametrize(
@@ -73,17 +80,17 @@ def test_a_refused_key_is_seen_at_the_first_answer():
 
 def test_the_last_answer_s_fault_says_why_and_one_that_was_overcome_does_not():
     failed, overcome, silent = OutcomeObserver(), OutcomeObserver(), OutcomeObserver()
-    cut_off = AssistantSaid((Said("And"),), error="max_output_tokens")
-    for part in (AssistantSaid(()), cut_off, result(is_error=True)):
+    cut_off = AssistantBlocks((TextBlock("And"),), error="max_output_tokens")
+    for part in (AssistantBlocks(()), cut_off, result(is_error=True)):
         failed.on_part(part)
-    for part in (cut_off, AssistantSaid((Said("Done."),)), result()):
+    for part in (cut_off, AssistantBlocks((TextBlock("Done."),)), result()):
         overcome.on_part(part)
-    silent.on_part(AssistantSaid((Said("Done."),)))
+    silent.on_part(AssistantBlocks((TextBlock("Done."),)))
     # Whether the service was reached at all is told by what came of its last answer, and by no words.
     broken, whole, asked_again = OutcomeObserver(), OutcomeObserver(), OutcomeObserver()
     for watching, parts in (
         (broken, []),
-        (whole, [MessageChanged("tool_use")]),
+        (whole, [MessageDelta("tool_use")]),
         (asked_again, [ServiceRetry(1, None)]),
     ):
         for part in (MessageStarted("m", "model"), *parts, result(**API_ERROR)):

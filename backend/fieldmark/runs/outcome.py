@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fieldmark.domain.answers import FallbackCode
 from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.statuses import RunError
-from fieldmark.runs.parts import AssistantSaid, MessageChanged, MessageStarted, Part, ResultReached, ServiceRetry
+from fieldmark.runs.parts import AssistantBlocks, ConversationResult, MessageDelta, MessageStarted, Part, ServiceRetry
 from fieldmark.tools.toolset import Answer
 
 
@@ -107,7 +107,7 @@ class OutcomeObserver:
         self._answer = answer
         self._api_error: str | None = None
         self._is_answering = False
-        self._result: ResultReached | None = None
+        self._result: ConversationResult | None = None
 
     @property
     def outcome(self) -> Outcome:
@@ -123,17 +123,17 @@ class OutcomeObserver:
                 raise RunEnded(KEY_REFUSED)
             case MessageStarted():
                 self._is_answering = True
-            case MessageChanged() | ServiceRetry():
+            case MessageDelta() | ServiceRetry():
                 self._is_answering = False
-            case AssistantSaid():
+            case AssistantBlocks():
                 self._api_error = part.error
-            case ResultReached():
+            case ConversationResult():
                 self._result = part
             case _:
                 pass
 
 
-def outcome_of(result: ResultReached, api_error: str | None = None, is_answering: bool = False) -> Outcome:
+def outcome_of(result: ConversationResult, api_error: str | None = None, is_answering: bool = False) -> Outcome:
     """How the run ended. `api_error` is what the CLI says of the last answer, if that was a failure of the service;
     `is_answering` whether an answer has begun and is not whole.
 
@@ -166,7 +166,7 @@ def _storable(text: str) -> str:
     return _UNSTORABLE.sub("\ufffd", text.strip())
 
 
-def _why(result: ResultReached, api_error: str | None, is_answering: bool) -> tuple[RunError, str]:
+def _why(result: ConversationResult, api_error: str | None, is_answering: bool) -> tuple[RunError, str]:
     if result.terminal_reason == "prompt_too_long":  # status 400, as other faults of a request
         return _TOO_LONG
     if result.api_error_status is not None:

@@ -1,6 +1,6 @@
-"""The parts that a conversation with the agent comes in, as `engine/model_stream.py` reads them; and who observes them.
+"""The parts of a conversation between Fieldmark and the model, and the interface of their observers.
 
-Nothing of the SDK is known here, so whoever works on parts knows nothing of it either.
+`engine/model_stream.py` creates the parts. They don't depend on the Agent SDK, so their observers don't either.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from pydantic import JsonValue
 
 @dataclass(frozen=True, slots=True)
 class TokenCounts:
-    """Tokens of one message as the service counts them so far; None where it says nothing of a kind."""
+    """Tokens of one message, as counted by the model's service so far. None if the service doesn't report a count."""
 
     input: int | None = None
     output: int | None = None
     cache_write: int | None = None
     cache_write_1h: int | None = None
-    """Those of `cache_write` that are kept for an hour, where the service tells them apart."""
+    """The part of `cache_write` that is cached for an hour, if the service reports it separately."""
     cache_read: int | None = None
 
 
-# The message that the model is saying, in pieces: MessageStarted, then (BlockStarted, BlockDelta …) a block, then
-# MessageChanged, MessageStopped. One that breaks off has no MessageChanged, and may have no MessageStopped.
+# A message that streams in: MessageStarted, then BlockStarted and its BlockDeltas for each block, then MessageDelta and
+# MessageStopped. A message that is interrupted has no MessageDelta, and may have no MessageStarted.
 
 
 @dataclass(frozen=True, slots=True)
 class MessageStarted:
-    """The model begins to answer."""
+    """The model started a message."""
 
     id: str | None
     model: str | None
@@ -39,7 +39,7 @@ class MessageStarted:
 
 @dataclass(frozen=True, slots=True)
 class BlockStarted:
-    """A block begins; `call_id` where it is a call of a tool, and the tool's bare name."""
+    """A block of the message started. A tool call has a `call_id`, and the tool's name without the server's prefix."""
 
     call_id: str | None = None
     tool: str | None = None
@@ -47,15 +47,15 @@ class BlockStarted:
 
 @dataclass(frozen=True, slots=True)
 class BlockDelta:
-    """What comes next of a block: words, a thought, or arguments of a call as far as they are written."""
+    """The next characters of a block: text, reasoning, or the JSON of a call's arguments."""
 
     kind: Literal["text", "thinking", "arguments"]
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class MessageChanged:
-    """The message's last block is whole: why it ends, and its final counts."""
+class MessageDelta:
+    """The last block is complete. Has the reason why the message ended, and its final token counts."""
 
     stop_reason: str | None = None
     counts: TokenCounts = TokenCounts()
@@ -63,29 +63,27 @@ class MessageChanged:
 
 @dataclass(frozen=True, slots=True)
 class MessageStopped:
-    """The message is whole, or the CLI gave it up."""
+    """The message is complete, or the CLI stopped waiting for the rest of it."""
 
 
-# What is whole.
+# Complete blocks and messages.
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """A block of words."""
+class TextBlock:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingBlock:
+    """A block of the model's reasoning."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Thought:
-    """A block of reasoning."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class ToolCall:
-    """A call of a tool, by the tool's bare name. `arguments` may be anything: the model writes them."""
+class ToolUseBlock:
+    """A tool call. `tool` is the name without the server's prefix. The model writes `arguments`: any JSON value."""
 
     id: str
     tool: str
@@ -93,12 +91,12 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
-class AssistantSaid:
-    """Blocks of an answer, whole. Of an answer that streams they come one by one, in between its pieces.
+class AssistantBlocks:
+    """Complete blocks of a message. A message that streams in has one AssistantBlocks per block, among its deltas.
 
-    `error` is set where these are the CLI's own words about a failure of the service."""
+    If `error` is set, the CLI wrote the blocks itself, to report a failure of the model's service."""
 
-    blocks: tuple[Said | Thought | ToolCall, ...]
+    blocks: tuple[TextBlock | ThinkingBlock | ToolUseBlock, ...]
     id: str | None = None
     model: str | None = None
     counts: TokenCounts | None = None
@@ -108,7 +106,7 @@ class AssistantSaid:
 
 @dataclass(frozen=True, slots=True)
 class ToolReturned:
-    """A call was answered; `text` is what the model reads, in the CLI's wrapping where it was refused."""
+    """A tool call returned. `text` is what the model reads. If the CLI refused the call, it has the CLI's wrapping."""
 
     call_id: str
     text: str
@@ -117,23 +115,23 @@ class ToolReturned:
 
 @dataclass(frozen=True, slots=True)
 class ServiceRetry:
-    """The model's service failed, and the CLI asks it again after a while."""
+    """The model's service failed, and the CLI will retry the request after `wait_s` seconds."""
 
     wait_s: float
     status: int | None
 
 
 @dataclass(frozen=True, slots=True)
-class ModelReplaced:
-    """Another model answers from here on, because the service has failed for the one that was asked."""
+class ModelFallback:
+    """The model's service failed for the requested model, so the fallback model is used from now on."""
 
-    asked: str
-    answering: str
+    requested: str
+    fallback: str
 
 
 @dataclass(frozen=True, slots=True)
-class ResultReached:
-    """The CLI's last word. `deferred_call` is the call that it stopped at for a person to decide."""
+class ConversationResult:
+    """The CLI's last message. `deferred_call` is the id of the call that awaits a person's decision."""
 
     subtype: str = "success"
     is_error: bool = False
@@ -148,26 +146,26 @@ Part = (
     MessageStarted
     | BlockStarted
     | BlockDelta
-    | MessageChanged
+    | MessageDelta
     | MessageStopped
-    | AssistantSaid
+    | AssistantBlocks
     | ToolReturned
     | ServiceRetry
-    | ModelReplaced
-    | ResultReached
+    | ModelFallback
+    | ConversationResult
 )
 
 
 class Observer(Protocol):
-    """Whoever is shown each part of a conversation, in order. What it raises ends the conversation."""
+    """Receives each part of a conversation, in order. An exception from an observer ends the conversation."""
 
     def on_part(self, part: Part) -> Awaitable[None] | None:
-        """Take note of a part; what is answered is awaited before the next observer is shown it."""
+        """Handle a part. A returned awaitable is awaited before the next observer receives the part."""
         ...
 
 
-async def show(observers: Iterable[Observer], part: Part) -> None:
-    """Show a part to each observer in turn."""
+async def notify(observers: Iterable[Observer], part: Part) -> None:
+    """Pass a part to each observer, in order."""
     for observer in observers:
-        if (working := observer.on_part(part)) is not None:
-            await working
+        if (pending := observer.on_part(part)) is not None:
+            await pending

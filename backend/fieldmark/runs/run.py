@@ -40,7 +40,7 @@ from fieldmark.runs.events.writer import EventWriter
 from fieldmark.runs.lifecycle.context import run_context, service_calls
 from fieldmark.runs.monitor import RunMonitor
 from fieldmark.runs.outcome import NO_ANSWER, NO_TURNS_LEFT, Outcome, OutcomeObserver, RunEnded, ended_by_call
-from fieldmark.runs.parts import MessageStarted, Observer, show
+from fieldmark.runs.parts import MessageStarted, Observer, notify
 from fieldmark.stores import runs, tool_calls
 from fieldmark.stores.runs import RunRow
 from fieldmark.telemetry.metrics import Metrics
@@ -316,7 +316,7 @@ class Runner:
                             # Before anything of it is reported: it asks the model instead of repeating the call.
                             if isinstance(part, MessageStarted) and decided is not None and decided not in hook.seen:
                                 raise _NotResumed
-                            await show(observers, part)
+                            await notify(observers, part)
                 if RunStatus(ending.outcome.status).is_final:
                     sessions.discard()
                 else:

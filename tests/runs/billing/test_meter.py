@@ -16,15 +16,15 @@ from fieldmark.runs.engine.message_calls import MessageCalls
 from fieldmark.runs.lifecycle.decisions import cancel
 from fieldmark.runs.outcome import RunEnded
 from fieldmark.runs.parts import (
-    AssistantSaid,
+    AssistantBlocks,
     BlockDelta,
-    MessageChanged,
+    MessageDelta,
     MessageStarted,
     MessageStopped,
     Part,
     TokenCounts,
-    ToolCall,
     ToolReturned,
+    ToolUseBlock,
 )
 from fieldmark.stores import runs, usage
 from fieldmark.testing.script import Script, endless, stall
@@ -101,13 +101,13 @@ def begun(message_id: str | None, **counts: int) -> MessageStarted:
     return MessageStarted(message_id, "claude-sonnet-5", TokenCounts(**counts))
 
 
-def changed(stop_reason: str | None = None, **counts: int) -> MessageChanged:
-    return MessageChanged(stop_reason, TokenCounts(**counts))
+def changed(stop_reason: str | None = None, **counts: int) -> MessageDelta:
+    return MessageDelta(stop_reason, TokenCounts(**counts))
 
 
-def whole(message_id: str | None, model: str = "claude-sonnet-5", **counts: int) -> AssistantSaid:
-    block = ToolCall(f"call-{message_id}", "get_document_text", {})
-    return AssistantSaid((block,), message_id, model, TokenCounts(**counts), "tool_use")
+def whole(message_id: str | None, model: str = "claude-sonnet-5", **counts: int) -> AssistantBlocks:
+    block = ToolUseBlock(f"call-{message_id}", "get_document_text", {})
+    return AssistantBlocks((block,), message_id, model, TokenCounts(**counts), "tool_use")
 
 
 STOPPED = MessageStopped()

@@ -4,49 +4,39 @@ from __future__ import annotations
 
 import asyncio
 
+import claude_agent_sdk as sdk
 import pytest
-from claude_agent_sdk import (
-    AssistantMessage,
-    ResultMessage,
-    StreamEvent,
-    SystemMessage,
-    TextBlock,
-    ThinkingBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-    UserMessage,
-)
 from claude_agent_sdk.types import DeferredToolUse
 
 from fieldmark.runs.engine.message_calls import MessageCalls
-from fieldmark.runs.engine.model_stream import parts_of
+from fieldmark.runs.engine.model_stream import message_parts
 from fieldmark.runs.engine.tool_server import TOOL_PREFIX
 from fieldmark.runs.parts import (
-    AssistantSaid,
+    AssistantBlocks,
     BlockDelta,
     BlockStarted,
-    MessageChanged,
+    ConversationResult,
+    MessageDelta,
     MessageStarted,
     MessageStopped,
     Part,
-    ResultReached,
-    Said,
     ServiceRetry,
-    Thought,
+    TextBlock,
+    ThinkingBlock,
     TokenCounts,
-    ToolCall,
     ToolReturned,
-    show,
+    ToolUseBlock,
+    notify,
 )
 
 anyio = pytest.mark.anyio
 
 
-def piece(kind: str, **data) -> StreamEvent:
-    return StreamEvent("u", "s", {"type": kind, **data})
+def piece(kind: str, **data) -> sdk.StreamEvent:
+    return sdk.StreamEvent("u", "s", {"type": kind, **data})
 
 
-def delta(**given) -> StreamEvent:
+def delta(**given) -> sdk.StreamEvent:
     return piece("content_block_delta", delta=given)
 
 
@@ -78,63 +68,69 @@ COUNTS = TokenCounts(1, 2, 30, 10, 4)
         (delta(type="text_delta", text="a"), BlockDelta("text", "a")),
         (delta(type="thinking_delta", thinking="a"), BlockDelta("thinking", "a")),
         (delta(type="input_json_delta", partial_json="{"), BlockDelta("arguments", "{")),
-        (piece("message_delta", delta={"stop_reason": "end_turn"}, usage=USAGE), MessageChanged("end_turn", COUNTS)),
-        (piece("message_delta", delta=None, usage=None), MessageChanged()),
+        (piece("message_delta", delta={"stop_reason": "end_turn"}, usage=USAGE), MessageDelta("end_turn", COUNTS)),
+        (piece("message_delta", delta=None, usage=None), MessageDelta()),
         (piece("message_stop"), MessageStopped()),
-        (SystemMessage("api_retry", {"retry_delay_ms": 1234, "error_status": 529}), ServiceRetry(1.234, 529)),
-        (SystemMessage("api_retry", {"retry_delay_ms": None, "error_status": "?"}), ServiceRetry(0.0, None)),
-        (UserMessage([ToolResultBlock("c", "a", True)]), ToolReturned("c", "a", True)),
+        (sdk.SystemMessage("api_retry", {"retry_delay_ms": 1234, "error_status": 529}), ServiceRetry(1.234, 529)),
+        (sdk.SystemMessage("api_retry", {"retry_delay_ms": None, "error_status": "?"}), ServiceRetry(0.0, None)),
+        (sdk.UserMessage([sdk.ToolResultBlock("c", "a", True)]), ToolReturned("c", "a", True)),
         (
-            UserMessage([ToolResultBlock("c", [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}])]),
+            sdk.UserMessage([sdk.ToolResultBlock("c", [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}])]),
             ToolReturned("c", "a\nb", False),
         ),
         (
-            AssistantMessage(
-                [TextBlock("a"), ThinkingBlock("b", "s"), ToolUseBlock("c", "mcp__fieldmark__read", {"d": 1})],
+            sdk.AssistantMessage(
+                [
+                    sdk.TextBlock("a"),
+                    sdk.ThinkingBlock("b", "s"),
+                    sdk.ToolUseBlock("c", "mcp__fieldmark__read", {"d": 1}),
+                ],
                 "x",
                 usage=USAGE,
                 message_id="m",
                 stop_reason="tool_use",
             ),
-            AssistantSaid((Said("a"), Thought("b"), ToolCall("c", "read", {"d": 1})), "m", "x", COUNTS, "tool_use"),
+            AssistantBlocks(
+                (TextBlock("a"), ThinkingBlock("b"), ToolUseBlock("c", "read", {"d": 1})), "m", "x", COUNTS, "tool_use"
+            ),
         ),
         (
-            AssistantMessage([ToolUseBlock("c", "Bash", [7])], "x", error="unknown"),
-            AssistantSaid((ToolCall("c", "Bash", [7]),), None, "x", error="unknown"),
+            sdk.AssistantMessage([sdk.ToolUseBlock("c", "Bash", [7])], "x", error="unknown"),
+            AssistantBlocks((ToolUseBlock("c", "Bash", [7]),), None, "x", error="unknown"),
         ),
         (
-            ResultMessage(
+            sdk.ResultMessage(
                 "success", 1, 1, False, 1, "s", "tool_use", deferred_tool_use=DeferredToolUse("c", "read", {})
             ),
-            ResultReached("success", False, None, "tool_use", deferred_call="c"),
+            ConversationResult("success", False, None, "tool_use", deferred_call="c"),
         ),
         (
-            ResultMessage(
+            sdk.ResultMessage(
                 "error", 1, 1, True, 1, "s", result="a", api_error_status=500, terminal_reason="prompt_too_long"
             ),
-            ResultReached("error", True, 500, None, "prompt_too_long", "a"),
+            ConversationResult("error", True, 500, None, "prompt_too_long", "a"),
         ),
     ],
-)  # fmt: skip
+)
 def test_each_message_is_a_part(message, part):
-    assert list(parts_of(message)) == [part]
+    assert list(message_parts(message)) == [part]
 
 
 @pytest.mark.parametrize(
     "message",
     [
         *[piece(kind) for kind in ("ping", "content_block_stop", "error", "unheard_of")],
-        StreamEvent("u", "s", {}),
+        sdk.StreamEvent("u", "s", {}),
         *[delta(**given) for given in ({}, {"type": "text_delta", "text": 7}, {"type": "signature_delta"})],
         piece("content_block_delta", delta="x"),
         piece("content_block_delta", delta={"type": ["text_delta"], "text": "a"}),
-        SystemMessage("init", {}),
-        UserMessage("words"),
-        UserMessage([TextBlock("words")]),
+        sdk.SystemMessage("init", {}),
+        sdk.UserMessage("words"),
+        sdk.UserMessage([sdk.TextBlock("words")]),
     ],
 )
 def test_all_else_says_nothing(message):
-    assert list(parts_of(message)) == []
+    assert list(message_parts(message)) == []
 
 
 @pytest.mark.parametrize(
@@ -146,7 +142,7 @@ def test_all_else_says_nothing(message):
     ],
 )
 def test_figures_that_cannot_be_meant_are_no_figures(figures, counts):
-    assert list(parts_of(piece("message_delta", usage=figures))) == [MessageChanged(None, counts)]
+    assert list(message_parts(piece("message_delta", usage=figures))) == [MessageDelta(None, counts)]
 
 
 class Noting:
@@ -162,7 +158,7 @@ class Noting:
 @anyio
 async def test_each_observer_has_done_with_a_part_before_the_next_is_shown_it():
     noted: list[str] = []
-    await show([Noting("first", noted), Noting("last", noted)], MessageStopped())
+    await notify([Noting("first", noted), Noting("last", noted)], MessageStopped())
     assert noted == ["first", "last"]
 
 
@@ -170,15 +166,15 @@ async def test_each_observer_has_done_with_a_part_before_the_next_is_shown_it():
 async def test_an_answer_that_does_not_stream_is_a_new_message_once_the_last_one_s_calls_were_answered():
     """The CLI asks again without streaming where a stream failed: then nothing says that a message begins."""
     calls = MessageCalls()
-    first, second = (ToolCall(id_, "update_field", {}) for id_ in "ab")
-    calls.on_part(AssistantSaid((first,)))
-    assert await calls.ahead_of("a") == []
-    calls.on_part(AssistantSaid((second,)))  # the same answer: none of it was answered
-    assert await calls.ahead_of("b") == ["a"]
+    first, second = (ToolUseBlock(id_, "update_field", {}) for id_ in "ab")
+    calls.on_part(AssistantBlocks((first,)))
+    assert await calls.calls_before("a") == []
+    calls.on_part(AssistantBlocks((second,)))  # the same answer: none of it was answered
+    assert await calls.calls_before("b") == ["a"]
     calls.on_part(ToolReturned("a", "Stored.", False))
     calls.on_part(ToolReturned("b", "Refused.", True))
-    calls.on_part(AssistantSaid((ToolCall("c", "update_field", {}),)))
-    assert await calls.ahead_of("c") == []
+    calls.on_part(AssistantBlocks((ToolUseBlock("c", "update_field", {}),)))
+    assert await calls.calls_before("c") == []
 
 
 @anyio
@@ -186,11 +182,11 @@ async def test_a_message_s_calls_are_known_once_it_is_whole():
     calls = MessageCalls()
     for part in (MessageStarted(None, None), BlockStarted(), BlockStarted("a"), BlockStarted("b")):
         calls.on_part(part)
-    asked = asyncio.create_task(calls.calls_beside("a"))
+    asked = asyncio.create_task(calls.count_in_message("a"))
     await asyncio.sleep(0.01)
     assert not asked.done()
     calls.on_part(MessageStopped())
     assert await asked == 2
     for part in (MessageStarted(None, None), BlockStarted("c"), MessageStopped()):
         calls.on_part(part)
-    assert await calls.calls_beside("c") == 1
+    assert await calls.count_in_message("c") == 1

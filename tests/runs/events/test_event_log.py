@@ -17,19 +17,19 @@ from fieldmark.runs.events.follow import follow
 from fieldmark.runs.events.mapper import MAX_SHOWN_CHARACTERS, EventMapper
 from fieldmark.runs.events.writer import EventWriter
 from fieldmark.runs.parts import (
-    AssistantSaid,
+    AssistantBlocks,
     BlockDelta,
     BlockStarted,
-    MessageChanged,
+    ConversationResult,
+    MessageDelta,
     MessageStarted,
     MessageStopped,
     Part,
-    ResultReached,
-    Said,
     ServiceRetry,
-    Thought,
-    ToolCall,
+    TextBlock,
+    ThinkingBlock,
     ToolReturned,
+    ToolUseBlock,
 )
 from fieldmark.stores import runs
 from fieldmark.testing.script import Script
@@ -46,8 +46,8 @@ def stored_events(*parts: Part, **known) -> list[dict]:
     return [event.flat() for event in said]
 
 
-def began(tool: str, given, call_id: str = "c") -> AssistantSaid:
-    return AssistantSaid((ToolCall(call_id, tool, given),))
+def began(tool: str, given, call_id: str = "c") -> AssistantBlocks:
+    return AssistantBlocks((ToolUseBlock(call_id, tool, given),))
 
 
 def ended(text: str, call_id: str = "c", is_error: bool = False) -> ToolReturned:
@@ -55,15 +55,17 @@ def ended(text: str, call_id: str = "c", is_error: bool = False) -> ToolReturned
 
 
 def test_words_and_thoughts_are_told_and_blank_ones_are_not():
-    thought, said = stored_events(AssistantSaid((Thought("Hm."), Thought(" "), Said("Yes."), Said("\n"))))
+    thought, said = stored_events(
+        AssistantBlocks((ThinkingBlock("Hm."), ThinkingBlock(" "), TextBlock("Yes."), TextBlock("\n")))
+    )
     assert (thought, said) == ({"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "Yes."})
 
 
 BEGUN = [MessageStarted("m", "model"), BlockStarted(), BlockDelta("text", "Do")]
-WHOLE = [*BEGUN, MessageChanged("end_turn"), MessageStopped()]
+WHOLE = [*BEGUN, MessageDelta("end_turn"), MessageStopped()]
 BROKEN = [*BEGUN, MessageStopped()]
 RETRY = ServiceRetry(0.5, 529)
-DONE = AssistantSaid((Said("Done."),))
+DONE = AssistantBlocks((TextBlock("Done."),))
 
 
 @pytest.mark.parametrize(
@@ -74,7 +76,7 @@ DONE = AssistantSaid((Said("Done."),))
         ([*BROKEN, *WHOLE, DONE], [0.0]),
         ([*BROKEN, RETRY, *WHOLE, DONE], [0.5]),  # as it does when the connection breaks
         ([RETRY, *BROKEN, RETRY, *BROKEN, DONE], [0.5, 0.5, 0.0]),
-        ([*BROKEN, AssistantSaid((Said("API error"),), error="unknown")], []),  # it gave up
+        ([*BROKEN, AssistantBlocks((TextBlock("API error"),), error="unknown")], []),  # it gave up
     ],
 )
 def test_an_answer_that_breaks_off_and_is_asked_for_again_is_told_once(messages, retries):
@@ -141,7 +143,9 @@ def test_an_input_that_could_not_be_stored_is_not_shown(given):
 def test_waiting_for_the_service_is_told_and_what_the_cli_says_of_it_is_not():
     busy, silent = stored_events(ServiceRetry(1.234, 529), ServiceRetry(1.0, None))
     assert (busy["type"], busy["wait_s"]) == ("retry", 1.2) and silent["retry"] != busy["retry"]
-    assert stored_events(AssistantSaid((Said("API Error: 500"),), error="server_error"), ResultReached()) == []
+    assert (
+        stored_events(AssistantBlocks((TextBlock("API Error: 500"),), error="server_error"), ConversationResult()) == []
+    )
 
 
 @anyio

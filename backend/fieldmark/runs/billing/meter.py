@@ -18,16 +18,16 @@ from fieldmark.errors import FieldmarkError
 from fieldmark.runs.billing.prices import Prices, Tokens
 from fieldmark.runs.outcome import NO_TURNS_LEFT, Outcome, RunEnded
 from fieldmark.runs.parts import (
-    AssistantSaid,
+    AssistantBlocks,
     BlockDelta,
     BlockStarted,
-    MessageChanged,
+    MessageDelta,
     MessageStarted,
     MessageStopped,
     Part,
     TokenCounts,
-    ToolCall,
     ToolReturned,
+    ToolUseBlock,
 )
 from fieldmark.stores import usage
 from fieldmark.tools.context import RunContext
@@ -115,18 +115,18 @@ class Meter:
                 now.calls.append(call_id)
             case BlockDelta() if now is not None:
                 now.characters += len(part.text)
-            case MessageChanged() if now is not None:
+            case MessageDelta() if now is not None:
                 now.counts = _merged(now.counts, part.counts)
                 now.stop_reason = part.stop_reason or now.stop_reason
             case MessageStopped() if now is not None:
                 await self._settle(now)
-            case AssistantSaid(counts=TokenCounts() as counts) if part.model != _SYNTHETIC:
+            case AssistantBlocks(counts=TokenCounts() as counts) if part.model != _SYNTHETIC:
                 # Without pieces where the CLI asked again without streaming; else it repeats what came in pieces.
                 # Either way there may be one for each block.
                 if part.id not in self._in_pieces | self._at_once:
                     self._at_once = {part.id}
                     whole = self._new(part.id, part.model, counts)
-                    whole.calls = [block.id for block in part.blocks if isinstance(block, ToolCall)]
+                    whole.calls = [block.id for block in part.blocks if isinstance(block, ToolUseBlock)]
                     whole.stop_reason = part.stop_reason
                     await self._settle(whole)
             case ToolReturned():

@@ -1,76 +1,76 @@
-"""Which calls the message holds that the model is saying: whoever approves them must know."""
+"""Counts the tool calls of the model's current message, for the permission hook."""
 
 from __future__ import annotations
 
 import asyncio
 
 from fieldmark.runs.parts import (
-    AssistantSaid,
+    AssistantBlocks,
     BlockStarted,
-    MessageChanged,
+    MessageDelta,
     MessageStarted,
     MessageStopped,
     Part,
-    ToolCall,
     ToolReturned,
+    ToolUseBlock,
 )
 
 MESSAGE_SECONDS = 10
-"""How long is waited for the end of a message whose call is at the door."""
+"""Time limit for the rest of a message after one of its calls has arrived."""
 
 
 class MessageCalls:
-    """An observer that counts the calls of the model's current message. `messages`: how many it has begun, without
-    those that broke off."""
+    """An observer that collects the ids of the calls in the model's current message. `messages` is the number of
+    messages so far, without those that were interrupted."""
 
     def __init__(self) -> None:
         self.messages = 0
         self._calls: list[str] = []
         self._returned: set[str] = set()
-        self._heard = False
-        self._whole = False
-        self._broke_off = False
+        self._has_message = False
+        self._is_complete = False
+        self._was_interrupted = False
         self._changed = asyncio.Event()
 
     def on_part(self, part: Part) -> None:
         match part:
             case MessageStarted():
-                self._calls, self._returned, self._whole = [], set(), False
+                self._calls, self._returned, self._is_complete = [], set(), False
                 self._count()
-                self._broke_off = True  # until it is whole
-            case MessageChanged(stop_reason=str()):
-                self._broke_off = False
+                self._was_interrupted = True  # until it is whole
+            case MessageDelta(stop_reason=str()):
+                self._was_interrupted = False
                 return
             case BlockStarted(call_id=str(call_id)):
                 self._calls.append(call_id)
-            case AssistantSaid():
-                # Without pieces where the CLI asked again without streaming; else it repeats what came in pieces.
-                for call in (block.id for block in part.blocks if isinstance(block, ToolCall)):
+            case AssistantBlocks():
+                # Repeats what was streamed, unless the CLI retried without streaming.
+                for call in (block.id for block in part.blocks if isinstance(block, ToolUseBlock)):
                     if call not in self._calls:
-                        self._begin_if_answered()
+                        self._start_if_all_returned()
                         self._calls.append(call)
             case ToolReturned():
                 self._returned.add(part.call_id)
                 return
             case MessageStopped():
-                self._whole = True
+                self._is_complete = True
             case _:
                 return
-        self._heard = True
+        self._has_message = True
         self._changed.set()
 
-    async def calls_beside(self, call_id: str) -> int:
-        """How many calls the message with this call holds, itself included. Raises TimeoutError if it does not end."""
+    async def count_in_message(self, call_id: str) -> int:
+        """Return the number of calls in the message with this call. Raise TimeoutError if the message doesn't end."""
         async with asyncio.timeout(MESSAGE_SECONDS):
-            while not (self._whole and call_id in self._calls):
+            while not (self._is_complete and call_id in self._calls):
                 self._changed.clear()
                 await self._changed.wait()
         return len(self._calls)
 
-    async def ahead_of(self, call_id: str) -> list[str]:
-        """The calls that stand before this one in its message; none where no model was heard at all. Raises
-        TimeoutError if no message with it comes."""
-        if not self._heard:
+    async def calls_before(self, call_id: str) -> list[str]:
+        """Return the calls before this one in its message; an empty list if the model has sent no message. Raise
+        TimeoutError if no message contains the call."""
+        if not self._has_message:
             return []
         async with asyncio.timeout(MESSAGE_SECONDS):
             while call_id not in self._calls:
@@ -78,13 +78,13 @@ class MessageCalls:
                 await self._changed.wait()
         return self._calls[: self._calls.index(call_id)]
 
-    def _begin_if_answered(self) -> None:
-        """A call behind calls that were all answered stands in a new message."""
+    def _start_if_all_returned(self) -> None:
+        """Start a new message if all calls so far have returned."""
         if self._returned.issuperset(self._calls):
             self._calls, self._returned = [], set()
             self._count()
 
     def _count(self) -> None:
-        """Count a message, unless the one before it broke off: the model is asked again."""
-        self.messages += not self._broke_off
-        self._broke_off = False
+        """Count a message, unless it repeats one that was interrupted."""
+        self.messages += not self._was_interrupted
+        self._was_interrupted = False

@@ -1,45 +1,34 @@
-"""The one place where the SDK's messages of a conversation are read: it turns them into typed parts."""
+"""Turns the Agent SDK's messages into typed parts. No other module reads these messages."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, Literal, cast
 
-from claude_agent_sdk import (
-    AssistantMessage,
-    Message,
-    ResultMessage,
-    StreamEvent,
-    SystemMessage,
-    TextBlock,
-    ThinkingBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-    UserMessage,
-)
+import claude_agent_sdk as sdk
 
 from fieldmark.runs.engine.tool_server import TOOL_PREFIX
 from fieldmark.runs.parts import (
-    AssistantSaid,
+    AssistantBlocks,
     BlockDelta,
     BlockStarted,
-    MessageChanged,
+    ConversationResult,
+    MessageDelta,
     MessageStarted,
     MessageStopped,
-    ModelReplaced,
+    ModelFallback,
     Part,
-    ResultReached,
-    Said,
     ServiceRetry,
-    Thought,
+    TextBlock,
+    ThinkingBlock,
     TokenCounts,
-    ToolCall,
     ToolReturned,
+    ToolUseBlock,
 )
 
-_MOST_TOKENS = 1_000_000_000
+_MAX_TOKENS = 1_000_000_000
 
-# The kinds of a delta that say something, and where each has it.
+# Kinds of deltas that contain text, with the key of that text.
 _DELTAS: dict[str, tuple[Literal["text", "thinking", "arguments"], str]] = {
     "text_delta": ("text", "text"),
     "thinking_delta": ("thinking", "thinking"),
@@ -47,45 +36,43 @@ _DELTAS: dict[str, tuple[Literal["text", "thinking", "arguments"], str]] = {
 }
 
 
-async def model_stream(messages: AsyncIterator[Message]) -> AsyncIterator[Part]:
-    """The parts of a conversation, in the order of the messages they come in."""
+async def model_stream(messages: AsyncIterator[sdk.Message]) -> AsyncIterator[Part]:
+    """Yield the parts of all messages, in order."""
     async for message in messages:
-        for part in parts_of(message):
+        for part in message_parts(message):
             yield part
 
 
-def parts_of(message: Message) -> Iterator[Part]:
-    """The parts of one message: none, one or several."""
+def message_parts(message: sdk.Message) -> Iterator[Part]:
     match message:
-        case StreamEvent():
-            part = _piece(message.event)
+        case sdk.StreamEvent():
+            part = _streamed_part(message.event)
             if part is not None:
                 yield part
-        case AssistantMessage():
-            yield _said(message)
-        case UserMessage(content=list(blocks)):
+        case sdk.AssistantMessage():
+            yield _assistant_blocks(message)
+        case sdk.UserMessage(content=list(blocks)):
             for block in blocks:
-                if isinstance(block, ToolResultBlock):
-                    yield ToolReturned(block.tool_use_id, _text_of(block), bool(block.is_error))
-        case SystemMessage(subtype="api_retry"):
+                if isinstance(block, sdk.ToolResultBlock):
+                    yield ToolReturned(block.tool_use_id, _result_text(block), bool(block.is_error))
+        case sdk.SystemMessage(subtype="api_retry"):
             status = message.data.get("error_status")
             delay = message.data.get("retry_delay_ms")
             yield ServiceRetry(
                 wait_s=delay / 1000 if isinstance(delay, int | float) else 0.0,
                 status=status if isinstance(status, int) else None,
             )
-        case SystemMessage(subtype="model_fallback"):
-            yield ModelReplaced(str(message.data.get("original_model")), str(message.data.get("fallback_model")))
-        case ResultMessage():
-            yield result_of(message)
+        case sdk.SystemMessage(subtype="model_fallback"):
+            yield ModelFallback(str(message.data.get("original_model")), str(message.data.get("fallback_model")))
+        case sdk.ResultMessage():
+            yield conversation_result(message)
         case _:
             pass
 
 
-def result_of(message: ResultMessage) -> ResultReached:
-    """The CLI's last word as a part."""
+def conversation_result(message: sdk.ResultMessage) -> ConversationResult:
     deferred = message.deferred_tool_use
-    return ResultReached(
+    return ConversationResult(
         subtype=message.subtype,
         is_error=message.is_error,
         api_error_status=message.api_error_status,
@@ -96,12 +83,12 @@ def result_of(message: ResultMessage) -> ResultReached:
     )
 
 
-def _piece(event: dict[str, Any]) -> Part | None:
-    # The service's own words, which the CLI passes on unread: anything may be missing, or be something else.
+def _streamed_part(event: dict[str, Any]) -> Part | None:
+    # The CLI forwards the service's events unchecked: any key may be missing, and any value of another type.
     match event.get("type"):
         case "message_start":
-            begun = _dict(event.get("message"))
-            return MessageStarted(_text(begun.get("id")), _text(begun.get("model")), _counts(begun.get("usage")))
+            started = _dict(event.get("message"))
+            return MessageStarted(_text(started.get("id")), _text(started.get("model")), _counts(started.get("usage")))
         case "content_block_start":
             block = _dict(event.get("content_block"))
             if block.get("type") != "tool_use":
@@ -111,29 +98,29 @@ def _piece(event: dict[str, Any]) -> Part | None:
         case "content_block_delta":
             delta = _dict(event.get("delta"))
             kind, key = _DELTAS.get(str(delta.get("type")), (None, ""))
-            words = _text(delta.get(key))
-            return None if kind is None or words is None else BlockDelta(kind, words)
+            text = _text(delta.get(key))
+            return None if kind is None or text is None else BlockDelta(kind, text)
         case "message_delta":
-            return MessageChanged(_text(_dict(event.get("delta")).get("stop_reason")), _counts(event.get("usage")))
+            return MessageDelta(_text(_dict(event.get("delta")).get("stop_reason")), _counts(event.get("usage")))
         case "message_stop":
             return MessageStopped()
         case _:
             return None
 
 
-def _said(message: AssistantMessage) -> AssistantSaid:
-    blocks: list[Said | Thought | ToolCall] = []
+def _assistant_blocks(message: sdk.AssistantMessage) -> AssistantBlocks:
+    blocks: list[TextBlock | ThinkingBlock | ToolUseBlock] = []
     for block in message.content:
         match block:
-            case TextBlock():
-                blocks.append(Said(block.text))
-            case ThinkingBlock():
-                blocks.append(Thought(block.thinking))
-            case ToolUseBlock():
-                blocks.append(ToolCall(block.id, block.name.removeprefix(TOOL_PREFIX), block.input))
+            case sdk.TextBlock():
+                blocks.append(TextBlock(block.text))
+            case sdk.ThinkingBlock():
+                blocks.append(ThinkingBlock(block.thinking))
+            case sdk.ToolUseBlock():
+                blocks.append(ToolUseBlock(block.id, block.name.removeprefix(TOOL_PREFIX), block.input))
             case _:
                 pass
-    return AssistantSaid(
+    return AssistantBlocks(
         tuple(blocks),
         message.message_id,
         message.model,
@@ -143,25 +130,25 @@ def _said(message: AssistantMessage) -> AssistantSaid:
     )
 
 
-def _text_of(block: ToolResultBlock) -> str:
+def _result_text(block: sdk.ToolResultBlock) -> str:
     if isinstance(block.content, str):
         return block.content
     return "\n".join(str(part.get("text", "")) for part in block.content or [])
 
 
 def _counts(usage: object) -> TokenCounts:
-    told = _dict(usage)
+    reported = _dict(usage)
     return TokenCounts(
-        input=_count(told.get("input_tokens")),
-        output=_count(told.get("output_tokens")),
-        cache_write=_count(told.get("cache_creation_input_tokens")),
-        cache_write_1h=_count(_dict(told.get("cache_creation")).get("ephemeral_1h_input_tokens")),
-        cache_read=_count(told.get("cache_read_input_tokens")),
+        input=_count(reported.get("input_tokens")),
+        output=_count(reported.get("output_tokens")),
+        cache_write=_count(reported.get("cache_creation_input_tokens")),
+        cache_write_1h=_count(_dict(reported.get("cache_creation")).get("ephemeral_1h_input_tokens")),
+        cache_read=_count(reported.get("cache_read_input_tokens")),
     )
 
 
 def _count(value: object) -> int | None:
-    return min(value, _MOST_TOKENS) if isinstance(value, int) and value >= 0 else None
+    return min(value, _MAX_TOKENS) if isinstance(value, int) and value >= 0 else None
 
 
 def _dict(value: object) -> dict[str, Any]:

@@ -179,7 +179,7 @@ class PermissionHook:
             await self._enter(name, call_id, arguments, CallStatus.APPROVED)
             return Verdict("allow")
         # Of several deferred calls only the last would survive, and one beside a denied one would spoil the transcript.
-        if await self.calls.calls_beside(call_id) != 1:
+        if await self.calls.count_in_message(call_id) != 1:
             return await self._refuse(name, call_id, arguments, "Propose one change at a time.", "one_at_a_time")
         await self.before(call_id)
         if is_approved:
@@ -211,7 +211,7 @@ class PermissionHook:
         """Why a call is refused for what stands before it in its message, and the code of that. The model has written
         it without knowing how those ended: a write behind a refused one may find other rows than it was meant for, and
         one that ends the run leaves nobody to hear of them."""
-        for earlier in await self.calls.ahead_of(call_id):
+        for earlier in await self.calls.calls_before(call_id):
             before, outcome = self._tools.get(earlier), self.outcomes.get(earlier)
             named = "a call" if before is None else before.name
             if outcome is None or outcome.is_error:  # the CLI itself refuses some, which nobody of ours has seen

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import structlog
 from opentelemetry.trace import Span
 
-from fieldmark.runs.parts import MessageChanged, MessageStarted, MessageStopped, Part, TokenCounts
+from fieldmark.runs.parts import MessageDelta, MessageStarted, MessageStopped, Part, TokenCounts
 from fieldmark.stores.runs import RunRow
 from fieldmark.telemetry.metrics import TOKENS, Metrics
 from fieldmark.telemetry.traces import failed, named, span, tracer
@@ -51,7 +51,7 @@ class RunTelemetry:
                 self._cut_off()
                 self._model_call = _ModelCall(self.model)
                 self._model_call.add(part.counts)
-            case MessageChanged() if self._model_call is not None:
+            case MessageDelta() if self._model_call is not None:
                 self._model_call.add(part.counts)
             case MessageStopped() if self._model_call is not None:
                 for kind, number in self._model_call.end().items():

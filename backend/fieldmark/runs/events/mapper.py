@@ -12,17 +12,17 @@ from fieldmark.domain.events import Event, RetryEvent, TextEvent, ThinkingEvent,
 from fieldmark.domain.json_values import JsonObject, as_list, as_object
 from fieldmark.domain.values import problem_with
 from fieldmark.runs.parts import (
-    AssistantSaid,
-    MessageChanged,
+    AssistantBlocks,
+    MessageDelta,
     MessageStarted,
     MessageStopped,
-    ModelReplaced,
+    ModelFallback,
     Part,
-    Said,
     ServiceRetry,
-    Thought,
-    ToolCall,
+    TextBlock,
+    ThinkingBlock,
     ToolReturned,
+    ToolUseBlock,
 )
 from fieldmark.stores import runs
 from fieldmark.tools.ledger import ToolOutcome
@@ -76,15 +76,15 @@ class EventMapper:
 
     def _events(self, part: Part) -> Iterator[Event]:
         match part:
-            case AssistantSaid(error=None):
+            case AssistantBlocks(error=None):
                 yield from self._asked_again()
                 for block in part.blocks:
                     match block:
-                        case Said() if block.text.strip():
+                        case TextBlock() if block.text.strip():
                             yield TextEvent(text=block.text)
-                        case Thought() if block.text.strip():
+                        case ThinkingBlock() if block.text.strip():
                             yield ThinkingEvent(thinking=block.text)
-                        case ToolCall():
+                        case ToolUseBlock():
                             yield self._began(block)
                         case _:
                             pass
@@ -93,7 +93,7 @@ class EventMapper:
             case MessageStarted():
                 yield from self._asked_again()
                 self._is_whole = False
-            case MessageChanged():
+            case MessageDelta():
                 self._is_whole = True
             case MessageStopped():
                 self._broke_off = not self._is_whole
@@ -101,9 +101,9 @@ class EventMapper:
                 self._broke_off = False
                 is_silent = part.status is None and self._is_whole
                 yield RetryEvent(retry=_SILENT if is_silent else _BUSY, wait_s=round(part.wait_s, 1))
-            case ModelReplaced():
+            case ModelFallback():
                 self._broke_off = False
-                yield RetryEvent(retry=_REPLACED.format(part.asked, part.answering), wait_s=0.0)
+                yield RetryEvent(retry=_REPLACED.format(part.requested, part.fallback), wait_s=0.0)
             case _:
                 pass  # the CLI's own words about the model's service among them: how the run ends says it
 
@@ -112,7 +112,7 @@ class EventMapper:
             self._broke_off = False
             yield RetryEvent(retry=_BROKE_OFF, wait_s=0.0)
 
-    def _began(self, call: ToolCall) -> ToolEvent:
+    def _began(self, call: ToolUseBlock) -> ToolEvent:
         # The model may have sent anything: what could not be stored in a field is not stored in an event either.
         given = call.arguments
         shown = given if isinstance(given, dict) and problem_with(given) is None else {}
