@@ -119,12 +119,12 @@ async def test_lists_are_in_pages_and_searched_by_name(serve):
             first = (await server.http.get(at, params={"limit": 2})).json()
             assert [item["name"] for item in first["items"]] == ["Receipt", "invoice (old)"]
             assert await names(server.http, at, before=first["next"]) == ["Invoice"]
-            assert await names(server.http, at, name="INVOICE") == ["invoice (old)", "Invoice"]
-            assert await names(server.http, at, name="_") == []
-            assert await names(server.http, at, named="invoice") == ["Invoice"]
-            assert await names(server.http, at, named="Invoic") == []
-        schema = (await server.http.get("/api/schemas", params={"named": "Invoice"})).json()["items"][0]
-        tag = (await server.http.get("/api/tags", params={"named": "Invoice"})).json()["items"][0]
+            assert await names(server.http, at, name_contains="INVOICE") == ["invoice (old)", "Invoice"]
+            assert await names(server.http, at, name_contains="_") == []
+            assert await names(server.http, at, name="invoice") == ["Invoice"]
+            assert await names(server.http, at, name="Invoic") == []
+        schema = (await server.http.get("/api/schemas", params={"name": "Invoice"})).json()["items"][0]
+        tag = (await server.http.get("/api/tags", params={"name": "Invoice"})).json()["items"][0]
         await made(server.http, "prompts", "Linked", schema_id=schema["id"])
         await made(server.http, "prompts", "Tagged", tag_ids=[tag["id"]])
         assert await names(server.http, "/api/prompts", schema_id=schema["id"]) == ["Linked"]

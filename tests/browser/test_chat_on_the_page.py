@@ -45,7 +45,7 @@ async def test_a_schema_is_made_changed_and_read_by_with_three_decisions_in_a_ro
         await page.keyboard.press("c")
         box = page.get_by_label("Your message")
         mentions = page.get_by_role("listbox", name="Mention").get_by_role("option")
-        async with page.expect_response("**/api/schemas?*name=Inv*"):
+        async with page.expect_response("**/api/schemas?*name_contains=Inv*"):
             await box.press_sequentially("@Inv")
         assert await mentions.count() == 0
         await say(page, "make a schema and read by it")
@@ -121,7 +121,7 @@ async def test_what_is_mentioned_by_keyboard_is_given_to_the_agent(serve, browsi
 
         (thread,) = (await server.http.get("/api/threads", params={"agent": "document"})).json()["items"]
         (turn,) = (await server.get(f"threads/{thread['id']}"))["turns"]
-        schemas = (await server.http.get("/api/schemas", params={"named": "Invoices"})).json()["items"]
+        schemas = (await server.http.get("/api/schemas", params={"name": "Invoices"})).json()["items"]
         assert turn["mentions"] == [{"type": "schema", "id": schemas[0]["id"]}]
         assert turn["message"] == "what is @Invoices for?"
 
@@ -187,7 +187,7 @@ async def test_what_is_proposed_by_itself_is_rejected_as_one(serve, browsing):
         await box.fill("")
         await banner.get_by_role("button", name="Reject").click()
         await banner.wait_for(state="hidden")
-        async with page.expect_response("**/api/schemas?*name=Inv*"):
+        async with page.expect_response("**/api/schemas?*name_contains=Inv*"):
             await box.press_sequentially("@Inv")
         await options.first.wait_for(state="hidden")
         assert (await server.get("schemas"))["items"] == (await server.get("extractions"))["items"] == []

@@ -20,9 +20,9 @@ from fieldmark.api.shapes import (
     Limit,
     ListPage,
     Name,
-    Named,
+    NameContains,
+    NameEquals,
     NumberedListPage,
-    PartOfName,
     Shown,
     revid_in,
 )
@@ -176,12 +176,12 @@ def _add_list_route(kind: str, items: NamedItems[Any], listed: type[Shown]) -> N
     async def list_items(
         scope: TheScope,
         conn: Conn,
-        name: PartOfName = None,
-        named: Named = None,
+        name: NameEquals = None,
+        name_contains: NameContains = None,
         limit: Limit = 50,
         before: Before = None,
     ) -> Shown:
-        page = await items.list_page(conn, scope, name=name, named=named, limit=limit, before=before)
+        page = await items.list_page(conn, scope, name=name, name_contains=name_contains, limit=limit, before=before)
         return ListPage[listed].of(page)
 
     router.add_api_route(
@@ -249,8 +249,8 @@ async def update_schema(
 async def list_prompts(
     scope: TheScope,
     conn: Conn,
-    name: PartOfName = None,
-    named: Named = None,
+    name: NameEquals = None,
+    name_contains: NameContains = None,
     schema_id: Annotated[UUID | None, Query(description="Only those that follow this schema.")] = None,
     tag_id: Annotated[UUID | None, Query(description="Only those with this tag.")] = None,
     document_id: Annotated[UUID | None, Query(description="Only those that share a tag with this document.")] = None,
@@ -258,8 +258,14 @@ async def list_prompts(
     before: Before = None,
 ) -> ListPage[KeptPrompt]:
     """List the organisation's prompts, those created last first."""
-    wanted = {"name": name, "named": named, "schema_id": schema_id, "tag_id": tag_id, "document_id": document_id}
-    return ListPage[KeptPrompt].of(await prompts.list_page(conn, scope, limit=limit, before=before, **wanted))
+    filters = {
+        "name": name,
+        "name_contains": name_contains,
+        "schema_id": schema_id,
+        "tag_id": tag_id,
+        "document_id": document_id,
+    }
+    return ListPage[KeptPrompt].of(await prompts.list_page(conn, scope, limit=limit, before=before, **filters))
 
 
 @router.post("/prompts", status_code=201, tags=["prompts"])

@@ -83,22 +83,19 @@ Name = Annotated[
         json_schema_extra={"pattern": r"^[!-~]([ -~]{0,198}[!-~])?$"},
     ),
 ]
-PartOfName = Annotated[
+NameEquals = Annotated[
     str | None,
     Query(
-        min_length=1,
-        max_length=200,
-        pattern=STORABLE,
-        description="Only where this stands in the name, in capitals or not.",
+        min_length=1, max_length=200, pattern=STORABLE, description="Only the item with this name. Case-insensitive."
     ),
 ]
-Named = Annotated[
+NameContains = Annotated[
     str | None,
     Query(
         min_length=1,
         max_length=200,
         pattern=STORABLE,
-        description="Only the one of this name, in capitals or not.",
+        description="Only items whose name contains this. Case-insensitive.",
     ),
 ]
 IfMatchRevid = Annotated[

@@ -77,7 +77,7 @@ def push_schema(
 
 async def find(client: Client, kind: Kind, name: str) -> dict[str, Any] | None:
     """What is kept by a name, in capitals or not."""
-    items = (await client.get(f"/api/{kind}s", named=name))["items"]
+    items = (await client.get(f"/api/{kind}s", name=name))["items"]
     return items[0] if items else None
 
 

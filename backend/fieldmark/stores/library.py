@@ -46,8 +46,8 @@ class NamedItems(Generic[Row]):
         self._columns: LiteralString = f"{_ITEM}, {columns}"
         self._latest: LiteralString = latest
         self._filters: dict[str, LiteralString] = {
-            "name": "position(lower(%(name)s) in lower(i.name)) > 0",
-            "named": "lower(i.name) = lower(%(named)s)",
+            "name_contains": "position(lower(%(name_contains)s) in lower(i.name)) > 0",
+            "name": "lower(i.name) = lower(%(name)s)",
             **(filters or {}),
         }
 
@@ -71,8 +71,8 @@ class NamedItems(Generic[Row]):
     async def list_page(
         self, conn: Connection, scope: Scope, *, limit: int, before: str | None = None, **wanted: str | UUID | None
     ) -> Page[Row]:
-        """Return a page of the organisation's items in their latest versions, those created last first. `name` is a
-        part of the name, `named` the whole. Raise Invalid for an invalid cursor."""
+        """Return a page of the organisation's items in their latest versions, those created last first. `name` is
+        the whole name, `name_contains` a part of it. Raise Invalid for an invalid cursor."""
         request = PageRequest(f"{self._kind}s", limit, before)
         where: list[LiteralString] = ["i.org_id = %(org)s", "i.deleted_at is null"]
         where += asked({self._filters[name]: value for name, value in wanted.items()})

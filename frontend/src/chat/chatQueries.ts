@@ -13,7 +13,7 @@ export const suggestionsQuery = (documentId: string, word: string) =>
   queryOptions({
     queryKey: ['suggestions', documentId, word],
     queryFn: async ({ signal }): Promise<Mention[]> => {
-      const query = { limit: FEW, ...(word !== '' && { name: word }) };
+      const query = { limit: FEW, ...(word !== '' && { name_contains: word }) };
       const [schemas, prompts, tags, documents, extractions] = await Promise.all([
         dataOf(api.GET('/api/schemas', { params: { query }, signal })),
         dataOf(api.GET('/api/prompts', { params: { query }, signal })),

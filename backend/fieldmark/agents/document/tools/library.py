@@ -225,7 +225,7 @@ class _ItemTools(Generic[Row]):
         return {}
 
     async def list_page(self, conn: Connection, args: ListItems) -> ToolResult:
-        wanted = {"name": args.name_search, **await self.filters(conn, args)}
+        wanted = {"name_contains": args.name_search, **await self.filters(conn, args)}
         page = await self.items.list_page(conn, self.context.scope, limit=A_PAGE, before=args.before, **wanted)
         return listed(f"{self.kind}s", [self.describe(row) for row in page.items], page.next)
 
