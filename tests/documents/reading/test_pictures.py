@@ -237,3 +237,15 @@ async def test_a_picture_in_a_document_is_recognised_and_drawn_and_a_damaged_one
     drawn = Image.open(io.BytesIO(await render_page(path, "text/html", 2, Limits())))
     assert ImageChops.difference(drawn, Image.open(io.BytesIO(SCAN))).getbbox() is None
     assert Image.open(io.BytesIO(await render_page(path, "text/html", 1, Limits()))).height > 1000
+
+
+@pytest.mark.anyio
+async def test_only_a_picture_that_may_be_a_line_of_text_gets_a_warning_if_nothing_is_read(tmp_path: Path) -> None:
+    def gradient(width: int, height: int) -> str:
+        return base64.b64encode(encoded(Image.linear_gradient("L").resize((width, height)), "PNG")).decode()
+
+    path = tmp_path / "a.html"
+    sources = (gradient(300, 300), gradient(240, 24))
+    path.write_text("<html><p>text" + "".join(f'<img src="data:image/png;base64,{one}">' for one in sources))
+    _, photograph, line = (await read_file(path, "a.html", LENIENT)).pages
+    assert (photograph.warnings, [one.code for one in line.warnings]) == ((), [WarningCode.NOTHING_READ])

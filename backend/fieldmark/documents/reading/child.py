@@ -34,6 +34,7 @@ from fieldmark.documents.reading.opendocument import opendocument_parts
 from fieldmark.documents.reading.pages import MIB, Limits, Page
 from fieldmark.documents.reading.pagination import Pages, paginate
 from fieldmark.documents.reading.pdf import Pdf
+from fieldmark.documents.reading.pictures import is_text_line
 from fieldmark.documents.reading.sandbox_lockdown import limit_cpu, lock_down
 from fieldmark.documents.reading.unlock import unlocked
 from fieldmark.documents.reading.xlsx import xlsx_parts
@@ -163,9 +164,9 @@ def _do(job: Job, data: bytes, kind: str, limits: Limits) -> _Answer:
             reading, contents = _read(data, kind, job.is_too_deep, limits)
         case OcrJob():
             page = _recognise(data, kind, job.number, limits)
-            if job.media_type is None:  # a photograph in a document need not have text
-                is_blank = [one.code is WarningCode.NOTHING_READ and not one.count for one in page.warnings]
-                page = page if not any(is_blank) else replace(page, warnings=())
+            if job.media_type is None and not is_text_line(Images(data, kind, limits).size):
+                # A photograph in a document need not have text.
+                page = replace(page, warnings=tuple(one for one in page.warnings if not _is_without_text(one)))
             contents = [page_to_json(page)]
         case DrawJob():
             contents = _draw(job, data, kind, limits)
@@ -173,6 +174,10 @@ def _do(job: Job, data: bytes, kind: str, limits: Limits) -> _Answer:
             copy = unlocked(data, job.password, limits)
             contents = [] if copy is None else [copy]
     return Answer(reading=reading, sizes=[len(content) for content in contents]), contents
+
+
+def _is_without_text(warning: ReadingWarning) -> bool:
+    return warning.code is WarningCode.NOTHING_READ and not warning.count
 
 
 def _limit_cpu_to(page_count: int, limits: Limits) -> None:

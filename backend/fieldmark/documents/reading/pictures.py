@@ -101,5 +101,11 @@ def is_decoration(width: float | None, height: float | None) -> bool:
     return height < LEAST_HEIGHT or width < LEAST_RATIO * height
 
 
+def is_text_line(image: tuple[int, int]) -> bool:
+    """Whether a picture of a size in pixels is small, and has the shape of a line of text."""
+    width, height = (side * _POINTS_PER_PIXEL for side in image)
+    return _is_small(width, height) and not is_decoration(width, height)
+
+
 def _is_small(width: float | None, height: float | None) -> bool:
     return width is not None and height is not None and width * height < LEAST_AREA
