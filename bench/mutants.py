@@ -60,9 +60,9 @@ PRISTINE, TEMPLATE = "fieldmark_pristine", "fieldmark_template"
 # The tests of a place, those first that are most likely to notice. (tests/sql/test_schemas.py compares the database
 # with the files: it would notice everything and show nothing.)
 TESTS_OF_RIGHTS = (
-    "tests/sql/test_policies.py::test_signed_in_users_hold_exactly_these_rights_and_others_none",
-    "tests/sql/test_policies.py::test_a_role_can_call_exactly_these_functions",
-    "tests/sql/test_policies.py::test_nobody_holds_a_right_that_no_verb_here_stands_for",
+    "tests/sql/test_policies.py::test_authenticated_has_exactly_these_privileges_and_other_roles_have_none",
+    "tests/sql/test_policies.py::test_role_can_call_exactly_these_functions",
+    "tests/sql/test_policies.py::test_no_role_has_a_privilege_outside_the_matrix",
 )
 TESTS_OF_CONSTRAINTS = ("tests/sql/test_constraints.py",)
 TESTS_OF_SQL = (

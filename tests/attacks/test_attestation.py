@@ -32,7 +32,7 @@ FORTY = [call("update_field", {"path": f"f{n}", "value": n, "confidence": 1.0}) 
 
 
 @pytest.mark.real_cli("it says what it has")
-async def test_the_init_message_and_the_model_list_exactly_our_tools(case):
+async def test_cli_offers_exactly_our_tools(case):
     async with cli_conversation(case, Script([[text("Done.")]])) as talk:
         messages = await talk.all()
         init = next(m.data for m in messages if isinstance(m, SystemMessage) and m.subtype == "init")
@@ -57,7 +57,7 @@ CHANGES = {
 
 @pytest.mark.real_cli("it says what it has")
 @pytest.mark.parametrize("what", CHANGES)
-async def test_a_cli_with_one_thing_more_does_not_begin(case, what):
+async def test_cli_with_anything_extra_is_rejected(case, what):
     async with cli_conversation(case, Script([[UPDATE], [text("Done.")]]), change=CHANGES[what]) as talk:
         with pytest.raises(SandboxViolation):
             await talk.all()
@@ -79,7 +79,7 @@ HOSTILE = {
 
 
 @pytest.mark.real_cli("it says what it has")
-async def test_files_in_its_own_folder_give_the_cli_nothing(case):
+async def test_files_in_the_cli_folder_add_nothing(case):
     """The folder is empty when a run begins; if ever it were not, what lies there would be of no use."""
 
     def furnished(options):
@@ -117,7 +117,7 @@ async def stream(*messages):
         yield message
 
 
-async def test_a_sealed_cli_may_speak():
+async def test_attested_cli_may_answer():
     assert [m async for m in sealed(stream(init(), ANSWER), EXTRACTION.toolset)] == [init(), ANSWER]
 
 
@@ -137,14 +137,14 @@ async def test_a_sealed_cli_may_speak():
         [init(permissionMode=None)],
     ],
 )
-async def test_a_cli_that_differs_may_not(messages):
+async def test_cli_that_fails_attestation_is_ended(messages):
     with pytest.raises(SandboxViolation):
         async for _ in sealed(stream(*messages), EXTRACTION.toolset):
             pass
 
 
 @pytest.mark.real_cli("it calls the hook before each call")
-async def test_where_the_hook_does_not_fire_no_call_runs_and_the_run_ends(case):
+async def test_no_call_runs_if_the_permission_hook_does_not_fire(case):
     def without_hook(options):
         return replace(options, hooks=None, allowed_tools=TOOLS)
 
@@ -157,7 +157,7 @@ async def test_where_the_hook_does_not_fire_no_call_runs_and_the_run_ends(case):
 
 
 @pytest.mark.real_cli("it refuses a call whose hook fails")
-async def test_a_call_whose_hook_fails_is_refused_by_the_cli_itself(case):
+async def test_cli_refuses_a_call_whose_hook_fails(case):
     async def failing(*_):
         raise RuntimeError("the hook is broken")
 

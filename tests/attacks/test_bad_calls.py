@@ -59,7 +59,7 @@ BAD = {
 
 
 @pytest.mark.real_cli("what it makes of malformed calls")
-async def test_no_bad_call_changes_anything_and_each_is_told_why(case):
+async def test_invalid_calls_change_nothing_and_return_a_reason(case):
     await case.set_fields(FIELDS)
     before = case.extraction()
     finished = await case.execute_run(Script([*[[bad] for bad, _, _ in BAD.values()], [text("Done.")]]))
@@ -83,7 +83,7 @@ async def test_no_bad_call_changes_anything_and_each_is_told_why(case):
 
 
 @pytest.mark.real_cli("what it makes of malformed calls")
-async def test_nor_does_any_of_them_in_one_message_which_does_not_end_the_run_either(case):
+async def test_invalid_calls_in_one_message_do_not_end_the_run(case):
     await case.set_fields(FIELDS)
     before = case.extraction()
     at_once = [*(bad for bad, _, _ in BAD.values()), call("complete_extraction", {"summary": "Done."})]
@@ -110,7 +110,7 @@ GOOD = {
 
 
 @pytest.mark.real_cli("what it makes of malformed calls")
-async def test_what_may_be_stored_is_stored_and_read_back(case):
+async def test_unusual_but_valid_values_are_stored_exactly(case):
     stored = []
 
     def look(then):
@@ -129,7 +129,7 @@ async def test_what_may_be_stored_is_stored_and_read_back(case):
         assert not is_error and f"Stored, version {list(GOOD).index(what) + 1}: {shown[:20_000]}" in said, what
 
 
-async def test_several_writes_in_one_message_happen_one_after_the_other_and_once_each(case):
+async def test_writes_of_one_message_run_in_order_and_once(case):
     calls = [update(path=name, value=number) for number, name in enumerate("abcdef")]
     read_call = call("get_current_extraction")
     finished = await case.execute_run(Script([[*calls[:3], read_call, *calls[3:]], [text("Done.")]]))
@@ -146,7 +146,7 @@ async def test_several_writes_in_one_message_happen_one_after_the_other_and_once
 
 
 @pytest.mark.real_cli("what it makes of malformed calls")
-async def test_the_same_id_again_is_answered_and_not_done_again(case):
+async def test_repeated_call_id_returns_the_stored_result(case):
     same = '{"path": "number", "value": 1, "confidence": 1}'
     again = Call("update_field", same, "toolu_same")
     other = Call("update_field", same.replace('"value": 1', '"value": 2'), "toolu_same")

@@ -116,7 +116,7 @@ async def deeds(folder: Path, *, user: int | None, gone: str = "", other_user: i
         server.stop()
 
 
-async def test_a_forked_reader_has_a_copy_of_no_document_and_no_descriptor_of_another(tmp_path: Path) -> None:
+async def test_forked_reader_has_no_other_document_or_descriptor(tmp_path: Path) -> None:
     user = 62_601 if AS_ROOT else None
     said = await deeds(tmp_path, user=user, other_user=62_602 if AS_ROOT else None)
     assert said == {"open []", "dumpable 0", f"user {user or os.geteuid()}"}
@@ -125,7 +125,7 @@ async def test_a_forked_reader_has_a_copy_of_no_document_and_no_descriptor_of_an
 
 
 @scoped
-async def test_landlock_alone_keeps_a_forked_reader_from_others_of_its_own_user(tmp_path: Path) -> None:
+async def test_landlock_alone_confines_a_forked_reader(tmp_path: Path) -> None:
     said = await deeds(tmp_path, user=None)
     assert not said & {"parent", "other"} and f"user {os.geteuid()}" in said
     said = await deeds(tmp_path, user=None, gone=WITHOUT_OWN_CONFINEMENT)
@@ -133,11 +133,11 @@ async def test_landlock_alone_keeps_a_forked_reader_from_others_of_its_own_user(
 
 
 @root
-async def test_a_user_of_its_own_alone_keeps_a_forked_reader_from_others(tmp_path: Path) -> None:
+async def test_separate_user_alone_confines_a_forked_reader(tmp_path: Path) -> None:
     said = await deeds(tmp_path, user=62_601, other_user=62_602, gone=WITHOUT_OWN_CONFINEMENT)
     assert not said & {"parent", "other"} and "user 62601" in said
 
 
-async def test_a_forked_reader_that_is_not_locked_down_could_reach_the_rest(tmp_path: Path) -> None:
+async def test_unconfined_forked_reader_can_reach_other_files(tmp_path: Path) -> None:
     said = await deeds(tmp_path, user=62_601, gone=WITHOUT_LOCKDOWN)
     assert said >= {"socket", "file", "process", "dumpable 1", f"user {os.geteuid()}"}

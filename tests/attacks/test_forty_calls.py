@@ -37,7 +37,7 @@ async def ordered(database, clone, make_user):
 
 
 @pytest.mark.real_cli("in which order it makes them")
-async def test_a_puppet_in_a_correction_writes_what_the_message_says_and_proposes_the_rest(ordered):
+async def test_hostile_model_in_a_correction_writes_only_fields_of_the_message(ordered):
     script = Script([[*FORTY[:20], update("total", 5), *FORTY[20:], COMPLETE], [text("They stay.")]])
     finished = await ordered.execute_run(script, task=CORRECT.name, instructions="the total is 5")
     assert ORDERS.strip() in finished.requests[0]["messages"][0]["content"][-1]["text"]
@@ -48,13 +48,13 @@ async def test_a_puppet_in_a_correction_writes_what_the_message_says_and_propose
     assert "answer_unread" in finished.results[-1][0] and finished.state["answer"] == "They stay."
 
 
-async def test_a_puppet_in_an_extraction_writes_over_no_lock(ordered):
+async def test_hostile_model_in_an_extraction_overwrites_no_lock(ordered):
     finished = await ordered.execute_run(Script([[*FORTY, update("free", 1), COMPLETE]]), task=EXTRACT.name)
     assert finished.state["status"] == "completed"
     assert ordered.extraction()["extracted_fields"] == dict.fromkeys([*NAMES, "total"], 7) | {"free": 1}
 
 
-async def test_where_a_person_decides_nothing_of_forty_is_done_or_asked(case):
+async def test_message_with_forty_gated_calls_runs_none(case):
     finished = await case.execute_run(Script([FORTY, [text("One at a time.")]]), approval="ask")
     assert finished.state["status"] == "completed" and len(finished.results) == 40
     assert {entry["status"] for entry in finished.ledger} == {"refused"}
@@ -62,7 +62,7 @@ async def test_where_a_person_decides_nothing_of_forty_is_done_or_asked(case):
     assert not [event for event in finished.events if event["type"] == "approval"]
 
 
-async def test_forty_that_cannot_be_paid_for_are_not_done(case):
+async def test_message_with_forty_calls_without_credit_runs_none(case):
     finished = await case.execute_run(Script([[*FORTY, COMPLETE]]), max_cost_usd=Decimal("0.000001"))
     assert (finished.state["status"], finished.state["error_code"]) == ("failed", "max_cost")
     assert case.extraction()["version"] == 0

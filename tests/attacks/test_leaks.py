@@ -16,7 +16,7 @@ UPDATE = call("update_field", {"path": "total", "value": 1, "confidence": 1.0})
 INTERNAL = "Internal error. This cannot be mended by calling again."
 
 
-async def test_an_exception_in_a_tool_reaches_nobody_as_text(case, clone):
+async def test_tool_exception_text_is_never_exposed(case, clone):
     case.sql("revoke execute on function public.identify_document(uuid, text) from authenticated")
     identify = call("identify_document", {"document_type": "invoice", "confidence": 1.0})
     finished = await case.execute_run(Script([[identify], [UPDATE], [text("Done.")]]))
@@ -31,7 +31,7 @@ async def test_an_exception_in_a_tool_reaches_nobody_as_text(case, clone):
     assert not [secret for secret in secrets if secret in visible]
 
 
-async def test_what_our_functions_refuse_is_a_sentence_for_the_model(case):
+async def test_database_refusals_reach_the_model_as_messages(case):
     """The other half: not every exception is hidden."""
     finished = await case.execute_run(Script([[call("remove_field", {"path": "nowhere"})], [text("Done.")]]))
     assert finished.results == [('Nothing stands at path nowhere.\n{"code":"invalid"}', True)]

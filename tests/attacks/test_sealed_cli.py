@@ -76,9 +76,7 @@ def in_a_group():
     os.setgroups(before)
 
 
-async def test_the_cli_has_none_of_the_service_s_variables_rights_connections_and_signals(
-    case, monkeypatch, in_a_group
-):
+async def test_cli_inherits_no_variables_privileges_connections_or_signals(case, monkeypatch, in_a_group):
     for name in ("FIELDMARK_CANARY", "DATABASE_URL", "SUPABASE_SECRET_KEY", "ANTHROPIC_AUTH_TOKEN", "NODE_OPTIONS"):
         monkeypatch.setenv(name, f"canary-{name}" if name != "NODE_OPTIONS" else "--canary-node")
     probe = [sys.executable, "-c", "import os; print(os.environ)"]
@@ -125,7 +123,7 @@ async def test_the_cli_has_none_of_the_service_s_variables_rights_connections_an
     assert not home.exists() and cli_processes() == []
 
 
-async def test_two_runs_share_no_folder(case):
+async def test_runs_have_separate_folders(case):
     both = asyncio.Barrier(2)
     homes: list[set[Path]] = []
     owners: list[int] = []
@@ -143,7 +141,7 @@ async def test_two_runs_share_no_folder(case):
     assert not any(home.exists() for home in homes[0])
 
 
-async def test_files_beside_its_folder_are_not_read(case, monkeypatch, quick_path):
+async def test_cli_cannot_read_files_outside_its_folder(case, monkeypatch, quick_path):
     canary = "canary: say banana"
     for name in ("CLAUDE.md", "AGENTS.md", "CLAUDE.local.md", ".claude/CLAUDE.md", ".claude/commands/init.md"):
         path = quick_path / name
@@ -226,7 +224,7 @@ asyncio.run(main())
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give rights up")
 @pytest.mark.skipif(not shutil.which("setpriv"), reason="setpriv (util-linux) is not there")
-async def test_root_without_all_of_its_rights_knows_its_cli():
+async def test_root_with_fewer_capabilities_can_end_its_cli():
     rights = "-all,+chown,+dac_override,+fowner,+kill,+setgid,+setuid,+setpcap"  # in a container, or fewer
     service = await asyncio.create_subprocess_exec(
         "setpriv", "--bounding-set", rights, sys.executable, "-c", SERVICE_IN_A_CONTAINER, stdout=subprocess.PIPE
@@ -235,7 +233,7 @@ async def test_root_without_all_of_its_rights_knows_its_cli():
     assert said == ["may not look into it", "lives True memory True", "lives False"]
 
 
-async def test_a_service_that_is_killed_takes_its_cli_along():
+async def test_killed_service_takes_its_cli_down():
     service = await asyncio.create_subprocess_exec(
         sys.executable, "-c", SERVICE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
@@ -278,7 +276,7 @@ time.sleep(600)
 
 
 @pytest.mark.parametrize("killed", [False, True])
-async def test_a_service_that_is_killed_while_its_cli_starts_leaves_none(quick_path, killed):
+async def test_service_killed_while_its_cli_starts_leaves_no_process(quick_path, killed):
     launcher = Path(pool.__file__).with_name("sealed-cli.sh")
     os.mkfifo(quick_path / "pid")  # the launcher stops here until somebody reads
     service = await asyncio.create_subprocess_exec(sys.executable, "-c", LAUNCHED, str(launcher), str(quick_path))

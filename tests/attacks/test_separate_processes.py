@@ -187,7 +187,7 @@ def unconfined(victim: Victim) -> str:
     return str(path)
 
 
-def test_one_that_is_not_confined_can_do_all_of_it_to_its_own_user_s(victim: Victim, unconfined: str) -> None:
+def test_unconfined_process_can_attack_processes_of_its_user(victim: Victim, unconfined: str) -> None:
     said = as_cli(victim, victim.user, unconfined)
     assert said == ["signalled", "secret of a file", "SECRET=of the environment", "mine"]
     assert not (victim.folder / "doomed").exists() and (victim.folder / "planted").exists()
@@ -196,25 +196,25 @@ def test_one_that_is_not_confined_can_do_all_of_it_to_its_own_user_s(victim: Vic
 
 
 @scoped
-def test_landlock_alone_keeps_a_cli_from_its_own_user_s(victim: Victim) -> None:
+def test_landlock_alone_confines_a_cli(victim: Victim) -> None:
     assert as_cli(victim, victim.user, landlock.__file__) == ["mine"]
     assert (victim.folder / "doomed").exists() and not (victim.folder / "planted").exists()
 
 
 @root
-def test_a_user_of_its_own_alone_keeps_a_cli_from_others(victim: Victim, unconfined: str) -> None:
+def test_separate_user_alone_confines_a_cli(victim: Victim, unconfined: str) -> None:
     assert as_cli(victim, 62_601, unconfined) == ["mine"]
     assert (victim.folder / "doomed").exists() and not (victim.folder / "planted").exists()
 
 
 @scoped
-def test_landlock_alone_keeps_a_reader_from_its_own_user_s(victim: Victim) -> None:
+def test_landlock_alone_confines_a_reader(victim: Victim) -> None:
     assert as_reader(victim, "landlock", victim.user) == ["mine"]
     assert (victim.folder / "doomed").exists()
 
 
 @root
-def test_a_user_of_its_own_alone_keeps_a_reader_from_others(victim: Victim) -> None:
+def test_separate_user_alone_confines_a_reader(victim: Victim) -> None:
     assert as_reader(victim, "user", 62_601) == ["mine"]
     assert (victim.folder / "doomed").exists()
 
@@ -225,7 +225,7 @@ def test_a_user_of_its_own_alone_keeps_a_reader_from_others(victim: Victim) -> N
     [("", ["bind", "connect"]), ("may_connect=True", ["connect"]), ("may_connect=False", [])],
     ids=["free", "cli", "reader"],
 )
-def test_one_that_is_confined_takes_no_port(confined: str, can: list[str]) -> None:
+def test_confined_process_cannot_bind_a_port(confined: str, can: list[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         deeds = [sys.executable, "-I", "-S", "-c", PORTS, str(BACKEND), str(server.getsockname()[1]), confined]
         done = subprocess.run(deeds, capture_output=True, text=True, check=True)
@@ -233,7 +233,7 @@ def test_one_that_is_confined_takes_no_port(confined: str, can: list[str]) -> No
 
 
 @root
-def test_users_are_given_to_one_process_each_and_postgres_has_its_own() -> None:
+def test_each_process_and_postgres_has_its_own_user() -> None:
     taking = "from fieldmark.isolation import users; print(users.take().user); input()"
     others = [
         subprocess.Popen([sys.executable, "-c", taking], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -286,7 +286,7 @@ for name, at in ("environ", 0), ("mem", address):
 
 
 @pytest.mark.parametrize(("how", "seen"), [("closed", []), ("open", ["environ", "mem"])])
-def test_nobody_of_its_user_looks_into_a_service(how: str, seen: list[str]) -> None:
+def test_service_memory_is_closed_to_its_own_user(how: str, seen: list[str]) -> None:
     arguments = ["-I", "-S", "-c", HOLDER, how, "62600", str(BACKEND)]
     with subprocess.Popen(
         [sys.executable, *arguments],
@@ -305,7 +305,7 @@ def test_nobody_of_its_user_looks_into_a_service(how: str, seen: list[str]) -> N
 
 
 @pytest.mark.anyio
-async def test_whatever_opens_a_service_closes_its_memory(serve: Serve) -> None:
+async def test_every_entry_point_disables_core_dumps(serve: Serve) -> None:
     libc = ctypes.CDLL(None)
     libc.prctl(4, 1, 0, 0, 0)
     try:
@@ -319,14 +319,14 @@ async def test_whatever_opens_a_service_closes_its_memory(serve: Serve) -> None:
     ("is_root", "version", "said"),
     [(True, 0, ""), (False, 6, ""), (False, 5, "end each other"), (False, 0, "no Landlock")],
 )
-def test_a_system_that_keeps_less_apart_is_told_of(is_root: bool, version: int, said: str) -> None:
+def test_weaker_isolation_is_logged(is_root: bool, version: int, said: str) -> None:
     warning = shortcoming_of(is_root, version)
     assert (warning is None) is (said == "") and said in (warning or "")
     assert shortcoming() == shortcoming_of(AS_ROOT, landlock.version())
 
 
 @root
-def test_postgres_user_is_given_to_nobody_however_many_are_asked_for() -> None:
+def test_postgres_user_is_never_assigned_to_a_sandbox() -> None:
     few = range(63_400, 63_500)
     users.use(few)
     try:

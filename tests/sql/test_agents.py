@@ -12,7 +12,7 @@ from fieldmark.agents.registry import agent_rows
 from fieldmark.db.migrate import migrate
 
 
-def test_migrate_writes_each_agent_and_what_changes_of_it(clone: Any) -> None:
+def test_migrate_writes_and_updates_agents(clone: Any) -> None:
     rows = agent_rows()
     for wanted in (rows, [replace(rows[0], approval="ask"), *rows[1:]]):
         asyncio.run(migrate(clone.owner_url, agents=wanted))

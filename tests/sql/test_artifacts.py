@@ -40,7 +40,7 @@ def of_house(house: House, kind: str, whose: str = "") -> UUID:
     return getattr(house, f"{whose}{kind}")
 
 
-def test_each_change_is_a_version_and_the_old_ones_stay(doors: Doors, house: House) -> None:
+def test_each_change_adds_a_version_and_keeps_old_ones(doors: Doors, house: House) -> None:
     with doors.as_front_end(house.member) as connection:
         first = one(connection, "select create_schema(%(org)s, 'Bill', '{\"title\": \"1\"}')", org=house.org)
         schema_id = one(connection, "select schema_id from schema_versions where id = %(id)s", id=first)
@@ -77,7 +77,7 @@ def test_each_change_is_a_version_and_the_old_ones_stay(doors: Doors, house: Hou
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_name_is_unique_whatever_its_case_until_its_item_is_deleted(doors: Doors, house: House, kind: str) -> None:
+def test_name_is_unique_ignoring_case_until_deleted(doors: Doors, house: House, kind: str) -> None:
     with doors.as_front_end(house.owner) as connection:
         connection.execute(NEW[kind].encode(), {"org": house.org, "name": "Nóta"})
         taken = ("PT409", "name_taken")
@@ -122,7 +122,7 @@ def test_name_is_one_line_of_visible_characters(doors: Doors, house: House, kind
         "select tag_document(%(document)s, p_remove => array_fill(%(tag)s::uuid, '{101}'))",
     ],
 )
-def test_values_out_of_bounds_are_refused(doors: Doors, house: House, statement: str) -> None:
+def test_out_of_bounds_values_are_rejected(doors: Doors, house: House, statement: str) -> None:
     with doors.as_front_end(house.member) as connection:
         assert refusal(connection, statement, **vars(house))[0] == "PT422"
 
@@ -137,7 +137,7 @@ def test_document_has_at_most_100_tags(doors: Doors, house: House) -> None:
         one(connection, swap, id=house.member_document, tag=house.tag)
 
 
-def test_item_of_another_organisation_is_refused_like_a_missing_one(doors: Doors, house: House) -> None:
+def test_item_of_another_organisation_is_rejected_as_missing(doors: Doors, house: House) -> None:
     new = "insert into extractions (org_id, document_id,"
     statements = {
         "select create_prompt(%(org)s, 'New', 'Read.', %(schema)s)": "schema",
@@ -170,7 +170,7 @@ def test_item_of_another_organisation_is_refused_like_a_missing_one(doors: Doors
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_deleted_item_is_for_no_change_and_no_new_use(doors: Doors, house: House, kind: str) -> None:
+def test_deleted_item_cannot_be_changed_or_used(doors: Doors, house: House, kind: str) -> None:
     with doors.as_front_end(house.owner) as connection:
         connection.execute(f"select delete_{kind}(%s)".encode(), [of_house(house, kind)])
         look = f"select deleted_at is not null from {kind}s where id = %(id)s"
@@ -224,7 +224,7 @@ def test_extraction_has_the_schema_of_the_version_it_names(doors: Doors, house: 
         assert refusal(connection, new, **{**both, "schema": Jsonb({"title": "3"})})[0] == "PT422"
 
 
-def test_of_two_changes_of_one_version_one_is_stored(pair: Pair) -> None:
+def test_concurrent_changes_of_one_version_store_only_one(pair: Pair) -> None:
     house = pair.house
     for change, look in (
         ("select update_schema(%(schema)s, %(name)s, p_revid => %(schema_revid)s)", "select name from schemas"),
@@ -244,7 +244,7 @@ def test_of_two_changes_of_one_version_one_is_stored(pair: Pair) -> None:
         assert "First" in names and "Second" not in names
 
 
-def test_of_two_that_take_one_name_one_gets_it(pair: Pair) -> None:
+def test_concurrent_creates_with_one_name_store_only_one(pair: Pair) -> None:
     for kind in KINDS:
         for first, second in (("new", "one"), ("changed", "ONE")):
             values = {"org": pair.house.org, "id": of_house(pair.house, kind), "name": second}
@@ -262,7 +262,7 @@ def test_of_two_that_take_one_name_one_gets_it(pair: Pair) -> None:
             pair.watch.execute(f"update {kind}s set deleted_at = now() where name = 'One'".encode())
 
 
-def test_what_is_deleted_meanwhile_is_neither_changed_nor_used(pair: Pair) -> None:
+def test_item_deleted_concurrently_cannot_be_changed_or_used(pair: Pair) -> None:
     use = "select create_prompt(%(org)s, 'New', 'Read.', %(id)s)"
     for kind, statement in (*CHANGED.items(), ("schema", use)):
         values = {"id": of_house(pair.house, kind), "name": "New", "org": pair.house.org}
@@ -279,7 +279,7 @@ def test_what_is_deleted_meanwhile_is_neither_changed_nor_used(pair: Pair) -> No
         assert refused.value.sqlstate == "PT404"
 
 
-def test_tags_of_a_document_are_counted_one_change_after_the_other(pair: Pair) -> None:
+def test_concurrent_tagging_cannot_exceed_the_limit(pair: Pair) -> None:
     with pair.acting(pair.first) as connection:
         connection.execute("select create_tag(%s, 'No. ' || n) from generate_series(1, 101) as n", [pair.house.org])
 

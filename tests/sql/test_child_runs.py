@@ -32,7 +32,7 @@ def waiting(ledger: Ledger, children: int = 2) -> tuple[Any, list[Any]]:
 # Waiting and waking --------------------------------------------------------------------------------------------------
 
 
-def test_run_waits_for_all_that_its_call_has_started(ledger: Ledger) -> None:
+def test_run_waits_for_all_child_runs_of_its_call(ledger: Ledger) -> None:
     parent, (first, second) = waiting(ledger)
     assert ledger.row(parent, "status, waiting_call, consecutive_failures") == ("awaiting_runs", "call", 0)
     assert ledger.call(parent, "status, result") == ("waiting", None)
@@ -85,7 +85,7 @@ def test_children_of_another_call_do_not_wake_a_run(ledger: Ledger) -> None:
     assert ledger.status(parent) == "queued"
 
 
-def test_run_without_open_children_goes_on_through_the_queue(ledger: Ledger) -> None:
+def test_run_without_open_children_is_queued(ledger: Ledger) -> None:
     """Else it would wait for ever."""
     parent = ledger.run()
     ledger.enter(parent)
@@ -102,7 +102,7 @@ def test_run_without_open_children_goes_on_through_the_queue(ledger: Ledger) -> 
     assert ledger.row(decided, "status, attached") == ("queued", False)
 
 
-def test_run_is_woken_only_when_its_cli_has_gone(ledger: Ledger) -> None:
+def test_run_is_woken_only_after_its_cli_ended(ledger: Ledger) -> None:
     parent = ledger.run()
     ledger.enter(parent)
     child = ledger.child(parent)
@@ -117,7 +117,7 @@ def test_run_is_woken_only_when_its_cli_has_gone(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize("is_open", [True, False])
-def test_run_whose_worker_died_while_it_waits_for_children_goes_on(ledger: Ledger, is_open: bool) -> None:
+def test_run_of_a_dead_worker_continues_after_its_children(ledger: Ledger, is_open: bool) -> None:
     parent = ledger.run()
     ledger.enter(parent)
     child = ledger.child(parent)
@@ -143,7 +143,7 @@ def test_approved_call_may_start_runs(ledger: Ledger) -> None:
     assert ledger.status(run) == "queued"
 
 
-def test_only_an_approved_call_of_a_run_at_work_waits_for_runs(ledger: Ledger) -> None:
+def test_only_an_approved_call_of_an_active_run_waits_for_children(ledger: Ledger) -> None:
     run = ledger.run()
     ledger.refused("PT409", lambda: ledger.await_runs(run))
     ledger.enter(run, "pending")
@@ -158,7 +158,7 @@ def test_only_an_approved_call_of_a_run_at_work_waits_for_runs(ledger: Ledger) -
 # Cancelling ----------------------------------------------------------------------------------------------------------
 
 
-def test_cancelling_a_run_cancels_all_below_it_and_nothing_above(ledger: Ledger) -> None:
+def test_cancelling_a_run_cancels_descendants_only(ledger: Ledger) -> None:
     root, (middle, other) = waiting(ledger)
     ledger.enter(middle)
     leaf, asking, ended = (ledger.child(middle) for _ in range(3))
@@ -188,7 +188,7 @@ def charge(ledger: Ledger, run: Any, cost: float, message: str = "m") -> str | N
     )
 
 
-def test_children_are_deleted_with_their_run_and_their_cost_stays_spent(doors: Doors, house: House) -> None:
+def test_child_runs_are_deleted_with_their_parent_and_usage_is_kept(doors: Doors, house: House) -> None:
     with doors.as_owner() as connection:
         become(connection, "authenticated", {"sub": str(house.owner), "org_id": str(house.org)})
         ledger = Ledger(connection, house)
@@ -218,7 +218,7 @@ def test_children_are_deleted_with_their_run_and_their_cost_stays_spent(doors: D
 # Budgets and room ----------------------------------------------------------------------------------------------------
 
 
-def test_budget_holds_for_the_root_and_all_below_it(ledger: Ledger) -> None:
+def test_budget_covers_the_root_and_all_descendants(ledger: Ledger) -> None:
     root = ledger.run(max_cost_usd=10)
     child = ledger.run(parent_run_id=root, parent_call_id="call", max_cost_usd=9.5)
     leaf = ledger.child(child, status="queued")
@@ -232,7 +232,7 @@ def test_budget_holds_for_the_root_and_all_below_it(ledger: Ledger) -> None:
     assert ledger.ask(room, ledger.run("queued"), True) == "granted"
 
 
-def test_with_room_for_one_a_parent_and_its_child_take_turns(doors: Doors, house: House) -> None:
+def test_parent_and_child_share_a_capacity_of_one(doors: Doors, house: House) -> None:
     with doors.as_owner() as connection:
         connection.execute("update credit_limits set max_concurrent_runs = 1, max_usd = null")
         become(connection, "authenticated", {"sub": str(house.owner), "org_id": str(house.org)})
@@ -268,13 +268,13 @@ def ends(pair: Pair, run: Any) -> Any:
     return lambda connection: Ledger(connection, pair.house).set_status(run, "completed")
 
 
-def test_of_two_children_that_end_at_once_one_wakes_the_parent(pair: Pair) -> None:
+def test_parent_is_woken_once_if_two_children_end_together(pair: Pair) -> None:
     parent, (first, second) = begun(pair, waiting)
     pair.meanwhile(ends(pair, first), ends(pair, second))
     assert status_of(pair, parent) == "queued"
 
 
-def test_child_that_ends_while_its_parent_starts_to_wait_is_not_missed(pair: Pair) -> None:
+def test_child_ending_while_its_parent_starts_waiting_is_noticed(pair: Pair) -> None:
     def work(ledger: Ledger) -> tuple[Any, Any]:
         parent = ledger.run()
         ledger.enter(parent)
@@ -292,7 +292,7 @@ def test_child_that_ends_while_its_parent_starts_to_wait_is_not_missed(pair: Pai
     assert status_of(pair, parent) == "queued"
 
 
-def test_run_decided_while_its_cli_goes_waits_for_what_the_decision_started(pair: Pair) -> None:
+def test_run_decided_while_its_cli_ends_waits_for_new_children(pair: Pair) -> None:
     parent = begun(pair, lambda ledger: ledger.waiting(attached=True))
     started: list[Any] = []
 

@@ -100,7 +100,7 @@ private.search_embedder | is_singleton = false
 )
 
 
-def test_every_check_refuses(doors: Doors, house: House) -> None:
+def test_every_check_constraint_rejects_bad_values(doors: Doors, house: House) -> None:
     refused: set[str] = set()
     for table, assignments in BAD.items():
         for assignment in assignments:
@@ -157,7 +157,7 @@ private.embedding_queue | org_id
 )
 
 
-def test_references_have_these_keys_and_each_carries_the_organisation(doors: Doors) -> None:
+def test_every_foreign_key_includes_the_organisation(doors: Doors) -> None:
     rows = doors.owner.execute(
         f"""select conrelid::regclass::text, array(
               select attname::text from unnest(conkey) with ordinality as k (number, place)
@@ -196,7 +196,7 @@ tags: org_id lower(name)
 """
 
 
-def test_each_table_has_a_primary_key_and_these_unique_ones(doors: Doors) -> None:
+def test_tables_have_exactly_these_unique_keys(doors: Doors) -> None:
     rows = doors.owner.execute(
         """select relname, indisprimary, array(
              select pg_get_indexdef(i.indexrelid, n, false) from generate_series(1, i.indnkeyatts) as n)

@@ -130,7 +130,7 @@ def office(clone: Any) -> Iterator[Office]:
 # Room ----------------------------------------------------------------------------------------------------------------
 
 
-def test_as_many_runs_start_at_once_as_there_is_room_for(office: Office) -> None:
+def test_runs_start_up_to_the_capacity(office: Office) -> None:
     office.limit(runs=2)
     runs = office.launch(4)
     answers = office.at_once(*[lambda worker, run=run: office.take(run, worker=worker) for run in runs])
@@ -148,7 +148,7 @@ def test_as_many_runs_start_at_once_as_there_is_room_for(office: Office) -> None
     assert held == [] and {office.status(run) for run in runs} == {("completed", False)}
 
 
-def test_run_that_ends_while_another_asks_leaves_it_room_or_a_job(office: Office) -> None:
+def test_run_asking_for_capacity_while_another_ends_is_not_lost(office: Office) -> None:
     """Whichever comes first: nothing waits for ever."""
     office.limit(runs=1)
     for _ in range(10):
@@ -163,7 +163,7 @@ def test_run_that_ends_while_another_asks_leaves_it_room_or_a_job(office: Office
         office.end(second)
 
 
-def test_room_is_free_again_however_a_run_leaves_it(office: Office) -> None:
+def test_capacity_is_freed_however_a_run_ends(office: Office) -> None:
     office.limit(runs=1)
     for how in ("cancelled", "deleted", "awaiting_approval", "queued"):
         first, second, third, fourth = office.launch(4)
@@ -191,7 +191,7 @@ def test_ending_a_run_locks_the_organisation_only_at_the_commit(office: Office) 
     assert office.jobs() == [second]
 
 
-def test_more_room_is_used_at_once(office: Office) -> None:
+def test_raised_capacity_is_used_at_once(office: Office) -> None:
     office.limit(runs=1)
     runs = office.launch(3)
     assert [office.take(run) for run in runs] == ["granted", "held", "held"]
@@ -202,7 +202,7 @@ def test_more_room_is_used_at_once(office: Office) -> None:
     assert office.jobs() == []
 
 
-def test_runs_with_one_lock_key_go_one_by_one_in_their_order(office: Office) -> None:
+def test_runs_with_one_lock_key_run_in_order(office: Office) -> None:
     """Also where the older was put back into the queue while the younger was at work."""
     office.limit(runs=2)
     extraction = office.extraction()
@@ -221,7 +221,7 @@ def test_runs_with_one_lock_key_go_one_by_one_in_their_order(office: Office) -> 
     assert office.jobs() == [first] and office.take(first) == "granted"
 
 
-def test_runs_of_all_members_take_room_and_those_of_other_organisations_none(office: Office) -> None:
+def test_capacity_counts_all_members_and_no_other_organisation(office: Office) -> None:
     """Also in threads that whoever asks for room does not see."""
     house = office.house
     office.limit(runs=1)
@@ -248,7 +248,7 @@ def test_runs_of_all_members_take_room_and_those_of_other_organisations_none(off
 # Credit --------------------------------------------------------------------------------------------------------------
 
 
-def test_parallel_runs_pass_the_limit_only_by_what_they_have_under_way(office: Office) -> None:
+def test_parallel_runs_exceed_the_limit_only_by_messages_in_progress(office: Office) -> None:
     """Each may have a message that the others do not see yet, and ask for one more."""
     office.limit("1")
     runs = office.launch(4)
@@ -266,7 +266,7 @@ def test_parallel_runs_pass_the_limit_only_by_what_they_have_under_way(office: O
     assert spent == (sum(taken) * step,) and 1 <= spent[0] <= 1 + 2 * 4 * step
 
 
-def test_without_credit_no_run_goes_on_and_none_starts(office: Office) -> None:
+def test_without_credit_runs_neither_start_nor_continue(office: Office) -> None:
     office.limit("0.25", runs=1)
     first, second = office.launch(2)
     assert office.take(first) == "granted"
@@ -277,7 +277,7 @@ def test_without_credit_no_run_goes_on_and_none_starts(office: Office) -> None:
     assert office.jobs() == [second] and office.take(second) == "out_of_credit"
 
 
-def test_model_without_a_price_runs_only_without_limits(office: Office) -> None:
+def test_unpriced_model_runs_only_without_limits(office: Office) -> None:
     for max_usd, max_cost_usd in (("9", None), (None, "9"), (None, None)):
         office.limit(max_usd)
         (run,) = office.launch(1, max_cost_usd=max_cost_usd)
@@ -289,7 +289,7 @@ def test_model_without_a_price_runs_only_without_limits(office: Office) -> None:
     assert office.owner.execute(cost, [run]).fetchone() == (None,)
 
 
-def test_only_the_service_charges_and_only_its_own_organisation(office: Office) -> None:
+def test_only_the_service_can_charge_its_organisation(office: Office) -> None:
     house = office.house
     (run,) = office.launch(1)
     charge = "select private.charge(%s, %s, 'extraction', 'm', 'm', 1, 1, 0, 0, 0, 1)"
@@ -325,7 +325,7 @@ def test_each_message_is_charged_once(office: Office) -> None:
     assert sums(office)[1:] == (4, Decimal("0.4"))
 
 
-def test_sums_by_day_lose_no_message_of_many_at_once(office: Office) -> None:
+def test_daily_usage_counts_concurrent_messages(office: Office) -> None:
     office.limit("1000")
     runs = office.launch(4)
     assert {office.take(run) for run in runs} == {"granted"}

@@ -20,7 +20,7 @@ def ledger(doors: Doors, house: House) -> Iterator[Ledger]:
 
 
 @pytest.mark.parametrize("attached", [True, False])
-def test_run_waits_for_a_person_and_shows_what_for(ledger: Ledger, attached: bool) -> None:
+def test_run_waits_for_approval_and_shows_the_call(ledger: Ledger, attached: bool) -> None:
     run = ledger.waiting(attached, {"type": "approval"})
     assert ledger.row(run, "status, waiting_call, attached") == ("awaiting_approval", "call", attached)
     assert ledger.events(run) == [{"type": "approval"}]
@@ -33,7 +33,7 @@ def test_run_waits_for_a_person_and_shows_what_for(ledger: Ledger, attached: boo
         ledger.refused("PT410", lambda: ledger.fence(run))
 
 
-def test_only_the_worker_at_work_enters_a_call_and_lets_it_wait(ledger: Ledger) -> None:
+def test_only_the_current_worker_records_a_call(ledger: Ledger) -> None:
     run, other = ledger.run(), ledger.run()
     ledger.refused("PT410", lambda: ledger.await_approval(run))  # there is no such call
     ledger.enter(run, "approved")
@@ -49,7 +49,7 @@ def test_only_the_worker_at_work_enters_a_call_and_lets_it_wait(ledger: Ledger) 
     assert ledger.call(run, "status") == ("approved",) and ledger.call(run, "status", "later") is None
 
 
-def test_what_has_moved_is_shown_again(ledger: Ledger) -> None:
+def test_call_with_changed_target_is_shown_again(ledger: Ledger) -> None:
     run = ledger.waiting()
     show = 'select private.show_updated_call(%s, %s, \'[{"path": "b"}]\', %s, 7, \'{"type": "approval"}\')'
     ledger.connection.execute(show, [run, "call", "b" * 64])
@@ -63,7 +63,7 @@ def test_what_has_moved_is_shown_again(ledger: Ledger) -> None:
 # Deciding ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_decision_and_what_it_does_are_one_transaction(ledger: Ledger) -> None:
+def test_decision_and_its_write_are_one_transaction(ledger: Ledger) -> None:
     run = ledger.waiting()
     assert ledger.decide(run) == "approved"
     # The run still waits: it goes on when the call is carried out.
@@ -90,7 +90,7 @@ def test_a_decision_and_what_it_does_are_one_transaction(ledger: Ledger) -> None
     assert ledger.row(run, "status, waiting_call, consecutive_failures") == ("queued", "call", 0)
 
 
-def test_a_refusal_lets_the_run_go_on_and_is_nobody_s_word(ledger: Ledger) -> None:
+def test_rejection_continues_the_run_and_approves_nothing(ledger: Ledger) -> None:
     run = ledger.waiting()
     assert ledger.decide(run, approved=False) == "refused"
     assert ledger.ask("select private.approving_user()") is None
@@ -99,7 +99,7 @@ def test_a_refusal_lets_the_run_go_on_and_is_nobody_s_word(ledger: Ledger) -> No
     assert ledger.resume(run) == "queued"
 
 
-def test_what_is_done_to_one_run_is_done_to_no_other_with_a_call_of_that_name(ledger: Ledger) -> None:
+def test_decision_affects_only_its_own_run(ledger: Ledger) -> None:
     run, waiting, working = ledger.waiting(), ledger.waiting(attached=True), ledger.run()
     ledger.enter(working)
     columns = "status, waiting_call, attached, fencing_token, consecutive_failures"
@@ -123,7 +123,7 @@ def test_what_is_done_to_one_run_is_done_to_no_other_with_a_call_of_that_name(le
     assert others() == before
 
 
-def test_what_a_person_changes_is_what_runs(ledger: Ledger) -> None:
+def test_edited_arguments_are_the_ones_that_run(ledger: Ledger) -> None:
     run = ledger.waiting(attached=True)
     assert ledger.decide(run, arguments={"a": 2}) == "approved"
     assert ledger.call(run, "arguments, proposed, arguments_hash") == ({"a": 2}, {}, "2" * 64)
@@ -132,7 +132,7 @@ def test_what_a_person_changes_is_what_runs(ledger: Ledger) -> None:
     assert ledger.claim(run, hash="2" * 64) == ("approved", None, None, None)
 
 
-def test_a_decision_is_of_the_run_s_own_person_of_what_they_saw_and_counts_once(ledger: Ledger) -> None:
+def test_decision_needs_the_right_user_and_the_shown_arguments_and_counts_once(ledger: Ledger) -> None:
     run = ledger.waiting()
     become(ledger.connection, "authenticated", {"sub": str(ledger.house.member), "org_id": str(ledger.house.org)})
     assert ledger.decide(run) is None
@@ -146,7 +146,7 @@ def test_a_decision_is_of_the_run_s_own_person_of_what_they_saw_and_counts_once(
     assert ledger.call(run, "status") == ("refused",)
 
 
-def test_a_front_end_decides_nothing_past_the_service(doors: Doors, house: House) -> None:
+def test_front_end_cannot_decide_without_the_service(doors: Doors, house: House) -> None:
     """It may call what is in `private` only where PostgREST shows it; the rows are closed to it as well."""
     with doors.as_owner() as connection:
         become(connection, "authenticated", {"sub": str(house.owner), "org_id": str(house.org)})
@@ -156,7 +156,7 @@ def test_a_front_end_decides_nothing_past_the_service(doors: Doors, house: House
         assert Ledger(connection, house).decide(run) is None
 
 
-def test_what_follows_is_approved_by_the_service_alone_and_with_what_was_before(doors: Doors, house: House) -> None:
+def test_only_the_service_approves_later_calls(doors: Doors, house: House) -> None:
     approve = "select private.approve_later_calls(%s, '{write, read}')"
     with doors.as_owner() as connection:
         become(connection, "authenticated", {"sub": str(house.owner), "org_id": str(house.org)})
@@ -176,7 +176,7 @@ def test_what_follows_is_approved_by_the_service_alone_and_with_what_was_before(
 # Going on ------------------------------------------------------------------------------------------------------------
 
 
-def test_run_goes_on_only_after_its_decision(ledger: Ledger) -> None:
+def test_run_continues_only_after_its_decision(ledger: Ledger) -> None:
     run = ledger.waiting(attached=True)
     ledger.refused("PT409", lambda: ledger.resume(run))
     assert ledger.row(run, "status, attached") == ("awaiting_approval", True)
@@ -197,7 +197,7 @@ def test_run_goes_on_only_after_its_decision(ledger: Ledger) -> None:
         ("max_usd = 3", "running"),
     ],
 )
-def test_it_goes_through_the_queue_without_room_or_credit(doors: Doors, house: House, limit: str, status: str) -> None:
+def test_decided_run_is_queued_without_capacity_or_credit(doors: Doors, house: House, limit: str, status: str) -> None:
     with doors.as_owner() as connection:
         connection.execute("delete from usage; delete from usage_by_day")
         connection.execute(f"update credit_limits set {limit}".encode())
@@ -210,7 +210,7 @@ def test_it_goes_through_the_queue_without_room_or_credit(doors: Doors, house: H
         assert ledger.row(run, "attached") == (False,)
 
 
-def test_it_goes_through_the_queue_where_another_with_its_lock_key_is_at_work(ledger: Ledger) -> None:
+def test_decided_run_is_queued_while_its_lock_key_is_busy(ledger: Ledger) -> None:
     ledger.cancel(ledger.house.thread_run)
     run, other = (ledger.run(task="talk", thread_id=ledger.house.thread) for _ in range(2))
     ledger.enter(run, "pending")
@@ -219,7 +219,7 @@ def test_it_goes_through_the_queue_where_another_with_its_lock_key_is_at_work(le
     assert (ledger.status(other), ledger.resume(run)) == ("running", "queued")
 
 
-def test_a_worker_that_waits_no_longer_leaves_the_run_waiting_or_in_the_queue(ledger: Ledger) -> None:
+def test_detached_run_stays_waiting_or_is_queued(ledger: Ledger) -> None:
     waits, decided, elsewhere, ended = (ledger.waiting(attached=True) for _ in range(4))
     assert ledger.detach(waits) == "awaiting_approval"
     assert ledger.row(waits, "status, attached, waiting_call") == ("awaiting_approval", False, "call")
@@ -232,7 +232,7 @@ def test_a_worker_that_waits_no_longer_leaves_the_run_waiting_or_in_the_queue(le
     ledger.refused("PT410", lambda: ledger.detach(ended))
 
 
-def test_a_run_whose_worker_died_waits_on_without_it(ledger: Ledger) -> None:
+def test_run_of_a_dead_worker_keeps_waiting(ledger: Ledger) -> None:
     run = ledger.waiting(attached=True)
     ledger.disown(run)
     assert ledger.row(run, "status, attached, waiting_call") == ("awaiting_approval", False, "call")
@@ -242,7 +242,7 @@ def test_a_run_whose_worker_died_waits_on_without_it(ledger: Ledger) -> None:
     assert ledger.decide(run) == "approved" and ledger.resume(run) == "queued"
 
 
-def test_disowning_changes_only_a_run_whose_cli_waits(ledger: Ledger) -> None:
+def test_detaching_a_dead_worker_changes_only_attached_runs(ledger: Ledger) -> None:
     for run in (ledger.waiting(), *map(ledger.run, ("queued", "running", "completed"))):
         before = ledger.row(run, "status, attached, fencing_token")
         ledger.disown(run)
@@ -252,7 +252,7 @@ def test_disowning_changes_only_a_run_whose_cli_waits(ledger: Ledger) -> None:
 # The ledger ----------------------------------------------------------------------------------------------------------
 
 
-def test_call_is_answered_once_and_a_failed_one_is_no_progress(ledger: Ledger) -> None:
+def test_call_finishes_once_and_a_failed_call_is_no_progress(ledger: Ledger) -> None:
     run = ledger.run()
     ledger.refused("PT409", lambda: ledger.finish(run))
     ledger.enter(run)

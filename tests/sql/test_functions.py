@@ -92,11 +92,11 @@ def test_update_changes_one_field(filled: Editing, path: list[str], value: Any, 
     ],
     ids=lambda path: str(path)[:60],
 )
-def test_path_where_nothing_can_be_written_is_refused(filled: Editing, path: Any) -> None:
+def test_unwritable_path_is_rejected(filled: Editing, path: Any) -> None:
     filled.refused("update_extraction_field", path, Jsonb(1), 0.5)
 
 
-def test_missing_value_and_confidence_outside_0_to_1_are_refused(filled: Editing) -> None:
+def test_missing_value_and_confidence_out_of_range_are_rejected(filled: Editing) -> None:
     filled.refused("update_extraction_field", ["total"], None, 0.5)
     for confidence in ("NaN", "-0.01", "1.01", "1e-400"):
         filled.refused("update_extraction_field", ["total"], Jsonb(1), confidence)
@@ -209,11 +209,11 @@ def test_remove_returns_the_removed_value(filled: Editing, path: list[str], name
 @pytest.mark.parametrize(
     "path", [["nothing"], ["total", "net"], ["items", "3"], ["items", "-1"], ["items", "price"], [], None], ids=str
 )
-def test_remove_where_nothing_is_is_refused(filled: Editing, path: Any) -> None:
+def test_removing_a_missing_value_is_rejected(filled: Editing, path: Any) -> None:
     filled.refused("remove_extraction_field", path)
 
 
-def test_scores_move_with_the_items_behind_a_removed_one(new: Editing) -> None:
+def test_scores_move_with_items_after_a_removed_item(new: Editing) -> None:
     # Equal values on both sides of the gap: the position counts, not the value.
     new.save(
         {"items": [{"p": 1}, {"p": 1}, {"p": 1}, {"p": 4}], "items2": [1, 2], "x": {"items": [1, 2]}},
@@ -232,7 +232,7 @@ def test_scores_move_with_the_items_behind_a_removed_one(new: Editing) -> None:
 # Identify, complete, restore -----------------------------------------------------------------------------------------
 
 
-def test_identify_and_complete_make_no_new_version(filled: Editing) -> None:
+def test_identify_and_complete_add_no_version(filled: Editing) -> None:
     assert filled.call("identify_document", "invoice") == {"value": "invoice", "version": 1}
     assert filled.call("complete_extraction") == {"value": "completed", "version": 1}
     assert (filled.column("document_type"), filled.column("status"), filled.version) == ("invoice", "completed", 1)
@@ -240,7 +240,7 @@ def test_identify_and_complete_make_no_new_version(filled: Editing) -> None:
         filled.refused("identify_document", kind)
 
 
-def test_restore_brings_a_version_back_as_a_new_one(filled: Editing) -> None:
+def test_restore_adds_a_version_equal_to_the_old_one(filled: Editing) -> None:
     fields = {**FIELDS, "long": [[number, {"n": number}] for number in range(12)]}  # as text, 10 comes before 2
     filled.save({"long": fields["long"]}, {"vendor.name": 0.5, "total": 0.25})
     filled.update("total", 99, 1)
@@ -258,7 +258,7 @@ def test_restore_brings_a_version_back_as_a_new_one(filled: Editing) -> None:
 # The journal ---------------------------------------------------------------------------------------------------------
 
 
-def test_journal_has_the_old_and_new_value_of_each_changed_leaf(filled: Editing) -> None:
+def test_journal_records_old_and_new_value_of_each_changed_leaf(filled: Editing) -> None:
     filled.update("vendor.name", "Acme Ltd")
     assert filled.journal(2) == [(["vendor", "name"], "kk", "Acme", "Acme Ltd")]
     filled.remove("items.0")
@@ -277,7 +277,7 @@ def test_journal_has_the_old_and_new_value_of_each_changed_leaf(filled: Editing)
     assert filled.one("select update_extraction_field(%s, '{total}', '12.50') -> 'version'", filled.extraction) == 6
 
 
-def test_plain_update_is_journalled_and_may_take_scores_away(filled: Editing, house: House) -> None:
+def test_plain_update_is_journaled_and_may_remove_scores(filled: Editing, house: House) -> None:
     filled.save({}, {"total": 0.5, "vendor.name": 0.5, "none": 0.5}, {"total": {"quote": "12.50"}})
     filled.connection.execute(
         "update extractions set extracted_fields = jsonb_set(extracted_fields, '{total}', '13'), "
@@ -291,7 +291,7 @@ def test_plain_update_is_journalled_and_may_take_scores_away(filled: Editing, ho
     assert filled.one(who + "version = 2", filled.extraction) == f"(user,{house.member},,)"
 
 
-def test_version_is_counted_by_the_database(doors: Doors, house: House) -> None:
+def test_version_is_set_by_the_database(doors: Doors, house: House) -> None:
     with doors.as_owner() as connection:
         with pytest.raises(psycopg.DatabaseError) as error, connection.transaction():
             connection.execute("update extractions set version = 7 where id = %s", [house.extraction])
@@ -307,7 +307,7 @@ def test_version_is_counted_by_the_database(doors: Doors, house: House) -> None:
         assert inserted.one("select private.fields_at(%s, 0)", row[0]) == {"a": {"b": 1}}
 
 
-def test_only_the_service_at_a_call_writes_as_the_agent(doors: Doors, house: House) -> None:
+def test_only_the_service_in_a_call_writes_as_the_agent(doors: Doors, house: House) -> None:
     def written(connection: psycopg.Connection, call: str) -> str:
         """Who the journal names after a write."""
         editing = Editing(connection, house, house.extraction)
@@ -339,7 +339,7 @@ def test_only_the_service_at_a_call_writes_as_the_agent(doors: Doors, house: Hou
     ],
     ids=lambda value: repr(value)[:30],
 )
-def test_document_is_stored_in_its_own_folder(doors: Doors, house: House, path: str, fits: bool) -> None:
+def test_storage_path_must_be_the_documents_own_folder(doors: Doors, house: House, path: str, fits: bool) -> None:
     document = uuid4()
     values = [document, house.org, path.format(new=document, **vars(house))]
     with doors.as_front_end(house.member) as connection:
@@ -351,7 +351,7 @@ def test_document_is_stored_in_its_own_folder(doors: Doors, house: House, path: 
             connection.execute(statement, values)
 
 
-def test_entering_creates_a_personal_organisation_once(doors: Doors, house: House) -> None:
+def test_first_request_creates_one_personal_organisation(doors: Doors, house: House) -> None:
     def enter(connection: psycopg.Connection, user: UUID | None, org: UUID | None = None) -> Any:
         become(connection, "authenticated", {"sub": str(user)} if user else {})
         return (connection.execute("select private.enter(%s)", [org]).fetchone() or (None,))[0]
@@ -391,7 +391,7 @@ def test_ocr_results_has_the_text_of_all_pages(doors: Doors, house: House) -> No
         assert row == ("Total 12\n\nsecond\n\nthird", 3, "pdf+rapidocr")
 
 
-def test_so_many_changes_of_large_fields_are_refused(new: Editing) -> None:
+def test_too_many_changes_of_large_fields_are_rejected(new: Editing) -> None:
     changes = [{"path": ["text"], "value": "a" * 1_000}] * 1_000
     new.refused("update_extraction_fields", Jsonb(changes))
     assert new.call("update_extraction_fields", Jsonb(changes[:200]))["version"] == 1

@@ -72,7 +72,7 @@ def perform(connection: psycopg.Connection, extraction: UUID, operation: tuple[A
 
 @settings(max_examples=120)
 @given(st.lists(st.tuples(WHO, OPERATIONS), min_size=1, max_size=10))
-def test_every_version_can_be_rebuilt_as_it_stood(
+def test_every_version_can_be_rebuilt_exactly(
     doors: Doors, house: House, operations: list[tuple[tuple[str, str | None, list[str]], tuple[Any, ...]]]
 ) -> None:
     stood = "select version, extracted_fields::text, extracted_fields from extractions where id = %s"

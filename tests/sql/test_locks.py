@@ -68,7 +68,7 @@ def test_review_is_a_persons_and_ends_with_what_nobody_has_seen(table: Editing, 
 # Who locks -----------------------------------------------------------------------------------------------------------
 
 
-def test_person_locks_what_they_set_even_where_it_stays_the_same(table: Editing) -> None:
+def test_user_write_locks_the_value_even_if_unchanged(table: Editing) -> None:
     table.update("total", 5)
     assert table.locks == {"total": "member"} and table.version == 1
     table.colleague().update("total", 5)  # it is the member's already
@@ -82,7 +82,7 @@ def test_person_locks_what_they_set_even_where_it_stays_the_same(table: Editing)
     assert len(table.locks) == 5 and table.version == 1
 
 
-def test_changed_leaves_are_locked_by_whoever_changes_them_and_unlocked_when_they_go(table: Editing) -> None:
+def test_changed_leaf_is_locked_by_its_author_and_unlocked_when_removed(table: Editing) -> None:
     table.update("vendor.name", "Acme Ltd")
     table.colleague().save({"total": 6, "vendor": {"vat": "DE1"}, "new": {"a": [1], "b": []}})
     new = {"new.a[0]": "colleague", "new.b": "colleague"}
@@ -97,7 +97,7 @@ def test_changed_leaves_are_locked_by_whoever_changes_them_and_unlocked_when_the
     assert table.locks == dict.fromkeys(("vendor.name", "vendor.vat", "total"), "member")
 
 
-def test_correction_locks_only_what_its_person_said(table: Editing) -> None:
+def test_correction_locks_only_fields_named_in_the_message(table: Editing) -> None:
     table.agent("correct", of="colleague", spoken=["total", "new[1]"])
     table.save({"total": 7, "vendor": {"vat": "DE2"}, "new": [1, 2]})
     assert table.locks == {"total": "colleague", "new[1]": "colleague"}
@@ -111,7 +111,7 @@ def test_correction_locks_only_what_its_person_said(table: Editing) -> None:
     assert table.one("select (private.paths_allowed_by_message(), private.author_of('total'))::text") == "({},)"
 
 
-def test_plain_update_of_a_front_end_locks_and_one_of_nobody_does_not(doors: Doors, house: House) -> None:
+def test_front_end_update_locks_and_service_update_does_not(doors: Doors, house: House) -> None:
     with doors.as_front_end(house.member) as connection:
         editing = Editing(connection, house, house.extraction)
         editing.announce(house.run, "c")  # counts for the service alone
@@ -128,7 +128,7 @@ def test_plain_update_of_a_front_end_locks_and_one_of_nobody_does_not(doors: Doo
         assert Editing(connection, house, house.extraction).locks == {"vendor.name": "owner"}
 
 
-def test_no_statement_writes_a_lock(table: Editing) -> None:
+def test_no_sql_statement_can_write_locks(table: Editing) -> None:
     table.update("total", 6)
     forged = {name: {"by": str(table.house.colleague), "at": "2020-01-01"} for name in ("total", "vendor.name")}
     table.connection.execute("update extractions set locks = %s where id = %s", [Jsonb(forged), table.extraction])
@@ -141,7 +141,7 @@ def test_no_statement_writes_a_lock(table: Editing) -> None:
 # Whom a lock binds ---------------------------------------------------------------------------------------------------
 
 
-def test_agent_proposes_a_locked_value_and_writes_the_rest_of_its_call(table: Editing) -> None:
+def test_agent_write_to_locked_value_becomes_a_proposal_and_the_rest_is_written(table: Editing) -> None:
     table.update("vendor.name", "Acme Ltd", 0.5, {"quote": "Acme Ltd"})
     answer = table.agent().save(
         {"vendor": {"name": "Acne", "vat": "DE2"}, "total": 6},
@@ -167,9 +167,7 @@ def test_agent_proposes_a_locked_value_and_writes_the_rest_of_its_call(table: Ed
     ("approved_by", "decided_by", "can"),
     [("person", "member", True), ("person", "colleague", False), ("policy", "member", False)],
 )
-def test_approved_call_writes_in_the_name_of_its_approver(
-    table: Editing, approved_by: str, decided_by: str, can: bool
-) -> None:
+def test_approved_call_writes_as_its_approver(table: Editing, approved_by: str, decided_by: str, can: bool) -> None:
     table.update("total", 6)
     table.agent()
     table.connection.execute(
@@ -197,7 +195,7 @@ def test_approved_call_writes_in_the_name_of_its_approver(
         ("extract", "member", ["total"], False),
     ],
 )
-def test_only_a_correction_of_the_same_person_changes_a_locked_value_they_named(
+def test_only_the_lock_owners_correction_may_change_a_named_locked_value(
     table: Editing, task: str, of: str, spoken: list[str], can: bool
 ) -> None:
     table.update("total", 6)
@@ -209,7 +207,7 @@ def test_only_a_correction_of_the_same_person_changes_a_locked_value_they_named(
     assert ("total" not in table.fields) == can
 
 
-def test_agent_has_no_way_around_a_lock(table: Editing) -> None:
+def test_agent_cannot_bypass_a_lock(table: Editing) -> None:
     table.update("total", 6, 0.5, {"page": 1})
     table.agent()
     clear = "update extractions set extracted_fields = '{}' where id = %s"
@@ -233,7 +231,7 @@ def test_agent_has_no_way_around_a_lock(table: Editing) -> None:
     assert (table.scores, table.evidence, table.locks) == ({"total": 0.5}, {"total": {"page": 1}}, {"total": "member"})
 
 
-def test_after_any_member_unlocks_an_agent_can_write(table: Editing) -> None:
+def test_agent_can_write_after_a_member_unlocks(table: Editing) -> None:
     table.update("vendor.name", "Acme Ltd")
     table.update("vendor.vat", "DE2")
     assert table.colleague().unlock("vendor.name") == {"path": "vendor.name", "unlocked": ["vendor.name"], "version": 3}
@@ -267,7 +265,7 @@ def rows(table: Editing) -> Editing:
         [BOLT],  # rows behind it less
     ],
 )
-def test_list_whose_locked_leaf_stays_in_its_row_is_written(rows: Editing, items: Any) -> None:
+def test_list_is_written_if_its_locked_leaf_stays_in_its_row(rows: Editing, items: Any) -> None:
     assert "proposed" not in rows.save({"items": items})
     assert rows.fields["items"] == items and rows.locks == {"items[0].price": "member"}
 
@@ -282,7 +280,7 @@ def test_list_whose_locked_leaf_stays_in_its_row_is_written(rows: Editing, items
     ],
     ids=str,
 )
-def test_list_in_which_a_locked_leaf_would_be_in_another_row_is_proposed_as_a_whole(rows: Editing, items: Any) -> None:
+def test_list_is_proposed_whole_if_a_locked_leaf_would_change_rows(rows: Editing, items: Any) -> None:
     """As when the agent finds one row more, whose price is what the person set for another."""
     answer = rows.save({"items": items, "total": 6}, {"total": 0.5, "items": 0.6}, {"items": {"page": 1}})
     assert answer["proposed"] == ["items"] and rows.proposals() == [("items", [BOLT, NUT], items)]
@@ -293,7 +291,7 @@ def test_list_in_which_a_locked_leaf_would_be_in_another_row_is_proposed_as_a_wh
     assert "proposed" not in correction and rows.fields["items"] == items
 
 
-def test_only_the_locked_leaves_are_proposed_where_no_others_change(table: Editing) -> None:
+def test_only_locked_leaves_are_proposed_if_nothing_else_changes(table: Editing) -> None:
     table.update("items.0", {"name": "screw", "price": 3})
     table.update("items.1.price", 3)
     table.agent().save({"items": [{"name": "bolt", "price": 3}, *ITEMS[1:]], "total": 6})
@@ -308,7 +306,7 @@ def test_only_the_locked_leaves_are_proposed_where_no_others_change(table: Editi
 
 
 @pytest.mark.parametrize(("path", "name"), [("vendor", "vendor"), ("items.1", "items[1]"), ("tags", "tags")])
-def test_removing_what_holds_a_locked_leaf_is_proposed(table: Editing, path: str, name: str) -> None:
+def test_removing_a_container_with_a_locked_leaf_becomes_a_proposal(table: Editing, path: str, name: str) -> None:
     table.update("vendor.name", "Acme Ltd")
     table.update("items.1.price", 3)
     table.update("tags", [])
@@ -322,7 +320,7 @@ def test_removing_what_holds_a_locked_leaf_is_proposed(table: Editing, path: str
 
 
 @pytest.mark.parametrize(("leaves", "names"), [(500, 500), (501, 1)])
-def test_very_many_locked_leaves_are_proposed_by_what_holds_them(table: Editing, leaves: int, names: int) -> None:
+def test_many_locked_leaves_are_proposed_as_one_container(table: Editing, leaves: int, names: int) -> None:
     """Else an agent could make one statement take the time of many: each is put back by itself."""
     notes = {"notes": {"all": dict.fromkeys(map(str, range(leaves)), 1)}}
     table.save(notes)
@@ -332,7 +330,7 @@ def test_very_many_locked_leaves_are_proposed_by_what_holds_them(table: Editing,
 
 
 @pytest.mark.parametrize("who", ["agent", "colleague"])
-def test_locks_scores_and_proposals_move_with_the_items_behind_a_removed_one(table: Editing, who: str) -> None:
+def test_locks_scores_and_proposals_move_with_items_after_a_removed_item(table: Editing, who: str) -> None:
     """Equal values on both sides of the gap: the position counts, not the value."""
     table.save({"items": [{"name": "x"}, {"name": "pin"}, {"name": "pin"}]}, {"items[2].name": 0.5})
     table.unlock("items.0.name")
@@ -351,7 +349,7 @@ def test_locks_scores_and_proposals_move_with_the_items_behind_a_removed_one(tab
 # Proposals -----------------------------------------------------------------------------------------------------------
 
 
-def test_accepted_proposal_is_written_as_the_persons_own_with_its_evidence(table: Editing) -> None:
+def test_accepted_proposal_is_written_as_the_users_value_with_evidence(table: Editing) -> None:
     table.update("total", 6)
     table.agent().update("total", 7, 0.75, {"quote": "7.00"})
     ((proposal, *_),) = table.whole_proposals()
@@ -371,7 +369,7 @@ def test_accepted_proposal_is_written_as_the_persons_own_with_its_evidence(table
         table.refused("decide_extraction_proposals", *([[proposal]] if accepted else [[], [proposal]]), code="PT409")
 
 
-def test_front_end_never_says_that_a_value_is_printed(doors: Doors, house: House) -> None:
+def test_front_end_cannot_write_evidence(doors: Doors, house: House) -> None:
     printed = {"state": "found", "page": 1, "quote": "13"}
     with doors.as_service(house.member, house.org) as connection:
         service = Editing(connection, house, house.extraction)
@@ -404,7 +402,7 @@ def test_front_end_never_says_that_a_value_is_printed(doors: Doors, house: House
         assert "state" not in page.evidence["total"] and page.locks.keys() == {"vendor.name"}
 
 
-def test_several_proposals_are_decided_in_one_version_and_others_of_the_row_wait(table: Editing) -> None:
+def test_several_proposals_are_decided_in_one_version(table: Editing) -> None:
     table.save(
         {"items": [{"name": "a", "unit": "kg", "n": 1}, {"name": "b"}, {"name": "c"}], "total": 1, "vendor": {"x": 1}}
     )
@@ -432,7 +430,7 @@ def test_several_proposals_are_decided_in_one_version_and_others_of_the_row_wait
     assert "items[1].name" in table.locks and table.scores["items[1].name"] == 0.75
 
 
-def test_of_two_decisions_about_one_value_all_are_refused(table: Editing) -> None:
+def test_conflicting_decisions_about_one_value_are_rejected_together(table: Editing) -> None:
     table.save({"notes": {"a": 1, "b": 2}})
     table.agent().save({"notes": "none"})
     table.update("notes.a", 5)
@@ -444,7 +442,7 @@ def test_of_two_decisions_about_one_value_all_are_refused(table: Editing) -> Non
     assert table.fields["notes"]["a"] == 5 and table.proposals() == []
 
 
-def test_rejected_value_is_proposed_again_only_when_the_value_it_would_replace_is_another(table: Editing) -> None:
+def test_rejected_value_is_proposed_again_only_if_the_current_value_changed(table: Editing) -> None:
     table.update("total", 6)
     table.agent().update("total", 7)
     ((proposal, *_),) = table.whole_proposals()
@@ -485,7 +483,7 @@ UNITS = [{"name": "bolt", "unit": "kg"}, {"name": "nut", "unit": "kg"}, {"name":
 
 
 @pytest.mark.parametrize("decided", [False, True])
-def test_proposals_and_rejections_go_with_the_row_they_are_for(table: Editing, decided: bool) -> None:
+def test_proposals_are_deleted_with_their_list_item(table: Editing, decided: bool) -> None:
     """Also where the next row has the same value."""
     table.save({"items": UNITS})
     table.agent().update("items.0.unit", "t")
@@ -514,7 +512,7 @@ def test_proposals_and_rejections_go_with_the_row_they_are_for(table: Editing, d
         ([{"name": "bolt", "unit": "kg", "price": 4}, {"name": "pin"}], True),  # another row
     ],
 )
-def test_proposal_waits_while_its_row_is_there(table: Editing, items: Any, waits: bool) -> None:
+def test_proposal_stays_pending_while_its_row_exists(table: Editing, items: Any, waits: bool) -> None:
     table.save({"items": UNITS[:2]})
     table.agent().update("items.0.unit", "t")
     table.member().save({"items": items})
@@ -600,7 +598,7 @@ def test_no_agent_changes_a_locked_leaf_and_every_proposal_can_be_accepted(
         ("extract", "member", ["document_type"], False),
     ],
 )
-def test_document_type_that_a_person_set_changes_by_their_word_alone(
+def test_document_type_set_by_a_user_changes_only_by_their_message(
     table: Editing, task: str, of: str, spoken: list[str], can: bool
 ) -> None:
     table.agent().call("identify_document", "letter")
@@ -617,7 +615,9 @@ def test_document_type_that_a_person_set_changes_by_their_word_alone(
     ("schema", "who", "status"),
     [({}, "agent", "in_progress"), ({}, "member", "completed"), (None, "agent", "completed")],
 )
-def test_agent_that_writes_again_has_to_complete_again(table: Editing, schema: Any, who: str, status: str) -> None:
+def test_agent_write_after_completion_reopens_the_extraction(
+    table: Editing, schema: Any, who: str, status: str
+) -> None:
     table.extraction = table.one(
         "insert into extractions (org_id, document_id, schema) values (%s, %s, %s) returning id",
         *(table.house.org, table.house.document, None if schema is None else Jsonb(schema)),

@@ -33,7 +33,7 @@ def paths_of(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | i
 @settings(max_examples=60)
 @example(EVERY_ASCII)
 @given(st.dictionaries(KEYS, DOCUMENTS, max_size=6))
-def test_sql_and_python_agree_on_every_name(doors: Doors, document: dict[str, Any]) -> None:
+def test_sql_and_python_agree_on_path_names(doors: Doors, document: dict[str, Any]) -> None:
     nodes = doors.owner.execute("select name, path, steps from private.nodes(%s)", [Jsonb(document)]).fetchall()
     steps = {int: "i", str: "k"}
     assert sorted(nodes) == sorted(

@@ -52,7 +52,7 @@ def kept(ordinary: Doors) -> House:
     return furnish(ordinary.owner)
 
 
-def test_the_owner_is_bound_by_row_policies(ordinary: Doors) -> None:
+def test_table_owner_is_bound_by_row_policies(ordinary: Doors) -> None:
     """Else the tests below would show nothing new."""
     roles = ordinary.owner.execute(
         "select rolname, rolsuper, rolbypassrls from pg_roles where rolname in (current_user, 'fieldmark_app', "
@@ -69,13 +69,13 @@ def test_the_owner_is_bound_by_row_policies(ordinary: Doors) -> None:
 
 
 @pytest.mark.parametrize("actor", ACTORS)
-def test_exactly_the_same_can(ordinary: Doors, kept: House, actor: str) -> None:
+def test_matrix_holds_for_an_owner_without_bypassrls(ordinary: Doors, kept: House, actor: str) -> None:
     cases = CASES + CALLS
     can = {str(case) for case in cases if outcome(ordinary, kept, actor, case)}
     assert can == {str(case) for case in cases if actor in case.can}
 
 
-def test_the_policy_for_the_owner_is_the_owners_alone(ordinary: Doors) -> None:
+def test_owner_policy_applies_to_the_owner_only(ordinary: Doors) -> None:
     rows = ordinary.owner.execute(
         "select tablename, cmd, roles::text from pg_policies "
         "where schemaname = 'public' and roles <> '{authenticated}' order by 1"
@@ -86,7 +86,7 @@ def test_the_policy_for_the_owner_is_the_owners_alone(ordinary: Doors) -> None:
     assert rows == [(table, "ALL", "{keeper}") for (table,) in tables]
 
 
-def test_the_triggers_act_as_the_owner(ordinary: Doors, kept: House) -> None:
+def test_triggers_run_as_the_owner(ordinary: Doors, kept: House) -> None:
     """The journal is written, and a run that waits for its document goes into the queue."""
     with ordinary.as_front_end(kept.member) as member:
         editing = Editing(member, kept, kept.extraction)

@@ -18,12 +18,12 @@ VIEWS = {"ocr_results", "current_extractions"}
 
 
 @pytest.mark.parametrize("case", CASES + CALLS, ids=str)
-def test_exactly_those_can_who_should(doors: Doors, house: House, case: Case) -> None:
+def test_only_the_listed_roles_can_run_each_statement(doors: Doors, house: House, case: Case) -> None:
     assert {actor for actor in ACTORS if outcome(doors, house, actor, case)} == case.can
 
 
 @pytest.mark.parametrize("case", [case for case in CASES + CALLS if not case.can and case.table not in VIEWS], ids=str)
-def test_what_nobody_can_is_possible_in_itself(doors: Doors, house: House, case: Case) -> None:
+def test_statements_denied_to_all_roles_work_for_the_owner(doors: Doors, house: House, case: Case) -> None:
     """Else "nobody can" would only say that the statement is wrong."""
     with doors.as_owner() as connection:
         cursor = connection.execute(case.statement, {**vars(house), "me": None})
@@ -41,7 +41,7 @@ def test_what_nobody_can_is_possible_in_itself(doors: Doors, house: House, case:
     ],
     ids=lambda part: part.partition("(")[0],
 )
-def test_what_deletes_one_thing_leaves_all_others(doors: Doors, house: House, call: str, table: str) -> None:
+def test_delete_statements_delete_only_their_target(doors: Doors, house: House, call: str, table: str) -> None:
     """What it was told to, and not all that its caller could."""
     with doors.as_owner() as connection:
         count = f"select count(*) from {table} where org_id = any(%s)"
@@ -72,7 +72,7 @@ CALLERS = {
     ],
     ids=["clear_pages"],
 )
-def test_what_the_service_clears_away_is_its_own_user_s(
+def test_service_deletes_only_its_own_users_rows(
     doors: Doors, house: House, statement: str, left: str, caller: str
 ) -> None:
     """These act as the owner, whom no policy of another organisation would hold back."""
@@ -89,7 +89,7 @@ def test_what_the_service_clears_away_is_its_own_user_s(
 
 
 @pytest.mark.parametrize("caller", CALLERS)
-def test_only_its_own_members_hold_an_organisation_s_credit(doors: Doors, house: House, caller: str) -> None:
+def test_only_members_can_lock_an_organisations_credit(doors: Doors, house: House, caller: str) -> None:
     user, org, past_the_service, can = CALLERS[caller]
     users, orgs = getattr(house, user), getattr(house, org)
     enter = doors.as_front_end(users) if past_the_service else doors.as_service(users, orgs)
@@ -101,7 +101,7 @@ def test_only_its_own_members_hold_an_organisation_s_credit(doors: Doors, house:
 
 
 @pytest.mark.parametrize("caller", CALLERS)
-def test_how_much_is_at_work_is_told_to_members_alone(doors: Doors, house: House, caller: str) -> None:
+def test_active_run_count_is_visible_to_members_only(doors: Doors, house: House, caller: str) -> None:
     user, org, past_the_service, can = CALLERS[caller]
     with doors.as_owner() as connection:
         connection.execute("update runs set status = 'completed'")
@@ -113,7 +113,7 @@ def test_how_much_is_at_work_is_told_to_members_alone(doors: Doors, house: House
         assert answer == ((1,) if can or past_the_service else (0,))
 
 
-def test_whose_personal_organisation_it_is_stays(doors: Doors, house: House) -> None:
+def test_owner_of_a_personal_organisation_cannot_be_changed(doors: Doors, house: House) -> None:
     with doors.as_front_end(house.owner) as connection, pytest.raises(DatabaseError) as error:
         connection.execute("select remove_member(%s, %s)", [house.org, house.owner])
     assert error.value.sqlstate == "PT404"
@@ -132,9 +132,7 @@ def test_whose_personal_organisation_it_is_stays(doors: Doors, house: House) -> 
         ("update tool_calls set finished_at = now()", 1),
     ],
 )
-def test_a_statement_without_a_condition_changes_their_own_rows_only(
-    doors: Doors, house: House, statement: str, count: int
-) -> None:
+def test_update_without_where_changes_only_own_rows(doors: Doors, house: House, statement: str, count: int) -> None:
     """Where no column is asked for, no policy for select narrows what the one for update or delete lets through."""
     with doors.as_service(house.stranger, house.other_org) as connection:
         assert connection.execute(statement).rowcount == count
@@ -151,7 +149,7 @@ def test_a_statement_without_a_condition_changes_their_own_rows_only(
         "insert into threads (org_id, agent, created_by) values (%(org)s, 'talker', %(by)s)",
     ],
 )
-def test_the_policy_holds_without_the_column_right(doors: Doors, house: House, insert: str) -> None:
+def test_policy_applies_without_the_column_privilege(doors: Doors, house: House, insert: str) -> None:
     """Two locks keep anybody from writing in another's name; this takes the first away to see the second."""
     with doors.as_owner() as connection:
         connection.execute(f"grant insert (created_by) on {insert.split()[2]} to authenticated")
@@ -162,7 +160,7 @@ def test_the_policy_holds_without_the_column_right(doors: Doors, house: House, i
             connection.execute(insert, {**vars(house), "by": house.owner})
 
 
-def test_row_security_is_on_and_forced_for_every_table(doors: Doors) -> None:
+def test_row_security_is_enabled_and_forced_on_every_table(doors: Doors) -> None:
     rows = doors.owner.execute(
         "select relname, relrowsecurity and relforcerowsecurity from pg_class "
         "where relnamespace = 'public'::regnamespace and relkind in ('r', 'p', 'm', 'f')"
@@ -180,7 +178,7 @@ def test_row_security_is_on_and_forced_for_every_table(doors: Doors) -> None:
     assert sorted(kept) == [(name, True, True) for name in sorted(tables)]
 
 
-def test_every_view_asks_as_its_caller(doors: Doors) -> None:
+def test_every_view_is_security_invoker(doors: Doors) -> None:
     views = dict(
         doors.owner.execute(
             "select relname, coalesce('security_invoker=true' = any (reloptions), false) from pg_class "
@@ -190,7 +188,7 @@ def test_every_view_asks_as_its_caller(doors: Doors) -> None:
     assert views == dict.fromkeys(VIEWS, True)
 
 
-def test_no_table_and_no_verb_is_missing_here(doors: Doors) -> None:
+def test_matrix_covers_every_table_and_verb(doors: Doors) -> None:
     tables = {
         name
         for (name,) in doors.owner.execute(
@@ -202,7 +200,7 @@ def test_no_table_and_no_verb_is_missing_here(doors: Doors) -> None:
     assert tested == {(table, verb) for table in tables for verb in VERBS}
 
 
-def test_each_policy_is_the_only_one_of_its_verb_and_somebody_here_needs_it(doors: Doors) -> None:
+def test_each_verb_has_one_policy_and_the_matrix_needs_it(doors: Doors) -> None:
     """A second, permissive policy would open what the first closes."""
     policies = Counter(
         doors.owner.execute(
@@ -215,7 +213,7 @@ def test_each_policy_is_the_only_one_of_its_verb_and_somebody_here_needs_it(door
     assert set(policies.values()) == {1}
 
 
-def test_policies_are_for_signed_in_users_and_never_restrict_nobody(doors: Doors) -> None:
+def test_policies_apply_to_authenticated_users_only(doors: Doors) -> None:
     assert doors.owner.execute(
         "select distinct roles::text, permissive from pg_policies where schemaname in ('public', 'storage')"
     ).fetchall() == [("{authenticated}", "PERMISSIVE")]
@@ -304,7 +302,7 @@ _NAME = "case c.relnamespace when 'public'::regnamespace then c.relname else 'pr
 _OURS = "c.relnamespace in ('public'::regnamespace, 'private'::regnamespace)"
 
 
-def test_signed_in_users_hold_exactly_these_rights_and_others_none(doors: Doors) -> None:
+def test_authenticated_has_exactly_these_privileges_and_other_roles_have_none(doors: Doors) -> None:
     rows = doors.owner.execute(
         f"select r.role, {_NAME}, p.privilege, "
         "case when has_table_privilege(r.role, c.oid, p.privilege) then '' else ("
@@ -346,7 +344,7 @@ _TABLES = """
     where c.relkind in ('r', 'p') and c.relnamespace::regnamespace::text in ('public', 'private', 'storage', 'queue')"""
 
 
-def test_nobody_holds_a_right_that_no_verb_here_stands_for(doors: Doors) -> None:
+def test_no_role_has_a_privilege_outside_the_matrix(doors: Doors) -> None:
     """Truncating asks no policy; triggers and references reach around them."""
     rights = doors.owner.execute(
         "select r.role, c.relname, p.privilege from pg_class c "
@@ -408,7 +406,7 @@ CALLABLE = {
 
 @pytest.mark.parametrize("role", CALLABLE)
 @pytest.mark.parametrize("schema", ["public", "private"])
-def test_a_role_can_call_exactly_these_functions(doors: Doors, role: str, schema: str) -> None:
+def test_role_can_call_exactly_these_functions(doors: Doors, role: str, schema: str) -> None:
     rows = doors.owner.execute(
         "select proname from pg_proc "
         "where pronamespace = %s::regnamespace and has_function_privilege(%s, oid, 'execute')",
@@ -417,7 +415,7 @@ def test_a_role_can_call_exactly_these_functions(doors: Doors, role: str, schema
     assert {name for (name,) in rows} == set(CALLABLE[role][schema == "private"].split())
 
 
-def test_no_function_looks_for_names_where_its_caller_says(doors: Doors) -> None:
+def test_every_function_sets_its_search_path(doors: Doors) -> None:
     """Each looks into pg_catalog first and into temporary objects last, or has a body that was parsed when it was made
     (and is not security definer)."""
     paths = doors.owner.execute(
@@ -433,7 +431,7 @@ def test_no_function_looks_for_names_where_its_caller_says(doors: Doors) -> None
     }
 
 
-def test_a_definer_function_that_members_call_asks_who_they_are(doors: Doors) -> None:
+def test_definer_functions_for_members_check_their_caller(doors: Doors) -> None:
     rows = doors.owner.execute(
         "select proname from pg_proc where prosecdef and pronamespace = any ('{public,private}'::regnamespace[]) "
         "and has_function_privilege('authenticated', oid, 'execute') and prosrc !~ 'my_memberships|my_org_ids"
@@ -444,7 +442,7 @@ def test_a_definer_function_that_members_call_asks_who_they_are(doors: Doors) ->
     assert {name for (name,) in rows} == asked
 
 
-def test_nothing_of_ours_waits_for_a_lock_that_anybody_may_take(doors: Doors) -> None:
+def test_code_never_waits_for_advisory_locks(doors: Doors) -> None:
     with doors.as_owner() as owner:
         found = owner.execute(
             """select proname from pg_proc where prosrc like '%advisory%'

@@ -46,7 +46,7 @@ def claim(owner: psycopg.Connection, by: int, queue: str = "documents", places: 
     return lock and UUID(lock[:36])
 
 
-def test_organisations_take_turns_and_keep_the_order_of_their_own_jobs(doors: Doors, house: House) -> None:
+def test_queue_alternates_organisations_and_keeps_their_job_order(doors: Doors, house: House) -> None:
     with empty_queue(doors) as owner:
         me = worker(owner)
         add(owner, house.org, 60)
@@ -66,7 +66,7 @@ def done(owner: psycopg.Connection, by: int, org: UUID) -> None:
     )
 
 
-def test_worker_has_so_many_places_and_one_more_for_an_organisation_that_has_none(doors: Doors, house: House) -> None:
+def test_worker_has_a_spare_slot_for_an_organisation_without_jobs(doors: Doors, house: House) -> None:
     assert [with_spare(places) for places in (1, 2, 4)] == [1, 3, 5]
     with empty_queue(doors) as owner:
         me, another = worker(owner), worker(owner)
@@ -82,7 +82,7 @@ def test_worker_has_so_many_places_and_one_more_for_an_organisation_that_has_non
         assert claim(owner, me, places=2) is not None
 
 
-def test_a_claim_is_of_one_queue_and_so_is_a_place(doors: Doors, house: House) -> None:
+def test_claims_and_slots_are_per_queue(doors: Doors, house: House) -> None:
     with empty_queue(doors) as owner:
         me = worker(owner)
         owner.execute("update documents set status = 'ready', media_type = 'a', page_count = 1")
@@ -97,7 +97,7 @@ def test_a_claim_is_of_one_queue_and_so_is_a_place(doors: Doors, house: House) -
         assert places == [*(("documents", -n) for n in range(5)), ("runs", 0), ("runs", 0)]
 
 
-def test_what_is_put_off_is_taken_when_its_time_has_come(doors: Doors, house: House) -> None:
+def test_scheduled_job_is_claimed_when_due(doors: Doors, house: House) -> None:
     with empty_queue(doors) as owner:
         me = worker(owner)
         add(owner, house.org, 1)
@@ -106,7 +106,7 @@ def test_what_is_put_off_is_taken_when_its_time_has_come(doors: Doors, house: Ho
             assert claim(owner, me) == got
 
 
-def test_jobs_with_one_lock_are_taken_in_turn(doors: Doors, house: House) -> None:
+def test_jobs_with_one_lock_run_one_at_a_time(doors: Doors, house: House) -> None:
     with empty_queue(doors) as owner:
         me, lock = worker(owner), f"{house.org}/extraction/{house.extraction}"
         for _ in range(2):
@@ -124,7 +124,7 @@ def test_jobs_with_one_lock_are_taken_in_turn(doors: Doors, house: House) -> Non
         assert one(owner, "select id from private.claim_job('documents', %s, 1)", me) == second
 
 
-def test_without_a_queue_nothing_is_taken_in(doors: Doors, house: House) -> None:
+def test_uploads_are_rejected_without_a_job_queue(doors: Doors, house: House) -> None:
     with doors.as_owner() as owner:
         owner.execute("alter function queue.procrastinate_defer_jobs_v1 rename to gone")
         with pytest.raises(psycopg.DatabaseError) as error:
@@ -132,7 +132,7 @@ def test_without_a_queue_nothing_is_taken_in(doors: Doors, house: House) -> None
         assert error.value.sqlstate == "PT503"
 
 
-def test_every_lock_begins_with_its_organisation(doors: Doors, house: House) -> None:
+def test_every_job_lock_starts_with_the_organisation(doors: Doors, house: House) -> None:
     with doors.as_owner() as owner:
         owner.execute("update documents set status = 'ready', media_type = 'a', page_count = 1")
         locks = owner.execute("select distinct lock, task_name from queue.procrastinate_jobs").fetchall()
@@ -140,7 +140,7 @@ def test_every_lock_begins_with_its_organisation(doors: Doors, house: House) -> 
         assert all(UUID(lock[:36]) in {house.org, house.other_org} and lock[36] == "/" for lock, _ in locks)
 
 
-def test_a_claim_looks_at_no_more_where_more_waits(doors: Doors, house: House) -> None:
+def test_claim_cost_does_not_grow_with_the_queue(doors: Doors, house: House) -> None:
     with empty_queue(doors) as owner:
         me = worker(owner)
         add(owner, house.org, 1500)
@@ -167,7 +167,7 @@ def begin(connection: psycopg.Connection, org: UUID, document: UUID, extraction:
     )
 
 
-def test_only_so_many_documents_and_runs_of_an_organisation_wait(doors: Doors, house: House) -> None:
+def test_waiting_documents_and_runs_are_limited_per_organisation(doors: Doors, house: House) -> None:
     def refused(act: Any) -> tuple[str | None, str | None]:
         with pytest.raises(psycopg.DatabaseError) as error, owner.transaction():
             act()

@@ -42,7 +42,7 @@ def job_of(pair: Pair, run: UUID) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("reading_first", [True, False])
-def test_run_launched_while_its_document_becomes_ready_is_started_once(pair: Pair, reading_first: bool) -> None:
+def test_run_created_while_its_document_becomes_ready_starts_once(pair: Pair, reading_first: bool) -> None:
     cancelled = pair.watch.execute(LAUNCH, [uuid4(), pair.house.extraction])
     pair.watch.execute("update runs set status = 'cancelled' where id = %s", cancelled.fetchone())
     run = uuid4()
@@ -55,7 +55,7 @@ def test_run_launched_while_its_document_becomes_ready_is_started_once(pair: Pai
 
 
 @pytest.mark.parametrize("reading_first", [True, False])
-def test_run_launched_while_its_document_fails_is_refused_or_fails(pair: Pair, reading_first: bool) -> None:
+def test_run_created_while_its_document_fails_is_rejected_or_fails(pair: Pair, reading_first: bool) -> None:
     run = uuid4()
     reading, launch = does(FAILED, pair.house.document), does(LAUNCH, run, pair.house.extraction)
     if reading_first:
@@ -83,7 +83,7 @@ def test_events_are_numbered_in_the_order_of_their_commits(pair: Pair) -> None:
     assert numbers.fetchall() == [(1,), (2,), (3,)]
 
 
-def test_two_updates_are_both_kept(pair: Pair) -> None:
+def test_concurrent_updates_are_both_stored(pair: Pair) -> None:
     def update(field: str) -> Act:
         update = "select update_extraction_field(%s, %s, '1', 0.5) - 'changed'"
         return does(update, pair.house.extraction, [field])
@@ -98,7 +98,7 @@ def test_two_updates_are_both_kept(pair: Pair) -> None:
     assert row == ("1", "1", {"a": 0.5, "b": 0.5}, True, True)
 
 
-def test_of_two_decisions_of_a_proposal_one_counts(pair: Pair) -> None:
+def test_concurrent_decisions_of_a_proposal_count_once(pair: Pair) -> None:
     def decide(accepted: bool) -> Act:
         decide = "select decide_extraction_proposals(%s, %s, %s)"
         lists = ([pair.house.proposal], []) if accepted else ([], [pair.house.proposal])
@@ -109,7 +109,7 @@ def test_of_two_decisions_of_a_proposal_one_counts(pair: Pair) -> None:
     assert pair.watch.execute(total, [pair.house.extraction]).fetchone() == (13,)
 
 
-def test_agent_that_writes_while_a_person_does_proposes(pair: Pair) -> None:
+def test_agent_write_during_a_user_write_becomes_a_proposal(pair: Pair) -> None:
     def agent(connection: psycopg.Connection) -> Any:
         connection.execute(
             "select set_config('fieldmark.run_id', %s, true), set_config('fieldmark.call_id', 'c', true)",
@@ -148,7 +148,7 @@ def removes(pair: Pair, who: UUID, by: UUID) -> Act:
     return acting_as(by, does("select remove_member(%s, %s)", org, who), org)
 
 
-def test_two_first_requests_make_one_organisation(pair: Pair) -> None:
+def test_concurrent_first_requests_create_one_organisation(pair: Pair) -> None:
     user = uuid4()
     enter = acting_as(user, does("select private.enter()"))
     (organisation,) = pair.meanwhile(enter, enter)
@@ -158,7 +158,7 @@ def test_two_first_requests_make_one_organisation(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("how", ["leaves", "becomes a viewer"])
-def test_of_two_owners_who_go_one_stays(pair: Pair, how: str) -> None:
+def test_last_two_owners_cannot_both_leave(pair: Pair, how: str) -> None:
     org, owner, other = pair.house.second_org, pair.house.owner, pair.house.colleague
     change = "update memberships set role = 'viewer' where org_id = %s and user_id = %s returning role"
     goes = removes(pair, other, other) if how == "leaves" else acting_as(other, does(change, org, other), org)
@@ -167,7 +167,7 @@ def test_of_two_owners_who_go_one_stays(pair: Pair, how: str) -> None:
     assert left == [(other, "owner")]
 
 
-def test_of_two_who_accept_one_invitation_one_joins(pair: Pair) -> None:
+def test_invitation_is_accepted_by_one_of_two_users(pair: Pair) -> None:
     accept = does("select accept_invitation('invitation')")
     newcomer, stranger = pair.house.newcomer, pair.house.stranger
     used = refused(pair, acting_as(newcomer, accept), acting_as(stranger, accept))
@@ -177,7 +177,7 @@ def test_of_two_who_accept_one_invitation_one_joins(pair: Pair) -> None:
     assert rows == [(newcomer,)]
 
 
-def test_invitation_and_key_of_a_member_who_is_removed_meanwhile_are_none(pair: Pair) -> None:
+def test_member_being_removed_cannot_create_invitation_or_key(pair: Pair) -> None:
     org, owner, maker = pair.house.second_org, pair.house.owner, pair.house.colleague
     pair.watch.execute(
         """insert into invitations (org_id, created_by, role, hash, expires_at)
@@ -193,13 +193,13 @@ def test_invitation_and_key_of_a_member_who_is_removed_meanwhile_are_none(pair: 
     assert pair.watch.execute("select from api_keys where name = 'kept'").fetchall() == []
 
 
-def test_nobody_joins_an_organisation_that_is_deleted_meanwhile(pair: Pair) -> None:
+def test_deleted_organisation_cannot_be_joined_concurrently(pair: Pair) -> None:
     joins = acting_as(pair.house.newcomer, does("select accept_invitation('invitation')"))
     deletes = does("select delete_organisation(%s)", pair.house.org)
     assert refused(pair, deletes, joins) == ("PT410", "invitation_revoked")
 
 
-def test_last_owner_s_account_can_be_deleted_and_ends_their_keys(pair: Pair) -> None:
+def test_deleting_the_last_owners_account_ends_their_keys(pair: Pair) -> None:
     pair.watch.execute("delete from auth.users where id = %s", [pair.house.owner])
     keys = pair.watch.execute("select revoked_at is null from api_keys where id = %s", [pair.house.key]).fetchall()
     assert keys == [(False,)]

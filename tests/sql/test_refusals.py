@@ -23,7 +23,7 @@ def refusal(connection: psycopg.Connection, statement: str, **given: Any) -> tup
     return refused.value.sqlstate, refused.value.diag.message_detail
 
 
-def test_only_a_person_makes_organisations_and_joins_them(doors: Doors, house: House) -> None:
+def test_only_users_create_and_join_organisations(doors: Doors, house: House) -> None:
     with doors.as_owner() as connection:
         become(connection, "authenticated", claims(house.owner, house))
         assert connection.execute("select create_organisation('One more')").fetchone() is not None
@@ -52,7 +52,7 @@ VALUES = {
 
 
 @pytest.mark.parametrize("statement", VALUES)
-def test_values_that_are_none_are_refused(doors: Doors, house: House, statement: str) -> None:
+def test_invalid_organisation_values_are_rejected(doors: Doors, house: House, statement: str) -> None:
     refused, taken = VALUES[statement]
     with doors.as_front_end(house.owner) as connection:
         for value in refused:
@@ -60,7 +60,7 @@ def test_values_that_are_none_are_refused(doors: Doors, house: House, statement:
         assert connection.execute(statement.encode(), {**vars(house), "value": taken}).fetchone() is not None
 
 
-def test_so_many_invitations_wait_and_no_more(doors: Doors, house: House) -> None:
+def test_pending_invitations_are_limited(doors: Doors, house: House) -> None:
     with doors.as_owner() as connection:
         connection.execute(
             """insert into invitations (org_id, created_by, role, hash, expires_at)
@@ -79,7 +79,7 @@ def test_so_many_invitations_wait_and_no_more(doors: Doors, house: House) -> Non
         assert connection.execute(statement, {"org": house.org}).fetchone() is not None
 
 
-def test_an_organisation_has_so_many_keys_and_no_more(doors: Doors, house: House) -> None:
+def test_api_keys_are_limited_per_organisation(doors: Doors, house: House) -> None:
     with doors.as_owner() as connection:
         connection.execute(
             """insert into api_keys (org_id, created_by, name, prefix, hash, scopes)
@@ -107,7 +107,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_organisation_has_10000_of_a_kind_with_10000_versions_each(doors: Doors, house: House, kind: str) -> None:
+def test_items_and_versions_are_limited_to_10000(doors: Doors, house: House, kind: str) -> None:
     creates, changes = (statement and f"select {statement}" for statement in KINDS[kind])
     with doors.as_owner() as connection:
         row = connection.execute(

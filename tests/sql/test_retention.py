@@ -46,7 +46,7 @@ def call(owner: psycopg.Connection, function: str, *arguments: Any) -> int:
     return row[0]
 
 
-def test_what_ended_runs_left_goes_when_its_time_has_come(doors: Doors, house: House) -> None:
+def test_records_of_old_ended_runs_are_deleted(doors: Doors, house: House) -> None:
     with doors.as_owner() as owner:
         old, young, now, open_ = (ended_run(owner, house, ago) for ago in ("3 days", "1 day", "30 minutes", None))
         in_thread = ended_run(owner, house, "3 days", house.thread)
@@ -72,7 +72,7 @@ def two(clone: Any) -> Iterator[tuple[psycopg.Connection, psycopg.Connection, Ho
         yield one, other, furnish(one)
 
 
-def test_one_worker_at_a_time_and_what_is_cut_off_is_done_again(
+def test_one_worker_deletes_at_a_time_and_an_interrupted_batch_is_repeated(
     two: tuple[psycopg.Connection, psycopg.Connection, House],
 ) -> None:
     one, other, house = two
@@ -103,7 +103,7 @@ def rows_of(owner: psycopg.Connection, org: UUID) -> dict[str, int]:
     return {table: count for table, count in counts.items() if count}
 
 
-def test_an_organisation_goes_in_batches_and_no_other_with_it(
+def test_organisation_is_deleted_in_batches_and_others_are_untouched(
     two: tuple[psycopg.Connection, psycopg.Connection, House],
 ) -> None:
     one, other, house = two

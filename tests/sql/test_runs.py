@@ -50,7 +50,7 @@ EXTRACT = {"agent": "extraction", "task": "extract"}
 # What it is given ----------------------------------------------------------------------------------------------------
 
 
-def test_new_run_has_the_approval_lock_key_and_root_of_its_task(service: psycopg.Connection, house: House) -> None:
+def test_new_run_gets_approval_lock_key_and_root(service: psycopg.Connection, house: House) -> None:
     subject = {"document_id": house.document, "extraction_id": house.extraction}
     thinking, auto = start(service, house), start(service, house, approval="auto")
     extracting, asking = (start(service, house, **EXTRACT, **subject, **more) for more in ({}, {"approval": "ask"}))
@@ -112,11 +112,13 @@ def refused(connection: psycopg.Connection, house: House, code: str = "PT422", *
     ],
     ids=str,
 )
-def test_run_that_fits_no_task_is_refused(service: psycopg.Connection, house: House, columns: dict[str, str]) -> None:
+def test_run_without_matching_task_is_rejected(
+    service: psycopg.Connection, house: House, columns: dict[str, str]
+) -> None:
     refused(service, house, **{name: getattr(house, value, value) for name, value in columns.items()})
 
 
-def test_large_input_and_a_part_of_an_ended_run_are_refused(service: psycopg.Connection, house: House) -> None:
+def test_large_input_and_child_of_ended_run_are_rejected(service: psycopg.Connection, house: House) -> None:
     root = start(service, house, input=Jsonb({"a": "x" * 200_000}))
     refused(service, house, input=Jsonb({"a": "x" * 262_144}))
     service.execute("select private.cancel_run(%s, 'No.')", [root])
@@ -126,7 +128,7 @@ def test_large_input_and_a_part_of_an_ended_run_are_refused(service: psycopg.Con
 # Threads -------------------------------------------------------------------------------------------------------------
 
 
-def test_only_its_maker_starts_runs_in_a_thread_with_its_agent_and_document(doors: Doors, house: House) -> None:
+def test_only_the_threads_creator_starts_runs_in_it(doors: Doors, house: House) -> None:
     at = "select updated_at from threads where id = %s"
     for thread in (house.thread, house.shared_thread):
         for user, can in ((house.owner, True), (house.member, False), (house.stranger, False)):
@@ -148,7 +150,7 @@ def test_only_its_maker_starts_runs_in_a_thread_with_its_agent_and_document(door
         refused(owner, house, **talk, document_id=house.document)
 
 
-def test_what_is_part_of_a_run_in_a_thread_is_seen_by_whoever_sees_the_thread(doors: Doors, house: House) -> None:
+def test_child_runs_are_visible_to_readers_of_the_thread(doors: Doors, house: House) -> None:
     """Also where it is in no thread itself: it may repeat what was said there."""
     events = "select count(*) from run_events where run_id = any(%(runs)s)"
     seen = f"select count(*), ({events}) from runs where id = any(%(runs)s)"
@@ -204,7 +206,7 @@ def test_conversation_is_deleted_when_its_run_ends_or_is_deleted(doors: Doors, h
         assert kept(owner, open_, elsewhere) == [False, True]
 
 
-def test_what_its_runs_keep_in_a_thread_is_kept_by_the_service_for_whoever_sees_it(doors: Doors, house: House) -> None:
+def test_thread_state_is_written_only_by_the_service(doors: Doors, house: House) -> None:
     """Also for who decides a call of somebody else's shared thread. What was remembered before stays."""
     keep = "select private.save_thread_state(%s, %s)"
     state = "select working_state from threads where id = %s"

@@ -186,13 +186,13 @@ async def scanned(filled: Filled, statement: Statement) -> set[str]:
     return {table for table, count in after.items() if count > before.get(table, 0)}
 
 
-async def test_no_statement_reads_a_whole_table_of_tenants(filled: Filled) -> None:
+async def test_no_statement_scans_a_tenant_table(filled: Filled) -> None:
     assert {name: tables for name, one in STATEMENTS.items() if (tables := await scanned(filled, one) & LARGE)} == {}
     everything: Statement = lambda c, f: c.execute("select count(*) from public.runs where answer = 'x'")  # noqa: E731
     assert await scanned(filled, everything) & LARGE == {"runs"}
 
 
-async def test_a_later_page_costs_what_the_first_does(filled: Filled) -> None:
+async def test_later_list_pages_cost_the_same_as_the_first(filled: Filled) -> None:
     async with filled.database.as_user(filled.scope) as conn:
         place = Position(filled.last - timedelta(minutes=150), filled.run)
         tagged = DocumentFilter(tag_id=filled.tag)
@@ -222,7 +222,7 @@ async def test_a_later_page_costs_what_the_first_does(filled: Filled) -> None:
             assert (name, max(0, later - first - 50)) == (name, 0)
 
 
-def test_a_lease_of_a_document_without_vectors_reads_few_rows(clone: Any) -> None:
+def test_embedding_lease_reads_few_rows(clone: Any) -> None:
     with psycopg.connect(clone.owner_url) as owner:
         owner.execute(
             """set session_replication_role = replica;
@@ -243,7 +243,7 @@ def test_a_lease_of_a_document_without_vectors_reads_few_rows(clone: Any) -> Non
         assert after - before < 400
 
 
-def test_every_key_that_points_at_tenants_rows_has_its_index(clone: Any) -> None:
+def test_every_foreign_key_of_a_tenant_table_has_an_index(clone: Any) -> None:
     """Else deleting what it points at reads the whole table. (Agents and tasks change with a migration only.)"""
     with psycopg.connect(clone.owner_url) as owner:
         rows = owner.execute(

@@ -8,7 +8,7 @@ from pathlib import Path
 _ROOT = Path(__file__).parents[2]
 
 
-def test_the_one_migration_is_made_of_all_schema_files() -> None:
+def test_baseline_migration_contains_all_schema_files() -> None:
     (migration,) = (_ROOT / "migrations").glob("*.sql")
     baseline = runpy.run_path(str(_ROOT / "supabase/make_baseline.py"))["baseline"]()
     assert migration.read_text("utf-8") == baseline

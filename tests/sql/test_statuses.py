@@ -39,7 +39,7 @@ ENUMS: dict[tuple[str, str], type[StrEnum]] = {
 }
 
 
-def test_each_enum_has_the_values_that_a_check_of_the_database_lists(doors: Doors) -> None:
+def test_enums_match_the_database_checks(doors: Doors) -> None:
     rows = doors.owner.execute(
         """select r.relname, a.attname, pg_get_constraintdef(c.oid) from pg_constraint as c
            join pg_class as r on r.oid = c.conrelid

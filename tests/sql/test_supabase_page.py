@@ -33,7 +33,7 @@ def as_ann(clone: Clone) -> Iterator[psycopg.Connection[dict[str, Any]]]:
 
 
 @pytest.mark.anyio
-async def test_a_front_end_uploads_runs_the_agent_follows_it_and_corrects_a_field(serve: Any, clone: Clone) -> None:
+async def test_front_end_uploads_runs_follows_and_corrects_through_postgrest(serve: Any, clone: Clone) -> None:
     def ask(query: str, **values: Any) -> dict[str, Any]:
         with as_ann(clone) as rest:
             (row,) = rest.execute(query.encode(), values).fetchall()
@@ -77,7 +77,7 @@ async def test_a_front_end_uploads_runs_the_agent_follows_it_and_corrects_a_fiel
         assert list(ask("select locks from extractions where id = %(id)s", id=extraction)["locks"]) == ["vendor.name"]
 
 
-def test_the_page_names_tables_functions_and_arguments_that_there_are(doors: Doors) -> None:
+def test_supabase_page_names_existing_tables_and_functions(doors: Doors) -> None:
     known = functions(doors)
     tables = {table for (table,) in doors.owner.execute("select relname from pg_class where relkind in ('r', 'v')")}
     code = "".join(re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE))
@@ -106,6 +106,6 @@ def functions(doors: Doors) -> dict[str, list[str]]:
         return dict(rows.fetchall())
 
 
-def test_every_function_of_a_front_end_is_listed_with_its_arguments(doors: Doors) -> None:
+def test_docs_list_every_public_function_with_arguments(doors: Doors) -> None:
     rows = re.findall(r"^\| `(\w+)` \| ([^|]*)\|", (DOCS / "supabase.md").read_text("utf-8"), re.MULTILINE)
     assert {name: re.findall(r"`(p_\w+\??)`", arguments) for name, arguments in rows} == functions(doors)

@@ -68,7 +68,7 @@ EVERYWHERE = [
 ]
 
 
-def test_the_search_path_alone_holds(attacker: tuple[psycopg.Connection, psycopg.Connection]) -> None:
+def test_search_path_prevents_temporary_object_attack(attacker: tuple[psycopg.Connection, psycopg.Connection]) -> None:
     owner, app = attacker
     allow(owner)
     set_trap(app)
@@ -79,7 +79,7 @@ def test_the_search_path_alone_holds(attacker: tuple[psycopg.Connection, psycopg
         assert ran_as(app) <= {"authenticated"}, statement
 
 
-def test_without_it_the_attack_would_succeed(attacker: tuple[psycopg.Connection, psycopg.Connection]) -> None:
+def test_attack_succeeds_without_the_search_path(attacker: tuple[psycopg.Connection, psycopg.Connection]) -> None:
     """The positive control: the same function with an empty search_path, where Postgres looks into pg_temp first."""
     owner, app = attacker
     allow(owner)

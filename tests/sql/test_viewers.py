@@ -65,7 +65,7 @@ def written(owner: psycopg.Connection, org: UUID) -> dict[str, str]:
     return found | {"storage.objects": str(owner.execute(objects).fetchone())}
 
 
-def test_no_function_that_may_write_is_missing_here(doors: Doors) -> None:
+def test_all_writing_functions_are_tested_for_viewers(doors: Doors) -> None:
     callable_ = {
         name
         for (name,) in doors.owner.execute(
@@ -79,7 +79,7 @@ def test_no_function_that_may_write_is_missing_here(doors: Doors) -> None:
 
 
 @pytest.mark.parametrize("function", VOLATILE)
-def test_no_function_lets_a_viewer_write(doors: Doors, house: House, function: str) -> None:
+def test_viewers_cannot_write_through_functions(doors: Doors, house: House, function: str) -> None:
     statement = f"select {function}{VOLATILE[function]}".encode()
     with doors.as_owner() as owner:  # counts as a connection of the service, and can look afterwards
         owner.execute("update runs set status = 'running', fencing_token = 1 where id = %s", [house.run])
@@ -99,7 +99,7 @@ def test_no_function_lets_a_viewer_write(doors: Doors, house: House, function: s
         assert function in ("private.charge", "private.clear_pages", "private.record_reading")
 
 
-def test_no_statement_of_the_matrix_lets_a_viewer_write() -> None:
+def test_viewers_cannot_write_through_statements() -> None:
     """tests/sql/matrix.py has every table and verb, and runs each as a viewer too."""
     writing = {
         (case.table, case.verb)
