@@ -67,13 +67,13 @@ async def pictures(folder: Path) -> None:
         await keep(page, folder, "document")
 
         page = await entered(at, browser, f"/documents/{invoice}?unmapped=true", "dark")
-        await page.get_by_role("tab", name="Not claimed").wait_for()
+        await page.get_by_role("tab", name="Unmapped").wait_for()
         await page.locator("[data-page] img").first.wait_for()
-        await keep(page, folder, "not-claimed")
+        await keep(page, folder, "unmapped")
 
         page = await entered(at, browser, "/review/by-field?path=total", "light")
         await page.get_by_role("textbox").first.wait_for()
-        await keep(page, folder, "one-field")
+        await keep(page, folder, "by-field")
 
         page = await entered(at, browser, "/ask", "dark")
         await page.get_by_label("Your question").fill("How many invoices are over 100?")

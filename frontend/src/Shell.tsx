@@ -1,8 +1,8 @@
-/** What is around every area of the page: the bar, the banner of the offline model, the sheet of keys. */
+/** The frame around every area: the navigation bar, the demo banner, the shortcuts dialog and the toasts. */
 
 import { useQuery } from '@tanstack/react-query';
 import { Link, Outlet, useLocation } from '@tanstack/react-router';
-import { useEffect, useLayoutEffect, useState } from 'react';
+import { lazy, Suspense, useEffect, useLayoutEffect, useState } from 'react';
 import { ApprovalCount } from './approvals/ApprovalCount';
 import { AREAS } from './areas';
 import { ReviewCount } from './review/ReviewCount';
@@ -10,59 +10,63 @@ import { AccountMenu } from './session/AccountMenu';
 import { configQuery } from './session/config';
 import { identityKey, useSession } from './session/session';
 import { SignIn } from './session/SignIn';
+import { t, useLanguage } from './shared/i18n';
 import icon from './shared/icon.svg';
 import { listen } from './shared/shortcuts/registry';
-import { ShortcutsDialog } from './shared/shortcuts/ShortcutsDialog';
+import { useShortcut } from './shared/shortcuts/useShortcut';
 import { Toasts } from './shared/Toasts';
 import styles from './Shell.module.css';
 
+const ShortcutsDialog = lazy(async () => ({ default: (await import('./shared/shortcuts/ShortcutsDialog')).ShortcutsDialog }));
+const SHOW_SHORTCUTS = { id: 'global.shortcuts', keys: '?' } as const;
+
 export function Shell() {
   const current = useSession();
+  const language = useLanguage();
   const config = useQuery(configQuery);
-  const [keysShown, showKeys] = useState(false);
+  const [shortcutsShown, showShortcuts] = useState(false);
   useEffect(listen, []);
+  useShortcut(SHOW_SHORTCUTS, () => showShortcuts(true), current.token !== null);
   const { pathname } = useLocation();
-  // (Before a document's page says its name.)
+  // A document's page then replaces this with its name.
   useLayoutEffect(() => {
-    const area = [...AREAS, { to: '/settings', words: 'Settings' }].find(({ to }) => pathname === to || pathname.startsWith(`${to}/`));
-    document.title = area === undefined ? 'Fieldmark' : `${area.words} · Fieldmark`;
-  }, [pathname]);
+    const area = [...AREAS, { to: '/settings', area: 'settings' } as const].find(({ to }) => pathname === to || pathname.startsWith(`${to}/`));
+    document.title = area === undefined ? 'Fieldmark' : t('common.pageTitle', { title: t(`areas.${area.area}`) });
+  }, [pathname, language]);
 
   if (current.token === null) return <SignIn />;
   return (
-    <div className={styles.shell} key={identityKey(current)}>
+    <div className={styles.shell} key={`${identityKey(current)} ${language}`}>
       <a className={styles.skip} href="#main">
-        Skip to content
+        {t('shell.skip')}
       </a>
       <header className={styles.bar}>
         <Link to="/documents" className={styles.brand} aria-label="Fieldmark">
           <img src={icon} alt="" width={20} height={20} />
           <span className={styles.name}>Fieldmark</span>
         </Link>
-        <nav className={styles.areas} aria-label="Areas">
-          {AREAS.map(({ to, words }) => (
+        <nav className={styles.areas} aria-label={t('areas.main')}>
+          {AREAS.map(({ to, area }) => (
             <Link key={to} to={to}>
-              {words}
+              {t(`areas.${area}`)}
               {to === '/review' && <ReviewCount />}
               {to === '/approvals' && <ApprovalCount />}
             </Link>
           ))}
         </nav>
         <div className={styles.account}>
-          <AccountMenu onShowKeys={() => showKeys(true)} />
+          <AccountMenu onShowShortcuts={() => showShortcuts(true)} />
         </div>
       </header>
       <div>
         {config.data?.offline_model === true && (
-          <p className={styles.banner}>
-            Demo mode: built-in rules find only some fields. Add ANTHROPIC_API_KEY and restart to read with Claude.
-          </p>
+          <p className={styles.banner}>{t('shell.demo')}</p>
         )}
       </div>
       <main id="main" className={styles.main} tabIndex={-1}>
         <Outlet />
       </main>
-      <ShortcutsDialog open={keysShown} setOpen={showKeys} />
+      <Suspense>{shortcutsShown && <ShortcutsDialog onClose={() => showShortcuts(false)} />}</Suspense>
       <Toasts />
     </div>
   );

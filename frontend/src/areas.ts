@@ -1,9 +1,9 @@
-/** The areas that the bar leads to. Their addresses are also in api/edge.py (PAGE_ADDRESSES). */
+/** The areas in the navigation bar. Their addresses are also in api/edge.py (PAGE_ADDRESSES). */
 
 export const AREAS = [
-  { to: '/documents', words: 'Documents' },
-  { to: '/review', words: 'Review' },
-  { to: '/approvals', words: 'Approvals' },
-  { to: '/ask', words: 'Ask' },
-  { to: '/search', words: 'Search' },
+  { to: '/documents', area: 'documents' },
+  { to: '/review', area: 'review' },
+  { to: '/approvals', area: 'approvals' },
+  { to: '/ask', area: 'ask' },
+  { to: '/search', area: 'search' },
 ] as const;

@@ -12,12 +12,13 @@ import { router } from './router';
 import { configQuery } from './session/config';
 import { identityKey, isExpired, offeredToken, session, subjectOf, takeLinkToken } from './session/session';
 import { onOtherTabChange } from './shared/otherTabs';
+import { followLanguage, t } from './shared/i18n';
 import { followTheme } from './shared/theme';
 import { toast } from './shared/Toasts';
 
 const queries = new QueryClient({
   queryCache: new QueryCache({
-    // Whoever was removed from an organisation is told there is none: then it is asked where they belong.
+    // A removed member gets 404 for the organisation: load the organisations again.
     onError: (error) => {
       const isMissing = error instanceof ApiError && error.status === 404 && session.get().organisationId !== null;
       if (isMissing) void queries.invalidateQueries({ queryKey: ['me'] });
@@ -26,14 +27,14 @@ const queries = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: 10_000,
-      // What was refused is refused again; what was not reached may be there in a moment.
+      // A refusal stays a refusal; a network or server error may pass.
       retry: (failures, error) => failures < 3 && !(error instanceof ApiError && error.status < 500),
       retryDelay: (failures) => Math.min(300 * 2 ** failures, 4000),
     },
   },
 });
 
-// Before anything is drawn for somebody else, in this tab or told by another one.
+// Forget what was loaded for one account or organisation before another one is shown.
 let acting = identityKey(session.get());
 session.subscribe(() => {
   const now = identityKey(session.get());
@@ -44,19 +45,19 @@ session.subscribe(() => {
 
 onOtherTabChange(() => {
   void queries.invalidateQueries({
-    // What never changes, and what stays until somebody asks anew, says so by its `staleTime`.
+    // Queries that never change have an infinite `staleTime`.
     predicate: ({ observers }) => observers.some(({ options }) => options.staleTime !== Infinity),
-    // Nobody looks: it is asked for when somebody does.
+    // A hidden tab loads when it is shown again.
     refetchType: document.hidden ? 'none' : 'active',
   });
 });
 
 followTheme();
-void begin();
+void start();
 
-async function begin() {
-  await signIn();
-  // A link that is pasted into a tab with the page changes nothing but what is behind the #.
+async function start() {
+  await Promise.all([signIn(), followLanguage()]);
+  // A sign-in link pasted into an open tab changes only the part behind the #.
   addEventListener('hashchange', () => void signIn());
   createRoot(document.getElementById('page')!).render(
     <StrictMode>
@@ -69,7 +70,7 @@ async function begin() {
   );
 }
 
-/** By the link's token, where the service itself signs tokens; by what Supabase knows, where it does. */
+/** Sign in with the token of a link, or with Supabase Auth where the service uses it. */
 async function signIn() {
   const linked = takeLinkToken();
   const config = await queries.fetchQuery({ ...configQuery, retry: false }).catch(() => undefined);
@@ -78,12 +79,12 @@ async function signIn() {
     await connect(config.supabase.url, config.supabase.publishable_key);
   } else if (linked !== null) {
     const own = session.get().token;
-    // Somebody else's link must not put a person into somebody else's account without a word.
+    // A link of another person must not switch the account silently.
     if (own !== null && subjectOf(own) === subjectOf(linked)) session.signIn(linked);
     else if (own === null || isExpired(own)) offeredToken.set(linked);
     else {
       const act = () => session.signIn(linked);
-      setTimeout(() => toast('The link is another person’s. You are still signed in as before.', { action: { words: 'Change', act }, seconds: 20 }), 500);
+      setTimeout(() => toast(t('signIn.otherAccount'), { action: { label: t('signIn.switchAccount'), act }, seconds: 20 }), 500);
     }
   }
 }

@@ -1,17 +1,22 @@
-/** The addresses of the page. Each area is loaded when it is first opened. What begins an address stands in
- * api/edge.py (PAGE_ADDRESSES), too: the service answers no other with the page. */
+/** The addresses of the page. Each area is loaded when it is first opened. The first word of each address is also in
+ * api/edge.py (PAGE_ADDRESSES): the service serves the page only there. */
 
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Link, redirect } from '@tanstack/react-router';
 import { parseDocumentFilter, type DocumentFilter } from './documents/filter';
-import { parseDocumentView, type Place } from './document/documentView';
+import { parseDocumentView, type DocumentView } from './document/documentView';
 import { parseColumn, type Column } from './review/byField/column';
 import { Shell } from './Shell';
+import { t } from './shared/i18n';
 import { Loading } from './shared/Loading';
 import { PageError, EmptyState } from './shared/Notice';
 
 const root = createRootRoute({
   component: Shell,
-  notFoundComponent: () => <EmptyState title="Page not found"><Link to="/documents">Go to documents</Link></EmptyState>,
+  notFoundComponent: () => (
+    <EmptyState title={t('shell.notFound')}>
+      <Link to="/documents">{t('shell.toDocuments')}</Link>
+    </EmptyState>
+  ),
 });
 
 const start = createRoute({
@@ -32,7 +37,7 @@ export const documentsRoute = createRoute({
 export const documentRoute = createRoute({
   getParentRoute: () => root,
   path: '/documents/$documentId',
-  validateSearch: (search): Place => parseDocumentView(search),
+  validateSearch: (search): DocumentView => parseDocumentView(search),
   component: lazyRouteComponent(() => import('./document/DocumentPage'), 'DocumentPage'),
 });
 
@@ -87,9 +92,9 @@ export const router = createRouter({
   defaultPreload: 'intent',
   defaultPendingComponent: Loading,
   defaultPendingMs: 150,
-  // What of an address means nothing here is left out.
+  // Unknown search parameters are dropped.
   search: { strict: true },
-  // What the service refused is told where it was asked for: this is a fault of the page's own.
+  // Errors of the API are shown where the call was made; this is for errors of the page itself.
   defaultErrorComponent: ({ error, reset }) => <PageError error={error} onRetry={reset} />,
   scrollRestoration: false,
 });

@@ -8,6 +8,7 @@ import pytest
 
 from agents.library.test_asking import INTENT, READ, SURVEY, cite, submit
 from browser.scripts import ask_before_writes, extracted, reading
+from browser.window import label
 from fieldmark.testing.script import Script
 from node import installed
 
@@ -70,10 +71,14 @@ async def test_each_area_meets_wcag_in_light_and_dark(serve, browsing, axe):
         await look("a document", f"/documents/{document}", page.locator('[role=treeitem][data-path="total"]'))
         await page.locator('[role=treeitem][data-path="total"]').click()
         wrong["a field"] = await violations(page, axe)
-        await look("not claimed", f"/documents/{document}?unmapped=true", page.get_by_role("tree", name="Not claimed"))
+        await look(
+            "unmapped",
+            f"/documents/{document}?unmapped=true",
+            page.get_by_role("tree", name=label("document.unmapped")),
+        )
         await page.keyboard.press("Enter")
         await page.get_by_label("Field", exact=True).wait_for()
-        wrong["taking a field"] = await violations(page, axe)
+        wrong["adding a field"] = await violations(page, axe)
         await look("a conversation", f"/documents/{document}?chat=new", page.get_by_label("Your message"))
         assert (await server.http.post("/api/tags", json={"name": "paid"})).status_code == 201
         await page.get_by_label("Your message").press_sequentially("tag it @pa")
@@ -83,7 +88,11 @@ async def test_each_area_meets_wcag_in_light_and_dark(serve, browsing, axe):
         await look(
             "one field", "/review/by-field?path=total&document_type=invoice", page.get_by_label("Value in invoice.txt")
         )
-        await look("search", "/search?q=roof", page.get_by_role("list", name="Found").get_by_role("button").first)
+        await look(
+            "search",
+            "/search?q=roof",
+            page.get_by_role("list", name=label("search.results")).get_by_role("button").first,
+        )
         await look("ask", "/ask", page.get_by_role("heading", name="Ask your documents"))
         await page.get_by_label("Your question").fill("Does the roof leak?")
         await page.keyboard.press("Enter")

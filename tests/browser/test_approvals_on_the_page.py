@@ -9,6 +9,7 @@ import pytest
 
 from acceptance.test_decisions_take_effect import put
 from browser.scripts import COMPLETE, IDENTIFIED, ask_before_writes, extracted, saves
+from browser.window import label
 from extraction_case import tool_results
 from fieldmark.testing.script import Script
 
@@ -24,9 +25,9 @@ async def test_three_calls_in_a_row_one_edited_one_rejected(serve, browsing):
         document = await server.upload_text(TEXT)
         run_id = await ask_before_writes(server, document, "complete_extraction")
         await window.enter(f"/documents/{document}")
-        card = page.get_by_role("region", name="Needs your approval")
+        card = page.get_by_role("region", name=label("approvals.card"))
 
-        await card.get_by_text("number", exact=True).wait_for()
+        await card.get_by_text("Number", exact=True).wait_for()
         # What is asked for is on the page and among the fields, with its box and a picture of it, before it is decided.
         await page.locator('rect[data-path="number"]').wait_for(state="attached")
         await card.get_by_role("figure").locator("img").wait_for()
@@ -35,11 +36,11 @@ async def test_three_calls_in_a_row_one_edited_one_rejected(serve, browsing):
         (extraction,) = (await server.get("extractions"))["items"]
         assert (await server.extraction(extraction["id"]))["extracted_fields"] == {}
         await page.keyboard.press("a")
-        await card.get_by_text("total", exact=True).wait_for()
+        await card.get_by_text("Total", exact=True).wait_for()
         await card.get_by_role("button", name="Edit").click()
         await card.get_by_label("New value of total").fill("13.5")
         await card.get_by_role("button", name="Approve with edits").click()
-        await card.get_by_text("note", exact=True).wait_for()
+        await card.get_by_text("Note", exact=True).wait_for()
         await page.keyboard.press("r")
         await card.get_by_label("Reason").fill("That is not printed.")
         await card.get_by_role("button", name="Reject").click()
@@ -64,7 +65,7 @@ async def test_what_moved_since_it_was_shown_is_said(serve, browsing, clone):
         # In a thread: the service, in this one, may hold the row's lock.
         await asyncio.to_thread(put, clone, {"extraction": extraction}, {"total": 99})
         await page.get_by_role("button", name="Approve", exact=True).click()
-        await page.get_by_text("is 99 now; nothing was shown").wait_for()
+        await page.get_by_text(label("approvals.moved", field="Total", value="99", before="nothing")).wait_for()
         stored = await server.extraction(extraction["id"])
         assert stored["extracted_fields"] == {"total": 99}
 
@@ -77,9 +78,9 @@ async def test_who_starts_it_on_the_page_is_asked_and_may_approve_this_and_more(
         await window.enter(f"/documents/{document}")
         await page.get_by_role("button", name="Extract").click()
         await page.get_by_role("menuitem", name="Extract with approval").click()
-        card = page.get_by_role("region", name="Needs your approval")
+        card = page.get_by_role("region", name=label("approvals.card"))
         # The type before and the completion behind ask for nothing of their own.
-        await card.get_by_text("number", exact=True).wait_for()
+        await card.get_by_text("Number", exact=True).wait_for()
         await card.get_by_role("button", name="More options").click()
         await page.get_by_role("menuitem", name="always allow “extract_fields”").click()
         await page.locator("[data-phase=complete]").wait_for()
@@ -94,7 +95,7 @@ async def test_cancelled_run_asks_no_more_and_two_person_approval_names_who_deci
         document, good = await extracted(server, TEXT)
         await ask_before_writes(server, document, "complete_extraction")
         await window.enter(f"/documents/{document}")
-        card = page.get_by_role("region", name="Needs your approval")
+        card = page.get_by_role("region", name=label("approvals.card"))
         row = page.locator('[role=treeitem][data-path="number"]')
         await card.wait_for()
         await row.get_by_text("needs approval").first.wait_for()
@@ -125,7 +126,7 @@ async def test_cancelled_run_asks_no_more_and_two_person_approval_names_who_deci
         run_id = await ask_before_writes(server, other)
         assert (await server.get(f"runs/{run_id}"))["decision_refusal"] == "second_person_needed"
         await window.enter(f"/documents/{other}")
-        await card.get_by_text("Someone else has to approve this").wait_for()
+        await card.get_by_text(label("approvals.refusals.second_person_needed")).wait_for()
         assert await card.get_by_role("button", name="Approve", exact=True).is_disabled()
         cancelled = await server.http.post(f"/api/runs/{run_id}/cancel")
         assert cancelled.status_code == 202

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from agents.library.test_asking import INTENT, READ, SURVEY, cite, submit
+from browser.window import label
 from fieldmark.offline_model.messages import call
 from fieldmark.testing.script import Script, endless
 
@@ -73,7 +74,7 @@ async def test_a_question_is_answered_and_its_second_source_opened(serve, browsi
             assert await shown_box(page) == box_of(turn["result"]["sources"][number - 1])
         assert await page.evaluate("window.hacked") is None
         assert await page.locator("main img[src=x], main a[href^=javascript]").count() == 0
-        await page.get_by_text("Show steps").click()
+        await page.get_by_text(label("runs.showSteps")).click()
         await page.get_by_role("log").locator("summary").filter(has_text="Citing").first.wait_for()
 
 
@@ -89,7 +90,11 @@ async def test_questions_in_a_row_stay_one_conversation_are_cancelled_and_delete
         await window.enter("/ask")
         for number in range(1, 4):
             await ask(page, f"Who feeds dragon {number}?")
-            await page.get_by_text("1 search · 0 reads").nth(number - 1).wait_for()
+            await (
+                page.get_by_text(f"{label('chat.searches', count=1)} · {label('chat.pagesRead', count=0)}")
+                .nth(number - 1)
+                .wait_for()
+            )
         (thread,) = (await server.get("threads?agent=library"))["items"]
         turns = (await server.get(f"threads/{thread['id']}"))["turns"]
         assert [turn["message"] for turn in turns] == [f"Who feeds dragon {number}?" for number in (3, 2, 1)]
@@ -98,10 +103,9 @@ async def test_questions_in_a_row_stay_one_conversation_are_cancelled_and_delete
         await page.get_by_role("button", name="Cancel").click()
         await page.get_by_text("cancelled").first.wait_for()
         await page.get_by_role("button", name="Cancel").wait_for(state="detached")
-        delete = page.get_by_role("button", name="Delete")
-        await delete.click()
-        await delete.click()
-        await page.get_by_role("heading", name="Ask your documents").wait_for()
+        await page.get_by_role("button", name="Delete").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+        await page.get_by_role("heading", name=label("ask.title")).wait_for()
         assert (await server.get("threads?agent=library"))["items"] == []
 
 
@@ -113,7 +117,7 @@ async def test_words_are_searched_for_and_stand_on_their_page(serve, browsing):
         await window.enter("/search")
         await page.get_by_role("searchbox").fill("leaking roof")
         await page.get_by_role("searchbox").press("Enter")
-        hit = page.get_by_role("list", name="Found").get_by_role("button").first
+        hit = page.get_by_role("list", name=label("search.results")).get_by_role("button").first
         await hit.wait_for()
         assert await hit.locator("mark").all_inner_texts() == ["roof", "leaks"]
         await hit.click()

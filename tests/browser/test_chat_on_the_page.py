@@ -10,6 +10,7 @@ from acceptance.test_auto_create import MADE, upload
 from acceptance.test_auto_create import model as proposing
 from agents.document.test_talking import FIELDS, PRINTED, model
 from agents.talking import SCHEMA
+from browser.window import label
 from extraction_case import until
 from fieldmark.offline_model.messages import call, text
 from fieldmark.testing.script import Script
@@ -20,7 +21,7 @@ HOSTILE = "<img src=x onerror=alert(1)> ![](http://evil.invalid/x.png)"
 
 
 def card_of(page):
-    return page.get_by_role("region", name="Needs your approval")
+    return page.get_by_role("region", name=label("approvals.card"))
 
 
 async def say(page, message: str) -> None:
@@ -56,7 +57,7 @@ async def test_a_schema_is_made_changed_and_read_by_with_three_decisions_in_a_ro
         await table.get_by_role("row", name="vendor string new").wait_for()
         approve = await card_of(page).get_by_role("button", name="Approve", exact=True).bounding_box()
         assert approve["y"] + approve["height"] < (await box.bounding_box())["y"]
-        await page.get_by_text("Decide the change above first").wait_for()
+        await page.get_by_text(label("chat.decideFirst")).wait_for()
         await box.fill("and then?")
         assert await page.get_by_role("button", name="Send").is_disabled()
         await box.fill("")
@@ -153,8 +154,8 @@ async def test_a_conversation_is_gone_on_with_shared_and_deleted(serve, browsing
         (thread,) = (await server.get("threads"))["items"]
         assert thread["shared"] is True
         await page.get_by_role("button", name="Delete").click()
-        await page.get_by_role("button", name="Press again").click()
-        await page.get_by_role("heading", name="Chat about this document").wait_for()
+        await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+        await page.get_by_role("heading", name=label("chat.title")).wait_for()
         assert (await server.get("threads"))["items"] == []
 
 
@@ -169,15 +170,15 @@ async def test_what_is_proposed_by_itself_is_rejected_as_one(serve, browsing):
         page = window.page
         document = await upload(server)
         await window.enter(f"/documents/{document['id']}")
-        banner = page.get_by_role("region", name="Proposal")
+        banner = page.get_by_role("region", name=label("document.suggestion.title"))
         await banner.get_by_role("button", name="Reject").wait_for()
         await page.get_by_text("Suggestion", exact=True).wait_for()
         await page.get_by_role("button", name="Extract", exact=True).click()
         await page.get_by_role("menuitem", name="Invoices (suggestion, not accepted yet)").wait_for()
         await page.keyboard.press("Escape")
-        await banner.get_by_text("Show steps").click()
+        await banner.get_by_text(label("runs.showSteps")).click()
         await banner.get_by_text("Making the schema").first.wait_for()
-        await banner.get_by_text("the schema “Invoices” (1 field)").click()
+        await banner.get_by_text("“Invoices” (1 field)").click()
         await banner.get_by_text("total", exact=True).wait_for()
         await page.get_by_role("tab", name="Chat").click()
         box = page.get_by_label("Your message")
@@ -195,20 +196,20 @@ async def test_what_is_proposed_by_itself_is_rejected_as_one(serve, browsing):
         # Another one, asked for with its upload, is accepted with a tag.
         tag = (await server.http.post("/api/tags", json={"name": "to pay"})).json()["id"]
         await window.enter("/documents")
-        await page.get_by_label("Suggest a schema for each upload").check()
+        await page.get_by_label(label("documents.suggestOnUpload")).check()
         file = {"name": "other.txt", "mimeType": "text/plain", "buffer": PRINTED.encode()}
         await page.set_input_files("input[type=file]", file)
         await page.get_by_role("link", name="other.txt").click()
         await banner.get_by_text("(1 field)").wait_for()
         # A conversation changes what is proposed: that is what would be kept.
         await page.get_by_role("tab", name="Chat").click()
-        ask_first = page.get_by_label("Ask before changing anything")
+        ask_first = page.get_by_label(label("chat.askFirst"))
         await ask_first.uncheck()
-        await page.get_by_text("Nothing needs approval").wait_for()
+        await page.get_by_text(label("chat.nothingNeedsApproval")).wait_for()
         await say(page, "add the due date")
         await page.get_by_text("I have added it.").wait_for()
         await banner.get_by_text("(2 fields)").wait_for()
-        await banner.get_by_label("Tag when accepting").select_option(tag)
+        await banner.get_by_label(label("document.suggestion.tag")).select_option(tag)
         await banner.get_by_role("button", name="Accept").click()
         await banner.wait_for(state="hidden")
         other = (await server.get("documents?filename=other"))["items"][0]
@@ -216,14 +217,14 @@ async def test_what_is_proposed_by_itself_is_rejected_as_one(serve, browsing):
         assert other["auto_create"]["status"] == "accepted"
         # How it was suggested can be seen afterwards.
         await page.get_by_role("button", name="History").click()
-        await page.get_by_text("How the schema was suggested").click()
+        await page.get_by_text(label("runs.howSuggested")).click()
         await page.get_by_role("dialog").get_by_text("Making the schema").first.wait_for()
 
         # Where a second person decides, nothing runs at once.
         switched = await server.http.patch(f"/api/organisations/{server.scope.org_id}", json={"second_person": True})
         assert switched.status_code == 200, switched.text
         await window.enter(f"/documents/{other['id']}?chat=new")
-        await page.get_by_text("another person or an owner approves every change").wait_for()
+        await page.get_by_text(label("chat.alwaysAsks")).wait_for()
         assert await ask_first.is_checked() and await ask_first.is_disabled()
         await page.get_by_text("What needs approval").click()
         await page.locator("p", has_text="Needs approval:").filter(has_text="create schema").wait_for()

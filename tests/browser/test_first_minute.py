@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from browser import scripts
-from browser.window import SAMPLES, Window, held
+from browser.window import SAMPLES, Window, held, label
 from documents.reading.made_files import pdf, show
 from extraction_case import until
 
@@ -104,7 +104,7 @@ async def test_from_the_link_to_the_export(serve, browsing):
         # What a person writes stands, and says whose it is.
         rows = await order(page)
         await page.get_by_role("tree", name="Fields").press("Enter")
-        await page.get_by_label("Value of invoice_number").fill("INV-7")
+        await page.get_by_label("Value of Invoice number").fill("INV-7")
         await page.keyboard.press("Enter")
         await page.get_by_role("button", name="Unlock").wait_for()
         stored = await server.get(f"extractions/{extraction['id']}")
@@ -201,7 +201,7 @@ async def test_small_window_shows_every_area_and_the_way_back_keeps_the_list(ser
         await window.enter("/documents?status=bogus&tag=&name=.txt")
         await page.get_by_role("link", name="c.txt").wait_for()
         assert page.url.endswith("/documents?name=.txt")
-        for link in await page.get_by_role("navigation", name="Areas").get_by_role("link").all():
+        for link in await page.get_by_role("navigation", name=label("areas.main")).get_by_role("link").all():
             box = await link.bounding_box()
             assert box["x"] >= 0 and box["x"] + box["width"] <= PHONE["width"], await link.inner_text()
         async with held(page, re.compile(r"/api/documents/[0-9a-f-]{36}$")):
@@ -214,11 +214,11 @@ async def test_small_window_shows_every_area_and_the_way_back_keeps_the_list(ser
         await page.get_by_role("heading", name="b.txt").wait_for()
         await page.get_by_role("link", name="Previous").click()
         await page.get_by_role("heading", name="c.txt").wait_for()
-        await page.get_by_role("link", name="All documents").click()
+        await page.get_by_role("link", name=label("document.all")).click()
         await page.get_by_role("link", name="a.txt").wait_for()
         assert page.url.endswith("/documents?name=.txt")
 
         await page.goto(f"{server.base_url}/nowhere/at/all")
-        await page.get_by_role("heading", name="Page not found").wait_for()
+        await page.get_by_role("heading", name=label("shell.notFound")).wait_for()
         async with server.client() as plain:
             assert (await plain.get("/nowhere")).status_code == 404

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from browser.scripts import COMPLETE, extracted, reading
+from browser.window import label
 from fieldmark.offline_model.messages import call
 from fieldmark.testing.script import Script
 
@@ -27,13 +28,13 @@ async def test_a_version_is_restored_and_the_fields_show_it(serve, browsing):
             await row.get_by_text(value, exact=True).wait_for()
         await page.get_by_role("button", name="History").click()
         dialog = page.get_by_role("dialog", name="History")
-        await dialog.get_by_text("you", exact=True).nth(1).wait_for()
-        assert await dialog.get_by_text("an agent").count() >= 1
+        await dialog.get_by_text("by you", exact=True).nth(1).wait_for()
+        assert await dialog.get_by_text(label("history.agentBy", person="you")).count() >= 1
         now = await server.extraction(extraction)
         await dialog.get_by_role("button", name=f"Restore version {now['version'] - 2}").click()
-        await page.get_by_text("Restored the earlier version.").wait_for()
+        await page.get_by_text(label("history.restored", version=now["version"] - 2)).wait_for()
         await page.keyboard.press("Escape")
-        await row.get_by_text("12.5", exact=True).wait_for()
+        await row.get_by_text("12.50", exact=True).wait_for()
         now = await server.extraction(extraction)
         assert now["extracted_fields"] == FIELDS
 
@@ -68,6 +69,6 @@ async def test_a_correction_is_said_in_words_and_a_proposal_accepted(serve, brow
         await total.click()
         await page.get_by_text("Suggested:").wait_for()
         await page.get_by_role("button", name="Accept").click()
-        await total.get_by_text("12.5", exact=True).wait_for()
+        await total.get_by_text("12.50", exact=True).wait_for()
         now = await server.extraction(extraction)
         assert (now["extracted_fields"], now["proposals"]) == ({"number": "18", "total": 12.5}, [])

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from browser.scripts import COMPLETE, IDENTIFIED, saves
+from browser.window import label
 from fieldmark.offline_model.messages import text, thinking
 from fieldmark.testing.script import Script, held, paced
 from two_agent_model import chat_script, extraction_call
@@ -73,22 +74,22 @@ async def test_reasoning_is_closed_and_timed_and_a_run_that_a_call_starts_is_tol
             await page.wait_for_timeout(500)  # it follows by now
             is_open.set()
             reasoning = steps.locator("details").filter(has_text="Reasoning")
-            await reasoning.get_by_role("timer").filter(has_text="1 s").wait_for()
+            await reasoning.get_by_role("timer").filter(has_text="1s").wait_for()
             assert await reasoning.get_attribute("open") is None
             goes_on.set()
             await reasoning.get_by_text("Reasoning", exact=True).wait_for()
             assert await reasoning.get_by_role("timer").count() == 0
             # What the part writes stands on the page while it is being written, and among the fields.
             # It has cost something already, though no event has said so.
-            cost = steps.get_by_title("Cost so far")
+            cost = steps.get_by_title(label("runs.cost"))
             await cost.wait_for()
             before = float((await cost.inner_text()).removeprefix("$"))
             assert before > 0
-            assert await steps.get_by_role("group", name="A run of its own").count() == 0
+            assert await steps.get_by_role("group", name=label("runs.subtask")).count() == 0
             # (Closed: no role is seen.)
             call_of_the_run = steps.locator("details").filter(has=page.locator("[role=group]"))
             await call_of_the_run.first.locator("summary").first.click()
-            await steps.get_by_role("group", name="A run of its own").wait_for()
+            await steps.get_by_role("group", name=label("runs.subtask")).wait_for()
             await page.get_by_role("tab", name="Fields").click()
             number = page.locator('[role=treeitem][data-path="number"]')
             await number.get_by_text("Writing…").first.wait_for(state="attached")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from browser.scripts import extracted, reading
-from browser.window import held
+from browser.window import held, label
 from extraction_case import sql, until
 from fieldmark.stores import extractions
 
@@ -37,7 +37,7 @@ async def test_two_documents_are_settled_by_the_keyboard_alone(serve, browsing, 
         first, second = await unsettled(server, clone, "a.txt"), await unsettled(server, clone, "b.txt")
         documents = {one["filename"]: one["id"] for one in (await server.get("documents"))["items"]}
         await window.enter("/review")
-        card = page.get_by_role("region", name="To check")
+        card = page.get_by_role("region", name="Review")
         pressed = 0
 
         async def press(*keys: str) -> None:
@@ -68,7 +68,7 @@ async def test_two_documents_are_settled_by_the_keyboard_alone(serve, browsing, 
             await page.get_by_label("Value of vat").wait_for()
             await card.get_by_role("figure").locator("img").wait_for()
             await press("Enter")
-        await page.get_by_role("heading", name="All caught up").wait_for()
+        await page.get_by_role("heading", name=label("review.done")).wait_for()
         assert pressed == 4  # one key for each
         # (The page goes on at once, and writes meanwhile.)
         await until(lambda: nothing_to_check(server))
@@ -90,7 +90,9 @@ async def test_two_documents_are_settled_by_the_keyboard_alone(serve, browsing, 
         now = await server.extraction(first)
         assert (now["extracted_fields"], now["locks"]) == (FIELDS, {})
         await page.keyboard.press("Control+z")
-        await page.get_by_role("link", name="b.txt").or_(page.get_by_text("2 documents to go")).first.wait_for()
+        await (
+            page.get_by_role("link", name="b.txt").or_(page.get_by_text(label("review.toGo", count=2))).first.wait_for()
+        )
         await page.get_by_role("button", name="Undo").click()
         await page.get_by_role("button", name="Undo").wait_for(state="detached")
         now = await server.extraction(second)
@@ -106,7 +108,7 @@ async def test_whoever_closes_the_window_before_a_decision_is_written_is_asked(s
         for path in ("total", "vat"):
             await page.get_by_label(f"Value of {path}").wait_for()
             await page.keyboard.press("Escape")
-        await page.get_by_role("heading", name="All caught up").wait_for()
+        await page.get_by_role("heading", name=label("review.done")).wait_for()
         await page.reload()
         await page.get_by_label("Value of total").wait_for()
         async with held(page, "**/fields"):
@@ -153,7 +155,7 @@ async def test_what_cannot_be_written_comes_again(serve, browsing, clone):
         await page.keyboard.press("Enter")
         await page.get_by_label("Value of vat").wait_for()
         await page.keyboard.press("Enter")
-        await page.get_by_role("heading", name="All caught up").wait_for()
+        await page.get_by_role("heading", name=label("review.done")).wait_for()
         await until(lambda: nothing_to_check(server))
         assert (await server.extraction(extraction_id))["extracted_fields"]["total"] == 0.5
 
@@ -182,11 +184,11 @@ async def test_a_broken_rule_offers_what_would_make_it_hold(serve, browsing):
         made = await misread(server)
         document = (await server.extraction(made))["document_id"]
         await window.enter(f"/documents/{document}")
-        await page.get_by_role("link", name="Review 1 value").click()
+        await page.get_by_role("link", name=label("document.reviewValues", count=1)).click()
         await page.get_by_label("Value of total").wait_for()
         await page.get_by_role("button", name="Use 119").click()
         await page.get_by_role("button", name="Mark as reviewed").click()
-        await page.get_by_role("heading", name="All caught up").wait_for()
+        await page.get_by_role("heading", name=label("review.done")).wait_for()
         mended = {"net": 100, "tax": 19, "total": 119}
 
         async def is_mended() -> bool:
@@ -199,7 +201,7 @@ async def test_a_broken_rule_offers_what_would_make_it_hold(serve, browsing):
         await page.keyboard.press("Control+z")
         await page.get_by_label("Value of total").wait_for()
         await page.get_by_role("link", name="misread.txt").click()
-        about = page.get_by_role("region", name="About total")
+        about = page.get_by_role("region", name=label("fields.details", field="Total"))
         await about.get_by_role("button", name="Use 119").click()
         await about.get_by_text("Match 1 of 2").wait_for()
         before = await shown_at(page, "total")
@@ -232,7 +234,7 @@ async def test_document_that_lacks_fields_is_reviewed_to_the_end(serve, browsing
     async with serve() as server, browsing(server) as window:
         page = window.page
         (first, in_review), (second, by_hand) = await lacking(server, "a.txt"), await lacking(server, "b.txt")
-        areas = page.get_by_role("navigation", name="Areas")
+        areas = page.get_by_role("navigation", name=label("areas.main"))
         await window.enter("/documents")
         await page.get_by_text("Needs review (2)").nth(1).wait_for()
         await areas.get_by_role("link", name="Review 2").wait_for()
@@ -270,16 +272,16 @@ async def test_document_that_lacks_fields_is_reviewed_to_the_end(serve, browsing
         await page.get_by_label("Value of vendor").or_(page.get_by_label("Value of reference")).wait_for()
         await page.keyboard.type("Acme")
         await page.keyboard.press("Enter")
-        await page.get_by_role("button", name="Not in the document").click()
-        await page.get_by_role("list", name="Problems that stay").wait_for()
+        await page.get_by_role("button", name=label("review.notInDocument")).click()
+        await page.get_by_role("list", name=label("review.remainingProblems")).wait_for()
         await page.keyboard.press("Enter")
-        await page.get_by_role("heading", name="All caught up").wait_for()
+        await page.get_by_role("heading", name=label("review.done")).wait_for()
         await areas.get_by_role("link", name="Review", exact=True).wait_for()
         assert [(await server.get(f"documents/{one}"))["stage"] for one in (first, second)] == ["reviewed"] * 2
         assert (await server.extraction(in_review))["valid"] is False
         await areas.get_by_role("link", name="Documents").click()
         await page.get_by_label("Status").select_option("needs_review")
-        await page.get_by_role("heading", name="No matching documents").wait_for()
+        await page.get_by_role("heading", name=label("documents.noMatches")).wait_for()
 
 
 async def shown_at(page, path: str) -> float:
@@ -325,4 +327,4 @@ async def test_words_within_a_rectangle_are_written_into_the_field(serve, browsi
         # Where no field is written, a click on the page chooses one, and text can be marked.
         net = words["10.50"]
         await page.mouse.click(*at((net["x0"] + net["x1"]) / 2, (net["y0"] + net["y1"]) / 2))
-        await page.get_by_role("region", name="About net").wait_for()
+        await page.get_by_role("region", name=label("fields.details", field="Net")).wait_for()

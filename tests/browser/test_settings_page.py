@@ -1,4 +1,4 @@
-"""The settings: what holds in an organisation, who is in it, keys for machines, what was used."""
+"""The settings page: the organisation, its members, invitations and API keys."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from uuid import uuid4
 
 import pytest
 
+from browser.window import label
 from fieldmark.services.organisations import enter
 
 pytestmark = pytest.mark.anyio
@@ -16,15 +17,15 @@ async def test_an_organisation_is_made_and_somebody_is_let_in_and_removed(serve,
         page, stranger = window.page, uuid4()
         await enter(server.runtime.database, stranger)
         await window.enter("/settings")
-        await page.get_by_label("Make another organisation").fill("Acme")
-        await page.get_by_role("button", name="Make it").click()
+        await page.get_by_label(label("settings.organisation.create")).fill("Acme")
+        await page.get_by_role("button", name="Create", exact=True).click()
         await page.get_by_role("button", name="Account: Acme").wait_for()
-        await page.get_by_role("checkbox", name="Four eyes").click()
+        await page.get_by_role("checkbox", name=label("settings.organisation.second_person")).click()
         # What a component says of its looks counts more than what all buttons have, however this page was come to.
-        make = page.get_by_role("button", name="Make a link")
+        make = page.get_by_role("button", name=label("settings.invitations.create"))
         assert await make.evaluate("one => getComputedStyle(one).color") == "rgb(255, 255, 255)"
-        await page.get_by_role("button", name="Make a link").click()
-        link = await page.get_by_label("Shown this once").input_value()
+        await page.get_by_role("button", name=label("settings.invitations.create")).click()
+        link = await page.get_by_label(label("settings.invitations.link")).input_value()
         assert link.startswith(f"{server.base_url}/invitation#fmi_")
         await page.get_by_role("button", name="Done").click()
 
@@ -35,8 +36,8 @@ async def test_an_organisation_is_made_and_somebody_is_let_in_and_removed(serve,
         await other.page.get_by_role("button", name="Accept").click()
         await other.page.get_by_role("button", name="Account: Acme").wait_for()
         await other.enter("/settings", user_id=stranger)
-        await other.page.get_by_text("Owners change roles.").wait_for()
-        assert await other.page.get_by_role("checkbox", name="Four eyes").is_disabled()
+        await other.page.get_by_text(label("settings.members.onlyOwners")).wait_for()
+        assert await other.page.get_by_role("checkbox", name=label("settings.organisation.second_person")).is_disabled()
         assert await other.page.get_by_role("heading", name="Invitations").count() == 0
 
         await page.reload()
@@ -44,24 +45,23 @@ async def test_an_organisation_is_made_and_somebody_is_let_in_and_removed(serve,
         await row.get_by_role("combobox").select_option("viewer")
         await page.get_by_text("accepted just now").wait_for()
         await other.page.reload()
-        await other.page.get_by_text("Owners change roles.").wait_for()
-        assert await other.page.get_by_role("button", name="Make a key").count() == 0
+        await other.page.get_by_text(label("settings.members.onlyOwners")).wait_for()
+        assert await other.page.get_by_role("button", name=label("settings.keys.create")).count() == 0
         # Who only reads is offered nothing that writes.
         await other.page.get_by_role("link", name="Documents", exact=True).click()
-        await other.page.get_by_role("heading", name="No documents yet").wait_for()
+        await other.page.get_by_role("heading", name=label("documents.none")).wait_for()
         assert await other.page.get_by_role("button", name="Upload").count() == 0
         await other.page.get_by_role("link", name="Ask", exact=True).click()
-        await other.page.get_by_role("heading", name="Ask your documents").wait_for()
+        await other.page.get_by_role("heading", name=label("ask.title")).wait_for()
         assert await other.page.get_by_label("Your question").count() == 0
-        remove = row.get_by_role("button", name="Remove")
-        await remove.click()
-        await remove.click()
+        await row.get_by_role("button", name="Remove").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Remove").click()
         await row.wait_for(state="detached")
         # Whoever is removed is told, and comes to their own.
         await other.page.reload()
-        await other.page.get_by_text("You do not belong to that organisation any more").wait_for()
+        await other.page.get_by_text(label("account.removed")).wait_for()
         await other.page.get_by_role("link", name="Documents", exact=True).click()
-        await other.page.get_by_role("heading", name="Drop documents here").wait_for()
+        await other.page.get_by_role("heading", name=label("documents.dropHere")).wait_for()
         (organisation,) = [one for one in (await server.get("me"))["organisations"] if one["name"] == "Acme"]
         assert organisation["second_person"] is True
         members = (await server.get(f"organisations/{organisation['id']}/members"))["items"]
@@ -72,10 +72,10 @@ async def test_a_key_is_shown_once_works_and_is_revoked(serve, browsing):
     async with serve() as server, browsing(server, viewport={"width": 360, "height": 740}) as window:
         page = window.page
         await window.enter("/settings")
-        await page.get_by_label("What it is for").fill("nightly import")
+        await page.get_by_role("region", name="API keys").get_by_label("Name").fill("nightly import")
         await page.get_by_role("checkbox", name="documents:write").uncheck()
-        await page.get_by_role("button", name="Make a key").click()
-        shown = page.get_by_label("Shown this once")
+        await page.get_by_role("button", name=label("settings.keys.create")).click()
+        shown = page.get_by_label("API key", exact=True)
         key = {"Authorization": f"Bearer {await shown.input_value()}"}
         assert (await server.http.get("/api/documents", headers=key)).status_code == 200
         assert (await server.http.get("/api/extractions", headers=key)).status_code == 200
@@ -85,9 +85,8 @@ async def test_a_key_is_shown_once_works_and_is_revoked(serve, browsing):
         assert await page.evaluate("document.documentElement.scrollWidth") <= 360
         await page.get_by_role("button", name="Done").click()
         assert await shown.count() == 0
-        revoke = page.get_by_role("button", name="Revoke")
-        await revoke.click()
+        await page.get_by_role("button", name="Revoke").click()
         assert (await server.http.get("/api/documents", headers=key)).status_code == 200
-        await revoke.click()
+        await page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
         await page.get_by_text("revoked just now").wait_for()
         assert (await server.http.get("/api/documents", headers=key)).status_code == 401

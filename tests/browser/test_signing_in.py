@@ -6,6 +6,7 @@ from uuid import uuid4
 
 import pytest
 
+from browser.window import label
 from fieldmark.services.organisations import enter
 
 pytestmark = pytest.mark.anyio
@@ -54,7 +55,7 @@ async def test_a_link_of_another_person_changes_nothing_until_one_says_so(serve,
         await page.get_by_role("link", name="mine.txt").wait_for()
         await page.goto("about:blank")
         await window.enter("/documents", user_id=stranger)
-        await page.get_by_role("button", name="Change").wait_for()
+        await page.get_by_role("button", name=label("signIn.switchAccount")).wait_for()
         await page.get_by_role("link", name="mine.txt").wait_for()
-        await page.get_by_role("button", name="Change").click()
-        await page.get_by_role("heading", name="Drop documents here").wait_for()
+        await page.get_by_role("button", name=label("signIn.switchAccount")).click()
+        await page.get_by_role("heading", name=label("documents.dropHere")).wait_for()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from browser.gotrue import EMAIL, PASSWORD, PUBLISHABLE_KEY, supabase_auth
+from browser.window import label
 from extraction_case import until
 
 pytestmark = pytest.mark.anyio
@@ -22,26 +23,26 @@ async def test_with_a_password_and_its_tokens_are_refreshed(serve, browsing):
             await page.get_by_text("Invalid login credentials").wait_for()
             # Without a password a link is sent.
             await page.get_by_label("Password").fill("")
-            await page.get_by_role("button", name="Send a link").click()
-            await page.get_by_text(f"A link is on its way to {EMAIL}").wait_for()
+            await page.get_by_role("button", name=label("signIn.emailLink")).click()
+            await page.get_by_text(label("signIn.linkSent", email=EMAIL)).wait_for()
             assert "POST /auth/v1/otp" in auth.calls
 
             auth.lasts = 100  # less than what the library refreshes ahead of
             await page.get_by_label("Password").fill(PASSWORD)
             await page.get_by_role("button", name="Sign in").click()
-            await page.get_by_role("heading", name="Drop documents here").wait_for()
+            await page.get_by_role("heading", name=label("documents.dropHere")).wait_for()
             me = [one for one in auth.calls if one == "POST /auth/v1/token password"]
             assert len(me) == 2
             auth.lasts = 3600
             before = len(auth.calls)
             await page.reload()
-            await page.get_by_role("heading", name="Drop documents here").wait_for()
+            await page.get_by_role("heading", name=label("documents.dropHere")).wait_for()
             await until(lambda: "POST /auth/v1/token refresh_token" in auth.calls[before:])
 
             # Signed out in one tab, and in the other.
             other = await page.context.new_page()
             await other.goto(f"{server.base_url}/documents")
-            await other.get_by_role("heading", name="Drop documents here").wait_for()
+            await other.get_by_role("heading", name=label("documents.dropHere")).wait_for()
             await page.get_by_role("button", name="Account").click()
             await page.get_by_role("menuitem", name="Sign out").click()
             await page.get_by_role("textbox", name="Email", exact=True).wait_for()

@@ -8,7 +8,7 @@ import pytest
 
 from agents.library.test_asking import INTENT, submit
 from browser.scripts import COMPLETE, IDENTIFIED, ask_before_writes, extracted, reading, saves
-from browser.window import Window
+from browser.window import Window, label
 from fieldmark.services.organisations import enter
 from fieldmark.testing.script import Script
 
@@ -60,9 +60,9 @@ async def test_edit_conflict_offers_both_values_and_an_editor_left_open_writes_n
         await write(window, "total", "15", keep=False)
         await put(server, extraction_id, "total", 13)
         await window.page.keyboard.press("Enter")
-        await window.page.get_by_text("13 stands there now").first.wait_for()
+        await window.page.get_by_text(label("fields.changedBySomeone", field="Total", value="13")).first.wait_for()
         assert (await server.extraction(extraction_id))["extracted_fields"] == {"number": "18", "total": 13}
-        await window.page.get_by_role("button", name="Write 15").click()
+        await window.page.get_by_role("button", name=label("fields.useInstead", value="15")).click()
         await row_of(window, "total").get_by_text("15", exact=True).wait_for()
         assert (await server.extraction(extraction_id))["extracted_fields"] == {"number": "18", "total": 15}
 
@@ -92,8 +92,8 @@ async def test_what_is_decided_in_one_tab_is_gone_in_the_others(serve, browsing)
             await button.wait_for()
         await approve[window].click()
         await approve[inbox].wait_for(state="detached")
-        await inbox.page.get_by_role("heading", name="Nothing to approve").wait_for()
-        await row_of(window, "total").get_by_text("12.5", exact=True).wait_for()
+        await inbox.page.get_by_role("heading", name=label("approvals.none")).wait_for()
+        await row_of(window, "total").get_by_text("12.50", exact=True).wait_for()
 
 
 async def test_a_stranger_sees_nothing_of_another_tenant_at_any_address(serve, browsing):
@@ -110,17 +110,17 @@ async def test_a_stranger_sees_nothing_of_another_tenant_at_any_address(serve, b
         async with server.client(stranger) as http:
             own = (await http.post("/api/documents", files={"file": ("own.txt", TEXT.encode())})).json()["id"]
         addresses = {
-            f"/documents/{document}": "There is no such document",
-            f"/documents/{own}?extraction={extraction_id}": "There is no such extraction",
-            f"/ask?thread={thread}": "There is no such",
-            f"/review?extraction={extraction_id}": "There is no such extraction",
+            f"/documents/{document}": label("errors.not_found"),
+            f"/documents/{own}?extraction={extraction_id}": label("errors.not_found"),
+            f"/ask?thread={thread}": label("errors.not_found"),
+            f"/review?extraction={extraction_id}": label("errors.not_found"),
             "/search?q=Total": "",
-            "/documents?name=secret": "No matching documents",
-            "/approvals": "Nothing to approve",
+            "/documents?name=secret": label("documents.noMatches"),
+            "/approvals": label("approvals.none"),
         }
         # Can: whose it is sees it at the same addresses.
         await window.enter(f"/documents/{document}?extraction={extraction_id}&field=total")
-        await window.page.get_by_label("About total").wait_for()
+        await window.page.get_by_label(label("fields.details", field="Total")).wait_for()
         await window.page.goto(f"{server.base_url}/ask?thread={thread}")
         await window.page.get_by_text("What is secret?").first.wait_for()
         await window.page.goto(f"{server.base_url}/approvals")
@@ -170,7 +170,7 @@ async def test_switching_organisation_hides_the_one_before_and_keeps_uploads_apa
         assert await page.get_by_text("personal.txt").count() == 0
         assert await page.get_by_text("dropped.txt").count() == 0
         # The other tab acts there, too.
-        await other.page.get_by_text("There is no such document").wait_for()
+        await other.page.get_by_text(label("errors.not_found")).wait_for()
         assert "12.5" not in await other.page.content()
 
         await page.get_by_role("button", name="Account").click()
@@ -197,4 +197,4 @@ async def test_a_session_that_is_revoked_ends_with_the_reason_in_every_tab(serve
         for one in (window, other):
             await one.page.get_by_label("Link or token").wait_for()
             assert "secret.txt" not in await one.page.content()
-        await page.get_by_text("revoked").wait_for()
+        await page.get_by_text(label("errors.key_revoked")).wait_for()

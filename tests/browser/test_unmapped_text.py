@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from browser.scripts import extracted, reading
+from browser.window import label
 from extraction_case import until
 
 pytestmark = pytest.mark.anyio
@@ -32,12 +33,12 @@ async def test_what_was_missed_is_taken_with_the_keyboard_alone(serve, browsing)
         await page.locator('[role=treeitem][data-path="total"]').wait_for()
         assert await page.locator("rect[data-unmapped]").count() == 0
         await page.keyboard.press("u")
-        tree = page.get_by_role("tree", name="Not claimed")
+        tree = page.get_by_role("tree", name=label("document.unmapped"))
         rows = tree.locator("[role=treeitem][aria-level='2']")
         await rows.nth(2).wait_for()
         assert [text.splitlines()[0] for text in await rows.all_inner_texts()] == MISSED
-        assert "3 places" in await tree.locator("[aria-level='1']").inner_text()
-        await page.get_by_role("tab", name="Not claimed 3").wait_for()
+        assert label("unmapped.values", count=3) in await tree.locator("[aria-level='1']").inner_text()
+        await page.get_by_role("tab", name="Unmapped 3").wait_for()
 
         # Each has its dashed box on the page, where the service says that it is printed.
         page_items = await unmapped(server, extraction_id)
@@ -66,7 +67,7 @@ async def test_what_was_missed_is_taken_with_the_keyboard_alone(serve, browsing)
         await page.keyboard.press("Enter")
         await page.keyboard.type("deposit")
         await page.keyboard.press("Enter")
-        await page.get_by_role("heading", name="Nothing is left").wait_for()
+        await page.get_by_role("heading", name=label("unmapped.none")).wait_for()
         await until(lambda: len_is(server, extraction_id, 0))
         now = await server.extraction(extraction_id)
         taken = {"due_date": "2024-03-12", "receipt": {"code": "KW-204"}, "deposit": 250}

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import json
+import re
 import shutil
 import sys
 from collections.abc import AsyncIterator
@@ -19,11 +22,27 @@ from running_server import RunningServer
 playwright = pytest.importorskip("playwright.async_api", reason="Install the extra `browser`.")
 
 ROOT = Path(__file__).parents[2]
+CATALOGUES = ROOT / "frontend" / "src" / "locales"
 SAMPLES = ROOT / "docs" / "samples"
 
 # It must reach nobody: neither Google's hosts at its start, nor what a page would have it fetch.
 _FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
 _FLAGS += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+
+
+@functools.cache
+def _catalogue(language: str) -> dict[str, Any]:
+    return json.loads((CATALOGUES / f"{language}.json").read_text())
+
+
+def label(key: str, language: str = "en", **values: object) -> str:
+    """Return a text of the page by its key in the catalogue, with its placeholders filled in."""
+    found: Any = _catalogue(language)
+    if "count" in values:
+        key += "_one" if values["count"] == 1 else "_other"
+    for part in key.split("."):
+        found = found[part]
+    return re.sub(r"{{(\w+)[^}]*}}", lambda match: str(values[match[1]]), found)
 
 
 class Window:
@@ -54,7 +73,7 @@ class Window:
         """Open an address, signed in."""
         await self.page.goto(self.link(address, user_id))
         areas, sign_in = (
-            self.page.get_by_role("navigation", name="Areas"),
+            self.page.get_by_role("navigation", name=label("areas.main")),
             self.page.get_by_role("button", name="Sign in"),
         )
         await areas.or_(sign_in).first.wait_for()

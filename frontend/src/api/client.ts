@@ -1,24 +1,27 @@
-/** Asks the service: every call of the page goes through here, with the person's token and organisation.
+/** Every call to the API goes through here, with the person's token and organisation.
  *
- * `api` is typed by our own OpenAPI (`description.d.ts`, generated). Only types come of it, so the page can be built
- * without it. What the service refuses is thrown as `ApiError`. */
+ * `api` is typed by our own OpenAPI (`description.d.ts`, generated). It holds only types, so the page can be built without
+ * it. A response that is not OK is thrown as `ApiError`. */
 
 import createClient, { type Middleware } from 'openapi-fetch';
+import en from '../locales/en.json';
 import { session } from '../session/session';
+import { t } from '../shared/i18n';
 import { notifyOtherTabs } from '../shared/otherTabs';
 import type { paths } from './description';
 import type { Box, Problem } from './types';
 
-/** What the service refused, and why. `problem.code` is stable; the message is a sentence for people. */
+/** An error response. `code` is stable; the message is for people: in their language if the page has a text for the code,
+ * else as the service wrote it. */
 export class ApiError extends Error {
   override readonly name = 'ApiError';
 
   constructor(
     readonly status: number,
     readonly problem: Problem | undefined,
-    sentence?: string,
+    message?: string,
   ) {
-    super(sentence ?? problem?.detail ?? `The service answered with ${status}.`);
+    super(message ?? (isTranslated(problem?.code) ? t(`errors.${problem.code}`) : problem?.detail) ?? t('shell.status', { status }));
   }
 
   get code(): string | undefined {
@@ -26,7 +29,7 @@ export class ApiError extends Error {
   }
 }
 
-/** The headers that say who asks. They are the only place where the token is sent. */
+/** The headers with the token and the organisation. The token is sent nowhere else. */
 export function credentials(): Record<string, string> {
   const { token, organisationId } = session.get();
   return {
@@ -49,35 +52,40 @@ const middleware: Middleware = {
   },
 };
 
-/** What a response that is none says. One that the token is not taken ends the session that it was sent in. */
+/** Return the error in a response. A 401 ends the session whose token was sent (`sent`: its Authorization header). */
 export async function apiErrorOf(response: Response, sent: string | null): Promise<ApiError> {
-  const said: unknown = await response.json().catch(() => undefined);
-  const problem = typeof said === 'object' && said !== null && 'detail' in said ? (said as Problem) : undefined;
-  if (response.status === 401 && sent === credentials().Authorization) session.expire(problem?.detail);
-  return new ApiError(response.status, problem);
+  const body: unknown = await response.json().catch(() => undefined);
+  const problem = typeof body === 'object' && body !== null && 'detail' in body ? (body as Problem) : undefined;
+  const error = new ApiError(response.status, problem);
+  if (response.status === 401 && sent === credentials().Authorization) session.expire(problem === undefined ? t('signIn.signedOut') : error.message);
+  return error;
+}
+
+function isTranslated(code: string | undefined): code is keyof typeof en.errors {
+  return code !== undefined && Object.hasOwn(en.errors, code);
 }
 
 export const api = createClient<paths>({ baseUrl: location.origin });
 api.use(middleware);
 
-/** What was answered. (What was refused has been thrown by then.) */
-export async function dataOf<T>(asked: Promise<{ data?: T }>): Promise<NonNullable<T>> {
-  return (await asked).data as NonNullable<T>;
+/** Return the body of a successful response. (Errors are thrown before.) */
+export async function dataOf<T>(response: Promise<{ data?: T }>): Promise<NonNullable<T>> {
+  return (await response).data as NonNullable<T>;
 }
 
-/** A file of the service: a picture of a page, an export. */
-export async function file(path: string, signal?: AbortSignal): Promise<Blob> {
-  return (await fetched(path, signal)).blob();
+/** Fetch a file: an image of a page, an export. */
+export async function fetchFile(path: string, signal?: AbortSignal): Promise<Blob> {
+  return (await fetchOk(path, signal)).blob();
 }
 
-/** A picture of a part of a page, and which part that is: `X-Box`. */
-export async function picture(path: string, signal?: AbortSignal): Promise<{ blob: Blob; box: Box | null }> {
-  const response = await fetched(path, signal);
+/** Fetch an image of a part of a page, with the box that it shows (header `X-Box`). */
+export async function fetchCrop(path: string, signal?: AbortSignal): Promise<{ blob: Blob; box: Box | null }> {
+  const response = await fetchOk(path, signal);
   const box = (response.headers.get('X-Box') ?? '').split(',').map(Number);
   return { blob: await response.blob(), box: box.length === 4 && box.every(Number.isFinite) ? (box as unknown as Box) : null };
 }
 
-async function fetched(path: string, signal?: AbortSignal): Promise<Response> {
+async function fetchOk(path: string, signal?: AbortSignal): Promise<Response> {
   await session.refresh();
   const headers = credentials();
   const response = await fetch(path, { headers, ...(signal && { signal }) });

@@ -1,4 +1,4 @@
-/** Starts runs and follows them. The following itself is clients/typescript's: the page only brings its own way to ask. */
+/** Starting runs and following their events. The code that follows is shared with clients/typescript. */
 
 import { follow, type FollowedService, type FollowOptions, type Told } from '@fieldmark/following';
 import { session } from '../session/session';
@@ -20,43 +20,43 @@ export interface ChatMessage {
   approval?: 'ask' | 'auto';
   model?: string;
 }
-type Asked<T> = Partial<T> & { document_id: string };
+type RequestFor<T> = Partial<T> & { document_id: string };
 
-/** Starts an extraction; it goes on by itself. An answer that was lost leads to the same run when asked again. */
-export async function startExtraction(body: Asked<ExtractRequest>, key: string): Promise<string> {
-  const asked = { ...body, wait: false } as ExtractRequest;
+/** Start an extraction and return the run's id. A retry with the same `key` returns the same run. */
+export async function startExtraction(request: RequestFor<ExtractRequest>, key: string): Promise<string> {
+  const body = { ...request, wait: false } as ExtractRequest;
   const started = await dataOf(
-    api.POST('/api/agent/extract', { body: asked, params: { header: { 'idempotency-key': key } } }),
+    api.POST('/api/agent/extract', { body, params: { header: { 'idempotency-key': key } } }),
   );
   return (started as { run_id: string }).run_id;
 }
 
-/** Has an agent correct an extraction, as it is told in words. */
+/** Start a run that corrects an extraction as described in `message`. Return its id. */
 export async function startCorrection(extractionId: string, message: string, key: string): Promise<string> {
-  const asked = { extraction_id: extractionId, message, wait: false } as components['schemas']['CorrectRequest'];
-  const started = await dataOf(api.POST('/api/agent/correct', { body: asked, params: { header: { 'idempotency-key': key } } }));
+  const body = { extraction_id: extractionId, message, wait: false } as components['schemas']['CorrectRequest'];
+  const started = await dataOf(api.POST('/api/agent/correct', { body, params: { header: { 'idempotency-key': key } } }));
   return (started as { run_id: string }).run_id;
 }
 
-/** Asks the library agent; it answers by itself. Asked again with the same key it is the same question. */
-export async function startQuestion(body: Question, key: string): Promise<{ runId: string; threadId: string }> {
-  const asked = { ...body, wait: false } as components['schemas']['AskRequest'];
-  const started = await dataOf(api.POST('/api/agent/ask', { body: asked, params: { header: { 'idempotency-key': key } } }));
+/** Ask the library agent a question. */
+export async function startQuestion(question: Question, key: string): Promise<{ runId: string; threadId: string }> {
+  const body = { ...question, wait: false } as components['schemas']['AskRequest'];
+  const started = await dataOf(api.POST('/api/agent/ask', { body, params: { header: { 'idempotency-key': key } } }));
   const { run_id: runId, thread_id: threadId } = started as { run_id: string; thread_id: string };
   return { runId, threadId };
 }
 
-/** Says something to the agent about a document; it goes on by itself. With the same key again it is the same message. */
-export async function startTurn(body: ChatMessage, key: string): Promise<{ threadId: string }> {
-  const asked = { ...body, wait: false } as unknown as components['schemas']['ChatRequest'];
-  const started = await dataOf(api.POST('/api/agent/chat', { body: asked, params: { header: { 'idempotency-key': key } } }));
+/** Send a message to the document agent. */
+export async function startTurn(message: ChatMessage, key: string): Promise<{ threadId: string }> {
+  const body = { ...message, wait: false } as unknown as components['schemas']['ChatRequest'];
+  const started = await dataOf(api.POST('/api/agent/chat', { body, params: { header: { 'idempotency-key': key } } }));
   return { threadId: (started as { thread_id: string }).thread_id };
 }
 
-/** Has an agent propose a schema, a prompt and an extraction for a document. */
+/** Start a run that suggests a schema, a prompt and an extraction for a document. */
 export async function startProposal(documentId: string, key: string, model?: string): Promise<void> {
-  const asked = { document_id: documentId, wait: false, ...(model !== undefined && { model }) } as components['schemas']['AutoCreateRequest'];
-  await dataOf(api.POST('/api/agent/auto_create', { body: asked, params: { header: { 'idempotency-key': key } } }));
+  const body = { document_id: documentId, wait: false, ...(model !== undefined && { model }) } as components['schemas']['AutoCreateRequest'];
+  await dataOf(api.POST('/api/agent/auto_create', { body, params: { header: { 'idempotency-key': key } } }));
 }
 
 export async function cancelRun(runId: string): Promise<void> {
@@ -81,12 +81,12 @@ const service: FollowedService<WaitingCall> = {
     error instanceof ApiError && error.status < 500 && error.status !== 429 && !(deciding && error.status === 409),
 };
 
-/** A run's events, across lost connections, to its end or to where a person must decide. */
+/** Yield a run's events, across lost connections, until it ends or needs a decision. */
 export function followRun(runId: string, options: FollowOptions<WaitingCall>): AsyncGenerator<Told<RunEvent>> {
   return follow<RunEvent, WaitingCall>(service, runId, options);
 }
 
-/** Says what becomes of a call that a run waits for. When this answers, it is done. */
+/** Approve or reject the call that a run waits for. */
 export function decideCall(runId: string, callId: string, decision: Parameters<typeof service.decide>[2]) {
   return service.decide(runId, callId, decision);
 }

@@ -1,4 +1,4 @@
-/** What the service answers, by the names of its own description. */
+/** Types of the API, generated from its OpenAPI description. */
 
 import type { components } from './description';
 
@@ -49,5 +49,5 @@ export type Used = Schemas['Used'];
 export type WaitingCall = Schemas['WaitingCall'];
 export type Word = Schemas['Word'];
 
-/** x0, y0, x1, y1 in parts of the page, from its upper left corner. */
+/** x0, y0, x1, y1 as fractions of the page, from its upper left corner. */
 export type Box = readonly [number, number, number, number];

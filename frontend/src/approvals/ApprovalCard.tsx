@@ -1,17 +1,18 @@
-/** A call that waits for a person: what it would change, and their word on it. Approved as it is or with other values, or
- * rejected with a reason. */
+/** A tool call that needs approval: what it would change. It can be approved as is, approved with edits, or rejected. */
 
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Fragment, useMemo, useState } from 'react';
 import { ApiError } from '../api/client';
 import { decideCall } from '../api/runs';
-import type { Box } from '../api/types';
-import { readWritten, written } from '../document/fields/fieldValue';
+import type { Box, Evidence } from '../api/types';
+import { displayValue, editedText, parseEdited } from '../document/fields/fieldValue';
+import { pathLabel } from '../document/fields/labels';
 import { valueAt } from '../document/fields/paths';
 import { schemaFields } from '../document/schemaFields';
 import { Crop } from '../review/Crop';
 import { Button } from '../shared/Button';
 import { visibleText } from '../shared/format';
+import { t } from '../shared/i18n';
 import { Menu, MenuItem } from '../shared/Menu';
 import { ErrorNotice, Notice } from '../shared/Notice';
 import { Icon } from '../shared/Icon';
@@ -20,28 +21,28 @@ import { proposedFieldsQuery, waitingRunQuery } from './approvalQueries';
 import styles from './Approvals.module.css';
 import { editedInput, inputPathOf } from './editedInput';
 import { SchemaEffect } from './SchemaEffect';
-import { REFUSALS, schemaChanges, type ProposedEvidence, type PendingChange, type PendingCall } from './pendingCall';
+import { schemaChanges, type ProposedEvidence, type PendingChange, type PendingCall } from './pendingCall';
 
-const AREA = 'Approval';
-const APPROVE = { id: 'approval.approve', area: AREA, words: 'Approve', keys: 'a' };
-const REJECT = { id: 'approval.reject', area: AREA, words: 'Reject, with a reason', keys: 'r' };
+const APPROVE = { id: 'approval.approve', keys: 'a' } as const;
+const REJECT = { id: 'approval.reject', keys: 'r' } as const;
 
 interface Props {
   runId: string;
   call: PendingCall;
   onDecided: () => void;
-  /** Whether its keys hold: of several cards only one. */
-  hasKeys?: boolean;
+  /** Whether its keyboard shortcuts are active: on one of several cards. */
+  hasShortcuts?: boolean;
 }
 
 type Mode = { kind: 'look' } | { kind: 'edit'; texts: Record<string, string> } | { kind: 'edit all'; text: string } | { kind: 'reject'; reason: string };
 
-export function ApprovalCard({ runId, call, onDecided, hasKeys = true }: Props) {
+export function ApprovalCard({ runId, call, onDecided, hasShortcuts = true }: Props) {
   const [mode, setMode] = useState<Mode>({ kind: 'look' });
   const queries = useQueryClient();
   const { data: run } = useQuery(waitingRunQuery(runId));
   const { data: proposed } = useQuery(proposedFieldsQuery(runId, call.call_id));
   const refusal = run?.decision_refusal ?? null;
+  const evidence = proposed?.evidence as ProposedEvidence | undefined;
   const schema = useMemo(() => schemaChanges(call.changes ?? []), [call.changes]);
   const changes = schema.others;
   const decide = useMutation({
@@ -52,12 +53,12 @@ export function ApprovalCard({ runId, call, onDecided, hasKeys = true }: Props) 
     },
   });
 
-  // Where nothing was there before, there is no room to keep for it.
+  // Without earlier values, their column is left out.
   const isAllNew = changes.every((change) => change.added === true);
   const editable = changes.filter((change) => change.removed !== true && inputPathOf(call.input, change.path) !== null);
   const edit = () => {
     if (editable.length === 0 || schema.fields.size > 0) setMode({ kind: 'edit all', text: JSON.stringify(call.input, null, 2) });
-    else setMode({ kind: 'edit', texts: Object.fromEntries(editable.map((change) => [change.path, written(given(call, change))])) });
+    else setMode({ kind: 'edit', texts: Object.fromEntries(editable.map((change) => [change.path, editedText(proposedValue(call, change))])) });
   };
   const edited = inputOf(mode, call, editable);
   const approve = (further?: 'tool' | 'all') => {
@@ -69,33 +70,33 @@ export function ApprovalCard({ runId, call, onDecided, hasKeys = true }: Props) 
     decide.mutate({ approved: false, ...(reason !== '' && { reason }) });
   };
   const isOff = decide.isPending || refusal !== null;
-  const canBeAsked = hasKeys && mode.kind === 'look' && !isOff;
-  useShortcut(APPROVE, () => approve(), canBeAsked);
-  useShortcut(REJECT, () => setMode({ kind: 'reject', reason: '' }), canBeAsked);
+  const shortcutsActive = hasShortcuts && mode.kind === 'look' && !isOff;
+  useShortcut(APPROVE, () => approve(), shortcutsActive);
+  useShortcut(REJECT, () => setMode({ kind: 'reject', reason: '' }), shortcutsActive);
 
   return (
-    <section className={styles.card} aria-label="Needs your approval">
-      <h3>{visibleText(call.message)}</h3>
+    <section className={styles.card} aria-label={t('approvals.card')}>
+      <h3>{call.tool === 'extract_fields' ? t('approvals.saveFields', { count: changes.length }) : visibleText(call.message)}</h3>
       <dl className={styles.changes} data-new={isAllNew || undefined}>
         {changes.map((change) => (
           <Fragment key={change.path}>
             <dt>
-              <code>{visibleText(change.path)}</code>
+              <span title={visibleText(change.path)}>{pathLabel(change.path)}</span>
             </dt>
-            {!isAllNew && <dd className={styles.old}>{change.added === true ? '' : asText(change.old)}</dd>}
-            <dd aria-label="to">→</dd>
+            {!isAllNew && <dd className={styles.old}>{change.added === true ? '' : displayValue(change.old)}</dd>}
+            <dd aria-label={t('approvals.to')}>→</dd>
             <dd>
               {mode.kind === 'edit' && change.path in mode.texts ? (
                 <input
-                  aria-label={`New value of ${visibleText(change.path)}`}
+                  aria-label={t('approvals.newValue', { field: pathLabel(change.path) })}
                   value={mode.texts[change.path]}
                   onChange={(event) => setMode({ kind: 'edit', texts: { ...mode.texts, [change.path]: event.target.value } })}
                 />
               ) : change.removed === true ? (
-                'removed'
+                t('approvals.removed')
               ) : (
                 <>
-                  {asText(change.new)} <Found at={proposed?.evidence as ProposedEvidence | undefined} path={change.path} documentId={run?.document_id ?? null} />
+                  {displayValue(change.new, undefined, evidence?.[change.path]?.quote)} <EvidenceExcerpt evidence={evidence?.[change.path]} documentId={run?.document_id ?? null} />
                 </>
               )}
             </dd>
@@ -107,7 +108,7 @@ export function ApprovalCard({ runId, call, onDecided, hasKeys = true }: Props) 
       {mode.kind === 'edit all' && (
         <textarea
           className={styles.all}
-          aria-label="Edit as JSON"
+          aria-label={t('approvals.editAsJson')}
           rows={8}
           spellCheck={false}
           value={mode.text}
@@ -117,8 +118,8 @@ export function ApprovalCard({ runId, call, onDecided, hasKeys = true }: Props) 
       {mode.kind === 'reject' && (
         <input
           className={styles.all}
-          aria-label="Reason"
-          placeholder="Reason (sent to the agent)"
+          aria-label={t('approvals.reason')}
+          placeholder={t('approvals.reasonHint')}
           maxLength={2000}
           value={mode.reason}
           autoFocus
@@ -129,37 +130,37 @@ export function ApprovalCard({ runId, call, onDecided, hasKeys = true }: Props) 
           }}
         />
       )}
-      {edited === 'wrong' && <Notice kind="unsure">Not valid JSON: a JSON object is needed.</Notice>}
-      {decide.isError && <Undecided error={decide.error} />}
-      {refusal !== null && <Notice kind="unsure">{REFUSALS[refusal]}</Notice>}
+      {edited === 'wrong' && <Notice kind="unsure">{t('approvals.invalidJson')}</Notice>}
+      {decide.isError && <DecisionError error={decide.error} />}
+      {refusal !== null && <Notice kind="unsure">{t(`approvals.refusals.${refusal}`)}</Notice>}
       <div className={styles.buttons}>
         {mode.kind === 'reject' ? (
           <Button kind="main" disabled={isOff} onClick={reject}>
-            Reject
+            {t('common.reject')}
           </Button>
         ) : (
           <>
             <Button kind="main" disabled={isOff || edited === 'wrong'} onClick={() => approve()}>
-              {edited === null ? 'Approve' : 'Approve with edits'}
+              {edited === null ? t('approvals.approve') : t('approvals.approveWithEdits')}
             </Button>
             {mode.kind === 'look' && (
               <>
                 <Button disabled={isOff} onClick={edit}>
-                  Edit
+                  {t('common.edit')}
                 </Button>
                 <Button disabled={isOff} onClick={() => setMode({ kind: 'reject', reason: '' })}>
-                  Reject…
+                  {t('approvals.rejectWithReason')}
                 </Button>
                 <Menu
                   align="start"
                   trigger={
-                    <Button kind="quiet" disabled={isOff} label="More options">
+                    <Button kind="quiet" disabled={isOff} label={t('approvals.more')}>
                       <Icon name="down" size={12} />
                     </Button>
                   }
                 >
-                  <MenuItem onChoose={() => approve('tool')}>Approve, and always allow “{visibleText(call.tool)}” in this run</MenuItem>
-                  <MenuItem onChoose={() => approve('all')}>Approve everything in this run</MenuItem>
+                  <MenuItem onChoose={() => approve('tool')}>{t('approvals.allowTool', { tool: visibleText(call.tool) })}</MenuItem>
+                  <MenuItem onChoose={() => approve('all')}>{t('approvals.allowAll')}</MenuItem>
                 </Menu>
               </>
             )}
@@ -167,7 +168,7 @@ export function ApprovalCard({ runId, call, onDecided, hasKeys = true }: Props) 
         )}
         {mode.kind !== 'look' && (
           <Button kind="quiet" disabled={isOff} onClick={() => setMode({ kind: 'look' })}>
-            Back
+            {t('common.back')}
           </Button>
         )}
       </div>
@@ -175,36 +176,36 @@ export function ApprovalCard({ runId, call, onDecided, hasKeys = true }: Props) 
   );
 }
 
-/** Where a value is on the page, with a picture of it. */
-function Found({ at, path, documentId }: { at: ProposedEvidence | undefined; path: string; documentId: string | null }) {
-  const found = at?.[path];
-  if (found === undefined || documentId === null) return null;
-  const box = found.boxes[0] as Box | undefined;
-  if (found.state !== 'found' || found.page === null || box === undefined) {
-    return <span className={found.state === 'not_found' ? styles.moved : 'muted'}>{found.state === 'blank' ? 'Blank in the document' : 'Not on page'}</span>;
+/** Where a value is on the page, with an excerpt. */
+function EvidenceExcerpt({ evidence, documentId }: { evidence: Evidence | undefined; documentId: string | null }) {
+  if (evidence === undefined || documentId === null) return null;
+  const { page, state } = evidence;
+  const box = evidence.boxes[0] as Box | undefined;
+  if (state !== 'found' || page === null || box === undefined) {
+    return <span className={state === 'not_found' ? styles.moved : 'muted'}>{t(`fields.statuses.${state === 'blank' ? 'blank' : 'not_found'}`)}</span>;
   }
   return (
     <>
-      <span className="muted">Page {found.page}</span>
+      <span className="muted">{t('common.page', { page })}</span>
       <span className={styles.crop}>
-        <Crop documentId={documentId} page={found.page} box={box} width={480} />
+        <Crop documentId={documentId} page={page} box={box} width={480} />
       </span>
     </>
   );
 }
 
-/** The fields that a schema would have, each with what happens to it. */
+/** The fields of the schema after the call, each with its change. */
 function SchemaTable({ schema, marks }: { schema: unknown; marks: ReadonlyMap<string, 'new' | 'removed' | 'changed'> }) {
   const fields = typeof schema === 'object' && schema !== null ? schemaFields(schema as Record<string, unknown>) : [];
   const gone = [...marks].filter(([path, mark]) => mark === 'removed' && !fields.some((one) => one.path === path));
   return (
-    <table className={styles.schema} aria-label="Fields of the schema">
+    <table className={styles.schema} aria-label={t('approvals.schemaFields')}>
       <thead>
         <tr>
-          <th>Field</th>
-          <th>Type</th>
-          <th>Description</th>
-          <th>Change</th>
+          <th>{t('approvals.columns.field')}</th>
+          <th>{t('approvals.columns.type')}</th>
+          <th>{t('approvals.columns.description')}</th>
+          <th>{t('approvals.columns.change')}</th>
         </tr>
       </thead>
       <tbody>
@@ -215,7 +216,7 @@ function SchemaTable({ schema, marks }: { schema: unknown; marks: ReadonlyMap<st
             </td>
             <td>{visibleText(one.type)}</td>
             <td>{visibleText(one.description)}</td>
-            <td>{marks.get(one.path) ?? ''}</td>
+            <td>{marks.has(one.path) ? t(`approvals.changes.${marks.get(one.path)!}`) : ''}</td>
           </tr>
         ))}
       </tbody>
@@ -223,12 +224,12 @@ function SchemaTable({ schema, marks }: { schema: unknown; marks: ReadonlyMap<st
   );
 }
 
-/** What the person's own arguments are; null: they are the agent's. */
+/** Return the edited arguments; null if nothing was edited. */
 function inputOf(mode: Mode, call: PendingCall, editable: readonly PendingChange[]): Record<string, unknown> | null | 'wrong' {
   if (mode.kind === 'edit') {
     const edits = editable
-      .filter((change) => mode.texts[change.path] !== written(given(call, change)))
-      .map((change) => ({ place: inputPathOf(call.input, change.path)!, value: readWritten(mode.texts[change.path]!, given(call, change)) }));
+      .filter((change) => mode.texts[change.path] !== editedText(proposedValue(call, change)))
+      .map((change) => ({ place: inputPathOf(call.input, change.path)!, value: parseEdited(mode.texts[change.path]!, proposedValue(call, change)) }));
     return edits.length === 0 ? null : editedInput(call.input, edits);
   }
   if (mode.kind !== 'edit all') return null;
@@ -241,13 +242,13 @@ function inputOf(mode: Mode, call: PendingCall, editable: readonly PendingChange
   }
 }
 
-/** The value that the agent would write. */
-function given(call: PendingCall, change: PendingChange): unknown {
+/** Return the value that the agent would write. */
+function proposedValue(call: PendingCall, change: PendingChange): unknown {
   return valueAt(call.input, inputPathOf(call.input, change.path) ?? []);
 }
 
-/** Why it was not decided; where what it would change has moved, how that stands now. */
-function Undecided({ error }: { error: unknown }) {
+/** Why the decision failed; if values changed since they were shown, what they are now. */
+function DecisionError({ error }: { error: unknown }) {
   const isMoved = error instanceof ApiError && error.code === 'target_changed';
   const moved = (isMoved ? (error.problem?.changes ?? []) : []) as { path: string; old: unknown; shown: unknown }[];
   return (
@@ -257,16 +258,11 @@ function Undecided({ error }: { error: unknown }) {
         <ul className={styles.moved}>
           {moved.map((one) => (
             <li key={one.path}>
-              <code>{visibleText(one.path)}</code> is {one.old == null ? 'nothing' : asText(one.old)} now; {one.shown == null ? 'nothing' : asText(one.shown)} was shown
+              {t('approvals.moved', { field: pathLabel(one.path), value: displayValue(one.old) || t('fields.nothing'), before: displayValue(one.shown) || t('fields.nothing') })}
             </li>
           ))}
         </ul>
       )}
     </>
   );
-}
-
-/** (The service has spelt out what nobody sees.) */
-function asText(value: unknown): string {
-  return typeof value === 'string' ? value : JSON.stringify(value ?? null);
 }

@@ -1,4 +1,4 @@
-/** How many calls wait for a decision, beside the area's name. */
+/** The number of calls that need approval, in the navigation bar. */
 
 import { useQuery } from '@tanstack/react-query';
 import { CountBadge } from '../shared/CountBadge';

@@ -1,14 +1,15 @@
-/** Everything that waits for a decision in the organisation, the newest first. */
+/** All calls of the organisation that need approval, the newest first. */
 
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import type { Run } from '../api/types';
 import { documentQuery } from '../documents/documentQueries';
-import { ago, visibleText } from '../shared/format';
+import { formatAge, visibleText } from '../shared/format';
+import { t } from '../shared/i18n';
 import { Loading } from '../shared/Loading';
 import { EmptyState, ErrorNotice } from '../shared/Notice';
 import { ApprovalCard } from './ApprovalCard';
-import { MOST, waitingQuery } from './approvalQueries';
+import { LIMIT, waitingQuery } from './approvalQueries';
 import styles from './Approvals.module.css';
 
 export function ApprovalsPage() {
@@ -17,11 +18,11 @@ export function ApprovalsPage() {
   if (waiting.isError) return <ErrorNotice error={waiting.error} onRetry={() => void waiting.refetch()} />;
   return (
     <div className={styles.page}>
-      <h1>Approvals</h1>
+      <h1>{t('areas.approvals')}</h1>
       {waiting.isPending && <Loading />}
       {waiting.isSuccess && runs.length === 0 && (
-        <EmptyState title="Nothing to approve">
-          <p>Changes that need your OK appear here.</p>
+        <EmptyState title={t('approvals.none')}>
+          <p>{t('approvals.noneHint')}</p>
         </EmptyState>
       )}
       {runs.map((run, index) => (
@@ -29,29 +30,29 @@ export function ApprovalsPage() {
           <p className={styles.of}>
             <DocumentLink run={run} />
             <span>{run.agent}</span>
-            <span>{ago(run.created_at)}</span>
+            <span>{formatAge(run.created_at)}</span>
           </p>
           {run.waits_for !== null && (
             <ApprovalCard
               runId={run.id}
               call={run.waits_for}
-              hasKeys={index === 0}
+              hasShortcuts={index === 0}
               onDecided={() => undefined}
             />
           )}
         </article>
       ))}
-      {waiting.data?.next && <p className="muted">These are the newest {MOST}.</p>}
+      {waiting.data?.next && <p className="muted">{t('common.latest', { count: LIMIT })}</p>}
     </div>
   );
 }
 
 function DocumentLink({ run }: { run: Run }) {
   const document = useQuery({ ...documentQuery(run.document_id ?? ''), enabled: run.document_id !== null });
-  if (run.document_id === null) return <span>All documents</span>;
+  if (run.document_id === null) return <span>{t('approvals.allDocuments')}</span>;
   return (
     <Link to="/documents/$documentId" params={{ documentId: run.document_id }} search={run.extraction_id === null ? {} : { extraction: run.extraction_id }}>
-      {visibleText(document.data?.filename ?? 'The document')}
+      {visibleText(document.data?.filename ?? t('approvals.document'))}
     </Link>
   );
 }

@@ -1,8 +1,9 @@
-/** What a changed schema means for the extractions of its older versions, before it is approved. */
+/** How many extractions use older versions of a schema, shown before its change is approved. */
 
 import { useQuery } from '@tanstack/react-query';
 import { dataOf, api } from '../api/client';
-import { count, visibleText } from '../shared/format';
+import { formatDollars, visibleText } from '../shared/format';
+import { t } from '../shared/i18n';
 import type { PendingCall } from './pendingCall';
 import styles from './Approvals.module.css';
 
@@ -17,27 +18,26 @@ export function SchemaEffect({ runId, call }: { runId: string; call: PendingCall
       const body = { schema } as never;
       return dataOf(api.POST('/api/schemas/{schema_id}/changes', { params: { path: { schema_id: version.id } }, body, signal }));
     },
-    // A schema that cannot be used is refused where it is approved.
+    // An invalid schema is refused when it is approved.
     enabled: typeof schema === 'object',
     retry: false,
   });
   if (data == null || data.extractions === 0) return null;
   return (
     <details className={styles.effect}>
-      <summary>{count(data.extractions, 'extraction')} would follow an older version of it</summary>
+      <summary>{t('approvals.effect.title', { count: data.extractions })}</summary>
       <p>
-        To bring them to this version, {count(data.read_again, 'extraction')} would be read again
-        {data.estimated_cost_usd !== null && data.read_again > 0 && <>, for about ${data.estimated_cost_usd.toFixed(2)}</>}.
+        {data.estimated_cost_usd === null || data.read_again === 0
+          ? t('approvals.effect.reread', { count: data.read_again })
+          : t('approvals.effect.rereadCost', { count: data.read_again, cost: formatDollars(data.estimated_cost_usd) })}
       </p>
       <ul>
         {data.versions.filter(({ extractions }) => extractions > 0).map((one) => (
           <li key={one.schema_revid}>
-            <b>Since version {one.number}</b>
-            {one.added.length > 0 && <>, added: {visibleText(one.added.join(', '))}</>}
-            {one.changed.length > 0 && <>, changed: {visibleText(one.changed.join(', '))}</>}
-            {one.removed.length > 0 && <>, removed: {visibleText(one.removed.join(', '))}</>}
-            {one.everything && <>, concerns all fields</>}
-            {one.rules && <>, other rules</>}
+            <b>{t('approvals.effect.since', { version: one.number })}</b>
+            {(['added', 'changed', 'removed'] as const).map((kind) => one[kind].length > 0 && `, ${t(`approvals.effect.${kind}`, { fields: visibleText(one[kind].join(', ')) })}`)}
+            {one.everything && `, ${t('approvals.effect.everything')}`}
+            {one.rules && `, ${t('approvals.effect.rules')}`}
           </li>
         ))}
       </ul>
@@ -45,7 +45,7 @@ export function SchemaEffect({ runId, call }: { runId: string; call: PendingCall
   );
 }
 
-/** The version that a call means which names none. */
+/** Return the schema version of the conversation, which a call without one refers to. */
 async function revidOfConversation(runId: string, signal: AbortSignal): Promise<string | undefined> {
   const run = await dataOf(api.GET('/api/runs/{run_id}', { params: { path: { run_id: runId } }, signal }));
   if (run.thread_id === null) return undefined;

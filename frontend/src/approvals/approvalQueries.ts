@@ -1,21 +1,21 @@
-/** What waits for somebody's decision: calls of your runs, and of others' where you decide these. */
+/** Calls that wait for a decision: those of your own runs, and of others' runs if you may decide them. */
 
 import { queryOptions } from '@tanstack/react-query';
 import { dataOf, api } from '../api/client';
 import type { Run } from '../api/types';
 
-export const MOST = 50;
+export const LIMIT = 50;
 
 export const waitingQuery = queryOptions({
   queryKey: ['runs', 'waiting'],
   queryFn: async ({ signal }) => {
-    const query = { status: 'awaiting_approval' as const, limit: MOST };
+    const query = { status: 'awaiting_approval' as const, limit: LIMIT };
     return (await dataOf(api.GET('/api/runs', { params: { query }, signal }))) as unknown as { items: Run[]; next: string | null };
   },
   refetchInterval: 4000, // the next call of a run comes seconds after a decision
 });
 
-/** A run that waits for a decision. Somebody else may decide it, or cancel it. */
+/** A run that waits for a decision. Polled, since someone else may decide or cancel it. */
 export const waitingRunQuery = (runId: string) =>
   queryOptions({
     queryKey: ['runs', 'one that waits', runId],
@@ -25,7 +25,7 @@ export const waitingRunQuery = (runId: string) =>
     gcTime: 0,
   });
 
-/** Where the values that a call would write are on the pages. */
+/** Evidence of the values that a call would write. */
 export const proposedFieldsQuery = (runId: string, callId: string) =>
   queryOptions({
     queryKey: ['proposed fields', runId, callId],

@@ -1,11 +1,11 @@
-/** A call's arguments with other values in them, as the person who decides it wants them. */
+/** Editing the arguments of a call before it is approved. */
 
 import { pathSteps, valueAt, type Step } from '../document/fields/paths';
 
 type Input = Readonly<Record<string, unknown>>;
 
-/** Where in the arguments the value of a change stands: below `fields`, or in `value` where the arguments name the path.
- * null: nobody can tell, so the arguments are edited as a whole. */
+/** Return the steps to a change's value within the arguments: below `fields`, or `value` if the arguments have a `path`.
+ * null: not found; then the arguments are edited as a whole. */
 export function inputPathOf(input: Input, path: string): Step[] | null {
   if (input.path === path && 'value' in input) return ['value'];
   const steps = pathSteps(path);
@@ -14,7 +14,7 @@ export function inputPathOf(input: Input, path: string): Step[] | null {
   return valueAt(input, place) === undefined ? null : place;
 }
 
-/** The arguments with some values replaced. Nothing of what is given is changed. */
+/** Return a copy of the arguments with some values replaced. */
 export function editedInput(input: Input, edits: readonly { place: readonly Step[]; value: unknown }[]): Record<string, unknown> {
   const edited = structuredClone(input) as Record<string, unknown>;
   for (const { place, value } of edits) {

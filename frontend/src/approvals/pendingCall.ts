@@ -1,6 +1,6 @@
-/** What is known of a call that waits for a decision. */
+/** A tool call that waits for a decision. */
 
-import type { Evidence, Run, WaitingCall } from '../api/types';
+import type { Evidence, WaitingCall } from '../api/types';
 import { pathSteps } from '../document/fields/paths';
 
 export interface PendingChange {
@@ -17,18 +17,10 @@ export type PendingCall = Pick<WaitingCall, 'call_id' | 'message'> & {
   changes?: readonly PendingChange[] | null | undefined;
 };
 
-/** Where the values that a call would write are on the pages, by path. */
+/** Evidence of the values that a call would write, by path. */
 export type ProposedEvidence = Readonly<Record<string, Evidence | undefined>>;
 
-/** Who decides a call instead of this person, in a sentence. */
-export const REFUSALS: Record<NonNullable<Run['decision_refusal']>, string> = {
-  read_only: 'You have view-only access: a member or an owner decides this.',
-  not_approver: 'An owner of this organisation has to approve this.',
-  second_person_needed: 'Someone else has to approve this: you started the run.',
-  not_found: 'The person who started this run decides it.',
-};
-
-/** Split the changes of a call into those of a schema's fields, by the path of the field, and the others. */
+/** Split a call's changes into changes of schema fields, by the path of the field, and other changes. */
 export function schemaChanges(changes: readonly PendingChange[]): { fields: ReadonlyMap<string, 'new' | 'removed' | 'changed'>; others: readonly PendingChange[] } {
   const fields = new Map<string, 'new' | 'removed' | 'changed'>();
   const others: PendingChange[] = [];

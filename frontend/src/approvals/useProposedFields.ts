@@ -1,4 +1,4 @@
-/** The values that wait for approval, with where they are on the pages: of the extraction that is shown. */
+/** The values of the shown extraction that wait for approval, with their evidence. */
 
 import { useQuery } from '@tanstack/react-query';
 import { useMemo } from 'react';
@@ -23,7 +23,7 @@ export function useProposedFields(documentId: string, extractionId: string | und
         { callId: call.call_id, value: one.new, waits: { evidence: evidence[one.path]!, confidence: proposed.confidence_scores[one.path] } },
       ]),
     );
-    // (Polled again, it is another object with the same call.)
+    // Polling replaces the object, not the call.
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [call?.call_id, proposed]);
 }

@@ -1,4 +1,4 @@
-/** Where a question is written, and which documents it is put to. */
+/** The box for a question, with filters for the documents that it is about. */
 
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { useRef, useState } from 'react';
@@ -6,6 +6,7 @@ import { startQuestion, type Question } from '../api/runs';
 import { MessageBox } from '../conversation/MessageBox';
 import { tagsQuery } from '../documents/documentQueries';
 import { visibleText } from '../shared/format';
+import { t } from '../shared/i18n';
 import styles from './Ask.module.css';
 
 interface Props {
@@ -18,7 +19,7 @@ export function AskBox({ threadId, onAsked }: Props) {
   const [tag, setTag] = useState('');
   const [name, setName] = useState('');
   const tags = useQuery(tagsQuery);
-  // An answer that was lost, and a second press, ask the same question once.
+  // Idempotency key: a retry or a second click asks the same question once.
   const key = useRef(crypto.randomUUID());
   const ask = useMutation({
     mutationFn: async (question: Question) => {
@@ -38,9 +39,9 @@ export function AskBox({ threadId, onAsked }: Props) {
   };
   return (
     <MessageBox
-      label="Your question"
-      placeholder={threadId === undefined ? 'Ask about all documents' : 'Ask further'}
-      send="Ask"
+      label={t('ask.question')}
+      placeholder={threadId === undefined ? t('ask.askAll') : t('ask.followUp')}
+      send={t('ask.send')}
       value={message}
       isPending={ask.isPending}
       error={ask.error}
@@ -51,9 +52,9 @@ export function AskBox({ threadId, onAsked }: Props) {
       onSend={send}
     >
       <label>
-        <span className="sr-only">Only documents with this tag</span>
+        <span className="sr-only">{t('ask.onlyTag')}</span>
         <select className={styles.tag} value={tag} onChange={(event) => setTag(event.target.value)}>
-          <option value="">Any tag</option>
+          <option value="">{t('common.allTags')}</option>
           {tags.data?.items.map((one) => (
             <option key={one.id} value={one.name}>
               {visibleText(one.name)}
@@ -63,8 +64,8 @@ export function AskBox({ threadId, onAsked }: Props) {
       </label>
       <input
         className={styles.name}
-        aria-label="Only documents whose name has"
-        placeholder="Name has…"
+        aria-label={t('ask.nameContains')}
+        placeholder={t('ask.nameContains')}
         value={name}
         maxLength={255}
         onChange={(event) => setName(event.target.value)}

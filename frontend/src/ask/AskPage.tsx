@@ -1,4 +1,4 @@
-/** Questions over all documents: conversations left, what was said, and beside it the page that a source stands on. */
+/** Questions about all documents: conversations on the left, the messages, and the page of a source on the right. */
 
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useCallback, useState } from 'react';
@@ -9,6 +9,7 @@ import { askRoute } from '../router';
 import { useCanWrite } from '../session/role';
 import { Button } from '../shared/Button';
 import { useUpdateSearch } from '../shared/useUpdateSearch';
+import { t } from '../shared/i18n';
 import styles from './Ask.module.css';
 import { AskBox } from './AskBox';
 import { SourceViewer } from './SourceViewer';
@@ -16,7 +17,7 @@ import { ThreadList } from './ThreadList';
 
 export function AskPage() {
   const { thread } = askRoute.useSearch();
-  const changeAddress = useUpdateSearch<{ thread?: string }>();
+  const updateSearch = useUpdateSearch<{ thread?: string }>();
   const queries = useQueryClient();
   const threads = useQuery(threadsQuery('library'));
   const canWrite = useCanWrite();
@@ -24,25 +25,24 @@ export function AskPage() {
   const show = useCallback((next: SourceLocation) => setPlace((before) => ({ ...next, at: (before?.at ?? 0) + 1 })), []);
   const open = (next: string | undefined) => {
     setPlace(null);
-    changeAddress(() => addressed(next), { replace: false });
+    updateSearch(() => addressed(next), { replace: false });
   };
-  // An answer that comes late takes nobody away from what they opened since.
-  const replace = (next: string | undefined) => changeAddress((said) => (said.thread === thread ? addressed(next) : said), { replace: false });
+  // A late response must not replace a conversation that was opened since.
+  const replace = (next: string | undefined) => updateSearch((params) => (params.thread === thread ? addressed(next) : params), { replace: false });
   return (
     <div className={styles.page} data-beside={place !== null || undefined}>
-      <aside className={styles.threads} aria-label="Conversations">
+      <aside className={styles.threads} aria-label={t('ask.threads')}>
         <Button kind={thread === undefined ? 'plain' : 'main'} onClick={() => open(undefined)}>
-          New question
+          {t('ask.new')}
         </Button>
         <ThreadList threads={threads.data?.items ?? []} chosen={thread} onOpen={open} onGone={() => replace(undefined)} />
       </aside>
       <div className={styles.talk}>
         {thread === undefined ? (
           <div className={styles.start}>
-            <h1>Ask your documents</h1>
+            <h1>{t('ask.title')}</h1>
             <p className="muted">
-              Answers come with the places that they rest on, and say what they do not cover. “What do the surveys say about the
-              roof?” · “How many invoices are over 1,000?” · “Sum of totals by vendor”
+              {t('ask.hint')} {t('ask.examples')}
             </p>
           </div>
         ) : (

@@ -1,4 +1,4 @@
-/** The page of a document that somebody wants to see, with boxes around what is meant. */
+/** The page of a source, with boxes around the cited text. */
 
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
@@ -13,9 +13,10 @@ import { visibleText } from '../shared/format';
 import { ErrorNotice } from '../shared/Notice';
 import { useShortcut } from '../shared/shortcuts/useShortcut';
 import { Icon } from '../shared/Icon';
+import { t } from '../shared/i18n';
 import styles from './Ask.module.css';
 
-const CLOSE = { id: 'place.close', area: 'Page', words: 'Close the page beside', keys: 'Escape' };
+const CLOSE = { id: 'source.close', keys: 'Escape' } as const;
 
 export function SourceViewer({ place, onClose }: { place: SourceLocation; onClose: () => void }) {
   const { documentId, page, boxes, number, at } = place;
@@ -27,13 +28,13 @@ export function SourceViewer({ place, onClose }: { place: SourceLocation; onClos
   );
   useShortcut(CLOSE, onClose);
   return (
-    <aside className={styles.beside} aria-label="Source">
+    <aside className={styles.beside} aria-label={t('ask.source')}>
       <div className={styles.head}>
         {number !== null && <b>{number}</b>}
         <Link to="/documents/$documentId" params={{ documentId }} search={{ page }} className="truncate">
           {visibleText(document.data?.filename ?? '…')}
         </Link>
-        <Button kind="quiet" label="Close" onClick={onClose}>
+        <Button kind="quiet" label={t('ask.closeSource')} onClick={onClose}>
           <Icon name="cross" />
         </Button>
       </div>

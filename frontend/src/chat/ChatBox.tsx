@@ -1,5 +1,5 @@
-/** Where a message about a document is written. `@` names a schema, a prompt, a tag, an extraction or another document,
- * which the agent is then given whole. */
+/** The box for a message about a document. `@` mentions a schema, prompt, tag, extraction or another document: the agent
+ * gets its full content. */
 
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { useId, useLayoutEffect, useRef, useState, type KeyboardEvent } from 'react';
@@ -7,20 +7,21 @@ import { startTurn } from '../api/runs';
 import type { ToolNames } from '../api/types';
 import { MessageBox } from '../conversation/MessageBox';
 import styles from './Chat.module.css';
+import { t } from '../shared/i18n';
 import { ModelInput } from '../shared/ModelInput';
 import { chatToolsQuery, suggestionsQuery } from './chatQueries';
 import { MentionList } from './MentionList';
-import { MOST_MENTIONS, mentionAt, status, withMention, type Mention } from './mentions';
+import { MAX_MENTIONS, mentionAt, mentionedIn, withMention, type Mention } from './mentions';
 
 interface Props {
   documentId: string;
   threadId: string | undefined;
   /** A call of this conversation waits for approval: another message would cancel it. */
   isWaiting: boolean;
-  onSaid: (threadId: string) => Promise<void>;
+  onSent: (threadId: string) => Promise<void>;
 }
 
-export function ChatBox({ documentId, threadId, isWaiting, onSaid }: Props) {
+export function ChatBox({ documentId, threadId, isWaiting, onSent }: Props) {
   const [text, setText] = useState('');
   const [caret, setCaret] = useState(0);
   const [chosen, setChosen] = useState<readonly Mention[]>([]);
@@ -32,28 +33,28 @@ export function ChatBox({ documentId, threadId, isWaiting, onSaid }: Props) {
   const asks = wantsAsking || alwaysAsks;
   const [model, setModel] = useState('');
   const area = useRef<HTMLTextAreaElement>(null);
-  /** Where the caret belongs once the text is drawn that a name was put into. */
+  /** The caret position to restore after a mention was inserted. */
   const moveTo = useRef<number | null>(null);
   const listId = useId();
   const reasonId = useId();
-  // An answer that was lost, and a second press, say the same once.
+  // Idempotency key: a retry or a second click sends the message once.
   const key = useRef(crypto.randomUUID());
 
   const typed = mentionAt(text, caret);
-  const mentioned = status(text, chosen);
-  const isOpen = typed !== null && typed.from !== dismissed && mentioned.length < MOST_MENTIONS;
+  const mentioned = mentionedIn(text, chosen);
+  const isOpen = typed !== null && typed.from !== dismissed && mentioned.length < MAX_MENTIONS;
   const suggestions = useQuery({ ...suggestionsQuery(documentId, typed?.word ?? ''), enabled: isOpen });
   const shown = isOpen ? (suggestions.data ?? []) : [];
 
-  const say = useMutation({
+  const send = useMutation({
     mutationFn: async () => {
       const mentions = mentioned.map(({ type, id }) => ({ type, id }));
-      const said = { document_id: documentId, message: text, mentions, ...(threadId !== undefined && { thread_id: threadId }) };
-      const { threadId: id } = await startTurn({ ...said, approval: asks ? 'ask' : 'auto', ...(model !== '' && { model }) }, key.current);
+      const body = { document_id: documentId, message: text, mentions, ...(threadId !== undefined && { thread_id: threadId }) };
+      const { threadId: id } = await startTurn({ ...body, approval: asks ? 'ask' : 'auto', ...(model !== '' && { model }) }, key.current);
       key.current = crypto.randomUUID();
       setText('');
       setChosen([]);
-      await onSaid(id);
+      await onSent(id);
     },
   });
 
@@ -93,15 +94,15 @@ export function ChatBox({ documentId, threadId, isWaiting, onSaid }: Props) {
 
   return (
     <MessageBox
-      label="Your message"
-      placeholder="“Make a schema of this”, “extract with @Invoice”, “what is the due date?”"
-      send="Send"
+      label={t('chat.message')}
+      placeholder={t('chat.placeholder')}
+      send={t('chat.send')}
       value={text}
-      isPending={say.isPending}
-      blocked={isWaiting ? 'Decide the change above first, or cancel it.' : undefined}
-      error={say.error}
+      isPending={send.isPending}
+      blocked={isWaiting ? t('chat.decideFirst') : undefined}
+      error={send.error}
       onChange={change}
-      onSend={() => say.mutate()}
+      onSend={() => send.mutate()}
       onKey={onKey}
       above={shown.length > 0 && <MentionList id={listId} items={shown} active={active} onChoose={choose} />}
       textarea={{
@@ -122,20 +123,20 @@ export function ChatBox({ documentId, threadId, isWaiting, onSaid }: Props) {
           aria-describedby={alwaysAsks ? reasonId : undefined}
           onChange={(event) => setWantsAsking(event.target.checked)}
         />{' '}
-        Ask before changing anything
+        {t('chat.askFirst')}
       </label>
       {alwaysAsks && (
         <p id={reasonId} className="muted">
-          In your organisation another person or an owner approves every change.
+          {t('chat.alwaysAsks')}
         </p>
       )}
       <ModelInput value={model} onChange={setModel} />
       {tools !== undefined && <NeedsApproval tools={tools} asks={asks} />}
       {mentioned.length > 0 && (
-        <ul className={styles.mentioned} aria-label="Mentioned">
+        <ul className={styles.mentioned} aria-label={t('chat.mentioned')}>
           {mentioned.map((one) => (
             <li key={one.id}>
-              <span className="muted">{one.type}</span> <span className="truncate">{one.name}</span>
+              <span className="muted">{t(`chat.mentionTypes.${one.type}`)}</span> <span className="truncate">{one.name}</span>
             </li>
           ))}
         </ul>
@@ -144,19 +145,19 @@ export function ChatBox({ documentId, threadId, isWaiting, onSaid }: Props) {
   );
 }
 
-/** What the agent asks about before it does it, and what it does at once. */
+/** Which tools need approval, and which run right away. */
 function NeedsApproval({ tools, asks }: { tools: ToolNames; asks: boolean }) {
   const named = (names: readonly string[]) => names.map((one) => one.replaceAll('_', ' ')).join(', ');
   return (
     <details className={styles.tools}>
-      <summary>{asks ? 'What needs approval' : 'Nothing needs approval'}</summary>
+      <summary>{asks ? t('chat.whatNeedsApproval') : t('chat.nothingNeedsApproval')}</summary>
       {asks && (
         <p>
-          <b>Needs approval:</b> {named(tools.read_write)}
+          <b>{t('chat.needsApproval')}</b> {named(tools.read_write)}
         </p>
       )}
       <p>
-        <b>Runs at once:</b> {named(asks ? tools.read_only : [...tools.read_only, ...tools.read_write])}
+        <b>{t('chat.runsAtOnce')}</b> {named(asks ? tools.read_only : [...tools.read_only, ...tools.read_write])}
       </p>
     </details>
   );

@@ -1,4 +1,4 @@
-/** The conversations about one document: which one, what it takes for granted, what was said, and where one goes on. */
+/** The conversations about one document: a picker, the schema and prompt in use, the messages, and the message box. */
 
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, type ReactNode } from 'react';
@@ -6,9 +6,11 @@ import { dataOf, api } from '../api/client';
 import { waitingQuery } from '../approvals/approvalQueries';
 import { Conversation } from '../conversation/Conversation';
 import { threadQuery, threadsQuery } from '../conversation/conversationQueries';
+import { usePersonName } from '../session/people';
 import { Button } from '../shared/Button';
 import { Confirm } from '../shared/Confirm';
-import { ago, visibleText } from '../shared/format';
+import { formatAge, visibleText } from '../shared/format';
+import { t } from '../shared/i18n';
 import { ErrorNotice, errorMessage } from '../shared/Notice';
 import { toast } from '../shared/Toasts';
 import styles from './Chat.module.css';
@@ -17,24 +19,25 @@ import { workingStateQuery } from './chatQueries';
 
 interface Props {
   documentId: string;
-  /** A conversation's id; `last`: the one that was gone on with last; `new`: one that has not begun. */
+  /** A conversation's id; `last`: the most recent one; `new`: a new one. */
   chat: string;
   onOpen: (threadId: string | undefined) => void;
-  /** The one shown is another now (it was found, begun or deleted), unless another was opened since. */
+  /** The conversation was found, started or deleted: show another one, unless the person opened one since. */
   onReplace: (threadId: string | undefined) => void;
-  /** The fields that the conversation is about. */
+  /** The document's fields. */
   fields: ReactNode;
   canWrite: boolean;
 }
 
 export function ChatPanel({ documentId, chat, onOpen, onReplace, fields, canWrite }: Props) {
   const queries = useQueryClient();
+  const personName = usePersonName();
   const threads = useQuery(threadsQuery('document', documentId));
   const threadId = chat === 'new' ? undefined : chat;
-  // Which was the last is known when the list is as of now, not as of when it was last looked at.
+  // The most recent conversation is known once the list is loaded again.
   const isSought = chat === 'last' && threads.isSuccess && !threads.isFetching;
   useEffect(() => {
-    // Named from here on: what is begun in another window takes nobody away from what they are writing.
+    // Only once: a conversation started in another window must not replace this one.
     if (isSought) onReplace(threads.data?.items.find((one) => one.mine)?.id);
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [isSought]);
@@ -61,32 +64,31 @@ export function ChatPanel({ documentId, chat, onOpen, onReplace, fields, canWrit
   return (
     <div className={styles.panel}>
       <div className={styles.head}>
-        <select aria-label="Conversation" value={threadId ?? ''} onChange={(event) => onOpen(event.target.value === '' ? undefined : event.target.value)}>
-          <option value="">New conversation</option>
+        <select aria-label={t('chat.conversation')} value={threadId ?? ''} onChange={(event) => onOpen(event.target.value === '' ? undefined : event.target.value)}>
+          <option value="">{t('chat.new')}</option>
           {threadId !== undefined && chosen === undefined && <option value={threadId}>…</option>}
           {threads.data.items.map((one) => (
             <option key={one.id} value={one.id}>
-              {visibleText(one.title ?? 'Without a title')} · {ago(one.updated_at)}
-              {one.mine ? '' : ' · another person’s'}
+              {visibleText(one.title ?? t('chat.untitled'))} · {formatAge(one.updated_at)}
+              {one.mine ? '' : ` · ${t('people.by', { person: personName(one.created_by) })}`}
             </option>
           ))}
         </select>
         {canWrite && chosen?.mine === true && (
           <>
             <Button kind="quiet" aria-pressed={chosen.shared} disabled={share.isPending} onClick={() => share.mutate(!chosen.shared)}>
-              {chosen.shared ? 'Shared' : 'Share'}
+              {chosen.shared ? t('chat.shared') : t('chat.share')}
             </Button>
-            <Confirm words="Delete" question={`Delete “${visibleText(chosen.title ?? '')}”?`} onSure={() => remove.mutate()} />
+            <Confirm label={t('common.delete')} question={t('common.deleteQuestion', { name: visibleText(chosen.title ?? t('chat.untitled')) })} onConfirm={() => remove.mutate()} />
           </>
         )}
       </div>
       {fields}
       {threadId === undefined ? (
         <div className={styles.start}>
-          <h2>Chat about this document</h2>
+          <h2>{t('chat.title')}</h2>
           <p className="muted">
-            “Make a schema of this”, “extract”, “set total to 279.84”, “tag it @paid”, “what is the due date?” Changes need
-            your OK unless you turn that off below.
+            {t('chat.examples')} {t('chat.approvalHint')}
           </p>
         </div>
       ) : (
@@ -101,9 +103,9 @@ export function ChatPanel({ documentId, chat, onOpen, onReplace, fields, canWrit
           documentId={documentId}
           threadId={threadId}
           isWaiting={isWaiting}
-          onSaid={async (said) => {
-            await Promise.all([renewed(), queries.invalidateQueries({ queryKey: ['thread', said] })]);
-            if (said !== threadId) onReplace(said);
+          onSent={async (sentTo) => {
+            await Promise.all([renewed(), queries.invalidateQueries({ queryKey: ['thread', sentTo] })]);
+            if (sentTo !== threadId) onReplace(sentTo);
           }}
         />
       )}
@@ -111,7 +113,7 @@ export function ChatPanel({ documentId, chat, onOpen, onReplace, fields, canWrit
   );
 }
 
-/** Whether a call of a conversation, or of a run that one of its calls has started, waits for approval. */
+/** Whether a call of a conversation, or of a run started by one of its calls, needs approval. */
 function useAwaitsApproval(threadId: string | undefined): boolean {
   const thread = useInfiniteQuery({ ...threadQuery(threadId ?? ''), enabled: threadId !== undefined });
   const waiting = useQuery(waitingQuery);
@@ -124,8 +126,8 @@ function ConversationContext({ threadId }: { threadId: string }) {
   if (data?.schema === undefined && data?.prompt === undefined) return <div />;
   return (
     <p className={`${styles.state} muted`}>
-      {data.schema !== undefined && <span className="truncate">Schema: {visibleText(data.schema)}</span>}
-      {data.prompt !== undefined && <span className="truncate">Prompt: {visibleText(data.prompt)}</span>}
+      {data.schema !== undefined && <span className="truncate">{t('chat.schema', { name: visibleText(data.schema) })}</span>}
+      {data.prompt !== undefined && <span className="truncate">{t('chat.prompt', { name: visibleText(data.prompt) })}</span>}
     </p>
   );
 }

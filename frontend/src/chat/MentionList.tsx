@@ -1,6 +1,7 @@
-/** What a word behind an `@` may mean, to choose from. */
+/** The suggestions for a mention. */
 
 import { useEffect, useRef } from 'react';
+import { t } from '../shared/i18n';
 import styles from './Chat.module.css';
 import type { Mention } from './mentions';
 
@@ -17,18 +18,18 @@ export function MentionList({ id, items, active, onChoose }: Props) {
     list.current?.children[active]?.scrollIntoView({ block: 'nearest' });
   }, [active]);
   return (
-    <ul className={styles.suggestions} role="listbox" id={id} aria-label="Mention" ref={list}>
+    <ul className={styles.suggestions} role="listbox" id={id} aria-label={t('chat.mention')} ref={list}>
       {items.map((one, index) => (
         <li
           key={one.id}
           id={`${id} ${index}`}
           role="option"
           aria-selected={index === active}
-          // The caret stays where it is.
+          // Keep the focus in the text.
           onPointerDown={(event) => event.preventDefault()}
           onClick={() => onChoose(one)}
         >
-          <span className={styles.kind}>{one.type}</span>
+          <span className={styles.kind}>{t(`chat.mentionTypes.${one.type}`)}</span>
           <span className="truncate">{one.name}</span>
           {one.note !== undefined && <span className="muted">{one.note}</span>}
         </li>

@@ -1,14 +1,15 @@
-/** What a conversation on a document asks the service for. */
+/** Queries of the chat about a document. */
 
 import { queryOptions } from '@tanstack/react-query';
 import { dataOf, api } from '../api/client';
 import type { Thread } from '../api/types';
-import { atMoment, visibleText } from '../shared/format';
+import { formatTime, visibleText } from '../shared/format';
+import { t } from '../shared/i18n';
 import type { Mention } from './mentions';
 
 const FEW = 5;
 
-/** What a word behind an `@` may mean: a few of each kind. */
+/** Suggestions for a mention: a few of each type. */
 export const suggestionsQuery = (documentId: string, word: string) =>
   queryOptions({
     queryKey: ['suggestions', documentId, word],
@@ -21,25 +22,25 @@ export const suggestionsQuery = (documentId: string, word: string) =>
         dataOf(api.GET('/api/documents', { params: { query: { limit: FEW, status: 'ready' as const, ...(word !== '' && { filename: word }) } }, signal })),
         dataOf(api.GET('/api/extractions', { params: { query: { limit: FEW, document_id: documentId } }, signal })),
       ]);
-      const told = extractions.items.map((one) => ({ id: one.id, name: `Extraction, ${atMoment(one.created_at)}` }));
+      const named = extractions.items.map((one) => ({ id: one.id, name: t('chat.extractionAt', { time: formatTime(one.created_at) }) }));
       const of = (type: Mention['type'], items: readonly { id: string; name: string; number?: number; proposed?: boolean }[]) =>
         items.map(({ id, name, number, proposed }) => {
-          const note = [number !== undefined && `v${number}`, proposed === true && 'not accepted yet'].filter(Boolean).join(', ');
+          const note = [number !== undefined && `v${number}`, proposed === true && t('chat.notAccepted')].filter(Boolean).join(', ');
           return { type, id, name, ...(note !== '' && { note }) };
         });
       return [
         ...of('schema', schemas.items),
         ...of('prompt', prompts.items),
         ...of('tag', tags.items),
-        ...of('extraction', told.filter((one) => one.name.toLowerCase().includes(word.toLowerCase()))),
+        ...of('extraction', named.filter((one) => one.name.toLowerCase().includes(word.toLowerCase()))),
         ...of('document', documents.items.filter((one) => one.id !== documentId).map((one) => ({ id: one.id, name: visibleText(one.filename) }))),
       ];
     },
     staleTime: 10_000,
   });
 
-/** Which of the agent's actions happen at once, and which may need approval, by tool; whether those always do. Its key
- * begins as that of what the person may do: a change of the organisation's rules asks for both anew. */
+/** The agent's tools that run right away, and those that need approval. The key starts like that of `meQuery`: a change of
+ * the organisation's settings invalidates both. */
 export const chatToolsQuery = queryOptions({
   queryKey: ['me', 'tools of the document agent'],
   queryFn: ({ signal }) => dataOf(api.GET('/api/agent/tools', { params: { query: { agent: 'document' } }, signal })),
@@ -50,7 +51,7 @@ export interface WorkingState {
   prompt?: string;
 }
 
-/** The schema and the prompt that a conversation takes for granted, by name. */
+/** The names of the schema and the prompt that a conversation uses. */
 export const workingStateQuery = (threadId: string) =>
   queryOptions({
     queryKey: ['thread state', threadId],
@@ -65,6 +66,6 @@ export const workingStateQuery = (threadId: string) =>
           ? dataOf(api.GET('/api/prompt_versions/{prompt_revid}', { params: { path: { prompt_revid: ids.prompt_revid } }, signal }))
           : undefined,
       ]);
-      return { ...(schema && { schema: `${schema.name}, version ${schema.number}` }), ...(prompt && { prompt: `${prompt.name}, version ${prompt.number}` }) };
+      return { ...(schema && { schema: t('chat.version', schema) }), ...(prompt && { prompt: t('chat.version', prompt) }) };
     },
   });

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { mentionAt, status, withMention, type Mention } from './mentions';
+import { mentionAt, mentionedIn, withMention, type Mention } from './mentions';
 
 const SCHEMA: Mention = { type: 'schema', id: '1', name: 'Invoice' };
 const TAG: Mention = { type: 'tag', id: '2', name: 'to pay' };
@@ -22,6 +22,6 @@ test('the name comes in the place of what was typed', () => {
 });
 
 test('a name that was taken out of the message is mentioned no more', () => {
-  expect(status('use @Invoice ', [SCHEMA, TAG])).toEqual([SCHEMA]);
-  expect(status('tag it @to pay, @Invoice', [SCHEMA, TAG, SCHEMA])).toEqual([SCHEMA, TAG]);
+  expect(mentionedIn('use @Invoice ', [SCHEMA, TAG])).toEqual([SCHEMA]);
+  expect(mentionedIn('tag it @to pay, @Invoice', [SCHEMA, TAG, SCHEMA])).toEqual([SCHEMA, TAG]);
 });

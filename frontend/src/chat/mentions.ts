@@ -1,4 +1,4 @@
-/** `@` in a message names a thing of the organisation: what is being typed there, and which names still stand. */
+/** Mentions in a message: the one being typed after `@`, and those in the text. */
 
 export type MentionType = 'schema' | 'prompt' | 'tag' | 'document' | 'extraction';
 
@@ -6,15 +6,15 @@ export interface Mention {
   type: MentionType;
   id: string;
   name: string;
-  /** What is said behind the name where it is chosen: its version, or that nobody has accepted it yet. */
+  /** Shown after the name in the list: its version, or that it is not accepted yet. */
   note?: string;
 }
 
-/** As many as the service takes with one message. */
-export const MOST_MENTIONS = 10;
+/** The service's limit for one message. */
+export const MAX_MENTIONS = 10;
 
-/** The word behind an `@` that the caret stands in, and where the `@` is; null: it stands in none. An `@` within a word
- * (an address of email) begins no mention. */
+/** Return the word after `@` at the caret, and the position of the `@`; null if there is none. An `@` within a word (an
+ * email address) does not start a mention. */
 export function mentionAt(text: string, caret: number): { word: string; from: number } | null {
   const found = /(?:^|[\s(])@([^\s@]*)$/u.exec(text.slice(0, caret));
   if (found === null) return null;
@@ -22,18 +22,18 @@ export function mentionAt(text: string, caret: number): { word: string; from: nu
   return { word, from: caret - word.length - 1 };
 }
 
-/** The message with the name in place of what was typed, and where the caret is then. */
+/** Return the message with the typed word replaced by the mention, and the caret position after it. */
 export function withMention(text: string, from: number, caret: number, name: string): { text: string; caret: number } {
   const before = `${text.slice(0, from)}@${name} `;
   return { text: before + text.slice(caret).replace(/^ /, ''), caret: before.length };
 }
 
-/** Those whose names still stand in the message. Each once. */
-export function status(text: string, chosen: readonly Mention[]): Mention[] {
+/** Return the chosen mentions whose names are still in the message, each once. */
+export function mentionedIn(text: string, chosen: readonly Mention[]): Mention[] {
   const ids = new Set<string>();
   return chosen.filter((one) => {
-    const stands = text.includes(`@${one.name}`) && !ids.has(one.id);
+    const isMentioned = text.includes(`@${one.name}`) && !ids.has(one.id);
     ids.add(one.id);
-    return stands;
+    return isMentioned;
   });
 }

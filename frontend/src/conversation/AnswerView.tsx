@@ -1,11 +1,12 @@
-/** An answer: its words with citations, what it covers, what it rests on, and whether it was the agent's own. */
+/** An answer with its citations and sources. */
 
 import type { Source, Turn, TypedAnswer } from '../api/types';
-import { count, visibleText } from '../shared/format';
+import { formatDuration, visibleText } from '../shared/format';
+import { t } from '../shared/i18n';
 import { Markdown } from '../shared/Markdown';
 import { Notice } from '../shared/Notice';
 import styles from './Conversation.module.css';
-import { placeOf, type SourceLocation } from './sourceLocation';
+import { locationOf, type SourceLocation } from './sourceLocation';
 
 interface Props {
   turn: Turn;
@@ -19,7 +20,7 @@ export function AnswerView({ turn, answer, onShow }: Props) {
     const source = sources.find((one) => one.number === number);
     if (source === undefined) return `[${number}]`;
     return (
-      <button type="button" className={styles.cite} aria-label={`Source ${number}: ${whereOf(source)}`} title={whereOf(source)} onClick={() => onShow?.(placeOf(source))}>
+      <button type="button" className={styles.cite} aria-label={t('chat.sourceOf', { number, source: sourceLabel(source) })} title={sourceLabel(source)} onClick={() => onShow?.(locationOf(source))}>
         {number}
       </button>
     );
@@ -30,12 +31,12 @@ export function AnswerView({ turn, answer, onShow }: Props) {
       {answer.fallback != null && <Notice kind="unsure">{answer.fallback.text}</Notice>}
       <Markdown text={turn.answer ?? ''} citation={citation} />
       {sources.length > 0 && (
-        <ol className={styles.sources} aria-label="Sources">
+        <ol className={styles.sources} aria-label={t('chat.sources')}>
           {sources.map((source) => (
             <li key={source.number}>
-              <button type="button" onClick={() => onShow?.(placeOf(source))}>
+              <button type="button" onClick={() => onShow?.(locationOf(source))}>
                 <b>{source.number}</b>
-                <span className="truncate">{whereOf(source)}</span>
+                <span className="truncate">{sourceLabel(source)}</span>
                 <q className="truncate">{visibleText(source.quote)}</q>
               </button>
             </li>
@@ -44,13 +45,13 @@ export function AnswerView({ turn, answer, onShow }: Props) {
       )}
       {effort != null && (
         <p className="muted">
-          {count(effort.searches, 'search', 'searches')} · {count(effort.reads, 'read')} · {effort.seconds.toFixed(1)} s
+          {t('chat.searches', { count: effort.searches })} · {t('chat.pagesRead', { count: effort.reads })} · {formatDuration(effort.seconds * 1000)}
         </p>
       )}
     </div>
   );
 }
 
-function whereOf(source: Source): string {
-  return `${visibleText(source.filename)}, page ${source.page}`;
+function sourceLabel(source: Source): string {
+  return t('chat.sourcePage', { name: visibleText(source.filename), page: source.page });
 }

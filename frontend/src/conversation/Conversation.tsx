@@ -1,8 +1,9 @@
-/** What was said in one conversation, the last below. Whoever comes back while it is answered sees the answer come. */
+/** The messages of one conversation, the newest at the bottom. */
 
 import { useInfiniteQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useLayoutEffect, useRef } from 'react';
 import { Button } from '../shared/Button';
+import { t } from '../shared/i18n';
 import { Loading } from '../shared/Loading';
 import { ErrorNotice } from '../shared/Notice';
 import styles from './Conversation.module.css';
@@ -23,9 +24,9 @@ export function Conversation({ threadId, onShow }: Props) {
   const turns = (thread.data?.pages ?? []).flatMap((page) => page.turns).reverse();
   const last = turns.at(-1)?.run_id;
   useLayoutEffect(() => {
-    end.current?.scrollIntoView({ block: 'end' }); // (Newer browsers answer a promise, which is no way to end an effect.)
+    end.current?.scrollIntoView({ block: 'end' }); // some browsers return a promise: don't return it from the effect
   }, [last]);
-  // While somebody reads the end, it stays in sight as the answer grows.
+  // Keep the end visible while the answer grows, unless the person has scrolled up.
   useEffect(() => {
     const element = scroller.current;
     if (element === null) return undefined;
@@ -37,11 +38,11 @@ export function Conversation({ threadId, onShow }: Props) {
   }, [last]);
   if (thread.isError) return <ErrorNotice error={thread.error} onRetry={() => void thread.refetch()} />;
   return (
-    <div className={styles.turns} ref={scroller} role="log" aria-label="Conversation" tabIndex={0}>
+    <div className={styles.turns} ref={scroller} role="log" aria-label={t('chat.conversation')} tabIndex={0}>
       {thread.isPending && <Loading />}
       {thread.hasNextPage && (
         <Button onClick={() => void thread.fetchNextPage()} disabled={thread.isFetchingNextPage}>
-          Earlier messages
+          {t('chat.earlier')}
         </Button>
       )}
       {turns.map((turn) => (

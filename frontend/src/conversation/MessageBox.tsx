@@ -1,4 +1,4 @@
-/** Where a message is written. Enter sends it, Shift-Enter begins a line. */
+/** A text box for messages. Enter sends, Shift-Enter starts a new line. */
 
 import type { ComponentProps, KeyboardEvent, ReactNode, Ref } from 'react';
 import { Button } from '../shared/Button';
@@ -8,20 +8,20 @@ import styles from './MessageBox.module.css';
 interface Props {
   label: string;
   placeholder: string;
-  /** What the button says. */
+  /** Label of the button. */
   send: string;
   value: string;
   isPending: boolean;
-  /** Why nothing can be sent now. */
+  /** Why sending is not possible now. */
   blocked?: string | undefined;
   error: unknown;
   onChange: (text: string, caret: number) => void;
   onSend: () => void;
-  /** A key before it counts as the box's own; true: it was taken. */
+  /** Handles a key before the box does; true: handled. */
   onKey?: (event: KeyboardEvent) => boolean;
-  /** What stands above the words. */
+  /** Above the text. */
   above?: ReactNode;
-  /** What stands beside the button. */
+  /** Beside the button. */
   children?: ReactNode;
   textarea?: ComponentProps<'textarea'> & { ref?: Ref<HTMLTextAreaElement> };
 }

@@ -1,4 +1,4 @@
-/** One message and what became of it: the steps while it is answered and what waits for a decision, then the answer. */
+/** One message and its answer: the run's steps and approvals while it works, then the answer. */
 
 import { useQueryClient } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
@@ -13,18 +13,19 @@ import { runStatusText } from '../runs/runStatusText';
 import { useCancel } from '../runs/useCancel';
 import { useRun } from '../runs/useRun';
 import { Button } from '../shared/Button';
+import { t } from '../shared/i18n';
 import { Markdown } from '../shared/Markdown';
 import { Notice } from '../shared/Notice';
 import { Icon } from '../shared/Icon';
 import { AnswerView } from './AnswerView';
 import styles from './Conversation.module.css';
-import { placeOf, type SourceLocation } from './sourceLocation';
+import { locationOf, type SourceLocation } from './sourceLocation';
 
 const ENDED = ['completed', 'failed', 'cancelled'];
 
 interface Props {
   turn: Turn;
-  /** What an answer rests on is to be seen. */
+  /** Show a source beside the conversation. */
   onShow?: ((place: SourceLocation) => void) | undefined;
   onEnded: () => void;
 }
@@ -51,8 +52,8 @@ function Live({ runId, onShow, onEnded }: { runId: string } & Omit<Props, 'turn'
   const running = isRunning(state);
   const { opened, phase } = state;
   useEffect(() => {
-    if (opened !== null && running) onShow?.(placeOf(opened.place));
-    // Each time that the agent says so, and not when somebody has gone elsewhere since.
+    if (opened !== null && running) onShow?.(locationOf(opened.location));
+    // Only when the agent opens a location, not on other changes.
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [opened?.times]);
   useEffect(() => {
@@ -69,7 +70,7 @@ function Live({ runId, onShow, onEnded }: { runId: string } & Omit<Props, 'turn'
         <RunCost runId={runId} state={state} />
         {(running || state.approval !== null) && (
           <Button onClick={() => cancel.mutate()} disabled={cancel.isPending}>
-            <Icon name="stop" size={12} /> Cancel
+            <Icon name="stop" size={12} /> {t('common.cancel')}
           </Button>
         )}
       </div>
@@ -84,7 +85,7 @@ function Live({ runId, onShow, onEnded }: { runId: string } & Omit<Props, 'turn'
   );
 }
 
-/** What the run has changed is asked for anew where it is shown. */
+/** Load again what a run has changed. */
 function useRefreshOnRun({ phase, extractionId, version, steps }: RunState): void {
   const queries = useQueryClient();
   const started = steps.reduce((sum, step) => sum + (step.kind === 'tool' ? (step.children?.length ?? 0) : 0), 0);
@@ -96,7 +97,7 @@ function useRefreshOnRun({ phase, extractionId, version, steps }: RunState): voi
     void queries.invalidateQueries({ queryKey: ['extraction', extractionId] });
     void queries.invalidateQueries({ queryKey: ['extractions'] });
   }, [queries, extractionId, version]);
-  // What a call has made stands when the next one begins to wait, too.
+  // A call's effects are stored once the next one waits.
   useEffect(() => {
     if (!['approval', 'complete', 'failed'].includes(phase)) return;
     for (const one of ['document', 'documents', 'extractions', 'prompts', 'runs', 'schemas', 'suggestions', 'tags', 'thread state']) {
@@ -106,15 +107,15 @@ function useRefreshOnRun({ phase, extractionId, version, steps }: RunState): voi
   }, [queries, phase, extractionId]);
 }
 
-/** What was done for an answer: asked for when somebody wants to see it. */
+/** The steps of an answer, loaded when opened. */
 function Steps({ runId }: { runId: string }) {
   const [open, setOpen] = useState(false);
   const { state } = useRun(open ? runId : null);
   return (
     <details className={styles.steps} onToggle={(event) => setOpen(event.currentTarget.open)}>
-      <summary>Show steps</summary>
+      <summary>{t('runs.showSteps')}</summary>
       {state.error?.code === 'not_followed' ? (
-        <p className="muted">{state.error.sentence}</p>
+        <p className="muted">{state.error.message}</p>
       ) : (
         state.steps.filter((step) => step.kind !== 'text').map((step) => <RunStep key={step.key} step={step} />)
       )}

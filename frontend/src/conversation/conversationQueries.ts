@@ -1,10 +1,10 @@
-/** Conversations as the service has them: which there are, and what was said in one. */
+/** Queries for conversations and their messages. */
 
 import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
 import { dataOf, api } from '../api/client';
 import type { Thread } from '../api/types';
 
-/** Those with an agent, about one document or about all. */
+/** Conversations with an agent, about one document or about all. */
 export const threadsQuery = (agent: 'library' | 'document', documentId?: string) =>
   queryOptions({
     queryKey: ['threads', agent, documentId ?? null],
@@ -14,7 +14,7 @@ export const threadsQuery = (agent: 'library' | 'document', documentId?: string)
     },
   });
 
-/** What was said in one, the newest page first. */
+/** Messages of one conversation, the newest page first. */
 export const threadQuery = (threadId: string) =>
   infiniteQueryOptions({
     queryKey: ['thread', threadId],

@@ -1,4 +1,4 @@
-/** A place on a page that somebody wants to see. */
+/** The location of a source on a page. */
 
 import type { Source } from '../api/types';
 
@@ -6,14 +6,13 @@ export interface SourceLocation {
   documentId: string;
   page: number;
   boxes: readonly (readonly number[])[];
-  /** Of which source it is the place. */
+  /** The number of the source; null for a search hit. */
   number: number | null;
-  /** Rises each time that it is asked for. */
+  /** Increases each time it is opened. */
   at: number;
 }
 
-/** Where a source stands, as the viewer wants it. */
-export function placeOf(source: Pick<Source, 'document_id' | 'page' | 'boxes'> & { number?: number | null }): SourceLocation {
+export function locationOf(source: Pick<Source, 'document_id' | 'page' | 'boxes'> & { number?: number | null }): SourceLocation {
   return {
     documentId: source.document_id,
     page: source.page,

@@ -1,9 +1,11 @@
-/** Which rules of its schema an extraction breaks. */
+/** What the schema says against an extraction. */
 
 import type { FieldError } from '../api/types';
 import { Button } from '../shared/Button';
+import { t } from '../shared/i18n';
 import { Notice } from '../shared/Notice';
 import styles from './DocumentPage.module.css';
+import { describeError } from './fields/fieldStatus';
 
 export function BrokenRules({ errors, onChoose }: { errors: readonly FieldError[]; onChoose: (path: string) => void }) {
   return (
@@ -12,10 +14,10 @@ export function BrokenRules({ errors, onChoose }: { errors: readonly FieldError[
         <ul className={styles.problems}>
           {errors.map((one) => (
             <li key={one.path + one.code}>
-              {one.message}{' '}
+              {describeError(one)}{' '}
               {(one.path || one.about[0]) && (
                 <Button kind="quiet" onClick={() => onChoose(one.path || one.about[0]!)}>
-                  Show
+                  {t('common.show')}
                 </Button>
               )}
             </li>

@@ -1,9 +1,10 @@
-/** Says to an agent, in words, what is to be changed. What it changes then counts as set by whoever said so. */
+/** Starts a run that corrects the extraction as described. Its changes count as set by the person. */
 
 import { useMutation } from '@tanstack/react-query';
 import { useRef, useState } from 'react';
 import { startCorrection } from '../api/runs';
 import { Button } from '../shared/Button';
+import { t } from '../shared/i18n';
 import { errorMessage } from '../shared/Notice';
 import { toast } from '../shared/Toasts';
 import styles from './DocumentPage.module.css';
@@ -16,7 +17,7 @@ interface Props {
 
 export function CorrectBox({ extractionId, disabled, onStarted }: Props) {
   const [message, setMessage] = useState('');
-  // An answer that was lost, and a second press, ask for the same correction once.
+  // Idempotency key: a retry or a second click starts the correction once.
   const key = useRef(crypto.randomUUID());
   const correct = useMutation({
     mutationFn: () => startCorrection(extractionId, message, key.current),
@@ -36,8 +37,8 @@ export function CorrectBox({ extractionId, disabled, onStarted }: Props) {
       }}
     >
       <input
-        aria-label="Correction"
-        placeholder="Describe a correction, e.g. “the vendor is Acme Ltd”"
+        aria-label={t('document.correction')}
+        placeholder={t('document.correctionHint')}
         maxLength={8000}
         value={message}
         onChange={(event) => {
@@ -46,7 +47,7 @@ export function CorrectBox({ extractionId, disabled, onStarted }: Props) {
         }}
       />
       <Button type="submit" disabled={disabled || correct.isPending || message.trim() === ''}>
-        Correct
+        {t('document.correct')}
       </Button>
     </form>
   );

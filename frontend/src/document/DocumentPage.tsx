@@ -1,4 +1,4 @@
-/** One document: its pages left, its fields right, and the run that reads it between. */
+/** One document: its pages on the left, its fields, unmapped text or chat on the right. */
 
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
@@ -15,13 +15,15 @@ import { documentRoute } from '../router';
 import { RunPanel } from '../runs/RunPanel';
 import { useCanWrite } from '../session/role';
 import { Button } from '../shared/Button';
-import { count, visibleText } from '../shared/format';
+import { formatNumber, visibleText } from '../shared/format';
+import { t } from '../shared/i18n';
 import { Loading } from '../shared/Loading';
 import { EmptyState, ErrorNotice, Notice } from '../shared/Notice';
 import { Icon } from '../shared/Icon';
 import { useUpdateSearch } from '../shared/useUpdateSearch';
 import { CorrectBox } from './CorrectBox';
 import styles from './DocumentPage.module.css';
+import { warningText } from './warningText';
 import { ExportMenu } from './ExportMenu';
 import { ExtractMenu } from './ExtractMenu';
 import { FieldPanel } from './fields/FieldPanel';
@@ -34,7 +36,7 @@ import { MarkReviewed } from './MarkReviewed';
 import { schemaFields } from './schemaFields';
 import { NotReady } from './NotReady';
 import { ProposalBanner } from './ProposalBanner';
-import type { Place } from './documentView';
+import type { DocumentView } from './documentView';
 import { DocumentSidebar } from './DocumentSidebar';
 import { withUnmapped } from './unmapped/unmappedItems';
 import { useUnmapped } from './unmapped/useUnmapped';
@@ -54,16 +56,15 @@ const NOTHING: Pick<Extraction, 'extracted_fields' | 'evidence' | 'confidence_sc
 
 const NONE: ReadonlySet<string> = new Set();
 
-
 export function DocumentPage() {
   const { documentId } = documentRoute.useParams();
-  // Another document is another page: nothing of the last one stays.
+  // Remount for another document, so that no state remains.
   return <OneDocument key={documentId} documentId={documentId} />;
 }
 
 function OneDocument({ documentId }: { documentId: string }) {
   const search = documentRoute.useSearch();
-  const changeAddress = useUpdateSearch<Place>();
+  const updateSearch = useUpdateSearch<DocumentView>();
   const document = useQuery(documentQuery(documentId));
   const run = useShownRun(documentId);
   const current = document.data?.current_extraction_id;
@@ -81,7 +82,7 @@ function OneDocument({ documentId }: { documentId: string }) {
   const waiting = useProposedFields(documentId, extraction?.id);
   const previews = waiting.size > 0 ? waiting : run.state.previews;
   const rows = useMemo(
-    () => fieldRows({ extraction: extraction ?? NOTHING, previews, readings, schema, ...(errors && { errors }), ...(extraction && { places: loadFieldOrder(extraction.id) }) }),
+    () => fieldRows({ extraction: extraction ?? NOTHING, previews, readings, schema, ...(errors && { errors }), ...(extraction && { order: loadFieldOrder(extraction.id) }) }),
     [extraction, errors, previews, readings, schema],
   );
   useEffect(() => {
@@ -110,31 +111,31 @@ function OneDocument({ documentId }: { documentId: string }) {
       if (path.startsWith(' ')) return unmapped.choose(path);
       setChosen(path);
       setOther(null);
-      setPlace((before) => placeOf(rows, path, before));
-      // Shown first, then written down: that takes longer, and whoever steps through the fields means the last.
+      setPlace((before) => scrollTargetOf(rows, path, before));
+      // Updating the address is slow: do it after the field is shown, and only for the last of several quick steps.
       clearTimeout(writing.current);
-      writing.current = setTimeout(() => changeAddress((said) => ({ ...said, field: path })), 150);
+      writing.current = setTimeout(() => updateSearch((params) => ({ ...params, field: path })), 150);
     },
-    [changeAddress, rows, unmapped.choose],
+    [updateSearch, rows, unmapped.choose],
   );
 
   const showBeside = useCallback(
-    (beside: Pick<Place, 'chat' | 'unmapped'>) => changeAddress(({ chat: _, unmapped: __, ...said }) => ({ ...said, ...beside })),
-    [changeAddress],
+    (beside: Pick<DocumentView, 'chat' | 'unmapped'>) => updateSearch(({ chat: _, unmapped: __, ...params }) => ({ ...params, ...beside })),
+    [updateSearch],
   );
-  // An answer that comes late takes nobody away from what they opened since.
-  const replaceChat = (chat: string) => changeAddress((said) => (said.chat === search.chat ? { ...said, chat } : said));
+  // A late response must not replace what the person opened since.
+  const replaceChat = (chat: string) => updateSearch((params) => (params.chat === search.chat ? { ...params, chat } : params));
 
-  // A field that a link names is shown as soon as it is there.
+  // Scroll to the field in the address once it is loaded.
   const isThere = rows.some((row) => row.path === search.field);
   useEffect(() => {
-    if (isThere && search.field !== undefined) setPlace((before) => (before.at === 0 ? placeOf(rows, search.field!, before) : before));
+    if (isThere && search.field !== undefined) setPlace((before) => (before.at === 0 ? scrollTargetOf(rows, search.field!, before) : before));
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [isThere]);
 
   useEffect(() => {
     const before = window.document.title;
-    if (document.data !== undefined) window.document.title = `${visibleText(document.data.filename)} · Fieldmark`;
+    if (document.data !== undefined) window.document.title = t('common.pageTitle', { title: visibleText(document.data.filename) });
     return () => {
       window.document.title = before;
     };
@@ -156,7 +157,7 @@ function OneDocument({ documentId }: { documentId: string }) {
       )}
       <div>
         <div className={styles.bar}>
-          <Link to="/documents" search={listPosition.filter} aria-label="All documents">
+          <Link to="/documents" search={listPosition.filter} aria-label={t('document.all')}>
             <Icon name="left" />
           </Link>
           <h1 className="truncate" title={visibleText(filename)}>
@@ -165,12 +166,12 @@ function OneDocument({ documentId }: { documentId: string }) {
           <StageBadge document={document.data} />
           {before !== undefined && (
             <Link to="/documents/$documentId" params={{ documentId: before }} className={styles.step}>
-              Previous
+              {t('document.previous')}
             </Link>
           )}
           {after !== undefined && (
             <Link to="/documents/$documentId" params={{ documentId: after }} className={styles.step}>
-              Next
+              {t('document.next')}
             </Link>
           )}
           {extraction !== undefined && (
@@ -178,24 +179,23 @@ function OneDocument({ documentId }: { documentId: string }) {
               all={all ?? []}
               shown={extraction.id}
               current={document.data.current_extraction_id}
-              onChoose={(id) => changeAddress(({ extraction: _, ...said }) => (id === usual ? said : { ...said, extraction: id }))}
+              onChoose={(id) => updateSearch(({ extraction: _, ...params }) => (id === usual ? params : { ...params, extraction: id }))}
             />
           )}
           {canWrite && extraction?.id === document.data.current_extraction_id && ['needs_review', 'extracted'].includes(document.data.stage) && (
             <MarkReviewed extraction={extraction!} open={undecided} />
           )}
           {canWrite && <ExtractMenu documentId={documentId} disabled={!isReady || run.running} isFirst={extraction === undefined} onStarted={(id) => void run.start(id)} />}
-          {extraction !== undefined && <Button onClick={() => showHistory(true)}>History</Button>}
+          {extraction !== undefined && <Button onClick={() => showHistory(true)}>{t('document.history')}</Button>}
           {extraction !== undefined && <ExportMenu extractionId={extraction.id} name={filename} />}
         </div>
         <ProposalBanner document={document.data} canWrite={canWrite} />
         {warnings.length > 0 && (
           <details className={styles.notices}>
-            <summary>{serious > 0 ? count(serious, 'warning') : count(warnings.length, 'note')}</summary>
+            <summary>{serious > 0 ? t('document.warnings', { count: serious }) : t('document.notes', { count: warnings.length })}</summary>
             {warnings.map((warning, index) => (
               <Notice key={index} kind={warning.severity === 'info' ? 'plain' : 'unsure'}>
-                {warning.page !== null && `Page ${warning.page}: `}
-                {warning.message} {warning.excerpt !== '' && <q>{visibleText(warning.excerpt)}</q>}
+                {warningText(warning)} {warning.excerpt !== '' && <q>{visibleText(warning.excerpt)}</q>}
               </Notice>
             ))}
           </details>
@@ -216,8 +216,10 @@ function OneDocument({ documentId }: { documentId: string }) {
             canWrite={canWrite}
             fieldsBeside={
               <details className={styles.fieldsBeside}>
-                <summary>Fields {rows.length > 0 && <span className="muted">{rows.length.toLocaleString()}</span>}</summary>
-                {rows.length > 0 ? <div>{fieldPanel}</div> : <p className="muted">No fields yet.</p>}
+                <summary>
+                  {t('document.fields')} {rows.length > 0 && <span className="muted">{formatNumber(rows.length)}</span>}
+                </summary>
+                {rows.length > 0 ? <div>{fieldPanel}</div> : <p className="muted">{t('document.noFields')}</p>}
               </details>
             }
           >
@@ -229,7 +231,7 @@ function OneDocument({ documentId }: { documentId: string }) {
               {extraction !== undefined && toCheck > 0 && !run.running && (
                 <p className={styles.toCheck}>
                   <Link to="/review" search={{ extraction: extraction.id }}>
-                    Review {count(toCheck, 'value')}
+                    {t('document.reviewValues', { count: toCheck })}
                   </Link>
                 </p>
               )}
@@ -241,8 +243,8 @@ function OneDocument({ documentId }: { documentId: string }) {
             ) : (
               !run.running &&
               run.state.approval === null && (
-                <EmptyState title="No fields yet">
-                  <p>Extract to fill in the fields. Each value links to its place on the page.</p>
+                <EmptyState title={t('document.noFields')}>
+                  <p>{t('document.noFieldsHint')}</p>
                 </EmptyState>
               )
             )}
@@ -253,13 +255,13 @@ function OneDocument({ documentId }: { documentId: string }) {
   );
 }
 
-/** Whether the fields are on their way: which extraction it is is known, and the extraction is not. */
+/** Whether the extraction's id is known but the extraction is not loaded yet. */
 function rowsAreLoading(extraction: Extraction | undefined, error: unknown, id: string | null | undefined): boolean {
   return extraction === undefined && error === null && typeof id === 'string';
 }
 
-/** Where a field stands; where it stands nowhere, the page stays where it is. */
-function placeOf(rows: readonly FieldRow[], path: string, before: ScrollTarget): ScrollTarget {
+/** Return the location of a field; the previous target if it has none. */
+function scrollTargetOf(rows: readonly FieldRow[], path: string, before: ScrollTarget): ScrollTarget {
   const row = rows.find((one) => one.path === path);
   if (row?.kind !== 'leaf' || row.evidence?.page == null) return before;
   return { page: row.evidence.page, box: row.evidence.boxes?.[0] as Box | undefined, at: before.at + 1 };

@@ -1,51 +1,55 @@
-/** What stands beside the pages: the fields, what no field claims, or a conversation about the document. */
+/** The sidebar of a document: its fields, unmapped text, or the chat. */
 
 import { Tabs } from '@base-ui/react/tabs';
 import { lazy, Suspense, type ReactNode } from 'react';
+import { formatNumber } from '../shared/format';
+import { t } from '../shared/i18n';
 import { Loading } from '../shared/Loading';
 import { useShortcut } from '../shared/shortcuts/useShortcut';
 import styles from './DocumentPage.module.css';
-import type { Place } from './documentView';
+import type { DocumentView } from './documentView';
 
 const ChatPanel = lazy(async () => ({ default: (await import('../chat/ChatPanel')).ChatPanel }));
-const MISSED = { id: 'document.unmapped', area: 'Document', words: 'Fields, or what no field claims', keys: 'u' };
-const TALK = { id: 'document.chat', area: 'Document', words: 'Fields, or a conversation', keys: 'c' };
+const UNMAPPED = { id: 'document.unmapped', keys: 'u' } as const;
+const CHAT = { id: 'document.chat', keys: 'c' } as const;
 
 interface Props {
   documentId: string;
-  /** The conversation that the address names. */
+  /** The conversation in the address. */
   chat: string | undefined;
   fields: number;
-  /** What no field claims, and whether it is shown. null: there are no fields yet. */
+  /** Unmapped text, and whether it is shown. null: there are no fields yet. */
   unmapped: { isShown: boolean; count: string | null; panel: () => ReactNode } | null;
-  onShow: (beside: Pick<Place, 'chat' | 'unmapped'>) => void;
-  /** Another conversation, unless what is shown beside has changed since. */
+  onShow: (beside: Pick<DocumentView, 'chat' | 'unmapped'>) => void;
+  /** Replace the conversation, unless the person has opened something else since. */
   onReplaceChat: (chat: string) => void;
-  /** The fields alone, beside a conversation. */
+  /** The fields, shown above a conversation. */
   fieldsBeside: ReactNode;
   canWrite: boolean;
-  /** The fields: what is above them, and they. */
+  /** The Fields tab. */
   children: ReactNode;
 }
 
 export function DocumentSidebar({ documentId, chat, fields, unmapped, onShow, onReplaceChat, fieldsBeside, canWrite, children }: Props) {
   const shown = chat !== undefined ? 'chat' : unmapped?.isShown === true ? 'unmapped' : 'fields';
   const show = (tab: string) => onShow(tab === 'chat' ? { chat: chat ?? 'last' } : tab === 'unmapped' ? { unmapped: true } : {});
-  useShortcut(TALK, () => show(shown === 'chat' ? 'fields' : 'chat'));
-  useShortcut(MISSED, () => show(shown === 'unmapped' ? 'fields' : 'unmapped'), unmapped !== null);
+  useShortcut(CHAT, () => show(shown === 'chat' ? 'fields' : 'chat'));
+  useShortcut(UNMAPPED, () => show(shown === 'unmapped' ? 'fields' : 'unmapped'), unmapped !== null);
   return (
     <Tabs.Root className={styles.side} value={shown} onValueChange={(tab: string) => show(tab)}>
-      <Tabs.List className={styles.tabs} aria-label="Document details">
+      <Tabs.List className={styles.tabs} aria-label={t('document.details')}>
         <Tabs.Tab className={styles.tab} value="fields">
-          Fields{fields > 0 && <span className="muted"> {fields.toLocaleString()}</span>}
+          {t('document.fields')}
+          {fields > 0 && <span className="muted"> {formatNumber(fields)}</span>}
         </Tabs.Tab>
         {unmapped !== null && (
           <Tabs.Tab className={styles.tab} value="unmapped">
-            Not claimed{unmapped.count !== null && <span className="muted"> {unmapped.count}</span>}
+            {t('document.unmapped')}
+            {unmapped.count !== null && <span className="muted"> {unmapped.count}</span>}
           </Tabs.Tab>
         )}
         <Tabs.Tab className={styles.tab} value="chat">
-          Chat
+          {t('document.chat')}
         </Tabs.Tab>
       </Tabs.List>
       <Tabs.Panel className={styles.beside} value="fields">

@@ -1,26 +1,22 @@
-/** Saves an extraction as a file. */
+/** A menu that downloads an extraction as a file. */
 
 import { useMutation } from '@tanstack/react-query';
-import { file } from '../api/client';
+import { fetchFile } from '../api/client';
 import { Button } from '../shared/Button';
+import { t } from '../shared/i18n';
 import { Menu, MenuItem } from '../shared/Menu';
 import { errorMessage } from '../shared/Notice';
 import { Icon } from '../shared/Icon';
 import { toast } from '../shared/Toasts';
 
-const FORMATS = [
-  ['xlsx', 'Excel'],
-  ['csv', 'CSV'],
-  ['json', 'JSON'],
-  ['html', 'A page with the boxes (HTML)'],
-] as const;
+const FORMATS = ['xlsx', 'csv', 'json', 'html'] as const;
 
 export function ExportMenu({ extractionId, name }: { extractionId: string; name: string }) {
   const save = useMutation({
     mutationFn: async (format: string) => {
-      const content = await file(`/api/extractions/${encodeURIComponent(extractionId)}/export?format=${format}`);
+      const content = await fetchFile(`/api/extractions/${encodeURIComponent(extractionId)}/export?format=${format}`);
       const link = document.createElement('a');
-      // As bytes alone: whatever it is, it is saved and never shown here.
+      // As plain bytes: the browser saves the file and never opens it here.
       link.href = URL.createObjectURL(new Blob([content], { type: 'application/octet-stream' }));
       link.download = `${name.replace(/\.[^.]{1,5}$/, '')}.${format}`;
       link.click();
@@ -32,13 +28,13 @@ export function ExportMenu({ extractionId, name }: { extractionId: string; name:
     <Menu
       trigger={
         <Button disabled={save.isPending}>
-          Export <Icon name="down" size={12} />
+          {t('document.export.button')} <Icon name="down" size={12} />
         </Button>
       }
     >
-      {FORMATS.map(([format, words]) => (
+      {FORMATS.map((format) => (
         <MenuItem key={format} onChoose={() => save.mutate(format)}>
-          {words}
+          {t(`document.export.${format}`)}
         </MenuItem>
       ))}
     </Menu>

@@ -1,9 +1,10 @@
-/** Starts an extraction: freely, by one of the kept schemas, or by one that an agent proposes. */
+/** A menu that starts an extraction: of all fields, with a saved schema, or with one that an agent suggests. */
 
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { startExtraction, startProposal } from '../api/runs';
 import { Button } from '../shared/Button';
 import { visibleText } from '../shared/format';
+import { t } from '../shared/i18n';
 import { Menu, MenuItem, MenuLabel } from '../shared/Menu';
 import { errorMessage } from '../shared/Notice';
 import { Icon } from '../shared/Icon';
@@ -17,7 +18,7 @@ interface Props {
   onStarted: (runId: string) => void;
 }
 
-interface Wish {
+interface StartOptions {
   schemaRevid?: string;
   ask?: boolean;
 }
@@ -25,7 +26,7 @@ interface Wish {
 export function ExtractMenu({ documentId, disabled, isFirst, onStarted }: Props) {
   const schemas = useQuery(schemasQuery);
   const start = useMutation({
-    mutationFn: ({ schemaRevid, ask }: Wish) =>
+    mutationFn: ({ schemaRevid, ask }: StartOptions) =>
       startExtraction(
         { document_id: documentId, ...(schemaRevid !== undefined && { schema_revid: schemaRevid }), ...(ask === true && { approval: 'ask' as const }) },
         crypto.randomUUID(),
@@ -41,19 +42,18 @@ export function ExtractMenu({ documentId, disabled, isFirst, onStarted }: Props)
   });
   const button = (
     <Button kind={isFirst ? 'main' : 'plain'} disabled={disabled || start.isPending}>
-      <Icon name="spark" /> Extract <Icon name="down" size={12} />
+      <Icon name="spark" /> {t('document.extract.button')} <Icon name="down" size={12} />
     </Button>
   );
   return (
     <Menu trigger={button}>
-      <MenuItem onChoose={() => start.mutate({})}>Extract all fields</MenuItem>
-      <MenuItem onChoose={() => start.mutate({ ask: true })}>Extract with approval</MenuItem>
-      <MenuItem onChoose={() => propose.mutate()}>Suggest a schema</MenuItem>
-      {(schemas.data?.length ?? 0) > 0 && <MenuLabel>Extract with a schema</MenuLabel>}
+      <MenuItem onChoose={() => start.mutate({})}>{t('document.extract.all')}</MenuItem>
+      <MenuItem onChoose={() => start.mutate({ ask: true })}>{t('document.extract.withApproval')}</MenuItem>
+      <MenuItem onChoose={() => propose.mutate()}>{t('document.extract.suggestSchema')}</MenuItem>
+      {(schemas.data?.length ?? 0) > 0 && <MenuLabel>{t('document.extract.withSchema')}</MenuLabel>}
       {schemas.data?.map((schema) => (
         <MenuItem key={schema.id} onChoose={() => start.mutate({ schemaRevid: schema.schema_revid })}>
-          <span className="truncate">{visibleText(schema.name)}</span>
-          {schema.proposed && <span className="muted"> (suggestion, not accepted yet)</span>}
+          <span className="truncate">{schema.proposed ? t('document.extract.notAccepted', { name: visibleText(schema.name) }) : visibleText(schema.name)}</span>
         </MenuItem>
       ))}
     </Menu>

@@ -1,7 +1,8 @@
-/** Which of a document's extractions is shown. */
+/** A picker for the extraction that is shown, if a document has several. */
 
 import type { ExtractionSummary } from '../api/types';
-import { atMoment } from '../shared/format';
+import { formatTime } from '../shared/format';
+import { t } from '../shared/i18n';
 
 interface Props {
   all: readonly ExtractionSummary[];
@@ -10,16 +11,16 @@ interface Props {
   onChoose: (extractionId: string) => void;
 }
 
-const WORDS: Record<ExtractionSummary['status'], string> = { completed: 'completed', in_progress: 'not finished', failed: 'failed or cancelled' };
-
 export function ExtractionPicker({ all, shown, current, onChoose }: Props) {
   if (all.length < 2) return null;
   return (
-    <select aria-label="Extraction" value={shown} onChange={(event) => onChoose(event.target.value)}>
+    <select aria-label={t('document.extraction')} value={shown} onChange={(event) => onChoose(event.target.value)}>
       {all.map((one) => (
         <option key={one.id} value={one.id}>
-          {atMoment(one.created_at)}, {WORDS[one.status]}
-          {one.id === current ? ' (current)' : ''}
+          {t(one.id === current ? 'document.currentExtraction' : 'document.extractionOption', {
+            time: formatTime(one.created_at),
+            status: t(`document.extractionStatuses.${one.status}`),
+          })}
         </option>
       ))}
     </select>

@@ -1,9 +1,10 @@
-/** Finishes the review of an extraction: it counts as reviewed as it stands. */
+/** Marks an extraction as reviewed, as it is now. */
 
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { dataOf, api } from '../api/client';
 import type { ChangedExtraction, Extraction } from '../api/types';
 import { Button } from '../shared/Button';
+import { t } from '../shared/i18n';
 import { errorMessage } from '../shared/Notice';
 import { toast } from '../shared/Toasts';
 import { storeChanged } from './storeChanged';
@@ -23,16 +24,16 @@ export function useMarkReviewed(onDone?: () => void) {
   });
 }
 
-/** `open`: how many values a person must decide first: unsure ones and suggestions. */
+/** `open`: the number of values to review first: uncertain ones and suggestions. */
 export function MarkReviewed({ extraction, open }: { extraction: Extraction; open: number }) {
-  const mark = useMarkReviewed(() => toast('Marked as reviewed.'));
+  const mark = useMarkReviewed(() => toast(t('document.markedReviewed')));
   return (
     <Button
       disabled={mark.isPending || open > 0}
-      title={open > 0 ? 'Decide the uncertain values first.' : undefined}
+      title={open > 0 ? t('document.decideFirst') : undefined}
       onClick={() => mark.mutate(extraction)}
     >
-      Mark as reviewed
+      {t('document.markReviewed')}
     </Button>
   );
 }

@@ -1,10 +1,11 @@
-/** A document whose pages cannot be shown yet, or at all: what is done about it, or what one may do. */
+/** A document that is still being read, or that could not be read. */
 
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { api } from '../api/client';
 import type { DocumentInFull } from '../api/types';
 import { Button } from '../shared/Button';
+import { t } from '../shared/i18n';
 import { EmptyState, ErrorNotice, Notice } from '../shared/Notice';
 import styles from './DocumentPage.module.css';
 
@@ -12,14 +13,14 @@ export function NotReady({ document }: { document: DocumentInFull }) {
   if (document.status === 'reading') {
     return (
       <div className={styles.reading} role="status">
-        <progress aria-label="Reading" />
-        <p>The document is being read. This takes a moment for each page.</p>
+        <progress aria-label={t('document.readingProgress')} />
+        <p>{t('document.reading')}</p>
       </div>
     );
   }
   return (
-    <EmptyState title="This document could not be read">
-      <Notice kind="bad">{document.error}</Notice>
+    <EmptyState title={t('document.unreadable')}>
+      <Notice kind="bad">{document.error_code === 'password' ? t('document.passwordNeeded') : document.error}</Notice>
       {document.error_code === 'password' && <PasswordForm documentId={document.id} />}
     </EmptyState>
   );
@@ -43,7 +44,7 @@ function PasswordForm({ documentId }: { documentId: string }) {
       <div className={styles.password}>
         <input
           type="password"
-          aria-label="Password of the file"
+          aria-label={t('document.password')}
           autoComplete="off"
           value={password}
           onChange={(event) => setPassword(event.target.value)}
@@ -51,7 +52,7 @@ function PasswordForm({ documentId }: { documentId: string }) {
           maxLength={250}
         />
         <Button kind="main" type="submit" disabled={read.isPending}>
-          Read it
+          {t('document.unlock')}
         </Button>
       </div>
     </form>

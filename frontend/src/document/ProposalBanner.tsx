@@ -1,4 +1,4 @@
-/** What an agent has proposed for a document by itself (a schema, a prompt, an extraction), to accept or reject as one. */
+/** An agent's suggestion for a document (a schema, a prompt and an extraction), to accept or reject as one. */
 
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
@@ -11,7 +11,8 @@ import { Replay } from '../runs/Replay';
 import { RunStep } from '../runs/RunStep';
 import { useRun } from '../runs/useRun';
 import { Button } from '../shared/Button';
-import { count, visibleText } from '../shared/format';
+import { visibleText } from '../shared/format';
+import { t } from '../shared/i18n';
 import { errorMessage } from '../shared/Notice';
 import { toast } from '../shared/Toasts';
 import { proposedSchemaQuery } from './documentPageQueries';
@@ -22,7 +23,7 @@ export function ProposalBanner({ document, canWrite }: { document: DocumentInFul
   const { auto_create: proposal } = document;
   if (proposal === null || proposal.status === 'accepted' || proposal.status === 'rejected') return null;
   return (
-    <section className={styles.banner} aria-label="Proposal">
+    <section className={styles.banner} aria-label={t('document.suggestion.title')}>
       {proposal.status === 'running' && <Running documentId={document.id} runId={proposal.run_id} />}
       {proposal.status === 'proposed' && <Proposed document={document} proposal={proposal} canWrite={canWrite} />}
       {proposal.status === 'failed' && <Failed documentId={document.id} proposal={proposal} canWrite={canWrite} />}
@@ -34,7 +35,7 @@ function Running({ documentId, runId }: { documentId: string; runId: string }) {
   const queries = useQueryClient();
   const { state } = useRun(runId);
   const hasEnded = state.phase === 'complete' || state.phase === 'failed';
-  // The document says what came of it.
+  // Load the document again: it has the result.
   useQuery({
     queryKey: ['proposal ended', runId],
     queryFn: async () => {
@@ -47,7 +48,7 @@ function Running({ documentId, runId }: { documentId: string; runId: string }) {
     <details>
       <summary>
         <span className="truncate" role="status">
-          Drafting a schema… {runStatusText(state)}
+          {t('document.suggestion.drafting', { status: runStatusText(state) })}
         </span>
       </summary>
       {state.steps.map((step) => (
@@ -70,20 +71,22 @@ function Proposed({ document, proposal, canWrite }: { document: DocumentInFull; 
       return dataOf(api.POST('/api/documents/{document_id}/auto_create/accept', { params, body: { tags: tag === '' ? [] : [tag] } }));
     },
     onSuccess: async (_, accepted) => {
-      toast(accepted ? 'Schema saved.' : 'Suggestion dismissed.');
+      toast(t(accepted ? 'document.suggestion.accepted' : 'document.suggestion.rejected'));
       await Promise.all([['document'], ['documents'], ['extractions'], ['extraction'], ['schemas'], ['prompts'], ['tags'], ['suggestions']].map((queryKey) => queries.invalidateQueries({ queryKey })));
     },
     onError: (error) => toast(errorMessage(error), { urgent: true }),
   });
   const fields = schema.data === undefined ? [] : schemaFields(schema.data.schema);
-  const what = schema.data === undefined ? 'a schema' : `the schema “${visibleText(schema.data.name)}” (${count(fields.length, 'field')})`;
   return (
     <>
       <details>
         <summary>
-          {proposal.matched === null
-            ? `Suggested: ${what}, with its values. Accept to keep both.`
-            : `Matched to ${what} from a similar document.`}
+          {schema.data === undefined
+            ? t('document.suggestion.title')
+            : t(proposal.matched === null ? 'document.suggestion.suggestedSchema' : 'document.suggestion.matchedSchema', {
+                name: visibleText(schema.data.name),
+                count: fields.length,
+              })}
         </summary>
         <ul className={styles.fields}>
           {fields.map((one) => (
@@ -96,8 +99,8 @@ function Proposed({ document, proposal, canWrite }: { document: DocumentInFull; 
       <Replay runId={proposal.run_id} />
       {canWrite && (
         <>
-          <select aria-label="Tag when accepting" value={tag} onChange={(event) => setTag(event.target.value)}>
-            <option value="">No tag</option>
+          <select aria-label={t('document.suggestion.tag')} value={tag} onChange={(event) => setTag(event.target.value)}>
+            <option value="">{t('document.suggestion.noTag')}</option>
             {tags.data?.items.map((one) => (
               <option key={one.id} value={one.id}>
                 {visibleText(one.name)}
@@ -105,10 +108,10 @@ function Proposed({ document, proposal, canWrite }: { document: DocumentInFull; 
             ))}
           </select>
           <Button kind="main" disabled={decide.isPending} onClick={() => decide.mutate(true)}>
-            Accept
+            {t('common.accept')}
           </Button>
           <Button disabled={decide.isPending} onClick={() => decide.mutate(false)}>
-            Reject
+            {t('common.reject')}
           </Button>
         </>
       )}
@@ -126,11 +129,11 @@ function Failed({ documentId, proposal, canWrite }: { documentId: string; propos
   });
   return (
     <>
-      <p>Couldn't suggest a schema. {error !== null && visibleText(error)}</p>
+      <p>{t('document.suggestion.failed', { reason: error === null ? '' : visibleText(error) })}</p>
       <Replay runId={proposal.run_id} />
       {canWrite && (
         <Button disabled={again.isPending} onClick={() => again.mutate()}>
-          Try again
+          {t('common.tryAgain')}
         </Button>
       )}
     </>

@@ -1,7 +1,7 @@
-/** What one document's page asks the service for. */
+/** Queries of the document page. */
 
 import { queryOptions } from '@tanstack/react-query';
-import { dataOf, api, file } from '../api/client';
+import { dataOf, api, fetchFile } from '../api/client';
 import type { AutoCreation, Extraction, FieldPlace, RuleReading } from '../api/types';
 
 export const extractionsQuery = (documentId: string) =>
@@ -22,7 +22,7 @@ export const extractionQuery = (extractionId: string) =>
     },
   });
 
-/** Its key has the version, so that what is shown belongs to the fields that are shown. */
+/** The key has the version, so that the errors match the fields that are shown. */
 export const problemsQuery = (extractionId: string, version: number) =>
   queryOptions({
     queryKey: ['problems', extractionId, version],
@@ -31,7 +31,7 @@ export const problemsQuery = (extractionId: string, version: number) =>
     staleTime: Infinity,
   });
 
-/** What else is printed that would make a broken rule hold. */
+/** Other printed values that would satisfy a failed rule. */
 export const readingsQuery = (extractionId: string, version: number) =>
   queryOptions({
     queryKey: ['readings', extractionId, version],
@@ -40,7 +40,7 @@ export const readingsQuery = (extractionId: string, version: number) =>
     staleTime: Infinity,
   });
 
-/** Every place where a field's value could stand. */
+/** All locations where a field's value is printed. */
 export const placesQuery = (extractionId: string, version: number, path: string) =>
   queryOptions({
     queryKey: ['places', extractionId, version, path],
@@ -49,7 +49,7 @@ export const placesQuery = (extractionId: string, version: number, path: string)
     staleTime: Infinity,
   });
 
-/** A page's words never change. */
+/** The words of a page. They never change. */
 export const pageQuery = (documentId: string, number: number) =>
   queryOptions({
     queryKey: ['page', documentId, number],
@@ -62,16 +62,16 @@ export const pageQuery = (documentId: string, number: number) =>
 export const pageImageQuery = (documentId: string, number: number) =>
   queryOptions({
     queryKey: ['page image', documentId, number],
-    queryFn: ({ signal }) => file(`/api/documents/${encodeURIComponent(documentId)}/pages/${number}.png`, signal),
+    queryFn: ({ signal }) => fetchFile(`/api/documents/${encodeURIComponent(documentId)}/pages/${number}.png`, signal),
     staleTime: Infinity,
     gcTime: 60_000,
   });
 
-/** The same, so small that many cost little. `width` in pixels. */
+/** A thumbnail. `width` in pixels. */
 export const smallImageQuery = (documentId: string, number: number, width: number) =>
   queryOptions({
     queryKey: ['page image', documentId, number, width],
-    queryFn: ({ signal }) => file(`/api/documents/${encodeURIComponent(documentId)}/pages/${number}.png?width=${width}`, signal),
+    queryFn: ({ signal }) => fetchFile(`/api/documents/${encodeURIComponent(documentId)}/pages/${number}.png?width=${width}`, signal),
     staleTime: Infinity,
     gcTime: 300_000,
   });
@@ -84,7 +84,7 @@ export const schemaOfQuery = (extractionId: string) =>
     staleTime: 60_000,
   });
 
-/** The last that has read or corrected the document. What is said about it in a conversation is told there. */
+/** The latest run that extracted or corrected the document. Runs of conversations are shown in the chat. */
 export const lastRunQuery = (documentId: string) =>
   queryOptions({
     queryKey: ['runs', 'last of', documentId],
@@ -101,8 +101,8 @@ export const schemasQuery = queryOptions({
   staleTime: 30_000,
 });
 
-/** What accepting keeps: the newest version, which a conversation may have made since. A schema that was there before
- * stays as it was matched. Its key begins as the schemas' does: what changes one asks for it anew. */
+/** The schema that accepting a suggestion keeps: its newest version, or the version that a saved schema was matched with.
+ * The key starts like that of `schemasQuery`: both are invalidated together. */
 export const proposedSchemaQuery = ({ schema_revid: revid, matched }: Pick<AutoCreation, 'schema_revid' | 'matched'>) =>
   queryOptions({
     queryKey: ['schemas', 'proposed', revid],
@@ -115,7 +115,7 @@ export const proposedSchemaQuery = ({ schema_revid: revid, matched }: Pick<AutoC
     enabled: revid !== null,
   });
 
-/** The paths that documents have, of one type or of each. */
+/** The paths of all fields in documents, of one type or of all types. */
 export const knownFieldsQuery = (documentType: string | null) =>
   queryOptions({
     queryKey: ['known fields', documentType],

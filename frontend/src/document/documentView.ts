@@ -1,18 +1,18 @@
-/** Where in a document somebody looks: kept in the address, so that it can be linked to and survives a reload. */
+/** What the document page shows. It is part of the address, so that it can be linked to and survives a reload. */
 
-export interface Place {
+export interface DocumentView {
   extraction?: string;
   /** The path of a field. */
   field?: string;
   page?: number;
-  /** The conversation beside it (an id, `last`, or `new` for one that has not begun). Left out: the fields are beside it. */
+  /** The conversation in the sidebar: an id, `last`, or `new`. */
   chat?: string;
-  /** What no field claims is beside it. */
+  /** Unmapped text is in the sidebar. */
   unmapped?: true;
 }
 
-/** What of an address is such a place. */
-export function parseDocumentView(search: Record<string, unknown>): Place {
+/** Parse the search parameters of an address; drop invalid ones. */
+export function parseDocumentView(search: Record<string, unknown>): DocumentView {
   const { extraction, field, page, chat, unmapped } = search;
   return {
     ...(typeof extraction === 'string' && { extraction }),

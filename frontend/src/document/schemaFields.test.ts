@@ -2,12 +2,12 @@ import { expect, test } from 'vitest';
 import { schemaFields } from './schemaFields';
 
 test('each field is a row, what is below it follows', () => {
-  const item = { type: 'object', properties: { price: { type: ['number', 'null'] } } };
-  const schema = { properties: { due: { type: 'string', format: 'date', description: 'When.' }, items: { type: 'array', items: item } } };
+  const item = { type: 'object', properties: { price: { type: ['number', 'null'], multipleOf: 0.01 } } };
+  const schema = { properties: { due: { type: 'string', title: 'Due', format: 'date', description: 'When.' }, items: { type: 'array', items: item } } };
   expect(schemaFields(schema)).toEqual([
-    { path: 'due', type: 'date', description: 'When.' },
-    { path: 'items', type: 'array', description: '' },
-    { path: 'items[*].price', type: 'number', description: '' },
+    { path: 'due', type: 'date', title: 'Due', description: 'When.', decimals: 0 },
+    { path: 'items', type: 'array', title: '', description: '', decimals: 0 },
+    { path: 'items[*].price', type: 'number', title: '', description: '', decimals: 2 },
   ]);
 });
 

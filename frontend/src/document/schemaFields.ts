@@ -1,24 +1,37 @@
-/** The fields that a JSON Schema names, for people: a row each, in its order. */
+/** The fields of a JSON Schema as a list, in its order. */
 
 export interface SchemaField {
-  /** `items[*].price` is said of every item. */
+  /** `items[*].price` stands for every item. */
   path: string;
+  /** The format if there is one (date), else the type (number). */
   type: string;
+  title: string;
   description: string;
+  /** Decimal places that `multipleOf` implies: 2 for 0.01. */
+  decimals: number;
 }
 
 type Schema = Record<string, unknown>;
 
-const DEEPEST = 8;
+const MAX_DEPTH = 8;
 
 export function schemaFields(schema: Schema, path = '', depth = 0): SchemaField[] {
-  const properties = depth < DEEPEST && isSchema(schema.properties) ? Object.entries(schema.properties) : [];
+  const properties = depth < MAX_DEPTH && isSchema(schema.properties) ? Object.entries(schema.properties) : [];
   return properties.flatMap(([name, one]) => {
     if (!isSchema(one)) return [];
     const at = path === '' ? name : `${path}.${name}`;
     const inner = isSchema(one.items) ? schemaFields(one.items, `${at}[*]`, depth + 1) : schemaFields(one, at, depth + 1);
-    return [{ path: at, type: typeOf(one), description: typeof one.description === 'string' ? one.description : '' }, ...inner];
+    return [{ path: at, type: typeOf(one), title: textOf(one.title), description: textOf(one.description), decimals: decimalsOf(one.multipleOf) }, ...inner];
   });
+}
+
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : '';
+}
+
+function decimalsOf(multipleOf: unknown): number {
+  if (typeof multipleOf !== 'number') return 0;
+  return Math.min(4, /^0\.(\d+)$/.exec(String(multipleOf))?.[1]?.length ?? 0);
 }
 
 function typeOf({ type, format }: Schema): string {

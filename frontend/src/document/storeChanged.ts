@@ -1,10 +1,10 @@
-/** Keep what the service answered to a change of an extraction: the fields as they are now, and what is wrong with them. */
+/** Store the response to a change of an extraction in the cache: its fields and its errors. */
 
 import type { QueryClient } from '@tanstack/react-query';
 import type { ChangedExtraction } from '../api/types';
 
 export function storeChanged(queries: QueryClient, { problems, errors, ...stored }: ChangedExtraction): void {
-  // What was asked for before this was written would put the version before in its place.
+  // A request sent before the change would overwrite it with the older version.
   void queries.cancelQueries({ queryKey: ['extraction', stored.id] });
   queries.setQueryData(['problems', stored.id, stored.version], { version: stored.version, problems, errors });
   queries.setQueryData(['extraction', stored.id], stored);

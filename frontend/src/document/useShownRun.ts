@@ -1,4 +1,4 @@
-/** The run that a document's page shows: the last that has read or corrected it. */
+/** The run that the document page shows: the latest extraction or correction. */
 
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect } from 'react';
@@ -12,7 +12,7 @@ export function useShownRun(documentId: string) {
   const runId = last.data?.id ?? null;
   const { state, resume } = useRun(runId);
 
-  // What a run changes outside of its events is asked for anew when it stands somewhere else.
+  // Load again what a run changes besides what its events report.
   const { phase, extractionId } = state;
   useEffect(() => {
     if (runId === null || phase === 'starting') return;
@@ -27,7 +27,7 @@ export function useShownRun(documentId: string) {
     running: runId !== null && isRunning(state),
     start: async (id: string) => {
       const { queryKey } = lastRunQuery(documentId);
-      await queries.cancelQueries({ queryKey }); // an older answer would come over this
+      await queries.cancelQueries({ queryKey }); // an older response would overwrite this
       queries.setQueryData(queryKey, () => ({ id }));
       await queries.invalidateQueries({ queryKey });
     },

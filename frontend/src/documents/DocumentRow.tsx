@@ -1,10 +1,11 @@
-/** One document of the list. The whole row leads to it. */
+/** One row of the document list. */
 
 import { Link } from '@tanstack/react-router';
 import { memo } from 'react';
 import type { Document } from '../api/types';
 import { Button } from '../shared/Button';
-import { ago, atMoment, bytes, count, visibleText } from '../shared/format';
+import { formatAge, formatBytes, formatTime, visibleText } from '../shared/format';
+import { t } from '../shared/i18n';
 import { Menu, MenuItem } from '../shared/Menu';
 import { Icon } from '../shared/Icon';
 import styles from './DocumentsPage.module.css';
@@ -16,12 +17,11 @@ interface Props {
   onDelete: (document: Document) => void;
 }
 
-/** Drawn anew only when it changes: dozens of them stand in a list that is scrolled. */
 export const DocumentRow = memo(function DocumentRow({ document, canDelete, onDelete }: Props) {
-  const facts = [
-    document.page_count !== null && count(document.page_count, 'page'),
-    document.byte_size !== null && bytes(document.byte_size),
-  ].filter((fact) => fact !== false);
+  const size = [
+    document.page_count !== null && t('common.pages', { count: document.page_count }),
+    document.byte_size !== null && formatBytes(document.byte_size),
+  ].filter((one) => one !== false);
   return (
     <>
       <div className={styles.name} role="cell">
@@ -38,25 +38,25 @@ export const DocumentRow = memo(function DocumentRow({ document, canDelete, onDe
       </div>
       <div role="cell" className="truncate">
         <StageBadge document={document} />
-        {document.error !== null && <span className={styles.why}>{document.error}</span>}
+        {document.error !== null && document.error_code !== 'password' && <span className={styles.why}>{document.error}</span>}
       </div>
       <div role="cell" className={`${styles.third} soft truncate`}>
-        {facts.join(' · ')}
+        {size.join(' · ')}
       </div>
-      <div role="cell" className={`${styles.second} soft truncate`} title={atMoment(document.created_at)}>
-        {ago(document.created_at)}
+      <div role="cell" className={`${styles.second} soft truncate`} title={formatTime(document.created_at)}>
+        {formatAge(document.created_at)}
       </div>
       <div role="cell" className={styles.more}>
         {canDelete && (
           <Menu
             trigger={
-              <Button kind="quiet" label={`Actions for ${visibleText(document.filename)}`}>
+              <Button kind="quiet" label={t('documents.actionsFor', { name: visibleText(document.filename) })}>
                 <Icon name="more" />
               </Button>
             }
           >
             <MenuItem onChoose={() => onDelete(document)}>
-              <Icon name="bin" /> Delete
+              <Icon name="bin" /> {t('common.delete')}
             </MenuItem>
           </Menu>
         )}

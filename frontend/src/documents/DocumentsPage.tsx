@@ -1,4 +1,4 @@
-/** All documents of the organisation: drop some, find one, see how each stands. */
+/** The list of documents: upload, search, filter, delete. */
 
 import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useVirtualizer } from '@tanstack/react-virtual';
@@ -8,12 +8,13 @@ import { documentsRoute } from '../router';
 import { useCanWrite } from '../session/role';
 import { Button } from '../shared/Button';
 import { visibleText } from '../shared/format';
+import { t } from '../shared/i18n';
 import { Loading } from '../shared/Loading';
 import { EmptyState, ErrorNotice } from '../shared/Notice';
 import { useShortcut } from '../shared/shortcuts/useShortcut';
 import { Icon } from '../shared/Icon';
 import { useUpdateSearch } from '../shared/useUpdateSearch';
-import { remove, usePendingDeletions } from './deletions';
+import { deleteDocument, usePendingDeletions } from './deletions';
 import { documentsQuery, tagsQuery } from './documentQueries';
 import { DocumentRow } from './DocumentRow';
 import styles from './DocumentsPage.module.css';
@@ -26,12 +27,12 @@ import { UploadOptions } from './UploadOptions';
 import { Uploads } from './Uploads';
 
 const ROW = 40;
-const HEADS = ['Name', 'Status', 'Size', 'Added', ''];
-const SEARCH = { id: 'documents.search', area: 'Documents', words: 'Search documents', keys: '/' };
+const COLUMNS = ['name', 'status', 'size', 'added'] as const;
+const SEARCH = { id: 'documents.search', keys: '/' } as const;
 
 export function DocumentsPage() {
   const filter = documentsRoute.useSearch();
-  const changeAddress = useUpdateSearch<DocumentFilter>();
+  const updateSearch = useUpdateSearch<DocumentFilter>();
   const queries = useQueryClient();
   const [name, setName] = useState(filter.name ?? '');
   const wanted = useDeferredValue(filter);
@@ -47,7 +48,7 @@ export function DocumentsPage() {
     [listed.data, going],
   );
 
-  const narrow = (to: DocumentFilter) => changeAddress((said) => ({ ...said, ...to }));
+  const narrow = (to: DocumentFilter) => updateSearch((params) => ({ ...params, ...to }));
   useShortcut(SEARCH, () => search.current?.focus());
   useEffect(() => onUploaded(() => void queries.invalidateQueries({ queryKey: ['documents'] })), [queries]);
   useEffect(() => {
@@ -57,7 +58,7 @@ export function DocumentsPage() {
   });
 
   const onDelete = useCallback(
-    ({ id, filename }: Document) => remove(id, filename, () => void queries.invalidateQueries({ queryKey: ['documents'] })),
+    ({ id, filename }: Document) => deleteDocument(id, filename, () => void queries.invalidateQueries({ queryKey: ['documents'] })),
     [queries],
   );
 
@@ -93,28 +94,28 @@ export function DocumentsPage() {
     <div className={styles.page}>
       {canWrite && <DropTarget />}
       <div className={styles.tools}>
-        <h1>Documents</h1>
+        <h1>{t('areas.documents')}</h1>
         <label className={styles.search}>
           <Icon name="search" />
-          <span className="sr-only">Search by name</span>
-          <input ref={search} type="search" placeholder="Search by name" value={name} onChange={(event) => setName(event.target.value)} />
+          <span className="sr-only">{t('documents.searchByName')}</span>
+          <input ref={search} type="search" placeholder={t('documents.searchByName')} value={name} onChange={(event) => setName(event.target.value)} />
         </label>
         <select
           className={styles.select}
-          aria-label="Status"
+          aria-label={t('documents.status')}
           value={filter.status ?? ''}
           onChange={(event) => narrow({ status: (event.target.value || undefined) as DocumentFilter['status'] })}
         >
-          <option value="">All statuses</option>
-          {Object.entries(STAGES).map(([stage, { words }]) => (
+          <option value="">{t('documents.allStatuses')}</option>
+          {(Object.keys(STAGES) as Document['stage'][]).map((stage) => (
             <option key={stage} value={stage}>
-              {words}
+              {t(`documents.statuses.${stage}`)}
             </option>
           ))}
         </select>
         {(tags.data?.items.length ?? 0) > 0 && (
-          <select className={styles.select} aria-label="Tag" value={filter.tag ?? ''} onChange={(event) => narrow({ tag: event.target.value || undefined })}>
-            <option value="">All tags</option>
+          <select className={styles.select} aria-label={t('documents.tag')} value={filter.tag ?? ''} onChange={(event) => narrow({ tag: event.target.value || undefined })}>
+            <option value="">{t('common.allTags')}</option>
             {tags.data?.items.map((tag) => (
               <option key={tag.id} value={tag.id}>
                 {visibleText(tag.name)}
@@ -125,7 +126,7 @@ export function DocumentsPage() {
         {canWrite && <UploadOptions />}
         {canWrite && (
           <Button kind="main" onClick={() => chooser.current?.click()}>
-            <Icon name="upload" /> Upload
+            <Icon name="upload" /> {t('documents.upload')}
           </Button>
         )}
         <input
@@ -133,7 +134,7 @@ export function DocumentsPage() {
           type="file"
           multiple
           hidden
-          aria-label="Files to upload"
+          aria-label={t('documents.files')}
           onChange={(event) => {
             upload(event.target.files ?? []);
             event.target.value = '';
@@ -148,32 +149,35 @@ export function DocumentsPage() {
         <Loading />
       ) : documents.length === 0 && listed.isSuccess ? (
         isNarrowed ? (
-          <EmptyState title="No matching documents">
+          <EmptyState title={t('documents.noMatches')}>
             <Button
               onClick={() => {
                 setName('');
-                changeAddress(() => ({}));
+                updateSearch(() => ({}));
               }}
             >
-              Clear filters
+              {t('documents.clearFilters')}
             </Button>
           </EmptyState>
         ) : !canWrite ? (
-          <EmptyState title="No documents yet" />
+          <EmptyState title={t('documents.none')} />
         ) : (
-          <EmptyState title="Drop documents here">
-            <p>Invoices, receipts, contracts, letters: PDF, images, Office files, mail. We read each file right away; then extract its fields.</p>
-            <Button onClick={() => chooser.current?.click()}>Choose files</Button>
+          <EmptyState title={t('documents.dropHere')}>
+            <p>{t('documents.dropHint')}</p>
+            <Button onClick={() => chooser.current?.click()}>{t('documents.chooseFiles')}</Button>
           </EmptyState>
         )
       ) : (
-        <div className={styles.table} ref={scroller} role="table" aria-label="Documents" aria-rowcount={documents.length + 1} tabIndex={0}>
+        <div className={styles.table} ref={scroller} role="table" aria-label={t('areas.documents')} aria-rowcount={documents.length + 1} tabIndex={0}>
           <div className={styles.head} role="row">
-            {HEADS.map((head, index) => (
-              <div key={head} role="columnheader" className={index === 3 ? styles.second : index === 2 ? styles.third : ''}>
-                {head || <span className="sr-only">Actions</span>}
+            {COLUMNS.map((column) => (
+              <div key={column} role="columnheader" className={column === 'added' ? styles.second : column === 'size' ? styles.third : ''}>
+                {t(`documents.columns.${column}`)}
               </div>
             ))}
+            <div role="columnheader">
+              <span className="sr-only">{t('common.actions')}</span>
+            </div>
           </div>
           <div className={styles.rows} role="rowgroup" style={{ height: virtual.getTotalSize() }}>
             {rows.map((row) => {

@@ -1,6 +1,7 @@
-/** Takes files that are dropped or pasted anywhere on the page. */
+/** Uploads files that are dropped or pasted anywhere on the page. */
 
 import { useEffect, useState } from 'react';
+import { t } from '../shared/i18n';
 import styles from './DropTarget.module.css';
 import { upload } from './uploads';
 
@@ -10,21 +11,21 @@ export function DropTarget() {
     const controller = new AbortController();
     const { signal } = controller;
     let leaving: ReturnType<typeof setTimeout> | undefined;
-    const brings = (event: DragEvent) => event.dataTransfer?.types.includes('Files') === true;
-    const stays = (event: DragEvent) => {
-      if (!brings(event)) return;
+    const hasFiles = (event: DragEvent) => event.dataTransfer?.types.includes('Files') === true;
+    const keepOpen = (event: DragEvent) => {
+      if (!hasFiles(event)) return;
       event.preventDefault();
       setOver(true);
-      // It is told over and over while something is dragged here: when that ends, it has left.
+      // Browsers repeat dragover while something is dragged over the page: when the events stop, it has left.
       clearTimeout(leaving);
       leaving = setTimeout(() => setOver(false), 250);
     };
-    document.addEventListener('dragenter', stays, { signal });
-    document.addEventListener('dragover', stays, { signal });
+    document.addEventListener('dragenter', keepOpen, { signal });
+    document.addEventListener('dragover', keepOpen, { signal });
     document.addEventListener(
       'drop',
       (event) => {
-        if (!brings(event)) return;
+        if (!hasFiles(event)) return;
         event.preventDefault();
         clearTimeout(leaving);
         setOver(false);
@@ -38,5 +39,5 @@ export function DropTarget() {
       controller.abort();
     };
   }, []);
-  return over ? <div className={styles.over}>Drop to upload</div> : null;
+  return over ? <div className={styles.over}>{t('documents.dropToUpload')}</div> : null;
 }

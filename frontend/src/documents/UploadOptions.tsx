@@ -1,17 +1,14 @@
-/** What becomes of uploaded files: whether an agent suggests a schema and values for each, and by which model. */
+/** Options for uploads: whether an agent suggests a schema for each, and with which model. */
 
-import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { meQuery } from '../session/config';
-import { useSession } from '../session/session';
+import { useOrganisation } from '../session/role';
+import { t } from '../shared/i18n';
 import { ModelInput } from '../shared/ModelInput';
 import styles from './DocumentsPage.module.css';
 import { uploadOptions } from './uploads';
 
 export function UploadOptions() {
-  const { organisationId } = useSession();
-  const me = useQuery(meQuery);
-  const organisation = me.data?.organisations.find((one) => (organisationId === null ? one.is_personal : one.id === organisationId));
+  const organisation = useOrganisation();
   const [autoCreate, setAutoCreate] = useState(uploadOptions.autoCreate);
   const [model, setModel] = useState(uploadOptions.model);
   const isOn = autoCreate ?? organisation?.auto_create ?? false;
@@ -26,7 +23,7 @@ export function UploadOptions() {
             setAutoCreate(event.target.checked);
           }}
         />{' '}
-        Suggest a schema for each upload
+        {t('documents.suggestOnUpload')}
       </label>
       {isOn && autoCreate !== null && (
         <ModelInput

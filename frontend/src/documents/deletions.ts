@@ -1,57 +1,58 @@
-/** Deleting with a way back: a document is gone from the page at once, and from the service when nobody wants it back.
- * Whoever closes the page meanwhile means it. */
+/** Deleting documents with an undo: a document disappears from the list at once, and is deleted some seconds later, or when
+ * the page is closed. */
 
 import { useSyncExternalStore } from 'react';
 import { credentials, apiErrorOf } from '../api/client';
 import { errorMessage } from '../shared/Notice';
 import { visibleText } from '../shared/format';
+import { t } from '../shared/i18n';
 import { notifyOtherTabs } from '../shared/otherTabs';
 import { toast } from '../shared/Toasts';
 
 const SECONDS = 7;
 
-let going: ReadonlySet<string> = new Set();
-/** Each with who deletes where: meanwhile somebody may act in another organisation. */
+let pending: ReadonlySet<string> = new Set();
+/** With the credentials of the deletion: the person may switch to another organisation meanwhile. */
 const timers = new Map<string, { timer: ReturnType<typeof setTimeout>; headers: Record<string, string> }>();
 const listeners = new Set<() => void>();
 
 function publish(next: Set<string>) {
-  going = next;
+  pending = next;
   for (const listener of listeners) listener();
 }
 
-/** The ids of documents that are to be deleted and can be had back. */
+/** The ids of documents whose deletion can still be undone. */
 export function usePendingDeletions(): ReadonlySet<string> {
   return useSyncExternalStore(
     (listener) => {
       listeners.add(listener);
       return () => listeners.delete(listener);
     },
-    () => going,
+    () => pending,
   );
 }
 
 function keep(id: string) {
   clearTimeout(timers.get(id)?.timer);
   timers.delete(id);
-  publish(new Set([...going].filter((one) => one !== id)));
+  publish(new Set([...pending].filter((one) => one !== id)));
 }
 
-export function remove(id: string, name: string, whenGone: () => void): void {
-  publish(new Set([...going, id]));
+export function deleteDocument(id: string, name: string, onDeleted: () => void): void {
+  publish(new Set([...pending, id]));
   const headers = credentials();
   const timer = setTimeout(() => {
     timers.delete(id);
     send(id, headers)
-      .then(whenGone)
+      .then(onDeleted)
       .catch((error: unknown) => {
-        toast(`“${visibleText(name)}” was not deleted. ${errorMessage(error)}`, { urgent: true });
+        toast(t('documents.deleteFailed', { name: visibleText(name), reason: errorMessage(error) }), { urgent: true });
         keep(id);
       });
   }, SECONDS * 1000);
   timers.set(id, { timer, headers });
-  const undo = { words: 'Undo', act: () => keep(id) };
-  toast(`“${visibleText(name)}” is deleted, with all that was read from it.`, { action: undo, seconds: SECONDS });
+  const undo = { label: t('common.undo'), act: () => keep(id) };
+  toast(t('documents.deleted', { name: visibleText(name) }), { action: undo, seconds: SECONDS });
 }
 
 async function send(id: string, headers: Record<string, string>): Promise<void> {

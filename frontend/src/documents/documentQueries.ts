@@ -1,4 +1,4 @@
-/** The documents of the organisation, as the service has them. */
+/** Queries for documents and tags. */
 
 import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
 import { dataOf, api } from '../api/client';
@@ -27,7 +27,7 @@ export const documentsQuery = (filter: DocumentFilter) =>
         }),
       ),
     getNextPageParam: (last) => last.next,
-    // One that is at work tells how far it is only when it is asked.
+    // Poll faster while documents are being processed.
     refetchInterval: ({ state }) => {
       const stages = new Set(state.data?.pages.flatMap((page) => page.items.map((one) => one.stage)));
       return stages.has('processing') ? 1000 : stages.has('extracting') ? 3000 : 15_000;
@@ -42,7 +42,7 @@ export const documentQuery = (documentId: string) =>
     refetchInterval: ({ state }) => (state.data?.status === 'reading' ? 700 : false),
   });
 
-/** How many documents are at a stage. */
+/** The number of documents with a status. */
 export const countQuery = (stage: Document['stage']) =>
   queryOptions({
     queryKey: ['documents', 'count', stage],

@@ -1,4 +1,4 @@
-/** Which documents are listed: kept in the address, so that a list can be linked to. */
+/** The filter of the document list. It is part of the address, so that a list can be linked to. */
 
 import type { Document } from '../api/types';
 import { STAGES } from './StageBadge';
@@ -9,7 +9,7 @@ export interface DocumentFilter {
   tag?: string;
 }
 
-/** What of an address is such a filter. */
+/** Parse the search parameters of an address; drop invalid ones. */
 export function parseDocumentFilter(search: Record<string, unknown>): DocumentFilter {
   const { name, status, tag } = search;
   return {

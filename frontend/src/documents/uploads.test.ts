@@ -1,6 +1,7 @@
 import { renderHook, waitFor } from '@testing-library/react';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { startProposal } from '../api/runs';
+import { t } from '../shared/i18n';
 import { onUploaded, tryAgain, upload, uploadOptions, useUploads } from './uploads';
 
 vi.mock('../api/runs', () => ({ startProposal: vi.fn() }));
@@ -30,7 +31,7 @@ test('a file whose suggestion could not be asked for is there, and is not upload
   const proposal = vi.mocked(startProposal).mockRejectedValueOnce(new Error('No such model.'));
   const { result } = renderHook(useUploads);
   upload([new File(['Total: 1'], 'a.txt')]);
-  await waitFor(() => expect(result.current[0]).toMatchObject({ status: 'failed', error: expect.stringMatching(/^Uploaded, but no schema was suggested: /) }));
+  await waitFor(() => expect(result.current[0]).toMatchObject({ status: 'failed', error: t('documents.uploads.noSuggestion', { reason: t('shell.unreachable') }) }));
   expect(told).toHaveBeenCalledWith({ id: 'd1' });
   tryAgain(result.current[0]!.id);
   await waitFor(() => expect(result.current[0]).toMatchObject({ status: 'done', document: { id: 'd1' } }));

@@ -1,10 +1,11 @@
-/** Files on their way to the service: a few at a time, each with how far it is. */
+/** The queue of uploads: a few at a time, with progress. */
 
 import { useSyncExternalStore } from 'react';
 import { startProposal } from '../api/runs';
 import { credentials, apiErrorOf } from '../api/client';
 import type { Document } from '../api/types';
 import { identityKey, session } from '../session/session';
+import { t } from '../shared/i18n';
 import { errorMessage } from '../shared/Notice';
 import { notifyOtherTabs } from '../shared/otherTabs';
 
@@ -12,22 +13,22 @@ export interface Upload {
   id: number;
   name: string;
   size: number;
-  /** 0..1 of its bytes that have gone. */
+  /** Fraction of bytes sent, 0..1. */
   sent: number;
   status: 'waiting' | 'sending' | 'done' | 'failed';
   error?: string;
   document?: Document;
-  /** `identityKey` of who dropped it. */
+  /** `identityKey` of the person who uploads it. */
   by: string;
 }
 
-/** A file with who sends it where: what was dropped in one organisation goes there, and is shown in no other. */
+/** A file with the credentials it was added with: it is uploaded to that organisation, also after a switch. */
 interface Dropped {
   file: File;
   headers: Record<string, string>;
-  /** Once it is there. From then on only its suggestion is tried again. */
+  /** Set once uploaded. From then on only the suggestion is retried. */
   document?: Document;
-  /** How its suggestion was asked for. */
+  /** The model and idempotency key of the suggestion's run. */
   asked?: { model: string; key: string };
 }
 
@@ -48,7 +49,7 @@ function change(id: number, to: Partial<Upload>) {
   publish(uploads.map((one) => (one.id === id ? { ...one, ...to } : one)));
 }
 
-/** Those of whoever acts now. */
+/** The uploads of the current account and organisation. */
 export function useUploads(): readonly Upload[] {
   const all = useSyncExternalStore(
     (listener) => {
@@ -61,13 +62,13 @@ export function useUploads(): readonly Upload[] {
   return all.filter((one) => one.by === by);
 }
 
-/** Calls back with each document as soon as its file is there. */
+/** Call `listener` with each uploaded document. Return a function that stops it. */
 export function onUploaded(listener: (document: Document) => void): () => void {
   doneListeners.add(listener);
   return () => void doneListeners.delete(listener);
 }
 
-/** What becomes of the files that are uploaded from now on. `autoCreate` null: as the organisation has it. */
+/** Options of the next uploads. `autoCreate` null: as the organisation's setting. */
 export const uploadOptions: { autoCreate: boolean | null; model: string } = { autoCreate: null, model: '' };
 
 export function upload(chosen: Iterable<File>): void {
@@ -87,7 +88,7 @@ export function tryAgain(id: number): void {
   begin();
 }
 
-/** Forgets what is done or has failed. */
+/** Remove uploads from the list. */
 export function dismiss(ids: readonly number[]): void {
   for (const id of ids) files.delete(id);
   publish(uploads.filter((one) => !ids.includes(one.id)));
@@ -109,14 +110,14 @@ async function send({ id, by }: Upload) {
     await session.refresh();
     const headers = by === identityKey(session.get()) ? credentials() : found.headers; // a fresh token, where there is one
     const { autoCreate, model } = uploadOptions;
-    // With a model of its own, the suggestion is a run that is asked for; it waits until the document is read.
-    const own = autoCreate === true && (model !== '' || found.document !== undefined);
+    // With a chosen model, the suggestion is a separate run. It waits until the document is read.
+    const separate = autoCreate === true && (model !== '' || found.document !== undefined);
     if (found.document === undefined) {
-      found.document = await put(found.file, headers, own ? false : autoCreate, (sent) => change(id, { sent }));
+      found.document = await put(found.file, headers, separate ? false : autoCreate, (sent) => change(id, { sent }));
     }
     change(id, { sent: 1, document: found.document });
-    if (own) {
-      // An answer that was lost, and another try, ask for the same run.
+    if (separate) {
+      // A retry starts the same run.
       if (found.asked?.model !== model) found.asked = { model, key: crypto.randomUUID() };
       await startProposal(found.document.id, found.asked.key, model === '' ? undefined : model);
     }
@@ -124,14 +125,14 @@ async function send({ id, by }: Upload) {
     change(id, { status: 'done', sent: 1 });
   } catch (error) {
     const reason = errorMessage(error);
-    change(id, { status: 'failed', error: found.document === undefined ? reason : `Uploaded, but no schema was suggested: ${reason}` });
+    change(id, { status: 'failed', error: found.document === undefined ? reason : t('documents.uploads.noSuggestion', { reason }) });
   }
   if (found.document === undefined) return;
   for (const listener of doneListeners) listener(found.document);
   notifyOtherTabs();
 }
 
-/** (fetch tells nothing of how much has been sent.) */
+/** XMLHttpRequest, since fetch reports no upload progress. */
 function put(file: File, headers: Record<string, string>, autoCreate: boolean | null, progress: (sent: number) => void): Promise<Document> {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
@@ -145,7 +146,7 @@ function put(file: File, headers: Record<string, string>, autoCreate: boolean | 
         void apiErrorOf(response, headers.Authorization ?? null).then(reject);
       }
     };
-    request.onerror = () => reject(new TypeError('The service was not reached.'));
+    request.onerror = () => reject(new TypeError('network error'));
     const form = new FormData();
     form.append('file', file);
     request.send(form);

@@ -1,20 +1,23 @@
-/** What was changed in an extraction, by whom and when, and a way back to each version. */
+/** The history of an extraction: each version with its changes, and a button to restore it. */
 
-import { infiniteQueryOptions, useInfiniteQuery, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { infiniteQueryOptions, useInfiniteQuery, useMutation, useQueryClient } from '@tanstack/react-query';
 import { dataOf, api } from '../api/client';
 import type { Change, ChangedExtraction, Extraction } from '../api/types';
+import { displayValue } from '../document/fields/fieldValue';
+import { pathLabel } from '../document/fields/labels';
 import { storeChanged } from '../document/storeChanged';
 import { Replay } from '../runs/Replay';
-import { meQuery } from '../session/config';
+import { usePersonName } from '../session/people';
 import { Button } from '../shared/Button';
 import { Dialog } from '../shared/Dialog';
-import { ago, atMoment, visibleText } from '../shared/format';
+import { formatAge, formatTime, visibleText } from '../shared/format';
+import { t } from '../shared/i18n';
 import { ErrorNotice, errorMessage } from '../shared/Notice';
 import { toast } from '../shared/Toasts';
 import styles from './History.module.css';
 import { versionsOf, type Version } from './versions';
 
-/** Its key has the version: another one has another history. */
+/** The key has the version: each version has its own history. */
 const historyQuery = (extractionId: string, version: number) =>
   infiniteQueryOptions({
     queryKey: ['history', extractionId, version],
@@ -28,7 +31,7 @@ const historyQuery = (extractionId: string, version: number) =>
 
 interface Props {
   extraction: Extraction;
-  /** The run that suggested its schema, where one did. */
+  /** The run that suggested the schema, if one did. */
   suggestedBy: string | undefined;
   canWrite: boolean;
   onClose: () => void;
@@ -38,14 +41,19 @@ export function HistoryDialog({ extraction, suggestedBy, canWrite, onClose }: Pr
   const history = useInfiniteQuery(historyQuery(extraction.id, extraction.version));
   const versions = versionsOf((history.data?.pages ?? []).flatMap((page) => page.items));
   const queries = useQueryClient();
+  const personName = usePersonName();
+  const authorOf = ({ actor, userId }: Version) => {
+    if (userId === null) return t('history.agent');
+    return t(actor === 'agent' ? 'history.agentBy' : 'people.by', { person: personName(userId) });
+  };
   const restore = useMutation({
     mutationFn: async (version: number) => {
       const params = { path: { extraction_id: extraction.id }, header: { 'if-match': `"${extraction.version}"` } };
       return (await dataOf(api.POST('/api/extractions/{extraction_id}/restore', { params, body: { version } }))) as ChangedExtraction;
     },
-    onSuccess: (changed) => {
+    onSuccess: (changed, version) => {
       storeChanged(queries, changed);
-      toast('Restored the earlier version.');
+      toast(t('history.restored', { version }));
     },
     onError: (error) => {
       toast(errorMessage(error), { urgent: true });
@@ -53,32 +61,32 @@ export function HistoryDialog({ extraction, suggestedBy, canWrite, onClose }: Pr
     },
   });
   return (
-    <Dialog title="History" open onClose={onClose}>
-      {suggestedBy !== undefined && <Replay runId={suggestedBy} words="How the schema was suggested" />}
+    <Dialog title={t('history.title')} open onClose={onClose}>
+      {suggestedBy !== undefined && <Replay runId={suggestedBy} label={t('runs.howSuggested')} />}
       {history.isError && <ErrorNotice error={history.error} onRetry={() => void history.refetch()} />}
       <ol className={styles.versions}>
         {versions.map((one) => (
           <li key={one.version}>
             <div className={styles.head}>
-              <b>Version {one.version}</b>
-              <Who version={one} />
-              <span className="muted" title={atMoment(one.at)}>
-                {ago(one.at)}
+              <b>{t('history.version', { version: one.version })}</b>
+              <span>{authorOf(one)}</span>
+              <span className="muted" title={formatTime(one.at)}>
+                {formatAge(one.at)}
               </span>
               {one.version === extraction.version ? (
-                <span className="muted">current</span>
+                <span className="muted">{t('history.current')}</span>
               ) : !canWrite ? null : (
-                <Button disabled={restore.isPending} aria-label={`Restore version ${one.version}`} onClick={() => restore.mutate(one.version)}>
-                  Restore
+                <Button disabled={restore.isPending} aria-label={t('history.restoreVersion', { version: one.version })} onClick={() => restore.mutate(one.version)}>
+                  {t('history.restore')}
                 </Button>
               )}
             </div>
             <ul>
               {one.changes.map((change) => (
                 <li key={change.path} className={styles.change}>
-                  <code>{visibleText(change.path)}</code>
+                  <span title={visibleText(change.path)}>{pathLabel(change.path)}</span>
                   <span>
-                    <s className="muted">{change.added ? '' : asText(change.old)}</s> → {change.removed ? 'nothing' : asText(change.new)}
+                    <s className="muted">{change.added ? '' : displayValue(change.old)}</s> → {change.removed ? t('history.removed') : displayValue(change.new)}
                   </span>
                 </li>
               ))}
@@ -86,23 +94,12 @@ export function HistoryDialog({ extraction, suggestedBy, canWrite, onClose }: Pr
           </li>
         ))}
       </ol>
-      {history.isSuccess && versions.length === 0 && <p className="muted">No changes yet.</p>}
+      {history.isSuccess && versions.length === 0 && <p className="muted">{t('history.none')}</p>}
       {history.hasNextPage && (
         <Button disabled={history.isFetchingNextPage} onClick={() => void history.fetchNextPage()}>
-          Load older
+          {t('history.older')}
         </Button>
       )}
     </Dialog>
   );
-}
-
-function Who({ version }: { version: Version }) {
-  const me = useQuery(meQuery);
-  const isMe = version.userId !== null && version.userId === me.data?.user_id;
-  if (version.actor === 'agent') return <span>an agent{isMe && ' of yours'}</span>;
-  return <span>{isMe ? 'you' : 'another person'}</span>;
-}
-
-function asText(value: unknown): string {
-  return visibleText(typeof value === 'string' ? value : JSON.stringify(value ?? null));
 }

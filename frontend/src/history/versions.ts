@@ -1,4 +1,4 @@
-/** The journal of an extraction as versions: what each has changed, the newest first. */
+/** Grouping the changes of an extraction by version. */
 
 import type { Change } from '../api/types';
 
@@ -10,7 +10,7 @@ export interface Version {
   userId: string | null;
 }
 
-/** The changes come with the newest first; those of one version stand together. */
+/** Group changes by version. Both are ordered from the newest. */
 export function versionsOf(changes: readonly Change[]): Version[] {
   const versions: Version[] = [];
   for (const change of changes) {

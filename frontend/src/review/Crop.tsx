@@ -1,27 +1,28 @@
-/** The part of a page around a value, enlarged, with a box around the value. */
+/** An excerpt of a page: the area around a value, with a box around the value. */
 
 import { queryOptions, useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
-import { picture } from '../api/client';
+import { fetchCrop } from '../api/client';
 import type { Box } from '../api/types';
+import { t } from '../shared/i18n';
 import styles from './Review.module.css';
 
-const WIDTH = 900; // pixels: sharp on a screen with two for one
-const LEAST = 0.1; // of the page's width: a short word alone would be as large as a poster
+const WIDTH = 900; // pixels: sharp on high-density screens
+const MIN_BOX_WIDTH = 0.1; // of the page's width, so that a short word is not enlarged too much
 
 export const cropQuery = (documentId: string, page: number, box: Box, width = WIDTH) => {
-  // (The service shows some of what stands around it, and says how much.)
+  // The service adds a margin, and returns the box that it shows.
   const path = `/api/documents/${encodeURIComponent(documentId)}/pages/${page}.png?width=${width}&box=${wide(box).join(',')}`;
-  return queryOptions({ queryKey: ['crop', path], queryFn: ({ signal }) => picture(path, signal), staleTime: Infinity, gcTime: 60_000 });
+  return queryOptions({ queryKey: ['crop', path], queryFn: ({ signal }) => fetchCrop(path, signal), staleTime: Infinity, gcTime: 60_000 });
 };
 
 interface Props {
   documentId: string;
   page: number;
   box: Box;
-  /** Of the picture, in pixels. */
+  /** Width of the image in pixels. */
   width?: number;
-  /** It is not asked for now: who scrolls past does not look. */
+  /** Don't load it now, as while scrolling. */
   isPaused?: boolean;
 }
 
@@ -39,7 +40,7 @@ export function Crop({ documentId, page, box, width = WIDTH, isPaused = false }:
   }, [data]);
   const [x0, y0, x1, y1] = within(box, data?.box ?? box);
   return (
-    <figure className={styles.crop} aria-label={`As page ${page} prints it`}>
+    <figure className={styles.crop} aria-label={t('document.viewer.excerpt', { page })}>
       {url !== null && (
         <>
           <img src={url} alt="" />
@@ -48,17 +49,17 @@ export function Crop({ documentId, page, box, width = WIDTH, isPaused = false }:
           </svg>
         </>
       )}
-      {isError && <p className="muted">The picture of this place could not be made.</p>}
+      {isError && <p className="muted">{t('document.viewer.excerptFailed')}</p>}
     </figure>
   );
 }
 
 function wide([x0, y0, x1, y1]: Box): Box {
-  const more = Math.max(0, LEAST - (x1 - x0)) / 2;
+  const more = Math.max(0, MIN_BOX_WIDTH - (x1 - x0)) / 2;
   return [Math.max(0, x0 - more), y0, Math.min(1, x1 + more), y1];
 }
 
-/** A box of the page in parts of another one. */
+/** Return a box in coordinates relative to another box. */
 function within([x0, y0, x1, y1]: Box, [left, top, right, bottom]: Box): Box {
   return [(x0 - left) / (right - left), (y0 - top) / (bottom - top), (x1 - left) / (right - left), (y1 - top) / (bottom - top)];
 }

@@ -1,8 +1,9 @@
-/** All values of a document are decided: it is marked as reviewed, whatever its schema still says. */
+/** Shown when all values of a document are reviewed: marks it as reviewed, even if errors of the schema remain. */
 
 import type { ReactNode } from 'react';
 import { Button } from '../shared/Button';
 import { visibleText } from '../shared/format';
+import { t } from '../shared/i18n';
 import { EmptyState } from '../shared/Notice';
 
 interface Props {
@@ -16,10 +17,10 @@ interface Props {
 
 export function FinishCard({ filename, problems, isPending, onFinish, onSkip, children }: Props) {
   return (
-    <EmptyState title={`${visibleText(filename)}: all values decided`}>
+    <EmptyState title={t('review.allDecided', { name: visibleText(filename) })}>
       {children}
       {problems.length > 0 && (
-        <ul aria-label="Problems that stay">
+        <ul aria-label={t('review.remainingProblems')}>
           {problems.map((one) => (
             <li key={one}>{one}</li>
           ))}
@@ -35,10 +36,10 @@ export function FinishCard({ filename, problems, isPending, onFinish, onSkip, ch
             if (event.key === 'Escape') onSkip();
           }}
         >
-          Mark as reviewed <kbd>Enter</kbd>
+          {t('document.markReviewed')} <kbd>Enter</kbd>
         </Button>{' '}
         <Button kind="quiet" onClick={onSkip}>
-          Skip <kbd>Esc</kbd>
+          {t('common.skip')} <kbd>Esc</kbd>
         </Button>
       </p>
     </EmptyState>

@@ -1,6 +1,7 @@
 import { cleanup, fireEvent, render, screen } from '@testing-library/react';
 import { afterEach, expect, test, vi } from 'vitest';
 import type { Leaf } from '../document/fields/fieldTree';
+import { t } from '../shared/i18n';
 import { ReviewCard } from './ReviewCard';
 
 afterEach(cleanup);
@@ -21,7 +22,7 @@ function shown() {
     />
   );
   const { rerender } = render(card(12));
-  return { input: screen.getByLabelText<HTMLInputElement>('Value of total'), onConfirm, onWrite, becomes: (value: unknown) => rerender(card(value)) };
+  return { input: screen.getByRole<HTMLInputElement>('textbox'), onConfirm, onWrite, becomes: (value: unknown) => rerender(card(value)) };
 }
 
 test('what somebody else wrote meanwhile is shown, and Enter confirms it and writes nothing back', () => {
@@ -38,7 +39,7 @@ test('what is being written stays, and what moved below it is said', () => {
   fireEvent.change(input, { target: { value: '14' } });
   becomes(13);
   expect(input.value).toBe('14');
-  screen.getByText(/Someone changed this to 13/);
+  screen.getByText(t('review.someoneChanged', { value: '13' }));
   fireEvent.keyDown(input, { key: 'Enter' });
   expect(onWrite).toHaveBeenCalledWith(14);
 });

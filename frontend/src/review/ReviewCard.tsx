@@ -1,15 +1,17 @@
-/** One value to be decided: why it is asked for, what the page prints, and what shall stand. */
+/** One value to review: why it needs review, an excerpt of the page, and an editor. */
 
 import { useLayoutEffect, useRef, useState } from 'react';
 import type { Box, Extraction, RuleReading } from '../api/types';
 import type { Leaf } from '../document/fields/fieldTree';
-import { readWritten, shown, written } from '../document/fields/fieldValue';
+import { displayValue, editedText, parseEdited } from '../document/fields/fieldValue';
+import { pathLabel } from '../document/fields/labels';
 import { SuggestedFixes } from '../document/fields/SuggestedFixes';
-import { evidenceSentence, FIELD_STATUSES } from '../document/fields/fieldStatus';
+import { describeError, describeEvidence, FIELD_STATUSES } from '../document/fields/fieldStatus';
 import { useWordPicker } from '../document/viewer/picking';
 import { Badge } from '../shared/Badge';
 import { Button } from '../shared/Button';
 import { visibleText } from '../shared/format';
+import { t } from '../shared/i18n';
 import { Crop } from './Crop';
 import styles from './Review.module.css';
 
@@ -27,60 +29,63 @@ interface Props {
 }
 
 export function ReviewCard({ documentId, field, proposal, readings, onConfirm, onWrite, onUndo, onProposal, onSkip, onLeaveEmpty }: Props) {
-  const [text, setText] = useState(() => written(field.value));
+  const [text, setText] = useState(() => editedText(field.value));
   const input = useRef<HTMLInputElement>(null);
-  useLayoutEffect(() => input.current?.select(), []); // before a letter can come that it would choose, too
-  // Changed by somebody else while it is looked at: what was written here stays, what was not is theirs.
+  useLayoutEffect(() => input.current?.select(), []); // before a key can be pressed
+  // Changed by someone else meanwhile: show their value, unless the person has typed one.
   const [was, setWas] = useState(field.value);
   const [isMoved, setMoved] = useState(false);
-  if (written(was) !== written(field.value)) {
+  if (editedText(was) !== editedText(field.value)) {
     setWas(field.value);
-    if (text === written(was)) setText(written(field.value));
+    if (text === editedText(was)) setText(editedText(field.value));
     else setMoved(true);
   }
   useWordPicker((words, isMore) => {
     setText(isMore && text !== '' ? `${text} ${words}` : words);
     input.current?.focus();
   });
-  const { words, tone, icon } = FIELD_STATUSES[field.status];
-  const isChanged = text !== written(field.value);
+  const { tone, icon } = FIELD_STATUSES[field.status];
+  const label = pathLabel(field.path);
+  const isChanged = text !== editedText(field.value);
   const isMissing = field.status === 'missing';
   const { page, boxes } = field.evidence ?? {};
   const box = boxes?.[0] as Box | undefined;
 
   const confirm = () => {
-    if (isChanged) onWrite(readWritten(text, field.value, field.type));
+    if (isChanged) onWrite(parseEdited(text, field.value, field.field?.type));
     else if (isMissing) return;
     else if (proposal !== undefined) onProposal(false);
     else onConfirm();
   };
   return (
-    <section className={styles.card} aria-label={`To check: ${visibleText(field.path)}`}>
+    <section className={styles.card} aria-label={t('review.label', { field: label })}>
       <div className={styles.head}>
-        <code className="truncate">{visibleText(field.path)}</code>
+        <b className="truncate" title={visibleText(field.path)}>
+          {label}
+        </b>
         <Badge tone={tone} icon={icon}>
-          {words}
+          {t(`fields.statuses.${field.status}`)}
         </Badge>
       </div>
       {field.errors.map((error) => (
         <p key={error.code + error.message} className={styles.bad}>
-          {error.message}
+          {describeError(error)}
         </p>
       ))}
-      {isMoved && <p className={styles.bad}>Someone changed this to {shown(field.value) || 'nothing'}.</p>}
-      <SuggestedFixes readings={readings} path={field.path} onTake={onWrite} />
-      <p className="muted">{evidenceSentence(field)}</p>
+      {isMoved && <p className={styles.bad}>{t('review.someoneChanged', { value: displayValue(field.value) || t('fields.nothing') })}</p>}
+      <SuggestedFixes readings={readings} path={field.path} field={field.field} onUse={onWrite} />
+      <p className="muted">{describeEvidence(field)}</p>
       {page != null && box !== undefined && <Crop documentId={documentId} page={page} box={box} />}
       <input
         ref={input}
         className={styles.input}
-        aria-label={`Value of ${visibleText(field.path)}`}
+        aria-label={t('fields.valueOf', { field: label })}
         value={text}
         spellCheck={false}
         autoFocus
         onChange={(event) => setText(event.target.value)}
         onKeyDown={(event) => {
-          // Held down, or of an input method, it decides nothing.
+          // Ignore repeated keys and input methods.
           if (event.repeat || event.nativeEvent.isComposing) return;
           if (event.key === 'z' && (event.ctrlKey || event.metaKey) && !isChanged && onUndo !== undefined) {
             event.preventDefault();
@@ -91,25 +96,23 @@ export function ReviewCard({ documentId, field, proposal, readings, onConfirm, o
         }}
       />
       {proposal !== undefined && (
-        <p>
-          Suggested: {proposal.removed ? 'remove' : <q>{shown(proposal.new)}</q>}
-        </p>
+        <p>{proposal.removed ? t('fields.suggestedRemove') : t('fields.suggested', { value: displayValue(proposal.new, field.field) })}</p>
       )}
       <div className={styles.buttons}>
         <Button kind="main" disabled={isMissing && !isChanged} onClick={confirm}>
-          {isChanged || isMissing ? 'Save' : proposal === undefined ? 'Confirm' : 'Keep current'} <kbd>Enter</kbd>
+          {t(isChanged || isMissing ? 'common.save' : proposal === undefined ? 'common.confirm' : 'review.keepCurrent')} <kbd>Enter</kbd>
         </Button>
-        {isMissing && <Button onClick={onLeaveEmpty}>Not in the document</Button>}
+        {isMissing && <Button onClick={onLeaveEmpty}>{t('review.notInDocument')}</Button>}
         {proposal !== undefined && (
           <Button onClick={() => onProposal(true)}>
-            Accept suggestion <kbd>Alt Enter</kbd>
+            {t('review.acceptSuggestion')} <kbd>Alt Enter</kbd>
           </Button>
         )}
         <Button kind="quiet" onClick={onSkip}>
-          Skip <kbd>Esc</kbd>
+          {t('common.skip')} <kbd>Esc</kbd>
         </Button>
       </div>
-      <p className="muted">Click a word or drag a box on the page to fill this in. Shift adds to it.</p>
+      <p className="muted">{t('review.pickHint')}</p>
     </section>
   );
 }

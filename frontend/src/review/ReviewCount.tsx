@@ -1,4 +1,4 @@
-/** How many documents need review, beside the area's name. */
+/** The number of documents that need review, in the navigation bar. */
 
 import { useQuery } from '@tanstack/react-query';
 import { countQuery } from '../documents/documentQueries';

@@ -1,10 +1,10 @@
-/** What evidence does not settle, one value after the other, across documents: Enter confirms or keeps what was written,
- * and goes to the next. */
+/** Reviewing uncertain values one after the other, across documents: Enter confirms or saves and moves on. */
 
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { useMemo } from 'react';
 import type { Box } from '../api/types';
+import { describeError } from '../document/fields/fieldStatus';
 import { marksByPage } from '../document/fields/fieldTree';
 import { PageViewer } from '../document/viewer/PageViewer';
 import { waitingQuery } from '../approvals/approvalQueries';
@@ -12,7 +12,8 @@ import { countQuery, documentQuery } from '../documents/documentQueries';
 import { reviewRoute } from '../router';
 import { useCanWrite } from '../session/role';
 import { Button } from '../shared/Button';
-import { count, visibleText } from '../shared/format';
+import { visibleText } from '../shared/format';
+import { t } from '../shared/i18n';
 import { Loading } from '../shared/Loading';
 import { EmptyState, ErrorNotice } from '../shared/Notice';
 import { useShortcut } from '../shared/shortcuts/useShortcut';
@@ -22,7 +23,7 @@ import { ReviewCard } from './ReviewCard';
 import styles from './Review.module.css';
 import { useReview } from './useReview';
 
-const UNDO = { id: 'review.undo', area: 'Review', words: 'Take the last decision back', keys: 'Mod+z' };
+const UNDO = { id: 'review.undo', keys: 'Mod+z' } as const;
 
 export function ReviewPage() {
   const review = useReview(reviewRoute.useSearch().extraction);
@@ -34,38 +35,43 @@ export function ReviewPage() {
   if (review.queue.isError) return <ErrorNotice error={review.queue.error} onRetry={() => void review.queue.refetch()} />;
   if (review.error !== null) return <ErrorNotice error={review.error} />;
   const speed = perMinute(review.times);
-  const told = (
+  const progress = (
     <p className="muted" role="status">
-      {summary !== undefined && `${count(review.left, 'value')} left in this document, ${count(review.documents, 'document')} to go`}
-      {speed !== null && ` · ${speed.toFixed(0)} a minute`}
+      {[
+        summary !== undefined && t('review.left', { count: review.left }),
+        summary !== undefined && t('review.toGo', { count: review.documents }),
+        speed !== null && t('review.perMinute', { speed: Math.round(speed) }),
+      ]
+        .filter(Boolean)
+        .join(' · ')}
     </p>
   );
-  const undo = review.canUndo && <Button onClick={review.undo}>Undo</Button>;
+  const undo = review.canUndo && <Button onClick={review.undo}>{t('common.undo')}</Button>;
   if (summary !== undefined && extraction !== undefined && review.asksToFinish && document.data !== undefined) {
     return (
       <FinishCard
         key={extraction.id}
         filename={document.data.filename}
-        problems={review.errors.map((one) => one.message)}
+        problems={review.errors.map(describeError)}
         isPending={review.isFinishing || !canWrite}
         onFinish={() => void review.finish()}
         onSkip={review.leave}
       >
-        {told}
+        {progress}
         {undo}
       </FinishCard>
     );
   }
   if (summary === undefined || extraction === undefined || field === undefined || document.data === undefined) {
     return review.isLoaded && summary === undefined ? (
-      <EmptyState title="All caught up">
-        <p>Values that are missing, uncertain or fail a rule appear here.</p>
+      <EmptyState title={t('review.done')}>
+        <p>{t('review.doneHint')}</p>
         <Elsewhere />
-        {told}
+        {progress}
         {undo}
-        <Button onClick={review.again}>Refresh</Button>
+        <Button onClick={review.again}>{t('common.refresh')}</Button>
         <p>
-          <Link to="/review/by-field">Review by field</Link>
+          <Link to="/review/by-field">{t('review.byField')}</Link>
         </p>
       </EmptyState>
     ) : (
@@ -76,7 +82,7 @@ export function ReviewPage() {
   const at = rows.indexOf(field) + 1;
   return (
     <div className={styles.page}>
-      <h1 className="sr-only">Review</h1>
+      <h1 className="sr-only">{t('areas.review')}</h1>
       <PageViewer
         key={extraction.document_id}
         documentId={extraction.document_id}
@@ -94,9 +100,9 @@ export function ReviewPage() {
           {undo}
         </div>
         <div className={styles.of}>
-          {told}
+          {progress}
           <Link to="/review/by-field" search={{ path: field.path, ...(extraction.document_type !== null && { document_type: extraction.document_type }) }}>
-            This field in all documents
+            {t('review.acrossDocuments')}
           </Link>
         </div>
         <fieldset className={styles.plain} disabled={!canWrite}>
@@ -119,30 +125,30 @@ export function ReviewPage() {
   );
 }
 
-/** What else needs a person, and where. */
+/** Links to other things that need attention. */
 function Elsewhere() {
   const approvals = useQuery(waitingQuery).data?.items.length ?? 0;
   const suggestions = useQuery(countQuery('proposed')).data ?? 0;
   const failed = useQuery(countQuery('failed')).data ?? 0;
   if (approvals + suggestions + failed === 0) return null;
   return (
-    <ul aria-label="Needs you elsewhere">
+    <ul aria-label={t('review.elsewhere')}>
       {approvals > 0 && (
         <li>
-          <Link to="/approvals">{count(approvals, 'approval')}</Link>
+          <Link to="/approvals">{t('review.approvals', { count: approvals })}</Link>
         </li>
       )}
       {suggestions > 0 && (
         <li>
           <Link to="/documents" search={{ status: 'proposed' }}>
-            {count(suggestions, 'suggested schema')}
+            {t('review.suggestions', { count: suggestions })}
           </Link>
         </li>
       )}
       {failed > 0 && (
         <li>
           <Link to="/documents" search={{ status: 'failed' }}>
-            {count(failed, 'document')} that could not be read
+            {t('review.failed', { count: failed })}
           </Link>
         </li>
       )}

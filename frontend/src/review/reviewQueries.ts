@@ -1,4 +1,4 @@
-/** Which documents need review. */
+/** The queue of documents that need review. */
 
 import { infiniteQueryOptions } from '@tanstack/react-query';
 import { dataOf, api } from '../api/client';
@@ -19,6 +19,6 @@ export const queueQuery = infiniteQueryOptions({
     return { items: waiting, next };
   },
   getNextPageParam: (last) => last.next,
-  staleTime: Infinity, // what was just decided stays in its place while somebody goes through them
+  staleTime: Infinity, // the order must not change while the person works through the queue
   refetchOnMount: 'always',
 });

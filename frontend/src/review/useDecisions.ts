@@ -1,4 +1,4 @@
-/** Decides values, one after the other, and takes the last decision back: what the review and the sheet both do. */
+/** Saving decisions about values in sequence, with undo. Shared by the review, the review by field and unmapped text. */
 
 import { useQueryClient } from '@tanstack/react-query';
 import { useCallback, useEffect, useRef, useState } from 'react';
@@ -8,36 +8,36 @@ import { storeChanged } from '../document/storeChanged';
 import { errorMessage } from '../shared/Notice';
 import { toast } from '../shared/Toasts';
 
-/** What can be taken back: a value that was written or confirmed, or is on its way to be. */
-interface Decided {
+/** A decision that can be undone: a value that was written or confirmed, or is being saved. */
+interface Decision {
   readonly extractionId: string;
   readonly path: string;
-  /** undefined: not written yet. `before`, `after`: the versions, the same where a value was confirmed. `wasLocked`:
-   * a person had set it before, too. */
-  written?: { before: number; after: number; wasLocked: boolean };
-  /** It is being taken back. */
-  isGoing: boolean;
+  /** undefined: not saved yet. `before` and `after`: the versions, equal if the value was only confirmed. `wasLocked`: a
+   * person had set it before. */
+  saved?: { before: number; after: number; wasLocked: boolean };
+  /** It is being undone. */
+  isUndoing: boolean;
 }
 
-/** What somebody saw when they decided. */
+/** The part of an extraction that a decision is based on. */
 export type Seen = Pick<Extraction, 'version' | 'locks' | 'proposals'>;
 
-interface Around {
-  /** What stands in an extraction as it is shown. */
+interface Options {
+  /** Return the extraction as it is shown. */
   seen: (extractionId: string) => Promise<Seen>;
-  /** Told at once that a value is decided, and that it is not, where that was refused or taken back. */
+  /** Called at once when a value is decided (true), and when saving fails or it is undone (false). */
   mark: (extractionId: string, path: string, is: boolean) => void;
-  /** What stands since. */
+  /** Called with the extraction after each change. */
   changed?: (now: ChangedExtraction) => void;
 }
 
-/** The functions of `around` must stay the same ones. */
-export function useDecisions({ seen, mark, changed: notifyChanged }: Around) {
+/** The option functions must be stable (useCallback). */
+export function useDecisions({ seen, mark, changed: notifyChanged }: Options) {
   const queries = useQueryClient();
-  const [decided, setDecided] = useState<readonly Decided[]>([]);
-  // As it is now: a key may be pressed before it is drawn.
+  const [decided, setDecided] = useState<readonly Decision[]>([]);
+  // The current list, also before the next render.
   const latest = useRef(decided);
-  const keep = useCallback((change: (before: readonly Decided[]) => readonly Decided[]) => {
+  const keep = useCallback((change: (before: readonly Decision[]) => readonly Decision[]) => {
     latest.current = change(latest.current);
     setDecided(latest.current);
   }, []);
@@ -51,9 +51,9 @@ export function useDecisions({ seen, mark, changed: notifyChanged }: Around) {
     [queries, notifyChanged],
   );
 
-  /** One after the other: each has the version of the one before. */
+  /** In sequence: each change needs the version that the previous one returned. */
   const [chain] = useState<{ last: Promise<unknown>; open: number }>(() => ({ last: Promise.resolve(), open: 0 }));
-  const inTurn = useCallback(
+  const enqueue = useCallback(
     <T,>(act: () => Promise<T>): Promise<T> => {
       chain.open += 1;
       const done = chain.last.then(act, act).finally(() => {
@@ -65,7 +65,7 @@ export function useDecisions({ seen, mark, changed: notifyChanged }: Around) {
     [chain],
   );
   useEffect(() => {
-    // Shown as done before it is: so the browser asks whoever closes the window meanwhile.
+    // Decisions are shown before they are saved: the browser asks before the window is closed meanwhile.
     const ask = (event: BeforeUnloadEvent) => {
       if (chain.open > 0) event.preventDefault();
     };
@@ -73,22 +73,22 @@ export function useDecisions({ seen, mark, changed: notifyChanged }: Around) {
     return () => removeEventListener('beforeunload', ask);
   }, [chain]);
 
-  /** Whether it was done. */
+  /** Return whether it was saved. */
   const decide = useCallback(
     (id: string, path: string, ask: (current: Seen) => Promise<unknown>): Promise<boolean> => {
-      const one: Decided = { extractionId: id, path, isGoing: false };
+      const one: Decision = { extractionId: id, path, isUndoing: false };
       const drop = () => keep((before) => before.filter((other) => other !== one));
-      mark(id, path, true); // shown as done at once
+      mark(id, path, true);
       keep((before) => [...before, one]);
       setTimes((before) => [...before, performance.now()]);
-      return inTurn(async () => {
+      return enqueue(async () => {
         try {
           const current = await seen(id);
           const changed = (await ask(current)) as ChangedExtraction;
           put(changed);
           const wasLocked = current.locks[path] !== undefined;
-          if (changed.version === current.version && wasLocked) drop(); // a proposal was rejected: that stays
-          else one.written = { before: current.version, after: changed.version, wasLocked };
+          if (changed.version === current.version && wasLocked) drop(); // rejecting a suggestion cannot be undone
+          else one.saved = { before: current.version, after: changed.version, wasLocked };
           return true;
         } catch (error) {
           drop();
@@ -100,7 +100,7 @@ export function useDecisions({ seen, mark, changed: notifyChanged }: Around) {
         }
       });
     },
-    [inTurn, keep, mark, put, queries, seen],
+    [enqueue, keep, mark, put, queries, seen],
   );
 
   const write = useCallback(
@@ -111,13 +111,13 @@ export function useDecisions({ seen, mark, changed: notifyChanged }: Around) {
           api.PATCH('/api/extractions/{extraction_id}/fields', { params: { path: { extraction_id: id }, header }, body: { path, value } }),
         )) as ChangedExtraction;
         if (!changed.proposals.some((one) => one.path === path)) return changed;
-        // What somebody wrote stands: not what an agent proposed there. Where this fails, it is asked about again.
+        // The written value wins over a suggestion. If rejecting that fails, it is asked about again.
         return answerProposals(id, changed, path, false).catch(() => changed);
       }),
     [decide],
   );
 
-  /** The value stands as it is: not as JavaScript reads it, which keeps no more than some 15 digits. */
+  /** Lock the stored value without sending it: a JavaScript number would keep only about 15 digits. */
   const confirm = useCallback(
     (id: string, path: string) =>
       decide(id, path, (current) => {
@@ -132,14 +132,14 @@ export function useDecisions({ seen, mark, changed: notifyChanged }: Around) {
     [decide],
   );
 
-  /** Takes the last decision back, once it is written, and answers which: undefined where there is none. */
-  const undo = useCallback((): Pick<Decided, 'extractionId' | 'path'> | undefined => {
-    const last = latest.current.findLast((one) => !one.isGoing);
+  /** Undo the last decision once it is saved. Return it; undefined if there is none. */
+  const undo = useCallback((): Pick<Decision, 'extractionId' | 'path'> | undefined => {
+    const last = latest.current.findLast((one) => !one.isUndoing);
     if (last === undefined) return undefined;
-    last.isGoing = true;
-    void inTurn(async () => {
-      if (last.written === undefined) return; // it was refused
-      const { before, after, wasLocked } = last.written;
+    last.isUndoing = true;
+    void enqueue(async () => {
+      if (last.saved === undefined) return; // saving failed
+      const { before, after, wasLocked } = last.saved;
       const path = { extraction_id: last.extractionId };
       try {
         let version = after;
@@ -150,29 +150,29 @@ export function useDecisions({ seen, mark, changed: notifyChanged }: Around) {
           const back = (await dataOf(api.POST('/api/extractions/{extraction_id}/restore', { params, body: { version: before } }))) as ChangedExtraction;
           put(back);
           version = back.version;
-          isLocked = back.locks[last.path] !== undefined; // not where nothing stands any more
+          isLocked = back.locks[last.path] !== undefined; // false if the restored version has no value here
         }
-        // A lock is no part of a version: what was restored is locked, and what was confirmed still is.
+        // Restoring a version does not remove locks.
         if (!wasLocked && isLocked) {
           const params = { path, header: { 'if-match': `"${version}"` }, query: { path: last.path } };
           put((await dataOf(api.DELETE('/api/extractions/{extraction_id}/locks', { params }))) as ChangedExtraction);
         }
-        // The same stands there under another number: the decision before this one led to it.
-        for (const { extractionId, written } of latest.current) {
-          if (extractionId === last.extractionId && written?.after === before) written.after = version;
+        // The previous decision led to the same values, which now have a newer version.
+        for (const { extractionId, saved } of latest.current) {
+          if (extractionId === last.extractionId && saved?.after === before) saved.after = version;
         }
-        keep((those) => those.filter((one) => one !== last));
+        keep((decisions) => decisions.filter((one) => one !== last));
         setTimes((times) => times.slice(0, -1));
         mark(last.extractionId, last.path, false);
       } catch (error) {
-        last.isGoing = false;
+        last.isUndoing = false;
         toast(errorMessage(error), { urgent: true });
       }
     });
     return last;
-  }, [inTurn, keep, mark, put]);
+  }, [enqueue, keep, mark, put]);
 
-  /** Ends when all that was decided is written or refused. */
+  /** Resolves when all decisions are saved or have failed. */
   const settled = useCallback(() => chain.last.catch(() => undefined), [chain]);
 
   return { times, canUndo: decided.length > 0, settled, write, confirm, decideProposals, undo };

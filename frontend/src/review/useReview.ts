@@ -1,4 +1,4 @@
-/** Going through what evidence does not settle: where one is, what was decided, and the way back. */
+/** The state of the review: the queue, the current document and field, and decisions. */
 
 import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useCallback, useEffect, useMemo, useRef, useState } from 'react';
@@ -20,12 +20,12 @@ export function useReview(first: string | undefined) {
   const queries = useQueryClient();
   const queue = useInfiniteQuery(queueQuery);
   const total = useQuery(countQuery('needs_review'));
-  // Left for later: not to be marked as reviewed.
+  // Documents with skipped values: not to be marked as reviewed.
   const [skipped, setSkipped] = useState<ReadonlySet<string>>(NONE);
   const [over, setOver] = useState<ReadonlySet<string>>(NONE);
   const [done, setDone] = useState<ReadonlyMap<string, ReadonlySet<string>>>(new Map());
 
-  // One that somebody wants to go through comes first, whether or not it is among those that wait.
+  // The extraction in the address comes first, whether or not it is in the queue.
   const named = useQuery({ ...extractionQuery(first ?? ''), enabled: first !== undefined });
   const namedOne = named.data === undefined ? undefined : { id: named.data.id, document_id: named.data.document_id };
   const waiting = useMemo(() => {
@@ -40,10 +40,10 @@ export function useReview(first: string | undefined) {
   const problems = useQuery({ ...problemsQuery(id, stored?.version ?? 0), enabled: stored?.valid === false });
   const errors = stored?.valid === false ? problems.data?.errors : undefined;
   const breaksRule = errors?.some((one) => one.about.length > 0) === true;
-  const mending = useQuery({ ...readingsQuery(id, stored?.version ?? 0), enabled: breaksRule });
-  const { data: readings = NO_READINGS } = mending;
-  // Which fields break a rule is not known before the rules were asked for.
-  const isKnown = stored !== undefined && (stored.valid !== false || errors !== undefined) && !(breaksRule && mending.isPending);
+  const fixes = useQuery({ ...readingsQuery(id, stored?.version ?? 0), enabled: breaksRule });
+  const { data: readings = NO_READINGS } = fixes;
+  // Which fields fail a rule is known once the errors are loaded.
+  const isKnown = stored !== undefined && (stored.valid !== false || errors !== undefined) && !(breaksRule && fixes.isPending);
   const schemaOf = useQuery({ ...schemaOfQuery(id), enabled: stored?.valid === false });
   const schema = useMemo(() => schemaFields(schemaOf.data ?? {}), [schemaOf.data]);
   const rows = useMemo(() => (stored === undefined ? [] : fieldRows({ extraction: stored, readings, schema, ...(errors && { errors }) })), [stored, errors, readings, schema]);
@@ -52,8 +52,8 @@ export function useReview(first: string | undefined) {
 
   const leave = useCallback((extractionId: string) => setOver((before) => new Set(before).add(extractionId)), []);
   const finish = useMarkReviewed();
-  // Nothing left here: to the next document, once this one is marked as reviewed. One that an agent has completed is marked
-  // when its last value is decided.
+  // Nothing left: go to the next document, after asking to mark this one as reviewed. An extraction that an agent has
+  // completed is marked when its last value is decided.
   const isFinished = isKnown && id !== '' && left.length === 0;
   const asksToFinish = isFinished && stored?.status !== 'completed' && !skipped.has(id);
   const wasDecided = !skipped.has(id) && (done.get(id)?.size ?? 0) > 0;
@@ -63,7 +63,7 @@ export function useReview(first: string | undefined) {
     if (wasDecided) void settled().then(() => markDecided(queries, id, finish.mutate));
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [isFinished, asksToFinish, leave, id, wasDecided]);
-  // Whoever has nothing to do sees at once what comes.
+  // Poll while the queue is empty.
   const isEmpty = queue.isSuccess && waiting.length === 0 && !queue.hasNextPage && first === undefined;
   const { refetch } = queue;
   useEffect(() => {
@@ -76,13 +76,13 @@ export function useReview(first: string | undefined) {
     if (waiting.length < 5 && hasNextPage && !isFetchingNextPage) void fetchNextPage();
   }, [waiting.length, hasNextPage, isFetchingNextPage, fetchNextPage]);
 
-  // The next document is there before it is come to.
+  // Prefetch the next document.
   const next = waiting[1];
   useEffect(() => {
     if (next === undefined) return;
     void queries.ensureQueryData(extractionQuery(next.id)).then((one) => prepare(queries, one)).catch(() => undefined);
   }, [queries, next?.id]); // eslint-disable-line react-hooks/exhaustive-deps
-  // And the next crops, too.
+  // Prefetch the next excerpts.
   useEffect(() => {
     if (stored === undefined) return;
     for (const one of left.slice(0, 3)) prefetchCrop(queries, stored.document_id, one);
@@ -90,10 +90,10 @@ export function useReview(first: string | undefined) {
 
   const mark = useCallback((extractionId: string, path: string, is: boolean) => {
     setDone((before) => {
-      const those = new Set(before.get(extractionId));
-      if (is) those.add(path);
-      else those.delete(path);
-      return new Map(before).set(extractionId, those);
+      const paths = new Set(before.get(extractionId));
+      if (is) paths.add(path);
+      else paths.delete(path);
+      return new Map(before).set(extractionId, paths);
     });
     if (!is) setOver((before) => without(before, extractionId));
   }, []);
@@ -118,7 +118,7 @@ export function useReview(first: string | undefined) {
     finish: async () => {
       await settled();
       const now = queries.getQueryData(extractionQuery(id).queryKey);
-      // (One that was refused is asked about again.)
+      // If saving a decision failed, its field is asked about again first.
       if (now !== undefined && isStillFinished.current && !finish.isPending) finish.mutate(now, { onSuccess: () => leave(id) });
     },
     leave: () => leave(id),
@@ -149,7 +149,7 @@ function without(ids: ReadonlySet<string>, id: string): ReadonlySet<string> {
 
 type Queries = ReturnType<typeof useQueryClient>;
 
-/** Marks an extraction as reviewed, unless one of its decisions was refused or somebody has reviewed it. */
+/** Mark an extraction as reviewed, unless saving one of its decisions failed or it is reviewed already. */
 function markDecided(queries: Queries, id: string, mark: (extraction: Extraction) => void): void {
   const now = queries.getQueryData(extractionQuery(id).queryKey);
   if (now?.status === 'completed' && now.reviewed_by === null && fieldsToReview(fieldRows({ extraction: now }), NONE).length === 0) mark(now);

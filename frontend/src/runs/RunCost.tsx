@@ -1,15 +1,16 @@
-/** What a run has cost so far, while it is at work and after. Nothing where the model's price is not known. */
+/** The cost of a run so far. Renders nothing if the model's price is not known. */
 
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { dataOf, api } from '../api/client';
-import { dollars } from '../shared/format';
+import { formatDollars } from '../shared/format';
+import { t } from '../shared/i18n';
 import { isRunning, type RunState } from './runReducer';
 
 const EVERY_MS = 2_000;
 
 export function RunCost({ runId, state }: { runId: string; state: RunState }) {
   const { data } = useQuery({
-    // Asked once more at each turn of the run: what it waits or ends with has cost something, too.
+    // The phase is part of the key, so that the cost is loaded again when the run waits or ends.
     queryKey: ['run cost', runId, state.phase],
     queryFn: async ({ signal }) => (await dataOf(api.GET('/api/runs/{run_id}', { params: { path: { run_id: runId } }, signal }))).cost_usd,
     enabled: state.phase !== 'complete',
@@ -19,8 +20,8 @@ export function RunCost({ runId, state }: { runId: string; state: RunState }) {
   const cost = state.phase === 'complete' ? state.costUsd : data;
   if (!cost) return null;
   return (
-    <span className="muted" title="Cost so far">
-      {dollars(cost)}
+    <span className="muted" title={t('runs.cost')}>
+      {formatDollars(cost)}
     </span>
   );
 }

@@ -1,7 +1,8 @@
-/** A run while it is at work and after: what it does, step by step, what it costs, and a way to end it. */
+/** A run: its status, steps, cost and approvals, and a button to cancel it. */
 
 import { useEffect, useRef, useState } from 'react';
 import { Button } from '../shared/Button';
+import { t } from '../shared/i18n';
 import { Icon } from '../shared/Icon';
 import { ApprovalCard } from '../approvals/ApprovalCard';
 import { RunCost } from './RunCost';
@@ -16,7 +17,7 @@ interface Props {
   runId: string;
   state: RunState;
   canWrite: boolean;
-  /** A call was decided, or the run was cancelled: its events go on. */
+  /** Follow the run again, after a decision or a cancellation. */
   onResume: () => void;
 }
 
@@ -26,13 +27,13 @@ export function RunPanel({ runId, state, canWrite, onResume }: Props) {
   const cancel = useCancel(runId, onResume);
   const running = isRunning(state);
   useEffect(() => {
-    // To the newest, unless somebody reads further up.
+    // Keep the newest step visible, unless the person has scrolled up.
     const element = steps.current;
     if (element !== null && element.scrollHeight - element.scrollTop - element.clientHeight < 120) element.scrollTop = element.scrollHeight;
   }, [state.steps, state.draft, open]);
 
   return (
-    <section className={styles.panel} aria-label="Run" data-phase={state.phase}>
+    <section className={styles.panel} aria-label={t('runs.title')} data-phase={state.phase}>
       <div className={styles.line}>
         <button type="button" className={styles.toggle} aria-expanded={open} onClick={() => setOpen(!open)}>
           <Icon name="down" size={12} />
@@ -44,18 +45,18 @@ export function RunPanel({ runId, state, canWrite, onResume }: Props) {
         <RunCost runId={runId} state={state} />
         {canWrite && (running || state.phase === 'approval') && (
           <Button onClick={() => cancel.mutate()} disabled={cancel.isPending}>
-            <Icon name="stop" size={12} /> Cancel
+            <Icon name="stop" size={12} /> {t('common.cancel')}
           </Button>
         )}
       </div>
       {state.approval !== null && <ApprovalCard runId={state.approval.runId} call={state.approval.call} onDecided={onResume} />}
       {open && (
-        <div className={styles.steps} ref={steps} tabIndex={0} role="log" aria-label="Steps">
+        <div className={styles.steps} ref={steps} tabIndex={0} role="log" aria-label={t('runs.steps')}>
           {state.steps.map((step) => (
             <RunStep key={step.key} step={step} />
           ))}
           {state.draft !== null && <RunDraft draft={state.draft} />}
-          {state.steps.length === 0 && state.draft === null && <p className="muted">Nothing yet.</p>}
+          {state.steps.length === 0 && state.draft === null && <p className="muted">{t('runs.noSteps')}</p>}
         </div>
       )}
     </section>

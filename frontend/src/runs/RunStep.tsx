@@ -1,7 +1,8 @@
-/** One step of a run as people read it; a call opens to what went in and what came out. */
+/** One step of a run. A tool call opens to its input and output. */
 
 import { memo } from 'react';
-import { visibleText, seconds } from '../shared/format';
+import { formatDuration, visibleText } from '../shared/format';
+import { t } from '../shared/i18n';
 import { Icon } from '../shared/Icon';
 import { RunDraft } from './RunDraft';
 import styles from './RunPanel.module.css';
@@ -11,15 +12,15 @@ import { runStatusText } from './runStatusText';
 export const RunStep = memo(function RunStep({ step }: { step: Step }) {
   switch (step.kind) {
     case 'text':
-      return <p className={styles.said}>{step.text}</p>;
+      return <p className={styles.text}>{step.text}</p>;
     case 'thinking':
       return (
         <details className={styles.step}>
           <summary>
-            <Icon name="spark" size={13} /> <span className={styles.what}>Reasoning</span>
-            {step.durationMs !== undefined && <span>{seconds(step.durationMs)}</span>}
+            <Icon name="spark" size={13} /> <span className={styles.summary}>{t('runs.reasoning')}</span>
+            {step.durationMs !== undefined && <span>{formatDuration(step.durationMs)}</span>}
           </summary>
-          <p className={`${styles.said} muted`}>{step.text}</p>
+          <p className={`${styles.text} muted`}>{step.text}</p>
         </details>
       );
     case 'retry':
@@ -31,8 +32,8 @@ export const RunStep = memo(function RunStep({ step }: { step: Step }) {
             {step.status === 'running' && <span className={styles.pulse} />}
             {step.status === 'complete' && <span className={styles.good}><Icon name="check" size={13} /></span>}
             {step.status === 'error' && <span className={styles.bad}><Icon name="cross" size={13} /></span>}
-            <span className={`${styles.what} truncate`}>{visibleText(step.message)}</span>
-            {step.durationMs !== undefined && <span>{seconds(step.durationMs)}</span>}
+            <span className={`${styles.summary} truncate`}>{visibleText(step.message)}</span>
+            {step.durationMs !== undefined && <span>{formatDuration(step.durationMs)}</span>}
           </summary>
           <p className="muted">
             <code>{step.tool}</code>
@@ -45,10 +46,10 @@ export const RunStep = memo(function RunStep({ step }: { step: Step }) {
   }
 });
 
-/** A run that a call has started: what it does is told as the whole run's doing is. */
+/** A run that a tool call has started. */
 function ChildRun({ state }: { state: RunState }) {
   return (
-    <div className={styles.child} role="group" aria-label="A run of its own">
+    <div className={styles.child} role="group" aria-label={t('runs.subtask')}>
       <p className="muted">{runStatusText(state)}</p>
       {state.steps.map((step) => (
         <RunStep key={step.key} step={step} />

@@ -11,7 +11,7 @@ function after(state: RunState, ...told: [number | undefined, object][]): RunSta
 
 function at(moment: number, state: RunState, ...told: [number | undefined, object][]): RunState {
   const events = told.map(([id, event]) => (id === undefined ? { event: event as RunEvent } : { id, event: event as RunEvent }));
-  return runReducer(state, { type: 'told', told: events, at: moment });
+  return runReducer(state, { type: 'events', events: events, at: moment });
 }
 const begun = after(INITIAL_STATE, [1, { type: 'run', run_id: RUN, extraction_id: 'e' }]);
 const running = { type: 'tool', tool: 'extract_fields', call_id: 'c', status: 'running', message: 'Saving', input: { a: 1 } };
@@ -143,7 +143,7 @@ test('how it ends', () => {
   const done = after(begun, [2, { type: 'complete', complete: true, cost: 0.01, usage: USAGE }]);
   expect([done.phase, done.costUsd, done.extractionId, isRunning(done)]).toEqual(['complete', 0.01, 'e', false]);
   const failed = after(begun, [2, { type: 'error', error: 'No.', code: 'cancelled', run_id: RUN }]);
-  expect([failed.phase, failed.error]).toEqual(['failed', { code: 'cancelled', sentence: 'No.' }]);
+  expect([failed.phase, failed.error]).toEqual(['failed', { code: 'cancelled', message: 'No.' }]);
 });
 
 test('what a later version says does no harm', () => {

@@ -1,4 +1,4 @@
-/** What a run has told so far: one pure reducer over its events, live and read again alike. */
+/** The state of a run: a pure reducer over its events. */
 
 import type { Told } from '@fieldmark/following';
 import type { Evidence, RunEvent } from '../api/types';
@@ -6,13 +6,13 @@ import type { Evidence, RunEvent } from '../api/types';
 export interface Preview {
   callId: string;
   value: unknown;
-  /** It waits for approval: where it is on the page. */
+  /** Set if it waits for approval. */
   waits?: { evidence: Evidence; confidence: number | undefined };
 }
 
 export type Step =
   | { kind: 'text'; key: string; text: string }
-  /** `durationMs`: how long it was watched; a page that reads it later does not know. */
+  /** `durationMs` is known only if the page followed the run live. */
   | { kind: 'thinking'; key: string; text: string; durationMs?: number | undefined }
   | {
       kind: 'tool';
@@ -25,7 +25,7 @@ export type Step =
       output?: string | undefined;
       error?: string | undefined;
       durationMs?: number | undefined;
-      /** The runs that this call has started and waits for. */
+      /** Runs started by this call. */
       children?: readonly RunState[] | undefined;
     }
   | { kind: 'retry'; key: string; text: string };
@@ -35,13 +35,13 @@ export type Citation = Extract<RunEvent, { type: 'citation' }>['citation'];
 
 export interface RunState {
   phase: 'starting' | 'reading' | 'waiting' | 'working' | 'approval' | 'complete' | 'failed';
-  /** The number of the last event that is kept. */
+  /** The number of the last stored event. */
   lastId: number;
   runId: string | null;
   extractionId: string | null;
   pages: { read: number; of: number } | null;
   steps: readonly Step[];
-  /** What is being said and not yet whole. */
+  /** The text or reasoning that the model is writing now. */
   draft: { kind: 'text' | 'thinking'; text: string; since: number } | null;
   previews: ReadonlyMap<string, Preview>;
   /** Paths that this run has changed, with the version of their last change. */
@@ -49,11 +49,11 @@ export interface RunState {
   version: number | null;
   approval: { runId: string; call: Approval } | null;
   citations: readonly Citation[];
-  /** The place that the agent wants to be looked at, and how often it has said so. */
-  opened: { place: Citation; times: number } | null;
+  /** The location that the agent wants to show, and how often it has asked. */
+  opened: { location: Citation; times: number } | null;
   costUsd: number | null;
-  error: { code: string; sentence: string } | null;
-  /** The connection is being made again. */
+  error: { code: string; message: string } | null;
+  /** The connection was lost; reconnecting. */
   lost: boolean;
 }
 
@@ -76,8 +76,8 @@ export const INITIAL_STATE: RunState = {
   lost: false,
 };
 
-/** `at`: when it came, in milliseconds of any one clock. */
-export type RunAction = { type: 'begin' } | { type: 'lost' } | { type: 'told'; told: readonly Told<RunEvent>[]; at: number };
+/** `at`: when the events arrived, in milliseconds. */
+export type RunAction = { type: 'begin' } | { type: 'lost' } | { type: 'events'; events: readonly Told<RunEvent>[]; at: number };
 
 export function runReducer(state: RunState, action: RunAction): RunState {
   switch (action.type) {
@@ -85,16 +85,16 @@ export function runReducer(state: RunState, action: RunAction): RunState {
       return INITIAL_STATE;
     case 'lost':
       return { ...state, lost: true };
-    case 'told':
-      return action.told.reduce((before, one) => told(before, one, action.at), state);
+    case 'events':
+      return action.events.reduce((before, one) => applyEvent(before, one, action.at), state);
   }
 }
 
-function told(before: RunState, { id, event }: Told<RunEvent>, at: number): RunState {
-  // Read again after a lost connection: nothing counts twice.
+function applyEvent(before: RunState, { id, event }: Told<RunEvent>, at: number): RunState {
+  // Skip events that were already applied before a reconnect.
   if (id !== undefined && id <= before.lastId) return before;
   let state = before.lost ? { ...before, lost: false } : before;
-  // An event with a number ends what was being said: it is the whole of it, or there is none.
+  // A numbered event completes or discards the draft.
   if (id !== undefined) state = { ...state, lastId: id, draft: null, pages: null };
   const key = String(id ?? `${state.lastId}.`);
   switch (event.type) {
@@ -107,11 +107,11 @@ function told(before: RunState, { id, event }: Told<RunEvent>, at: number): RunS
     case 'text':
       return { ...working(state), steps: [...state.steps, { kind: 'text', key, text: event.text }] };
     case 'thinking':
-      return { ...working(state), steps: [...state.steps, { kind: 'thinking', key, text: event.thinking, durationMs: watched(before, at) }] };
+      return { ...working(state), steps: [...state.steps, { kind: 'thinking', key, text: event.thinking, durationMs: thinkingDuration(before, at) }] };
     case 'text_delta':
-      return { ...working(state), draft: longer(state, 'text', event.text_delta, at) };
+      return { ...working(state), draft: extendDraft(state, 'text', event.text_delta, at) };
     case 'thinking_delta':
-      return { ...working(state), draft: longer(state, 'thinking', event.thinking_delta, at) };
+      return { ...working(state), draft: extendDraft(state, 'thinking', event.thinking_delta, at) };
     case 'tool':
     case 'tool_result': {
       const previews = event.type === 'tool_result' ? without(state.previews, event.call_id) : state.previews;
@@ -139,7 +139,7 @@ function told(before: RunState, { id, event }: Told<RunEvent>, at: number): RunS
     case 'citation':
       return { ...state, citations: [...state.citations, event.citation] };
     case 'open':
-      return { ...state, opened: { place: event.open, times: (state.opened?.times ?? 0) + 1 } };
+      return { ...state, opened: { location: event.open, times: (state.opened?.times ?? 0) + 1 } };
     case 'retry':
       return { ...working(state), steps: [...state.steps, { kind: 'retry', key, text: event.retry }] };
     case 'child':
@@ -154,9 +154,9 @@ function told(before: RunState, { id, event }: Told<RunEvent>, at: number): RunS
         extractionId: event.extraction_id ?? state.extractionId,
       };
     case 'error':
-      return { ...state, phase: 'failed', approval: null, previews: new Map(), error: { code: event.code, sentence: event.error } };
+      return { ...state, phase: 'failed', approval: null, previews: new Map(), error: { code: event.code, message: event.error } };
     default:
-      return state; // a later version may say more
+      return state; // unknown events of newer versions are ignored
   }
 }
 
@@ -164,29 +164,29 @@ function working(state: RunState): RunState {
   return state.phase === 'working' ? state : { ...state, phase: 'working' };
 }
 
-function longer(state: RunState, kind: 'text' | 'thinking', delta: string, at: number): RunState['draft'] {
+function extendDraft(state: RunState, kind: 'text' | 'thinking', delta: string, at: number): RunState['draft'] {
   const before = state.draft?.kind === kind ? state.draft : { text: '', since: at };
   return { kind, text: before.text + delta, since: before.since };
 }
 
-function watched({ draft }: RunState, at: number): number | undefined {
+function thinkingDuration({ draft }: RunState, at: number): number | undefined {
   return draft?.kind === 'thinking' ? at - draft.since : undefined;
 }
 
-/** What a run tells that a call of this one has started: kept at that call, by the same rules. */
+/** Apply an event of a child run to the call that started it. */
 function withChild(before: RunState, id: number | undefined, event: Extract<RunEvent, { type: 'child' }>, at: number): RunState {
   const call = before.steps.find((step) => step.kind === 'tool' && step.callId === event.parent_call_id);
   if (call?.kind !== 'tool') return before;
   const children = call.children ?? [];
   const earlier = children.find((one) => one.runId === event.run_id);
   const inner = event.event as unknown as RunEvent;
-  const child = told(earlier ?? { ...INITIAL_STATE, runId: event.run_id }, id === undefined ? { event: inner } : { id, event: inner }, at);
+  const child = applyEvent(earlier ?? { ...INITIAL_STATE, runId: event.run_id }, id === undefined ? { event: inner } : { id, event: inner }, at);
   const now = earlier === undefined ? [...children, child] : children.map((one) => (one === earlier ? child : one));
   const steps = before.steps.map((step) => (step === call ? { ...call, children: now } : step));
-  // A part of the run that waits for a person lets the whole wait: the decision is asked for here, for the part's own run.
-  const asks = now.find((one) => one.approval !== null)?.approval ?? null;
-  const state: RunState = { ...before, steps, approval: asks, phase: asks === null ? 'working' : 'approval' };
-  // What it writes is shown where this run writes nothing itself, or the same.
+  // If a child run needs approval, this run waits, and shows the child's approval.
+  const approval = now.find((one) => one.approval !== null)?.approval ?? null;
+  const state: RunState = { ...before, steps, approval, phase: approval === null ? 'working' : 'approval' };
+  // Show the child's changes if this run changes no other extraction.
   if (child.extractionId === null || (before.extractionId ?? child.extractionId) !== child.extractionId) return state;
   const { extractionId, previews, version } = child;
   return { ...state, extractionId, previews, version: version ?? state.version, changed: new Map([...state.changed, ...child.changed]) };
@@ -207,7 +207,7 @@ function withCall(steps: readonly Step[], key: string, event: Extract<RunEvent, 
   return before === undefined ? [...steps, step] : steps.map((one) => (one === before ? step : one));
 }
 
-/** Whether it goes on without anybody doing something. */
+/** Whether the run is working or queued, as opposed to ended or waiting for approval. */
 export function isRunning(state: RunState): boolean {
   return !['approval', 'complete', 'failed'].includes(state.phase);
 }

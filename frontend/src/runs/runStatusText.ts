@@ -1,26 +1,26 @@
-/** What a run is doing, in a sentence. */
+/** The status of a run in a few words. */
 
-import { count } from '../shared/format';
+import { t } from '../shared/i18n';
 import type { RunState } from './runReducer';
 
 export function runStatusText(state: RunState): string {
-  if (state.lost) return 'Connection lost. Reconnecting…';
+  if (state.lost) return t('runs.status.lost');
   switch (state.phase) {
     case 'starting':
-      return 'Starting…';
+      return t('runs.status.starting');
     case 'reading':
-      return state.pages === null ? 'Reading the document…' : `Reading: ${state.pages.read} of ${count(state.pages.of, 'page')}`;
+      return state.pages === null ? t('runs.status.reading') : t('runs.status.readingPages', { read: state.pages.read, count: state.pages.of });
     case 'waiting':
-      return 'Queued behind another run';
+      return t('runs.status.queued');
     case 'working': {
       const running = state.steps.findLast((step) => step.kind === 'tool' && step.status === 'running');
-      return running?.kind === 'tool' ? running.message : state.previews.size > 0 ? 'Writing fields…' : 'Thinking…';
+      return running?.kind === 'tool' ? running.message : state.previews.size > 0 ? t('runs.status.writing') : t('runs.status.thinking');
     }
     case 'approval':
-      return 'Needs your approval';
+      return t('runs.status.approval');
     case 'complete':
-      return state.changed.size > 0 ? `Done: ${count(state.changed.size, 'field')} written` : 'Done';
+      return state.changed.size > 0 ? t('runs.status.extracted', { count: state.changed.size }) : t('runs.status.done');
     case 'failed':
-      return state.error?.sentence ?? 'The run failed.';
+      return state.error?.message ?? t('runs.status.failed');
   }
 }

@@ -1,4 +1,4 @@
-/** Cancels a run, and shows what became of it. */
+/** Cancels a run and loads again what it affects. */
 
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { cancelRun } from '../api/runs';

@@ -1,4 +1,4 @@
-/** Follows a run for as long as a component is there: from its beginning, so a reload goes on where it was. */
+/** Follows a run, from its first event, while the component is mounted. */
 
 import { useQuery } from '@tanstack/react-query';
 import { useCallback, useEffect, useReducer, useRef, useState } from 'react';
@@ -9,8 +9,8 @@ import type { RunEvent } from '../api/types';
 import { errorMessage } from '../shared/Notice';
 import { INITIAL_STATE, runReducer, type RunState } from './runReducer';
 
-/** Return the state of a run, and `resume`, which follows it behind its last event: its stream ends while it waits for a
- * decision. A decision or a cancellation somewhere else is noticed, too. `runId` null: there is none. */
+/** Return the state of a run, and `resume`, which follows it again after its last event: the stream ends while the run
+ * waits for a decision. Decisions made elsewhere are noticed by polling. `runId` null: no run. */
 export function useRun(runId: string | null): { state: RunState; resume: () => void } {
   const [state, dispatch] = useReducer(runReducer, INITIAL_STATE);
   const [times, setTimes] = useState(0);
@@ -35,12 +35,12 @@ export function useRun(runId: string | null): { state: RunState; resume: () => v
     const controller = new AbortController();
     let gathered: Told<RunEvent>[] = [];
     let timer: ReturnType<typeof setTimeout> | undefined;
-    // Many events at once are one drawing. (No animation frame: a tab in the background has none.)
+    // Batch events into one render. (Not with requestAnimationFrame: it pauses in background tabs.)
     const flush = () => {
       timer = undefined;
-      const told = gathered;
+      const events = gathered;
       gathered = [];
-      dispatch({ type: 'told', told, at: performance.now() });
+      dispatch({ type: 'events', events, at: performance.now() });
     };
     const follow = async () => {
       const lost = () => dispatch({ type: 'lost' });

@@ -1,4 +1,4 @@
-/** What documents say of some words: the pieces that fit best, and the page of the chosen one beside them. */
+/** Full-text search: the best matching excerpts, and the page of the selected one. */
 
 import { queryOptions, useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
@@ -10,7 +10,8 @@ import type { SourceLocation } from '../conversation/sourceLocation';
 import askStyles from '../ask/Ask.module.css';
 import { searchRoute } from '../router';
 import { Button } from '../shared/Button';
-import { count, visibleText } from '../shared/format';
+import { visibleText } from '../shared/format';
+import { t } from '../shared/i18n';
 import { EmptyState, ErrorNotice, Notice } from '../shared/Notice';
 import { Icon } from '../shared/Icon';
 import styles from './Search.module.css';
@@ -29,38 +30,38 @@ const foundQuery = (q: string) =>
 export function SearchPage() {
   const { q } = searchRoute.useSearch();
   const navigate = useNavigate();
-  const [written, write] = useState(q ?? '');
+  const [text, setText] = useState(q ?? '');
   const [place, setPlace] = useState<SourceLocation | null>(null);
   const found = useQuery({ ...foundQuery(q ?? ''), enabled: q !== undefined });
   const { hits = [], behind = 0 } = found.data ?? {};
   return (
     <div className={askStyles.page} data-beside={place !== null || undefined} data-single>
       <div className={styles.side}>
-        <h1 className="sr-only">Search</h1>
+        <h1 className="sr-only">{t('areas.search')}</h1>
         <form
           className={styles.form}
           role="search"
           onSubmit={(event) => {
             event.preventDefault();
             setPlace(null);
-            void navigate({ to: '/search', search: written.trim() === '' ? {} : { q: written.trim() } });
+            void navigate({ to: '/search', search: text.trim() === '' ? {} : { q: text.trim() } });
           }}
         >
-          <input type="search" aria-label="Words" placeholder="Words in your documents" maxLength={1000} value={written} autoFocus onChange={(event) => write(event.target.value)} />
+          <input type="search" aria-label={t('search.label')} placeholder={t('search.label')} maxLength={1000} value={text} autoFocus onChange={(event) => setText(event.target.value)} />
           <Button kind="main" type="submit">
-            <Icon name="search" /> Search
+            <Icon name="search" /> {t('search.submit')}
           </Button>
         </form>
         {found.isError && <ErrorNotice error={found.error} onRetry={() => void found.refetch()} />}
-        {behind > 0 && <Notice>{count(behind, 'document')} not indexed yet: they may be missing here.</Notice>}
-        {q === undefined && <EmptyState title="Search your documents">Matches any word; rare words rank higher.</EmptyState>}
-        {found.isSuccess && hits.length === 0 && <EmptyState title="No results">Try other words, or fewer.</EmptyState>}
-        <ol className={styles.hits} aria-label="Found">
+        {behind > 0 && <Notice>{t('search.indexing', { count: behind })}</Notice>}
+        {q === undefined && <EmptyState title={t('search.start')}>{t('search.startHint')}</EmptyState>}
+        {found.isSuccess && hits.length === 0 && <EmptyState title={t('search.none')}>{t('search.noneHint')}</EmptyState>}
+        <ol className={styles.hits} aria-label={t('search.results')}>
           {hits.map((hit) => (
             <li key={`${hit.document_id} ${hit.page} ${hit.chunk[0]}`}>
-              <button type="button" onClick={() => setPlace((before) => ({ ...placeOfHit(hit), at: (before?.at ?? 0) + 1 }))}>
+              <button type="button" onClick={() => setPlace((before) => ({ ...locationOfHit(hit), at: (before?.at ?? 0) + 1 }))}>
                 <b className="truncate">
-                  {visibleText(hit.filename)} <span className="muted">page {hit.page}</span>
+                  {visibleText(hit.filename)} <span className="muted">{t('common.pageFirst', { page: hit.page })}</span>
                 </b>
                 <span>
                   {markedParts(hit.snippet, hit.marks).map(({ text, isMarked }, index) =>
@@ -77,6 +78,6 @@ export function SearchPage() {
   );
 }
 
-function placeOfHit(hit: SearchHit): SourceLocation {
+function locationOfHit(hit: SearchHit): SourceLocation {
   return { documentId: hit.document_id, page: hit.page, boxes: hit.marks.map((mark) => mark.box), number: null, at: 0 };
 }

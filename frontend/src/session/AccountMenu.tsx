@@ -1,4 +1,4 @@
-/** Whose page it is: the organisation to act in, light or dark, signing out. */
+/** The account menu: organisation, theme, language, settings, signing out. */
 
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
@@ -6,43 +6,42 @@ import { useEffect } from 'react';
 import { Button } from '../shared/Button';
 import { visibleText } from '../shared/format';
 import { usePersisted } from '../shared/persisted';
-import { Menu, MenuItem, MenuLabel } from '../shared/Menu';
+import { Menu, MenuItem, MenuLabel, MenuSeparator } from '../shared/Menu';
+import { LANGUAGES, languageChoice, t, type Language } from '../shared/i18n';
 import { Icon } from '../shared/Icon';
 import { theme, type Theme } from '../shared/theme';
 import { toast } from '../shared/Toasts';
 import { configQuery, meQuery } from './config';
+import { useOrganisation } from './role';
 import { session, useSession } from './session';
 
-const THEMES: [Theme, string][] = [
-  ['system', 'As the system has it'],
-  ['light', 'Light'],
-  ['dark', 'Dark'],
-];
+const THEMES: readonly Theme[] = ['system', 'light', 'dark'];
 
-export function AccountMenu({ onShowKeys }: { onShowKeys: () => void }) {
+export function AccountMenu({ onShowShortcuts }: { onShowShortcuts: () => void }) {
   const { organisationId } = useSession();
   const chosenTheme = usePersisted(theme);
   const me = useQuery(meQuery);
   const config = useQuery(configQuery);
   const navigate = useNavigate();
   const organisations = me.data?.organisations ?? [];
-  const current = organisations.find((one) => (organisationId === null ? one.is_personal : one.id === organisationId));
+  const current = useOrganisation();
+  const chosenLanguage = usePersisted(languageChoice);
 
-  // Whoever was removed meanwhile would find nothing anywhere.
+  // A removed member would get 404 everywhere: go back to the personal organisation.
   const isRemoved = me.data !== undefined && organisationId !== null && current === undefined;
   useEffect(() => {
     if (!isRemoved) return;
     session.selectOrganisation(null);
-    // (All that is shown is made anew for the other organisation, what tells it too.)
-    setTimeout(() => toast('You do not belong to that organisation any more. This is your own.', { seconds: 20 }), 200);
+    // The toasts are mounted again for the other organisation.
+    setTimeout(() => toast(t('account.removed'), { seconds: 20 }), 200);
   }, [isRemoved]);
 
-  function choose(id: string | null) {
-    // What is open here is the other organisation's.
+  function switchTo(id: string | null) {
+    // The open page belongs to the other organisation.
     void navigate({ to: '/documents' }).then(() => session.selectOrganisation(id));
   }
 
-  async function leave() {
+  async function signOut() {
     if (config.data?.supabase) await (await import('./supabase')).signOut();
     else session.signOut();
   }
@@ -50,28 +49,37 @@ export function AccountMenu({ onShowKeys }: { onShowKeys: () => void }) {
   return (
     <Menu
       trigger={
-        <Button kind="quiet" aria-label={`Account: ${current?.name ?? ''}`}>
+        <Button kind="quiet" aria-label={t('account.menu', { name: current?.name ?? '' })}>
           <span className="truncate">{visibleText(current?.name ?? '…')}</span>
           <Icon name="down" size={12} />
         </Button>
       }
     >
-      <MenuLabel>{me.data?.email ?? 'Organisation'}</MenuLabel>
+      <MenuLabel>{me.data?.email ?? t('account.organisation')}</MenuLabel>
       {organisations.map((one) => (
-        <MenuItem key={one.id} chosen={one.id === current?.id} onChoose={() => choose(one.is_personal ? null : one.id)}>
+        <MenuItem key={one.id} chosen={one.id === current?.id} onChoose={() => switchTo(one.is_personal ? null : one.id)}>
           <span className="truncate">{visibleText(one.name)}</span>
         </MenuItem>
       ))}
-      <MenuLabel>Colours</MenuLabel>
-      {THEMES.map(([name, words]) => (
+      <MenuLabel>{t('account.theme')}</MenuLabel>
+      {THEMES.map((name) => (
         <MenuItem key={name} chosen={chosenTheme === name} onChoose={() => theme.set(name)}>
-          {words}
+          {t(`account.themes.${name}`)}
         </MenuItem>
       ))}
-      <MenuLabel>Page</MenuLabel>
-      <MenuItem onChoose={() => void navigate({ to: '/settings' })}>Settings</MenuItem>
-      <MenuItem onChoose={onShowKeys}>Keys</MenuItem>
-      <MenuItem onChoose={() => void leave()}>Sign out</MenuItem>
+      <MenuLabel>{t('account.language')}</MenuLabel>
+      <MenuItem chosen={chosenLanguage === null} onChoose={() => languageChoice.set(null)}>
+        {t('account.browserLanguage')}
+      </MenuItem>
+      {(Object.keys(LANGUAGES) as Language[]).map((one) => (
+        <MenuItem key={one} chosen={chosenLanguage === one} onChoose={() => languageChoice.set(one)}>
+          <span lang={one}>{LANGUAGES[one]}</span>
+        </MenuItem>
+      ))}
+      <MenuSeparator />
+      <MenuItem onChoose={() => void navigate({ to: '/settings' })}>{t('account.settings')}</MenuItem>
+      <MenuItem onChoose={onShowShortcuts}>{t('account.shortcuts')}</MenuItem>
+      <MenuItem onChoose={() => void signOut()}>{t('account.signOut')}</MenuItem>
     </Menu>
   );
 }

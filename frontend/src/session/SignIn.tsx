@@ -1,10 +1,11 @@
-/** Signing in: with Supabase Auth where the service names a project, else by the link or the token of the command line. */
+/** Signing in: with Supabase Auth if the service uses it, else with the link or token from the terminal. */
 
 import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState, type FormEvent } from 'react';
 import type { Config } from '../api/types';
 import { Button } from '../shared/Button';
 import { ErrorNotice, Notice } from '../shared/Notice';
+import { t } from '../shared/i18n';
 import icon from '../shared/icon.svg';
 import { configQuery } from './config';
 import { usePersisted } from '../shared/persisted';
@@ -23,69 +24,61 @@ export function SignIn() {
         </div>
         {ended !== null && <Notice kind="unsure">{ended}</Notice>}
         {config.isError && <ErrorNotice error={config.error} onRetry={() => void config.refetch()} />}
-        {config.data !== undefined && <Ways config={config.data} />}
+        {config.data !== undefined && <SignInForm config={config.data} />}
       </div>
     </main>
   );
 }
 
-function Ways({ config }: { config: Config }) {
+function SignInForm({ config }: { config: Config }) {
   const { supabase } = config;
-  if (supabase === null) return <ByToken />;
+  if (supabase === null) return <TokenForm />;
   if (supabase.publishable_key === null) {
     return (
-      <Notice kind="unsure">
-        The service knows Supabase, but not the key that pages sign in with. Whoever runs it sets{' '}
-        <code>SUPABASE_PUBLISHABLE_KEY</code>.
-      </Notice>
+      <Notice kind="unsure">{t('signIn.notSetUp')}</Notice>
     );
   }
-  return <BySupabase url={supabase.url} publishableKey={supabase.publishable_key} />;
+  return <SupabaseForm url={supabase.url} publishableKey={supabase.publishable_key} />;
 }
 
-function ByToken() {
+function TokenForm() {
   const [token, setToken] = useState('');
   const linked = usePersisted(offeredToken);
   if (linked !== null) {
-    // Else somebody's link would put whoever opens it into that person's account, with all that they upload there.
+    // Without this question a link could sign people into its sender's account, with all that they upload there.
     return (
       <div className={styles.form}>
-        <p>
-          This link signs you in as user <code>{subjectOf(linked)}</code>. Continue only if you created the link yourself, or
-          asked for it. Documents that you upload belong to that account.
-        </p>
+        <p>{t('signIn.linkedUser', { user: subjectOf(linked) ?? '' })}</p>
         <Button kind="main" onClick={() => session.signIn(linked)}>
-          Sign in
+          {t('signIn.submit')}
         </Button>
-        <Button onClick={() => offeredToken.set(null)}>Cancel</Button>
+        <Button onClick={() => offeredToken.set(null)}>{t('common.cancel')}</Button>
       </div>
     );
   }
   const enter = (event: FormEvent) => {
     event.preventDefault();
-    // A whole link may be pasted, too.
+    // The whole link may be pasted, too.
     session.signIn(token.trim().replace(/^.*#token=/, ''));
   };
   return (
     <form className={styles.form} onSubmit={enter}>
-      <p className="muted">
-        Open the link that <code>fieldmark serve</code> prints. Or paste it here, or what <code>fieldmark token</code> prints.
-      </p>
+      <p className="muted">{t('signIn.tokenHint')}</p>
       <label>
-        Link or token
+        {t('signIn.token')}
         <input value={token} onChange={(event) => setToken(event.target.value)} autoComplete="off" spellCheck={false} required />
       </label>
       <Button kind="main" type="submit">
-        Sign in
+        {t('signIn.submit')}
       </Button>
     </form>
   );
 }
 
-function BySupabase({ url, publishableKey }: { url: string; publishableKey: string }) {
+function SupabaseForm({ url, publishableKey }: { url: string; publishableKey: string }) {
   const [email, setEmail] = useState('');
   const [password, setPassword] = useState('');
-  const [said, setSaid] = useState<{ kind: 'plain' | 'bad'; words: string } | null>(null);
+  const [notice, setNotice] = useState<{ kind: 'plain' | 'bad'; text: string } | null>(null);
   const [busy, setBusy] = useState(false);
 
   useEffect(() => {
@@ -94,17 +87,17 @@ function BySupabase({ url, publishableKey }: { url: string; publishableKey: stri
 
   async function enter(byLink: boolean) {
     setBusy(true);
-    setSaid(null);
+    setNotice(null);
     try {
       const { connect } = await import('./supabase');
       const { auth } = await connect(url, publishableKey);
       const { error } = byLink
         ? await auth.signInWithOtp({ email, options: { emailRedirectTo: location.href } })
         : await auth.signInWithPassword({ email, password });
-      if (error !== null) setSaid({ kind: 'bad', words: error.message });
-      else if (byLink) setSaid({ kind: 'plain', words: `A link is on its way to ${email}. Open it in this browser.` });
+      if (error !== null) setNotice({ kind: 'bad', text: error.message });
+      else if (byLink) setNotice({ kind: 'plain', text: t('signIn.linkSent', { email }) });
     } catch {
-      setSaid({ kind: 'bad', words: 'Supabase Auth was not reached. Try again shortly.' });
+      setNotice({ kind: 'bad', text: t('signIn.unreachable') });
     } finally {
       setBusy(false);
     }
@@ -119,11 +112,11 @@ function BySupabase({ url, publishableKey }: { url: string; publishableKey: stri
       }}
     >
       <label>
-        Email
+        {t('signIn.email')}
         <input type="email" autoComplete="username" value={email} onChange={(event) => setEmail(event.target.value)} required />
       </label>
       <label>
-        Password (or none, for a link by email)
+        {t('signIn.password')}
         <input
           type="password"
           autoComplete="current-password"
@@ -131,9 +124,9 @@ function BySupabase({ url, publishableKey }: { url: string; publishableKey: stri
           onChange={(event) => setPassword(event.target.value)}
         />
       </label>
-      {said !== null && <Notice kind={said.kind}>{said.words}</Notice>}
+      {notice !== null && <Notice kind={notice.kind}>{notice.text}</Notice>}
       <Button kind="main" type="submit" disabled={busy}>
-        {password === '' ? 'Send a link' : 'Sign in'}
+        {password === '' ? t('signIn.emailLink') : t('signIn.submit')}
       </Button>
     </form>
   );

@@ -1,4 +1,4 @@
-/** What the service says before anybody signs in. */
+/** The public configuration, and the signed-in user. */
 
 import { queryOptions } from '@tanstack/react-query';
 import { dataOf, api } from '../api/client';

@@ -1,18 +1,17 @@
-/** What the person may do in the organisation that they act in. */
+/** The organisation that the person works in, and their role there. */
 
 import { useQuery } from '@tanstack/react-query';
-import type { MembershipRole } from '../api/types';
+import type { Organisation } from '../api/types';
 import { meQuery } from './config';
 import { useSession } from './session';
 
-/** undefined: not known yet. */
-export function useRole(): MembershipRole | undefined {
+/** undefined: not loaded yet, or the person was removed from it. */
+export function useOrganisation(): Organisation | undefined {
   const { organisationId } = useSession();
   const me = useQuery(meQuery);
-  return me.data?.organisations.find((one) => (organisationId === null ? one.is_personal : one.id === organisationId))?.role;
+  return me.data?.organisations.find((one) => (organisationId === null ? one.is_personal : one.id === organisationId));
 }
 
-/** Whether the person changes anything here. A viewer only reads. */
 export function useCanWrite(): boolean {
-  return useRole() !== 'viewer';
+  return useOrganisation()?.role !== 'viewer';
 }

@@ -1,31 +1,31 @@
-/** Who is signed in, and in which organisation they act.
+/** Who is signed in, and in which organisation they work.
  *
- * The token lies in localStorage, so that a second tab and a link to a field work; it ends by itself (after 12 hours, or
- * as Supabase Auth has it), and signing out removes it. No script but the page's own runs here (see the policy in
- * api/page.py), and it is sent in the Authorization header alone. */
+ * The token is stored in localStorage, so that a second tab and a link to a field work. It expires (after 12 hours, or as
+ * Supabase Auth is configured), and signing out removes it. Only the page's own scripts run here (see the policy in
+ * api/page.py), and the token is sent only in the Authorization header. */
 
 import { persisted, usePersisted, type Persisted } from '../shared/persisted';
 
 export interface Session {
   token: string | null;
-  /** null: the personal one. */
+  /** null: the personal organisation. */
   organisationId: string | null;
-  /** Why the last one ended, in a sentence. */
+  /** Why the last session ended, as a sentence. */
   ended: string | null;
 }
 
-const NOBODY: Session = { token: null, organisationId: null, ended: null };
+const SIGNED_OUT: Session = { token: null, organisationId: null, ended: null };
 
 const store = persisted<Session>('fieldmark.session', (stored) => {
-  const said = (stored ?? {}) as Partial<Session>;
+  const saved = (stored ?? {}) as Partial<Session>;
   const text = (value: unknown) => (typeof value === 'string' ? value : null);
-  return { token: text(said.token), organisationId: text(said.organisationId), ended: null };
+  return { token: text(saved.token), organisationId: text(saved.organisationId), ended: null };
 });
 
 const listeners = new Set<() => void>();
 let linked: string | null = null;
 
-/** The token of a link that was opened, until the person says that they sign in with it. It is stored nowhere. */
+/** The token of a sign-in link, until the person confirms it. It is not stored. */
 export const offeredToken: Persisted<string | null> = {
   get: () => linked,
   set(token) {
@@ -55,15 +55,15 @@ export const session = {
   },
 
   signOut(): void {
-    store.set(NOBODY);
+    store.set(SIGNED_OUT);
   },
 
-  /** The service takes the token no longer. */
-  expire(why: string | undefined): void {
-    store.set({ ...NOBODY, ended: why ?? 'You were signed out.' });
+  /** The service no longer accepts the token. */
+  expire(reason: string): void {
+    store.set({ ...SIGNED_OUT, ended: reason });
   },
 
-  /** With Supabase Auth: who knows a fresh token before each call. */
+  /** `source` returns a fresh token before each call (Supabase Auth). */
   setTokenSource(source: (() => Promise<string | null>) | null): void {
     tokenSource = source;
   },
@@ -79,12 +79,12 @@ export function useSession(): Session {
   return usePersisted(store);
 }
 
-/** Who acts where: what was loaded for one is nothing for another. */
+/** Return a key for the account and organisation. What was loaded under one key must not be shown under another. */
 export function identityKey({ token, organisationId }: Session): string {
   return `${token === null ? '' : subjectOf(token)} ${organisationId ?? ''}`;
 }
 
-/** Whom a token names. Nothing is proven by that: the service checks it. */
+/** Return the user id in a token, unverified: the service verifies it. */
 export function subjectOf(token: string): string | null {
   return (claimsOf(token)?.sub as string | undefined) ?? null;
 }
@@ -103,7 +103,7 @@ function claimsOf(token: string): Record<string, unknown> | null {
   }
 }
 
-/** The token behind the # of a link, taken out of the address at once: it stays in no history. */
+/** Return the token of a sign-in link (#token=…), and remove it from the address and the history. */
 export function takeLinkToken(): string | null {
   const found = /^#token=([\w.-]+)$/.exec(location.hash);
   if (found === null) return null;

@@ -1,11 +1,11 @@
-/** Supabase Auth. Loaded only where the service names a project. */
+/** Supabase Auth. Loaded only if the service is configured with a project. */
 
 import { createClient, type SupabaseClient } from '@supabase/supabase-js';
 import { session } from './session';
 
 let client: SupabaseClient | null = null;
 
-/** Signs in whoever Supabase knows here already, and keeps their token fresh. */
+/** Connect to Supabase Auth: restore an existing session and keep its token fresh. */
 export async function connect(url: string, key: string): Promise<SupabaseClient> {
   if (client !== null) return client;
   const made = createClient(url, key, { auth: { detectSessionInUrl: true, flowType: 'pkce' } });

@@ -1,4 +1,4 @@
-/** Where the link of an invitation leads: whoever is signed in accepts it, or leaves it. */
+/** The page of an invitation link: accept it to join the organisation. */
 
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useLocation, useNavigate } from '@tanstack/react-router';
@@ -6,11 +6,12 @@ import { dataOf, api } from '../api/client';
 import { session } from '../session/session';
 import { Button } from '../shared/Button';
 import { visibleText } from '../shared/format';
+import { t } from '../shared/i18n';
 import { EmptyState, ErrorNotice } from '../shared/Notice';
 import { toast } from '../shared/Toasts';
 
 export function InvitationPage() {
-  // It stays in the address until it was accepted: whoever is not signed in yet comes back to it.
+  // The token stays in the address until it is accepted, so that it survives signing in.
   const { hash } = useLocation();
   const token = /^(fmi_\w{1,190})$/.exec(hash)?.[1] ?? null;
   const navigate = useNavigate();
@@ -21,16 +22,16 @@ export function InvitationPage() {
       await queries.invalidateQueries({ queryKey: ['me'] });
       await navigate({ to: '/documents', replace: true });
       session.selectOrganisation(joined.id);
-      setTimeout(() => toast(`You are in “${visibleText(joined.name)}” now.`), 200); // when all is drawn anew for it
+      setTimeout(() => toast(t('settings.invitations.joined', { name: visibleText(joined.name) })), 200); // after the remount for the new organisation
     },
   });
-  if (token === null) return <EmptyState title="This is no invitation">Open the whole link that was sent to you.</EmptyState>;
+  if (token === null) return <EmptyState title={t('settings.invitations.invalid')}>{t('settings.invitations.invalidHint')}</EmptyState>;
   return (
-    <EmptyState title="You are invited to an organisation">
-      <p>Its members see what you do there, and you see what they do.</p>
+    <EmptyState title={t('settings.invitations.join')}>
+      <p>{t('settings.invitations.joinHint')}</p>
       {accept.isError && <ErrorNotice error={accept.error} />}
       <Button kind="main" disabled={accept.isPending} onClick={() => accept.mutate()}>
-        Accept
+        {t('common.accept')}
       </Button>
     </EmptyState>
   );

@@ -1,11 +1,12 @@
-/** Letting people in: a link for each, which they accept themselves. */
+/** Invitations: create a link per person, see their status, revoke them. */
 
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { dataOf, api } from '../api/client';
 import type { Invitation, MembershipRole, Organisation } from '../api/types';
 import { Button } from '../shared/Button';
-import { ago, atMoment, visibleText } from '../shared/format';
+import { formatAge, formatTime, visibleText } from '../shared/format';
+import { t } from '../shared/i18n';
 import { ErrorNotice } from '../shared/Notice';
 import { Confirm } from '../shared/Confirm';
 import { ROLES } from './Members';
@@ -43,62 +44,62 @@ export function Invitations({ organisation }: { organisation: Organisation }) {
         }}
       >
         <label className={styles.grows}>
-          <span>Email (left out: whoever has the link)</span>
+          <span>{t('settings.invitations.email')}</span>
           <input type="email" value={email} maxLength={320} onChange={(event) => setEmail(event.target.value)} />
         </label>
         <label>
-          <span>Role</span>
+          <span>{t('settings.invitations.role')}</span>
           <select value={role} onChange={(event) => setRole(event.target.value as MembershipRole)}>
-            {ROLES.map(([one, words]) => (
+            {ROLES.map((one) => (
               <option key={one} value={one}>
-                {one}: {words}
+                {t(`settings.roles.${one}Hint`)}
               </option>
             ))}
           </select>
         </label>
         <Button kind="main" type="submit" disabled={invite.isPending}>
-          Make a link
+          {t('settings.invitations.create')}
         </Button>
       </form>
-      {link !== null && <OneTimeSecret words="Send them this link: it holds for 7 days, for one person." secret={link} onDone={() => setLink(null)} />}
+      {link !== null && <OneTimeSecret hint={t('settings.invitations.created')} label={t('settings.invitations.link')} secret={link} onDone={() => setLink(null)} />}
       {invitations.isError && <ErrorNotice error={invitations.error} onRetry={() => void invitations.refetch()} />}
       {(invitations.data?.items.length ?? 0) > 0 && (
         <table className={styles.table}>
           <thead>
             <tr>
-              <th>For</th>
-              <th>Role</th>
-              <th>Stands</th>
+              <th>{t('settings.invitations.for')}</th>
+              <th>{t('settings.invitations.role')}</th>
+              <th>{t('settings.invitations.status')}</th>
               <th>
-                <span className="sr-only">Actions</span>
+                <span className="sr-only">{t('common.actions')}</span>
               </th>
             </tr>
           </thead>
           <tbody>
             {invitations.data?.items.map((one) => (
               <tr key={one.id}>
-                <td className="truncate">{visibleText(one.email ?? 'whoever has the link')}</td>
-                <td>{one.role}</td>
-                <td title={atMoment(one.expires_at)}>{status(one)}</td>
+                <td className="truncate">{one.email === null ? t('settings.invitations.anyone') : visibleText(one.email)}</td>
+                <td>{t(`settings.roles.${one.role}`)}</td>
+                <td title={formatTime(one.expires_at)}>{statusText(one)}</td>
                 <td className={styles.actions}>
-                  {isOpen(one) && <Confirm words="Take back" question="Take this invitation back?" onSure={() => revoke.mutate(one.id)} />}
+                  {isPending(one) && <Confirm label={t('settings.invitations.revoke')} question={t('settings.invitations.revokeQuestion')} onConfirm={() => revoke.mutate(one.id)} />}
                 </td>
               </tr>
             ))}
           </tbody>
         </table>
       )}
-      <ListLimitNotice of={invitations.data} />
+      <ListLimitNotice list={invitations.data} />
     </>
   );
 }
 
-function isOpen(one: Invitation): boolean {
+function isPending(one: Invitation): boolean {
   return one.accepted_at === null && one.revoked_at === null && Date.parse(one.expires_at) > Date.now();
 }
 
-function status(one: Invitation): string {
-  if (one.accepted_at !== null) return `accepted ${ago(one.accepted_at)}`;
-  if (one.revoked_at !== null) return `taken back ${ago(one.revoked_at)}`;
-  return isOpen(one) ? `open, made ${ago(one.created_at)}` : 'over';
+function statusText(one: Invitation): string {
+  if (one.accepted_at !== null) return t('settings.invitations.accepted', { age: formatAge(one.accepted_at) });
+  if (one.revoked_at !== null) return t('settings.invitations.revoked', { age: formatAge(one.revoked_at) });
+  return isPending(one) ? t('settings.invitations.pending', { age: formatAge(one.created_at) }) : t('settings.invitations.expired');
 }

@@ -1,11 +1,12 @@
-/** Keys for machines: what they may do, when they were last used, and ending them. */
+/** API keys: create them with permissions, see their last use, revoke them. */
 
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { dataOf, api } from '../api/client';
 import type { Key, Organisation, Permission } from '../api/types';
 import { Button } from '../shared/Button';
-import { ago, visibleText } from '../shared/format';
+import { formatAge, visibleText } from '../shared/format';
+import { t } from '../shared/i18n';
 import { ErrorNotice } from '../shared/Notice';
 import { Confirm } from '../shared/Confirm';
 import { ListLimitNotice } from './ListLimitNotice';
@@ -30,8 +31,8 @@ const SCOPES: readonly Permission[] = [
   'keys:read',
   'keys:write',
 ];
-const USUAL: readonly Permission[] = ['documents:read', 'documents:write', 'extractions:read', 'runs:read', 'runs:write'];
-const DAY = 86_400_000;
+const DEFAULT_SCOPES: readonly Permission[] = ['documents:read', 'documents:write', 'extractions:read', 'runs:read', 'runs:write'];
+const DAY_MS = 86_400_000;
 
 export function Keys({ organisation }: { organisation: Organisation }) {
   const keys = useQuery(keysQuery(organisation.id));
@@ -43,18 +44,18 @@ export function Keys({ organisation }: { organisation: Organisation }) {
       {made === null ? (
         organisation.role !== 'viewer' && <NewKey touches={touches} onMade={setMade} />
       ) : (
-        <OneTimeSecret words="Put it where your program keeps its secrets." secret={made} onDone={() => setMade(null)} />
+        <OneTimeSecret hint={t('settings.keys.created')} label={t('settings.keys.key')} secret={made} onDone={() => setMade(null)} />
       )}
       {keys.isError && <ErrorNotice error={keys.error} onRetry={() => void keys.refetch()} />}
       {(keys.data?.items.length ?? 0) > 0 && (
         <table className={styles.table}>
           <thead>
             <tr>
-              <th>For</th>
-              <th className={styles.second}>May</th>
-              <th>Last used</th>
+              <th>{t('settings.keys.name')}</th>
+              <th className={styles.second}>{t('settings.keys.permissions')}</th>
+              <th>{t('settings.keys.lastUsed')}</th>
               <th>
-                <span className="sr-only">Actions</span>
+                <span className="sr-only">{t('common.actions')}</span>
               </th>
             </tr>
           </thead>
@@ -65,10 +66,10 @@ export function Keys({ organisation }: { organisation: Organisation }) {
                   {visibleText(one.name)} <code>{one.prefix}…</code>
                 </td>
                 <td className={`${styles.second} ${styles.may}`}>{one.scopes.join(', ')}</td>
-                <td>{status(one)}</td>
+                <td>{statusText(one)}</td>
                 <td className={styles.actions}>
                   {one.revoked_at === null && (
-                    <Confirm words="Revoke" question={`Revoke the key ${visibleText(one.name)}?`} onSure={() => revoke.mutate(one.id)} />
+                    <Confirm label={t('settings.keys.revoke')} question={t('settings.keys.revokeQuestion', { name: visibleText(one.name) })} onConfirm={() => revoke.mutate(one.id)} />
                   )}
                 </td>
               </tr>
@@ -76,7 +77,7 @@ export function Keys({ organisation }: { organisation: Organisation }) {
           </tbody>
         </table>
       )}
-      <ListLimitNotice of={keys.data} />
+      <ListLimitNotice list={keys.data} />
     </>
   );
 }
@@ -84,9 +85,9 @@ export function Keys({ organisation }: { organisation: Organisation }) {
 function NewKey({ touches, onMade }: { touches: readonly unknown[]; onMade: (key: string) => void }) {
   const [name, setName] = useState('');
   const [days, setDays] = useState('90');
-  const [scopes, setScopes] = useState<ReadonlySet<Permission>>(new Set(USUAL));
+  const [scopes, setScopes] = useState<ReadonlySet<Permission>>(new Set(DEFAULT_SCOPES));
   const create = useSettingsMutation(touches, async () => {
-    const until = days === '' ? null : new Date(Date.now() + Number(days) * DAY).toISOString();
+    const until = days === '' ? null : new Date(Date.now() + Number(days) * DAY_MS).toISOString();
     const body = { name, scopes: SCOPES.filter((one) => scopes.has(one)), expires_at: until };
     onMade((await dataOf(api.POST('/api/keys', { body }))).key);
   });
@@ -100,24 +101,24 @@ function NewKey({ touches, onMade }: { touches: readonly unknown[]; onMade: (key
     >
       <div className={styles.line}>
         <label className={styles.grows}>
-          <span>What it is for</span>
-          <input value={name} maxLength={200} placeholder="nightly import" onChange={(event) => setName(event.target.value)} />
+          <span>{t('settings.keys.name')}</span>
+          <input value={name} maxLength={200} placeholder={t('settings.keys.namePlaceholder')} onChange={(event) => setName(event.target.value)} />
         </label>
         <label>
-          <span>Holds for</span>
+          <span>{t('settings.keys.expiresIn')}</span>
           <select value={days} onChange={(event) => setDays(event.target.value)}>
-            <option value="30">30 days</option>
-            <option value="90">90 days</option>
-            <option value="365">a year</option>
-            <option value="">until it is revoked</option>
+            <option value="30">{t('settings.keys.days', { count: 30 })}</option>
+            <option value="90">{t('settings.keys.days', { count: 90 })}</option>
+            <option value="365">{t('settings.keys.year')}</option>
+            <option value="">{t('settings.keys.never')}</option>
           </select>
         </label>
         <Button kind="main" type="submit" disabled={create.isPending || name.trim() === '' || scopes.size === 0}>
-          Make a key
+          {t('settings.keys.create')}
         </Button>
       </div>
       <fieldset className={styles.scopes}>
-        <legend>It may</legend>
+        <legend>{t('settings.keys.permissions')}</legend>
         {SCOPES.map((one) => (
           <label key={one}>
             <input
@@ -138,8 +139,8 @@ function NewKey({ touches, onMade }: { touches: readonly unknown[]; onMade: (key
   );
 }
 
-function status(one: Key): string {
-  if (one.revoked_at !== null) return `revoked ${ago(one.revoked_at)}`;
-  if (one.expires_at !== null && Date.parse(one.expires_at) <= Date.now()) return 'over';
-  return one.last_used_at === null ? 'never' : ago(one.last_used_at);
+function statusText(one: Key): string {
+  if (one.revoked_at !== null) return t('settings.keys.revoked', { age: formatAge(one.revoked_at) });
+  if (one.expires_at !== null && Date.parse(one.expires_at) <= Date.now()) return t('settings.keys.expired');
+  return one.last_used_at === null ? t('settings.keys.neverUsed') : formatAge(one.last_used_at);
 }

@@ -1,7 +1,8 @@
-/** Says that a list is longer than what is shown. */
+/** A notice that a list is longer than what is shown. */
 
-import { MOST } from './settingsQueries';
+import { t } from '../shared/i18n';
+import { LIMIT } from './settingsQueries';
 
-export function ListLimitNotice({ of }: { of: { next: string | null } | undefined }) {
-  return of?.next ? <p className="muted">These are the newest {MOST}. The API lists all.</p> : null;
+export function ListLimitNotice({ list }: { list: { next: string | null } | undefined }) {
+  return list?.next ? <p className="muted">{t('settings.latest', { count: LIMIT })}</p> : null;
 }

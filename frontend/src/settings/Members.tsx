@@ -1,11 +1,12 @@
-/** Who is in the organisation, and as what. */
+/** The members of an organisation and their roles. */
 
 import { useQuery } from '@tanstack/react-query';
 import { dataOf, api } from '../api/client';
 import type { MembershipRole, Organisation } from '../api/types';
 import { meQuery } from '../session/config';
 import { session } from '../session/session';
-import { ago, visibleText } from '../shared/format';
+import { formatAge, visibleText } from '../shared/format';
+import { t } from '../shared/i18n';
 import { ErrorNotice } from '../shared/Notice';
 import { ListLimitNotice } from './ListLimitNotice';
 import styles from './Settings.module.css';
@@ -13,11 +14,7 @@ import { membersQuery } from './settingsQueries';
 import { useSettingsMutation } from './useSettingsMutation';
 import { Confirm } from '../shared/Confirm';
 
-export const ROLES: readonly [MembershipRole, string][] = [
-  ['viewer', 'reads'],
-  ['member', 'reads and writes'],
-  ['owner', 'owns it'],
-];
+export const ROLES: readonly MembershipRole[] = ['viewer', 'member', 'owner'];
 
 export function Members({ organisation, isOwner }: { organisation: Organisation; isOwner: boolean }) {
   const me = useQuery(meQuery);
@@ -40,44 +37,44 @@ export function Members({ organisation, isOwner }: { organisation: Organisation;
       <table className={styles.table}>
         <thead>
           <tr>
-            <th>Who</th>
-            <th>Role</th>
-            <th className={styles.second}>Since</th>
+            <th>{t('settings.members.member')}</th>
+            <th>{t('settings.members.role')}</th>
+            <th className={styles.second}>{t('settings.members.joined')}</th>
             <th>
-              <span className="sr-only">Actions</span>
+              <span className="sr-only">{t('common.actions')}</span>
             </th>
           </tr>
         </thead>
         <tbody>
           {members.data?.items.map((one) => {
             const isMe = one.user_id === me.data?.user_id;
-            const name = one.email ?? one.user_id.slice(0, 8);
+            const name = one.email === null ? t('people.user', { id: one.user_id.slice(0, 8) }) : visibleText(one.email);
             return (
               <tr key={one.user_id}>
                 <td className="truncate" title={visibleText(one.email ?? one.user_id)}>
-                  {visibleText(name)} {isMe && <span className="muted">(you)</span>}
+                  {name} {isMe && <span className="muted">{t('settings.members.you')}</span>}
                 </td>
                 <td>
                   <select
-                    aria-label={`Role of ${visibleText(name)}`}
+                    aria-label={t('settings.members.roleOf', { name })}
                     value={change.isPending && change.variables.userId === one.user_id ? change.variables.role : one.role}
                     disabled={!isOwner || change.isPending}
                     onChange={(event) => change.mutate({ userId: one.user_id, role: event.target.value as MembershipRole })}
                   >
-                    {ROLES.map(([role, words]) => (
+                    {ROLES.map((role) => (
                       <option key={role} value={role}>
-                        {role}: {words}
+                        {t(`settings.roles.${role}Hint`)}
                       </option>
                     ))}
                   </select>
                 </td>
-                <td className={styles.second}>{ago(one.created_at)}</td>
+                <td className={styles.second}>{formatAge(one.created_at)}</td>
                 <td className={styles.actions}>
                   {isMe && !organisation.is_personal && (
-                    <Confirm words="Leave" question="Leave this organisation?" onSure={() => leave.mutate(undefined)} />
+                    <Confirm label={t('settings.members.leave')} question={t('settings.members.leaveQuestion')} onConfirm={() => leave.mutate(undefined)} />
                   )}
                   {isOwner && !isMe && (
-                    <Confirm words="Remove" question={`Remove ${visibleText(name)}?`} onSure={() => remove.mutate(one.user_id)} />
+                    <Confirm label={t('settings.members.remove')} question={t('settings.members.removeQuestion', { name })} onConfirm={() => remove.mutate(one.user_id)} />
                   )}
                 </td>
               </tr>
@@ -85,8 +82,8 @@ export function Members({ organisation, isOwner }: { organisation: Organisation;
           })}
         </tbody>
       </table>
-      <ListLimitNotice of={members.data} />
-      {!isOwner && <p className="muted">Owners change roles.</p>}
+      <ListLimitNotice list={members.data} />
+      {!isOwner && <p className="muted">{t('settings.members.onlyOwners')}</p>}
     </>
   );
 }

@@ -1,27 +1,28 @@
-/** What is shown this once: a key, or the link of an invitation. */
+/** An API key or invitation link that is shown only once. */
 
 import { Button } from '../shared/Button';
+import { t } from '../shared/i18n';
 import { Notice } from '../shared/Notice';
 import { toast } from '../shared/Toasts';
 import styles from './Settings.module.css';
 
-export function OneTimeSecret({ words, secret, onDone }: { words: string; secret: string; onDone: () => void }) {
+export function OneTimeSecret({ hint, label, secret, onDone }: { hint: string; label: string; secret: string; onDone: () => void }) {
   return (
     <Notice kind="unsure">
-      <p>{words} It is shown this once.</p>
+      <p>{hint}</p>
       <div className={styles.line}>
-        <input className={styles.secret} readOnly value={secret} aria-label="Shown this once" onFocus={(event) => event.target.select()} />
+        <input className={styles.secret} readOnly value={secret} aria-label={label} onFocus={(event) => event.target.select()} />
         <Button
           onClick={() =>
             navigator.clipboard.writeText(secret).then(
-              () => toast('Copied.'),
-              () => toast('The browser did not let it be copied: select it, and copy it by hand.', { urgent: true }),
+              () => toast(t('settings.keys.copied')),
+              () => toast(t('settings.keys.copyFailed'), { urgent: true }),
             )
           }
         >
-          Copy
+          {t('settings.keys.copy')}
         </Button>
-        <Button onClick={onDone}>Done</Button>
+        <Button onClick={onDone}>{t('common.done')}</Button>
       </div>
     </Notice>
   );

@@ -1,18 +1,15 @@
-/** What holds in an organisation. Owners change it; each change counts at once. */
+/** The settings of an organisation. Owners can change them; changes apply at once. */
 
 import { useState } from 'react';
 import { dataOf, api } from '../api/client';
 import type { Organisation, OrganisationChange } from '../api/types';
 import { session } from '../session/session';
 import { Button } from '../shared/Button';
+import { t } from '../shared/i18n';
 import styles from './Settings.module.css';
 import { useSettingsMutation } from './useSettingsMutation';
 
-const SWITCHES = [
-  ['second_person', 'Four eyes', 'Somebody else than who started a run decides what it asks about. Then every run asks.'],
-  ['auto_create', 'Propose by itself', 'For each upload an agent proposes a schema, a prompt and an extraction. It counts once somebody accepts it.'],
-  ['examples', 'Learn from corrections', 'The agent is shown what people put right in documents like the one that it reads.'],
-] as const;
+const SWITCHES = ['second_person', 'auto_create', 'examples'] as const;
 
 export function OrganisationSettings({ organisation, isOwner }: { organisation: Organisation; isOwner: boolean }) {
   const [name, setName] = useState(organisation.name);
@@ -20,7 +17,7 @@ export function OrganisationSettings({ organisation, isOwner }: { organisation: 
   const change = useSettingsMutation(['me'], (body: OrganisationChange) =>
     dataOf(api.PATCH('/api/organisations/{organisation_id}', { params: { path }, body })),
   );
-  // What was just chosen is shown until the service has said what holds.
+  // Show the new choice while it is being saved.
   const shown = { ...organisation, ...(change.isPending && change.variables) };
   return (
     <>
@@ -32,33 +29,33 @@ export function OrganisationSettings({ organisation, isOwner }: { organisation: 
         }}
       >
         <label className={styles.grows}>
-          <span>Name</span>
+          <span>{t('settings.organisation.name')}</span>
           <input value={name} maxLength={200} disabled={!isOwner} onChange={(event) => setName(event.target.value)} />
         </label>
         {isOwner && (
           <Button type="submit" disabled={change.isPending || name.trim() === '' || name === organisation.name}>
-            Rename
+            {t('settings.organisation.rename')}
           </Button>
         )}
       </form>
       <label className={styles.choice}>
         <span>
-          <b>Who decides what a run asks about</b>
+          <b>{t('settings.organisation.approvers')}</b>
         </span>
         <select
           value={shown.approvers ?? 'members'}
           disabled={!isOwner || change.isPending}
           onChange={(event) => change.mutate({ approvers: event.target.value as Organisation['approvers'] })}
         >
-          <option value="members">whoever started it, or any member</option>
-          <option value="owners">owners alone</option>
+          <option value="members">{t('settings.organisation.approver.members')}</option>
+          <option value="owners">{t('settings.organisation.approver.owners')}</option>
         </select>
       </label>
-      {SWITCHES.map(([key, title, words]) => (
+      {SWITCHES.map((key) => (
         <label key={key} className={styles.choice}>
           <span>
-            <b>{title}</b>
-            <span className="muted">{words}</span>
+            <b>{t(`settings.organisation.${key}`)}</b>
+            <span className="muted">{t(`settings.organisation.${key}Hint`)}</span>
           </span>
           <input
             type="checkbox"
@@ -89,11 +86,11 @@ function NewOrganisation() {
       }}
     >
       <label className={styles.grows}>
-        <span>Make another organisation</span>
-        <input value={name} maxLength={200} placeholder="Its name" onChange={(event) => setName(event.target.value)} />
+        <span>{t('settings.organisation.create')}</span>
+        <input value={name} maxLength={200} placeholder={t('settings.organisation.newName')} onChange={(event) => setName(event.target.value)} />
       </label>
       <Button type="submit" disabled={create.isPending || name.trim() === ''}>
-        Make it
+        {t('settings.organisation.createSubmit')}
       </Button>
     </form>
   );

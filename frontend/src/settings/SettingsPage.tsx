@@ -1,9 +1,10 @@
-/** The settings of the organisation that somebody acts in: what holds in it, its people, its keys, what it has used. */
+/** The settings of the current organisation: general, members, invitations, API keys, usage. */
 
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { meQuery } from '../session/config';
-import { useSession } from '../session/session';
+import { useOrganisation } from '../session/role';
+import { t } from '../shared/i18n';
 import { Loading } from '../shared/Loading';
 import { ErrorNotice } from '../shared/Notice';
 import { Invitations } from './Invitations';
@@ -14,40 +15,39 @@ import styles from './Settings.module.css';
 import { UsageTable } from './UsageTable';
 
 export function SettingsPage() {
-  const { organisationId } = useSession();
   const me = useQuery(meQuery);
-  const organisation = me.data?.organisations.find((one) => (organisationId === null ? one.is_personal : one.id === organisationId));
+  const organisation = useOrganisation();
   if (me.isError) return <ErrorNotice error={me.error} onRetry={() => void me.refetch()} />;
   if (organisation === undefined) return <Loading />;
   const isOwner = organisation.role === 'owner';
   return (
     <div className={styles.page}>
-      <h1>Settings</h1>
-      <Section id="organisation" title="Organisation">
+      <h1>{t('areas.settings')}</h1>
+      <Section id="organisation">
         <OrganisationSettings organisation={organisation} isOwner={isOwner} />
       </Section>
-      <Section id="members" title="Members">
+      <Section id="members">
         <Members organisation={organisation} isOwner={isOwner} />
       </Section>
       {isOwner && (
-        <Section id="invitations" title="Invitations">
+        <Section id="invitations">
           <Invitations organisation={organisation} />
         </Section>
       )}
-      <Section id="keys" title="Keys for machines">
+      <Section id="keys">
         <Keys organisation={organisation} />
       </Section>
-      <Section id="usage" title="Usage">
+      <Section id="usage">
         <UsageTable organisation={organisation} />
       </Section>
     </div>
   );
 }
 
-function Section({ id, title, children }: { id: string; title: string; children: ReactNode }) {
+function Section({ id, children }: { id: 'organisation' | 'members' | 'invitations' | 'keys' | 'usage'; children: ReactNode }) {
   return (
     <section className={styles.section} aria-labelledby={`${id}-title`}>
-      <h2 id={`${id}-title`}>{title}</h2>
+      <h2 id={`${id}-title`}>{t(`settings.sections.${id}`)}</h2>
       {children}
     </section>
   );

@@ -1,8 +1,9 @@
-/** What the organisation has used this month, by agent and model, and what it may spend. */
+/** The organisation's usage this month by agent and model, and its spending limit. */
 
 import { useQuery } from '@tanstack/react-query';
 import type { Organisation, Used } from '../api/types';
-import { count, dollars, visibleText } from '../shared/format';
+import { formatDays, formatDollars, formatNumber, visibleText } from '../shared/format';
+import { t } from '../shared/i18n';
 import { ErrorNotice } from '../shared/Notice';
 import styles from './Settings.module.css';
 import { usageQuery } from './settingsQueries';
@@ -17,31 +18,33 @@ export function UsageTable({ organisation }: { organisation: Organisation }) {
   return (
     <>
       <p>
-        {since} to {until}
-        {credit !== null && (
-          <>
-            {' · '}
-            {dollars(credit.spent_usd)} spent this month{credit.max_usd !== null && ` of ${dollars(credit.max_usd)}`}
-            {credit.max_concurrent_runs !== null && ` · at most ${count(credit.max_concurrent_runs, 'run')} at once`}
-          </>
-        )}
-        {credit === null && ' · no limit is set'}
+        {[
+          formatDays(since, until),
+          credit === null && t('settings.usage.noLimit'),
+          credit !== null &&
+            (credit.max_usd === null
+              ? t('settings.usage.spent', { amount: formatDollars(credit.spent_usd) })
+              : t('settings.usage.spentOf', { amount: formatDollars(credit.spent_usd), limit: formatDollars(credit.max_usd) })),
+          credit !== null && credit.max_concurrent_runs !== null && t('settings.usage.concurrentRuns', { count: credit.max_concurrent_runs }),
+        ]
+          .filter(Boolean)
+          .join(' · ')}
       </p>
       {credit?.max_usd != null && credit.max_usd > 0 && (
-        <meter className={styles.meter} min={0} max={credit.max_usd} high={credit.max_usd * 0.8} value={credit.spent_usd} aria-label="Spent of the limit" />
+        <meter className={styles.meter} min={0} max={credit.max_usd} high={credit.max_usd * 0.8} value={credit.spent_usd} aria-label={t('settings.usage.spentMeter')} />
       )}
       {rows.length === 0 ? (
-        <p className="muted">No model has answered yet.</p>
+        <p className="muted">{t('settings.usage.none')}</p>
       ) : (
         <table className={styles.table}>
           <thead>
             <tr>
-              <th>Agent</th>
-              <th>Model</th>
-              <th className={styles.number}>Answers</th>
-              <th className={`${styles.number} ${styles.second}`}>Tokens in</th>
-              <th className={`${styles.number} ${styles.second}`}>Tokens out</th>
-              <th className={styles.number}>Cost</th>
+              <th>{t('settings.usage.agent')}</th>
+              <th>{t('settings.usage.model')}</th>
+              <th className={styles.number}>{t('settings.usage.calls')}</th>
+              <th className={`${styles.number} ${styles.second}`}>{t('settings.usage.tokensIn')}</th>
+              <th className={`${styles.number} ${styles.second}`}>{t('settings.usage.tokensOut')}</th>
+              <th className={styles.number}>{t('settings.usage.cost')}</th>
             </tr>
           </thead>
           <tbody>
@@ -49,10 +52,10 @@ export function UsageTable({ organisation }: { organisation: Organisation }) {
               <tr key={`${one.agent} ${one.model}`}>
                 <td>{one.agent}</td>
                 <td className="truncate">{visibleText(one.model)}</td>
-                <td className={styles.number}>{one.messages.toLocaleString()}</td>
-                <td className={`${styles.number} ${styles.second}`}>{one.tokensIn.toLocaleString()}</td>
-                <td className={`${styles.number} ${styles.second}`}>{one.tokensOut.toLocaleString()}</td>
-                <td className={styles.number}>{one.costUsd === null ? 'not known' : dollars(one.costUsd)}</td>
+                <td className={styles.number}>{formatNumber(one.messages)}</td>
+                <td className={`${styles.number} ${styles.second}`}>{formatNumber(one.tokensIn)}</td>
+                <td className={`${styles.number} ${styles.second}`}>{formatNumber(one.tokensOut)}</td>
+                <td className={styles.number}>{one.costUsd === null ? t('settings.usage.unknown') : formatDollars(one.costUsd)}</td>
               </tr>
             ))}
           </tbody>

@@ -1,12 +1,12 @@
-/** What the settings show, as the service has it. Each key begins with the organisation that it is of. */
+/** Queries of the settings. Each key starts with the organisation. */
 
 import { queryOptions } from '@tanstack/react-query';
 import { dataOf, api } from '../api/client';
 
-/** So many are shown of a list. More have a line that says so. */
-export const MOST = 200;
+/** The number of list items that are shown. */
+export const LIMIT = 200;
 
-const of = (organisationId: string) => ({ path: { organisation_id: organisationId }, query: { limit: MOST } });
+const of = (organisationId: string) => ({ path: { organisation_id: organisationId }, query: { limit: LIMIT } });
 
 export const membersQuery = (organisationId: string) =>
   queryOptions({
@@ -23,7 +23,7 @@ export const invitationsQuery = (organisationId: string) =>
 export const keysQuery = (organisationId: string) =>
   queryOptions({
     queryKey: ['organisation', organisationId, 'keys'],
-    queryFn: ({ signal }) => dataOf(api.GET('/api/keys', { params: { query: { limit: MOST } }, signal })),
+    queryFn: ({ signal }) => dataOf(api.GET('/api/keys', { params: { query: { limit: LIMIT } }, signal })),
   });
 
 export const usageQuery = (organisationId: string) =>

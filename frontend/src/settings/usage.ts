@@ -1,21 +1,21 @@
-/** What was used, summed over days. */
+/** Usage summed over days. */
 
 import type { Used } from '../api/types';
 
-export interface UsedInAll {
+export interface UsageTotal {
   agent: string;
   model: string;
   messages: number;
-  /** What was read from a cache, and written to one, counts as read. */
+  /** Includes tokens read from and written to the prompt cache. */
   tokensIn: number;
   tokensOut: number;
-  /** null: of some of it the price is not known. */
+  /** null: some prices are not known. */
   costUsd: number | null;
 }
 
-/** A row for each agent and model, the dearest first; what has no known price comes last. */
-export function summed(items: readonly Used[]): UsedInAll[] {
-  const rows = new Map<string, UsedInAll>();
+/** Return a row per agent and model, the most expensive first, unknown costs last. */
+export function summed(items: readonly Used[]): UsageTotal[] {
+  const rows = new Map<string, UsageTotal>();
   for (const one of items) {
     const key = JSON.stringify([one.agent, one.model]);
     const row = rows.get(key) ?? { agent: one.agent, model: one.model, messages: 0, tokensIn: 0, tokensOut: 0, costUsd: 0 };

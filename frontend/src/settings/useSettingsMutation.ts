@@ -1,14 +1,14 @@
-/** A change of the settings: what it touches is asked for anew, and what is refused is told. */
+/** A change of the settings: invalidates queries, and shows errors as toasts. */
 
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { errorMessage } from '../shared/Notice';
 import { toast } from '../shared/Toasts';
 
-/** `touches`: how the keys of what is asked for anew begin. */
-export function useSettingsMutation<Wish, Answer>(touches: readonly unknown[], ask: (wish: Wish) => Promise<Answer>) {
+/** `touches`: the prefix of the query keys to invalidate. */
+export function useSettingsMutation<Input, Output>(touches: readonly unknown[], change: (input: Input) => Promise<Output>) {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: ask,
+    mutationFn: change,
     onSuccess: () => queries.invalidateQueries({ queryKey: touches }),
     onError: (error) => {
       toast(errorMessage(error), { urgent: true });

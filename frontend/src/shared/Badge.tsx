@@ -1,4 +1,4 @@
-/** How something stands, in a word with a icon. */
+/** A status: a word with an icon. */
 
 import type { ReactNode } from 'react';
 import styles from './Badge.module.css';

@@ -1,4 +1,4 @@
-/** A button. `kind`: the one main thing to do here, an ordinary one, or a quiet one among others. */
+/** A button. `kind`: the primary action, an ordinary one, or one without a border. */
 
 import type { ComponentPropsWithRef, ReactNode } from 'react';
 import styles from './Button.module.css';
@@ -6,7 +6,7 @@ import styles from './Button.module.css';
 interface Props extends ComponentPropsWithRef<'button'> {
   kind?: 'main' | 'plain' | 'quiet';
   danger?: boolean;
-  /** Only a icon is seen; this is what it is called. */
+  /** The accessible name of a button that shows only an icon. */
   label?: string;
   children?: ReactNode;
 }

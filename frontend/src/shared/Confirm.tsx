@@ -1,29 +1,39 @@
-/** A button for what cannot be taken back (a person or a key is let in no more): pressed once it asks, twice it does. */
+/** A button for what cannot be undone: it asks in a dialog first. */
 
 import { useState } from 'react';
 import { Button } from './Button';
+import styles from './Confirm.module.css';
+import { Dialog } from './Dialog';
+import { t } from './i18n';
 
 interface Props {
-  words: string;
-  /** What it asks, for those who do not see the button change. */
+  /** The action, on the button and in the dialog. */
+  label: string;
   question: string;
-  onSure: () => void;
+  onConfirm: () => void;
 }
 
-export function Confirm({ words, question, onSure }: Props) {
-  const [asked, setAsked] = useState(false);
+export function Confirm({ label, question, onConfirm }: Props) {
+  const [open, setOpen] = useState(false);
   return (
-    <Button
-      kind="quiet"
-      danger
-      aria-label={asked ? `${question} Press again to do it.` : `${words}: ${question}`}
-      onBlur={() => setAsked(false)}
-      onClick={() => {
-        setAsked(!asked);
-        if (asked) onSure();
-      }}
-    >
-      {asked ? 'Sure?' : words}
-    </Button>
+    <>
+      <Button kind="quiet" danger onClick={() => setOpen(true)}>
+        {label}
+      </Button>
+      <Dialog title={question} open={open} onClose={() => setOpen(false)}>
+        <div className={styles.buttons}>
+          <Button onClick={() => setOpen(false)}>{t('common.cancel')}</Button>
+          <Button
+            danger
+            onClick={() => {
+              setOpen(false);
+              onConfirm();
+            }}
+          >
+            {label}
+          </Button>
+        </div>
+      </Dialog>
+    </>
   );
 }

@@ -1,5 +1,6 @@
 /** A number beside a name; nothing for 0. */
 
+import { formatNumber } from './format';
 import styles from './CountBadge.module.css';
 
 export function CountBadge({ count, isMore = false }: { count: number; isMore?: boolean | undefined }) {
@@ -8,7 +9,7 @@ export function CountBadge({ count, isMore = false }: { count: number; isMore?: 
     <>
       {' '}
       <span className={styles.number}>
-        {count.toLocaleString()}
+        {formatNumber(count)}
         {isMore ? '+' : ''}
       </span>
     </>

@@ -1,9 +1,10 @@
-/** A dialog over the page: for what cannot be undone, and for sheets of reference. */
+/** A modal dialog over the page. */
 
 import { Dialog as Base } from '@base-ui/react/dialog';
 import type { ReactNode } from 'react';
 import { Button } from './Button';
 import styles from './Dialog.module.css';
+import { t } from './i18n';
 import { Icon } from './Icon';
 
 interface Props {
@@ -23,7 +24,7 @@ export function Dialog({ title, open, onClose, children }: Props) {
             <Base.Title className={styles.title}>{title}</Base.Title>
             <Base.Close
               render={
-                <Button kind="quiet" label="Close">
+                <Button kind="quiet" label={t('common.close')}>
                   <Icon name="cross" />
                 </Button>
               }

@@ -1,4 +1,4 @@
-/** Small signs, drawn in the colour of the text around them. They say nothing by themselves: a word stands beside. */
+/** Small icons in the colour of the text around them. They are decorative: a label is always beside them. */
 
 const PATHS = {
   check: 'M3.5 8.5l3 3 6-7',

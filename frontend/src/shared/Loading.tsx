@@ -1,10 +1,11 @@
-/** What is shown where something is on its way: lines in the place of what comes. */
+/** Placeholder lines while something loads. */
 
+import { t } from './i18n';
 import styles from './Loading.module.css';
 
 export function Loading({ lines = 6 }: { lines?: number }) {
   return (
-    <div className={styles.loading} role="status" aria-label="Loading">
+    <div className={styles.loading} role="status" aria-label={t('common.loading')}>
       {Array.from({ length: lines }, (_, index) => (
         <span key={index} className={styles.line} />
       ))}

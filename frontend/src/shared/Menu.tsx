@@ -6,7 +6,7 @@ import styles from './Menu.module.css';
 import { Icon } from './Icon';
 
 interface MenuProps {
-  /** The button: its props are merged with the menu's. */
+  /** The button. The menu's props are merged into its own. */
   trigger: ReactElement;
   children: ReactNode;
   align?: 'start' | 'end';
@@ -28,7 +28,7 @@ export function Menu({ trigger, children, align = 'end' }: MenuProps) {
 interface ItemProps {
   onChoose: () => void;
   disabled?: boolean;
-  /** Of a menu in which one is chosen: whether it is this. */
+  /** In a menu of alternatives: whether this is the current one. */
   chosen?: boolean;
   children: ReactNode;
 }
@@ -41,6 +41,10 @@ export function MenuItem({ onChoose, disabled = false, chosen, children }: ItemP
       {children}
     </Base.Item>
   );
+}
+
+export function MenuSeparator() {
+  return <Base.Separator className={styles.separator} />;
 }
 
 export function MenuLabel({ children }: { children: ReactNode }) {

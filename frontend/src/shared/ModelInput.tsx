@@ -1,5 +1,6 @@
-/** The model that answers: any name that the service knows; empty for the service's own. */
+/** An input for the model's name; empty for the service's default. Suggests the names used before. */
 
+import { t } from './i18n';
 import { persisted, usePersisted } from './persisted';
 
 const recent = persisted<readonly string[]>('fieldmark.models', (stored) => (Array.isArray(stored) ? stored.filter((one): one is string => typeof one === 'string') : []));
@@ -9,8 +10,8 @@ export function ModelInput({ value, onChange }: { value: string; onChange: (mode
   return (
     <>
       <input
-        aria-label="Model"
-        placeholder="Default model"
+        aria-label={t('common.model')}
+        placeholder={t('common.defaultModel')}
         size={14}
         maxLength={200}
         list="models-used-before"

@@ -1,8 +1,9 @@
-/** What a person should know here: a remark, a warning, what failed and what to do, or why there is nothing yet. */
+/** Notices: a remark, a warning, an error with a way to try again, or an empty state. */
 
 import type { ReactNode } from 'react';
 import { ApiError } from '../api/client';
 import { Button } from './Button';
+import { t } from './i18n';
 import styles from './Notice.module.css';
 import { Icon } from './Icon';
 
@@ -15,28 +16,29 @@ export function Notice({ kind = 'plain', children }: { kind?: 'plain' | 'unsure'
   );
 }
 
-/** The sentence that the service gave, or why it was not reached. */
+/** Return an error's text in the person's language if the page has one for its code, else as the service wrote it. */
 export function errorMessage(error: unknown): string {
   if (error instanceof ApiError) return error.message;
-  return 'The service was not reached. Check that it runs, and try again.';
+  return t('shell.unreachable');
 }
 
 export function ErrorNotice({ error, onRetry }: { error: unknown; onRetry?: (() => void) | undefined }) {
   return (
     <Notice kind="bad">
       <p>{errorMessage(error)}</p>
-      {onRetry !== undefined && <Button onClick={onRetry}>Try again</Button>}
+      {onRetry !== undefined && <Button onClick={onRetry}>{t('common.tryAgain')}</Button>}
     </Notice>
   );
 }
 
-/** A fault of the page itself. */
+/** An error of the page itself. */
 export function PageError({ error, onRetry }: { error: unknown; onRetry: () => void }) {
   return (
     <Notice kind="bad">
-      <p>Something on this page went wrong. What you have saved is safe.</p>
+      <p>{t('shell.pageError')}</p>
       <p className="muted">{error instanceof Error ? error.message : String(error)}</p>
-      <Button onClick={onRetry}>Try again</Button> <Button onClick={() => location.reload()}>Load the page anew</Button>
+      <Button onClick={onRetry}>{t('common.tryAgain')}</Button>{' '}
+      <Button onClick={() => location.reload()}>{t('common.reload')}</Button>
     </Notice>
   );
 }

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { readWritten, shown, written } from '../document/fields/fieldValue';
+import { keyLabel, pathLabel } from '../document/fields/labels';
+import { displayValue, editedText, parseEdited } from '../document/fields/fieldValue';
 import { visibleText } from './format';
 
 test.each([
@@ -7,7 +8,7 @@ test.each([
   ['a\u200bb', 'a\\u200bb'],
   ['<b>x</b>', '<b>x</b>'],
   ['two\nlines', 'two lines'],
-])('what nobody sees in %j is spelt out', (text, seen) => expect(visibleText(text)).toBe(seen));
+])('invisible characters in %j are escaped', (text, seen) => expect(visibleText(text)).toBe(seen));
 
 test.each([
   ['12.50', 10, 12.5],
@@ -20,9 +21,53 @@ test.each([
   ['', 10, null],
   ['', 'x', ''],
   ['new', null, 'new'],
-])('%j written over %j is %j', (text, before, value) => expect(readWritten(text, before)).toBe(value));
+])('%j edited over %j is %j', (text, before, value) => expect(parseEdited(text, before)).toBe(value));
 
-test('values as they are shown', () => {
-  expect([null, true, 1.5, [], {}, 'x'].map(shown)).toEqual(['', 'yes', '1.5', '(empty list)', '(nothing in it)', 'x']);
-  expect([null, true, 1.5, 'x'].map(written)).toEqual(['', 'true', '1.5', 'x']);
+const of = (type: string, decimals = 0) => ({ type, decimals });
+
+test.each([
+  [null, undefined, null, ''],
+  [true, undefined, null, 'Yes'],
+  [[], undefined, null, '(empty)'],
+  [{}, undefined, null, '(empty)'],
+  [['a'], undefined, null, '["a"]'],
+  ['x', undefined, null, 'x'],
+  // As many decimal places as printed, or as the schema's multipleOf has.
+  [262.9, undefined, 'Total 262.90', '262.90'],
+  [262.9, undefined, 'Gesamt 262,90 EUR', '262.90'],
+  [262.9, undefined, null, '262.9'],
+  [100, undefined, '100.00', '100.00'],
+  [5, of('number', 2), null, '5.00'],
+  [1312.5, undefined, '1.312,50', '1,312.50'],
+  [-4.5, undefined, '-4.50', '-4.50'],
+  // Whole numbers may be years or identifiers.
+  [2023, undefined, '2023', '2023'],
+  [20230008, undefined, null, '20230008'],
+  [1312, undefined, '1,312 items', '1,312'],
+  // Dates by their type in the schema; without a schema by their form.
+  ['2023-03-20', of('date'), null, '20 Mar 2023'],
+  ['2023-03-20', undefined, null, '20 Mar 2023'],
+  ['2023-03-20', of('string'), null, '2023-03-20'],
+  ['2023-13-40', undefined, null, '2023-13-40'],
+])('%j of %j, printed as %j, is shown as %s', (value, field, quote, text) => expect(displayValue(value, field, quote)).toBe(text));
+
+test('an editor has the stored value', () => {
+  expect([null, true, 1.5, 'x', '2023-03-20'].map(editedText)).toEqual(['', 'true', '1.5', 'x', '2023-03-20']);
+});
+
+test.each([
+  ['invoice_number', 'Invoice number'],
+  ['invoiceNumber', 'Invoice number'],
+  ['vat_id', 'VAT ID'],
+  ['vatId', 'VAT ID'],
+  ['IBAN', 'IBAN'],
+  ['due-date', 'Due date'],
+  ['Rechnungs-Nr.', 'Rechnungs-Nr.'],
+  ['<b>key</b>', '<b>key</b>'],
+])('the label of %s is %s', (key, label) => expect(keyLabel(key)).toBe(label));
+
+test('a path has the labels of its steps, by the titles of the schema', () => {
+  const schema = [{ path: 'items[*].price', type: 'number', title: 'Unit price', description: '', decimals: 0 }];
+  expect(pathLabel('items[1].price', schema)).toBe('Items › 2 › Unit price');
+  expect(pathLabel('items[1].price')).toBe('Items › 2 › Price');
 });

@@ -1,48 +1,60 @@
-/** Numbers, times and sizes as people read them. */
+/** Numbers, dates and sizes in the person's language. */
 
-const rtf = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto' });
-const day = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium' });
-const moment = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
+import { locale, t } from './i18n';
 
-/** "5 minutes ago", and beyond a week the day. */
-export function ago(at: string, now = Date.now()): string {
+const DAY: Intl.DateTimeFormatOptions = { day: 'numeric', month: 'short', year: 'numeric' };
+
+/** Return "5 minutes ago", or the day of what is more than a week ago. */
+export function formatAge(at: string, now = Date.now()): string {
   const seconds = (Date.parse(at) - now) / 1000;
   const size = Math.abs(seconds);
-  if (size < 45) return 'just now';
-  if (size < 3600) return rtf.format(Math.round(seconds / 60), 'minute');
-  if (size < 86_400) return rtf.format(Math.round(seconds / 3600), 'hour');
-  if (size < 7 * 86_400) return rtf.format(Math.round(seconds / 86_400), 'day');
-  return day.format(Date.parse(at));
+  if (size < 45) return t('common.justNow');
+  const relative = new Intl.RelativeTimeFormat(locale(), { numeric: 'auto' });
+  if (size < 3600) return relative.format(Math.round(seconds / 60), 'minute');
+  if (size < 86_400) return relative.format(Math.round(seconds / 3600), 'hour');
+  if (size < 7 * 86_400) return relative.format(Math.round(seconds / 86_400), 'day');
+  return new Intl.DateTimeFormat(locale(), DAY).format(Date.parse(at));
 }
 
-export function atMoment(at: string): string {
-  return moment.format(Date.parse(at));
+export function formatTime(at: string): string {
+  return new Intl.DateTimeFormat(locale(), { ...DAY, hour: 'numeric', minute: '2-digit' }).format(Date.parse(at));
 }
 
-export function bytes(count: number): string {
-  if (count < 1000) return `${count} B`;
-  if (count < 1_000_000) return `${Math.round(count / 1000)} kB`;
-  return `${(count / 1_000_000).toFixed(1)} MB`;
+/** Format a calendar day (2023-03-20), whatever the time zone. */
+export function formatDay(day: string): string {
+  return new Intl.DateTimeFormat(locale(), { ...DAY, timeZone: 'UTC' }).format(Date.parse(day));
 }
 
-export function percent(part: number): string {
-  return `${Math.round(part * 100)}%`;
+export function formatDays(first: string, last: string): string {
+  return new Intl.DateTimeFormat(locale(), { ...DAY, timeZone: 'UTC' }).formatRange(Date.parse(first), Date.parse(last));
 }
 
-/** What a run has cost. Small sums keep what tells them apart. */
-export function dollars(amount: number): string {
-  return `$${amount < 1 ? amount.toFixed(4) : amount.toFixed(2)}`;
+export function formatNumber(value: number, options: Intl.NumberFormatOptions = {}): string {
+  return new Intl.NumberFormat(locale(), options).format(value);
 }
 
-export function count(number: number, one: string, many = `${one}s`): string {
-  return `${number.toLocaleString()} ${number === 1 ? one : many}`;
+export function formatBytes(count: number): string {
+  const [value, unit] = count < 1000 ? [count, 'byte'] : count < 1_000_000 ? [count / 1000, 'kilobyte'] : [count / 1_000_000, 'megabyte'];
+  return formatNumber(value, { style: 'unit', unit, unitDisplay: unit === 'byte' ? 'narrow' : 'short', maximumFractionDigits: unit === 'megabyte' ? 1 : 0 });
 }
 
-export function seconds(milliseconds: number): string {
-  return milliseconds < 1000 ? `${Math.round(milliseconds)} ms` : `${(milliseconds / 1000).toFixed(1)} s`;
+/** `part`: 0..1. */
+export function formatPercent(part: number): string {
+  return formatNumber(part, { style: 'percent' });
 }
 
-/** A text in which directions and invisible characters are spelt out, so that no name reads as another. */
+/** Format a cost with as many digits as small amounts need. */
+export function formatDollars(amount: number): string {
+  const digits = amount < 1 ? 4 : 2;
+  return formatNumber(amount, { style: 'currency', currency: 'USD', currencyDisplay: 'narrowSymbol', minimumFractionDigits: digits, maximumFractionDigits: digits });
+}
+
+export function formatDuration(milliseconds: number): string {
+  const [value, unit] = milliseconds < 1000 ? [milliseconds, 'millisecond'] : [milliseconds / 1000, 'second'];
+  return formatNumber(value, { style: 'unit', unit, unitDisplay: 'narrow', maximumFractionDigits: unit === 'second' ? 1 : 0 });
+}
+
+/** Escape invisible characters and those that change the direction of text, so that no name can be mistaken for another. */
 export function visibleText(text: string): string {
   return text.replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g, (one) =>
     one === '\n' || one === '\t' ? ' ' : `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`,

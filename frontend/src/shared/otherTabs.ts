@@ -1,7 +1,6 @@
-/** What is changed in one tab is looked at again in the person's others. They are told that something changed, and not
- * what: what they may see, the service tells them. */
+/** Tells the browser's other tabs that something changed, not what: they load it from the service again. */
 
-const AT_ONCE = 200; // milliseconds: many changes in a row are asked for once
+const DEBOUNCE_MS = 200;
 
 const channel = typeof BroadcastChannel === 'undefined' ? null : new BroadcastChannel('fieldmark');
 
@@ -9,12 +8,12 @@ export function notifyOtherTabs(): void {
   channel?.postMessage('changed');
 }
 
-export function onOtherTabChange(look: () => void): void {
+export function onOtherTabChange(onChange: () => void): void {
   let timer: ReturnType<typeof setTimeout> | undefined;
   channel?.addEventListener('message', () => {
     timer ??= setTimeout(() => {
       timer = undefined;
-      look();
-    }, AT_ONCE);
+      onChange();
+    }, DEBOUNCE_MS);
   });
 }

@@ -1,4 +1,4 @@
-/** A value that outlives the page, in the browser's storage, and that components can read. */
+/** A value kept in localStorage that components can subscribe to. Other tabs see changes, too. */
 
 import { useSyncExternalStore } from 'react';
 
@@ -8,14 +8,14 @@ export interface Persisted<T> {
   subscribe(listener: () => void): () => void;
 }
 
-/** `read` makes a value of what was stored (null: nothing, or what cannot be read). Other tabs hear of changes. */
+/** `read` validates what was stored; it gets null where nothing, or nothing readable, was. */
 export function persisted<T>(key: string, read: (stored: unknown) => T): Persisted<T> {
   const listeners = new Set<() => void>();
   const load = (): T => {
     try {
       return read(JSON.parse(localStorage.getItem(key) ?? 'null'));
     } catch {
-      return read(null); // nothing may be stored here, or somebody else stored something there
+      return read(null); // storage is blocked, or holds something else
     }
   };
   let value = load();
@@ -32,7 +32,7 @@ export function persisted<T>(key: string, read: (stored: unknown) => T): Persist
       try {
         localStorage.setItem(key, JSON.stringify(next));
       } catch {
-        // Then it holds as long as the page.
+        // Storage is blocked: the value lasts until the page is closed.
       }
       changed(next);
     },

@@ -29,7 +29,7 @@ async function shown() {
   const router = createRouter({ routeTree: root.addChildren([documentRoute, searchRoute]), history });
   render(<RouterProvider router={router as never} />);
   await screen.findByText('Document 1');
-  const late = () => act(async () => change!((said) => ({ ...said, field: 'total' })));
+  const late = () => act(async () => change!((params) => ({ ...params, field: 'total' })));
   return { history, load, late, address: () => history.location.href };
 }
 

@@ -1,17 +1,17 @@
-/** Adds a field by hand: one that the schema names, or any other. A click on a word of the page fills in its value. */
+/** Adds a field by hand. Clicking a word on the page fills in its value. */
 
 import { useQuery } from '@tanstack/react-query';
 import { useId, useMemo, useState } from 'react';
 import type { Extraction } from '../../api/types';
 import { Button } from '../../shared/Button';
-import { visibleText } from '../../shared/format';
+import { t } from '../../shared/i18n';
 import { knownFieldsQuery } from '../documentPageQueries';
 import type { SchemaField } from '../schemaFields';
 import { pathIn } from '../unmapped/suggestedPaths';
 import { useWordPicker } from '../viewer/picking';
 import styles from './FieldPanel.module.css';
-import { generalPath } from './fieldTree';
-import { readWritten } from './fieldValue';
+import { parseEdited } from './fieldValue';
+import { pathLabel, schemaPath } from './labels';
 import { pathSteps, valueAt } from './paths';
 
 interface Props {
@@ -26,7 +26,7 @@ export function AddField(props: Props) {
     <Form {...props} onClose={() => setOpen(false)} />
   ) : (
     <Button kind="quiet" onClick={() => setOpen(true)}>
-      Add field
+      {t('fields.add')}
     </Button>
   );
 }
@@ -46,33 +46,33 @@ function Form({ extraction, schema, onAdd, onClose }: Props & { onClose: () => v
   return (
     <form
       className={styles.add}
-      aria-label="Add field"
+      aria-label={t('fields.add')}
       onSubmit={(event) => {
         event.preventDefault();
         if (name === '' || isTaken) return;
-        onAdd(name, readWritten(value, undefined, schema.find((one) => one.path === generalPath(name))?.type));
+        onAdd(name, parseEdited(value, undefined, schema.find((one) => one.path === schemaPath(name))?.type));
         onClose();
       }}
       onKeyDown={(event) => {
         if (event.key === 'Escape') onClose();
       }}
     >
-      <input aria-label="Field" placeholder="vendor.name" list={id} maxLength={1000} autoFocus value={path} onChange={(event) => setPath(event.target.value)} />
+      <input aria-label={t('common.field')} placeholder={t('fields.addName')} list={id} maxLength={1000} autoFocus value={path} onChange={(event) => setPath(event.target.value)} />
       <datalist id={id}>
         {paths.map((one) => (
           <option key={one} value={one}>
-            {visibleText(one)}
+            {pathLabel(one, schema)}
           </option>
         ))}
       </datalist>
-      <input aria-label="Value" placeholder="Type, or click a word on the page" value={value} onChange={(event) => setValue(event.target.value)} />
+      <input aria-label={t('common.value')} placeholder={t('fields.addValue')} value={value} onChange={(event) => setValue(event.target.value)} />
       <Button kind="main" type="submit" disabled={name === '' || isTaken}>
-        Add
+        {t('fields.addSubmit')}
       </Button>
       <Button kind="quiet" onClick={onClose}>
-        Cancel
+        {t('common.cancel')}
       </Button>
-      {isTaken && <p className="muted">This field has a value already: edit it in the list.</p>}
+      {isTaken && <p className="muted">{t('fields.addExists')}</p>}
     </form>
   );
 }

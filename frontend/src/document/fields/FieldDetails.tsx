@@ -1,107 +1,110 @@
-/** All that is known of the chosen field: where it was found, what the page prints, who set it, what is wrong with it. */
+/** Details of the selected field: its source, errors, suggestions, and who confirmed it. */
 
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { useState } from 'react';
 import type { Box, Extraction, RuleReading } from '../../api/types';
-import { meQuery } from '../../session/config';
+import { usePersonName } from '../../session/people';
 import { Badge } from '../../shared/Badge';
 import { Button } from '../../shared/Button';
-import { atMoment, visibleText } from '../../shared/format';
+import { formatTime, visibleText } from '../../shared/format';
+import { t } from '../../shared/i18n';
 import { Icon } from '../../shared/Icon';
 import { useShortcut } from '../../shared/shortcuts/useShortcut';
 import styles from './FieldPanel.module.css';
 import { placesQuery } from '../documentPageQueries';
+import type { SchemaField } from '../schemaFields';
 import { isStored, type FieldRow, type Leaf } from './fieldTree';
-import { shown } from './fieldValue';
+import { displayValue } from './fieldValue';
+import { pathLabel } from './labels';
 import { SuggestedFixes } from './SuggestedFixes';
-import { evidenceSentence, FIELD_STATUSES } from './fieldStatus';
+import { describeError, describeEvidence, FIELD_STATUSES } from './fieldStatus';
 
 interface Props {
   row: FieldRow | undefined;
-  /** The person changes something here. */
   canWrite: boolean;
-  /** What an agent would have written here. */
+  /** The agent's suggestion for this field. */
   proposal: Extraction['proposals'][number] | undefined;
   onEdit: () => void;
   onDecide: (accept: boolean) => void;
   onUnlock: () => void;
   readings: readonly RuleReading[];
-  onTake: (value: unknown) => void;
-  /** What the extraction is, for other places of the value; undefined: it is not stored yet. */
-  of: Pick<Extraction, 'id' | 'version' | 'document_type'> | undefined;
+  onUse: (value: unknown) => void;
+  /** undefined: not stored yet. */
+  extraction: Pick<Extraction, 'id' | 'version' | 'document_type'> | undefined;
+  schema: readonly SchemaField[];
   onPlace: (page: number, box: Box) => void;
 }
 
-export function FieldDetails({ row, canWrite, proposal, onEdit, onDecide, onUnlock, readings, onTake, of, onPlace }: Props) {
-  const me = useQuery(meQuery);
+export function FieldDetails({ row, canWrite, proposal, onEdit, onDecide, onUnlock, readings, onUse, extraction, schema, onPlace }: Props) {
+  const personName = usePersonName();
   if (row === undefined || row.kind === 'group') {
-    return <section className={`${styles.about} muted`}>Select a field to see its source. Press Enter to edit.</section>;
+    return <section className={`${styles.about} muted`}>{t('fields.selectHint')}</section>;
   }
-  const { words, tone, icon } = FIELD_STATUSES[row.status];
+  const { tone, icon } = FIELD_STATUSES[row.status];
+  const label = pathLabel(row.path, schema);
   return (
-    <section className={styles.about} aria-label={`About ${row.path}`}>
+    <section className={styles.about} aria-label={t('fields.details', { field: label })}>
       <div className={styles.aboutHead}>
-        <code className="truncate" title={visibleText(row.path)}>
-          {visibleText(row.path)}
-        </code>
+        <b className="truncate" title={visibleText(row.path)}>
+          {label}
+        </b>
         <Badge tone={tone} icon={icon}>
-          {words}
+          {t(`fields.statuses.${row.status}`)}
         </Badge>
-        {canWrite && isStored(row) && <Button onClick={onEdit}>Edit</Button>}
+        {canWrite && isStored(row) && <Button onClick={onEdit}>{t('common.edit')}</Button>}
         {canWrite && row.lock !== undefined && (
-          <Button onClick={onUnlock} title="Allow the agent to change this">
-            <Icon name="lock" /> Unlock
+          <Button onClick={onUnlock} title={t('fields.unlockHint')}>
+            <Icon name="lock" /> {t('fields.unlock')}
           </Button>
         )}
       </div>
       {row.errors.map((error) => (
         <p key={error.code + error.message} className={styles.bad}>
-          {error.message}
+          {describeError(error)}
         </p>
       ))}
-      <SuggestedFixes readings={canWrite ? readings : []} path={row.path} onTake={onTake} />
+      <SuggestedFixes readings={canWrite ? readings : []} path={row.path} field={row.field} onUse={onUse} />
       {proposal !== undefined && (
         <div className={styles.aboutHead}>
           <span className="truncate">
-            Suggested: {proposal.removed ? 'remove' : <q>{shown(proposal.new)}</q>}
+            {proposal.removed ? t('fields.suggestedRemove') : t('fields.suggested', { value: displayValue(proposal.new, row.field) })}
           </span>
           {canWrite && (
             <>
-              <Button onClick={() => onDecide(true)}>Accept</Button>
-              <Button onClick={() => onDecide(false)}>Reject</Button>
+              <Button onClick={() => onDecide(true)}>{t('common.accept')}</Button>
+              <Button onClick={() => onDecide(false)}>{t('common.reject')}</Button>
             </>
           )}
         </div>
       )}
       <p>
-        {evidenceSentence(row)}
-        {of !== undefined && (
+        {describeEvidence(row)}
+        {extraction !== undefined && (
           <>
             {' · '}
-            <Link to="/review/by-field" search={{ path: row.path, ...(of.document_type !== null && { document_type: of.document_type }) }}>
-              View in all documents
+            <Link to="/review/by-field" search={{ path: row.path, ...(extraction.document_type !== null && { document_type: extraction.document_type }) }}>
+              {t('fields.inAllDocuments')}
             </Link>
           </>
         )}
       </p>
-      {of !== undefined && (row.evidence?.places ?? 0) > 1 && <OtherPlaces key={`${row.path} ${of.version}`} of={of} row={row} onPlace={onPlace} />}
+      {extraction !== undefined && (row.evidence?.places ?? 0) > 1 && <Matches key={`${row.path} ${extraction.version}`} extraction={extraction} row={row} onPlace={onPlace} />}
       {row.evidence?.quote && <p className={styles.quote}>{visibleText(row.evidence.quote)}</p>}
       {row.lock !== undefined && (
         <p className="muted">
-          Confirmed by {row.lock.by === me.data?.user_id ? 'you' : 'another person'}, {atMoment(row.lock.at)}. The agent can suggest changes but won't
-          overwrite it.
+          {t('fields.confirmedBy', { person: personName(row.lock.by), time: formatTime(row.lock.at) })}
         </p>
       )}
     </section>
   );
 }
 
-const NEXT = { id: 'field.place', area: 'Fields', words: 'Next match', keys: 'p' };
+const NEXT = { id: 'field.nextMatch', keys: 'p' } as const;
 
-/** Every place that the value could stand in, one after the other. */
-function OtherPlaces({ of, row, onPlace }: { of: Pick<Extraction, 'id' | 'version'>; row: Leaf; onPlace: Props['onPlace'] }) {
-  const { data } = useQuery(placesQuery(of.id, of.version, row.path));
+/** Steps through all locations where the value is printed. */
+function Matches({ extraction, row, onPlace }: { extraction: Pick<Extraction, 'id' | 'version'>; row: Leaf; onPlace: Props['onPlace'] }) {
+  const { data } = useQuery(placesQuery(extraction.id, extraction.version, row.path));
   const [seen, setSeen] = useState<number | null>(null);
   const first = data?.findIndex((one) => one.page === row.evidence?.page && same(one.boxes[0], row.evidence?.boxes?.[0])) ?? -1;
   const at = seen ?? Math.max(0, first);
@@ -115,13 +118,11 @@ function OtherPlaces({ of, row, onPlace }: { of: Pick<Extraction, 'id' | 'versio
   if (data === undefined) return null;
   return (
     <p className={styles.places}>
-      <Button kind="quiet" label="Previous match" onClick={() => go(-1)}>
+      <Button kind="quiet" label={t('fields.previousMatch')} onClick={() => go(-1)}>
         <Icon name="left" size={12} />
       </Button>
-      <output>
-        Match {at + 1} of {row.evidence!.places}
-      </output>
-      <Button kind="quiet" label="Next match" onClick={() => go(1)}>
+      <output>{t('fields.match', { number: at + 1, count: row.evidence!.places })}</output>
+      <Button kind="quiet" label={t('fields.nextMatch')} onClick={() => go(1)}>
         <Icon name="right" size={12} />
       </Button>
     </p>

@@ -1,30 +1,31 @@
-/** A value that is being changed where it stands: Enter keeps it, Escape leaves it as it was, a click on a word of the
- * page or a rectangle drawn there writes it. */
+/** An editor in the row of a field. Enter saves, Escape cancels; a click on a word of the page, or a box drawn there, fills
+ * in the text. */
 
 import { useLayoutEffect, useRef, useState } from 'react';
 import { useWordPicker } from '../viewer/picking';
+import { t } from '../../shared/i18n';
 import styles from './FieldPanel.module.css';
-import { readWritten, written } from './fieldValue';
+import { editedText, parseEdited } from './fieldValue';
 
 export interface Edited {
-  written: unknown;
+  edited: unknown;
   was: unknown;
 }
 
 interface Props {
   value: unknown;
   label: string;
-  /** What the schema wants where nothing stands yet. */
+  /** The schema's type. */
   type?: string | undefined;
-  /** With what was written and what stood there when that was begun; or with nothing. */
+  /** The new value and the value when editing started; undefined if nothing was changed. */
   onFinish: (value?: Edited) => void;
 }
 
 export function FieldEditor({ value, label, type, onFinish }: Props) {
   const input = useRef<HTMLInputElement>(null);
-  const over = useRef(false);
-  const [was] = useState(value); // it may change while it is being changed here
-  useLayoutEffect(() => input.current?.select(), []); // before a letter can come that it would choose, too
+  const finished = useRef(false);
+  const [was] = useState(value); // `value` may change while it is being edited
+  useLayoutEffect(() => input.current?.select(), []); // before a key can be pressed
   useWordPicker((words, isMore) => {
     const element = input.current;
     if (element === null) return;
@@ -32,17 +33,17 @@ export function FieldEditor({ value, label, type, onFinish }: Props) {
     element.focus();
   });
   const finish = (keep: boolean) => {
-    if (over.current) return; // the field loses the focus when it goes
-    over.current = true;
+    if (finished.current) return; // removing the input blurs it
+    finished.current = true;
     const text = input.current?.value ?? '';
-    onFinish(keep && text !== written(was) ? { written: readWritten(text, was, type), was } : undefined);
+    onFinish(keep && text !== editedText(was) ? { edited: parseEdited(text, was, type), was } : undefined);
   };
   return (
     <input
       ref={input}
       className={styles.editor}
-      aria-label={`Value of ${label}`}
-      defaultValue={written(was)}
+      aria-label={t('fields.valueOf', { field: label })}
+      defaultValue={editedText(was)}
       spellCheck={false}
       autoFocus
       onClick={(event) => event.stopPropagation()}

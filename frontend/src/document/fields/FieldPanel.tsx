@@ -1,4 +1,4 @@
-/** The fields of one extraction: the tree, and all about the chosen one. */
+/** The fields of one extraction: the tree, and the details of the selected field. */
 
 import { useState } from 'react';
 import type { Box, Extraction, RuleReading } from '../../api/types';
@@ -11,15 +11,13 @@ import { FieldTree } from './FieldTree';
 import { isStored, type FieldRow } from './fieldTree';
 import { useFieldChanges } from './useFieldChanges';
 
-const AREA = 'Fields';
-const NEXT = { id: 'field.next', area: AREA, words: 'Next field', keys: 'j' };
-const PREVIOUS = { id: 'field.previous', area: AREA, words: 'Field before', keys: 'k' };
-const EDIT = { id: 'field.edit', area: AREA, words: 'Change the chosen field', keys: 'e' };
+const NEXT = { id: 'field.next', keys: 'j' } as const;
+const PREVIOUS = { id: 'field.previous', keys: 'k' } as const;
+const EDIT = { id: 'field.edit', keys: 'e' } as const;
 
 interface Props {
   extraction: Extraction | undefined;
   schema: readonly SchemaField[];
-  /** The person changes something here. */
   canWrite: boolean;
   rows: readonly FieldRow[];
   chosen: string | null;
@@ -58,7 +56,7 @@ export function FieldPanel({ extraction, schema, canWrite, rows, chosen, changed
         changed={changed}
         onChoose={choose}
         onEdit={(is) => setEditing(is && canWrite)}
-        onWrite={(path, { written, was }) => changes.mutate({ path, value: written, was })}
+        onWrite={(path, { edited, was }) => changes.mutate({ path, value: edited, was })}
       />
       {canWrite && extraction !== undefined && (
         <div className={styles.foot}>
@@ -72,8 +70,9 @@ export function FieldPanel({ extraction, schema, canWrite, rows, chosen, changed
         onEdit={() => setEditing(true)}
         onDecide={(accept) => row !== undefined && changes.mutate({ path: row.path, accept })}
         readings={readings}
-        onTake={(value) => row?.kind === 'leaf' && changes.mutate({ path: row.path, value, was: row.value })}
-        of={extraction}
+        onUse={(value) => row?.kind === 'leaf' && changes.mutate({ path: row.path, value, was: row.value })}
+        extraction={extraction}
+        schema={schema}
         onPlace={onPlace}
         onUnlock={() => row !== undefined && changes.mutate({ path: row.path, unlock: true })}
       />

@@ -1,9 +1,10 @@
-/** The fields as a tree: arrows move, Enter edits, each says how it stands. Thousands of rows cost what is seen. */
+/** The fields as a tree: arrow keys move, Enter edits. Virtualised. */
 
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { useEffect, useRef, type KeyboardEvent } from 'react';
 import type { Edited } from './FieldEditor';
 import { isStored, type FieldRow } from './fieldTree';
+import { t } from '../../shared/i18n';
 import styles from './FieldPanel.module.css';
 import { FieldTreeRow } from './FieldTreeRow';
 
@@ -13,7 +14,7 @@ interface Props {
   rows: readonly FieldRow[];
   chosen: string | null;
   editing: boolean;
-  /** Paths that the run which is shown has changed. */
+  /** Paths changed by the run that is shown, with the version. */
   changed: ReadonlyMap<string, number>;
   onChoose: (path: string) => void;
   onEdit: (editing: boolean) => void;
@@ -22,7 +23,7 @@ interface Props {
 
 export function FieldTree({ rows, chosen, editing, changed, onChoose, onEdit, onWrite }: Props) {
   const tree = useRef<HTMLDivElement>(null);
-  // A change flashes once, not each time that its row is drawn again.
+  // Each change flashes once, also if its row is mounted again.
   const flashed = useRef(new Map<string, number>());
   const virtual = useVirtualizer({
     count: rows.length,
@@ -61,7 +62,7 @@ export function FieldTree({ rows, chosen, editing, changed, onChoose, onEdit, on
       ref={tree}
       className={styles.tree}
       role="tree"
-      aria-label="Fields"
+      aria-label={t('document.fields')}
       aria-activedescendant={at >= 0 ? `field-${at}` : undefined}
       tabIndex={0}
       onKeyDown={move}

@@ -1,12 +1,13 @@
-/** One row of the fields: its label, its value, and how surely that stands on the page. */
+/** One row of the fields: label, value, and status or confidence. */
 
 import { memo } from 'react';
-import { percent, visibleText } from '../../shared/format';
+import { formatPercent, visibleText } from '../../shared/format';
+import { t } from '../../shared/i18n';
 import { Icon } from '../../shared/Icon';
 import { FieldEditor, type Edited } from './FieldEditor';
 import styles from './FieldPanel.module.css';
 import { isStored, type FieldRow, type Leaf } from './fieldTree';
-import { shown } from './fieldValue';
+import { displayValue } from './fieldValue';
 import { FIELD_STATUSES } from './fieldStatus';
 
 const SURE_FROM = 0.75;
@@ -27,6 +28,7 @@ interface Props {
 export const FieldTreeRow = memo(function FieldTreeRow({ id, row, top, chosen, editing, changed, onFlashed, onChoose, onEdit, onFinish }: Props) {
   const names = [styles.row, row.kind === 'group' && styles.group, changed && styles.changed];
   if (row.kind === 'leaf' && !isStored(row)) names.push(styles.preview);
+  const value = row.kind === 'leaf' ? displayValue(row.value, row.field, row.evidence?.quote) : '';
   return (
     <div
       id={id}
@@ -41,33 +43,34 @@ export const FieldTreeRow = memo(function FieldTreeRow({ id, row, top, chosen, e
       onClick={() => onChoose(row.path)}
       onDoubleClick={() => row.kind === 'leaf' && isStored(row) && onEdit()}
     >
-      <span className={`${styles.label} truncate`} title={visibleText(row.label)}>
-        {visibleText(row.label)}
+      <span className={`${styles.label} truncate`} title={visibleText(row.path)}>
+        {row.label}
       </span>
       {row.kind === 'group' ? (
-        <span className="muted">{row.isList ? `${row.size} in it` : ''}</span>
+        <span className="muted">{row.isList ? t('fields.items', { count: row.size }) : ''}</span>
       ) : editing ? (
-        <FieldEditor value={row.value} label={row.path} type={row.type} onFinish={(value) => onFinish(row.path, value)} />
+        <FieldEditor value={row.value} label={row.label} type={row.field?.type} onFinish={(value) => onFinish(row.path, value)} />
       ) : (
-        <span className={`${styles.value} truncate`} title={shown(row.value)}>
-          {shown(row.value)}
+        <span className={`${styles.value} truncate`} title={value}>
+          {value}
         </span>
       )}
-      {row.kind === 'leaf' && <Sure leaf={row} />}
+      {row.kind === 'leaf' && <Confidence leaf={row} />}
     </div>
   );
 });
 
-function Sure({ leaf }: { leaf: Leaf }) {
-  const { words, tone, icon } = FIELD_STATUSES[leaf.status];
+function Confidence({ leaf }: { leaf: Leaf }) {
+  const { tone, icon } = FIELD_STATUSES[leaf.status];
+  const label = t(`fields.statuses.${leaf.status}`);
   const settled = leaf.status === 'found' || leaf.status === 'locked';
-  // Found, but not surely the right place: no green tick.
+  // Found with low confidence: no green tick.
   const isVague = leaf.status === 'found' && leaf.confidence !== undefined && leaf.confidence < SURE_FROM;
   return (
-    <span className={`${styles.sure} ${tone === 'plain' || isVague ? '' : styles[tone]}`} title={words}>
-      {settled && leaf.confidence !== undefined ? percent(leaf.confidence) : settled ? '' : words}
+    <span className={`${styles.sure} ${tone === 'plain' || isVague ? '' : styles[tone]}`} title={label}>
+      {settled && leaf.confidence !== undefined ? formatPercent(leaf.confidence) : settled ? '' : label}
       <Icon name={isVague ? 'question' : icon} size={13} />
-      <span className="sr-only">{words}</span>
+      <span className="sr-only">{label}</span>
     </span>
   );
 }

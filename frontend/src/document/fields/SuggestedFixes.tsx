@@ -1,28 +1,29 @@
-/** What else the document prints that, in place of a value, would make a broken rule hold: taken with one press. */
+/** Buttons for other printed values that would satisfy a failed rule. */
 
 import type { RuleReading } from '../../api/types';
 import { Button } from '../../shared/Button';
 import { visibleText } from '../../shared/format';
+import { t } from '../../shared/i18n';
+import type { SchemaField } from '../schemaFields';
 import styles from './FieldPanel.module.css';
-import { shown } from './fieldValue';
+import { displayValue } from './fieldValue';
 
 interface Props {
   readings: readonly RuleReading[];
   path: string;
-  onTake: (value: unknown) => void;
+  field: SchemaField | undefined;
+  onUse: (value: unknown) => void;
 }
 
-export function SuggestedFixes({ readings, path, onTake }: Props) {
-  const those = readings.filter((one) => one.path === path);
-  if (those.length === 0) return null;
+export function SuggestedFixes({ readings, path, field, onUse }: Props) {
+  const fixes = readings.filter((one) => one.path === path);
+  if (fixes.length === 0) return null;
   return (
-    <ul className={styles.readings} aria-label="Suggested fixes">
-      {those.map((one) => (
+    <ul className={styles.readings} aria-label={t('fields.fixes')}>
+      {fixes.map((one) => (
         <li key={JSON.stringify(one.value)}>
-          <Button onClick={() => onTake(one.value)}>Use {shown(one.value)}</Button>
-          <span className="muted">
-            Fixes the rule, printed on page {one.place.page} as <q>{visibleText(one.place.quote)}</q>
-          </span>
+          <Button onClick={() => onUse(one.value)}>{t('fields.use', { value: displayValue(one.value, field, one.place.quote) })}</Button>
+          <span className="muted">{t('fields.fixesRule', { page: one.place.page, quote: visibleText(one.place.quote) })}</span>
         </li>
       ))}
     </ul>

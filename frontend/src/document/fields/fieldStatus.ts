@@ -1,44 +1,43 @@
-/** What is said of how a value stands: a word, a icon and a tone, and a sentence where there is room. */
+/** The status of a field's value: its colour and icon, and its evidence in a sentence. */
 
+import type { FieldError } from '../../api/types';
 import type { Tone } from '../../shared/Badge';
-import { percent } from '../../shared/format';
+import { formatPercent } from '../../shared/format';
+import { t } from '../../shared/i18n';
 import type { IconName } from '../../shared/Icon';
-import type { Leaf, FieldStatus } from './fieldTree';
+import type { FieldStatus, Leaf } from './fieldTree';
+import { pathLabel } from './labels';
 
-export const FIELD_STATUSES: Record<FieldStatus, { words: string; tone: Tone; icon: IconName }> = {
-  waiting: { words: 'Needs approval', tone: 'unsure', icon: 'question' },
-  preview: { words: 'Writing…', tone: 'plain', icon: 'spark' },
-  missing: { words: 'Missing', tone: 'bad', icon: 'warning' },
-  broken: { words: 'Rule failed', tone: 'bad', icon: 'warning' },
-  proposal: { words: 'Suggestion', tone: 'unsure', icon: 'question' },
-  not_found: { words: 'Not on page', tone: 'bad', icon: 'cross' },
-  unsure: { words: 'Low confidence', tone: 'unsure', icon: 'question' },
-  blank: { words: 'Left blank', tone: 'plain', icon: 'minus' },
-  locked: { words: 'Confirmed', tone: 'good', icon: 'lock' },
-  found: { words: 'Matched', tone: 'good', icon: 'check' },
-  stated: { words: 'Not checked', tone: 'plain', icon: 'minus' },
+export const FIELD_STATUSES: Record<FieldStatus, { tone: Tone; icon: IconName }> = {
+  waiting: { tone: 'unsure', icon: 'question' },
+  preview: { tone: 'plain', icon: 'spark' },
+  missing: { tone: 'bad', icon: 'warning' },
+  broken: { tone: 'bad', icon: 'warning' },
+  proposal: { tone: 'unsure', icon: 'question' },
+  not_found: { tone: 'bad', icon: 'cross' },
+  unsure: { tone: 'unsure', icon: 'question' },
+  blank: { tone: 'plain', icon: 'minus' },
+  locked: { tone: 'good', icon: 'lock' },
+  found: { tone: 'good', icon: 'check' },
+  stated: { tone: 'plain', icon: 'minus' },
 };
 
-const MATCHES: Record<string, string> = {
-  exact: 'exact match',
-  normalised: 'ignoring case, accents and spacing',
-  number: 'same number',
-  date: 'same date',
-  fuzzy: 'close match (scanned text)',
-  quote: 'from the quoted text',
-  symbol: 'ambiguous currency symbol',
-};
+/** Describe where and how a value was found: "Page 1 · exact match · 100%". */
+export function describeEvidence({ evidence, confidence, status }: Pick<Leaf, 'evidence' | 'confidence' | 'status'>): string {
+  if (status === 'preview') return t('fields.evidence.writing');
+  if (status === 'missing') return t('fields.evidence.missing');
+  if (status === 'waiting' && evidence === undefined) return t('fields.evidence.waiting');
+  if (evidence === undefined) return t('fields.evidence.notChecked');
+  if (evidence.state === 'blank') return t('fields.evidence.blank');
+  if (evidence.state === 'message') return t('fields.evidence.message');
+  if (evidence.state === 'not_found') return t('fields.evidence.notFound');
+  const parts = [t('common.page', { page: evidence.page })];
+  if (evidence.match !== null) parts.push(t(`fields.evidence.matches.${evidence.match}`));
+  if (confidence !== undefined) parts.push(formatPercent(confidence));
+  return parts.join(' · ');
+}
 
-/** Where and how a value was found, in a sentence. */
-export function evidenceSentence({ evidence, confidence, status }: Leaf): string {
-  if (status === 'preview') return 'Still being written, not saved yet.';
-  if (status === 'missing') return 'The schema requires a value here.';
-  if (status === 'waiting' && evidence === undefined) return 'Not saved yet: it needs approval.';
-  if (evidence === undefined) return 'Not checked against the page.';
-  if (evidence.state === 'blank') return 'Blank in the document.';
-  if (evidence.state === 'message') return 'From a message: no page prints this value.';
-  if (evidence.state === 'not_found') return 'Not found in the document.';
-  const how = evidence.match === null ? '' : ` · ${MATCHES[evidence.match] ?? evidence.match}`;
-  const sure = confidence === undefined ? '' : ` · ${percent(confidence)}`;
-  return `Page ${evidence.page}${how}${sure}`;
+/** Describe what the schema says against a value. */
+export function describeError({ code, path, message }: FieldError): string {
+  return code === 'required' && path !== '' ? t('fields.errors.required', { field: pathLabel(path) }) : message;
 }

@@ -34,16 +34,16 @@ test('fields stand in the order of the page, items in their own, and what is now
 });
 
 test('a row stays in its place when its value changes, and a missing field is a row', () => {
-  const places = new Map<string, number>();
+  const order = new Map<string, number>();
   const first = { ...NONE, extracted_fields: { total: 3, number: 'A' }, evidence: { total: at(1, 0.5), number: at(1, 0.1) } };
-  const paths = (extraction: typeof first, others = {}) => fieldRows({ extraction, places, ...others }).map((row) => row.path);
+  const paths = (extraction: typeof first, others = {}) => fieldRows({ extraction, order, ...others }).map((row) => row.path);
   expect(paths(first)).toEqual(['number', 'total']);
   expect(paths({ ...first, extracted_fields: { total: 3, number: 'B' }, evidence: { total: at(1, 0.5) } as typeof first.evidence })).toEqual(['number', 'total']);
   const errors = [{ path: 'vendor.name', code: 'required', message: 'm', about: [] }];
-  const schema = [{ path: 'vendor.name', type: 'string', description: '' }];
-  const rows = fieldRows({ extraction: first, places, errors, schema });
+  const schema = [{ path: 'vendor.name', type: 'string', title: 'Seller', description: '', decimals: 0 }];
+  const rows = fieldRows({ extraction: first, order, errors, schema });
   expect(rows.map((row) => row.path)).toEqual(['number', 'total', 'vendor', 'vendor.name']);
-  expect(rows.at(-1)).toMatchObject({ kind: 'leaf', status: 'missing', value: undefined, type: 'string' });
+  expect(rows.at(-1)).toMatchObject({ kind: 'leaf', status: 'missing', value: undefined, label: 'Seller', field: schema[0] });
 });
 
 test('what is most urgent about a value is what is said of it', () => {

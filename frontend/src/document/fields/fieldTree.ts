@@ -1,12 +1,13 @@
-/** The fields of an extraction as rows: in the order of the page, each with where it stands and how sure that is. */
+/** The fields of an extraction as rows in the order of the page, each with its evidence and status. */
 
 import type { Preview } from '../../runs/runReducer';
 import type { Box, Evidence, Extraction, FieldError, Lock, RuleReading } from '../../api/types';
 import type { SchemaField } from '../schemaFields';
+import { fieldLabel, schemaPath } from './labels';
 import { childName, pathSteps, type Step } from './paths';
 
-/** How a value stands, the more urgent first. Not stored are `preview`, which the model is still writing, and `waiting`,
- * which needs approval. `missing`: the schema requires a value, and there is none. */
+/** The status of a value, the most urgent first. `preview` (the model is still writing it) and `waiting` (it needs approval)
+ * are not stored. `missing`: the schema requires a value and there is none. */
 export type FieldStatus = 'preview' | 'waiting' | 'missing' | 'broken' | 'proposal' | 'not_found' | 'unsure' | 'blank' | 'locked' | 'found' | 'stated';
 
 export interface Leaf {
@@ -20,8 +21,8 @@ export interface Leaf {
   lock: Lock | undefined;
   errors: readonly FieldError[];
   status: FieldStatus;
-  /** What the schema wants where nothing stands yet. */
-  type?: string | undefined;
+  /** The field in the schema. */
+  field?: SchemaField | undefined;
 }
 
 export interface Group {
@@ -29,34 +30,33 @@ export interface Group {
   path: string;
   label: string;
   depth: number;
-  /** How many are directly in it. */
+  /** The number of its direct children. */
   size: number;
   isList: boolean;
 }
 
 export type FieldRow = Leaf | Group;
 
-/** Whether its value is stored, so that a person can change it. */
+/** Whether the value is stored, so that it can be edited. */
 export function isStored(row: Leaf): boolean {
   return row.status !== 'preview' && row.status !== 'waiting';
 }
 
 export const UNSURE_BELOW = 0.5;
 
-interface Known {
+interface Input {
   extraction: Pick<Extraction, 'extracted_fields' | 'evidence' | 'confidence_scores' | 'locks' | 'proposals'>;
   errors?: readonly FieldError[];
-  /** Values that would make a broken rule hold: what they would replace is to be looked at. */
+  /** Values that would satisfy a failed rule. The fields that they would replace are marked as failing it. */
   readings?: readonly RuleReading[];
   previews?: ReadonlyMap<string, Preview>;
-  /** The fields that the schema names. */
+  /** The fields of the schema. */
   schema?: readonly SchemaField[];
-  /** Where each field was on the pages when it was first seen: a row stays in its place when its value changes. Added
-   * to. */
-  places?: Map<string, number>;
+  /** The position of each field when it was first seen: rows keep their order when values change. Updated. */
+  order?: Map<string, number>;
 }
 
-export function fieldRows({ extraction, errors = [], readings = [], previews = new Map(), schema = [], places = new Map() }: Known): FieldRow[] {
+export function fieldRows({ extraction, errors = [], readings = [], previews = new Map(), schema = [], order = new Map() }: Input): FieldRow[] {
   const evidence = extraction.evidence as Record<string, Evidence | undefined>;
   const errorsAt = byField(errors, readings);
   const proposed = new Set(extraction.proposals.map((proposal) => proposal.path));
@@ -64,13 +64,14 @@ export function fieldRows({ extraction, errors = [], readings = [], previews = n
   const fields = previews.size + missing.length === 0 ? extraction.extracted_fields : withOthers(extraction.extracted_fields, previews, missing);
   const rows: FieldRow[] = [];
 
-  function add(value: unknown, path: string, label: string, depth: number): void {
+  function add(value: unknown, path: string, depth: number): void {
+    const label = fieldLabel(path, schema);
     const children = childrenOf(value);
     if (children !== null && children.length > 0) {
       rows.push({ kind: 'group', path, label, depth, size: children.length, isList: Array.isArray(value) });
-      const placed = children.map(([step, child]) => ({ step, child, path: childName(path, step) }));
+      const placed = children.map(([step, child]) => ({ child, path: childName(path, step) }));
       for (const one of Array.isArray(value) ? placed : inOrder(placed)) {
-        add(one.child, one.path, typeof one.step === 'number' ? `${one.step + 1}` : one.step, depth + 1);
+        add(one.child, one.path, depth + 1);
       }
       return;
     }
@@ -78,20 +79,20 @@ export function fieldRows({ extraction, errors = [], readings = [], previews = n
     const found = preview === undefined ? evidence[path] : preview.waits?.evidence;
     const confidence = preview === undefined ? extraction.confidence_scores[path] : preview.waits?.confidence;
     const lock = extraction.locks[path];
-    const those = errorsAt.get(path) ?? [];
+    const fieldErrors = errorsAt.get(path) ?? [];
     const isMissing = preview === undefined && value === undefined;
-    const status = preview !== undefined ? (preview.waits === undefined ? 'preview' : 'waiting') : isMissing ? 'missing' : fieldStatusOf(found, confidence, lock, those.length > 0, proposed.has(path));
-    rows.push({ kind: 'leaf', path, label, depth, value: preview?.value ?? value, evidence: found, confidence, lock, errors: those, status, ...(isMissing && { type: schema.find((one) => one.path === generalPath(path))?.type }) });
+    const status = preview !== undefined ? (preview.waits === undefined ? 'preview' : 'waiting') : isMissing ? 'missing' : fieldStatusOf(found, confidence, lock, fieldErrors.length > 0, proposed.has(path));
+    rows.push({ kind: 'leaf', path, label, depth, value: preview?.value ?? value, evidence: found, confidence, lock, errors: fieldErrors, status, field: schema.find((one) => one.path === schemaPath(path)) });
   }
 
   const positions = new Map<string, number>();
   const positionOf = (path: string): number => {
-    const before = places.get(path);
+    const before = order.get(path);
     if (before !== undefined) return before;
     const known = evidence[path];
     const box = known?.boxes?.[0];
     const place = known?.page != null && box !== undefined ? known.page * 1e6 + Math.round(box[1] * 200) * 1e3 + box[0] * 1e2 : Infinity;
-    if (!previews.has(path)) places.set(path, place);
+    if (!previews.has(path)) order.set(path, place);
     return place;
   };
   const settle = (value: unknown, path: string): number => {
@@ -102,23 +103,23 @@ export function fieldRows({ extraction, errors = [], readings = [], previews = n
     positions.set(path, at);
     return at;
   };
-  const inOrder = <T extends { path: string }>(those: T[]): T[] =>
-    those.toSorted((a, b) => compare(positions.get(a.path) ?? Infinity, positions.get(b.path) ?? Infinity));
+  const inOrder = <T extends { path: string }>(items: T[]): T[] =>
+    items.toSorted((a, b) => compare(positions.get(a.path) ?? Infinity, positions.get(b.path) ?? Infinity));
 
   settle(fields, '');
-  const top = Object.entries(fields).map(([step, child]) => ({ step, child, path: childName('', step) }));
-  for (const { step, child, path } of inOrder(top)) add(child, path, step, 0);
+  const top = Object.entries(fields).map(([step, child]) => ({ child, path: childName('', step) }));
+  for (const { child, path } of inOrder(top)) add(child, path, 0);
   return rows;
 }
 
-/** What is said against each field. A rule counts against what it has looked at. Of a list that it adds up it does not
- * say which is wrong: that counts which could be, since another value of the document would mend it. */
+/** Return the errors of each field. A rule's error counts for every field it uses. For a list it sums, it counts for the
+ * items that another printed value would fix. */
 function byField(errors: readonly FieldError[], readings: readonly RuleReading[]): Map<string, FieldError[]> {
   const found = new Map<string, FieldError[]>();
   for (const error of errors) {
     const within = readings.filter(({ path }) => error.about.some((one) => path.startsWith(`${one}[`) || path.startsWith(`${one}.`)));
-    const those = new Set([error.path, ...error.about, ...within.map(({ path }) => path)]);
-    for (const path of those) found.set(path, [...(found.get(path) ?? []), error]);
+    const paths = new Set([error.path, ...error.about, ...within.map(({ path }) => path)]);
+    for (const path of paths) found.set(path, [...(found.get(path) ?? []), error]);
   }
   return found;
 }
@@ -132,7 +133,7 @@ function childrenOf(value: unknown): [Step, unknown][] | null {
   return typeof value === 'object' && value !== null ? Object.entries(value) : null;
 }
 
-/** The most urgent thing that is to be said of a stored value. */
+/** Return the most urgent status of a stored value. */
 export function fieldStatusOf(
   evidence: Evidence | undefined,
   confidence: number | undefined,
@@ -149,8 +150,7 @@ export function fieldStatusOf(
   return evidence?.state === 'found' ? 'found' : 'stated';
 }
 
-/** The fields with what is being written at its place, and nothing where something is missing. What cannot be put there
- * is left out. */
+/** Return the fields with previews added, and undefined for missing fields. Paths that do not fit are left out. */
 function withOthers(fields: Record<string, unknown>, previews: ReadonlyMap<string, Preview>, missing: readonly string[]): Record<string, unknown> {
   const copy = structuredClone(fields);
   const others: [string, unknown][] = [...missing.map((path): [string, unknown] => [path, undefined]), ...[...previews].map(([path, { value }]): [string, unknown] => [path, value])];
@@ -161,41 +161,36 @@ function withOthers(fields: Record<string, unknown>, previews: ReadonlyMap<strin
   return copy;
 }
 
-/** A path as a schema names it: `items[*].price` for `items[2].price`. */
-export function generalPath(path: string): string {
-  return path.replace(/\[\d+\]/g, '[*]');
-}
-
 function put(root: Record<string, unknown>, steps: readonly Step[], value: unknown): void {
   let at: unknown = root;
   steps.forEach((step, index) => {
     if (typeof at !== 'object' || at === null || Array.isArray(at) !== (typeof step === 'number')) return;
     if (Array.isArray(at) && (step as number) > at.length) return;
     const holder = at as Record<Step, unknown>;
-    if (step === '__proto__') return; // a key like any other to the service, and none to be set here
+    if (step === '__proto__') return; // an ordinary key for the service, but it must not be set here
     if (index === steps.length - 1) holder[step] = value;
     else if (typeof holder[step] !== 'object' || holder[step] === null) holder[step] = typeof steps[index + 1] === 'number' ? [] : {};
     at = holder[step];
   });
 }
 
-/** A place to be drawn on a page. */
+/** A box to draw on a page. */
 export interface Mark {
-  /** Of a field; or the id of what no field claims, which begins with a space, as no path does. */
+  /** The field's path; or the id of unmapped text, which starts with a space, as no path does. */
   path: string;
   box: Box;
   status: FieldStatus | 'unmapped';
 }
 
-/** What is to be drawn, by page. */
+/** Return the boxes to draw, by page. `other` replaces the box of one field. */
 export function marksByPage(rows: readonly FieldRow[], other: { path: string; page: number; box: Box } | null = null): Map<number, Mark[]> {
   const marks = new Map<number, Mark[]>();
   for (const row of rows) {
     if (row.kind !== 'leaf' || row.evidence?.page == null || row.path === other?.path) continue;
     const { page } = row.evidence;
-    const those = marks.get(page) ?? [];
-    for (const box of row.evidence.boxes ?? []) those.push({ path: row.path, box, status: row.status });
-    marks.set(page, those);
+    const marksOfPage = marks.get(page) ?? [];
+    for (const box of row.evidence.boxes ?? []) marksOfPage.push({ path: row.path, box, status: row.status });
+    marks.set(page, marksOfPage);
   }
   if (other !== null) marks.set(other.page, [...(marks.get(other.page) ?? []), { path: other.path, box: other.box, status: 'found' }]);
   return marks;

@@ -15,7 +15,7 @@ export function childName(parent: string, step: Step): string {
   return parent === '' ? step : `${parent}.${step}`;
 }
 
-/** The steps of a name that the service wrote; null for what is none. */
+/** Parse a path; null if it is not a path. */
 export function pathSteps(name: string): Step[] | null {
   const steps: Step[] = [];
   let at = 0;
@@ -41,15 +41,15 @@ export function pathSteps(name: string): Step[] | null {
   return steps;
 }
 
-/** What stands at a place; undefined where nothing does. */
-export function valueAt(value: unknown, place: readonly Step[]): unknown {
-  return place.reduce<unknown>(
+/** Return the value at these steps; undefined if there is none. */
+export function valueAt(value: unknown, steps: readonly Step[]): unknown {
+  return steps.reduce<unknown>(
     (at, step) => (typeof at === 'object' && at !== null && Object.hasOwn(at, step) ? (at as Record<Step, unknown>)[step] : undefined),
     value,
   );
 }
 
-/** Where the bracket behind a JSON string stands that begins at `from`. */
+/** Return the index after the JSON string that starts at `from`; -1 if it does not end. */
 function endOfString(text: string, from: number): number {
   for (let at = from + 1; at < text.length; at += 1) {
     if (text[at] === '\\') at += 1;

@@ -1,25 +1,26 @@
-/** A person's changes of fields. What the service answers is what stands then. */
+/** Saving a person's changes of fields. */
 
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { dataOf, api, ApiError } from '../../api/client';
 import type { ChangedExtraction, Extraction } from '../../api/types';
 import { extractionQuery } from '../documentPageQueries';
 import { storeChanged } from '../storeChanged';
-import { visibleText } from '../../shared/format';
+import { t } from '../../shared/i18n';
 import { errorMessage } from '../../shared/Notice';
 import { toast } from '../../shared/Toasts';
-import { shown } from './fieldValue';
+import { displayValue } from './fieldValue';
+import { pathLabel } from './labels';
 import { pathSteps, valueAt } from './paths';
 
 export type FieldChange =
-  /** `was`: what stood there when the change was begun. */
+  /** `was`: the value when editing started. */
   | { path: string; value: unknown; was: unknown }
   | { path: string; unlock: true }
   | { path: string; remove: true }
   | { path: string; accept: boolean };
 
-/** Somebody else has set this value since the change was begun. */
-class Moved extends Error {
+/** Someone else has set this value since editing started. */
+class ChangedMeanwhile extends Error {
   constructor(readonly now: unknown) {
     super();
   }
@@ -28,7 +29,7 @@ class Moved extends Error {
 export function useFieldChanges(extraction: Extraction | undefined) {
   const queries = useQueryClient();
 
-  function asked(change: FieldChange) {
+  function send(change: FieldChange) {
     const current = queries.getQueryData<Extraction>(['extraction', extraction!.id]) ?? extraction!;
     const header = { 'if-match': `"${current.version}"` };
     const path = { extraction_id: current.id };
@@ -39,53 +40,53 @@ export function useFieldChanges(extraction: Extraction | undefined) {
       return dataOf(api.DELETE('/api/extractions/{extraction_id}/fields', { params: { path, header, query: { path: change.path } } }));
     }
     if ('accept' in change) {
-      const those = current.proposals.filter((one) => one.path === change.path);
-      const body = { decisions: those.map((one) => ({ id: one.id, accepted: change.accept })) };
+      const proposals = current.proposals.filter((one) => one.path === change.path);
+      const body = { decisions: proposals.map((one) => ({ id: one.id, accepted: change.accept })) };
       return dataOf(api.POST('/api/extractions/{extraction_id}/proposals', { params: { path, header }, body }));
     }
     const body = { path: change.path, value: change.value };
     return dataOf(api.PATCH('/api/extractions/{extraction_id}/fields', { params: { path, header }, body }));
   }
 
-  /** Where others wrote other fields meanwhile, it is asked once more; what somebody wrote here is not written over. */
-  async function settled(change: FieldChange) {
-    if (!('value' in change)) return asked(change);
+  /** Retry after a version conflict if only other fields were changed. */
+  async function save(change: FieldChange) {
+    if (!('value' in change)) return send(change);
     const current = queries.getQueryData<Extraction>(['extraction', extraction!.id]) ?? extraction!;
-    stillAsItWas(current, change);
+    assertUnchanged(current, change);
     try {
-      return await asked(change);
+      return await send(change);
     } catch (error) {
       if (!(error instanceof ApiError && error.status === 409)) throw error;
-      stillAsItWas(await queries.fetchQuery({ ...extractionQuery(current.id), staleTime: 0 }), change);
-      return asked(change);
+      assertUnchanged(await queries.fetchQuery({ ...extractionQuery(current.id), staleTime: 0 }), change);
+      return send(change);
     }
   }
 
   const mutation = useMutation({
-    // One after the other: each has the version of the one before.
+    // In sequence: each needs the version that the previous one returned.
     scope: { id: `fields of ${extraction?.id ?? ''}` },
-    mutationFn: async (change: FieldChange): Promise<ChangedExtraction> => (await settled(change)) as ChangedExtraction,
+    mutationFn: async (change: FieldChange): Promise<ChangedExtraction> => (await save(change)) as ChangedExtraction,
     onSuccess: (changed) => {
       storeChanged(queries, changed);
     },
     onError: (error, change) => {
-      if (error instanceof Moved && 'value' in change) {
-        // What was written is not lost: it is one press away.
+      if (error instanceof ChangedMeanwhile && 'value' in change) {
+        // The person's value is not lost: a button saves it.
         const act = () => mutation.mutate({ ...change, was: error.now });
-        const action = { words: `Write ${shown(change.value) || 'nothing'}`, act };
-        toast(`“${visibleText(change.path)}” was changed meanwhile: ${shown(error.now) || 'nothing'} stands there now.`, { action, seconds: 30 });
+        const action = { label: t('fields.useInstead', { value: displayValue(change.value) || t('fields.nothing') }), act };
+        toast(t('fields.changedBySomeone', { field: pathLabel(change.path), value: displayValue(error.now) || t('fields.nothing') }), { action, seconds: 30 });
         return;
       }
       const moved = error instanceof ApiError && error.status === 409;
-      toast(moved ? 'Something changed meanwhile: look again, then change it.' : errorMessage(error), { urgent: true });
+      toast(moved ? t('fields.justUpdated') : errorMessage(error), { urgent: true });
       if (moved) void queries.invalidateQueries({ queryKey: ['extraction', extraction?.id] });
     },
   });
   return mutation;
 }
 
-/** Raises Moved. */
-function stillAsItWas(current: Extraction, { path, was }: { path: string; was: unknown }): void {
+/** Throw `ChangedMeanwhile` if the value is not the one that was edited. */
+function assertUnchanged(current: Extraction, { path, was }: { path: string; was: unknown }): void {
   const now = valueAt(current.extracted_fields, pathSteps(path) ?? []);
-  if (JSON.stringify(now) !== JSON.stringify(was)) throw new Moved(now);
+  if (JSON.stringify(now) !== JSON.stringify(was)) throw new ChangedMeanwhile(now);
 }

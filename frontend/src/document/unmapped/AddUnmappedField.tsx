@@ -1,19 +1,20 @@
-/** Takes what a page prints as a field: which field, and with which value. */
+/** Adds unmapped text as a field: the field's path and value. */
 
 import { useQuery } from '@tanstack/react-query';
 import { useId, useMemo, useState, type KeyboardEvent } from 'react';
 import type { Extraction } from '../../api/types';
 import { Button } from '../../shared/Button';
 import { visibleText } from '../../shared/format';
+import { t } from '../../shared/i18n';
 import { knownFieldsQuery, schemaOfQuery } from '../documentPageQueries';
 import { pathSteps, valueAt } from '../fields/paths';
-import { readWritten, shown, written } from '../fields/fieldValue';
+import { displayValue, editedText, parseEdited } from '../fields/fieldValue';
 import { schemaFields } from '../schemaFields';
 import { suggestedPaths, valueFor } from './suggestedPaths';
 import styles from './Unmapped.module.css';
-import { KINDS, type Unmapped } from './unmappedItems';
+import type { Unmapped } from './unmappedItems';
 
-const MOST = 6;
+const MAX_SUGGESTIONS = 6;
 
 interface Props {
   extraction: Extraction;
@@ -21,18 +22,18 @@ interface Props {
   isOpen: boolean;
   onOpen: () => void;
   onClose: () => void;
-  /** What was written here before, and refused. */
+  /** What was entered before, if saving it failed. */
   draft: Draft | undefined;
-  onTake: (path: string, value: unknown, draft: Draft) => void;
+  onAdd: (path: string, value: unknown, draft: Draft) => void;
 }
 
 export interface Draft {
   path: string;
-  /** null: the value is as it was read. */
+  /** null: the value as read from the page. */
   text: string | null;
 }
 
-export function AddUnmappedField({ extraction, item, isOpen, onOpen, onClose, draft, onTake }: Props) {
+export function AddUnmappedField({ extraction, item, isOpen, onOpen, onClose, draft, onAdd }: Props) {
   const id = useId();
   const schema = useQuery({ ...schemaOfQuery(extraction.id), enabled: isOpen });
   const known = useQuery({ ...knownFieldsQuery(extraction.document_type), enabled: isOpen });
@@ -45,20 +46,20 @@ export function AddUnmappedField({ extraction, item, isOpen, onOpen, onClose, dr
     [extraction, schema.data, known.data, item.kind],
   );
   const typed = path.trim().toLowerCase();
-  const suggestions = all.filter((one) => one.path.toLowerCase().includes(typed) && one.path !== path).slice(0, MOST);
-  const meant = valueFor(item, all.find((one) => one.path === path.trim())?.wants ?? null);
-  const stands = typed === '' ? undefined : valueAt(extraction.extracted_fields, pathSteps(path.trim()) ?? ['']);
+  const suggestions = all.filter((one) => one.path.toLowerCase().includes(typed) && one.path !== path).slice(0, MAX_SUGGESTIONS);
+  const suggestedValue = valueFor(item, all.find((one) => one.path === path.trim())?.valueType ?? null);
+  const existing = typed === '' ? undefined : valueAt(extraction.extracted_fields, pathSteps(path.trim()) ?? ['']);
 
-  const take = (to: string) => {
+  const add = (to: string) => {
     if (to === '') return;
-    const own = valueFor(item, all.find((one) => one.path === to)?.wants ?? null);
-    // Of what can be read in several ways a number is one that somebody writes.
-    const value = text === null ? own : readWritten(text, item.kind === 'number' && item.value === null ? 0 : own);
-    onTake(to, value, { path: to, text });
+    const own = valueFor(item, all.find((one) => one.path === to)?.valueType ?? null);
+    // An ambiguous number has no value of its own: parse what was entered as a number.
+    const value = text === null ? own : parseEdited(text, item.kind === 'number' && item.value === null ? 0 : own);
+    onAdd(to, value, { path: to, text });
   };
   const press = (event: KeyboardEvent) => {
     if (event.repeat || event.nativeEvent.isComposing) return;
-    if (event.key === 'Enter') take((suggestions[active]?.path ?? path).trim());
+    if (event.key === 'Enter') add((suggestions[active]?.path ?? path).trim());
     else if (event.key === 'Escape') onClose();
     else return;
     event.preventDefault();
@@ -72,15 +73,15 @@ export function AddUnmappedField({ extraction, item, isOpen, onOpen, onClose, dr
   };
 
   return (
-    <section className={styles.claim} aria-label="Take as a field">
+    <section className={styles.claim} aria-label={t('unmapped.add')}>
       <div className={styles.claimHead}>
         <strong className="truncate">{visibleText(item.text)}</strong>
         <span className="muted">
-          a {KINDS.find((one) => one.kind === item.kind)!.one} on page {item.page}
+          {t(`unmapped.found.${item.kind}`, { page: item.page })}
         </span>
         {!isOpen && (
           <Button onClick={onOpen}>
-            Take as a field <kbd>Enter</kbd>
+            {t('unmapped.add')} <kbd>Enter</kbd>
           </Button>
         )}
       </div>
@@ -88,10 +89,10 @@ export function AddUnmappedField({ extraction, item, isOpen, onOpen, onClose, dr
         <>
           <div className={styles.inputs}>
             <label>
-              <span className="muted">Field</span>
+              <span className="muted">{t('common.field')}</span>
               <input
                 value={path}
-                placeholder="vendor.name"
+                placeholder={t('unmapped.namePlaceholder')}
                 maxLength={1000}
                 spellCheck={false}
                 autoComplete="off"
@@ -109,9 +110,9 @@ export function AddUnmappedField({ extraction, item, isOpen, onOpen, onClose, dr
               />
             </label>
             <label>
-              <span className="muted">Value{typeof meant === 'number' && text === null ? ', a number' : ''}</span>
+              <span className="muted">{typeof suggestedValue === 'number' && text === null ? t('unmapped.numberValue') : t('common.value')}</span>
               <input
-                value={text ?? written(meant)}
+                value={text ?? editedText(suggestedValue)}
                 spellCheck={false}
                 autoComplete="off"
                 onChange={(event) => setText(event.target.value)}
@@ -119,11 +120,11 @@ export function AddUnmappedField({ extraction, item, isOpen, onOpen, onClose, dr
               />
             </label>
           </div>
-          {stands !== undefined && stands !== null && stands !== '' && (
-            <p className={styles.warning}>Here stands {shown(stands)} already: Enter writes over it.</p>
+          {existing !== undefined && existing !== null && existing !== '' && (
+            <p className={styles.warning}>{t('unmapped.overwrites', { value: displayValue(existing) })}</p>
           )}
           {suggestions.length > 0 && (
-            <ul className={styles.suggestions} role="listbox" id={id} aria-label="Fields that are empty">
+            <ul className={styles.suggestions} role="listbox" id={id} aria-label={t('unmapped.emptyFields')}>
               {suggestions.map((one, index) => (
                 <li
                   key={one.path}
@@ -131,7 +132,7 @@ export function AddUnmappedField({ extraction, item, isOpen, onOpen, onClose, dr
                   role="option"
                   aria-selected={index === active}
                   className="truncate"
-                  // The caret stays where it is.
+                  // Keep the focus in the input.
                   onPointerDown={(event) => event.preventDefault()}
                   onClick={() => {
                     setPath(one.path);
@@ -144,11 +145,11 @@ export function AddUnmappedField({ extraction, item, isOpen, onOpen, onClose, dr
             </ul>
           )}
           <div className={styles.kinds}>
-            <Button kind="main" disabled={path.trim() === '' && active < 0} onClick={() => take((suggestions[active]?.path ?? path).trim())}>
-              Take it <kbd>Enter</kbd>
+            <Button kind="main" disabled={path.trim() === '' && active < 0} onClick={() => add((suggestions[active]?.path ?? path).trim())}>
+              {t('unmapped.addSubmit')} <kbd>Enter</kbd>
             </Button>
             <Button kind="quiet" onClick={onClose}>
-              Leave it <kbd>Esc</kbd>
+              {t('common.cancel')} <kbd>Esc</kbd>
             </Button>
           </div>
         </>

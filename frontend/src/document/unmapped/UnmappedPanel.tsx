@@ -1,4 +1,4 @@
-/** What the pages print and no field claims, in the order of reading: arrows go through, one key takes it as a field. */
+/** Numbers and dates on the pages that belong to no field, in reading order. Arrow keys move, Enter adds one as a field. */
 
 import { useQueryClient } from '@tanstack/react-query';
 import { useVirtualizer } from '@tanstack/react-virtual';
@@ -6,7 +6,8 @@ import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState, typ
 import type { Extraction } from '../../api/types';
 import { useDecisions } from '../../review/useDecisions';
 import { Button } from '../../shared/Button';
-import { count, visibleText } from '../../shared/format';
+import { formatNumber, visibleText } from '../../shared/format';
+import { t } from '../../shared/i18n';
 import { EmptyState, ErrorNotice } from '../../shared/Notice';
 import { useShortcut } from '../../shared/shortcuts/useShortcut';
 import { extractionQuery } from '../documentPageQueries';
@@ -16,23 +17,22 @@ import { KINDS, type Unmapped } from './unmappedItems';
 import type { ShownUnmapped } from './useUnmapped';
 
 const ROW = 32;
-const AREA = 'Not claimed';
-const NEXT = { id: 'unmapped.next', area: AREA, words: 'Next', keys: 'j' };
-const PREVIOUS = { id: 'unmapped.previous', area: AREA, words: 'The one before', keys: 'k' };
-const TAKE = { id: 'unmapped.take', area: AREA, words: 'Take it as a field', keys: 't' };
-const UNDO = { id: 'unmapped.undo', area: AREA, words: 'Take the last field back', keys: 'Mod+z' };
+const NEXT = { id: 'unmapped.next', keys: 'j' } as const;
+const PREVIOUS = { id: 'unmapped.previous', keys: 'k' } as const;
+const ADD = { id: 'unmapped.add', keys: 't' } as const;
+const UNDO = { id: 'unmapped.undo', keys: 'Mod+z' } as const;
 
 type Row = { page: number; count: number } | Unmapped;
-const nothing = () => undefined;
+const noop = () => undefined;
 
 export function UnmappedPanel({ extraction, unmapped }: { extraction: Extraction; unmapped: ShownUnmapped }) {
   const { query, items, all, counts, kinds, setKinds, focused, focus, choose, step, take } = unmapped;
   const queries = useQueryClient();
-  const [isTaking, setTaking] = useState(false);
+  const [isAdding, setAdding] = useState(false);
   const [drafts, setDrafts] = useState<ReadonlyMap<string, Draft>>(new Map());
   const tree = useRef<HTMLDivElement>(null);
   const seen = useCallback((id: string) => queries.ensureQueryData(extractionQuery(id)), [queries]);
-  const decisions = useDecisions({ seen, mark: nothing });
+  const decisions = useDecisions({ seen, mark: noop });
 
   const rows = useMemo(() => {
     const countOf = new Map(counts?.map((one) => [one.page, one.count]));
@@ -51,18 +51,18 @@ export function UnmappedPanel({ extraction, unmapped }: { extraction: Extraction
   useEffect(() => {
     if (at >= 0) virtual.scrollToIndex(at, { align: 'auto' });
   }, [at, virtual]);
-  // The box takes room from the list: what it is about stays in sight.
+  // The form takes room from the list: keep the selected row visible.
   useEffect(() => {
-    if (isTaking) tree.current?.querySelector('[aria-selected="true"]')?.scrollIntoView({ block: 'nearest' });
-  }, [isTaking, at]);
+    if (isAdding) tree.current?.querySelector('[aria-selected="true"]')?.scrollIntoView({ block: 'nearest' });
+  }, [isAdding, at]);
   const hasItems = items.length > 0;
   useLayoutEffect(() => {
-    if (!isTaking) tree.current?.focus({ preventScroll: true });
+    if (!isAdding) tree.current?.focus({ preventScroll: true });
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [hasItems]);
-  const isAtWork = useRef(false);
+  const isAddingNow = useRef(false);
   useLayoutEffect(() => {
-    isAtWork.current = isTaking;
+    isAddingNow.current = isAdding;
   });
 
   const { hasNextPage, isFetchingNextPage, fetchNextPage } = query;
@@ -73,18 +73,18 @@ export function UnmappedPanel({ extraction, unmapped }: { extraction: Extraction
 
   useShortcut(NEXT, () => step(1));
   useShortcut(PREVIOUS, () => step(-1));
-  useShortcut(TAKE, () => setTaking(true), focused !== null);
+  useShortcut(ADD, () => setAdding(true), focused !== null);
   useShortcut(UNDO, decisions.undo, decisions.canUndo);
 
   const move = (event: KeyboardEvent) => {
     const by = { ArrowDown: 1, ArrowUp: -1, Home: -items.length, End: items.length }[event.key];
     if (by !== undefined) step(by);
-    else if (event.key === 'Enter') setTaking(true);
+    else if (event.key === 'Enter') setAdding(true);
     else return;
     event.preventDefault();
   };
   const leave = () => {
-    setTaking(false);
+    setAdding(false);
     tree.current?.focus({ preventScroll: true });
   };
 
@@ -92,29 +92,29 @@ export function UnmappedPanel({ extraction, unmapped }: { extraction: Extraction
   if (query.data === undefined) return null;
   return (
     <div className={styles.panel}>
-      <div className={styles.kinds} role="group" aria-label="What is shown">
-        {KINDS.map(({ kind, words }) => (
+      <div className={styles.kinds} role="group" aria-label={t('unmapped.show')}>
+        {KINDS.map((kind) => (
           <Button
             key={kind}
             aria-pressed={kinds.has(kind)}
             onClick={() => setKinds(kinds.has(kind) ? new Set([...kinds].filter((one) => one !== kind)) : new Set([...kinds, kind]))}
           >
-            {words}
-            {!hasNextPage && <span className="muted">{all.filter((one) => one.kind === kind).length.toLocaleString()}</span>}
+            {t(`unmapped.kinds.${kind}`)}
+            {!hasNextPage && <span className="muted">{formatNumber(all.filter((one) => one.kind === kind).length)}</span>}
           </Button>
         ))}
-        {decisions.canUndo && <Button onClick={decisions.undo}>Undo</Button>}
+        {decisions.canUndo && <Button onClick={decisions.undo}>{t('common.undo')}</Button>}
       </div>
       {rows.length === 0 ? (
-        <EmptyState title="Nothing is left">
-          <p>Each number and date of the pages, and what looks like a name, is in a field{all.length > 0 && ', or is not shown'}.</p>
+        <EmptyState title={t('unmapped.none')}>
+          <p>{t(all.length > 0 ? 'unmapped.noneShown' : 'unmapped.noneHint')}</p>
         </EmptyState>
       ) : (
         <div
           ref={tree}
           className={styles.list}
           role="tree"
-          aria-label="Not claimed"
+          aria-label={t('document.unmapped')}
           aria-activedescendant={at >= 0 ? `unmapped-${at}` : undefined}
           tabIndex={0}
           onKeyDown={move}
@@ -126,7 +126,7 @@ export function UnmappedPanel({ extraction, unmapped }: { extraction: Extraction
               if (!('id' in row)) {
                 return (
                   <div key={index} id={`unmapped-${index}`} role="treeitem" aria-level={1} aria-expanded aria-selected={false} className={styles.of} style={style}>
-                    Page {row.page} <span className="muted">{count(row.count, 'place')}</span>
+                    {t('common.page', { page: row.page })} <span className="muted">{t('unmapped.values', { count: row.count })}</span>
                   </div>
                 );
               }
@@ -140,10 +140,10 @@ export function UnmappedPanel({ extraction, unmapped }: { extraction: Extraction
                   className={styles.row}
                   style={style}
                   onClick={() => choose(row.id)}
-                  onDoubleClick={() => setTaking(true)}
+                  onDoubleClick={() => setAdding(true)}
                 >
                   <span className="truncate">{visibleText(row.text)}</span>
-                  <span className="muted">{row.kind}</span>
+                  <span className="muted">{t(`unmapped.kind.${row.kind}`)}</span>
                 </div>
               );
             })}
@@ -155,19 +155,19 @@ export function UnmappedPanel({ extraction, unmapped }: { extraction: Extraction
           key={focused.id}
           extraction={extraction}
           item={focused}
-          isOpen={isTaking}
-          onOpen={() => setTaking(true)}
+          isOpen={isAdding}
+          onOpen={() => setAdding(true)}
           onClose={leave}
           draft={drafts.get(focused.id)}
-          onTake={(path, value, draft) => {
+          onAdd={(path, value, draft) => {
             leave();
             void take(focused, () => decisions.write(extraction.id, path, value)).then((isWritten) => {
               if (isWritten) return;
-              // It is there again, as it was written; whoever is at the next already comes back to it by themselves.
+              // Saving failed: keep the draft, and open it again unless the person is adding another value.
               setDrafts((before) => new Map(before).set(focused.id, draft));
-              if (isAtWork.current) return;
+              if (isAddingNow.current) return;
               focus(focused);
-              setTaking(true);
+              setAdding(true);
             });
           }}
         />

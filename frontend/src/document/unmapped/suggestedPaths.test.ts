@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
 import { pathIn, suggestedPaths, valueFor } from './suggestedPaths';
-import { named, nearest } from './unmappedItems';
+import { withId, nearest } from './unmappedItems';
 
 const FIELDS = { total: 5, note: '', vendor: { name: 'Acme' }, items: [{ name: 'a', price: 1 }, { name: 'b' }] };
-const of = (path: string, type: string) => ({ path, type, description: '' });
+const of = (path: string, type: string) => ({ path, type, title: '', description: '', decimals: 0 });
 const item = (first: number, page = 1) =>
-  named({ page, kind: 'number', text: '4.711,00', value: 4711, boxes: [[0.1, 0.1, 0.2, 0.12]], first, last: first });
+  withId({ page, kind: 'number', text: '4.711,00', value: 4711, boxes: [[0.1, 0.1, 0.2, 0.12]], first, last: first });
 
 test('what is empty is suggested, what fits first, of these the schema’s', () => {
   const schema = [of('total', 'number'), of('note', 'string'), of('due', 'date'), of('vendor', 'object'), of('net', 'number')];

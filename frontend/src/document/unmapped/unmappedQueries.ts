@@ -1,10 +1,10 @@
-/** What is asked for where something is taken as a field. */
+/** Query for unmapped text. */
 
 import { infiniteQueryOptions } from '@tanstack/react-query';
 import { dataOf, api } from '../../api/client';
 import type { UnmappedPage } from '../../api/types';
 
-/** Its key has the version, so that what is shown belongs to the fields that are shown. */
+/** The key has the version, so that the result matches the fields that are shown. */
 export const unmappedQuery = (extractionId: string, version: number) =>
   infiniteQueryOptions({
     queryKey: ['unmapped', extractionId, version],

@@ -1,17 +1,18 @@
-/** What no field of an extraction claims, and which of it is in focus. */
+/** Unmapped text of an extraction, and the selected item. */
 
 import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query';
 import { useCallback, useEffect, useMemo, useState } from 'react';
 import type { Box, Extraction } from '../../api/types';
-import { KINDS, named, nearest, type Kind, type Unmapped } from './unmappedItems';
+import { formatNumber } from '../../shared/format';
+import { KINDS, nearest, withId, type Kind, type Unmapped } from './unmappedItems';
 import { unmappedQuery } from './unmappedQueries';
 
-const ALL: ReadonlySet<Kind> = new Set(KINDS.map((one) => one.kind));
+const ALL: ReadonlySet<Kind> = new Set(KINDS);
 const NONE: readonly Unmapped[] = [];
 
 export type ShownUnmapped = ReturnType<typeof useUnmapped>;
 
-/** Nothing is asked for before it is shown. `show`: let the page be where something stands. */
+/** Loads nothing before it is shown. `show` scrolls to a location. */
 export function useUnmapped(extraction: Extraction | undefined, isShown: boolean, show: (page: number, box: Box) => void) {
   const isOn = isShown && extraction !== undefined;
   const query = useInfiniteQuery({
@@ -24,12 +25,12 @@ export function useUnmapped(extraction: Extraction | undefined, isShown: boolean
   const [taken, setTaken] = useState<ReadonlyMap<string, 'writing' | 'written'>>(new Map());
   const [last, setLast] = useState<Unmapped | null>(null);
 
-  const all = useMemo(() => (isOn ? (data?.pages ?? []).flatMap((page) => page.items.map(named)) : NONE), [data, isOn]);
+  const all = useMemo(() => (isOn ? (data?.pages ?? []).flatMap((page) => page.items.map(withId)) : NONE), [data, isOn]);
   const items = useMemo(() => all.filter((one) => kinds.has(one.kind) && !taken.has(one.id)), [all, kinds, taken]);
-  // What was in focus may be claimed meanwhile: what comes next is, then.
+  // If the selected item was mapped meanwhile, select the next one.
   const focused = last === null ? (items[0] ?? null) : (items.find((one) => one.id === last.id) ?? nearest(items, last) ?? null);
 
-  // What was written is known to the service by now. (What it still tells could not be found where it was taken from.)
+  // Loaded again: added items are no longer listed, unless the service could not match them to their location.
   useEffect(() => {
     if (!isPlaceholderData) setTaken((before) => (before.size === 0 ? before : new Map([...before].filter(([, state]) => state === 'writing'))));
   }, [data, isPlaceholderData]);
@@ -51,7 +52,7 @@ export function useUnmapped(extraction: Extraction | undefined, isShown: boolean
     },
     [focus, focused, items],
   );
-  /** It becomes a field: the next is in focus at once. With what comes of it, it is there again where that was refused. */
+  /** Add an item as a field and select the next one at once. If saving fails, the item is listed again. */
   const take = useCallback(
     async (one: Unmapped, write: () => Promise<boolean>): Promise<boolean> => {
       const at = items.findIndex((other) => other.id === one.id);
@@ -74,9 +75,9 @@ export function useUnmapped(extraction: Extraction | undefined, isShown: boolean
     query,
     items,
     all,
-    /** How many there are on each page that is told so far, of all kinds. */
+    /** The number of items of all kinds, by page, as far as loaded. */
     counts,
-    count: isOn && counts !== undefined ? `${counts.reduce((sum, one) => sum + one.count, 0).toLocaleString()}${query.hasNextPage ? '+' : ''}` : null,
+    count: isOn && counts !== undefined ? `${formatNumber(counts.reduce((sum, one) => sum + one.count, 0))}${query.hasNextPage ? '+' : ''}` : null,
     kinds,
     setKinds,
     focused: isOn ? focused : null,

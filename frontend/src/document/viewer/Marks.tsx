@@ -1,4 +1,4 @@
-/** The boxes of a page's values, over its picture. They take no clicks: the page itself says which was meant. */
+/** The boxes of values, over the image of a page. Clicks are handled by the page. */
 
 import { memo } from 'react';
 import type { Mark } from '../fields/fieldTree';
@@ -7,7 +7,7 @@ import styles from './PageViewer.module.css';
 interface Props {
   marks: readonly Mark[];
   chosen: string | null;
-  /** Rises each time that a field is chosen: its box flashes anew. */
+  /** Increases each time a field is selected, so that its box flashes again. */
   flash: number;
 }
 
@@ -35,7 +35,7 @@ export const Marks = memo(function Marks({ marks, chosen, flash }: Props) {
   );
 });
 
-/** The value whose box lies under a point of the page, the smallest of several. */
+/** Return the smallest box at a point of the page. */
 export function markAt(marks: readonly Mark[], x: number, y: number, slack = 0.003): Mark | undefined {
   const area = ({ box: [x0, y0, x1, y1] }: Mark) => (x1 - x0) * (y1 - y0);
   return marks

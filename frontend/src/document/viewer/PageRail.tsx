@@ -1,12 +1,13 @@
-/** Small pictures of all pages: where one is, and a way to any other. */
+/** Thumbnails of all pages, for navigation. */
 
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { useEffect, useRef } from 'react';
+import { t } from '../../shared/i18n';
 import styles from './PageViewer.module.css';
 import { useSmallImage } from './usePageImage';
 
 const ROW = 112;
-const WIDTH = 120; // pixels: sharp on a screen with two for one
+const WIDTH = 120; // pixels: sharp on high-density screens
 
 interface Props {
   documentId: string;
@@ -20,7 +21,7 @@ export function PageRail({ documentId, pages, current, onOpen }: Props) {
   const virtual = useVirtualizer({ count: pages, getScrollElement: () => rail.current, estimateSize: () => ROW, overscan: 1 });
   useEffect(() => virtual.scrollToIndex(current - 1, { align: 'auto' }), [current, virtual]);
   return (
-    <nav ref={rail} className={styles.rail} aria-label="Pages">
+    <nav ref={rail} className={styles.rail} aria-label={t('document.viewer.pages')}>
       <div className={styles.railRows} style={{ height: virtual.getTotalSize() }}>
         {virtual.getVirtualItems().map(({ index, start }) => (
           <button
@@ -29,10 +30,10 @@ export function PageRail({ documentId, pages, current, onOpen }: Props) {
             className={styles.thumb}
             style={{ transform: `translateY(${start}px)` }}
             aria-current={index + 1 === current}
-            aria-label={`Page ${index + 1}`}
+            aria-label={t('common.page', { page: index + 1 })}
             onClick={() => onOpen(index + 1)}
           >
-            <Picture documentId={documentId} number={index + 1} wanted={!virtual.isScrolling} />
+            <Thumbnail documentId={documentId} number={index + 1} enabled={!virtual.isScrolling} />
             {index + 1}
           </button>
         ))}
@@ -41,8 +42,8 @@ export function PageRail({ documentId, pages, current, onOpen }: Props) {
   );
 }
 
-/** Those that only pass by are not asked for. */
-function Picture({ documentId, number, wanted }: { documentId: string; number: number; wanted: boolean }) {
-  const { url } = useSmallImage(documentId, number, WIDTH, wanted);
+/** Not loaded while scrolling. */
+function Thumbnail({ documentId, number, enabled }: { documentId: string; number: number; enabled: boolean }) {
+  const { url } = useSmallImage(documentId, number, WIDTH, enabled);
   return url === null ? <span className={styles.blank} /> : <img src={url} alt="" />;
 }

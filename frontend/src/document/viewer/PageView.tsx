@@ -1,4 +1,4 @@
-/** One page: its picture, its words unseen over it, the boxes of its values. */
+/** One page: its image, an invisible text layer, and the boxes of values. */
 
 import { useQuery } from '@tanstack/react-query';
 import { useEffect, type MouseEvent } from 'react';
@@ -6,6 +6,7 @@ import type { Box } from '../../api/types';
 import { pageQuery } from '../documentPageQueries';
 import type { Mark } from '../fields/fieldTree';
 import { Marks, markAt } from './Marks';
+import { t } from '../../shared/i18n';
 import styles from './PageViewer.module.css';
 import { useActivePicker } from './picking';
 import { TextLayer } from './TextLayer';
@@ -21,7 +22,7 @@ interface Props {
   chosen: string | null;
   flash: number;
   onChoose: (path: string) => void;
-  /** How high the page is in parts of its width, as soon as that is known. */
+  /** Called with the page's height divided by its width, once known. */
   onRatio: (number: number, ratio: number) => void;
 }
 
@@ -33,31 +34,31 @@ export function PageView({ documentId, number, width, height, marks, chosen, fla
     if (ratio !== null) onRatio(number, ratio);
   }, [number, ratio, onRatio]);
 
-  const take = useActivePicker();
+  const pick = useActivePicker();
   const words = page.data?.words;
   const rectangle = useRectangle(
-    take &&
+    pick &&
       (([x0, y0, x1, y1], event) => {
         const inside = words?.filter((one) => between(x0, (one.x0 + one.x1) / 2, x1) && between(y0, (one.y0 + one.y1) / 2, y1));
-        if (inside !== undefined && inside.length > 0) take(inside.map((one) => one.text).join(' '), event.shiftKey);
+        if (inside !== undefined && inside.length > 0) pick(inside.map((one) => one.text).join(' '), event.shiftKey);
       }),
   );
 
   function click(event: MouseEvent<HTMLElement>) {
-    if (rectangle.hasDrawn() || !(getSelection()?.isCollapsed ?? true)) return; // or text was being marked
+    if (rectangle.hasDrawn() || !(getSelection()?.isCollapsed ?? true)) return; // or text was selected
     const { left, top } = event.currentTarget.getBoundingClientRect();
     const [x, y] = [(event.clientX - left) / width, (event.clientY - top) / height];
-    const word = take && words?.find((one) => between(one.x0, x, one.x1) && between(one.y0, y, one.y1));
+    const word = pick && words?.find((one) => between(one.x0, x, one.x1) && between(one.y0, y, one.y1));
     const mark = word == null && markAt(marks, x, y);
-    if (word != null) take?.(word.text, event.shiftKey);
+    if (word != null) pick?.(word.text, event.shiftKey);
     else if (mark) onChoose(mark.path);
   }
 
   return (
-    <section className={styles.page} style={{ width, height }} aria-label={`Page ${number}`} data-page={number} data-takes={take !== null || undefined} onClick={click} {...rectangle.on}>
+    <section className={styles.page} style={{ width, height }} aria-label={t('common.page', { page: number })} data-page={number} data-takes={pick !== null || undefined} onClick={click} {...rectangle.on}>
       {url !== null && <img src={url} alt="" width={width} height={height} draggable={false} decoding="async" />}
-      {page.data?.engine === 'xml' && <p className={styles.machine}>Embedded e-invoice data: not printed</p>}
-      {failed && <p className={styles.failed}>The picture of this page could not be made.</p>}
+      {page.data?.engine === 'xml' && <p className={styles.machine}>{t('document.viewer.embedded')}</p>}
+      {failed && <p className={styles.failed}>{t('document.viewer.imageFailed')}</p>}
       {page.data !== undefined && <TextLayer page={page.data} width={width} height={height} />}
       {rectangle.box !== null && <Drawn box={rectangle.box} />}
       <Marks marks={marks} chosen={chosen} flash={flash} />

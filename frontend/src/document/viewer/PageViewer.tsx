@@ -1,9 +1,10 @@
-/** The pages of a document, one below the other; only those near what is seen are loaded. */
+/** The pages of a document, one below the other. Only visible pages are loaded. */
 
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { useCallback, useLayoutEffect, useRef, useState } from 'react';
 import { Button } from '../../shared/Button';
-import { percent } from '../../shared/format';
+import { formatPercent } from '../../shared/format';
+import { t } from '../../shared/i18n';
 import { useShortcut } from '../../shared/shortcuts/useShortcut';
 import { Icon } from '../../shared/Icon';
 import type { Box } from '../../api/types';
@@ -13,15 +14,14 @@ import { PageView } from './PageView';
 import styles from './PageViewer.module.css';
 
 const GAP = 12;
-const BELOW = 96; // so much lies under the buttons at the lower edge, and a bit
+const TOOLBAR_HEIGHT = 96; // pixels at the lower edge that the zoom buttons cover, with a margin
 const STEPS = [0.5, 0.75, 1, 1.25, 1.5, 2, 3, 4];
-const AREA = 'Page';
-const CLOSER = { id: 'page.closer', area: AREA, words: 'Closer', keys: '+' };
-const FARTHER = { id: 'page.farther', area: AREA, words: 'Farther', keys: '-' };
-const FIT = { id: 'page.fit', area: AREA, words: 'As wide as there is room', keys: '0' };
+const ZOOM_IN = { id: 'page.zoomIn', keys: '+' } as const;
+const ZOOM_OUT = { id: 'page.zoomOut', keys: '-' } as const;
+const FIT_WIDTH = { id: 'page.fitWidth', keys: '0' } as const;
 const NO_MARKS: readonly Mark[] = [];
 
-/** A place to be shown; `at` rises each time that somebody asks for it. */
+/** A location to scroll to. `at` increases with each request. */
 export interface ScrollTarget {
   page: number;
   box?: Box | undefined;
@@ -68,7 +68,7 @@ export function PageViewer({ documentId, pages, marks, chosen, place, onChoose }
     setRatios((known) => (known.get(number) === ratio ? known : new Map(known).set(number, ratio)));
   }, []);
 
-  // To the place that was asked for: so that it stands in the middle, unless it is in sight already.
+  // Scroll to the requested location, unless it is visible already.
   const { page, box, at } = place;
   const landed = useRef({ at: 0, page: 0, top: 0, isFinal: true });
   useLayoutEffect(() => {
@@ -76,40 +76,40 @@ export function PageViewer({ documentId, pages, marks, chosen, place, onChoose }
     const slot = virtual.measurementsCache[page - 1];
     if (element === null || slot === undefined || at === 0 || room === 0) return;
     const last = landed.current;
-    // What is loaded or zoomed later moves nobody: but for the shape of this page, before somebody has moved themselves.
+    // Scroll once per request, and once more when the page's real height is loaded, unless the person has scrolled.
     const isSame = last.at === at && last.page === page;
     if (isSame && last.isFinal) return;
-    if (slot.size !== Math.round(width * ratioOf(page))) return; // pages of another width: it is drawn once more at once
+    if (slot.size !== Math.round(width * ratioOf(page))) return; // the virtualiser has not measured this width yet
     const top = slot.start + (box === undefined ? -GAP : box[1] * slot.size);
     const isFinal = ratios.has(page);
-    // Nothing has moved: to look where it stands would have the browser lay out what it draws, once more.
+    // Nothing moved: reading scroll positions would force a layout.
     if (isSame && last.top === top) {
       last.isFinal = isFinal;
       return;
     }
     const bottom = box === undefined ? top : slot.start + box[3] * slot.size;
-    const isSeen = box !== undefined && top > element.scrollTop + 40 && bottom < element.scrollTop + element.clientHeight - BELOW;
+    const isSeen = box !== undefined && top > element.scrollTop + 40 && bottom < element.scrollTop + element.clientHeight - TOOLBAR_HEIGHT;
     if (!isSeen) element.scrollTo({ top: box === undefined ? top : (top + bottom) / 2 - element.clientHeight / 2 });
     if (box !== undefined && width > element.clientWidth) {
       element.scrollTo({ left: ((box[0] + box[2]) / 2) * width - element.clientWidth / 2 });
     }
     landed.current = { at, page, top, isFinal };
   });
-  const stay = () => {
+  const stopScrolling = () => {
     landed.current.isFinal = true;
   };
 
   const open = (number: number) => {
-    stay();
+    stopScrolling();
     virtual.scrollToIndex(number - 1, { align: 'start' });
   };
   const zoomTo = (direction: 1 | -1) => {
     const next = direction > 0 ? STEPS.find((step) => step > zoom) : STEPS.findLast((step) => step < zoom);
     if (next !== undefined) setZoom(next);
   };
-  useShortcut(CLOSER, () => zoomTo(1));
-  useShortcut(FARTHER, () => zoomTo(-1));
-  useShortcut(FIT, () => setZoom(1));
+  useShortcut(ZOOM_IN, () => zoomTo(1));
+  useShortcut(ZOOM_OUT, () => zoomTo(-1));
+  useShortcut(FIT_WIDTH, () => setZoom(1));
 
   const items = virtual.getVirtualItems();
   const middle = (virtual.scrollOffset ?? 0) + (scroller.current?.clientHeight ?? 0) / 2;
@@ -124,11 +124,11 @@ export function PageViewer({ documentId, pages, marks, chosen, place, onChoose }
         className={styles.scroller}
         tabIndex={0}
         role="region"
-        aria-label="Document"
-        onWheel={stay}
-        onTouchMove={stay}
-        onPointerDown={stay}
-        onKeyDown={stay}
+        aria-label={t('document.viewer.label')}
+        onWheel={stopScrolling}
+        onTouchMove={stopScrolling}
+        onPointerDown={stopScrolling}
+        onKeyDown={stopScrolling}
       >
         <div className={styles.pages} style={{ height: virtual.getTotalSize(), minWidth: width + 2 * GAP }}>
           {room > 0 &&
@@ -149,15 +149,15 @@ export function PageViewer({ documentId, pages, marks, chosen, place, onChoose }
             ))}
         </div>
       </div>
-      <div className={styles.zoom} role="toolbar" aria-label="Zoom">
-        <Button kind="quiet" label="Farther" onClick={() => zoomTo(-1)} disabled={zoom <= STEPS[0]!}>
+      <div className={styles.zoom} role="toolbar" aria-label={t('document.viewer.zoom')}>
+        <Button kind="quiet" label={t('document.viewer.zoomOut')} onClick={() => zoomTo(-1)} disabled={zoom <= STEPS[0]!}>
           <Icon name="minus" />
         </Button>
-        <output aria-label="Zoom">{percent(zoom)}</output>
-        <Button kind="quiet" label="Closer" onClick={() => zoomTo(1)} disabled={zoom >= STEPS.at(-1)!}>
+        <output aria-label={t('document.viewer.zoom')}>{formatPercent(zoom)}</output>
+        <Button kind="quiet" label={t('document.viewer.zoomIn')} onClick={() => zoomTo(1)} disabled={zoom >= STEPS.at(-1)!}>
           <Icon name="plus" />
         </Button>
-        <Button kind="quiet" label="As wide as there is room" onClick={() => setZoom(1)} aria-pressed={zoom === 1}>
+        <Button kind="quiet" label={t('document.viewer.fitWidth')} onClick={() => setZoom(1)} aria-pressed={zoom === 1}>
           <Icon name="fit" />
         </Button>
       </div>

@@ -1,4 +1,4 @@
-/** The words of a page over its picture, unseen: they can be marked, copied, found, and read aloud. */
+/** The words of a page, invisible over its image: for selection, search and screen readers. */
 
 import { memo } from 'react';
 import type { PageWithWords } from '../../api/types';

@@ -1,8 +1,8 @@
-/** The field that is being written takes words off the page: one that is clicked, or all within a drawn rectangle. */
+/** Picking words on the page into the editor that is open: a clicked word, or all words in a drawn box. */
 
 import { useEffect, useRef, useSyncExternalStore } from 'react';
 
-/** With `isMore` the words come behind what is there. */
+/** `isMore`: add to the text instead of replacing it. */
 export type OnPick = (words: string, isMore: boolean) => void;
 
 let active: OnPick | null = null;
@@ -13,7 +13,7 @@ function change(next: OnPick | null): void {
   for (const listener of listeners) listener();
 }
 
-/** Takes what is picked for as long as a component is there. */
+/** Receive picked words while the component is mounted. */
 export function useWordPicker(onPick: OnPick): void {
   const latest = useRef(onPick);
   useEffect(() => {
@@ -28,7 +28,7 @@ export function useWordPicker(onPick: OnPick): void {
   }, []);
 }
 
-/** Who takes what is picked; null: nobody, and a click on the page chooses a field. */
+/** Return the function that receives picked words; null: a click on the page selects a field. */
 export function useActivePicker(): OnPick | null {
   return useSyncExternalStore(
     (listener) => {

@@ -1,4 +1,4 @@
-/** The picture of a page as an address that an <img> can show: the token goes with the request, never in an address. */
+/** Page images as object URLs: the token is sent in a header, never in a URL. */
 
 import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
@@ -11,16 +11,16 @@ interface Shown {
 
 export function usePageImage(documentId: string, number: number): Shown {
   const { data, isError } = useQuery(pageImageQuery(documentId, number));
-  return { url: useAddress(data), failed: isError };
+  return { url: useObjectUrl(data), failed: isError };
 }
 
-/** `wanted`: whether it is asked for now, where it is not there yet. */
-export function useSmallImage(documentId: string, number: number, width: number, wanted: boolean): Shown {
-  const { data, isError } = useQuery({ ...smallImageQuery(documentId, number, width), enabled: wanted });
-  return { url: useAddress(data), failed: isError };
+/** `enabled`: whether to load it now. */
+export function useSmallImage(documentId: string, number: number, width: number, enabled: boolean): Shown {
+  const { data, isError } = useQuery({ ...smallImageQuery(documentId, number, width), enabled });
+  return { url: useObjectUrl(data), failed: isError };
 }
 
-function useAddress(data: Blob | undefined): string | null {
+function useObjectUrl(data: Blob | undefined): string | null {
   const [url, setUrl] = useState<string | null>(null);
   useEffect(() => {
     if (data === undefined) return undefined;

@@ -1,11 +1,11 @@
-/** A rectangle that is drawn on a page with the mouse. */
+/** Drawing a rectangle on a page with the mouse. */
 
 import { useRef, useState, type PointerEvent } from 'react';
 import type { Box } from '../../api/types';
 
-const LEAST = 4; // pixels: less is a click
+const MIN_SIZE = 4; // pixels: less is a click
 
-/** `onDrawn` null: none can be drawn, and text is marked as ever. */
+/** `onDrawn` null: dragging selects text as usual. */
 export function useRectangle(onDrawn: ((box: Box, event: PointerEvent) => void) | null) {
   const [box, setBox] = useState<Box | null>(null);
   const from = useRef<{ x: number; y: number } | null>(null);
@@ -18,13 +18,13 @@ export function useRectangle(onDrawn: ((box: Box, event: PointerEvent) => void) 
   }
   return {
     box,
-    /** Whether the click that now comes is the end of a drawing. */
+    /** Whether the current click ends a drawing. */
     hasDrawn: () => wasDrawn.current,
     on: {
       onPointerDown(event: PointerEvent<HTMLElement>) {
         wasDrawn.current = false;
         if (onDrawn === null || event.button !== 0 || event.pointerType === 'touch') return;
-        event.preventDefault(); // the field keeps the focus, and no text is marked
+        event.preventDefault(); // keep the focus in the editor, and select no text
         event.currentTarget.setPointerCapture(event.pointerId);
         from.current = at(event);
       },
@@ -32,7 +32,7 @@ export function useRectangle(onDrawn: ((box: Box, event: PointerEvent) => void) 
         if (from.current === null) return;
         const { x, y, width, height } = at(event);
         const start = from.current;
-        if (box === null && Math.abs(x - start.x) * width < LEAST && Math.abs(y - start.y) * height < LEAST) return;
+        if (box === null && Math.abs(x - start.x) * width < MIN_SIZE && Math.abs(y - start.y) * height < MIN_SIZE) return;
         setBox([Math.min(x, start.x), Math.min(y, start.y), Math.max(x, start.x), Math.max(y, start.y)]);
       },
       onPointerUp(event: PointerEvent<HTMLElement>) {
@@ -47,7 +47,7 @@ export function useRectangle(onDrawn: ((box: Box, event: PointerEvent) => void) 
         from.current = null;
         setBox(null);
       },
-      // Where a pointer's default is not what gives the focus.
+      // Some browsers move the focus on mousedown, not on pointerdown.
       onMouseDown(event: { preventDefault: () => void; button: number }) {
         if (onDrawn !== null && event.button === 0) event.preventDefault();
       },

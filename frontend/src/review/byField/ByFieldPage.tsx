@@ -1,14 +1,16 @@
-/** One field over many documents, a row each: what the page prints beside the value, and down the column with Enter. */
+/** Reviewing one field across documents: a row per document with an excerpt and the value; Enter moves down. */
 
 import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
 import { defaultRangeExtractor, useVirtualizer } from '@tanstack/react-virtual';
 import { useEffect, useRef } from 'react';
 import { knownFieldsQuery } from '../../document/documentPageQueries';
+import { pathLabel } from '../../document/fields/labels';
 import { byFieldRoute } from '../../router';
 import { useCanWrite } from '../../session/role';
 import { Button } from '../../shared/Button';
-import { count, visibleText } from '../../shared/format';
+import { visibleText } from '../../shared/format';
+import { t } from '../../shared/i18n';
 import { EmptyState, ErrorNotice } from '../../shared/Notice';
 import { useShortcut } from '../../shared/shortcuts/useShortcut';
 import { perMinute } from '../fieldsToReview';
@@ -18,54 +20,54 @@ import { ByFieldRow } from './ByFieldRow';
 import { useFieldValues } from './useFieldValues';
 
 const ROW = 96;
-const UNDO = { id: 'sheet.undo', area: 'One field', words: 'Take the last decision back', keys: 'Mod+z' };
+const UNDO = { id: 'byField.undo', keys: 'Mod+z' } as const;
 
 export function ByFieldPage() {
   const column = byFieldRoute.useSearch();
   return (
     <div className={styles.page}>
-      <Choice {...column} />
+      <FieldPicker {...column} />
       {column.path === undefined ? (
-        <EmptyState title="Review by field">
-          <p>Choose a field above. Each document comes with what its page prints; Enter says that the value is right and goes to the next.</p>
+        <EmptyState title={t('byField.start')}>
+          <p>{t('byField.startHint')}</p>
         </EmptyState>
       ) : (
-        // Another column is another sheet: nothing that was decided in the last one can be taken back here.
-        <Sheet key={`${column.document_type} ${column.path}`} column={column} />
+        // Remount for another field: its decisions have their own undo.
+        <FieldColumn key={`${column.document_type} ${column.path}`} column={column} />
       )}
     </div>
   );
 }
 
-/** Which field, and of which type of document. */
-function Choice({ path, document_type: type }: Column) {
+/** Picks the field and the document type. */
+function FieldPicker({ path, document_type: type }: Column) {
   const known = useQuery(knownFieldsQuery(null));
   const navigate = useNavigate();
-  const those = (known.data ?? []).filter((one) => !one.path.includes('[]'));
+  const fields = (known.data ?? []).filter((one) => !one.path.includes('[]'));
   const name = (one: { path: string; document_type: string | null }) => JSON.stringify([one.document_type, one.path]);
   const chosen = path === undefined ? '' : name({ path, document_type: type ?? null });
-  const isListed = chosen === '' || those.some((one) => name(one) === chosen);
-  const types = Map.groupBy(those, (one) => one.document_type);
+  const isListed = chosen === '' || fields.some((one) => name(one) === chosen);
+  const types = Map.groupBy(fields, (one) => one.document_type);
   return (
     <div className={styles.bar}>
-      <Link to="/review">Review</Link>
-      <h1>One field</h1>
+      <Link to="/review">{t('areas.review')}</Link>
+      <h1>{t('byField.title')}</h1>
       <select
         className={styles.choice}
-        aria-label="Field"
+        aria-label={t('common.field')}
         value={chosen}
         onChange={(event) => {
           const [nextType, next] = JSON.parse(event.target.value) as [string | null, string];
           void navigate({ to: '/review/by-field', search: { path: next, ...(nextType !== null && { document_type: nextType }) } });
         }}
       >
-        {chosen === '' && <option value="">Choose a field</option>}
-        {!isListed && <option value={chosen}>{visibleText(path!)}</option>}
+        {chosen === '' && <option value="">{t('byField.choose')}</option>}
+        {!isListed && <option value={chosen}>{pathLabel(path!)}</option>}
         {[...types].map(([ofType, fields]) => (
-          <optgroup key={ofType} label={ofType === null ? 'Of no type' : visibleText(ofType)}>
+          <optgroup key={ofType} label={ofType === null ? t('byField.noType') : visibleText(ofType)}>
             {fields.map((one) => (
               <option key={one.path} value={name(one)}>
-                {visibleText(one.path)}
+                {pathLabel(one.path)}
               </option>
             ))}
           </optgroup>
@@ -75,9 +77,9 @@ function Choice({ path, document_type: type }: Column) {
   );
 }
 
-function Sheet({ column }: { column: Column }) {
-  const sheet = useFieldValues(column);
-  const { query, rows, active, go } = sheet;
+function FieldColumn({ column }: { column: Column }) {
+  const values = useFieldValues(column);
+  const { query, rows, active, go } = values;
   const scroller = useRef<HTMLDivElement>(null);
   const virtual = useVirtualizer({
     count: rows.length,
@@ -85,7 +87,7 @@ function Sheet({ column }: { column: Column }) {
     estimateSize: () => ROW,
     overscan: 3,
     getItemKey: (index) => rows[index]?.extraction_id ?? index,
-    // The one with the caret stays, wherever one scrolls to.
+    // Keep the row with the focus mounted while scrolling.
     rangeExtractor: (range) => [...new Set([...defaultRangeExtractor(range), ...(active < range.count ? [active] : [])])].sort((a, b) => a - b),
   });
   useEffect(() => virtual.scrollToIndex(active, { align: 'auto' }), [active, virtual]);
@@ -96,34 +98,38 @@ function Sheet({ column }: { column: Column }) {
     if (isNearEnd && hasNextPage && !isFetchingNextPage) void fetchNextPage();
   }, [isNearEnd, hasNextPage, isFetchingNextPage, fetchNextPage]);
   const canWrite = useCanWrite();
-  useShortcut(UNDO, sheet.undo, sheet.canUndo);
+  useShortcut(UNDO, values.undo, values.canUndo);
 
   if (query.isError) return <ErrorNotice error={query.error} onRetry={() => void query.refetch()} />;
   if (query.data === undefined) return null;
   if (rows.length === 0) {
     return (
-      <EmptyState title="No document has it">
-        <p>No current extraction{column.document_type !== undefined && ` of the type ${visibleText(column.document_type)}`} has a value here.</p>
+      <EmptyState title={t('byField.none')}>
+        <p>{column.document_type === undefined ? t('byField.noneHint') : t('byField.noneOfType', { type: visibleText(column.document_type) })}</p>
       </EmptyState>
     );
   }
-  const speed = perMinute(sheet.times);
+  const speed = perMinute(values.times);
   return (
     <>
-      <div className={styles.told}>
+      <div className={styles.progress}>
         <p className="muted" role="status">
-          {count(rows.length, 'document')}
-          {hasNextPage && ' and more'} · {sheet.times.length.toLocaleString()} decided
-          {speed !== null && ` · ${speed.toFixed(0)} a minute`}
+          {[
+            t(hasNextPage ? 'byField.moreDocuments' : 'common.documents', { count: rows.length }),
+            t('byField.reviewed', { count: values.times.length }),
+            speed !== null && t('review.perMinute', { speed: Math.round(speed) }),
+          ]
+            .filter(Boolean)
+            .join(' · ')}
         </p>
-        {sheet.canUndo && <Button onClick={sheet.undo}>Undo</Button>}
+        {values.canUndo && <Button onClick={values.undo}>{t('common.undo')}</Button>}
         <span className="muted">
-          <kbd>Enter</kbd> it is right, or keep what I wrote · <kbd>↑</kbd> <kbd>↓</kbd> only go · <kbd>Esc</kbd> as it was
+          <kbd>Enter</kbd> {t('byField.keyConfirm')} · <kbd>↑</kbd> <kbd>↓</kbd> {t('byField.keyMove')} · <kbd>Esc</kbd> {t('byField.keyRevert')}
         </span>
       </div>
       <div ref={scroller} className={styles.scroller}>
         <fieldset className={styles.plain} disabled={!canWrite}>
-        <ul className={styles.rows} style={{ height: virtual.getTotalSize() }} aria-label={`Values of ${visibleText(column.path!)}`}>
+        <ul className={styles.rows} style={{ height: virtual.getTotalSize() }} aria-label={t('byField.values', { field: pathLabel(column.path!) })}>
           {items.map(({ index, key, start }) => {
             const row = rows[index]!;
             return (
@@ -134,12 +140,12 @@ function Sheet({ column }: { column: Column }) {
                 index={index}
                 top={start}
                 isActive={index === active}
-                isRefused={sheet.refused.has(row.extraction_id)}
+                isRefused={values.refused.has(row.extraction_id)}
                 isScrolling={virtual.isScrolling}
                 onGo={go}
-                onConfirm={sheet.confirm}
-                onWrite={sheet.write}
-                onUndo={sheet.canUndo ? sheet.undo : undefined}
+                onConfirm={values.confirm}
+                onWrite={values.write}
+                onUndo={values.canUndo ? values.undo : undefined}
               />
             );
           })}

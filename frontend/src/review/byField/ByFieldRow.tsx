@@ -1,17 +1,18 @@
-/** One document in the sheet: what its page prints beside the value, which can be confirmed or written over. */
+/** One document in the review by field: an excerpt of the page, the value and its status. */
 
 import { Link } from '@tanstack/react-router';
 import { memo, useLayoutEffect, useRef, useState, type KeyboardEvent } from 'react';
 import type { Box, Evidence, FieldValue } from '../../api/types';
 import { fieldStatusOf } from '../../document/fields/fieldTree';
-import { readWritten, shown, written } from '../../document/fields/fieldValue';
+import { displayValue, editedText, parseEdited } from '../../document/fields/fieldValue';
 import { FIELD_STATUSES } from '../../document/fields/fieldStatus';
 import { Badge } from '../../shared/Badge';
 import { visibleText } from '../../shared/format';
+import { t } from '../../shared/i18n';
 import { Crop } from '../Crop';
 import styles from './ByField.module.css';
 
-const WIDTH = 480; // pixels of a crop
+const WIDTH = 480; // pixels
 
 interface Props {
   row: FieldValue;
@@ -23,7 +24,7 @@ interface Props {
   isScrolling: boolean;
   onGo: (index: number) => void;
   onConfirm: (row: FieldValue, index: number) => void;
-  /** Then one goes so many rows on. */
+  /** `by`: the number of rows to move on. */
   onWrite: (row: FieldValue, index: number, value: unknown, by: number) => void;
   onUndo: (() => void) | undefined;
 }
@@ -31,7 +32,7 @@ interface Props {
 export const ByFieldRow = memo(function ByFieldRow({ row, path, index, top, isActive, isRefused, isScrolling, onGo, onConfirm, onWrite, onUndo }: Props) {
   const evidence = row.evidence as Evidence | null;
   const status = fieldStatusOf(evidence ?? undefined, row.confidence ?? undefined, row.lock ?? undefined, false, row.proposed);
-  const { words, tone, icon } = FIELD_STATUSES[status];
+  const { tone, icon } = FIELD_STATUSES[status];
   const box = evidence?.boxes?.[0] as Box | undefined;
   return (
     <li
@@ -54,12 +55,12 @@ export const ByFieldRow = memo(function ByFieldRow({ row, path, index, top, isAc
         {evidence?.page != null && box !== undefined ? (
           <Crop documentId={row.document_id} page={evidence.page} box={box} width={WIDTH} isPaused={isScrolling} />
         ) : (
-          <span className="muted">Not on page</span>
+          <span className="muted">{t('fields.statuses.not_found')}</span>
         )}
       </div>
       {isActive ? (
         <Value
-          // What is stored anew is what stands in it.
+          // Remount with each stored version.
           key={row.version}
           row={row}
           onGo={(by) => onGo(index + by)}
@@ -68,11 +69,11 @@ export const ByFieldRow = memo(function ByFieldRow({ row, path, index, top, isAc
           onUndo={onUndo}
         />
       ) : (
-        <span className={`${styles.value} truncate`}>{shown(row.value)}</span>
+        <span className={`${styles.value} truncate`}>{displayValue(row.value, undefined, evidence?.quote)}</span>
       )}
       <span className={styles.status}>
         <Badge tone={isRefused ? 'bad' : tone} icon={isRefused ? 'warning' : icon}>
-          {isRefused ? 'not written' : words}
+          {isRefused ? t('byField.notSaved') : t(`fields.statuses.${status}`)}
         </Badge>
       </span>
     </li>
@@ -87,36 +88,35 @@ interface ValueProps {
   onUndo: (() => void) | undefined;
 }
 
-/** Its text is chosen: a letter begins to write. What was written is kept, wherever one goes then; Escape drops it. */
+/** The editor of the active row. Its text is selected, so typing replaces it. Moving away saves; Escape reverts. */
 function Value({ row, onGo, onConfirm, onWrite, onUndo }: ValueProps) {
-  const [text, setText] = useState(() => written(row.value));
+  const [text, setText] = useState(() => editedText(row.value));
   const input = useRef<HTMLInputElement>(null);
-  const over = useRef(false);
+  const isSaved = useRef(false);
   useLayoutEffect(() => {
-    // Before a letter can come that belongs here. Somebody may have gone elsewhere while it was stored: to what is
-    // neither around it nor in another row.
+    // Before a key can be pressed. Not if the person has moved the focus out of the list while the value was saved.
     const focused = document.activeElement;
     const isHere = focused?.contains(input.current) === true || input.current?.closest('ul')?.contains(focused) === true;
     if (!isHere) return;
     input.current?.focus({ preventScroll: true });
     input.current?.select();
   }, []);
-  const isChanged = text !== written(row.value);
-  const keep = (by: number) => {
-    if (over.current) return; // it loses the focus when it goes
-    over.current = true;
-    onWrite(readWritten(text, row.value), by);
+  const isChanged = text !== editedText(row.value);
+  const save = (by: number) => {
+    if (isSaved.current) return; // removing the input blurs it
+    isSaved.current = true;
+    onWrite(parseEdited(text, row.value), by);
   };
   const press = (event: KeyboardEvent) => {
     if (event.nativeEvent.isComposing) return;
     const by = { ArrowDown: 1, ArrowUp: -1, PageDown: 8, PageUp: -8 }[event.key];
-    if (by !== undefined && isChanged) keep(by);
+    if (by !== undefined && isChanged) save(by);
     else if (by !== undefined) onGo(by);
-    else if (event.repeat) return; // held down, it decides nothing
+    else if (event.repeat) return; // a held key decides nothing
     else if (event.key === 'z' && (event.ctrlKey || event.metaKey) && !isChanged && onUndo !== undefined) onUndo();
-    else if (event.key === 'Enter' && isChanged) keep(1);
+    else if (event.key === 'Enter' && isChanged) save(1);
     else if (event.key === 'Enter') onConfirm();
-    else if (event.key === 'Escape') setText(written(row.value));
+    else if (event.key === 'Escape') setText(editedText(row.value));
     else return;
     event.preventDefault();
   };
@@ -124,16 +124,16 @@ function Value({ row, onGo, onConfirm, onWrite, onUndo }: ValueProps) {
     <input
       ref={input}
       className={styles.input}
-      aria-label={`Value in ${visibleText(row.filename)}`}
+      aria-label={t('byField.valueIn', { name: visibleText(row.filename) })}
       value={text}
       spellCheck={false}
       autoComplete="off"
       onChange={(event) => {
-        over.current = false;
+        isSaved.current = false;
         setText(event.target.value);
       }}
-      // Not where one only looks into another window.
-      onBlur={() => isChanged && document.hasFocus() && keep(0)}
+      // Not when only the window loses the focus.
+      onBlur={() => isChanged && document.hasFocus() && save(0)}
       onKeyDown={press}
     />
   );

@@ -1,4 +1,4 @@
-/** One field over many documents: its values, which of them is looked at, and what is decided of them. */
+/** The values of one field across documents, the active row, and decisions. */
 
 import { infiniteQueryOptions, useInfiniteQuery, useQueryClient, type InfiniteData } from '@tanstack/react-query';
 import { useCallback, useMemo, useState } from 'react';
@@ -18,7 +18,7 @@ const valuesQuery = (path: string, documentType: string | undefined) =>
       return (await dataOf(api.GET('/api/fields/values', { params: { query }, signal }))) as FieldValues;
     },
     getNextPageParam: (last) => last.next,
-    // What was just decided stays in its place, until somebody comes anew.
+    // The order must not change while the person works through the list.
     staleTime: Infinity,
     gcTime: 0,
   });
@@ -32,7 +32,7 @@ export function useFieldValues({ path = '', document_type: documentType }: Colum
   const [active, setActive] = useState(0);
   const [refused, setRefused] = useState<ReadonlySet<string>>(new Set());
 
-  /** What stands in an extraction now, in its row. */
+  /** Update an extraction's row. */
   const changed = useCallback(
     (now: Extraction) => {
       const steps = pathSteps(path) ?? [];
@@ -58,7 +58,7 @@ export function useFieldValues({ path = '', document_type: documentType }: Colum
     },
     [path, queries, queryKey],
   );
-  /** At the version that the row shows: what somebody changed meanwhile was not looked at. */
+  /** At the version that the row shows, so that a change by someone else is a conflict. */
   const seen = useCallback(
     async (id: string): Promise<Seen> => {
       const pages = queries.getQueryData<InfiniteData<FieldValues>>(queryKey)?.pages ?? [];
@@ -71,7 +71,7 @@ export function useFieldValues({ path = '', document_type: documentType }: Colum
   const mark = useCallback(
     (id: string, _: string, is: boolean) => {
       setRefused((before) => new Set([...before].filter((one) => one !== id)));
-      // ApiError or taken back: shown as it stands now.
+      // Failed or undone: show the stored value.
       if (!is) void queries.fetchQuery({ ...extractionQuery(id), staleTime: 0 }).then(changed).catch(() => undefined);
     },
     [changed, queries],
@@ -79,7 +79,7 @@ export function useFieldValues({ path = '', document_type: documentType }: Colum
   const { write, confirm, undo, times, canUndo } = useDecisions({ seen, mark, changed });
 
   const go = useCallback((to: number) => setActive(Math.max(0, Math.min(rows.length - 1, to))), [rows.length]);
-  /** It is asked about again where that was refused. */
+  /** Move on, and mark the row if saving fails. */
   const settle = (row: FieldValue, to: number, done: Promise<boolean>) => {
     if (to !== active) go(to);
     void done.then((is) => !is && setRefused((before) => new Set(before).add(row.extraction_id)));

@@ -1,21 +1,19 @@
-/** The sheet behind `?`: what each key does here, to be changed or switched off. */
+/** The dialog behind `?`: lists the shortcuts, which can be changed or turned off. */
 
 import { useEffect, useState, useSyncExternalStore } from 'react';
 import { Button } from '../Button';
 import { Dialog } from '../Dialog';
+import { t } from '../i18n';
 import { usePersisted } from '../persisted';
-import { all, choice, keyName, keysOf, type Shortcut } from './registry';
+import { all, choice, keyName, keysOf, type ShortcutArea } from './registry';
 import styles from './ShortcutsDialog.module.css';
-import { useShortcut } from './useShortcut';
 
-const OWN: Shortcut = { id: 'sheet', area: 'Everywhere', words: 'Show what the keys do', keys: '?' };
 const MODIFIERS = ['Control', 'Shift', 'Alt', 'Meta'];
 
-export function ShortcutsDialog({ open, setOpen }: { open: boolean; setOpen: (open: boolean) => void }) {
+export function ShortcutsDialog({ onClose }: { onClose: () => void }) {
   const shortcuts = useSyncExternalStore(all.subscribe, all.get);
   const { off, keys } = usePersisted(choice);
   const [changing, setChanging] = useState<string | null>(null);
-  useShortcut(OWN, () => setOpen(true));
 
   useEffect(() => {
     if (changing === null) return undefined;
@@ -31,29 +29,29 @@ export function ShortcutsDialog({ open, setOpen }: { open: boolean; setOpen: (op
     return () => document.removeEventListener('keydown', take, { capture: true });
   }, [changing, off, keys]);
 
-  const areas = Map.groupBy(shortcuts, (shortcut) => shortcut.area);
+  const areas = Map.groupBy(shortcuts, (shortcut) => shortcut.id.split('.')[0] as ShortcutArea);
   return (
-    <Dialog title="Keys" open={open} onClose={() => setOpen(false)}>
+    <Dialog title={t('shortcuts.title')} open onClose={onClose}>
       <label className={styles.off}>
         <input type="checkbox" checked={!off} onChange={(event) => choice.set({ off: !event.target.checked, keys })} />
-        Keys do something on this page
+        {t('shortcuts.enabled')}
       </label>
-      {[...areas].map(([area, those]) => (
-        <section key={area} className={styles.area} aria-label={area}>
-          <h3 className="muted">{area}</h3>
-          {those.map((shortcut) => (
+      {[...areas].map(([area, group]) => (
+        <section key={area} className={styles.area} aria-label={t(`shortcuts.areas.${area}`)}>
+          <h3 className="muted">{t(`shortcuts.areas.${area}`)}</h3>
+          {group.map((shortcut) => (
             <div key={shortcut.id} className={styles.row}>
-              <span>{shortcut.words}</span>
+              <span>{t(`shortcuts.actions.${shortcut.id}`)}</span>
               <Button className={styles.keys} onClick={() => setChanging(shortcut.id)}>
-                {changing === shortcut.id ? 'press…' : (keysOf(shortcut) ?? 'none')}
+                {changing === shortcut.id ? t('shortcuts.press') : (keysOf(shortcut) ?? t('shortcuts.notSet'))}
               </Button>
             </div>
           ))}
         </section>
       ))}
       <div className={styles.row}>
-        <span className="muted">Press a key’s name to change it; Escape takes it away.</span>
-        <Button onClick={() => choice.set({ off: false, keys: {} })}>As they were</Button>
+        <span className="muted">{t('shortcuts.hint')}</span>
+        <Button onClick={() => choice.set({ off: false, keys: {} })}>{t('shortcuts.reset')}</Button>
       </div>
     </Dialog>
   );

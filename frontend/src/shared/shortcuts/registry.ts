@@ -1,16 +1,16 @@
-/** Every key that does something, in one place: the sheet behind `?` shows them, and each can be changed or all switched
- * off (WCAG 2.1.4). A component says what its shortcut does while it is there, with `useShortcut`. */
+/** All active keyboard shortcuts. The dialog behind `?` lists them; people can change each or turn all off (WCAG 2.1.4). */
 
+import en from '../../locales/en.json';
 import { persisted } from '../persisted';
 
+type Actions = typeof en.shortcuts.actions;
+export type ShortcutArea = keyof Actions;
+export type ShortcutId = { [Area in ShortcutArea]: `${Area}.${keyof Actions[Area] & string}` }[ShortcutArea];
+
 export interface Shortcut {
-  /** Stable: what people have changed is kept under it. */
-  id: string;
-  /** Where it holds: the sheet groups by it. */
-  area: string;
-  /** What it does. */
-  words: string;
-  /** As `keyName` has it: "j", "Shift+Enter", "Mod+k". */
+  /** Stable: people's own keys are stored under it. Its text is `shortcuts.actions.<id>`. */
+  id: ShortcutId;
+  /** The default, as `keyName` returns it: "j", "Shift+Enter", "Mod+k". */
   keys: string;
 }
 
@@ -24,17 +24,17 @@ interface Choice {
 }
 
 export const choice = persisted<Choice>('fieldmark.shortcuts', (stored) => {
-  const said = (stored ?? {}) as Partial<Choice>;
-  const keys = Object.entries(said.keys ?? {}).filter(([, key]) => typeof key === 'string');
-  return { off: said.off === true, keys: Object.fromEntries(keys) };
+  const saved = (stored ?? {}) as Partial<Choice>;
+  const keys = Object.entries(saved.keys ?? {}).filter(([, key]) => typeof key === 'string');
+  return { off: saved.off === true, keys: Object.fromEntries(keys) };
 });
 
 const active = new Map<string, Active[]>();
 const listeners = new Set<() => void>();
 let listed: Shortcut[] = [];
 
-/** Makes a shortcut hold until what is returned is called. Of two with one id the later one counts. */
-export function add(shortcut: Active): () => void {
+/** Activate a shortcut. Return a function that deactivates it. Of two with the same id the later one is used. */
+export function addShortcut(shortcut: Active): () => void {
   active.set(shortcut.id, [...(active.get(shortcut.id) ?? []), shortcut]);
   relist();
   return () => {
@@ -58,26 +58,26 @@ export const all = {
   },
 };
 
-/** The keys of a shortcut as this person has them; null where they took them away. */
+/** Return the person's keys for a shortcut; null if they removed it. */
 export function keysOf(shortcut: Shortcut): string | null {
   const own = choice.get().keys[shortcut.id];
   return own === undefined ? shortcut.keys : own || null;
 }
 
-/** What was pressed: "Mod" is Ctrl, or ⌘ where there is one. */
+/** Return the name of the pressed keys. "Mod" is Ctrl, or ⌘ on a Mac. */
 export function keyName(event: KeyboardEvent): string {
   const key = event.key === ' ' ? 'Space' : event.key.length === 1 ? event.key.toLowerCase() : event.key;
-  const isSign = event.key.length === 1 && event.key.toLowerCase() === event.key.toUpperCase();
-  const parts = [event.ctrlKey || event.metaKey ? 'Mod' : '', event.altKey ? 'Alt' : '', event.shiftKey && !isSign ? 'Shift' : ''];
+  const isSymbol = event.key.length === 1 && event.key.toLowerCase() === event.key.toUpperCase();
+  const parts = [event.ctrlKey || event.metaKey ? 'Mod' : '', event.altKey ? 'Alt' : '', event.shiftKey && !isSymbol ? 'Shift' : ''];
   return [...parts.filter(Boolean), key].join('+');
 }
 
-function isWritten(target: EventTarget | null): boolean {
+function isEditable(target: EventTarget | null): boolean {
   return target instanceof HTMLElement && (target.isContentEditable || ['INPUT', 'TEXTAREA', 'SELECT'].includes(target.tagName));
 }
 
-/** Whether a key belongs to what has the focus: Enter and Space to buttons, arrows to menus. */
-function isTheirs(event: KeyboardEvent): boolean {
+/** Whether the focused element handles the key itself: Enter and Space in buttons, all keys in menus and dialogs. */
+function isHandledByTarget(event: KeyboardEvent): boolean {
   if (!(event.target instanceof HTMLElement)) return false;
   if (event.target.closest('[role="menu"], [role="listbox"], [role="dialog"]') !== null) return true;
   return (event.key === 'Enter' || event.key === ' ') && event.target.closest('button, a, summary') !== null;
@@ -85,7 +85,7 @@ function isTheirs(event: KeyboardEvent): boolean {
 
 export function listen(): () => void {
   const pressed = (event: KeyboardEvent) => {
-    if (event.defaultPrevented || choice.get().off || isWritten(event.target) || isTheirs(event)) return;
+    if (event.defaultPrevented || choice.get().off || isEditable(event.target) || isHandledByTarget(event)) return;
     const name = keyName(event);
     const found = listed.find((shortcut) => keysOf(shortcut) === name) as Active | undefined;
     if (found === undefined) return;

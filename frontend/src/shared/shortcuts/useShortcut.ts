@@ -1,17 +1,17 @@
-/** Makes a shortcut hold while a component is there. */
+/** Activates a shortcut while a component is mounted. */
 
 import { useLayoutEffect, useRef } from 'react';
-import { add, type Shortcut } from './registry';
+import { addShortcut, type Shortcut } from './registry';
 
-export function useShortcut(shortcut: Shortcut, act: (event: KeyboardEvent) => void, holds = true): void {
-  const { id, area, words, keys } = shortcut;
+export function useShortcut(shortcut: Shortcut, act: (event: KeyboardEvent) => void, active = true): void {
+  const { id, keys } = shortcut;
   const latest = useRef(act);
-  // Before it is painted: a key means what is seen, and never what was there before.
+  // In a layout effect, so that a key never acts on an earlier state than the one shown.
   useLayoutEffect(() => {
     latest.current = act;
   });
   useLayoutEffect(() => {
-    if (!holds) return undefined;
-    return add({ id, area, words, keys, act: (event) => latest.current(event) });
-  }, [id, area, words, keys, holds]);
+    if (!active) return undefined;
+    return addShortcut({ id, keys, act: (event) => latest.current(event) });
+  }, [id, keys, active]);
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from browser.scripts import extracted, reading
+from browser.window import label
 from extraction_case import until
 
 pytestmark = pytest.mark.anyio
@@ -28,8 +29,8 @@ async def test_a_column_is_settled_by_the_keyboard_alone(serve, browsing):
             await until(lambda: same(server, extraction_id, (total, is_set)))
 
         await window.enter("/review/by-field")
-        await page.get_by_role("heading", name="Review by field").wait_for()
-        await page.get_by_label("Field", exact=True).select_option(label="total")
+        await page.get_by_role("heading", name=label("byField.start")).wait_for()
+        await page.get_by_label("Field", exact=True).select_option(label="Total")
         rows = page.get_by_role("list", name="Values of total").get_by_role("listitem")
         await rows.nth(2).wait_for()
         names = [await row.get_by_role("link").inner_text() for row in await rows.all()]
@@ -53,7 +54,7 @@ async def test_a_column_is_settled_by_the_keyboard_alone(serve, browsing):
         await stands(third, 12.5, False)
         await rows.nth(1).get_by_text("Confirmed").wait_for()
         await rows.nth(1).get_by_text("13", exact=True).wait_for()
-        await page.get_by_role("status").filter(has_text="2 decided").wait_for()
+        await page.get_by_role("status").filter(has_text="2 reviewed").wait_for()
 
         # Taken back: first what was written, then what was confirmed. Each is in focus then.
         await page.keyboard.press("Control+z")
@@ -81,13 +82,13 @@ async def test_what_somebody_changed_meanwhile_is_not_written_over(serve, browsi
         )
         assert changed.status_code == 200, changed.text
         await page.keyboard.press("Enter")
-        await page.get_by_text("not written").wait_for()
+        await page.get_by_text(label("byField.notSaved")).wait_for()
         # What stands there now is shown, and can be decided.
         await page.wait_for_function("() => document.querySelector('li input').value === '99'")
         await page.keyboard.type("14")
         await page.keyboard.press("Enter")
         await until(lambda: same(server, extraction_id, (14, True)))
-        await page.get_by_text("not written").wait_for(state="detached")
+        await page.get_by_text(label("byField.notSaved")).wait_for(state="detached")
 
 
 async def test_what_was_written_is_kept_wherever_one_goes(serve, browsing):

@@ -1,0 +1,20 @@
+/** Names of the people in an organisation. */
+
+import { useQuery } from '@tanstack/react-query';
+import { membersQuery } from '../settings/settingsQueries';
+import { visibleText } from '../shared/format';
+import { t } from '../shared/i18n';
+import { meQuery } from './config';
+import { useOrganisation } from './role';
+
+/** Return a function from a user's id to "you", their email, or the start of their id where no email is known. */
+export function usePersonName(): (userId: string) => string {
+  const me = useQuery(meQuery);
+  const organisation = useOrganisation();
+  const members = useQuery({ ...membersQuery(organisation?.id ?? ''), enabled: organisation !== undefined, staleTime: 60_000 });
+  return (userId) => {
+    if (userId === me.data?.user_id) return t('people.you');
+    const email = members.data?.items.find((one) => one.user_id === userId)?.email;
+    return email == null ? t('people.user', { id: userId.slice(0, 8) }) : visibleText(email);
+  };
+}

@@ -1,0 +1,41 @@
+"""The page speaks the browser's language, or the one chosen in the account menu."""
+
+from __future__ import annotations
+
+import pytest
+
+from browser.scripts import extracted, reading
+from browser.window import label
+
+pytestmark = pytest.mark.anyio
+
+TEXT = "Invoice number: 17\nTotal: 1312.50 EUR\nDue date: 2023-03-20\n"
+
+
+async def test_language_of_the_browser_is_used_and_another_one_can_be_chosen(serve, browsing):
+    model = reading(total=1312.5, due_date="2023-03-20", paid=True)
+    async with serve(model) as server, browsing(server, locale="de-AT") as window:
+        page = window.page
+        document, _ = await extracted(server, TEXT)
+        await page.goto(window.link(f"/documents/{document}"))
+        await page.get_by_role("button", name=label("signIn.submit", "de")).click()
+        values = {
+            "total": ("1.312,50", "1,312.50"),
+            "due_date": ("20. März 2023", "20 Mar 2023"),
+            "paid": ("Ja", "Yes"),
+        }
+        for path, (german, _) in values.items():
+            await page.locator(f'[role=treeitem][data-path="{path}"]').get_by_text(german, exact=True).wait_for()
+        assert await page.locator("html").get_attribute("lang") == "de"
+        await page.locator('[role=treeitem][data-path="due_date"]').get_by_text("Due date").wait_for()
+
+        await page.get_by_role("button", name="Konto").click()
+        await page.get_by_role("menuitem", name="English").click()
+        for _ in range(2):
+            for path, (_, english) in values.items():
+                await page.locator(f'[role=treeitem][data-path="{path}"]').get_by_text(english, exact=True).wait_for()
+            assert await page.locator("html").get_attribute("lang") == "en"
+            await page.reload()
+        # An editor shows the stored value.
+        await page.locator('[role=treeitem][data-path="total"]').dblclick()
+        assert await page.get_by_label(label("fields.valueOf", field="Total")).input_value() == "1312.5"
