@@ -11,7 +11,7 @@ from fieldmark.agents.registry import answer_offline
 pytestmark = pytest.mark.anyio
 
 
-async def test_answers_and_passages_come_with_name_and_page(commands):
+async def test_answers_and_passages_show_name_and_page(commands):
     async with commands(answer_offline) as fieldmark:
         taken = await fieldmark.run("extract", fieldmark.file("The roof leaks.\nInvoice number: 1\nTotal: 1500.00 EUR"))
         assert taken.code == 0, taken.err

@@ -27,7 +27,7 @@ def statuses(fieldmark) -> list[str]:
     return [row["status"] for row in fieldmark.sql("select status from public.runs order by created_at")]
 
 
-async def test_piped_lines_are_one_conversation_and_nothing_in_it_reaches_the_terminal_as_a_command(commands):
+async def test_piped_chat_is_one_conversation_and_output_is_escaped(commands):
     said = "\x1b]0;mine\x07 [red]not[/red] \u202eback"
     async with commands(chat_script([text("Hello.")], [text("I look."), call("list_tags")], [text(said)])) as fieldmark:
         file = fieldmark.file(name="[b]a\x1b[1m.txt")
@@ -48,7 +48,7 @@ async def test_piped_lines_are_one_conversation_and_nothing_in_it_reaches_the_te
         assert failed.code == 1 and statuses(fieldmark) == ["completed", "completed", "failed"]
 
 
-async def test_a_proposal_is_rejected_and_other_words_take_its_place(commands):
+async def test_rejected_proposal_can_be_replaced_by_another_message(commands):
     def answer(body):
         return [text("Then not.")] if "never mind" in json.dumps(body["messages"]) else [extraction_call()]
 
@@ -61,7 +61,7 @@ async def test_a_proposal_is_rejected_and_other_words_take_its_place(commands):
         assert statuses(fieldmark) == ["cancelled", "completed"]
 
 
-async def test_a_proposal_is_edited_and_what_it_starts_is_watched(commands):
+async def test_edited_call_runs_and_its_child_run_is_followed(commands):
     async with commands(chat_script([extraction_call()], [text("Done.")])) as fieldmark:
         edits = '/edit {"prompt_revid": 1}', f'/edit {{"prompt_revid": "{uuid4()}"}}', "/edit {}"
         done = await fieldmark.run("chat", fieldmark.file(), stdin="\n".join(["extract", *edits, ""]))
@@ -74,7 +74,7 @@ async def test_a_proposal_is_edited_and_what_it_starts_is_watched(commands):
         assert (call["status"], call["approved_by"]) == ("done", "person")
 
 
-async def test_a_waiting_call_is_taken_up_by_another_command(commands):
+async def test_waiting_call_is_decided_by_another_command(commands):
     async with commands(chat_script([extraction_call()], [text("Done.")])) as fieldmark:
         first = await fieldmark.run("chat", fieldmark.file(), "--message", "extract")
         assert first.code == 4 and "/approve" in first.err, first.err
@@ -94,7 +94,7 @@ async def test_a_waiting_call_is_taken_up_by_another_command(commands):
         assert stranger.code == 1 and "not_found" in stranger.err
 
 
-async def test_at_a_terminal_words_come_as_they_are_said_and_ctrl_c_ends_first_the_turn_then_the_command(commands):
+async def test_terminal_chat_streams_and_ctrl_c_cancels_the_turn_first(commands):
     goes_on = asyncio.Event()
 
     def answer(body):

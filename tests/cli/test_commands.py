@@ -32,7 +32,7 @@ def empty(postgres, clone) -> Iterator[dict[str, str]]:
         conn.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
 
 
-async def test_another_postgres_is_migrated_by_its_owner_and_served_by_no_stronger_login(empty, quick_path):
+async def test_external_postgres_is_migrated_by_its_owner_and_served_with_the_app_login(empty, quick_path):
     fieldmark = Commands(quick_path, empty, empty["DATABASE_OWNER_URL"])
     early = await fieldmark.run("documents")
     assert early.code == 3 and "migrate" in early.err and "Traceback" not in early.err
@@ -57,7 +57,7 @@ async def test_another_postgres_is_migrated_by_its_owner_and_served_by_no_strong
 @pytest.mark.parametrize(
     "settings", [{"DATABASE_URL": AWAY}, {"FIELDMARK_HOME": "a file/home"}, {"FIELDMARK_PORT": "secret-word"}, {}]
 )
-def test_settings_that_cannot_work_end_a_command_with_3_and_a_sentence(monkeypatch, tmp_path, settings):
+def test_invalid_settings_exit_3(monkeypatch, tmp_path, settings):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FIELDMARK_HOME", str(tmp_path / "home"))
     (tmp_path / "a file").touch()
@@ -71,7 +71,7 @@ def test_settings_that_cannot_work_end_a_command_with_3_and_a_sentence(monkeypat
         assert "Traceback" not in refused.err and "secret-word" not in refused.err
 
 
-async def test_a_token_alone(monkeypatch, tmp_path):
+async def test_token_command_prints_only_the_token(monkeypatch, tmp_path):
     monkeypatch.setenv("FIELDMARK_HOME", str(tmp_path))
     user = str(uuid4())
     result = run_here("token", "--user", user, "--hours", "1")
@@ -92,7 +92,7 @@ async def test_a_token_alone(monkeypatch, tmp_path):
     assert done.code == 1 and "No space left on device" in done.err
 
 
-async def test_help_is_shown_by_a_terminal_of_few_characters_too(tmp_path):
+async def test_help_works_in_an_ascii_terminal(tmp_path):
     result = await Commands(tmp_path, {"PYTHONIOENCODING": "ascii"}).run("--help", is_fresh=True)
     assert result.code == 0
     for command in ("extract", "serve", "worker", "migrate", "token"):

@@ -20,7 +20,7 @@ def proposing(*arguments) -> Script:
     return Script([*[[call("update_field", one)] for one in arguments], [text("Done.")]])
 
 
-async def test_piped_answers_decide_and_what_is_proposed_is_escaped(commands):
+async def test_piped_answers_decide_and_output_is_escaped(commands):
     hostile = {"path": "total", "value": "\x1b[2J\x9b1A[bold]10\u202e99", "confidence": 0.9}
     async with commands(proposing(hostile, NUMBER, TOTAL)) as fieldmark:
         # A question is asked again after an answer that decides nothing, or that the tool refuses.
@@ -37,7 +37,7 @@ async def test_piped_answers_decide_and_what_is_proposed_is_escaped(commands):
         assert [tuple(row.values()) for row in decided] == [("refused", None), ("done", "person"), ("done", "person")]
 
 
-async def test_without_a_person_it_waits_and_is_decided_later(commands):
+async def test_without_a_terminal_the_call_waits_for_a_later_decision(commands):
     async with commands(proposing(TOTAL, NUMBER, {**NUMBER, "value": "2"})) as fieldmark:
         ended = await fieldmark.run("extract", "--ask", fieldmark.file())
         run_id = str(fieldmark.only_run()["id"])
@@ -71,7 +71,7 @@ async def test_without_a_person_it_waits_and_is_decided_later(commands):
         assert (await fieldmark.run("runs", "--status", "awaiting_approval")).out == ""
 
 
-async def test_at_a_terminal_the_editor_changes_it_and_ctrl_c_at_the_question_cancels(commands, quick_path):
+async def test_terminal_editor_changes_a_call_and_ctrl_c_cancels(commands, quick_path):
     editor = quick_path / "editor"
     editor.write_text('#!/bin/sh\nsed -i "s/10/13/" "$1"\n')
     editor.chmod(0o755)

@@ -52,7 +52,7 @@ async def test_a_folder_is_scored_compared_and_leaves_nothing(local_commands, qu
         assert (report["total"]["gold"], report["total"]["normalised"]) == (6, 1)
 
 
-async def test_corrections_are_scored_against(local_commands):
+async def test_corrections_serve_as_expected_values(local_commands):
     async with local_commands(Script([]), ANTHROPIC_API_KEY="") as fieldmark:
         none = await fieldmark.run("eval", "--corrections")
         assert none.code == 1 and "corrected by a person" in none.err
@@ -79,7 +79,7 @@ async def test_corrections_are_scored_against(local_commands):
         assert refused.code == 1 and "second_person_needed" in refused.err and fieldmark.sql(counted) == before
 
 
-async def test_examples_that_make_it_worse_are_dropped(local_commands, quick_path):
+async def test_examples_that_lower_the_score_are_dropped(local_commands, quick_path):
     folder, schema = quick_path / "cases", {"type": "object", "properties": {"number": {"type": "string"}}}
     case(folder, "one", {"number": "1"})
     (folder / "one.txt").write_text("Number: 1\n")

@@ -29,7 +29,7 @@ def controls(text: str) -> set[str]:
 
 @pytest.mark.long
 @pytest.mark.xdist_group("cli-extract")  # one home, so one process
-async def test_a_sample_ends_as_a_table_and_is_found_by_the_next_command(home: Commands):
+async def test_extract_prints_a_table_and_search_finds_the_document(home: Commands):
     done = await home.run("extract", str(INVOICE), is_fresh=True)
     assert done.code == 0
     assert "INV/2023/03/0008" in done.out and "279.84" in done.out and "confidence" in done.out
@@ -47,7 +47,7 @@ async def test_a_sample_ends_as_a_table_and_is_found_by_the_next_command(home: C
     assert (found["behind"], {hit["filename"] for hit in found["hits"]}) == (0, {INVOICE.name})
 
 
-async def test_json_is_alone_on_stdout_and_a_broken_schema_ends_with_4(commands):
+async def test_json_output_is_clean_and_violations_exit_4(commands):
     async with commands() as fieldmark:
         schema = fieldmark.file("\ufeff" + json.dumps(SCHEMA), "schema.json")  # as some editors save it
         done = await fieldmark.run("extract", str(INVOICE), "--json", "--schema", schema, "--out", "out.json")
@@ -64,7 +64,7 @@ async def test_json_is_alone_on_stdout_and_a_broken_schema_ends_with_4(commands)
         assert done.code == 4 and "a.txt" in done.out and "due_date: " in done.err
 
 
-async def test_several_files_of_which_one_is_broken_and_one_has_a_password(commands):
+async def test_extract_handles_broken_and_protected_files(commands):
     async with commands() as fieldmark:
         broken = fieldmark.file(b"%PDF-1.7 no more", "[bold]broken\x1b[31m.pdf")
         odd = fieldmark.file("Invoice number: 9\nTotal: 11.00 EUR\n", b"odd \xff.txt")
@@ -89,7 +89,7 @@ async def test_several_files_of_which_one_is_broken_and_one_has_a_password(comma
 
 @pytest.mark.long
 @pytest.mark.xdist_group("cli-extract")
-async def test_interrupted_in_the_middle_nothing_is_left(home: Commands):
+async def test_interrupted_command_leaves_nothing(home: Commands):
     begun = datetime.now(UTC)
     with socket.create_server(("127.0.0.1", 0)) as silent_model:
         silent_model.settimeout(PATIENCE)

@@ -48,7 +48,7 @@ def problem(status: int, code: str) -> httpx.Response:
     return httpx.Response(status, text=json.dumps({"code": code, "detail": "No."}))
 
 
-async def test_a_service_that_starts_anew_behind_its_proxy_is_waited_for():
+async def test_restarting_service_is_retried():
     answers = (
         stream(FIRST),  # it ends, since the service does
         httpx.ConnectError("refused"),
@@ -66,14 +66,14 @@ async def test_a_service_that_starts_anew_behind_its_proxy_is_waited_for():
 
 
 @pytest.mark.parametrize(("status", "code"), [(404, "not_found"), (410, "events_forgotten"), (401, "key_revoked")])
-async def test_what_does_not_pass_ends_it_at_once(status, code):
+async def test_permanent_error_is_not_retried(status, code):
     async with answering(problem(status, code)) as (client, asked):
         with pytest.raises(Refused) as refused:
             await Runs(client, Console(stderr=True).status("")).to_the_end(RUN)
     assert refused.value.reason == code and len(asked) == 1
 
 
-async def test_a_full_queue_is_waited_for_and_a_closed_one_is_not():
+async def test_full_queue_is_retried_and_a_closed_one_is_not():
     answers = problem(429, "queue_full"), httpx.Response(202, json={"run_id": RUN}), problem(409, "queue_closed")
     async with answering(*answers) as (client, asked):
         runs = Runs(client, Console(stderr=True).status(""))
@@ -83,7 +83,7 @@ async def test_a_full_queue_is_waited_for_and_a_closed_one_is_not():
     assert refused.value.reason == "queue_closed" and len(asked) == 3
 
 
-async def test_what_a_run_below_asks_is_waited_for():
+async def test_question_of_a_child_run_is_waited_for():
     child = str(uuid4())
     call = {"call_id": "c", "tool": "update_field", "input": {}, "message": "Updating", "changes": []}
     event = {"type": "child", "run_id": child, "event": {"type": "approval", "approval": call}}

@@ -14,7 +14,7 @@ from fieldmark.cli import process
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize(("endless", "code"), [(False, 130), (True, 0)])
-def test_a_command_told_to_end_closes_what_it_opened(number: signal.Signals, endless: bool, code: int):
+def test_terminated_command_closes_its_resources(number: signal.Signals, endless: bool, code: int):
     closed = []
 
     async def work() -> None:
@@ -34,7 +34,7 @@ def test_a_command_told_to_end_closes_what_it_opened(number: signal.Signals, end
     assert (ended.value.exit_code, closed) == (code, [number])
 
 
-def test_a_command_under_nohup_outlives_its_terminal():
+def test_command_under_nohup_survives_its_terminal():
     async def work() -> str:
         os.kill(os.getpid(), signal.SIGHUP)
         await asyncio.sleep(0)

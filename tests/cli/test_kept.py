@@ -16,7 +16,7 @@ LONGER = {"type": "object", "properties": {"total": {"type": "number"}, "number"
 HOSTILE = "[bold red]<b>x"
 
 
-async def test_a_schema_is_pushed_listed_and_shown_in_each_version(commands):
+async def test_schema_is_pushed_listed_and_shown_by_version(commands):
     async with commands(Script([])) as fieldmark:
         file = fieldmark.file(json.dumps(SCHEMA), "Invoice.schema.json")
         first = await fieldmark.run("schema", "push", file)
@@ -45,7 +45,7 @@ async def test_a_schema_is_pushed_listed_and_shown_in_each_version(commands):
         assert HOSTILE in (await fieldmark.run("schema", "show", HOSTILE)).err
 
 
-async def test_extract_takes_what_is_kept_by_name_and_documents_are_listed_by_tag(commands):
+async def test_extract_uses_stored_items_by_name(commands):
     async with commands(Script([endless([text("Done.")])])) as fieldmark:
         document = fieldmark.file()
         revid = (await fieldmark.run("schema", "push", fieldmark.file(json.dumps(SCHEMA), "Invoice.json"))).out.strip()

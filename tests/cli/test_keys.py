@@ -13,7 +13,7 @@ from fieldmark.testing.script import Script
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_key_is_made_listed_and_revoked(commands):
+async def test_key_is_created_listed_and_revoked(commands):
     async with commands(Script([])) as fieldmark:
         made = await fieldmark.run("key", "create", "robot", "--scopes", "documents:read, runs:write", "--days", "30")
         assert made.code == 0, made.err

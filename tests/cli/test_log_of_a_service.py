@@ -36,7 +36,7 @@ def hostile() -> Script:
     )
 
 
-async def test_every_line_of_a_run_bears_its_ids_and_none_a_word_of_what_went_through_it(local_commands):
+async def test_run_logs_have_ids_and_no_content(local_commands):
     async with local_commands(hostile(), FIELDMARK_LOG_LEVEL="debug") as fieldmark:
         fieldmark.sql("alter table public.extractions add check (document_type <> 'zanzibar')")
         async with fieldmark.serving() as server:
@@ -103,7 +103,7 @@ print("goes on", flush=True)
 """
 
 
-def test_who_logs_goes_on_when_nobody_reads_the_log():
+def test_service_continues_if_its_log_is_not_read():
     reader, writer = os.pipe()
     os.close(reader)
     try:
@@ -129,7 +129,7 @@ except ValueError as error:
 """
 
 
-def test_libraries_that_repeat_what_they_met_are_told_of_by_place():
+def test_library_logs_contain_no_content():
     code = [sys.executable, "-c", LIBRARIES]
     done = subprocess.run(code, env={"PYTHONPATH": SOURCE}, capture_output=True, text=True, check=True)
     sdk, mcp, queue, web, loop = (json.loads(line) for line in done.stderr.splitlines())

@@ -35,7 +35,7 @@ async def model(body: Body) -> Any:
     return await (MADE if "create_schema" in names else READ)(body)
 
 
-async def test_a_file_is_proposed_rejected_proposed_again_and_accepted(commands):
+async def test_suggestion_is_rejected_repeated_and_accepted(commands):
     async with commands(model) as fieldmark:
         shown = await fieldmark.run("propose", fieldmark.file())
         assert shown.code == 0, shown.err

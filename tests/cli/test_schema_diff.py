@@ -17,7 +17,7 @@ OLD = {"type": "object", "properties": {"number": TEXT, "total": TEXT}}
 NEW = {"type": "object", "properties": {"number": TEXT, "total": {"type": "number"}, "due": TEXT}}
 
 
-async def test_a_change_is_shown_and_extractions_are_brought_to_it_with_their_values(commands):
+async def test_schema_change_is_previewed_and_applied(commands):
     async with commands(Script([[]])) as fieldmark:
         pushed = await fieldmark.run("schema", "push", fieldmark.file(json.dumps(OLD), "Invoices.json"))
         read = await fieldmark.run("extract", fieldmark.file(), "--schema", "Invoices")

@@ -22,14 +22,14 @@ from running_server import PATIENCE
 pytestmark = [pytest.mark.anyio, pytest.mark.long, pytest.mark.xdist_group("cli-serve")]
 
 
-def test_what_is_sent_in_parts_waits_for_no_acknowledgement():
+def test_responses_are_sent_without_delayed_ack():
     with listen("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
         connection, _ = listener.accept()
         with connection:
             assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-async def test_it_prints_where_it_is_and_answers(home: Commands):
+async def test_serve_prints_its_address_and_answers(home: Commands):
     async with home.serving(is_fresh=True) as server:
         http = server.http
         assert (await http.get("/readyz")).json() == {"status": "ready", "model": "offline"}
@@ -64,7 +64,7 @@ async def test_it_prints_where_it_is_and_answers(home: Commands):
     assert home.is_stopped()
 
 
-async def test_on_a_terminal_it_prints_a_token_that_counts(local_commands):
+async def test_serve_prints_a_valid_sign_in_link_on_a_terminal(local_commands):
     async with (
         local_commands(Script([])) as fieldmark,
         fieldmark.at_terminal("serve", "--no-worker", "--port=0") as terminal,
@@ -78,7 +78,7 @@ async def test_on_a_terminal_it_prints_a_token_that_counts(local_commands):
         terminal.process.send_signal(signal.SIGINT)
 
 
-async def test_killed_it_starts_again_with_everything_and_ends_whoever_is_listening(home: Commands):
+async def test_killed_service_restarts_with_its_data(home: Commands):
     async def document_of(http: httpx.AsyncClient) -> dict[str, object]:
         (found,) = (await http.get("/api/documents")).json()["items"]
         return found

@@ -55,7 +55,7 @@ def spans_of(received: list[bytes]) -> list[Span]:
     return [s for r in requests for rs in r.resource_spans for ss in rs.scope_spans for s in ss.spans]
 
 
-async def test_a_run_its_model_calls_tool_calls_and_transactions(local_commands):
+async def test_trace_has_spans_for_run_model_calls_tools_and_transactions(local_commands):
     environments = []
 
     def first(body):
@@ -104,7 +104,7 @@ async def test_a_run_its_model_calls_tool_calls_and_transactions(local_commands)
     assert not [name for name in names if "TRACE" in name.upper() or name.startswith("OTEL")]
 
 
-async def test_a_collector_that_is_away_keeps_nobody(local_commands):
+async def test_unreachable_trace_collector_delays_nothing(local_commands):
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))  # bound and not listening: refuses
         url = f"http://127.0.0.1:{nobody.getsockname()[1]}"

@@ -27,7 +27,7 @@ def client(tmp_path: Path) -> Path:
     return folder
 
 
-async def test_a_generated_client_does_all_of_it(client: Path, serve):
+async def test_generated_typescript_client_works(client: Path, serve):
     async with serve() as server:
         (client / "openapi.json").write_text((await server.http.get("/openapi.json")).text)
         scopes = [Permission.DOCUMENTS_WRITE, Permission.RUNS_READ, Permission.RUNS_WRITE, Permission.RUNS_APPROVE]

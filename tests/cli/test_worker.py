@@ -14,7 +14,7 @@ from running_server import PATIENCE
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_worker_tells_how_it_is_and_nothing_else(local_commands):
+async def test_worker_health_endpoint_reports_only_health(local_commands):
     async with local_commands(Script([])) as fieldmark:
         process = await fieldmark.start("worker", "--port", "0")
         try:

@@ -72,13 +72,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("show", ID, "--history", "--version", "1"), "--history"),
     ],
 )
-def test_wrong_usage_exits_2_before_anything_starts(folder: Path, arguments: tuple[str, ...], said: str):
+def test_usage_error_exits_2(folder: Path, arguments: tuple[str, ...], said: str):
     done = run_here(*(one.replace("@", str(folder)) if one.startswith("@") else one for one in arguments))
     assert (done.code, done.out) == (2, ""), done.err
     assert said in done.err.replace("│\n│ ", "") and "Starting" not in done.err
 
 
-def test_the_page_lists_every_command_and_every_option_that_all_have():
+def test_cli_page_lists_every_command_and_common_option():
     page = (ROOT / "docs/commands.md").read_text("utf-8")
     top = run_here("--help").out
     listed = set(re.findall(r"`([a-z]+)", " ".join(re.findall(r"^\| (`.*?) \|", page.split("## Options")[0], re.M))))
@@ -90,7 +90,7 @@ def test_the_page_lists_every_command_and_every_option_that_all_have():
             assert option in options, (name, option)
 
 
-def test_the_version_is_everywhere_the_same():
+def test_version_is_the_same_everywhere():
     said = run_here("--version")
     assert (said.code, said.out) == (0, f"fieldmark {__version__}\n")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]

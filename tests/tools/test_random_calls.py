@@ -31,7 +31,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("what", BROKEN)
-async def test_what_is_wrong_would_be_found(clone, what):
+async def test_fault_checker_detects_faults(clone, what):
     sql(clone.owner_url, BROKEN[what])
     written = ("update_field", {"path": "number", "value": "B", "confidence": 0.5})
     acts = [("set", "number", "A", "well"), ("agent", written, "well")]

@@ -66,7 +66,7 @@ UNREAD = ReadingWarning(WarningCode.UNREAD_LINES, 2, 3, "foreign text")
 HIDDEN = ReadingWarning(WarningCode.HIDDEN_TEXT, 1, 2, "secret 4711")
 
 
-async def test_what_was_not_read_well_is_told_with_its_page_and_shows_nothing_of_it(lay):
+async def test_document_text_reports_poorly_read_pages(lay):
     context = await lay(["One.\n", "Two.\n", "Three.\n"], [HIDDEN, UNREAD])
     said = [f"--- page 1 of 3 ---\n[warning: {HIDDEN.message}]\nOne.\n", f"[warning: {UNREAD.message}]\nTwo.\n"]
     whole = (await read(context)).text
@@ -75,7 +75,7 @@ async def test_what_was_not_read_well_is_told_with_its_page_and_shows_nothing_of
     assert "[warning" not in (await read(context, pages="3")).text
 
 
-async def test_three_hundred_pages_come_in_parts_that_say_how_to_go_on(lay):
+async def test_long_document_text_comes_in_parts(lay):
     pages = [f"Page {n}\n" + f"line of page {n} ÄÖ€\n" * 20 for n in range(1, 301)]
     context = await lay(pages)
     answer = await read(context)
@@ -87,7 +87,7 @@ async def test_three_hundred_pages_come_in_parts_that_say_how_to_go_on(lay):
     assert read_back == pages and 3 < parts < 10
 
 
-async def test_one_giant_page_comes_by_offset(lay):
+async def test_giant_page_is_read_by_offset(lay):
     giant = "".join(f"{n:07d} ä€😀\n" for n in range(12_000))
     context = await lay(["before\n", giant, "after\n"])
     read_back, parts = await read_all(context)
@@ -96,7 +96,7 @@ async def test_one_giant_page_comes_by_offset(lay):
     assert nowhere.text == "--- page 2 of 3 ---\n\n"
 
 
-async def test_one_giant_line_comes_by_offset(lay):
+async def test_giant_line_is_read_by_offset(lay):
     giant = "".join(f"{n:07d}€" for n in range(12_000))
     read_back, parts = await read_all(await lay([giant]))
     # Cut anywhere, because it has no lines: the parts are put together without the line ends between them.
@@ -115,7 +115,7 @@ async def test_one_giant_line_comes_by_offset(lay):
         max_size=5,
     )
 )  # fmt: skip
-async def test_all_parts_together_are_the_whole_text(lay, pages):
+async def test_parts_together_are_the_whole_text(lay, pages):
     texts = ["".join(piece * times for piece, times in page) for page in pages]
     read_back, _ = await read_all(await lay(texts))
     # Blank ends of pages are not shown, nor does it matter where a part was cut.
@@ -126,13 +126,13 @@ async def test_all_parts_together_are_the_whole_text(lay, pages):
     ("pages", "numbers"),
     [("2", [2]), ("2-3", [2, 3]), ("3-", [3, 4]), (" 2 - 3 ", [2, 3]), ("4-9", [4]), (None, [1, 2, 3, 4])],
 )
-async def test_the_pages_asked_for(lay, pages, numbers):
+async def test_requested_pages_are_returned(lay, pages, numbers):
     answer = await read(await lay(["a", "b", "c", "d"]), **({"pages": pages} if pages else {}))
     assert [int(number) for number in _HEADER.findall(answer.text)] == numbers
 
 
 @pytest.mark.parametrize("pages", ["0", "5", "3-2", "-1", "a", "", "1,2", "1-2-3", "9999999"])
-async def test_pages_that_are_none(lay, pages):
+async def test_invalid_page_ranges_are_rejected(lay, pages):
     answer = await read(await lay(["a", "b", "c", "d"]), pages=pages)
     assert answer.is_error and ("pages 1 to 4" in answer.text or "Pages are given" in answer.text)
 
@@ -143,7 +143,7 @@ async def search(context, query: str):
     )
 
 
-async def test_searching_minds_neither_case_nor_spacing_and_tells_the_page(lay):
+async def test_search_ignores_case_and_spacing_and_returns_pages(lay):
     context = await lay(["nothing\n", "x\n  Grand   TOTAL:\t12,50 €  \n"])
     assert (await search(context, "grand total: 12,50")).text == "page 2: Grand   TOTAL:\t12,50 €"
     assert (await search(context, "grand  totals")).code == "nothing_found"
@@ -151,14 +151,14 @@ async def test_searching_minds_neither_case_nor_spacing_and_tells_the_page(lay):
     assert blank.is_error and "nothing but spaces" in blank.text
 
 
-async def test_what_is_found_is_bounded(lay):
+async def test_search_results_are_limited(lay):
     context = await lay(["total " + "x" * 5000 + "\n"] * 30)
     answer = await search(context, "total")
     assert answer.sentence.count("page ") == 20 and answer.code == "more"
     assert len(answer.text.encode()) < MAX_RESULT_BYTES
 
 
-async def test_a_query_is_text_and_no_pattern(lay):
+async def test_search_query_is_literal_text(lay):
     context = await lay(["100% of [a.b] 'quoted'\n"])
     for query in ("100%", "[a.b]", "'quoted'"):
         assert (await search(context, query)).text.startswith("page 1: ")
@@ -166,7 +166,7 @@ async def test_a_query_is_text_and_no_pattern(lay):
         assert (await search(context, query)).code == "nothing_found"
 
 
-async def test_programs_are_told_where_the_pages_for_machines_begin(lay) -> None:
+async def test_result_marks_embedded_einvoice_pages(lay) -> None:
     context = await lay(["Total 1,00", "a.Total: 1.00", "b " * 30_000], einvoice_pages=(2, 3))
     everything = await read(context)
     assert (everything.code, everything.data["for_machines_from"]) == ("more", 2)

@@ -31,7 +31,7 @@ async def call(context, name="update_field", call_id: str | None = "call-1", arg
     return await execute(EXTRACTION.create_tools(context), context, ToolCall(name, call_id, arguments), by=By.POLICY)
 
 
-async def test_what_the_ledger_has_approved_is_written_and_recorded(case, context):
+async def test_approved_call_is_written_and_recorded(case, context):
     await case.record_call(context, "update_field", TOTAL, "call-1")
     answer = await call(context)
     (entry,) = case.ledger(context.run_id)
@@ -47,7 +47,7 @@ async def test_what_the_ledger_has_approved_is_written_and_recorded(case, contex
     assert event["version"] == 1 and [(one["path"], one["value"]) for one in event["changed"]] == [("total", 10)]
 
 
-async def test_what_was_approved_is_what_may_run(case, context):
+async def test_call_runs_only_with_approved_arguments(case, context):
     assert (await call(context)).code == "not_approved"
     assert case.ledger(context.run_id) == []
     await case.record_call(context, "update_field", TOTAL, "call-1")
@@ -58,7 +58,7 @@ async def test_what_was_approved_is_what_may_run(case, context):
     assert not (await call(context)).is_error  # the approved one itself still may
 
 
-async def test_an_entry_for_one_tool_approves_no_other(case, context):
+async def test_approval_for_one_tool_allows_no_other(case, context):
     arguments = {"path": "total"}
     await case.set_fields({"total": 1})
     await case.record_call(context, "get_current_extraction", arguments, "call-1")
@@ -84,7 +84,7 @@ async def test_a_refused_call_does_not_run(case, context):
     assert case.ledger(context.run_id)[0]["status"] == "refused"
 
 
-async def test_another_runs_call_approves_nothing_here_though_it_has_the_same_id(case, context):
+async def test_approval_of_another_run_allows_nothing(case, context):
     other = await case.context()
     await case.record_call(other, "update_field", TOTAL, "call-1")
     assert (await call(context)).code == "not_approved" and case.extraction()["version"] == 0
@@ -94,7 +94,7 @@ async def test_another_runs_call_approves_nothing_here_though_it_has_the_same_id
     assert case.extraction()["version"] == 2
 
 
-async def test_a_call_seen_again_gets_its_recorded_answer_and_no_second_write(case, context):
+async def test_repeated_call_returns_its_recorded_result(case, context):
     await case.record_call(context, "update_field", TOTAL, "call-1")
     first = await call(context)
     case.sql("update public.extractions set extracted_fields = '{}' where id = %s", case.extraction_id)
@@ -102,7 +102,7 @@ async def test_a_call_seen_again_gets_its_recorded_answer_and_no_second_write(ca
     assert case.extraction()["extracted_fields"] == {} and len(case.events(context.run_id)) == 1
 
 
-async def test_a_failed_call_seen_again_fails_the_same_way_without_running(case, context):
+async def test_repeated_failed_call_fails_without_running(case, context):
     gone = {"path": "total"}
     await case.record_call(context, "remove_field", gone, "call-1")
     first = await call(context, "remove_field", arguments=gone)
@@ -112,7 +112,7 @@ async def test_a_failed_call_seen_again_fails_the_same_way_without_running(case,
     assert case.extraction()["extracted_fields"] == {"total": 1}
 
 
-async def test_the_same_call_at_once_writes_once(case, context):
+async def test_concurrent_identical_calls_write_once(case, context):
     await case.set_fields({"items": [1, 2, 3, 4, 5]})
     first = {"path": "items[0]"}
     await case.record_call(context, "remove_field", first, "call-1")
@@ -122,7 +122,7 @@ async def test_the_same_call_at_once_writes_once(case, context):
 
 
 @pytest.mark.parametrize("name", ["update_field", "get_document_text"])
-async def test_a_worker_of_an_older_attempt_can_do_nothing(case, context, name):
+async def test_worker_with_an_old_token_can_do_nothing(case, context, name):
     await case.record_call(context, "update_field", TOTAL, "call-1")
     newer = await case.context(context.run_id)
     arguments = TOTAL if name == "update_field" else {}
@@ -132,7 +132,7 @@ async def test_a_worker_of_an_older_attempt_can_do_nothing(case, context, name):
     assert not (await call(newer, name, arguments=arguments)).is_error
 
 
-async def test_an_older_worker_records_no_failure_either(case, context):
+async def test_worker_with_an_old_token_records_no_failure(case, context):
     gone = {"path": "total"}
     await case.record_call(context, "remove_field", gone, "call-1")
     await case.context(context.run_id)
@@ -150,7 +150,7 @@ async def test_only_a_running_run_acts(case, context, status):
     assert case.extraction()["version"] == 0
 
 
-async def test_a_stranger_with_the_same_ids_reaches_nothing(case, context, make_user):
+async def test_other_user_with_the_same_ids_gets_nothing(case, context, make_user):
     await case.record_call(context, "update_field", TOTAL, "call-1")
     stranger = await make_user()
     elsewhere = replace(context, scope=stranger)
@@ -184,7 +184,7 @@ async def write_and(case, context, failing: Exception | None):
     return await execute(tools(context, failing), context, ToolCall("write_and_fail", "call-1", {}), by=By.POLICY)
 
 
-async def test_a_tool_that_ends_well_is_one_transaction(case, context):
+async def test_successful_tool_call_is_one_transaction(case, context):
     assert not (await write_and(case, context, None)).is_error
     assert case.extraction()["extracted_fields"] == {"half": "done"} and len(case.events(context.run_id)) == 1
 
@@ -199,7 +199,7 @@ async def test_a_tool_that_ends_well_is_one_transaction(case, context):
     ],
     ids=["retry", "data", "failed", "surprise"],
 )
-async def test_a_tool_that_fails_half_way_leaves_nothing_but_its_answer(case, context, failing, message, code, data):
+async def test_failing_tool_leaves_only_its_recorded_result(case, context, failing, message, code, data):
     answer = await write_and(case, context, failing)
     assert (answer.sentence, answer.code, answer.data, answer.is_error) == (message, code, data, True)
     assert case.extraction()["version"] == 0 and case.journal() == [] and case.events(context.run_id) == []
@@ -207,7 +207,7 @@ async def test_a_tool_that_fails_half_way_leaves_nothing_but_its_answer(case, co
     assert (entry["status"], entry["result"], entry["code"], entry["data"]) == ("failed", message, code, data)
 
 
-async def test_losing_the_database_in_the_middle_records_nothing(case, context):
+async def test_lost_connection_records_nothing(case, context):
     await case.record_call(context, "write_and_fail", {}, "call-1")
     with pytest.raises(asyncio.CancelledError):
         await execute(
@@ -216,12 +216,12 @@ async def test_losing_the_database_in_the_middle_records_nothing(case, context):
     assert case.ledger(context.run_id)[0]["status"] == "approved" and case.extraction()["version"] == 0
 
 
-def test_an_unknown_tool_is_answered_with_the_known_ones():
+def test_unknown_tool_returns_the_known_tools():
     with pytest.raises(ModelRetry, match=r"There is no tool 'drop'\. There are: get_document_text, "):
         EXTRACTION.toolset.check("drop", {})
 
 
-def test_every_fault_is_named_at_once():
+def test_all_invalid_arguments_are_reported_together():
     with pytest.raises(ModelRetry) as refusal:
         EXTRACTION.toolset.check("update_field", {"path": "", "confidence": 7, "more": 1})
     for said in (
@@ -235,20 +235,20 @@ def test_every_fault_is_named_at_once():
 
 
 @pytest.mark.parametrize("confidence", [7, -1, "0.9", True, float("nan"), float("inf"), [1]])
-def test_a_confidence_is_a_number_from_0_to_1(confidence):
+def test_confidence_must_be_between_0_and_1(confidence):
     with pytest.raises(ModelRetry):
         EXTRACTION.toolset.check("update_field", TOTAL | {"confidence": confidence})
 
 
 @pytest.mark.parametrize("name", EXTRACTION.toolset.tools)
-def test_no_tool_takes_a_tenant_a_user_or_a_document(name):
+def test_no_tool_has_tenant_user_or_document_arguments(name):
     schema = EXTRACTION.toolset.tools[name].input.model_json_schema()
     assert schema["additionalProperties"] is False
     assert not set(schema["properties"]) & {"org_id", "user_id", "document_id", "extraction_id", "run_id"}
     assert EXTRACTION.toolset.tools[name].description
 
 
-def test_one_hash_for_one_meaning():
+def test_equal_arguments_have_equal_hashes():
     one: JsonValue = {"b": [1, {"d": 1, "c": 2}], "a": "ü"}
     same: JsonValue = {"a": "ü", "b": [1, {"c": 2, "d": 1}]}
     assert hash_of({"v": one}) == hash_of({"v": same}) != hash_of({"v": {**same, "a": "u"}})

@@ -50,7 +50,7 @@ def another(number: int) -> dict[str, Any]:
     return {**SCHEMA, "description": f"Number {number}"}
 
 
-async def test_a_schema_and_a_prompt_and_two_refinements_of_each(talk: Talk, alone: RunContext) -> None:
+async def test_auto_create_makes_one_schema_and_prompt_with_two_refinements(talk: Talk, alone: RunContext) -> None:
     # What was refused does not count.
     assert await code(talk, alone, "create_schema", name="One", schema={"type": "nothing"}) == "invalid_schema"
     assert await code(talk, alone, "create_schema", name="One", schema=SCHEMA) == "schema_created"
@@ -71,7 +71,7 @@ async def test_a_schema_and_a_prompt_and_two_refinements_of_each(talk: Talk, alo
     ]
 
 
-async def test_a_person_is_not_limited(talk: Talk) -> None:
+async def test_limits_of_auto_create_do_not_apply_to_chat(talk: Talk) -> None:
     turn = await talk.turn()
     for name in ("One", "Two"):
         assert await code(talk, turn, "create_schema", name=name, schema=SCHEMA) == "schema_created"
@@ -86,7 +86,7 @@ async def mine(case: ExtractionCase) -> tuple[UUID, UUID]:
         return schema, (await prompts.create(conn, case.scope.org_id, PromptText("Mine", "Read."))).prompt_revid
 
 
-async def test_what_it_has_not_made_it_does_not_change(talk: Talk, alone: RunContext) -> None:
+async def test_auto_create_changes_only_its_own_items(talk: Talk, alone: RunContext) -> None:
     schema, prompt = map(str, await mine(talk.case))
     refused = "not_in_this_run"
     assert await code(talk, alone, "update_schema", schema_revid=schema, schema=SCHEMA) == refused
@@ -103,7 +103,7 @@ async def test_what_it_has_not_made_it_does_not_change(talk: Talk, alone: RunCon
     )
 
 
-async def test_its_prompt_follows_its_own_schema_or_none_and_names_no_model(talk: Talk, alone: RunContext) -> None:
+async def test_auto_create_prompt_uses_its_own_schema_and_no_model(talk: Talk, alone: RunContext) -> None:
     schema, _ = map(str, await mine(talk.case))
     refused = "not_in_this_run"
     assert await code(talk, alone, "create_prompt", name="One", content="Read.", schema_revid=schema) == refused
@@ -118,7 +118,7 @@ async def test_its_prompt_follows_its_own_schema_or_none_and_names_no_model(talk
     assert await code(talk, alone, "update_prompt", schema_revid=None) == "prompt_updated"
 
 
-async def test_it_deletes_nothing_and_makes_no_tags_and_sets_no_values(talk: Talk, alone: RunContext) -> None:
+async def test_auto_create_cannot_delete_tag_or_set_values(talk: Talk, alone: RunContext) -> None:
     schema, prompt = map(str, await mine(talk.case))
     calls: dict[str, dict[str, Any]] = {
         "delete_schema": {"schema_id": schema},
@@ -137,7 +137,7 @@ async def test_it_deletes_nothing_and_makes_no_tags_and_sets_no_values(talk: Tal
     assert talk.case.sql("select count(*) as n from tags") == [{"n": 0}]
 
 
-async def test_it_tags_its_own_document_and_does_not_rename_it(talk: Talk, alone: RunContext) -> None:
+async def test_auto_create_tags_but_does_not_rename_its_document(talk: Talk, alone: RunContext) -> None:
     async with talk.case.database.as_user(talk.scope) as conn:
         await tags.create(conn, talk.scope.org_id, "invoices", "#000000")
     own = str(talk.case.document_id)
@@ -148,7 +148,7 @@ async def test_it_tags_its_own_document_and_does_not_rename_it(talk: Talk, alone
     assert talk.case.sql("select run_id from document_tags") == [{"run_id": alone.run_id}]
 
 
-async def test_no_schema_is_made_where_one_was_lent(talk: Talk, alone: RunContext) -> None:
+async def test_auto_create_makes_no_schema_if_one_was_matched(talk: Talk, alone: RunContext) -> None:
     schema, prompt = await mine(talk.case)
     lent = talk.case.sql("select schema_id as id from schema_versions where id = %s", schema)[0]["id"]
     matched = f'{{"schema_id": "{lent}", "schema_revid": "{schema}", "prompt_revid": "{prompt}"}}'

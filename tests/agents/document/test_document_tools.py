@@ -13,7 +13,7 @@ from fieldmark.tools.errors import ToolFailed
 pytestmark = pytest.mark.anyio
 
 
-async def test_the_conversation_s_document_is_named_and_tagged(talk):
+async def test_conversation_document_can_be_renamed_and_tagged(talk):
     context = await talk.turn()
     await talk.call(context, "create_tag", name="paid")
     await talk.call(context, "create_tag", name="late")
@@ -30,7 +30,7 @@ async def test_the_conversation_s_document_is_named_and_tagged(talk):
     assert (await talk.call(context, "list_documents", tag="late")).data == {"documents": []}
 
 
-async def test_only_documents_that_the_person_has_named_are_changed(talk, database, clone):
+async def test_only_documents_named_by_the_user_are_changed(talk, database, clone):
     async with document_with_pages(database, clone.owner_url, talk.scope, [INVOICE]) as other:
         other_id = str(other.document_id)
         context = await talk.turn()
@@ -57,7 +57,7 @@ async def test_only_documents_that_the_person_has_named_are_changed(talk, databa
         assert (again.is_error, again.code) == (True, "not_found")
 
 
-async def test_the_conversation_s_own_document_is_not_deleted_under_it(talk, database, clone):
+async def test_conversation_document_cannot_be_deleted(talk, database, clone):
     context = await talk.turn()
     refused = await talk.call(context, "delete_document", document_id=str(talk.case.document_id))
     assert (refused.is_error, refused.code) == (True, "own_document")
@@ -74,7 +74,7 @@ async def test_the_conversation_s_own_document_is_not_deleted_under_it(talk, dat
     assert len(talk.case.sql("select id from public.documents")) == 2
 
 
-async def test_a_document_of_another_organisation_is_none_even_where_it_is_mentioned(talk, stranger_talk):
+async def test_mentioned_document_of_another_organisation_is_not_found(talk, stranger_talk):
     theirs = str(stranger_talk.case.document_id)
     # (The request would have been refused: here a front end has put it into the run.)
     context = await talk.turn(mentions=[{"type": "document", "id": theirs}])

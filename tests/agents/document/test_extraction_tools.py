@@ -49,7 +49,7 @@ async def ignore_progress(*_) -> None:
     """Nobody watches."""
 
 
-async def test_without_a_schema_and_a_prompt_it_is_extracted_by_neither(talk):
+async def test_run_extraction_works_without_schema_and_prompt(talk):
     context = await talk.turn("extract")
     child = await started(talk, context)
     assert (child["task"], child["input"], child["approval"]) == ("extract", {}, "auto")
@@ -63,7 +63,7 @@ async def test_without_a_schema_and_a_prompt_it_is_extracted_by_neither(talk):
     assert (await talk.call(context, "get_extraction_result")).data["pages"] == {"total": 1}
 
 
-async def test_it_is_extracted_by_the_conversation_s_prompt_and_the_latest_of_its_schema(talk):
+async def test_run_extraction_uses_the_conversations_prompt_and_latest_schema(talk):
     context = await talk.turn()
     schema = (await talk.call(context, "create_schema", name="Invoices", schema=SCHEMA)).data
     preview = await talk.preview(context, "run_extraction")
@@ -88,7 +88,7 @@ async def test_it_is_extracted_by_the_conversation_s_prompt_and_the_latest_of_it
     assert schema["schema_id"] == newer["schema_id"]
 
 
-async def test_what_was_deleted_is_not_extracted_by(talk):
+async def test_run_extraction_ignores_deleted_items(talk):
     context = await talk.turn()
     prompt = (await talk.call(context, "create_prompt", name="Read", content="Net.")).data
     await talk.call(context, "delete_prompt", prompt_id=prompt["prompt_id"])
@@ -101,7 +101,7 @@ async def test_what_was_deleted_is_not_extracted_by(talk):
     assert (await started(talk, context))["input"] == {}
 
 
-async def test_a_child_that_failed_says_why(talk):
+async def test_failed_child_run_reports_its_reason(talk):
     context = await talk.turn()
     child = await started(talk, context)
     why = {"error": "The agent used all its turns.", "error_code": "max_turns"}
@@ -110,7 +110,7 @@ async def test_a_child_that_failed_says_why(talk):
     assert answer.data["run_id"] == str(child["id"]) and "extraction_id" not in talk.state
 
 
-async def test_a_large_extraction_is_read_by_path(talk):
+async def test_large_extraction_is_read_by_path(talk):
     context = await talk.turn()
     child = await started(talk, context)
     answer = await ended(talk, context, child, {"lines": ["x" * 100] * 1000, "total": 1}, answer="y" * 60_000)
@@ -123,7 +123,7 @@ async def test_a_large_extraction_is_read_by_path(talk):
     assert (await talk.call(context, "get_extraction_result", path="lines[1000]")).code == "nothing_there"
 
 
-async def test_a_field_is_set_with_the_word_of_the_person(talk):
+async def test_chat_sets_a_locked_field_named_by_the_user(talk):
     await talk.case.set_fields({"vendor": {"name": "Acme GmbH"}, "total": 10})
     context = await talk.turn("the vendor is Acme Ltd")
     preview = await talk.preview(context, "update_extraction_field", path="vendor.name", value="Acme Ltd")
@@ -142,7 +142,7 @@ async def test_a_field_is_set_with_the_word_of_the_person(talk):
     assert (answer.code, answer.data["proposed"], answer.heed) == ("not_stored", ["vendor.name"], True)
 
 
-async def test_what_was_complete_stays_so_where_nothing_is_missing(talk):
+async def test_completed_extraction_stays_completed_after_a_valid_change(talk):
     query = "update public.extractions set schema = %s, status = %s where id = %s"
     await talk.case.set_fields({"total": 10})
     talk.case.sql(query, json.dumps(SCHEMA), "completed", talk.case.extraction_id)
@@ -157,7 +157,7 @@ async def test_what_was_complete_stays_so_where_nothing_is_missing(talk):
     assert answer.data["reopened"] is True and talk.case.extraction()["status"] == "in_progress"
 
 
-async def test_a_field_that_cannot_be_set_is_refused(talk):
+async def test_invalid_field_change_is_rejected(talk):
     context = await talk.turn()
     await talk.case.set_fields({"items": [{"price": 1}]})
     for path, value, code in (
@@ -173,7 +173,7 @@ async def test_a_field_that_cannot_be_set_is_refused(talk):
     assert (await talk.call(context, "get_extraction_result")).code == "no_extraction"
 
 
-async def test_a_conversation_works_on_its_extraction_unless_it_is_deleted_or_older(talk, database, clone):
+async def test_conversation_keeps_its_extraction_unless_deleted_or_older(talk, database, clone):
     context = await talk.turn()
     await talk.case.set_fields({"total": 1})
     child = await started(talk, context)
@@ -193,7 +193,7 @@ async def test_a_conversation_works_on_its_extraction_unless_it_is_deleted_or_ol
 
 
 @pytest.mark.parametrize("saved", [{"tax": 7}, {"total": None}, {}])
-async def test_an_unfinished_extraction_does_not_replace_the_completed_one(talk, saved):
+async def test_unfinished_extraction_does_not_replace_a_completed_one(talk, saved):
     await talk.case.set_fields({"tax": 7, "total": 70})
     talk.case.sql("update public.extractions set status = 'completed' where id = %s", talk.case.extraction_id)
     context = await talk.turn("extract again")
@@ -208,7 +208,7 @@ async def test_an_unfinished_extraction_does_not_replace_the_completed_one(talk,
     assert talk.case.extraction()["extracted_fields"] == {"tax": 7, "total": 72}
 
 
-async def test_a_conversation_leaves_its_unfinished_extraction_for_a_completed_one(talk):
+async def test_conversation_switches_to_a_completed_extraction(talk):
     context = await talk.turn()
     await talk.case.set_fields({"total": 1})
     unfinished = await talk.case.another_extraction()

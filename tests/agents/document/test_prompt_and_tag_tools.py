@@ -18,7 +18,7 @@ async def schema_of(talk, context) -> dict:
     return (await talk.call(context, "create_schema", name="Invoices", schema=SCHEMA)).data
 
 
-async def test_a_prompt_follows_the_schema_of_the_conversation(talk):
+async def test_prompt_uses_the_conversations_schema(talk):
     context = await talk.turn()
     schema = await schema_of(talk, context)
     await talk.call(context, "create_tag", name="paid")
@@ -37,7 +37,7 @@ async def test_a_prompt_follows_the_schema_of_the_conversation(talk):
     assert talk.state["prompt_revid"] == without.data["prompt_revid"]
 
 
-async def test_changing_a_prompt_keeps_what_is_left_out(talk):
+async def test_prompt_change_keeps_omitted_parts(talk):
     context = await talk.turn()
     schema = await schema_of(talk, context)
     await talk.call(context, "create_tag", name="paid")
@@ -61,7 +61,7 @@ async def test_changing_a_prompt_keeps_what_is_left_out(talk):
     assert stale.data == {"prompt_revid": now["prompt_revid"]}
 
 
-async def test_prompts_are_listed_by_name_tag_and_document(talk):
+async def test_prompts_are_filtered_by_name_tag_and_document(talk):
     context = await talk.turn()
     for name in ("paid", "draft"):
         await talk.call(context, "create_tag", name=name)
@@ -80,7 +80,7 @@ async def test_prompts_are_listed_by_name_tag_and_document(talk):
     assert (await talk.call(context, "list_prompts", tag="nowhere")).code == "no_such_tag"
 
 
-async def test_a_prompt_names_only_what_there_is(talk):
+async def test_prompt_can_reference_existing_items_only(talk):
     context = await talk.turn()
     schema = await schema_of(talk, context)
     unknown = await talk.call(context, "create_prompt", name="Read", content="Read.", tags=["nowhere"])
@@ -93,7 +93,7 @@ async def test_a_prompt_names_only_what_there_is(talk):
     assert talk.case.sql("select id from public.prompts") == []
 
 
-async def test_deleting_a_prompt_hides_it(talk):
+async def test_deleted_prompt_is_hidden(talk):
     context = await talk.turn()
     made = (await talk.call(context, "create_prompt", name="Read", content="Read.")).data
     preview = await talk.preview(context, "delete_prompt", prompt_id=made["prompt_id"])
@@ -110,7 +110,7 @@ async def test_deleting_a_prompt_hides_it(talk):
     assert refused.value.code == "deleted"
 
 
-async def test_a_tag_goes_by_its_name(talk):
+async def test_tags_are_identified_by_name(talk):
     context = await talk.turn()
     made = await talk.call(context, "create_tag", name="paid", color="#1E90FF")
     assert (made.code, made.data["color"]) == ("tag_created", "#1e90ff")
@@ -138,7 +138,7 @@ async def test_a_tag_goes_by_its_name(talk):
     assert listed.data["tags"][0]["name"] == name and len(listed.text.splitlines()) == 2
 
 
-async def test_prompts_and_tags_of_another_organisation_are_none(talk, stranger_talk):
+async def test_prompts_and_tags_of_another_organisation_are_not_found(talk, stranger_talk):
     async with stranger_talk.case.database.as_user(stranger_talk.scope) as conn:
         theirs = (await prompts.create(conn, stranger_talk.scope.org_id, PromptText("Read", "Read."))).prompt_revid
         await tags.create(conn, stranger_talk.scope.org_id, "paid", "#000000")

@@ -24,7 +24,7 @@ async def made(talk, context, name="Invoices", schema=SCHEMA) -> dict:
     return answer.data
 
 
-async def test_a_schema_that_is_made_is_what_the_conversation_works_with(talk):
+async def test_created_schema_becomes_the_conversations_schema(talk):
     context = await talk.turn("make a schema for invoices like this")
     data = await made(talk, context)
     assert (data["number"], data["name"]) == (1, "Invoices")
@@ -34,7 +34,7 @@ async def test_a_schema_that_is_made_is_what_the_conversation_works_with(talk):
     assert (row["run_id"], row["created_by"]) == (context.run_id, talk.scope.user_id) and row["call_id"]
 
 
-async def test_a_change_is_a_new_version_and_the_old_one_stays(talk):
+async def test_schema_change_adds_a_version(talk):
     context = await talk.turn()
     first = await made(talk, context)
     answer = await talk.call(context, "update_schema", schema=WITH_DATE)
@@ -48,7 +48,7 @@ async def test_a_change_is_a_new_version_and_the_old_one_stays(talk):
     assert (await talk.call(context, "update_schema", name="Bills")).code == "unchanged"
 
 
-async def test_a_version_that_is_not_the_latest_is_not_changed(talk):
+async def test_outdated_schema_version_cannot_be_changed(talk):
     context = await talk.turn()
     first = await made(talk, context)
     async with talk.case.database.as_user(talk.scope) as conn:  # somebody else
@@ -67,7 +67,7 @@ HOSTILE = {
 }
 
 
-async def test_a_schema_that_cannot_be_used_is_refused_before_anybody_is_asked(talk):
+async def test_unusable_schema_is_rejected_before_approval(talk):
     context = await talk.turn()
     await made(talk, context)
     for schema in HOSTILE.values():
@@ -87,7 +87,7 @@ async def test_a_schema_that_cannot_be_used_is_refused_before_anybody_is_asked(t
     assert (await talk.call(context, "validate_schema", schema=meant)).code == "valid"
 
 
-async def test_a_schema_that_is_too_large_or_explodes_keeps_nobody_waiting(talk):
+async def test_oversized_schema_is_rejected_quickly(talk):
     context = await talk.turn()
     properties = {f"field_{n}": {"type": "string", "description": "x" * 1000} for n in range(10_000)}
     answer = await talk.call(context, "create_schema", name="Big", schema={"type": "object", "properties": properties})
@@ -98,7 +98,7 @@ async def test_a_schema_that_is_too_large_or_explodes_keeps_nobody_waiting(talk)
     assert judged.code == "schema_violation"
 
 
-async def test_a_name_that_hides_something_is_refused(talk):
+async def test_name_with_invisible_characters_is_rejected(talk):
     context = await talk.turn()
     more = {"create_schema": {"schema": SCHEMA}, "create_prompt": {"content": "Read."}, "create_tag": {}}
     for name in ("a\nb", "a\u202eb", "x" * 201):
@@ -111,7 +111,7 @@ async def test_a_name_that_hides_something_is_refused(talk):
         assert renamed.is_error and renamed.code == "invalid"
 
 
-async def test_a_name_is_taken_once_in_capitals_or_not(talk):
+async def test_names_are_unique_ignoring_case(talk):
     context = await talk.turn()
     await made(talk, context)
     again = await talk.call(context, "create_schema", name="INVOICES", schema=SCHEMA)
@@ -124,7 +124,7 @@ async def test_a_name_is_taken_once_in_capitals_or_not(talk):
     assert (await talk.call(context, "update_schema", name="RECEIPTS")).code == "schema_updated"
 
 
-async def test_a_person_is_shown_what_changes_place_by_place(talk):
+async def test_approval_shows_schema_changes_by_path(talk):
     context = await talk.turn()
     new = await talk.preview(context, "create_schema", name="Invoices", schema=SCHEMA)
     assert {one.path for one in new.changes} == {
@@ -148,7 +148,7 @@ async def test_a_person_is_shown_what_changes_place_by_place(talk):
     assert preview.target == {"schema_revid": data["schema_revid"]}
 
 
-async def test_deleting_hides_and_says_what_keeps_it(talk):
+async def test_deleting_hides_and_reports_references(talk):
     context = await talk.turn()
     data = await made(talk, context)
     async with talk.case.database.as_user(talk.scope) as conn:
@@ -173,7 +173,7 @@ async def test_deleting_hides_and_says_what_keeps_it(talk):
     await made(talk, context)  # its name is free
 
 
-async def test_a_list_is_paged_and_searched_by_name(talk):
+async def test_lists_are_paged_and_searched_by_name(talk):
     context = await talk.turn()
     async with talk.case.database.as_user(talk.scope) as conn:
         for number in range(22):
@@ -189,7 +189,7 @@ async def test_a_list_is_paged_and_searched_by_name(talk):
     assert (await talk.call(context, "list_schemas", before="nonsense")).is_error
 
 
-async def test_fields_are_judged_by_a_schema_without_being_written(talk):
+async def test_validate_fields_writes_nothing(talk):
     context = await talk.turn()
     none = await talk.call(context, "validate_against_schema", data={})
     assert none.is_error and none.code == "no_schema"
@@ -204,7 +204,7 @@ async def test_fields_are_judged_by_a_schema_without_being_written(talk):
     }
 
 
-async def test_no_answer_is_longer_than_the_cli_takes(talk):
+async def test_tool_results_stay_within_the_cli_limit(talk):
     context = await talk.turn()
     properties = {f"f{n}": {"type": "string", "description": "x" * 60} for n in range(1_000)}
     await made(talk, context, schema={"type": "object", "properties": properties})
@@ -215,7 +215,7 @@ async def test_no_answer_is_longer_than_the_cli_takes(talk):
         assert len(answer.text.encode()) <= MAX_RESULT_BYTES
 
 
-async def test_another_organisation_s_schema_is_none(talk, stranger_talk):
+async def test_schema_of_another_organisation_is_not_found(talk, stranger_talk):
     theirs = await made(stranger_talk, await stranger_talk.turn())
     context = await talk.turn()
     for name, more in (

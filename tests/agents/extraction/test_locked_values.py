@@ -29,7 +29,7 @@ def waiting(case):
     return [tuple(row.values()) for row in rows]
 
 
-async def test_the_model_is_told_what_stays_and_watchers_what_changed(by_hand):
+async def test_model_sees_kept_values_and_watchers_see_changes(by_hand):
     context = await by_hand.context()
     fields = {"vendor": {"name": "Acne", "vat": "DE2"}, "total": 3}
     answer = await by_hand.call(context, "extract_fields", fields=fields, confidences={"vendor.vat": 0.5, "total": 0.5})
@@ -47,7 +47,7 @@ async def test_the_model_is_told_what_stays_and_watchers_what_changed(by_hand):
     assert waiting(by_hand) == [("vendor.name", "Acme Ltd", "Acne", context.run_id)]
 
 
-async def test_nothing_is_said_to_be_stored_or_removed_that_is_not(by_hand):
+async def test_result_reports_only_values_stored_or_removed(by_hand):
     context = await by_hand.context()
     answer = await by_hand.call(context, "update_field", path="vendor.name", value="Acne", confidence=1.0)
     assert (answer.is_error, answer.code, answer.data["proposed"]) == (False, "not_stored", ["vendor.name"])
@@ -60,7 +60,7 @@ async def test_nothing_is_said_to_be_stored_or_removed_that_is_not(by_hand):
     assert waiting(by_hand) == [("vendor", {"name": "Acme Ltd", "vat": "DE1"}, None, context.run_id)]
 
 
-async def test_that_persons_correction_writes_what_its_message_says_and_nothing_else(by_hand):
+async def test_lock_owners_correction_writes_only_fields_of_the_message(by_hand):
     context = await by_hand.context(await by_hand.queue_run("correct", instructions="the vendor is Acme Limited"))
     for tool, arguments in (
         ("update_field", {"path": "vendor.name", "value": "Acne", "confidence": 1.0}),

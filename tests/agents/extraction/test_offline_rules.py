@@ -21,7 +21,7 @@ def extracted(document: str, answers: Answers, more: str = "") -> tuple[list[Mad
     return play(answer, EXTRACTION.toolset.tools, f"{more}\n{fenced({'document': document})}", answers)
 
 
-def test_a_document_takes_one_message():
+def test_short_document_takes_one_model_message():
     made, _ = extracted(INVOICE + FOR_MACHINES, {})
     ((identified, saved, completed),) = made
     assert (identified[0], identified[1]["document_type"]) == ("identify_document", "invoice")
@@ -44,7 +44,7 @@ def test_a_document_takes_one_message():
     assert [name for ((name, _),) in made] == ["identify_document"] and NOTE in said
 
 
-def test_a_long_document_is_read_to_its_end_and_no_further():
+def test_long_document_is_read_to_its_end():
     goes_on = f'\n[{WORD} the document goes on: call get_document_text with pages "7-"]'
     reads: Answers = {
         "get_document_text": [
@@ -63,7 +63,7 @@ def test_a_long_document_is_read_to_its_end_and_no_further():
     assert len(play(answer, EXTRACTION.toolset.tools, task, circle)[0]) <= 101
 
 
-def test_the_second_try_leaves_out_what_was_refused():
+def test_retry_leaves_out_rejected_fields():
     refused = ("No.", "schema_violation!", {"paths": ["total"]})
     saves = [refused, DONE]
     answers: Answers = {"identify_document": [DONE], "extract_fields": saves, "complete_extraction": [DONE, DONE]}
@@ -74,7 +74,7 @@ def test_the_second_try_leaves_out_what_was_refused():
     assert len(made) == 2 and "No." in said
 
 
-def test_a_schema_is_followed_and_instructions_are_owned_up_to():
+def test_offline_rules_follow_the_schema_and_report_ignored_instructions():
     schema = {"type": "object", "properties": {"amounts": {"properties": {"grandTotal": {"type": "number"}}}}}
     more = f"<schema>\n{json.dumps(schema)}\n</schema>\n<instructions>In cents</instructions>"
     ((_, saved, completed),), _ = extracted(INVOICE, {}, more)
@@ -111,7 +111,7 @@ def corrected(words: str, answers: Answers, status: str = "in_progress") -> tupl
         ("the due date is 2024-05-01", [("due_date", "2024-05-01")]),
     ],
 )
-def test_a_correction_changes_what_it_names_and_nothing_else(words, changes):
+def test_correction_changes_only_named_fields(words, changes):
     (calls,), _ = corrected(words, {})
     assert [(one["path"], one["value"]) if "value" in one else (one["path"],) for _, one in calls] == changes
     _, said = corrected(words, {"update_field": [DONE] * 2, "remove_field": [DONE] * 2})
@@ -119,12 +119,12 @@ def test_a_correction_changes_what_it_names_and_nothing_else(words, changes):
 
 
 @pytest.mark.parametrize("words", ["the vendor is wrong", "set name to X", "remove the unicorn", "set total to a lot"])
-def test_what_is_not_clear_changes_nothing_and_says_so(words):
+def test_unclear_correction_changes_nothing_and_says_so(words):
     made, said = corrected(words, {})
     assert made == [] and NOTE in said and "Set" not in said
 
 
-def test_what_was_complete_is_completed_again_and_what_stays_is_not_said_to_be_changed():
+def test_corrected_extraction_is_completed_again():
     ((changed, completed),), _ = corrected("set total to 5", {}, "completed")
     assert (changed[0], completed[0]) == ("update_field", "complete_extraction")
     stays = ("A person set it.", "not_stored", {"version": 2})

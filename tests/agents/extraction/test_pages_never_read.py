@@ -31,7 +31,7 @@ async def asked(case, context):
     return answer.data["pages"] if answer.is_error else None
 
 
-async def test_completing_over_a_page_that_was_not_read_well_says_so(lay):
+async def test_completing_with_a_poorly_read_page_returns_a_warning(lay):
     unread = ReadingWarning(WarningCode.UNREAD_LINES, 2, 3, "foreign text")
     hidden = ReadingWarning(WarningCode.HIDDEN_TEXT, 1, 2, "secret 4711")
     for warnings, codes in (([hidden, unread], [{"code": "unread_lines", "page": 2}]), ([hidden], None), ([], None)):
@@ -43,7 +43,7 @@ async def test_completing_over_a_page_that_was_not_read_well_says_so(lay):
         assert "foreign" not in done.text and "secret" not in done.text
 
 
-async def test_it_is_asked_once_with_their_numbers(lay):
+async def test_completion_lists_unread_pages_once(lay):
     case, context = await lay([f"Page {number}." for number in range(1, 11)])
     for pages in ("1-2", "4-6", "10"):
         await case.call(context, "get_document_text", pages=pages)
@@ -57,7 +57,7 @@ async def test_it_is_asked_once_with_their_numbers(lay):
     assert case.extraction()["status"] == "completed"
 
 
-async def test_empty_pages_need_no_reading(lay):
+async def test_empty_pages_need_not_be_read(lay):
     for pages, unread in ((["One.", " \n\t", ""], None), (["One.", "Two.", ""], [2])):
         case, context = await lay(pages)
         await case.call(context, "get_document_text", pages="1")
@@ -65,7 +65,7 @@ async def test_empty_pages_need_no_reading(lay):
         assert await asked(case, context) == unread
 
 
-async def test_a_page_is_read_when_its_end_was_shown(lay):
+async def test_page_counts_as_read_when_its_end_was_shown(lay):
     case, context = await lay(["a" * 30_000, "b" * (MAX_RESULT_BYTES + 5_000), "c"])
     await case.call(context, "get_document_text")
     await case.call(context, "get_document_text", pages="2-")
@@ -77,7 +77,7 @@ async def test_a_page_is_read_when_its_end_was_shown(lay):
     assert await asked(case, context) is None
 
 
-async def test_what_was_read_and_asked_outlives_the_worker_and_is_each_run_s_own(lay):
+async def test_read_pages_survive_a_worker_and_belong_to_one_run(lay):
     case, context = await lay(["One.", "Two.", "Three."])
     await case.call(context, "get_document_text", pages="1")
     later = await case.context(context.run_id)

@@ -46,7 +46,7 @@ def wear(case, schema):
         ("update_field", {"path": "number", "value": None, "confidence": 1.0}, "number: null is not"),
     ],
 )
-async def test_a_write_that_breaks_the_schema_is_undone_and_stands_in_the_ledger(strict, tool, arguments, message):
+async def test_write_that_violates_the_schema_is_undone_and_recorded(strict, tool, arguments, message):
     context = await strict.context()
     answer = await strict.call(context, tool, **arguments)
     assert answer.is_error and answer.code == "schema_violation" and f"\n- {message}" in answer.text
@@ -58,7 +58,7 @@ async def test_a_write_that_breaks_the_schema_is_undone_and_stands_in_the_ledger
     assert (entry["code"], entry["data"]) == (answer.code, answer.data)
 
 
-async def test_what_is_not_whole_yet_may_be_written(strict):
+async def test_incomplete_objects_may_be_written(strict):
     context = await strict.context()
     for fields in ({"subtotal": 8.4}, {"items": [{}]}, {"total": 1}):
         assert not (await strict.call(context, "extract_fields", fields=fields, confidences={})).is_error
@@ -67,7 +67,7 @@ async def test_what_is_not_whole_yet_may_be_written(strict):
     assert strict.extraction()["extracted_fields"] == {"subtotal": 8.4, "items": [{}, {"price": 2}]}
 
 
-async def test_what_a_person_set_is_no_fault_of_the_agents_write(strict):
+async def test_violations_by_a_user_do_not_block_agent_writes(strict):
     async with strict.database.as_user(strict.scope) as conn:
         await extractions.update_field(conn, strict.extraction_id, ["total"], "ten", {}, {})
     context = await strict.context()
@@ -86,7 +86,7 @@ async def save(case, fields, evidence=None):
     case.sql("update public.extractions set locks = '{}' where id = %s", case.extraction_id)
 
 
-async def test_completing_tells_all_at_once_and_passes_when_all_is_mended(strict):
+async def test_completion_lists_all_faults_and_succeeds_when_fixed(strict):
     await save(strict, {"subtotal": 100.0, "tax": 19.0, "total": 120.0})
     context = await strict.context()
     await strict.call(context, "get_document_text")
@@ -101,7 +101,7 @@ async def test_completing_tells_all_at_once_and_passes_when_all_is_mended(strict
     assert strict.extraction()["status"] == "completed"
 
 
-async def test_a_run_that_has_completed_writes_no_more(strict):
+async def test_completed_run_cannot_write(strict):
     context = await strict.context()
     await strict.call(context, "get_document_text")
     await strict.call(context, "extract_fields", fields={"number": "1", "total": 10}, confidences={})
@@ -121,7 +121,7 @@ WRITES = (
 )
 
 
-async def test_a_correction_that_writes_after_completing_is_told_to_complete_again(strict):
+async def test_correction_that_writes_after_completing_must_complete_again(strict):
     context = await strict.context(await strict.queue_run("correct", instructions="put it right"))
     await strict.call(context, "get_document_text")
     await strict.call(context, "extract_fields", fields={"number": "1", "total": 10}, confidences={})

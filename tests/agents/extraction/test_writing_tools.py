@@ -20,7 +20,7 @@ async def context(case):
     return await case.context()
 
 
-async def test_updating_changes_one_field_and_reads_it_back(case, context):
+async def test_update_field_changes_one_field_and_returns_it(case, context):
     answer = await case.call(
         context, "update_field", path="vendor.name", value="Acme GmbH", confidence=0.8, quote="Vendor: Acme GmbH"
     )
@@ -34,14 +34,14 @@ async def test_updating_changes_one_field_and_reads_it_back(case, context):
     assert (change["path"], change["old"], change["new"]) == (["vendor", "name"], "Acme", "Acme GmbH")
 
 
-async def test_a_list_grows_at_its_end_and_nowhere_else(case, context):
+async def test_list_items_can_only_be_appended_at_the_end(case, context):
     assert not (await case.call(context, "update_field", path="items[2].price", value=9, confidence=1.0)).is_error
     assert case.extraction()["extracted_fields"]["items"] == [{"price": 1}, {"price": 2}, {"price": 9}]
     past = await case.call(context, "update_field", path="items[4].price", value=9, confidence=1.0)
     assert past.is_error and "past the end of items: the next item is [3]" in past.text
 
 
-async def test_removing_takes_what_stands_there_and_says_what_it_was(case, context):
+async def test_remove_field_returns_the_removed_value(case, context):
     answer = await case.call(context, "remove_field", path="vendor.vat", reason="asked for")
     assert (answer.code, answer.data) == ("removed", {"version": 2}) and '"DE1"' in answer.text
     assert case.extraction()["extracted_fields"]["vendor"] == {"name": "Acme"}
@@ -49,7 +49,7 @@ async def test_removing_takes_what_stands_there_and_says_what_it_was(case, conte
     assert event["changed"][0] | {"removed": True} == event["changed"][0] and event["version"] == 2
 
 
-async def test_saving_merges_objects_and_replaces_the_rest(case, context):
+async def test_extract_fields_merges_objects_and_replaces_other_values(case, context):
     fields = {"vendor": {"city": "Ulm"}, "items": [{"price": 10}]}
     scores = {"vendor.city": 0.7, "items[0].price": 0.6}
     quote = {"items[0].price": {"quote": "10.00", "page": 1}}
@@ -67,7 +67,7 @@ async def test_saving_merges_objects_and_replaces_the_rest(case, context):
     assert '"city": "Ulm"' in answer.text
 
 
-async def test_paths_of_scores_may_be_written_in_any_way(case, context):
+async def test_confidence_paths_accept_every_notation(case, context):
     fields = {"a b": 1, "a.b": {"c": 2}}
     scores = {'["a b"]': 0.5, '["a.b"]["c"]': 0.6}
     assert not (await case.call(context, "extract_fields", fields=fields, confidences=scores)).is_error
@@ -75,21 +75,21 @@ async def test_paths_of_scores_may_be_written_in_any_way(case, context):
     assert claims == {"a b": 0.5, '["a.b"].c': 0.6}
 
 
-async def test_the_type_is_saved_with_the_fields_or_not_at_all(case, context):
+async def test_document_type_is_saved_together_with_the_fields(case, context):
     answer = await case.call(context, "extract_fields", document_type="invoice", fields={"total": 4})
     assert (answer.code, answer.data["document_type"]) == ("stored", "invoice")
     refused = await case.call(context, "extract_fields", document_type="receipt", fields={"": 4})
     assert refused.is_error and case.extraction()["document_type"] == "invoice"
 
 
-async def test_the_type_is_saved_with_the_completion(case, context):
+async def test_document_type_is_saved_with_the_completion(case, context):
     await case.call(context, "get_document_text")
     answer = await case.call(context, "complete_extraction", document_type="invoice")
     assert (answer.code, answer.data) == ("completed", {"document_type": "invoice", "version": 1})
     assert case.extraction()["document_type"] == "invoice"
 
 
-async def test_who_approves_a_call_sees_the_type_that_it_names(case, context):
+async def test_approver_sees_the_document_type_of_a_call(case, context):
     tools = EXTRACTION.create_tools(context)
     asked = EXTRACTION.toolset.check("extract_fields", {"document_type": "invoice", "fields": {"total": 4}})
     async with case.database.as_user(context.scope) as conn:
@@ -113,7 +113,7 @@ async def test_identifying_and_completing_without_a_schema(case, context):
 
 
 @pytest.mark.parametrize("fields", [{}, {"vendor": {}, "items": []}, {"total": None}, {"a": None, "b": {}, "c": []}])
-async def test_agent_does_not_complete_an_extraction_without_fields(case, fields):
+async def test_agent_cannot_complete_an_empty_extraction(case, fields):
     context = await case.context()
     await case.set_fields(fields)
     await case.call(context, "get_document_text")
@@ -126,7 +126,7 @@ async def test_agent_does_not_complete_an_extraction_without_fields(case, fields
     assert case.extraction()["status"] == "completed"
 
 
-async def test_no_tool_stores_what_nobody_sees(case, context):
+async def test_tools_reject_invisible_characters(case, context):
     before = case.extraction()["extracted_fields"]
     hidden = {"fields": {"a": ["x\U000e0041"]}, "confidences": {}}
     for tool, arguments, code in (
@@ -140,7 +140,7 @@ async def test_no_tool_stores_what_nobody_sees(case, context):
     assert case.extraction()["extracted_fields"] == before
 
 
-async def test_reading_what_is_there_whole_or_by_path(case, context):
+async def test_current_extraction_is_read_whole_or_by_path(case, context):
     whole = json.loads((await case.call(context, "get_current_extraction")).text)
     assert whole["extracted_fields"]["total"] == 3 and whole["version"] == 1 and whole["status"] == "in_progress"
     assert (await case.call(context, "get_current_extraction", path="items[1]")).text == '{"price": 2}'
@@ -148,7 +148,7 @@ async def test_reading_what_is_there_whole_or_by_path(case, context):
     assert nothing.is_error and nothing.code == "nothing_there"
 
 
-async def test_an_extraction_too_long_to_show_is_read_by_path(case, context):
+async def test_long_extraction_is_read_by_path(case, context):
     await case.set_fields({"lines": ["x" * 100] * 1000})
     whole = await case.call(context, "get_current_extraction")
     assert (whole.is_error, whole.code) == (False, "too_long")
@@ -158,7 +158,7 @@ async def test_an_extraction_too_long_to_show_is_read_by_path(case, context):
     assert (await case.call(context, "get_current_extraction", path="lines[999]")).text == json.dumps("x" * 100)
 
 
-async def test_no_answer_is_longer_than_the_cli_takes(case, context):
+async def test_tool_results_stay_within_the_cli_limit(case, context):
     fields = {"notes": ["ä" * 40_000]}
     for answer in (
         await case.call(context, "extract_fields", fields=fields, confidences={}),

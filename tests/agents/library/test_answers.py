@@ -94,7 +94,7 @@ FAULTS: list[tuple[str | None, list[str], tuple[str, dict[str, Any]], str]] = [
 ]
 
 
-async def test_an_answer_that_nothing_proves_is_told_why_and_the_second_time_is_not_given(ask):
+async def test_unproven_answer_is_rejected_with_reasons_and_then_falls_back(ask):
     for intent, quotes, (tool, said), fault in FAULTS:
         asking = await ask()
         assert intent is None or not (await asking.intend(intent)).is_error
@@ -121,7 +121,7 @@ NUMBERS = {
 }
 
 
-async def test_a_number_of_an_answer_stands_in_its_quotes_or_is_not_given(ask):
+async def test_numbers_of_an_answer_must_be_in_its_quotes(ask):
     for answer, is_given in NUMBERS.items():
         asking = await ask()
         await asking.intend()
@@ -132,7 +132,7 @@ async def test_a_number_of_an_answer_stands_in_its_quotes_or_is_not_given(ask):
         assert is_given or given.data["faults"] == ["number_not_proven"]
 
 
-async def test_a_figure_of_the_persons_own_numbers_needs_no_document_and_adds_no_others(ask):
+async def test_calculation_with_the_users_numbers_needs_no_document(ask):
     asking = await ask("What is 1,200 times 3?")
     await asking.intend("calculation")
     assert (await asking.call("calculator", expression="9^9^9^9")).code == "invalid_expression"
@@ -143,7 +143,7 @@ async def test_a_figure_of_the_persons_own_numbers_needs_no_document_and_adds_no
     assert (given.code, given.data["result"], given.data["expression"]) == ("answered", "3600", "1200 * 3")
 
 
-async def test_there_is_one_answer_and_its_citations_may_come_with_it(ask):
+async def test_run_submits_one_answer_optionally_with_citations(ask):
     asking = await ask()
     await asking.intend()
     await asking.read()
@@ -165,7 +165,7 @@ FALSE_QUOTES = {
 }
 
 
-async def test_a_quote_that_no_block_says_is_refused_and_a_block_that_was_not_read(ask):
+async def test_quote_must_be_in_a_block_that_was_read(ask):
     asking = await ask()
     document = asking.talk.case.document_id.hex[-12:]
     assert (await asking.cite(1, "roof leaks", f"{document}-1-2")).code == "block_not_read"
@@ -180,7 +180,7 @@ async def test_a_quote_that_no_block_says_is_refused_and_a_block_that_was_not_re
     assert (await asking.cite(2, "roof leaks")).code == "block_not_read"
 
 
-async def test_question_to_fields_that_no_document_has_adds_no_coverage_to_a_cited_answer(ask):
+async def test_field_query_without_matches_adds_no_coverage(ask):
     for quote, answer, more, covers in (
         ("roof leaks", "It leaks [1].", {}, 0),
         (None, "Nothing.", {"nothing_found": True}, 1),
@@ -195,7 +195,7 @@ async def test_question_to_fields_that_no_document_has_adds_no_coverage_to_a_cit
         assert len((await asking.submit(answer, **more)).data["coverage"]) == covers
 
 
-async def test_no_tool_reaches_past_the_filters_of_the_question(ask, database, clone):
+async def test_tools_respect_the_questions_filters(ask, database, clone):
     asking = await ask(filters={"filename": "letter"})
     scope = asking.talk.scope
     async with document_with_pages(database, clone.owner_url, scope, ["A letter about the roof.\n"]) as letter:
@@ -209,7 +209,7 @@ async def test_no_tool_reaches_past_the_filters_of_the_question(ask, database, c
         assert not (await asking.call("read_document", doc_id="letter.txt")).is_error
 
 
-async def test_an_answer_says_which_of_its_sources_are_the_same_file(ask, database, clone):
+async def test_answer_names_byte_identical_sources(ask, database, clone):
     asking = await ask()
     await asking.intend()
     scope = asking.talk.scope
@@ -246,9 +246,7 @@ def named(document: str) -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
-async def test_another_organisations_id_answers_as_one_that_is_none_in_every_tool_that_takes_one(
-    ask, database, clone, make_user
-):
+async def test_id_of_another_organisation_is_not_found_in_every_tool(ask, database, clone, make_user):
     asking = await ask()
     async with document_with_pages(database, clone.owner_url, await make_user(), [SURVEY]) as theirs:
         await search.index(database, theirs.document_id)
@@ -262,7 +260,7 @@ async def test_another_organisations_id_answers_as_one_that_is_none_in_every_too
             assert name == "query_fields" or (mine != other and "leaks at" not in other), name
 
 
-async def test_fields_that_there_are_not_are_answered_with_those_that_there_are(ask, clone):
+async def test_unknown_field_is_answered_with_the_known_fields(ask, clone):
     asking = await ask()
     shelved = [
         LibraryDocument({"vendor": vendor, "total": 5}, filename=f"{vendor}.pdf") for vendor in ("Acme", "Globex")

@@ -75,7 +75,7 @@ async def put_survey(server: Any) -> str:
     return str(document_id)
 
 
-async def test_an_answer_has_the_place_of_each_claim(serve):
+async def test_answer_has_a_location_for_each_claim(serve):
     script = Script(
         [
             [INTENT, READ],
@@ -110,7 +110,7 @@ def read_found(body: Any) -> list[Any]:
     return [call("read_document", {"doc_id": re.findall(r'"doc_id":"([^"]+)"', said)[-1]})]
 
 
-async def test_steps_name_what_was_found_and_read_and_repeated_ones_come_from_the_run_s_record(serve):
+async def test_steps_name_findings_and_repeated_calls_come_from_the_cache(serve):
     roof, gutters = (call("search_documents", {"query": query}) for query in ("roof", "gutters"))
     again = call("search_documents", {"query": "roof"})
     reckon = call("calculator", {"expression": "1 + 1"})
@@ -157,7 +157,7 @@ async def test_steps_name_what_was_found_and_read_and_repeated_ones_come_from_th
         ]
 
 
-async def test_a_second_question_knows_the_first(serve):
+async def test_second_question_knows_the_first(serve):
     first = [[INTENT, call("search_documents", {"query": "dragons"})], [submit("None.", nothing_found=True)]]
     async with serve(Script(first)) as server:
         thread = (await server.http.post("/api/threads", json={"title": "Beasts"})).json()
@@ -191,7 +191,7 @@ def invoices() -> list[LibraryDocument]:
     ]
 
 
-async def test_a_count_says_what_it_covers_and_counts_what_the_filters_leave(serve, clone):
+async def test_count_reports_its_coverage_and_respects_filters(serve, clone):
     """Whether the model says it or not."""
     over = {"document_type": "invoice", "fields": [{"path": "total", "op": ">", "value": 1000}]}
     two = {"answer": "There are 2.", "formula": "invoices over 1,000", "result": "2", "confidence": 1.0}
@@ -228,7 +228,7 @@ RULES: list[tuple[str, Callable[[dict[str, Any]], Any], Any]] = [
 ]
 
 
-async def test_without_a_key_rules_count_and_sum_and_look_up_a_field(serve, clone):
+async def test_offline_rules_count_sum_and_look_up_fields(serve, clone):
     async with serve(answer_offline) as server:
         insert_documents(clone.owner_url, server.scope, invoices())
         await server.extract(await server.upload_text(BILL, "bill.txt"))

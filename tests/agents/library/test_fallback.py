@@ -67,7 +67,7 @@ def time_for_a_question(seconds: int, last_seconds: int) -> Iterator[None]:
         yield
 
 
-async def test_a_model_that_gave_no_answer_is_asked_once_more_about_the_best_passages(serve):
+async def test_model_without_answer_is_asked_again_with_the_best_passages(serve):
     async with serve(model(STOPS, last("It leaks at the chimney [1].", "The roof leaks at the chimney."))) as server:
         document_id = await put_survey(server)
         result = await ask(server.http)
@@ -98,7 +98,7 @@ async def test_a_model_that_gave_no_answer_is_asked_once_more_about_the_best_pas
         ([http_error(401)], None, "model_refused_key"),  # a model that cannot be asked is not asked once more
     ],
 )
-async def test_what_the_last_question_does_not_prove_is_not_given(serve, agent, at_last, code):
+async def test_unproven_answer_to_the_last_question_is_not_given(serve, agent, at_last, code):
     async with serve(model(agent, at_last)) as server:
         await put_survey(server)
         result = await ask(server.http)
@@ -110,7 +110,7 @@ async def test_what_the_last_question_does_not_prove_is_not_given(serve, agent, 
         assert any(map(is_last_question, server.model.requests)) is (at_last is not None)
 
 
-async def test_a_model_that_was_wrong_twice_is_asked_once_more(serve):
+async def test_model_is_asked_again_after_two_invalid_answers(serve):
     wrong = [[INTENT], [submit("It leaks.")], [submit("It leaks.")]]
     async with serve(model(wrong)) as server:
         await put_survey(server)
@@ -118,7 +118,7 @@ async def test_a_model_that_was_wrong_twice_is_asked_once_more(serve):
         assert (reply["fallback"]["code"], reply["fallback"]["by_model"]) == ("answer_invalid", True)
 
 
-async def test_search_is_answered_without_a_model(serve):
+async def test_search_mode_answers_without_a_model(serve):
     async with serve(Script([])) as server:
         await put_survey(server)
         result = await ask(server.http, mode="search")
@@ -132,7 +132,7 @@ async def test_search_is_answered_without_a_model(serve):
 
 
 @pytest.mark.parametrize("agent", [STOPS, [[INTENT], [submit("It leaks.")], [submit("It leaks.")]]])
-async def test_without_the_fallback_a_question_without_an_answer_fails(serve, agent):
+async def test_question_without_answer_fails_if_the_fallback_is_off(serve, agent):
     async with serve(model(agent), ask_fallback=False) as server:
         await put_survey(server)
         result = await ask(server.http)
@@ -140,14 +140,14 @@ async def test_without_the_fallback_a_question_without_an_answer_fails(serve, ag
         assert not any(map(is_last_question, server.model.requests))
 
 
-async def test_where_nothing_fits_there_is_nothing_to_ask(serve):
+async def test_no_last_question_without_matching_passages(serve):
     async with serve(Script(STOPS)) as server:
         reply = (await ask(server.http, "Are there dragons?"))["result"]
         assert reply["sources"] == [] and not reply["fallback"]["by_model"]
         assert not any(map(is_last_question, server.model.requests))
 
 
-async def test_after_its_rounds_there_is_a_turn_left_for_the_last_question(serve):
+async def test_last_question_is_asked_after_the_round_limit(serve):
     async with serve(model([[INTENT], endless([SEARCH])])) as server:
         await put_survey(server)
         result = await ask(server.http, max_turns=6)
@@ -157,7 +157,7 @@ async def test_after_its_rounds_there_is_a_turn_left_for_the_last_question(serve
 
 
 @pytest.mark.parametrize(("at_last", "by_model"), [(LEAKS, True), (stall(600), False)])
-async def test_at_its_deadline_a_run_asks_once_more_in_the_time_that_it_has_kept_back(serve, at_last, by_model):
+async def test_last_question_is_asked_in_reserved_time_at_the_deadline(serve, at_last, by_model):
     seconds = (16, 6) if by_model else (8, 3)
     with time_for_a_question(*seconds):
         async with serve(model([[INTENT, READ], stall(600)], at_last), max_live_agents=8) as server:
@@ -168,7 +168,7 @@ async def test_at_its_deadline_a_run_asks_once_more_in_the_time_that_it_has_kept
 
 
 @pytest.mark.long
-async def test_a_busy_service_is_waited_for_a_while_and_not_for_ever(serve):
+async def test_busy_model_service_is_retried_for_a_limited_time(serve):
     busy = [http_error(429, 0.1), [INTENT, READ], http_error(529, 0.1), cite(1, "The roof leaks")]
     for steps, code in (([*busy, [submit("It leaks [1].")]], None), ([[INTENT], *[http_error(429, 0.1)] * 9], "busy")):
         async with serve(Script(steps)) as server:
@@ -187,7 +187,7 @@ def breaking(clone: Any, step: Any) -> Callable[[Any], Any]:
     return breaks
 
 
-async def test_a_tool_that_fails_or_takes_too_long_is_a_fault_that_the_model_sees_and_the_run_goes_on(serve, clone):
+async def test_tool_failure_or_timeout_is_reported_to_the_model_and_the_run_continues(serve, clone):
     held = psycopg.connect(clone.owner_url)
 
     def hold(body: Any) -> list[Any]:
@@ -208,7 +208,7 @@ async def test_a_tool_that_fails_or_takes_too_long_is_a_fault_that_the_model_see
     held.close()
 
 
-async def test_where_search_fails_too_the_run_still_ends(serve, clone):
+async def test_run_ends_even_if_the_fallback_search_fails(serve, clone):
     async with serve(Script([[INTENT], endless(breaking(clone, [text("I cannot say.")]))])) as server:
         await put_survey(server)
         result = await ask(server.http)
