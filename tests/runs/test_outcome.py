@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fieldmark.runs.outcome import KEY_REFUSED, OutcomeObserver, RunEnded, outcome_of
+from fieldmark.runs.outcome import KEY_REFUSED, OutcomeObserver, RunEnded, outcome_of_result
 from fieldmark.runs.parts import (
     AssistantBlocks,
     ConversationResult,
@@ -24,7 +24,7 @@ def result(**differing) -> ConversationResult:
     "differing", [{}, {"stop_reason": "stop_sequence"}, {"terminal_reason": None}], ids=["end", "stop", "older"]
 )
 def test_success_is_what_is_proven_to_be_one(differing):
-    outcome = outcome_of(result(**differing), None)
+    outcome = outcome_of_result(result(**differing), None)
     assert (outcome.status, outcome.answer, outcome.error, outcome.code) == ("completed", "Done.", None, None)
 
 
@@ -54,19 +54,19 @@ API_ERROR = {"is_error": True, "stop_reason": "stop_sequence", "terminal_reason"
     ],
 )
 def test_everything_else_is_a_failure_with_a_code(differing, api_error, code):
-    outcome = outcome_of(result(**differing), api_error)
+    outcome = outcome_of_result(result(**differing), api_error)
     assert (outcome.status, outcome.code, outcome.answer) == ("failed", code, None)
     assert outcome.error
 
 
 def test_an_answer_that_postgres_cannot_hold_is_mended_and_one_may_be_missing():
-    assert outcome_of(result(text="a\0b\ud800c"), None).answer == "a\ufffdb\ufffdc"
-    assert outcome_of(result(text=None), None).answer == ""
+    assert outcome_of_result(result(text="a\0b\ud800c"), None).answer == "a\ufffdb\ufffdc"
+    assert outcome_of_result(result(text=None), None).answer == ""
 
 
 def test_a_deferred_call_is_waited_for_unless_the_cli_failed():
-    assert outcome_of(result(deferred_call="c")).status == "awaiting_approval"
-    assert outcome_of(result(deferred_call="c", is_error=True)).status == "failed"
+    assert outcome_of_result(result(deferred_call="c")).status == "awaiting_approval"
+    assert outcome_of_result(result(deferred_call="c", is_error=True)).status == "failed"
 
 
 def test_a_refused_key_is_seen_at_the_first_answer():

@@ -1,4 +1,4 @@
-"""A worker claims a run, or finds that it may not, and hands it over."""
+"""Claims a run for a worker, and releases it."""
 
 from __future__ import annotations
 
@@ -19,37 +19,38 @@ from fieldmark.stores.runs import RunRow
 log = structlog.get_logger()
 
 MAX_CONSECUTIVE_FAILURES = 10
-"""How often in a row a run may break off, for any reason, without one completed call. Workers die for reasons of their
-own, several runs at a time; a run that is the reason never completes a call."""
+"""How many attempts in a row may be interrupted without a completed call. A worker that dies interrupts all its runs;
+only a run that crashes its worker itself fails this often without completing a call."""
 MAX_CLAIMS = 1000
-"""Ends a run that completes a call each time before it takes its worker down."""
+"""Limit for a run that completes a call in every attempt and then crashes its worker."""
 
 
 async def claim(database: Database, scope: Scope, run_id: UUID, prices: Prices, default_model: str) -> RunRow | None:
-    """Claim a run for this worker. None for one that has ended, is held or may not go on: that one is failed."""
+    """Claim a run for this worker. Return None if the run has ended, waits for a slot of its organisation, or may not
+    continue; the latter is recorded as failed."""
     async with database.as_user(scope) as conn:
         run = await runs.get(conn, run_id)
         priced = run is not None and prices.are_known(run.model or default_model)
         room = await usage.find_room(conn, run_id, priced=priced)
         run = await runs.claim(conn, run_id) if room == "granted" else None
         if run is not None and run.consecutive_failures <= MAX_CONSECUTIVE_FAILURES and run.fencing_token <= MAX_CLAIMS:
-            return await _begin_first_attempt(conn, run) if run.fencing_token == 1 else run
+            return await _start_first_attempt(conn, run) if run.fencing_token == 1 else run
         if room is None and await runs.get_in_reach(conn, run_id) is not None:
             await runs.disown(conn, run_id)
             return None
     if room == "held":
-        log.info("the run waits for another of its organisation to end")
+        log.info("the run waits until another run of its organisation ends")
     elif room is not None and room in REFUSALS:
         async with database.as_service() as conn:
             await runs.fail(conn, run_id, REFUSALS[room], RunError(room))
     else:
-        # Its user left or only reads now, or it was claimed again and again.
+        # Its user is no longer a member or may only read, or the run was claimed too often.
         await _abandon(database, run_id)
     return None
 
 
 async def status_or_abandon(database: Database, scope: Scope, run_id: UUID) -> RunStatus | None:
-    """The status that someone else gave the run; a run that is out of its user's reach is abandoned."""
+    """Return the current status of a run that this worker lost. A run that its user can't see any more is failed."""
     async with database.as_user(scope) as conn:
         run = await runs.get_in_reach(conn, run_id)
     if run is None:
@@ -58,18 +59,18 @@ async def status_or_abandon(database: Database, scope: Scope, run_id: UUID) -> R
 
 
 async def release(database: Database, scope: Scope, run: RunRow) -> None:
-    """Hand the run over: another worker goes on with it, now or when a person has decided."""
+    """Release a run, so that another worker continues it: now, or once a person has decided its pending call."""
     try:
         async with database.as_user(scope) as conn:
             await runs.fence(conn, run.id, run.fencing_token)
             await runs.release(conn, run.id)
             await runs.detach(conn, run.id, run.fencing_token)
     except FieldmarkError as error:
-        log.warning("the run could not be released; the sweep will find it", reason=str(error))
+        log.warning("the run could not be released; maintenance will requeue it", reason=str(error))
 
 
-async def _begin_first_attempt(conn: Connection, run: RunRow) -> RunRow:
-    if await runs.last_event(conn, run.id) == 0:  # inserted by a front end, or by another run's call
+async def _start_first_attempt(conn: Connection, run: RunRow) -> RunRow:
+    if await runs.last_event(conn, run.id) == 0:  # inserted with SQL, or by a call of another run
         started = RunStartedEvent(
             run_id=run.id,
             extraction_id=run.extraction_id,
@@ -83,4 +84,9 @@ async def _begin_first_attempt(conn: Connection, run: RunRow) -> RunRow:
 
 async def _abandon(database: Database, run_id: UUID) -> None:
     async with database.as_service() as conn:
-        await runs.fail(conn, run_id, "The run could not be brought to its end.", RunError.ABANDONED)
+        await runs.fail(
+            conn,
+            run_id,
+            "The run was interrupted too often, or its user may no longer change it. Start it again.",
+            RunError.ABANDONED,
+        )

@@ -1,4 +1,4 @@
-"""Watches the row of a run for the worker that has it: whether the run is still that worker's, and what was decided."""
+"""Watches the row of a run during an attempt: whether this worker still owns it, and whether a person decided."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 
 
 class RunMonitor:
-    """`wait_seconds` is how long a CLI stays for a person's decision."""
+    """Watches one run. `wait_seconds` is how long the CLI is kept while a person decides."""
 
     def __init__(self, context: RunContext, wait_seconds: float, pool: CliPool) -> None:
         self._context = context
@@ -27,48 +27,50 @@ class RunMonitor:
         self._pool = pool
         self._refreshed = asyncio.Event()
         self._status = RunStatus.RUNNING
-        self._stops = False
+        self._is_stopping = False
         self._deadline: asyncio.Timeout | None = None
 
     async def run_while_owned(self, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-        """Do the work. Break it off and raise Fenced as soon as the run has ended or is another worker's."""
-        async with self._context.database.listen(WORK_CHANNEL, about=str(self._context.run_id)) as news:
+        """Run `work` and return its result. Cancel it and raise Fenced once the run has ended or another worker owns
+        it."""
+        async with self._context.database.listen(WORK_CHANNEL, about=str(self._context.run_id)) as changes:
             working = asyncio.create_task(work())
-            next_news: asyncio.Future[str | None] | None = None
+            next_change: asyncio.Future[str | None] | None = None
             try:
                 while not working.done():
-                    # Asked before each silence: the news may have come before anyone listened.
+                    # Before each wait: the row may have changed before this process listened.
                     await self._refresh()
-                    next_news = next_news or asyncio.ensure_future(anext(news))
-                    await asyncio.wait({working, next_news}, return_when=asyncio.FIRST_COMPLETED)
-                    if next_news.done():
-                        next_news = None
+                    next_change = next_change or asyncio.ensure_future(anext(changes))
+                    await asyncio.wait({working, next_change}, return_when=asyncio.FIRST_COMPLETED)
+                    if next_change.done():
+                        next_change = None
                 return working.result()
             finally:
-                if next_news is not None:
-                    next_news.cancel()
+                if next_change is not None:
+                    next_change.cancel()
                 working.cancel()
                 await _wait_until_ended(working)
 
     @contextlib.asynccontextmanager
     async def deadline(self, seconds: float) -> AsyncGenerator[None]:
-        """Raise TimeoutError after so many seconds in the block. Those in which a person decides do not count."""
+        """Raise TimeoutError if the block takes longer. Time spent waiting for a person's decision is not counted."""
         async with asyncio.timeout(seconds) as self._deadline:
             yield
 
     def stop_waiting(self) -> None:
-        """Wait for no decision any longer."""
-        self._stops = True
+        """End the current wait for a decision, and prevent further ones."""
+        self._is_stopping = True
         self._refreshed.set()
 
     async def wait_for_decision(self) -> bool:
-        """Keep the CLI until a person has decided, others need its slot, or time is up; return whether one has."""
-        if self._wait_seconds <= 0 or not await self._has_room():
+        """Keep the CLI until a person has decided, another run needs the slot, or the time is up. Return whether a
+        person has decided."""
+        if self._wait_seconds <= 0 or not await self._has_free_slot():
             return False
         with self._paused_deadline():
             until = time.monotonic() + self._wait_seconds
             await self._refresh()
-            while self._status is RunStatus.AWAITING_APPROVAL and await self._has_room():
+            while self._status is RunStatus.AWAITING_APPROVAL and await self._has_free_slot():
                 left = until - time.monotonic()
                 if left <= 0:
                     break
@@ -86,34 +88,33 @@ class RunMonitor:
         if deadline is None or until is None:
             yield
             return
-        began = time.monotonic()
+        started = time.monotonic()
         deadline.reschedule(None)
         try:
             yield
         finally:
-            deadline.reschedule(until + time.monotonic() - began)
+            deadline.reschedule(until + time.monotonic() - started)
 
     async def _refresh(self) -> None:
         async with self._context.database.as_user(self._context.scope) as conn:
             status = await runs.look(conn, self._context.run_id, self._context.fencing_token)
         if status is None or status.is_final:
-            raise Fenced("The run has ended or was taken up by another worker.")
+            raise Fenced("The run has ended, or another worker has claimed it.")
         self._status = status
         self._refreshed.set()
 
-    async def _has_room(self) -> bool:
-        """Whether the CLI takes no other run's slot by waiting."""
-        if self._stops:
+    async def _has_free_slot(self) -> bool:
+        if self._is_stopping:
             return False
-        if self._pool.has_room:
+        if self._pool.has_free_slot:
             return True
         async with self._context.database.as_service() as conn:
             return not await runs.others_wait(conn)
 
 
 async def _wait_until_ended(task: asyncio.Task[Any]) -> None:
-    """Wait for a cancelled task however often this one is cancelled meanwhile: left alone it would leave its CLI. What
-    it failed with is not news: something else has ended the run by now."""
+    """Wait for a cancelled task, even if the caller is cancelled meanwhile: the task has to end its CLI. Its exception
+    is ignored, because the run has already ended for another reason."""
     cancelled = False
     while not task.done():
         try:
@@ -121,6 +122,6 @@ async def _wait_until_ended(task: asyncio.Task[Any]) -> None:
         except asyncio.CancelledError:
             cancelled = True
     if not task.cancelled():
-        task.exception()  # or asyncio would complain that no one asked for it
+        task.exception()  # otherwise asyncio logs an exception that was never retrieved
     if cancelled:
         raise asyncio.CancelledError

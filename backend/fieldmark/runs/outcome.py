@@ -1,4 +1,4 @@
-"""How a run ended, told from the agent's last words. Success is what is proven to be one."""
+"""Decides from the last message of a conversation how the run ended. A run succeeded only if all checks agree."""
 
 from __future__ import annotations
 
@@ -15,116 +15,134 @@ from fieldmark.tools.toolset import Answer
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`status` is completed, failed, awaiting_approval or awaiting_runs. `error` and `code` say why it failed, `answer`
-    is what the agent said last."""
+    """How a run ended, or why it waits. `status` is completed, failed, awaiting_approval or awaiting_runs. `error` and
+    `code` are set if it failed; `answer` is the agent's last text."""
 
     status: str
     answer: str | None = None
     error: str | None = None
     code: RunError | None = None
-    # Whether a call has ended the run: its answer is nobody's words yet. With that what it is for programs.
-    by_call: bool = False
+    # Whether a tool call ended the run. Its text is not in a text event yet, and `result` is the structured answer.
+    ended_by_tool: bool = False
     result: JsonObject | None = None
-    # Why the agent gave up, where it did so by a call.
-    gave_up: FallbackCode | None = None
+    # Why the agent has no answer, if it reported that with a call.
+    fallback_code: FallbackCode | None = None
 
     @property
-    def is_answer(self) -> bool:
-        """Whether the agent has answered by a call, as a task with a fallback asks for."""
-        return self.by_call and self.gave_up is None
+    def has_answer(self) -> bool:
+        """Whether the agent answered with a call. Tasks with a fallback require this."""
+        return self.ended_by_tool and self.fallback_code is None
 
     @property
-    def may_fall_back(self) -> bool:
-        """Whether a fallback may stand in for the missing answer. Faults of the service itself are reported instead."""
+    def needs_fallback(self) -> bool:
+        """Whether the answer is missing and the task's fallback may provide one. Faults of Fieldmark itself are
+        reported instead."""
         is_own_fault = self.code in (RunError.UNSEALED, RunError.INTERNAL, RunError.SESSION)
-        return self.status in ("completed", "failed") and not self.is_answer and not is_own_fault
+        return self.status in ("completed", "failed") and not self.has_answer and not is_own_fault
 
     @property
-    def model_can_be_asked(self) -> bool:
-        """Whether the model is reachable and there is money to ask it once more."""
-        return self.code is None or self.code in _MODEL_CAN_BE_ASKED
+    def can_ask_again(self) -> bool:
+        """Whether the failure, if any, still allows another request to the model."""
+        return self.code is None or self.code in _CAN_ASK_AGAIN
 
 
-_MODEL_CAN_BE_ASKED = frozenset(
+_CAN_ASK_AGAIN = frozenset(
     {
         *(RunError.DEADLINE, RunError.MAX_TURNS, RunError.AGENT_STOPPED, RunError.AGENT_PROCESS),
         *(RunError.DOCUMENT_TOO_LONG, RunError.ANSWER_TOO_LONG),
     }
 )
 _BY_HTTP_STATUS = {
-    400: (RunError.MODEL_REFUSED_REQUEST, "The model's service refused the request."),
-    401: (RunError.MODEL_REFUSED_KEY, "The model's service refused the key: check ANTHROPIC_API_KEY."),
-    403: (RunError.MODEL_REFUSED_KEY, "The model's service does not allow this key to use the model."),
-    404: (RunError.MODEL_UNKNOWN, "The model's service does not know the model: check FIELDMARK_MODEL."),
-    413: (RunError.MODEL_REFUSED_REQUEST, "The request is too large for the model's service."),
-    429: (RunError.MODEL_BUSY, "The model's service is at its rate limit; try again later."),
-    529: (RunError.MODEL_BUSY, "The model's service is overloaded; try again later."),
+    400: (RunError.MODEL_REFUSED_REQUEST, "The model's service rejected the request as invalid."),
+    401: (RunError.MODEL_REFUSED_KEY, "The model's service rejected the API key. Check ANTHROPIC_API_KEY."),
+    403: (
+        RunError.MODEL_REFUSED_KEY,
+        "The API key may not use this model. Use another key, or another model (FIELDMARK_MODEL).",
+    ),
+    404: (RunError.MODEL_UNKNOWN, "The model's service does not have this model. Check FIELDMARK_MODEL."),
+    413: (RunError.MODEL_REFUSED_REQUEST, "The request is too large for the model's service. Split the document."),
+    429: (RunError.MODEL_BUSY, "The rate limit of the model's service is reached. Try again later."),
+    529: (RunError.MODEL_BUSY, "The model's service is overloaded. Try again later."),
 }
 _UNREACHABLE = (
     RunError.MODEL_UNREACHABLE,
     "The model's service could not be reached. Check ANTHROPIC_BASE_URL and the network.",
 )
-_BROKE_OFF = (RunError.MODEL_UNAVAILABLE, "The model's service failed, or broke off in the middle of an answer.")
+_INTERRUPTED = (
+    RunError.MODEL_UNAVAILABLE,
+    "The model's service failed, or stopped in the middle of an answer. Try again later.",
+)
 _TOO_LONG = (
     RunError.DOCUMENT_TOO_LONG,
-    "The document is too long for the model: the conversation outgrew its context window.",
+    "The document is too long for the model: the conversation exceeds its context window. Split the document.",
 )
 _CUT_OFF = (
     RunError.ANSWER_TOO_LONG,
-    "The model's answer was cut off several times: at its greatest length, or at the end of its context window.",
+    "The model's answer was cut off several times, at its maximum length or at the end of its context window.",
 )
 _DECLINED = (RunError.MODEL_DECLINED, "The model declined to work on this document.")
-_ENDED_WELL = ("end_turn", "stop_sequence")
-_ENDED_BY_HOOK = "hook_stopped"
+_SUCCESS_STOP_REASONS = ("end_turn", "stop_sequence")
+_STOPPED_BY_HOOK = "hook_stopped"
 
-# What a Postgres text cannot hold.
+# Characters that Postgres cannot store as text.
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 class RunEnded(Exception):
-    """Ends a conversation in the middle: there is no money or no turn left, or the model's service refuses the key."""
+    """Ends a conversation early: the run's budget or turns are used up, or the model's service refuses the key."""
 
     def __init__(self, outcome: Outcome) -> None:
         self.outcome = outcome
 
 
-_NO_TURNS = (RunError.MAX_TURNS, "The agent used all the turns it may take (max_turns, FIELDMARK_MAX_TURNS).")
+_NO_TURNS = (
+    RunError.MAX_TURNS,
+    "The agent used all its turns before it was done. Raise max_turns or FIELDMARK_MAX_TURNS.",
+)
 NO_TURNS_LEFT = Outcome("failed", code=_NO_TURNS[0], error=_NO_TURNS[1])
 KEY_REFUSED = Outcome("failed", code=_BY_HTTP_STATUS[401][0], error=_BY_HTTP_STATUS[401][1])
 
 
-NO_ANSWER = Outcome("failed", error="The agent came to no answer that is proven.", code=RunError.AGENT_STOPPED)
-NO_RESULT = Outcome("failed", error="The agent's process ended without a result.", code=RunError.AGENT_PROCESS)
+NO_ANSWER = Outcome(
+    "failed",
+    error="The agent found no answer that is proven by the documents. Rephrase the question.",
+    code=RunError.AGENT_STOPPED,
+)
+NO_RESULT = Outcome(
+    "failed", error="The agent's process ended without a result. Start the run again.", code=RunError.AGENT_PROCESS
+)
 
 
 class OutcomeObserver:
-    """Sees a conversation through to its result: `outcome` is how it ended.
+    """An observer that determines how the run ended.
 
-    `answer` gives the run's answer, once a call has ended it. Raises RunEnded at the first 401: the CLI would ask
-    three times more, each time with the same key."""
+    `answer` returns the run's answer once a tool call has ended the run. Raises RunEnded at the first 401: the CLI
+    would retry with the same key."""
 
     def __init__(self, answer: Callable[[], Answer | None] = lambda: None) -> None:
         self._answer = answer
         self._api_error: str | None = None
-        self._is_answering = False
+        self._is_streaming = False
         self._result: ConversationResult | None = None
 
     @property
     def outcome(self) -> Outcome:
-        """How it ended; a failure while it has not. What a call has ended is in the database: whatever the CLI made of
-        it afterwards, the run is completed."""
+        """How the run ended; a failure if the conversation has no result. A run that was ended by a tool call is
+        completed, however the CLI ends afterwards: its answer is already stored."""
         if (answer := self._answer()) is not None:
-            return ended_by_call(answer)
-        return NO_RESULT if self._result is None else outcome_of(self._result, self._api_error, self._is_answering)
+            return completed_by_tool(answer)
+        return (
+            NO_RESULT if self._result is None else outcome_of_result(self._result, self._api_error, self._is_streaming)
+        )
 
     def on_part(self, part: Part) -> None:
         match part:
             case ServiceRetry(status=401):
                 raise RunEnded(KEY_REFUSED)
             case MessageStarted():
-                self._is_answering = True
+                self._is_streaming = True
             case MessageDelta() | ServiceRetry():
-                self._is_answering = False
+                self._is_streaming = False
             case AssistantBlocks():
                 self._api_error = part.error
             case ConversationResult():
@@ -133,12 +151,13 @@ class OutcomeObserver:
                 pass
 
 
-def outcome_of(result: ConversationResult, api_error: str | None = None, is_answering: bool = False) -> Outcome:
-    """How the run ended. `api_error` is what the CLI says of the last answer, if that was a failure of the service;
-    `is_answering` whether an answer has begun and is not whole.
+def outcome_of_result(result: ConversationResult, api_error: str | None = None, is_streaming: bool = False) -> Outcome:
+    """Return how the run ended. `api_error` is the CLI's error code if its last message reported a failure of the
+    service; `is_streaming` is true if a message started and is not complete.
 
-    API failures arrive as subtype `success`, so success takes all of: no error, that subtype, a stop reason that
-    means it, and a loop that completed; or one that our own hook has stopped behind a call that ends the run."""
+    The CLI reports API failures with the subtype `success`. So a run succeeded only if there is no error, the subtype
+    and the stop reason are those of success, and the conversation completed or our hook stopped it after a call that
+    ends the run."""
     if result.deferred_call is not None and not result.is_error:
         return Outcome("awaiting_approval")
     if (
@@ -146,19 +165,23 @@ def outcome_of(result: ConversationResult, api_error: str | None = None, is_answ
         and result.subtype == "success"
         and result.api_error_status is None
         and (
-            (result.stop_reason in _ENDED_WELL and result.terminal_reason in (None, "completed"))
-            or result.terminal_reason == _ENDED_BY_HOOK
+            (result.stop_reason in _SUCCESS_STOP_REASONS and result.terminal_reason in (None, "completed"))
+            or result.terminal_reason == _STOPPED_BY_HOOK
         )
     ):
         return Outcome("completed", answer=_storable(result.text or ""))
-    code, error = _why(result, api_error, is_answering)
+    code, error = _failure(result, api_error, is_streaming)
     return Outcome("failed", error=error, code=code)
 
 
-def ended_by_call(answer: Answer) -> Outcome:
-    """How a run ended that a call of its own has ended."""
+def completed_by_tool(answer: Answer) -> Outcome:
+    """Return the outcome of a run that was ended by a tool call."""
     return Outcome(
-        "completed", answer=_storable(answer.text), by_call=True, result=answer.result, gave_up=answer.gave_up
+        "completed",
+        answer=_storable(answer.text),
+        ended_by_tool=True,
+        result=answer.result,
+        fallback_code=answer.gave_up,
     )
 
 
@@ -166,13 +189,16 @@ def _storable(text: str) -> str:
     return _UNSTORABLE.sub("\ufffd", text.strip())
 
 
-def _why(result: ConversationResult, api_error: str | None, is_answering: bool) -> tuple[RunError, str]:
-    if result.terminal_reason == "prompt_too_long":  # status 400, as other faults of a request
+def _failure(result: ConversationResult, api_error: str | None, is_streaming: bool) -> tuple[RunError, str]:
+    if result.terminal_reason == "prompt_too_long":  # its status is 400, like that of other bad requests
         return _TOO_LONG
     if result.api_error_status is not None:
         return _BY_HTTP_STATUS.get(
             result.api_error_status,
-            (RunError.MODEL_UNAVAILABLE, f"The model's service answered with an error ({result.api_error_status})."),
+            (
+                RunError.MODEL_UNAVAILABLE,
+                f"The model's service returned HTTP status {result.api_error_status}. Try again later.",
+            ),
         )
     if result.subtype == "error_max_turns":
         return _NO_TURNS
@@ -181,5 +207,5 @@ def _why(result: ConversationResult, api_error: str | None, is_answering: bool) 
     if api_error == "max_output_tokens":
         return _CUT_OFF
     if result.is_error:
-        return _BROKE_OFF if is_answering or result.terminal_reason != "api_error" else _UNREACHABLE
-    return RunError.AGENT_STOPPED, "The agent stopped before it was done."
+        return _INTERRUPTED if is_streaming or result.terminal_reason != "api_error" else _UNREACHABLE
+    return RunError.AGENT_STOPPED, "The agent stopped before it was done. Start the run again."

@@ -1,5 +1,4 @@
-"""The life of a run, from top to bottom: claim it, finish a decided call, tell the agent its first message, converse,
-record how it ended."""
+"""Executes a run: claims it, finishes the call that was decided, holds the conversation, records the outcome."""
 
 from __future__ import annotations
 
@@ -19,10 +18,10 @@ from fieldmark.domain.statuses import Approval, CallStatus, RunError, RunStatus
 from fieldmark.embedding import Embedder
 from fieldmark.errors import Fenced, FieldmarkError, Invalid, Unavailable
 from fieldmark.identity.scope import Scope
-from fieldmark.runs.beginning import Beginning, begin, ended_earlier, restart
 from fieldmark.runs.billing.meter import Meter
 from fieldmark.runs.billing.prices import Prices
 from fieldmark.runs.claim import claim, release, status_or_abandon
+from fieldmark.runs.conversation_start import ConversationStart, earlier_outcome, start_or_resume, start_over
 from fieldmark.runs.engine.binding import RunHandlers
 from fieldmark.runs.engine.cli_attestation import SandboxViolation
 from fieldmark.runs.engine.cli_errors import CliFailed, cli_errors
@@ -39,7 +38,7 @@ from fieldmark.runs.events.previews import CallPreviews
 from fieldmark.runs.events.writer import EventWriter
 from fieldmark.runs.lifecycle.context import run_context, service_calls
 from fieldmark.runs.monitor import RunMonitor
-from fieldmark.runs.outcome import NO_ANSWER, NO_TURNS_LEFT, Outcome, OutcomeObserver, RunEnded, ended_by_call
+from fieldmark.runs.outcome import NO_ANSWER, NO_TURNS_LEFT, Outcome, OutcomeObserver, RunEnded, completed_by_tool
 from fieldmark.runs.parts import MessageStarted, Observer, notify
 from fieldmark.stores import runs, tool_calls
 from fieldmark.stores.runs import RunRow
@@ -50,13 +49,13 @@ from fieldmark.tools.ledger import By, ToolCall, collect, execute
 log = structlog.get_logger()
 
 
-class _NotResumed(Exception):
-    """The CLI did not go on where its conversation stopped."""
+class _ResumeFailed(Exception):
+    """The CLI did not continue its stored conversation at the call that was decided."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
-    """A claimed run with what reports on it. `monitor` knows whether the run is still this worker's."""
+class _ClaimedRun:
+    """A claimed run, with the objects that report on it and that watch whether this worker still owns it."""
 
     context: RunContext
     telemetry: RunTelemetry
@@ -78,11 +77,11 @@ class _Work:
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """Executes runs. One instance serves a whole worker.
+    """Executes runs. A worker has one instance.
 
-    `model`, `max_turns` and `seconds` hold where neither the run nor its task asks for less. `approval_wait_seconds` is
-    how long a CLI stays for a person's decision while no other run needs its slot. Without `falls_back` a run whose
-    agent gives no answer fails."""
+    `model` is the default; `max_turns` and `seconds` are upper limits of what a run or its task asks for.
+    `approval_wait_seconds` is how long the CLI is kept while a person decides, if no other run needs its slot. If
+    `falls_back` is false, a run without an answer fails instead of using its task's fallback."""
 
     database: Database
     pool: CliPool
@@ -99,13 +98,12 @@ class Runner:
     _monitors: set[RunMonitor] = field(default_factory=set[RunMonitor], init=False)
 
     def stop_waiting(self) -> None:
-        """Let go of the CLIs that stay for a person's decision: the worker stops."""
+        """Release the CLIs that are kept while a person decides. Called when the worker stops."""
         for monitor in self._monitors:
             monitor.stop_waiting()
 
     async def execute(self, run_id: UUID) -> None:
-        """Claim a run and lead it to its end, or to where it waits. Does nothing for a run that has ended or is
-        gone."""
+        """Claim a run and execute it until it ends or waits. Do nothing if the run has ended or was deleted."""
         async with self.database.as_service() as conn:
             scope = await runs.scope_of(conn, run_id)
         if scope is None:
@@ -115,20 +113,18 @@ class Runner:
                 return
             with run_telemetry(self.metrics, run, run.model or self.model) as telemetry:
                 try:
-                    outcome = await self._lead(scope, run, telemetry)
+                    outcome = await self._run_while_owned(scope, run, telemetry)
                     telemetry.ended(*await self._record(scope, run, outcome))
                 except Fenced:
                     status = await status_or_abandon(self.database, scope, run_id)
                     telemetry.ended("cancelled" if status is RunStatus.CANCELLED else "taken_away")
                 except asyncio.CancelledError:
-                    # The worker stops. The cancellation is spent on releasing the run, and the queue's job is done.
+                    # The worker stops. Not raised again: the run is released, so its job is done.
                     await release(self.database, scope, run)
                     telemetry.ended("released")
 
-    # Lead
-
-    async def _lead(self, scope: Scope, run: RunRow, telemetry: RunTelemetry) -> Outcome:
-        """Lead the run while it is this worker's. Raises Fenced when it no longer is."""
+    async def _run_while_owned(self, scope: Scope, run: RunRow, telemetry: RunTelemetry) -> Outcome:
+        """Execute the run while this worker owns it. Raise Fenced once it doesn't."""
         try:
             context = replace(
                 run_context(self.database, scope, run),
@@ -144,126 +140,152 @@ class Runner:
         monitor = RunMonitor(context, self.approval_wait_seconds, self.pool)
         self._monitors.add(monitor)
         try:
-            return await monitor.run_while_owned(lambda: self._answer(_Work(context, telemetry, deltas, monitor)))
+            return await monitor.run_while_owned(
+                lambda: self._run_with_fallback(_ClaimedRun(context, telemetry, deltas, monitor))
+            )
         finally:
             self._monitors.discard(monitor)
 
-    async def _answer(self, work: _Work) -> Outcome:
-        """What the run comes to. Where its agent gives no answer: the last question, then the task's fallback."""
-        task = work.task
-        if task.fallback is not None and task.without_agent is not None and task.without_agent(task.parse(work.run)):
-            return ended_by_call(await task.fallback(work.context, task.parse(work.run), "search_only"))
-        outcome = await self._ask_agent(work)
-        if task.fallback is None or not outcome.may_fall_back:
+    async def _run_with_fallback(self, claimed: _ClaimedRun) -> Outcome:
+        """Run the agent. If it has no answer, ask the task's last question, then use the task's fallback."""
+        task = claimed.task
+        if task.fallback is not None and task.without_agent is not None and task.without_agent(task.parse(claimed.run)):
+            return completed_by_tool(await task.fallback(claimed.context, task.parse(claimed.run), "search_only"))
+        outcome = await self._run_agent(claimed)
+        if task.fallback is None or not outcome.needs_fallback:
             return outcome
         if not self.falls_back:
             return outcome if outcome.status == "failed" else NO_ANSWER
-        why = outcome.gave_up or outcome.code or RunError.AGENT_STOPPED
-        if task.last_question is not None and outcome.model_can_be_asked:
-            last = await self._ask_last_question(work, task.last_question, replace(work.context, falls_back=why))
-            if last is not None and last.is_answer:
-                work.telemetry.fell_back(why, "model")
-                return last
-        work.telemetry.fell_back(why, "passages")
-        return ended_by_call(await task.fallback(work.context, task.parse(work.run), why))
+        fallback_code = outcome.fallback_code or outcome.code or RunError.AGENT_STOPPED
+        if task.last_question is not None and outcome.can_ask_again:
+            last_question = await self._ask_last_question(
+                claimed, task.last_question, replace(claimed.context, falls_back=fallback_code)
+            )
+            if last_question is not None and last_question.has_answer:
+                claimed.telemetry.fell_back(fallback_code, "model")
+                return last_question
+        claimed.telemetry.fell_back(fallback_code, "passages")
+        return completed_by_tool(await task.fallback(claimed.context, task.parse(claimed.run), fallback_code))
 
-    async def _ask_agent(self, work: _Work) -> Outcome:
-        if self._turns_left(work.run) < 1:
+    async def _run_agent(self, claimed: _ClaimedRun) -> Outcome:
+        if self._turns_left(claimed.run) < 1:
             return NO_TURNS_LEFT
-        if (outcome := await _finish_decided_call(work) or await ended_earlier(work.context)) is not None:
+        if (outcome := await _finish_decided_call(claimed) or await earlier_outcome(claimed.context)) is not None:
             return outcome
-        seconds, left = await self._time_left(work)
-        sessions = Sessions(self.database, work.context.scope, run=(work.run.id, work.run.fencing_token))
+        seconds, left = await self._time_left(claimed)
+        sessions = Sessions(self.database, claimed.context.scope, run=(claimed.run.id, claimed.run.fencing_token))
         try:
-            async with work.monitor.deadline(left):
-                beginning = await begin(work.context, sessions)
+            async with claimed.monitor.deadline(left):
+                start = await start_or_resume(claimed.context, sessions)
                 try:
-                    return await self._converse(work, beginning, sessions)
-                except _NotResumed:
-                    log.warning("the CLI did not go on where its conversation stopped; a new one begins")
-                    return await self._converse(work, await restart(work.context), sessions)
+                    return await self._converse(claimed, start, sessions)
+                except _ResumeFailed:
+                    log.warning("the CLI did not continue its stored conversation; starting a new one")
+                    return await self._converse(claimed, await start_over(claimed.context), sessions)
         except TimeoutError:
             return Outcome("failed", error=f"The run took longer than {seconds} seconds.", code=RunError.DEADLINE)
 
-    async def _ask_last_question(self, work: _Work, question: LastQuestion[Any], context: RunContext) -> Outcome | None:
-        """Ask the model once more. None where there is nothing to ask, or no time."""
+    async def _ask_last_question(
+        self, claimed: _ClaimedRun, question: LastQuestion[Any], context: RunContext
+    ) -> Outcome | None:
+        """Ask the task's last question in a new conversation. Return None if there is nothing to ask, or the turns or
+        the time are used up."""
         try:
-            async with work.monitor.deadline(question.seconds):
+            async with claimed.monitor.deadline(question.seconds):
                 async with self.database.as_user(context.scope) as conn:
                     run = await runs.get(conn, context.run_id)
                 if run is None or self._turns_left(run) < 1:
                     return None
                 context = replace(context, run=replace(run, fencing_token=context.fencing_token))
-                prompt = await question.prepare(context, work.task.parse(run), service_calls(context))
+                prompt = await question.prepare(context, claimed.task.parse(run), service_calls(context))
                 if prompt is None:
                     return None
-                # Not kept: whoever takes the run up asks the agent again, in the agent's own conversation.
-                whose = (run.id, context.fencing_token)
-                sessions = Sessions(self.database, context.scope, run=whose, is_kept=False)
+                # Not stored: after an interruption, the next attempt continues the agent's own conversation.
+                attempt = (run.id, context.fencing_token)
+                sessions = Sessions(self.database, context.scope, run=attempt, is_kept=False)
                 return await self._converse(
-                    replace(work, context=context), Beginning(uuid4(), prompt), sessions, last=question
+                    replace(claimed, context=context),
+                    ConversationStart(uuid4(), prompt),
+                    sessions,
+                    last_question=question,
                 )
         except (TimeoutError, Unavailable) as error:
-            log.warning("the last question came to nothing", error=type(error).__name__)
+            log.warning("the last question was not answered", error=type(error).__name__)
             return None
 
-    async def _time_left(self, work: _Work) -> tuple[int, float]:
-        """How long the run may take, and how much of that is left before its last question. The seconds of the task at
-        the root are those of the whole tree, unless its calls wait for people."""
-        root = work.run
+    async def _time_left(self, claimed: _ClaimedRun) -> tuple[int, float]:
+        """Return the time limit in seconds, and how much of it is left without the time reserved for the last question.
+        The limit of the root run's task covers all its child runs, unless calls wait for a person's approval."""
+        root = claimed.run
         if root.parent_run_id is not None:
-            async with self.database.as_user(work.context.scope) as conn:
+            async with self.database.as_user(claimed.context.scope) as conn:
                 root = await runs.get(conn, root.root_run_id) or root
         task = AGENTS[root.agent].tasks[root.task]
         seconds = min(self.seconds, task.seconds or self.seconds)
         left = float(seconds)
         if task.seconds is not None and root.approval is not Approval.ASK:
-            async with self.database.as_user(work.context.scope) as conn:
+            async with self.database.as_user(claimed.context.scope) as conn:
                 left -= await runs.seconds_since_start(conn, root.id)
-        last = work.task.last_question
-        return seconds, (left - last.seconds if last is not None and left > 2 * last.seconds else left)
+        last_question = claimed.task.last_question
+        return seconds, (
+            left - last_question.seconds if last_question is not None and left > 2 * last_question.seconds else left
+        )
 
-    def _most_turns(self, run: RunRow) -> int:
+    def _turn_limit(self, run: RunRow) -> int:
         return min(AGENTS[run.agent].tasks[run.task].max_turns or self.max_turns, self.max_turns)
 
     def _turns_left(self, run: RunRow) -> int:
-        most = self._most_turns(run)
-        return min(run.max_turns or most, most) - run.turns
-
-    # Converse
+        limit = self._turn_limit(run)
+        return min(run.max_turns or limit, limit) - run.turns
 
     async def _converse(
-        self, work: _Work, beginning: Beginning, sessions: Sessions, last: LastQuestion[Any] | None = None
+        self,
+        claimed: _ClaimedRun,
+        start: ConversationStart,
+        sessions: Sessions,
+        last_question: LastQuestion[Any] | None = None,
     ) -> Outcome:
-        """Lead a conversation to its end; with `last`, one message that may only call that question's tool. Raises
-        _NotResumed, Fenced, and Unavailable for the queue to try again."""
+        """Hold a conversation and return its outcome. With `last_question`, the model has one message and may only call
+        that question's tool. Raise _ResumeFailed, Fenced, or Unavailable if the queue should retry the run."""
         try:
-            return await self._stream(work, beginning, sessions, last)
+            return await self._stream_conversation(claimed, start, sessions, last_question)
         except RunEnded as ended:
             return ended.outcome
         except SandboxViolation as error:
             return Outcome("failed", error=str(error), code=RunError.UNSEALED)
         except SessionWriteFailed:
-            return Outcome("failed", error="The agent's conversation could not be kept.", code=RunError.SESSION)
+            return Outcome(
+                "failed",
+                error="The agent's conversation could not be stored. Start the run again.",
+                code=RunError.SESSION,
+            )
         except CliFailed as error:
             return Outcome("failed", error=str(error), code=RunError.AGENT_PROCESS)
-        except (FieldmarkError, _NotResumed):
-            raise  # lost to another worker, or a database that does not answer: the queue tries again
+        except (FieldmarkError, _ResumeFailed):
+            raise  # another worker owns the run, or the database is unavailable: the queue retries
         except Exception:
-            # Whatever a hostile answer of the model has caused, the run ends, and is not tried again.
+            # Not retried: a hostile answer of the model may have caused the error.
             log.exception("the run failed")
-            return Outcome("failed", error="The run failed inside Fieldmark; its log says why.", code=RunError.INTERNAL)
+            return Outcome(
+                "failed", error="Internal error in Fieldmark. The log has the details.", code=RunError.INTERNAL
+            )
 
-    async def _stream(
-        self, work: _Work, beginning: Beginning, sessions: Sessions, last: LastQuestion[Any] | None
+    async def _stream_conversation(
+        self,
+        claimed: _ClaimedRun,
+        start: ConversationStart,
+        sessions: Sessions,
+        last_question: LastQuestion[Any] | None,
     ) -> Outcome:
-        context, run, agent, telemetry = work.context, work.run, work.agent, work.telemetry
+        context, run, agent, telemetry = claimed.context, claimed.run, claimed.agent, claimed.telemetry
         model, policy = run.model or self.model, Policy(run.approval, frozenset(run.auto_approved_tools))
         tools, turns = agent.create_tools(context), self._turns_left(run)
-        kept = 1 if work.task.last_question is not None and turns > 1 else 0
-        calls, decided = MessageCalls(), beginning.decided_call
-        meter = Meter(context, agent.name, self.prices, model, 1 if last else turns - kept, paid=decided)
-        async with EventWriter(context, work.deltas) as events, meter:
+        reserved = 1 if claimed.task.last_question is not None and turns > 1 else 0
+        calls, decided_call = MessageCalls(), start.decided_call
+        meter = Meter(
+            context, agent.name, self.prices, model, 1 if last_question else turns - reserved, paid=decided_call
+        )
+        async with EventWriter(context, claimed.deltas) as events, meter:
 
             async def before(call_id: str) -> None:
                 await meter.charged(call_id)
@@ -276,28 +298,28 @@ class Runner:
                 run.waiting_call,
                 telemetry.called,
                 calls=calls,
-                wait_for_decision=work.monitor.wait_for_decision,
+                wait_for_decision=claimed.monitor.wait_for_decision,
                 before=before,
-                rounds=None if last else work.task.rounds,
-                only=frozenset({last.tool}) if last else None,
+                rounds=None if last_question else claimed.task.rounds,
+                only=frozenset({last_question.tool}) if last_question else None,
             )
-            # Whoever watches knows already how the call ended that the run waited for.
+            # The end of the call that the run waited for was already reported.
             hook.decided.update([] if run.waiting_call is None else [run.waiting_call])
             executor = ToolExecutor(hook)
             mapper = EventMapper(tools, events.say, outcome_of=hook.outcomes.get, ended=hook.decided)
-            ending = OutcomeObserver(lambda: hook.answer)
-            # In this order: a refused key ends the run before "the service is busy" is reported. A message is reported
-            # whether or not it can be paid for, but the hook hears that it is whole only once it is charged and stored,
-            # so it never defers a call of a run that cannot go on. A block's event precedes the next block's words.
+            outcome_observer = OutcomeObserver(lambda: hook.answer)
+            # The order matters: a refused key ends the run before "the service is busy" is reported. A message is
+            # reported even if the budget is used up, but `calls` completes it only once it is charged and stored, so
+            # the hook never defers a call of a run that can't continue. A block's event precedes the next block's text.
             observers: list[Observer] = [
-                ending,
+                outcome_observer,
                 mapper,
                 meter,
                 sessions,
                 calls,
                 telemetry,
-                work.deltas,
-                CallPreviews(tools, work.deltas),
+                claimed.deltas,
+                CallPreviews(tools, claimed.deltas),
             ]
             try:
                 with cli_errors():
@@ -306,46 +328,50 @@ class Runner:
                         context.scope,
                         RunHandlers(hook, executor, sessions),
                         model=model,
-                        max_turns=turns - kept,
-                        session_id=beginning.session_id,
-                        resumed=beginning.is_resumed,
+                        max_turns=turns - reserved,
+                        session_id=start.session_id,
+                        resumed=start.is_resumed,
                         one_at_a_time=policy.asks,
                     ) as lease:
                         sessions.record_with_next(partial(_record_conversation, run, lease.session_id))
-                        async for part in model_stream(lease.converse(beginning.prompt)):
-                            # Before anything of it is reported: it asks the model instead of repeating the call.
-                            if isinstance(part, MessageStarted) and decided is not None and decided not in hook.seen:
-                                raise _NotResumed
+                        async for part in model_stream(lease.converse(start.prompt)):
+                            # The CLI asks the model instead of repeating the call. Nothing was reported yet.
+                            if (
+                                isinstance(part, MessageStarted)
+                                and decided_call is not None
+                                and decided_call not in hook.seen
+                            ):
+                                raise _ResumeFailed
                             await notify(observers, part)
-                if RunStatus(ending.outcome.status).is_final:
+                if RunStatus(outcome_observer.outcome.status).is_final:
                     sessions.discard()
                 else:
                     await sessions.flush()
                     sessions.check()
             except CliFailed:
-                if decided is not None and decided not in hook.seen:
-                    raise _NotResumed from None
+                if decided_call is not None and decided_call not in hook.seen:
+                    raise _ResumeFailed from None
                 raise
             finally:
                 await executor.close()
                 await sessions.flush()
-        outcome = ending.outcome
-        if decided is not None and decided not in hook.seen and outcome.status == "failed":
-            raise _NotResumed
+        outcome = outcome_observer.outcome
+        if decided_call is not None and decided_call not in hook.seen and outcome.status == "failed":
+            raise _ResumeFailed
         return outcome
 
     # Record
 
     async def _record(self, scope: Scope, run: RunRow, outcome: Outcome) -> tuple[str, str | None]:
-        """Record how the run ended, or that it waits. Return the status and the error code."""
+        """Record the outcome. Return the status and the error code."""
         async with self.database.as_user(scope) as conn:
             now = await runs.look(conn, run.id, run.fencing_token)
             if now is RunStatus.AWAITING_APPROVAL and outcome.code not in (None, RunError.UNSEALED):
-                # Whatever ended the process that asked, the person can still decide, and a new process goes on.
+                # The person can still decide; another process continues the run then.
                 log.warning("the agent's process ended while a person decides", code=outcome.code)
                 outcome = Outcome(RunStatus.AWAITING_APPROVAL)
             if outcome.status in (RunStatus.AWAITING_APPROVAL, RunStatus.AWAITING_RUNS):
-                # What it waits for was reported when it began to wait; it may have been decided since.
+                # Why it waits was already reported, and a person may have decided since.
                 await runs.detach(conn, run.id, run.fencing_token)
                 return outcome.status, None
             # The status and the event that reports it are one transaction: a reader sees both or none.
@@ -361,40 +387,40 @@ class Runner:
             )
             ended = await runs.get(conn, run.id)
             assert ended is not None
-            if outcome.by_call and outcome.answer:
+            if outcome.ended_by_tool and outcome.answer:
                 await runs.append_event(conn, run.id, TextEvent(text=outcome.answer))
-            await runs.append_event(conn, run.id, _last_event(ended, outcome))
+            await runs.append_event(conn, run.id, _final_event(ended, outcome))
         return outcome.status, outcome.code
 
 
-async def _finish_decided_call(work: _Work) -> Outcome | None:
-    """Finish the call that the run waited for: run it if a person approved it, or collect what its child runs came to.
-    An outcome where the run still waits."""
-    context, run = work.context, work.run
+async def _finish_decided_call(claimed: _ClaimedRun) -> Outcome | None:
+    """Finish the call that the run waited for: run it if a person approved it, or collect the results of its child
+    runs. Return an outcome if the run still waits."""
+    context, run = claimed.context, claimed.run
     if run.waiting_call is None:
         return None
     async with context.database.as_user(context.scope) as conn:
         row = await tool_calls.get(conn, run.id, run.waiting_call)
     if row is None or row.status not in (CallStatus.APPROVED, CallStatus.WAITING):
         return None
-    call, tools = ToolCall(row.tool, row.id, row.arguments), work.agent.create_tools(context)
+    call, tools = ToolCall(row.tool, row.id, row.arguments), claimed.agent.create_tools(context)
     then = end_reporter(run.id, tool_event(tools, row.tool, row.id, row.arguments))
     if row.status is CallStatus.WAITING:
         outcome = await collect(context, tools, row, then)
     elif row.decided_by is not None:
         outcome = await execute(tools, context, call, by=By.POLICY, then=then)
     else:
-        return None  # approved by policy: its CLI repeats it, or the model asks again
+        return None  # approved by policy: the CLI repeats the call, or the model does
     return Outcome(RunStatus.AWAITING_RUNS) if outcome is None or outcome.code == "awaiting_runs" else None
 
 
 async def _record_conversation(run: RunRow, session_id: UUID, conn: Connection) -> None:
-    """Store which conversation the run goes on with: a CLI may be in one that it began before."""
+    """Store the id of the run's conversation, if the pool's CLI already had a conversation with another id."""
     if session_id != run.session_id:
         await runs.record_conversation(conn, run.id, session_id)
 
 
-def _last_event(ended: RunRow, outcome: Outcome) -> EventBase:
+def _final_event(ended: RunRow, outcome: Outcome) -> EventBase:
     if outcome.status != RunStatus.COMPLETED:
         assert outcome.error is not None and outcome.code is not None
         return ErrorEvent(error=outcome.error, code=outcome.code, run_id=ended.id)

@@ -91,7 +91,7 @@ class CliPool:
             await asyncio.wait(self._ending)
 
     @property
-    def has_room(self) -> bool:
+    def has_free_slot(self) -> bool:
         """Whether one more run could be at work."""
         return self._at_work < self._most_at_work
 

@@ -32,7 +32,7 @@ from fieldmark.runs.engine.binding import RunBinding
 from fieldmark.runs.engine.cli_attestation import COMMANDS, SandboxViolation, check_init, sealed
 from fieldmark.runs.engine.model_stream import conversation_result
 from fieldmark.runs.engine.options import CliKind
-from fieldmark.runs.outcome import outcome_of
+from fieldmark.runs.outcome import outcome_of_result
 
 log = structlog.get_logger()
 
@@ -119,7 +119,7 @@ class Process:
             if session_id not in (None, str(self.session_id)) and not isinstance(message, MirrorErrorMessage):
                 raise SandboxViolation("The agent's CLI is in another conversation than this run's.")
             if isinstance(message, ResultMessage):
-                self.ended_well = outcome_of(conversation_result(message)).status == "completed"
+                self.ended_well = outcome_of_result(conversation_result(message)).status == "completed"
             yield message
 
     async def clear(self, seconds: float = CLEAR_SECONDS) -> None:
