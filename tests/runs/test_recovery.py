@@ -134,7 +134,7 @@ async def test_a_run_that_is_broken_off_before_the_model_answers_begins_anew(cas
 
 async def test_a_run_that_is_taken_up_again_and_again_is_given_up(case):
     """Whether it gets nothing done in between, or something each time for ever."""
-    first, second = await case.queue_run(), await (await case.another_extraction()).run()
+    first, second = await case.queue_run(), await (await case.another_extraction()).queue_run()
     for _ in range(MAX_CONSECUTIVE_FAILURES):
         await case.context(first)
     case.sql("update public.runs set fencing_token = %s where id = %s returning 1", MAX_CLAIMS, second)

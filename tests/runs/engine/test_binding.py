@@ -63,7 +63,7 @@ async def test_a_call_is_answered_in_the_context_of_the_run_that_has_the_cli(cas
     holder, seen = RunBinding(uuid4()), []
     for name in ("first", "second"):
         token = WHOSE.set(name)
-        one = work_of(case, await case.context(await (await case.another_extraction()).run()))
+        one = work_of(case, await case.context(await (await case.another_extraction()).queue_run()))
         WHOSE.reset(token)
         holder.take(one.work)
         await holder.hook(READ, "a", {})
@@ -90,7 +90,7 @@ async def test_only_the_run_s_own_conversation_is_kept(case):
     await holder.append({"project_key": "p", "session_id": str(other)}, entry("of another"))
     holder.begin(new)
     assert not await store.has(new)
-    holder.take(work := work_of(case, await case.context(await (await case.another_extraction()).run())).work)
+    holder.take(work := work_of(case, await case.context(await (await case.another_extraction()).queue_run())).work)
     await holder.append({"project_key": "p", "session_id": str(old)}, entry("late"))
     await holder.append({"project_key": "p", "session_id": str(new)}, entry("it goes on"))
     await work.sessions.flush()
