@@ -30,7 +30,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "backend"))
 
 from fieldmark.domain.fields import leaves
-from fieldmark.grounding import DocumentIndex, PageWords, Place
+from fieldmark.grounding import DocumentIndex, Location, PageWords
 
 LONG = 10
 ALIKE = 0.9
@@ -128,7 +128,7 @@ def folded(text: str) -> str:
     return "".join(character for character in text.casefold() if character.isalnum())
 
 
-def covered(place: Place, words: Sequence[Sequence[Any]]) -> tuple[str, bool]:
+def covered(place: Location, words: Sequence[Sequence[Any]]) -> tuple[str, bool]:
     """The characters under the boxes of a place, and whether a token is cut at an edge of them."""
     found: list[str] = []
     cut = False
@@ -290,7 +290,7 @@ def on_pdfs(folder: Path, misses: bool) -> None:
             for name, value in leaves(fields):
                 if value in ("", None) or isinstance(value, bool):
                     continue
-                place = findings[name].place
+                place = findings[name].location
                 on = [number for number, text in enumerate(texts, 1) if is_printed(value, text)]
                 if not on:
                     absent += 1
@@ -316,7 +316,7 @@ def on_pdfs(folder: Path, misses: bool) -> None:
         print("\n".join(complaints))
 
 
-def off_by(place: Place, value: Any, other: Any, page: Any) -> float:
+def off_by(place: Location, value: Any, other: Any, page: Any) -> float:
     """How many points the boxes are off the characters that pdfplumber has under them; infinite if those are not the
     value's."""
     scale_x, scale_y = float(other.width), float(other.height)
@@ -366,7 +366,7 @@ def on_scans(folder: Path, misses: bool) -> None:
                 lines += 1
                 _, x0, y0, x1, y1, _ = ocr_word(block)
                 place = index.find(block["Text"])
-                ok = place is not None and (place.places > 1 or inside(place, (x0, y0, x1, y1)))
+                ok = place is not None and (place.location_count > 1 or inside(place, (x0, y0, x1, y1)))
                 there += ok
                 complaints += [] if ok else [f"    {path.name}: {block['Text']!r} -> {place}"]
     print(
@@ -382,7 +382,7 @@ def ocr_word(block: dict[str, Any]) -> list[Any]:
     return [block["Text"], left, top, left + box["Width"], top + box["Height"], block["Confidence"] / 100]
 
 
-def inside(place: Place, line: tuple[float, float, float, float]) -> bool:
+def inside(place: Location, line: tuple[float, float, float, float]) -> bool:
     return all(
         line[0] - 0.01 <= x0 and x1 <= line[2] + 0.01 and line[1] - 0.01 <= y0 and y1 <= line[3] + 0.01
         for x0, y0, x1, y1 in place.boxes

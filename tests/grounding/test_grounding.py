@@ -20,7 +20,7 @@ VAT    """
 def test_what_is_printed_is_found_with_its_box_and_nothing_else_is() -> None:
     place = document_index(INVOICE).find("Acme Corp.")
     assert place is not None
-    assert (place.page, place.quote, place.match, place.places) == (1, "Acme Corp.", "exact", 1)
+    assert (place.page, place.quote, place.match, place.location_count) == (1, "Acme Corp.", "exact", 1)
     assert place.boxes == (pytest.approx((0.01, 0.02, 0.11, 0.04), abs=0.005),)
     assert document_index(INVOICE).find("Apex Corp.") is None
 
@@ -119,7 +119,7 @@ def test_of_several_places_the_nearest_to_the_label_is_meant_and_all_are_counted
     page = document_index("9.00   Tax 9.00\nTotal  9.00\n9.00")
     place = page.find(9.0, label=("invoice", "total"))
     assert place is not None
-    assert (place.places, place.boxes[0][:2]) == (4, (0.08, 0.05))
+    assert (place.location_count, place.boxes[0][:2]) == (4, (0.08, 0.05))
     tax = page.find(9.0, label=("tax",))
     assert tax is not None
     assert tax.boxes[0][:2] == (0.12, 0.02)
@@ -173,10 +173,10 @@ def test_the_leaves_of_a_row_stand_on_one_line_and_those_of_another_on_another()
         {"item": "Ink", "qty": 1, "price": 2, "amount": 2},
     ]
     findings = page.ground({"items": items, "total": 6}, {})
-    tops = {name: finding.place.boxes[0][1] for name, finding in findings.items() if finding.place}
+    tops = {name: finding.location.boxes[0][1] for name, finding in findings.items() if finding.location}
     lines = [round((tops[f"items[{n}].{key}"] - 0.02) / 0.03) for n in range(3) for key in items[n]]
     assert lines == [3] * 4 + [1] * 4 + [2] * 4
-    price, amount = findings["items[1].price"].place, findings["items[1].amount"].place
+    price, amount = findings["items[1].price"].location, findings["items[1].amount"].location
     assert price is not None
     assert amount is not None
     assert price.boxes[0][0] < amount.boxes[0][0]
@@ -186,7 +186,7 @@ def test_a_list_within_a_row_begins_at_that_rows_line() -> None:
     page = document_index("Order A1\ntax 19 %\nOrder B2\ntax 19 %\nOrder C3\ntax 19 %")
     orders = [{"id": name, "taxes": [{"rate": 19, "kind": "tax"}]} for name in ("B2", "C3", "A1")]
     findings = page.ground({"orders": orders}, {})
-    tops = [finding.place.boxes[0][1] for finding in findings.values() if finding.place]
+    tops = [finding.location.boxes[0][1] for finding in findings.values() if finding.location]
     assert [round((top - 0.02) / 0.03) for top in tops] == [2, 3, 3, 4, 5, 5, 0, 1, 1]
 
 
@@ -194,17 +194,17 @@ def test_a_frequent_value_of_a_row_far_down_a_long_document_is_found_on_its_line
     filler = "\n".join(["1  2.00  1  2.00"] * 10)
     pages = document_index(*(f"Item{number}  1  2.00\n{filler}" for number in range(100)), "Deposit 2.00")
     findings = pages.ground({"items": [{"name": "Item90", "qty": 1, "price": 2.0}], "deposit": 2}, {})
-    found = [(finding.place.page, finding.place.boxes[0][1]) for finding in findings.values() if finding.place]
+    found = [(finding.location.page, finding.location.boxes[0][1]) for finding in findings.values() if finding.location]
     assert found == [(91, 0.02), (91, 0.02), (91, 0.02), (101, 0.02)]
-    claimed = pages.ground({"charge": 2}, {"charge": Claim(page=95)})["charge"].place
+    claimed = pages.ground({"charge": 2}, {"charge": Claim(page=95)})["charge"].location
     assert claimed is not None
-    assert (claimed.page, claimed.places) == (95, 2101)
+    assert (claimed.page, claimed.location_count) == (95, 2101)
 
 
 def test_a_list_of_scalars_takes_different_places() -> None:
     page = document_index("Serials A17 A18 A17")
     findings = page.ground({"serials": ["A17", "A18", "A17"]}, {})
-    assert [finding.place.boxes[0][0] for finding in findings.values() if finding.place] == [0.09, 0.13, 0.17]
+    assert [finding.location.boxes[0][0] for finding in findings.values() if finding.location] == [0.09, 0.13, 0.17]
 
 
 def test_what_is_printed_nearest_to_a_wrong_quote_is_told() -> None:
@@ -256,13 +256,13 @@ def test_a_value_stands_where_its_quote_does_on_the_page_it_is_said_to_be_on() -
     assert place.page == 2
     place = pages.find(True, quote="forward", page=3)
     assert place is not None
-    assert (place.page, place.places) == (3, 1)
+    assert (place.page, place.location_count) == (3, 1)
 
 
 def test_a_number_alone_is_meant_and_groups_of_an_identifier_are_close() -> None:
     place = document_index("Grass 3m wide   3").find(3)
     assert place is not None
-    assert (place.places, place.boxes[0][0]) == (2, 0.17)
+    assert (place.location_count, place.boxes[0][0]) == (2, 0.17)
     assert index_of_lines([("12345678", 0.1), ("87654321", 0.6)]).find("1234567887654321") is None
     assert index_of_lines([("12345678", 0.1), ("87654321", 0.19)]).find("1234567887654321") is not None
 
@@ -275,7 +275,7 @@ def test_a_printed_page_wins_over_one_for_machines_where_both_hold_the_value() -
     # Even where the model says that it read it there.
     claims = {name: Claim(quote=f"a.{name.capitalize()}:", page=2) for name in fields}
     for found in (index.ground(fields, {}), index.ground(fields, claims)):
-        pages = {name: finding.place.page for name, finding in found.items() if finding.place}
+        pages = {name: finding.location.page for name, finding in found.items() if finding.location}
         assert pages == {"total": 1, "currency": 1, "date": 1, "iban": 2}
     assert index.find(963.12).page == 1 and index.find("DE75512108001245126199").page == 2
     # A quote is looked for where it is said to stand.
@@ -289,4 +289,4 @@ def test_a_quote_alone_on_a_printed_page_does_not_hide_the_value_for_machines() 
         [PageWords(1, words_of("Account see below")), PageWords(2, words_of("Iban: DE75 5121"), for_machines=True)]
     )
     found = index.ground({"iban": "DE755121"}, {"iban": Claim(quote="see below", page=1)})["iban"]
-    assert found.place is not None and (found.place.page, found.place.match) == (2, "normalised")
+    assert found.location is not None and (found.location.page, found.location.match) == (2, "normalised")

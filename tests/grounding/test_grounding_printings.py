@@ -11,11 +11,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from fieldmark.grounding import DocumentIndex, PageWords, Place
+from fieldmark.grounding import DocumentIndex, Location, PageWords
 from page_words import document_index, index_of_lines, words_of
 
 
-def found(value: str | float | bool, *pages: str) -> Place:
+def found(value: str | float | bool, *pages: str) -> Location:
     place = document_index(*pages).find(value)
     assert place is not None
     return place
@@ -119,7 +119,7 @@ def test_hebrew_wraps_within_its_column() -> None:
     assert place is not None
     assert place.boxes == (pytest.approx((0.76, 0.02, 0.84, 0.04)), pytest.approx((0.78, 0.05, 0.83, 0.07)))
     row = page.ground({"rows": [{"name": "שלום לכל", "amount": 880}]}, {})
-    assert row["rows[0].amount"].place is not None
+    assert row["rows[0].amount"].location is not None
 
 
 def test_text_wraps_within_its_column() -> None:
@@ -261,7 +261,7 @@ def test_a_hostile_document_costs_no_more_than_its_length() -> None:
     many = DocumentIndex([PageWords(1, [["a", 0.1, 0.1, 0.2, 0.12]] * 100_000)])
     place = many.find("a", label=("a",))
     assert place is not None
-    assert place.places == 10_000
+    assert place.location_count == 10_000
     assert many.find("b") is None
     assert many.find("a" * 1_000) is not None
     assert many.ground({"a": ["a"] * 50}, {})["a[49]"].state == "found"

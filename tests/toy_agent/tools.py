@@ -10,7 +10,7 @@ from uuid import UUID
 from pydantic import Field
 
 from fieldmark.db.pool import Connection
-from fieldmark.grounding import Place
+from fieldmark.grounding import Location
 from fieldmark.stores import extractions, threads
 from fieldmark.stores.runs import RunRow, Subject
 from fieldmark.tools.context import RunContext
@@ -51,11 +51,11 @@ class ToyTools:
         self.documents = documents
         self.thread_id = thread_id
 
-    async def look(self, args: FindValue) -> Place | None:
+    async def look(self, args: FindValue) -> Location | None:
         document_id, context = self.documents[args.document - 1], self.context
         return (await context.indexes.get(context.database, context.scope, document_id)).find(args.value)
 
-    async def find_value(self, conn: Connection, place: Place | None) -> ToolResult:
+    async def find_value(self, conn: Connection, place: Location | None) -> ToolResult:
         if place is None:
             raise ModelRetry("The document does not print it.", "not_found")
         return ToolResult(f"It stands on page {place.page}.", "found", {"page": place.page, "quote": place.quote})

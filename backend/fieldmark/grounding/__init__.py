@@ -6,8 +6,8 @@ a value, `CandidateRanker` and `RowGrounder` choose among them, and `places` tur
 """
 
 from fieldmark.grounding.document_index import DocumentIndex
-from fieldmark.grounding.evidence import WEIGHTS, Claim, Finding, Place
+from fieldmark.grounding.evidence import WEIGHTS, Claim, Finding, Location
 from fieldmark.grounding.unmapped import UnmappedPart
 from fieldmark.grounding.word_index import PageWords
 
-__all__ = ["WEIGHTS", "Claim", "DocumentIndex", "Finding", "PageWords", "Place", "UnmappedPart"]
+__all__ = ["WEIGHTS", "Claim", "DocumentIndex", "Finding", "Location", "PageWords", "UnmappedPart"]

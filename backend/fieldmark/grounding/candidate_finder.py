@@ -15,8 +15,8 @@ from fieldmark.domain.numbers import canonical_decimal
 from fieldmark.grounding import answers, dates, numbers, units
 from fieldmark.grounding.candidate_ranker import words_of_key
 from fieldmark.grounding.evidence import Claim, Match
+from fieldmark.grounding.locations import Candidates, covered
 from fieldmark.grounding.numbers import Number
-from fieldmark.grounding.places import Candidates, covered
 from fieldmark.grounding.text_search import MAX_VALUE_CHARACTERS, TextSearch
 from fieldmark.grounding.text_stream import Span, TextStream
 from fieldmark.grounding.units import Agreement

@@ -13,8 +13,8 @@ from pydantic import JsonValue
 from fieldmark.domain import fields as walking
 from fieldmark.grounding.candidate_finder import CandidateFinder
 from fieldmark.grounding.candidate_ranker import CandidateRanker
-from fieldmark.grounding.evidence import NO_CLAIM, Claim, Finding, Place
-from fieldmark.grounding.places import Candidates, place
+from fieldmark.grounding.evidence import NO_CLAIM, Claim, Finding, Location
+from fieldmark.grounding.locations import Candidates, locate
 from fieldmark.grounding.row_grounder import RowGrounder
 from fieldmark.grounding.text_search import TextSearch
 from fieldmark.grounding.unmapped import MOST_UNMAPPED, ClaimedWords, UnmappedPart, unmapped
@@ -37,21 +37,21 @@ class DocumentIndex:
         label: Sequence[str | int] = (),
         quote: str | None = None,
         page: int | None = None,
-    ) -> Place | None:
+    ) -> Location | None:
         """The place of a scalar, or None.
 
         Of several places, the one inside the quote wins; then the one nearest to the label; then one on the given page;
         then the first. A quote on the given page is preferred to the same quote on another.
         """
-        found = [place for index in self._indexes if (place := index.find(value, label, Claim(quote, page)))]
+        found = [location for index in self._indexes if (location := index.find(value, label, Claim(quote, page)))]
         return next(filter(_holds_value, found), found[0] if found else None)
 
-    def places(
+    def locations(
         self, value: JsonValue, claim: Claim = NO_CLAIM, *, label: Sequence[str | int] = (), most: int
-    ) -> tuple[list[Place], int]:
+    ) -> tuple[list[Location], int]:
         """The places where a scalar could be meant, in the order of the words, at most so many; and how many there are.
 
-        They are those that `Place.places` counts: on printed pages, else on pages for machines.
+        They are those that `Location.location_count` counts: on printed pages, else on pages for machines.
         """
         found = [
             (candidates, index) for index in self._indexes if (candidates := index.finder.find(value, claim, label))
@@ -60,9 +60,9 @@ class DocumentIndex:
             return [], 0
         candidates, index = next((one for one in found if one[0].match != "quote"), found[0])
         spans = sorted(candidates.spans, key=lambda span: span.word)
-        return [place(index.words, candidates, span) for span in spans[:most]], len(spans)
+        return [locate(index.words, candidates, span) for span in spans[:most]], len(spans)
 
-    def find_quote(self, quote: str, page: int | None = None) -> Place | None:
+    def find_quote(self, quote: str, page: int | None = None) -> Location | None:
         """The place of a text, compared by its letters and digits, or None.
 
         Numbers and dates are compared as text: the quote `1250` is not found at `1.250,00`. Another page than the given
@@ -99,14 +99,14 @@ class DocumentIndex:
         order. Where no page is printed, those of the pages for machines."""
         return self._indexes[0].unmapped(values, since_page, most)
 
-    def nearest(self, quote: str, page: int | None = None) -> Place | None:
+    def nearest(self, quote: str, page: int | None = None) -> Location | None:
         """The place of the text that is most similar to a quote which is not printed, or None if more than half of the
         quote differs everywhere. Without a page, the pages that share the most words with the quote are searched."""
         return self._first_place(page, NO_CLAIM, lambda index: index.text_search.most_similar(quote, page))
 
     def _first_place(
         self, page: int | None, claim: Claim, search: Callable[[_Index], Candidates | None]
-    ) -> Place | None:
+    ) -> Location | None:
         """Return the best place of the first index that has one; the index with the given page is searched first."""
         ordered = sorted(self._indexes, key=lambda index: page is not None and page not in index.pages)
         return next(filter(None, (index.best_place(search(index), (), claim) for index in ordered)), None)
@@ -121,7 +121,7 @@ class _Index:
         self.row_grounder = RowGrounder(self.words, self.finder, self.ranker)
         self.pages = frozenset(self.words.pages)
 
-    def find(self, value: JsonValue, label: Sequence[str | int], claim: Claim) -> Place | None:
+    def find(self, value: JsonValue, label: Sequence[str | int], claim: Claim) -> Location | None:
         return self.best_place(self.finder.find(value, claim, label), label, claim)
 
     def unmapped(
@@ -139,21 +139,21 @@ class _Index:
             seen.add(key)
         return unmapped(self.words, claimed, since_page, most)
 
-    def best_place(self, found: Candidates | None, label: Sequence[str | int], claim: Claim) -> Place | None:
-        return place(self.words, found, self.ranker.best(found.spans, label, claim)) if found else None
+    def best_place(self, found: Candidates | None, label: Sequence[str | int], claim: Claim) -> Location | None:
+        return locate(self.words, found, self.ranker.best(found.spans, label, claim)) if found else None
 
 
-def _holds_value(place: Place | None) -> bool:
+def _holds_value(location: Location | None) -> bool:
     """Whether the value itself stands there, and not only what is quoted for it."""
-    return place is not None and place.match != "quote"
+    return location is not None and location.match != "quote"
 
 
 def _is_open(finding: Finding) -> bool:
-    return finding.state != "blank" and not _holds_value(finding.place)
+    return finding.state != "blank" and not _holds_value(finding.location)
 
 
 def _better(one: Finding, other: Finding) -> Finding:
     """The finding on the printed pages, or what pages for machines have for a value that these do not hold."""
     if not _is_open(one):
         return one
-    return other if _holds_value(other.place) or one.place is None else one
+    return other if _holds_value(other.location) or one.location is None else one

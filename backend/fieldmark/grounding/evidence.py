@@ -11,7 +11,7 @@ from fieldmark.grounding.layout import Box
 Match: TypeAlias = Literal["exact", "normalised", "number", "date", "fuzzy", "quote", "symbol"]
 State: TypeAlias = Literal["found", "blank", "not_found"]
 
-# The confidence in a place by how it matched. The OCR's confidence in its words is multiplied with it.
+# The confidence in a location by how it matched. The OCR's confidence in its words is multiplied with it.
 WEIGHTS: Final[Mapping[Match, float]] = {
     "exact": 1.0,
     "normalised": 0.99,  # the same letters and digits; only case, spaces, forms or punctuation differ
@@ -36,7 +36,7 @@ NO_CLAIM: Final = Claim()
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Location:
     """Where a value is printed.
 
     `boxes` has one box for each line, in parts of the page. `quote` is what they cover, as printed. `places` counts the
@@ -49,7 +49,7 @@ class Place:
     quote: str
     match: Match
     word_confidence: float
-    places: int
+    location_count: int
     certainty: float = 1.0
 
     @property
@@ -62,23 +62,23 @@ class Finding:
     """The result for a leaf: `found`, with its place; `blank`, if it is empty and its label is printed; `not_found`."""
 
     state: State
-    place: Place | None
+    location: Location | None
 
     @property
     def confidence(self) -> float:
         """The confidence that is shown for the value; 0 if it was not found."""
-        return self.place.confidence if self.place else 0.0
+        return self.location.confidence if self.location else 0.0
 
     def as_json(self, claim: Claim | None = None) -> dict[str, Any]:
         """The evidence, as `extractions.evidence` stores it."""
-        place = self.place
+        location = self.location
         return {
             "state": self.state,
-            "match": place.match if place else None,
-            "page": place.page if place else None,
-            "boxes": [list(box) for box in place.boxes] if place else [],
-            "quote": place.quote if place else None,
-            "places": place.places if place else 0,
+            "match": location.match if location else None,
+            "page": location.page if location else None,
+            "boxes": [list(box) for box in location.boxes] if location else [],
+            "quote": location.quote if location else None,
+            "places": location.location_count if location else 0,
             "claim": None
             if claim is None
             else {"confidence": claim.confidence, "quote": claim.quote, "page": claim.page},

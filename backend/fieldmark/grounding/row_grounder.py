@@ -13,7 +13,7 @@ from fieldmark.domain import paths
 from fieldmark.grounding.candidate_finder import CandidateFinder
 from fieldmark.grounding.candidate_ranker import NOT_NEAR, CandidateRanker, RankedSpan
 from fieldmark.grounding.evidence import NO_CLAIM, Claim, Finding
-from fieldmark.grounding.places import place
+from fieldmark.grounding.locations import locate
 from fieldmark.grounding.text_stream import Span
 from fieldmark.grounding.word_index import WordIndex
 
@@ -104,7 +104,7 @@ class RowGrounder:
                     ]
                 )
                 progress.span_keys.add(span.key)
-            result[name] = Finding("found", place(self._index, candidates, span))
+            result[name] = Finding("found", locate(self._index, candidates, span))
         return result
 
     def _best_line(self, leaves: Sequence[Sequence[RankedSpan]], progress: _ListProgress) -> _Line | None:

@@ -13,7 +13,7 @@ import regex
 
 from fieldmark.domain import folding
 from fieldmark.grounding import fuzzy, layout, units
-from fieldmark.grounding.places import Candidates
+from fieldmark.grounding.locations import Candidates
 from fieldmark.grounding.text_stream import BREAK, Span, TextStream
 from fieldmark.grounding.units import Agreement
 from fieldmark.grounding.word_index import MAX_PLACES, MAX_REORDERED_PAGES, MAX_TOKENS, WordIndex

@@ -17,8 +17,8 @@ import regex
 from fieldmark.domain.folding import UNSPACED
 from fieldmark.grounding.dates import find_dates
 from fieldmark.grounding.layout import Box
+from fieldmark.grounding.locations import Candidates, WordPart, boxes_of_parts, word_parts
 from fieldmark.grounding.numbers import BODY, Number
-from fieldmark.grounding.places import Candidates, Piece, boxes_of_pieces, pieces_of
 from fieldmark.grounding.word_index import WordIndex
 
 Kind: TypeAlias = Literal["number", "date"]
@@ -76,10 +76,10 @@ class ClaimedWords:
             self._left -= 1
             time = candidates.times.get(span) if candidates.times else None
             for one in (span, time) if time is not None else (span,):
-                for word, start, end in pieces_of(self._index, one, candidates.wanted):
+                for word, start, end in word_parts(self._index, one, candidates.wanted):
                     self._ranges[word].append((start, end))
 
-    def has(self, some: Iterable[Piece]) -> bool:
+    def has(self, some: Iterable[WordPart]) -> bool:
         """Whether a value stands on any character of these."""
         return any(
             start < other_end and other_start < end
@@ -102,11 +102,11 @@ def unmapped(index: WordIndex, claimed: ClaimedWords, since_page: int, most: int
     return UnmappedPart(items, counts, None)
 
 
-def _of_page(index: WordIndex, claimed: ClaimedWords, page: int) -> list[tuple[Kind, list[Piece], Value]]:
+def _of_page(index: WordIndex, claimed: ClaimedWords, page: int) -> list[tuple[Kind, list[WordPart], Value]]:
     own = index.words_of_page(page)
     if not own:
         return []
-    found: list[tuple[Kind, list[Piece], Value]] = []
+    found: list[tuple[Kind, list[WordPart], Value]] = []
     for kind, start, end, value in _numbers_and_dates(index, claimed, own):
         under = _pieces_of(index, start, end)
         if under and not claimed.has(under):
@@ -115,16 +115,16 @@ def _of_page(index: WordIndex, claimed: ClaimedWords, page: int) -> list[tuple[K
     return found
 
 
-def _told(index: WordIndex, kind: Kind, own: list[Piece], value: Value) -> Unmapped:
+def _told(index: WordIndex, kind: Kind, own: list[WordPart], value: Value) -> Unmapped:
     page = index.page_of[own[0][0]]
     first = index.words_of_page(page).start
     text = " ".join(index.words[word][0][start:end] for word, start, end in own)
-    boxes = boxes_of_pieces(index, own)
+    boxes = boxes_of_parts(index, own)
     return Unmapped(index.pages[page], kind, text, value, boxes, own[0][0] - first, own[-1][0] - first)
 
 
-def _pieces_of(index: WordIndex, start: int, end: int) -> list[Piece]:
-    return pieces_of(index, index.folded_stream.span(start, end), "")
+def _pieces_of(index: WordIndex, start: int, end: int) -> list[WordPart]:
+    return word_parts(index, index.folded_stream.span(start, end), "")
 
 
 def _numbers_and_dates(index: WordIndex, claimed: ClaimedWords, own: range) -> Iterator[tuple[Kind, int, int, Value]]:

@@ -18,7 +18,7 @@ from fieldmark.domain.fields import Nothing, leaves, value_at
 from fieldmark.domain.json_values import as_object
 from fieldmark.domain.paths import Path
 from fieldmark.domain.statuses import DocumentStatus
-from fieldmark.grounding import Claim, DocumentIndex, Finding, PageWords, Place, UnmappedPart
+from fieldmark.grounding import Claim, DocumentIndex, Finding, Location, PageWords, UnmappedPart
 from fieldmark.identity.scope import Scope
 from fieldmark.services.turns import in_turn
 from fieldmark.stores import documents
@@ -165,12 +165,12 @@ def _occurs(index: DocumentIndex, value: JsonValue) -> bool:
 
 async def places(
     database: Database, scope: Scope, document_id: UUID, path: Path, value: JsonValue, proof: JsonValue
-) -> tuple[list[Place], int]:
+) -> tuple[list[Location], int]:
     """The places of a leaf's value in its document, the first 200 as they are read, and how many there are. `proof` is
     the evidence that is kept for it: of a yes or no the quote in it tells the places. Opens a transaction of its own.
     """
     index = await INDEXES.get(database, scope, document_id)
-    return await in_turn(scope.org_id, index.places, value, _said(proof), label=path, most=MOST_PLACES)
+    return await in_turn(scope.org_id, index.locations, value, _said(proof), label=path, most=MOST_PLACES)
 
 
 async def unmapped(database: Database, scope: Scope, row: ExtractionRow, since_page: int) -> UnmappedPart:
@@ -202,10 +202,12 @@ def _said(proof: JsonValue) -> Claim:
 
 async def first_places(
     database: Database, scope: Scope, document_id: UUID, values: Sequence[JsonValue]
-) -> list[Place | None]:
+) -> list[Location | None]:
     """For each value the first place where its document prints it. Opens a transaction of its own."""
     index = await INDEXES.get(database, scope, document_id)
-    return await in_turn(scope.org_id, lambda: [next(iter(index.places(value, most=1)[0]), None) for value in values])
+    return await in_turn(
+        scope.org_id, lambda: [next(iter(index.locations(value, most=1)[0]), None) for value in values]
+    )
 
 
 async def quotes_elsewhere(org_id: UUID, index: DocumentIndex, claims: Mapping[str, Claim]) -> dict[str, str]:

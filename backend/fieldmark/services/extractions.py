@@ -39,7 +39,7 @@ from fieldmark.errors import (
     SchemaViolation,
     Stale,
 )
-from fieldmark.grounding import Claim, DocumentIndex, Place
+from fieldmark.grounding import Claim, DocumentIndex, Location
 from fieldmark.identity.scope import Scope
 from fieldmark.services.evidence import (
     DocumentIndexes,
@@ -142,7 +142,7 @@ class WrittenFields:
 # Reading --------------------------------------------------------------------------------------------------------------
 
 
-async def places(database: Database, scope: Scope, row: ExtractionRow, path: Path) -> tuple[list[Place], int]:
+async def places(database: Database, scope: Scope, row: ExtractionRow, path: Path) -> tuple[list[Location], int]:
     """The places where the value of a leaf stands in its document, at most 200, and how many there are. Opens a
     transaction of its own. Raises NotFound where nothing stands at the path, Invalid for an object or a list."""
     value = value_at(dict(row.extracted_fields), path)
@@ -158,7 +158,7 @@ class PrintedReading:
     """A value that would make a broken rule hold, and where the document prints it."""
 
     reading: Reading
-    place: Place
+    place: Location
 
 
 async def readings(database: Database, scope: Scope, row: ExtractionRow) -> list[PrintedReading]:

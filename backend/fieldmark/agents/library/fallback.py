@@ -21,7 +21,7 @@ from fieldmark.domain.json_values import as_list, as_object
 from fieldmark.domain.statuses import RunError
 from fieldmark.errors import FieldmarkError
 from fieldmark.grounding.layout import Word
-from fieldmark.grounding.places import boxes_of
+from fieldmark.grounding.locations import boxes_of
 from fieldmark.services.search import MAX_QUERY, Found, Hit, meaning_of, search
 from fieldmark.stores import documents, runs
 

@@ -11,7 +11,7 @@ from fieldmark.agents.library.record import ReadBlock, Record
 from fieldmark.db.pool import Connection
 from fieldmark.domain.answers import Source
 from fieldmark.domain.events import Citation, CitationEvent, OpenEvent
-from fieldmark.grounding import DocumentIndex, PageWords, Place
+from fieldmark.grounding import DocumentIndex, Location, PageWords
 from fieldmark.grounding.blocks import blocks_of
 from fieldmark.services.turns import in_turn_at_last, without_turn
 from fieldmark.stores import documents
@@ -96,7 +96,7 @@ class CitingTools:
         return ToolResult(f"The person is shown page {source.page}.", "opened", None, [event])
 
 
-async def _place(conn: Connection, question: Question, block: ReadBlock, args: CiteSource) -> tuple[Place, str]:
+async def _place(conn: Connection, question: Question, block: ReadBlock, args: CiteSource) -> tuple[Location, str]:
     """Where a quote stands in a block, and the document's name. Only what is printed so, and nothing like it: the model
     was given these very words."""
     document = await documents.get(conn, block.document_id)

@@ -9,12 +9,12 @@ from typing import TypeAlias
 
 from fieldmark.domain import folding
 from fieldmark.grounding import layout
-from fieldmark.grounding.evidence import Match, Place
+from fieldmark.grounding.evidence import Location, Match
 from fieldmark.grounding.layout import Box, Word
 from fieldmark.grounding.text_stream import Span
 from fieldmark.grounding.word_index import WordIndex
 
-Piece: TypeAlias = tuple[int, int, int]
+WordPart: TypeAlias = tuple[int, int, int]
 """Characters start..end-1 of a word, as it was given: (word, start, end)."""
 
 _PART_OF_CELL = 0.98  # how surely a text is whole that others continue
@@ -33,28 +33,28 @@ class Candidates:
     certainty: float = 1.0  # below 1 where what is printed may mean something else, as 02/03/2024 may
 
 
-def place(index: WordIndex, candidates: Candidates, span: Span) -> Place:
+def locate(index: WordIndex, candidates: Candidates, span: Span) -> Location:
     """The place of one of the candidates' spans."""
     wanted = candidates.wanted
-    pieces = pieces_of(index, span, wanted)
+    pieces = word_parts(index, span, wanted)
     time = candidates.times.get(span) if candidates.times else None
     if time is not None and time.stream is span.stream and time.first == span.last:  # 2024-03-12T20:13
         both = Span(span.stream, span.first, time.last, span.start_in_word, time.end_in_word, span.word)
-        pieces = pieces_of(index, both, wanted)
+        pieces = word_parts(index, both, wanted)
     elif time is not None:
-        of_time = pieces_of(index, time, wanted)
+        of_time = word_parts(index, time, wanted)
         pieces = pieces + of_time if time.word > span.word else of_time + pieces
     words = index.words
     quote = " ".join([words[at][0][start:end] for at, start, end in pieces])
     match = "exact" if quote == wanted and candidates.match != "quote" else candidates.match
     word_confidence = min([words[at][5] for at, _, _ in pieces if len(words[at]) > 5], default=1.0)
-    boxes = boxes_of_pieces(index, pieces)
+    boxes = boxes_of_parts(index, pieces)
     page = index.pages[index.page_of[pieces[0][0]]]
     certainty = candidates.certainty
     is_text = candidates.match in ("normalised", "fuzzy") and any(map(str.isalpha, wanted))
     if is_text and _is_part_of_cell(index, span):
         certainty *= _PART_OF_CELL
-    return Place(page, boxes, quote, match, word_confidence, len(candidates.spans), certainty)
+    return Location(page, boxes, quote, match, word_confidence, len(candidates.spans), certainty)
 
 
 def _is_part_of_cell(index: WordIndex, span: Span) -> bool:
@@ -74,17 +74,17 @@ def boxes_of(words: Sequence[Word]) -> tuple[Box, ...]:
     return _line_boxes([(word, 0, len(word[0])) for word in words])
 
 
-def boxes_of_pieces(index: WordIndex, pieces: Sequence[Piece]) -> tuple[Box, ...]:
+def boxes_of_parts(index: WordIndex, pieces: Sequence[WordPart]) -> tuple[Box, ...]:
     """One box for each line that the pieces are on."""
     return _line_boxes([(index.words[at], start, end) for at, start, end in pieces])
 
 
 def covered(index: WordIndex, span: Span, wanted: str) -> str:
     """The characters that a span covers, without the spaces between words."""
-    return "".join(index.words[at][0][start:end] for at, start, end in pieces_of(index, span, wanted))
+    return "".join(index.words[at][0][start:end] for at, start, end in word_parts(index, span, wanted))
 
 
-def pieces_of(index: WordIndex, span: Span, wanted: str) -> list[Piece]:
+def word_parts(index: WordIndex, span: Span, wanted: str) -> list[WordPart]:
     """The (word, start, end) of the characters that a span covers. Punctuation around them is included only where the
     wanted text has it too."""
     fold, words = span.stream.fold, index.words
