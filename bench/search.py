@@ -140,7 +140,7 @@ async def quality(database: Database, name: str, judged: Judged, most: int, embe
         meaning = await search.meaning_of(embedder, question)
         async with database.as_user(scope) as conn:
             found = await search.search(conn, scope, question[: search.MAX_QUERY], limit=30, meaning=meaning)
-        assert found.by_meaning == ("off" if embedder is None else "on")
+        assert found.semantic == ("off" if embedder is None else "on")
         hits = found.hits
         took.append(time.perf_counter() - began)
         ours.append(ndcg(list(dict.fromkeys(ids[hit.document_id] for hit in hits)), answers[asked]))

@@ -75,7 +75,7 @@ class RunningServer:
         """Wait until all documents are indexed for search."""
 
         async def is_indexed() -> bool:
-            return (await self.get("search?q=anything"))["behind"] == 0
+            return (await self.get("search?q=anything"))["not_indexed"] == 0
 
         await until(is_indexed)
 

@@ -21,7 +21,7 @@ async def test_what_is_uploaded_is_found_and_what_is_deleted_is_not(serve, clone
             return answer.json()
 
         async def is_indexed() -> bool:
-            return (await search(q="roof"))["behind"] == 0
+            return (await search(q="roof"))["not_indexed"] == 0
 
         await until(is_indexed)
         (hit,) = (await search(q="leaking roofs?"))["hits"]
@@ -33,11 +33,11 @@ async def test_what_is_uploaded_is_found_and_what_is_deleted_is_not(serve, clone
         assert len((await search(q="roof", filename="SURVEY", document_id=document))["hits"]) == 1
         async with server.client() as stranger:
             answer = await stranger.get("/api/search", params={"q": "roof", "document_id": document})
-            assert answer.json() == {"hits": [], "behind": 0, "by_meaning": "off", "behind_by_meaning": 0}
+            assert answer.json() == {"hits": [], "not_indexed": 0, "semantic": "off", "not_embedded": 0}
 
         assert (await server.http.delete(f"/api/documents/{document}")).status_code == 204
         await until(is_indexed)
-        assert (await search(q="roof")) == {"hits": [], "behind": 0, "by_meaning": "off", "behind_by_meaning": 0}
+        assert (await search(q="roof")) == {"hits": [], "not_indexed": 0, "semantic": "off", "not_embedded": 0}
         assert sql(clone.owner_url, "select from private.search_chunks") == []
 
 
@@ -90,6 +90,6 @@ async def test_with_an_embedder_what_means_the_same_is_found(serve, clone):
 
             await until(is_near)
             assert (await found())["hits"][0]["document_id"] == str(document)
-            assert (await found())["by_meaning"] == "on"
+            assert (await found())["semantic"] == "on"
             fake.refusal = (500, b"")
-            assert ((await found())["hits"], (await found())["by_meaning"]) == ([], "down")
+            assert ((await found())["hits"], (await found())["semantic"]) == ([], "unavailable")

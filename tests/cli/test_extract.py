@@ -44,7 +44,7 @@ async def test_extract_prints_a_table_and_search_finds_the_document(home: Comman
     assert home.is_stopped()
     # Nobody else indexes it.
     found = json.loads((await home.run("search", "Azure", "--json")).out)
-    assert (found["behind"], {hit["filename"] for hit in found["hits"]}) == (0, {INVOICE.name})
+    assert (found["not_indexed"], {hit["filename"] for hit in found["hits"]}) == (0, {INVOICE.name})
 
 
 async def test_json_output_is_clean_and_violations_exit_4(commands):

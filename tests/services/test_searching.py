@@ -18,7 +18,7 @@ from fieldmark.errors import Invalid
 from fieldmark.files import stored_path
 from fieldmark.identity.scope import Scope
 from fieldmark.services import search
-from fieldmark.services.search import Found
+from fieldmark.services.search import SearchResult
 from fieldmark.stores import documents
 from fieldmark.stores import search as store
 from fieldmark.stores.rows import PageRow
@@ -62,7 +62,7 @@ class Library:
         await search.index(self.database, document)
         return document
 
-    async def find(self, query: str, **asked: Any) -> Found:
+    async def find(self, query: str, **asked: Any) -> SearchResult:
         async with self.database.as_user(self.scope) as conn:
             return await search.search(conn, self.scope, query, **asked)
 
@@ -144,7 +144,7 @@ async def test_what_is_known_of_a_document_leads_to_each_of_its_pages(library):
     ]
     assert [(hit.document_id, hit.page) for hit in (await library.find("hilltop")).hits] == [(document, 1)]
     library.extract(document, {"vendor": {"name": "Acme Roofing"}, "items": [{"name": "Ladder"}]}, "survey_report")
-    assert (await library.find("acme")).behind == 1
+    assert (await library.find("acme")).not_indexed == 1
     await search.index(library.database, document)
     assert await library.found("acme") == await library.found("report") == [document]
     assert await library.found("ladder") == []  # an item of a list is left to the pages
@@ -152,11 +152,11 @@ async def test_what_is_known_of_a_document_leads_to_each_of_its_pages(library):
 
 async def test_it_says_while_it_lags(library):
     document = await library.read_text("The roof leaks.")
-    assert await library.find("roof") == Found([], 1, "off", 0)
+    assert await library.find("roof") == SearchResult([], 1, "off", 0)
     await search.index(library.database, document)
     await search.index(library.database, document)  # twice does no harm
     found = await library.find("roof")
-    assert (len(found.hits), found.behind) == (1, 0)
+    assert (len(found.hits), found.not_indexed) == (1, 0)
     assert statistics(library) == 1  # the name says nothing
 
 
@@ -167,7 +167,7 @@ async def test_what_is_deleted_is_found_no_more_and_leaves_nothing(library):
         await documents.remove(conn, document)
     assert await library.found("roof") == [kept]  # before its job has run, too
     await search.index(library.database, document)
-    assert await library.find("hilltop leaks") == Found([], 0, "off", 0)
+    assert await library.find("hilltop leaks") == SearchResult([], 0, "off", 0)
     left = sql(library.owner_url, "select count(*) as n from private.search_chunks where document_id = %s", document)
     assert left[0]["n"] == 0
     assert statistics(library) == 1  # the name says nothing
@@ -196,7 +196,7 @@ async def test_what_changes_while_it_is_indexed_is_indexed_again(library):
     sql(library.owner_url, "update documents set filename = 'Valley.txt' where id = %s", document)
     async with library.database.as_service() as conn:
         assert not await store.write(conn, document, before.change, [])
-    assert (await library.find("roof")).behind == 1
+    assert (await library.find("roof")).not_indexed == 1
     await search.index(library.database, document)
     assert await library.found("valley") == [document]
 

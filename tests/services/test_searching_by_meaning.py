@@ -16,7 +16,7 @@ from fieldmark.embedding import Embedder
 from fieldmark.embedding.endpoint import Endpoint
 from fieldmark.errors import Unavailable
 from fieldmark.services import search
-from fieldmark.services.search import Found
+from fieldmark.services.search import SearchResult
 from fieldmark.services.search_vectors import VectorMaker
 from fieldmark.stores import documents, search_vectors
 
@@ -45,7 +45,7 @@ async def maker(endpoint, library):
     return maker
 
 
-async def ask(library: Library, embedder: Embedder, query: str, **asked) -> Found:
+async def ask(library: Library, embedder: Embedder, query: str, **asked) -> SearchResult:
     meaning = await search.meaning_of(embedder, query)
     async with library.database.as_user(library.scope) as conn:
         return await search.search(conn, library.scope, query, meaning=meaning, **asked)
@@ -60,13 +60,13 @@ async def test_what_means_the_same_is_found_once_it_has_vectors(library, endpoin
     roof = await library.add("The roof leaks.")
     other = await library.add("The cellar is dry.")
     found = await ask(library, endpoint, "shingles")
-    assert (found.hits, found.by_meaning, found.behind_by_meaning) == ([], "on", 2)
+    assert (found.hits, found.semantic, found.not_embedded) == ([], "on", 2)
     await maker.make_all()
     found = await ask(library, endpoint, "shingles")
     assert [hit.document_id for hit in found.hits] == [roof, other]
-    assert (found.by_meaning, found.behind_by_meaning) == ("on", 0)
+    assert (found.semantic, found.not_embedded) == ("on", 0)
     assert (found.hits[0].snippet, found.hits[0].marks) == ("The roof leaks.", ())
-    assert await library.find("shingles") == Found([], 0, "off", 0)  # by its words alone
+    assert await library.find("shingles") == SearchResult([], 0, "off", 0)  # by its words alone
 
 
 async def test_what_both_find_comes_before_what_one_finds(library, endpoint, maker):
@@ -97,7 +97,7 @@ async def test_of_another_organisation_nothing_is_near_and_nothing_counts(librar
     other = await enter()
     theirs = [await other.add("The roof, the shingles and the roof.") for _ in range(20)]
     assert await ask(library, endpoint, "shingles") == alone  # how far others lag says nothing here
-    assert (await ask(other, endpoint, "the")).behind_by_meaning == 20
+    assert (await ask(other, endpoint, "the")).not_embedded == 20
     await maker.make_all()
     assert await ask(library, endpoint, "shingles") == alone
     assert {hit.document_id for hit in alone.hits} == set(mine)
@@ -127,7 +127,7 @@ async def test_what_is_deleted_is_near_nothing_and_leaves_nothing(library, endpo
     await search.index(library.database, document)
     assert (vectors_of(library, document), vectors_of(library, kept)) == (0, 1)
     await maker.make_all()
-    assert (await ask(library, endpoint, "shingles")).behind_by_meaning == 0
+    assert (await ask(library, endpoint, "shingles")).not_embedded == 0
     sql(library.owner_url, "update documents set status = 'reading' where id = %s", kept)
     assert (await ask(library, endpoint, "shingles")).hits == []
 
@@ -154,10 +154,10 @@ async def test_what_a_dead_worker_has_taken_is_due_when_its_lease_ends(library, 
     async with library.database.as_service() as conn:
         assert await search_vectors.take(conn, 60) is not None
     assert not await maker.make_some()
-    assert (await ask(library, endpoint, "shingles")).behind_by_meaning == 1
+    assert (await ask(library, endpoint, "shingles")).not_embedded == 1
     sql(library.owner_url, "update private.embedding_queue set taken_until = now() - interval '1 second'")
     await maker.make_all()
-    assert (await ask(library, endpoint, "shingles")).behind_by_meaning == 0
+    assert (await ask(library, endpoint, "shingles")).not_embedded == 0
 
 
 async def test_no_organisation_waits_for_all_of_another(library, enter, endpoint, maker):
@@ -166,8 +166,8 @@ async def test_no_organisation_waits_for_all_of_another(library, enter, endpoint
     await other.add("The cellar is dry.")
     for _ in range(30):  # of 40 that the first one needs; whose turn it is, is drawn
         await maker.make_some()
-    assert (await ask(other, endpoint, "basement")).behind_by_meaning == 0
-    assert (await ask(library, endpoint, "basement")).behind_by_meaning == 1
+    assert (await ask(other, endpoint, "basement")).not_embedded == 0
+    assert (await ask(library, endpoint, "basement")).not_embedded == 1
 
 
 async def test_another_embedder_makes_all_anew_and_is_compared_with_its_own_alone(library, fake, endpoint, maker):
@@ -177,7 +177,7 @@ async def test_another_embedder_makes_all_anew_and_is_compared_with_its_own_alon
     another = Endpoint(fake.url, "large", None)
     try:
         found = await ask(library, another, "shingles")
-        assert (found.hits, found.by_meaning) == ([], "on")
+        assert (found.hits, found.semantic) == ([], "on")
         remaker = VectorMaker(library.database, another)
         assert await remaker.make_some()
         await remaker.make_all()
@@ -200,8 +200,8 @@ async def test_an_embedder_that_is_down_leaves_the_words_and_is_told(library, fa
     ):
         fake.refusal = refusal
         found = await ask(library, endpoint, "roof")
-        assert ([hit.document_id for hit in found.hits], found.by_meaning) == ([document], "down")
-        assert found.behind_by_meaning == 1
+        assert ([hit.document_id for hit in found.hits], found.semantic) == ([document], "unavailable")
+        assert found.not_embedded == 1
         with pytest.raises(Unavailable) as error:
             await maker.make_all()
         assert "roof" not in str(error.value) and "the-key" not in str(error.value)
@@ -209,7 +209,7 @@ async def test_an_embedder_that_is_down_leaves_the_words_and_is_told(library, fa
     fake.refusal = None
     await maker.make_all()
     found = await ask(library, endpoint, "shingles")
-    assert ([hit.document_id for hit in found.hits], found.by_meaning) == ([document], "on")
+    assert ([hit.document_id for hit in found.hits], found.semantic) == ([document], "on")
 
 
 async def test_the_endpoint_is_asked_with_its_key_and_each_document_for_itself(library, fake, endpoint, maker):

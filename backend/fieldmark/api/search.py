@@ -54,7 +54,7 @@ async def search_documents(
     filename: Filename = None,
     since: Since = None,
     until: Until = None,
-) -> search.Found:
+) -> search.SearchResult:
     """What of the documents answers a question best: a page of each, and the words that were asked for."""
     asked: dict[str, Any] = {
         "document_ids": document_id,

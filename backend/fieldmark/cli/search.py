@@ -35,11 +35,11 @@ def search(
             return await client.get("/api/search", q=query, filter=where, tag=tag, limit=limit)
 
         found = await once()
-        if found["behind"] and not target.is_elsewhere:
+        if found["not_indexed"] and not target.is_elsewhere:
             # No other worker need be there: the embedded database has none when no command runs.
             async with client.working():
                 until = time.monotonic() + PATIENCE_SECONDS
-                while found["behind"] and time.monotonic() < until:
+                while found["not_indexed"] and time.monotonic() < until:
                     await asyncio.sleep(LOOK_SECONDS)
                     found = await once()
         return found
@@ -49,8 +49,8 @@ def search(
         return
     rows = ((f"{hit['filename']}, page {hit['page']}:", hit["snippet"]) for hit in found["hits"])
     show_lines(rows, "Nothing was found.")
-    if found["behind"]:
+    if found["not_indexed"]:
         said = steps() if found["hits"] else err
-        said.print(f"{found['behind']} documents are not indexed as they are now: they may be missing.")
-    if found["by_meaning"] == "down":
+        said.print(f"{found['not_indexed']} documents are not indexed as they are now: they may be missing.")
+    if found["semantic"] == "unavailable":
         err.print("The embedder does not answer: only words were searched for.")

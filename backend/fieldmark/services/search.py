@@ -77,29 +77,31 @@ class Hit:
     ]
 
 
-ByMeaning: TypeAlias = Literal["off", "on", "down"]
+SemanticState: TypeAlias = Literal["off", "on", "unavailable"]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What answers a question best, the best first."""
+class SearchResult:
+    """The chunks that match a query, best first."""
 
     hits: list[Hit]
-    behind: Annotated[int, Field(description="So many documents are not indexed as they are now: they may be missing.")]
-    by_meaning: Annotated[
-        ByMeaning,
-        Field(
-            description="Whether pieces of like meaning were looked for, too: `down` if the embedder did not answer."
-        ),
+    not_indexed: Annotated[
+        int, Field(description="Number of documents that are not indexed in their current state, and may be missing.")
     ]
-    behind_by_meaning: Annotated[int, Field(description="So many documents cannot be found by their meaning yet.")]
+    semantic: Annotated[
+        SemanticState,
+        Field(description="Whether chunks were also compared by meaning. unavailable: the embedder did not answer."),
+    ]
+    not_embedded: Annotated[
+        int, Field(description="Number of documents without vectors, which semantic search cannot find yet.")
+    ]
 
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
     """The vector of a question, and the name that vectors like it are kept under."""
 
-    state: ByMeaning = "off"
+    state: SemanticState = "off"
     vector: tuple[float, ...] = ()
     name: str = ""
 
@@ -116,7 +118,7 @@ async def meaning_of(embedder: Embedder | None, query: str) -> Meaning:
         vector = await embedder.question(storable)
     except Unavailable as error:
         log.warning("searched by words alone: there is no vector of the question", error=str(error))
-        return Meaning("down")
+        return Meaning("unavailable")
     return Meaning("on", tuple(vector), name_of(embedder, vector))
 
 
@@ -129,14 +131,14 @@ async def search(
     limit: int = 10,
     meaning: Meaning = NO_MEANING,
     with_fields: bool = True,
-) -> Found:
+) -> SearchResult:
     """What of the organisation's documents answers a question best. Any of its words may do; rare ones say most. With
     its meaning, pieces of a like one are found, too. Without fields only what pages print is looked at, not what is
     said of documents: extracted values and names of files. Raises Invalid for a question that is too long."""
     if len(query) > MAX_QUERY:
         raise Invalid(f"The question has {len(query):,} characters, at most {MAX_QUERY:,} are allowed: ask shorter.")
-    behind = await store.behind(conn, scope.org_id)
-    count_unembedded_documents = 0 if meaning.state == "off" else await vectors.behind(conn, scope.org_id)
+    not_indexed = await store.behind(conn, scope.org_id)
+    not_embedded = 0 if meaning.state == "off" else await vectors.behind(conn, scope.org_id)
     terms = _terms(query)
     # What says nothing in the question's own language is rare in another's pieces, and would lead there.
     says = await store.stems(conn, search_terms.language_of(terms), terms)
@@ -169,7 +171,7 @@ async def search(
             filters=filters,
         )
         rows = _fused(rows, near, limit, per_document)
-    return Found(await _hits(conn, rows, terms), behind, meaning.state, count_unembedded_documents)
+    return SearchResult(await _hits(conn, rows, terms), not_indexed, meaning.state, not_embedded)
 
 
 def _fused(

@@ -22,7 +22,7 @@ const foundQuery = (q: string) =>
     queryKey: ['search', q],
     queryFn: async ({ signal }) => {
       const found = await dataOf(api.GET('/api/search', { params: { query: { q, limit: 30 } }, signal }));
-      return { behind: found.behind, hits: found.hits as unknown as SearchHit[] };
+      return { notIndexed: found.not_indexed, hits: found.hits as unknown as SearchHit[] };
     },
     staleTime: 0,
   });
@@ -33,7 +33,7 @@ export function SearchPage() {
   const [text, setText] = useState(q ?? '');
   const [place, setPlace] = useState<SourceLocation | null>(null);
   const found = useQuery({ ...foundQuery(q ?? ''), enabled: q !== undefined });
-  const { hits = [], behind = 0 } = found.data ?? {};
+  const { hits = [], notIndexed = 0 } = found.data ?? {};
   return (
     <div className={askStyles.page} data-beside={place !== null || undefined} data-single>
       <div className={styles.side}>
@@ -53,7 +53,7 @@ export function SearchPage() {
           </Button>
         </form>
         {found.isError && <ErrorNotice error={found.error} onRetry={() => void found.refetch()} />}
-        {behind > 0 && <Notice>{t('search.indexing', { count: behind })}</Notice>}
+        {notIndexed > 0 && <Notice>{t('search.indexing', { count: notIndexed })}</Notice>}
         {q === undefined && <EmptyState title={t('search.start')}>{t('search.startHint')}</EmptyState>}
         {found.isSuccess && hits.length === 0 && <EmptyState title={t('search.none')}>{t('search.noneHint')}</EmptyState>}
         <ol className={styles.hits} aria-label={t('search.results')}>

@@ -69,7 +69,7 @@ async def put_survey(server: Any) -> str:
     document_id = await server.upload_text(SURVEY, "survey.txt")
 
     async def is_there() -> bool:
-        return (await server.http.get("/api/search?q=anything")).json()["behind"] == 0
+        return (await server.http.get("/api/search?q=anything")).json()["not_indexed"] == 0
 
     await until(is_there)
     return str(document_id)

@@ -22,7 +22,7 @@ from fieldmark.domain.statuses import RunError
 from fieldmark.errors import FieldmarkError
 from fieldmark.grounding.layout import Word
 from fieldmark.grounding.locations import boxes_of
-from fieldmark.services.search import MAX_QUERY, Found, Hit, meaning_of, search
+from fieldmark.services.search import MAX_QUERY, Hit, SearchResult, meaning_of, search
 from fieldmark.stores import documents, runs
 
 log = structlog.get_logger()
@@ -84,8 +84,8 @@ async def passages(conn: Connection, question: Question, code: FallbackCode, rec
     end = "These are the passages that fit best." if sources else "A search found nothing that fits."
     told = Fallback(code=code, text=f"No model has made this answer: {why}. {end}", by_model=False)
     lines = [told.text, *(f"“{source.quote}” [{source.number}]" for source in sources)]
-    if found.behind:
-        lines.append(f"({found.behind} documents are not searched yet.)")
+    if found.not_indexed:
+        lines.append(f"({found.not_indexed} documents are not searched yet.)")
     return AnswerResponse(
         kind="answer",
         question=question.message,
@@ -101,7 +101,7 @@ async def passages(conn: Connection, question: Question, code: FallbackCode, rec
     )
 
 
-async def _found(conn: Connection, question: Question) -> Found:
+async def _found(conn: Connection, question: Question) -> SearchResult:
     """What search finds. Nothing where it fails or takes too long: this is the last resort, and a run that fails here
     would be taken up again, and ask its model from the beginning."""
     try:
@@ -119,7 +119,7 @@ async def _found(conn: Connection, question: Question) -> Found:
     except Exception as error:
         # (Its text may hold a value of the tenant's: it goes into the log, and nowhere else.)
         log.exception("search failed for a run that falls back", exc_info=error)
-        return Found([], 0, "off", 0)
+        return SearchResult([], 0, "off", 0)
 
 
 async def _source(conn: Connection, number: int, hit: Hit) -> Source | None:

@@ -95,7 +95,7 @@ class Record:
             (
                 call
                 for call in reversed(list(self.done(tool)))
-                if type(args).model_validate(call.arguments) == args and not as_object(call.data).get("behind")
+                if type(args).model_validate(call.arguments) == args and not as_object(call.data).get("not_indexed")
             ),
             None,
         )

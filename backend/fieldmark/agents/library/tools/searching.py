@@ -77,7 +77,7 @@ class SearchTools:
         found = await search(
             conn, self.context.scope, args.query, filters=filters, limit=args.max_results, meaning=meaning
         )
-        result = _found(await _shown(conn, found.hits, record.found), found.behind, args.query)
+        result = _found(await _shown(conn, found.hits, record.found), found.not_indexed, args.query)
         if found.hits or args.filters is None or not (args.filters.fields or args.filters.document_type):
             return result
         there, fields = await what_there_is(conn, self.question)
@@ -123,13 +123,13 @@ class SearchTools:
         return ToolResult("Made of its fields and its first lines, without a model.", "summary", told, shown=shown)
 
 
-def _found(hits: list[JsonValue], behind: int, query: str, *, from_cache: bool = False) -> ToolResult:
+def _found(hits: list[JsonValue], not_indexed: int, query: str, *, from_cache: bool = False) -> ToolResult:
     hits = cut(hits, _ROOM)
     count = len({str(as_object(hit).get("doc_id")) for hit in hits})
     text = f"Found {count} document{'s' if count != 1 else ''}." if hits else "Found nothing."
-    if behind:
-        text += f" {behind} documents are not indexed yet: they were not searched."
-    data: dict[str, JsonValue] = {"hits": hits, "behind": behind, "searched": query}
+    if not_indexed:
+        text += f" {not_indexed} documents are not indexed yet: they were not searched."
+    data: dict[str, JsonValue] = {"hits": hits, "not_indexed": not_indexed, "searched": query}
     data |= {"from_cache": True} if from_cache else {}
     shown = _for_people(text, hits, from_cache=from_cache)
     return ToolResult(text, "ok" if hits else "nothing_found", data, shown=shown)
