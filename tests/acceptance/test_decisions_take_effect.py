@@ -203,16 +203,16 @@ async def test_what_follows_is_approved_with_a_decision(serve):
     async with serve(script) as server:
         result = await asked(server)
         assert result["waits_for"]["input"]["path"] == "net"
-        refused = await server.decide(result, approved=False, further="tool")
+        refused = await server.decide(result, approved=False, approve_rest="tool")
         assert refused.status_code == 422
         result = (await server.decide(result)).json()
         assert result["waits_for"]["input"]["path"] == "number"
         # The same tool asks no more; another one does.
-        result = (await server.decide(result, further="tool")).json()
+        result = (await server.decide(result, approve_rest="tool")).json()
         assert result["waits_for"]["tool"] == "remove_field"
         assert result["extraction"]["extracted_fields"] == {"net": 9, "number": "1", "total": 10}
         # None asks any more.
-        result = (await server.decide(result, further="all")).json()
+        result = (await server.decide(result, approve_rest="all")).json()
         assert (result["status"], result["waits_for"]) == ("completed", None)
         assert result["extraction"]["extracted_fields"] == {"net": 9, "total": 11}
         # Another run asks as ever.

@@ -111,10 +111,10 @@ class Approval(Body):
     approved: bool
     input: dict[str, Any] | None = Field(None, description="Other arguments than the agent's own.")
     reason: Annotated[str, Field(max_length=2000)] | None = Field(None, description="What the agent is told.")
-    further: Literal["tool", "all"] | None = Field(
+    approve_rest: Literal["tool", "all"] | None = Field(
         None,
-        description="With an approval: what this run asks from here on is approved, too; with the same tool, or with "
-        "any. 403 (`second_person_needed`) where a second person decides.",
+        description="With an approval: also approve the run's later calls. tool: calls of the same tool. all: every "
+        "call. 403 (`second_person_needed`) if the organisation requires a second approver.",
     )
 
 
@@ -248,7 +248,7 @@ async def decide_call(
         runtime.database,
         scope,
         body.run_id,
-        decisions.Decision(said.call_id, said.approved, said.input, said.reason, said.further),
+        decisions.Decision(said.call_id, said.approved, said.input, said.reason, said.approve_rest),
     )
     if not body.wait:
         return await _accepted(runtime, scope, body.run_id)

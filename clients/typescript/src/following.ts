@@ -28,10 +28,10 @@ export interface Told<Event> {
   event: Event;
 }
 
-/** What a person says of a call. `input`: other arguments than the agent's. `further`: what the run asks from here on is
- * approved, too, of the same tool or all. */
+/** A decision on a call. `input` replaces the agent's arguments. `approve_rest` also approves the run's later calls: of
+ * the same tool, or all. */
 export type Decision =
-  | { approved: true; input?: Record<string, unknown>; further?: 'tool' | 'all' }
+  | { approved: true; input?: Record<string, unknown>; approve_rest?: 'tool' | 'all' }
   | { approved: false; reason?: string };
 
 export interface FollowOptions<Call> {

@@ -61,9 +61,9 @@ export function ApprovalCard({ runId, call, onDecided, hasShortcuts = true }: Pr
     else setMode({ kind: 'edit', texts: Object.fromEntries(editable.map((change) => [change.path, editedText(proposedValue(call, change))])) });
   };
   const edited = inputOf(mode, call, editable);
-  const approve = (further?: 'tool' | 'all') => {
+  const approve = (rest?: 'tool' | 'all') => {
     if (edited === 'wrong') return;
-    decide.mutate({ approved: true, ...(edited !== null && { input: edited }), ...(further !== undefined && { further }) });
+    decide.mutate({ approved: true, ...(edited !== null && { input: edited }), ...(rest !== undefined && { approve_rest: rest }) });
   };
   const reject = () => {
     const reason = mode.kind === 'reject' ? mode.reason.trim() : '';

@@ -148,9 +148,11 @@ async def test_a_second_person_s_word_is_carried_out_and_the_run_stays_whose_it_
     colleague = joined(case, "member")
     finished = await case.execute_run(Script([[call("update_field", TOTAL)], [text("Done.")]]))
     call_id = finished.state["waiting_call"]
-    for who, further in ((case.scope, None), (colleague, "tool")):  # nor does the second one approve what follows
+    for who, approve_rest in ((case.scope, None), (colleague, "tool")):  # nor does the second one approve what follows
         with pytest.raises(SecondPersonNeeded):
-            await decisions.decide(case.database, who, finished.run_id, Decision(call_id, True, further=further))
+            await decisions.decide(
+                case.database, who, finished.run_id, Decision(call_id, True, approve_rest=approve_rest)
+            )
     await decisions.decide(case.database, colleague, finished.run_id, Decision(call_id, True))
     assert case.extraction()["extracted_fields"] == {"total": 10}
     (entry,) = finished.ledger

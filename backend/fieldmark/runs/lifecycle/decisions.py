@@ -44,13 +44,13 @@ from fieldmark.tools.toolset import RunTools, Toolset, hash_of
 @dataclass(frozen=True, slots=True)
 class Decision:
     """What a person says of one call. `arguments` replace the agent's own; `reason` is what the agent is told.
-    `further` approves what the run asks from here on with the same tool, or with any."""
+    `approve_rest` also approves the run's later calls: of the same tool, or of all tools."""
 
     call_id: str
     approved: bool
     arguments: dict[str, JsonValue] | None = None
     reason: str | None = None
-    further: Literal["tool", "all"] | None = None
+    approve_rest: Literal["tool", "all"] | None = None
 
 
 class WaitingCall(BaseModel):
@@ -107,10 +107,9 @@ async def decide(database: Database, scope: Scope, run_id: UUID, decision: Decis
 
     It is carried out with the rights of whoever decides.
 
-    Raises ReadOnly, NotApprover or SecondPersonNeeded where the organisation has others decide (or, with `further`, a
-    second person each call by itself), NotFound for a run or call that is not this user's to decide, Conflict for one
-    that waits no more, TargetChanged where what it would change is no more as it was shown, Invalid for arguments that
-    the tool would not take.
+    Raises ReadOnly, NotApprover, or SecondPersonNeeded (also for `approve_rest` if a second person decides each call);
+    NotFound if the run or call is not this user's to decide; Conflict if it is not pending; TargetChanged if its target
+    changed since it was shown; Invalid if the tool does not accept the arguments.
     """
     async with database.as_user(scope) as conn:
         run = await runs.find(conn, run_id)
@@ -122,8 +121,8 @@ async def decide(database: Database, scope: Scope, run_id: UUID, decision: Decis
         raise Conflict("This call waits no more: it was decided, or its run has ended.")
     if decision.arguments is not None and not decision.approved:
         raise Invalid("A rejected call needs no input.")
-    if decision.further is not None and not decision.approved:
-        raise Invalid("Further calls are approved together with one that is approved.")
+    if decision.approve_rest is not None and not decision.approved:
+        raise Invalid("`approve_rest` needs `approved: true`: a rejection cannot approve later calls.")
     if not decision.approved:
         return await _reject(database, scope, run, call, decision)
     return await _approve(database, scope, run, call, decision)
@@ -177,9 +176,11 @@ async def _approve(database: Database, scope: Scope, run: RunRow, call: CallRow,
     async def decide(conn: Connection) -> None:
         nonlocal last
         last = await runs.last_event(conn, run.id)
-        if decision.further is not None:
+        if decision.approve_rest is not None:
             every = [one.name for one in tools.tools.values() if one.asks]
-            if not await runs.approve_later_calls(conn, run.id, [call.tool] if decision.further == "tool" else every):
+            if not await runs.approve_later_calls(
+                conn, run.id, [call.tool] if decision.approve_rest == "tool" else every
+            ):
                 raise SecondPersonNeeded("In this organisation a second person decides each call by itself.")
         await _begin(conn, run, call, decision, edited)
         await _check_target(conn, tools, call, edited)
