@@ -139,7 +139,9 @@ class ToolResultEvent(EventBase):
     code: str = Field(description="The same for programs.", examples=["stored", "schema_violation"])
     message: str = Field(description="What the call did, in words.", examples=["Found 2 documents"])
     details: dict[str, JsonValue] | None = Field(
-        default=None, description="What was found or read: `documents`, each with its id and name; `from_cache`."
+        default=None,
+        description="What was found, read or changed: `documents`, each with its id and name, or other items; counts; "
+        "`from_cache`.",
     )
     action_type: ActionType
     timestamp: float = Field(description="Seconds since 1970.")

@@ -15,13 +15,15 @@ from pydantic import Field, JsonValue
 
 from fieldmark.db.aside import aside
 from fieldmark.db.pool import Connection
+from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.reading_warnings import ReadingWarning
+from fieldmark.domain.sentences import ranges
 from fieldmark.errors import Fenced
 from fieldmark.stores import documents, runs
 from fieldmark.stores.rows import PageText
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.errors import ModelRetry, ToolFailed
-from fieldmark.tools.toolset import MAX_RESULT_BYTES, Tool, ToolInput, ToolResult
+from fieldmark.tools.toolset import MAX_RESULT_BYTES, ShownResult, Tool, ToolInput, ToolResult
 
 _PAGES = re.compile(r"\s*(\d{1,6})\s*+(?:(-)\s*+(\d{1,6})?)?\s*")
 _MAX_HITS = 20
@@ -114,13 +116,19 @@ class DocumentReader:
         while pages := await documents.pages(conn, self.document_id, first, first + _PAGES_AT_ONCE - 1):
             hits += await aside(_hits, pages, wanted, _MAX_HITS - len(hits))
             if len(hits) == _MAX_HITS:
-                return ToolResult("\n".join([*hits, "[there may be more: search for something narrower]"]), "more")
+                text = "\n".join([*hits, "[there may be more: search for something narrower]"])
+                return ToolResult(text, "more", shown=_found(args.query, len(hits), "or more "))
             first = pages[-1].number + 1
-        return (
-            ToolResult("\n".join(hits))
-            if hits
-            else ToolResult(f"{args.query!r} stands nowhere in the document.", "nothing_found")
-        )
+        shown = _found(args.query, len(hits))
+        if not hits:
+            return ToolResult(f"{args.query!r} stands nowhere in the document.", "nothing_found", shown=shown)
+        return ToolResult("\n".join(hits), shown=shown)
+
+
+def _found(query: str, count: int, more: str = "") -> ShownResult:
+    """How a step shows a search."""
+    lines = "1 line" if count == 1 else f"{count} {more}lines"
+    return ShownResult(f"Found {query[:80]!r} in {lines}", {"lines": count})
 
 
 async def read_pages(
@@ -150,7 +158,11 @@ async def read_pages(
         data["for_machines_from"] = for_machines[0]  # and all behind it: a PDF's own pages come first
     if found.more is not None:
         text += f"[more: {how(found.more.page, found.more.offset)}]"
-    return ToolResult(text, "ok" if found.more is None else "more", data or None)
+    shown = [page.number for page in found.pages]
+    pages = f"page {shown[0]}" if len(shown) == 1 else f"pages {ranges(shown)}"
+    details: JsonObject = {"documents": [{"document_id": str(document.id), "filename": document.filename}]}
+    step = ShownResult(f"Read {pages} of {count}" if shown else "Read no page", {**details, "pages": [*shown]})
+    return ToolResult(text, "ok" if found.more is None else "more", data or None, shown=step)
 
 
 async def first_part(conn: Connection, context: RunContext, document_id: UUID, *foreign: str) -> tuple[Boundary, str]:

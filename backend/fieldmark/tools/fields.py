@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Annotated, Final
 
 from pydantic import Field, JsonValue
 
 from fieldmark.domain import paths
 from fieldmark.domain.events import ChangedEvent, ChangedField
+from fieldmark.domain.fields import walk
+from fieldmark.domain.json_values import as_object
 from fieldmark.services.extractions import WrittenFields
+from fieldmark.stores.rows import ExtractionRow
 from fieldmark.tools.context import RunContext
-from fieldmark.tools.toolset import MAX_RESULT_BYTES, ToolResult
+from fieldmark.tools.toolset import MAX_RESULT_BYTES, ShownResult, ToolResult
+
+_MOST_LINES: Final = 100
+_LINE_BYTES: Final = 200
 
 FieldPath = Annotated[
     str,
@@ -94,3 +101,33 @@ def outline(fields: dict[str, JsonValue]) -> list[JsonValue]:
         f"{paths.name((key,))} ({len(value)} items)" if isinstance(value, list) else paths.name((key,))
         for key, value in fields.items()
     ]
+
+
+def field_lines(
+    value: JsonValue, evidence: Mapping[str, JsonValue] | None = None, at: paths.Path = ()
+) -> tuple[int, list[str]]:
+    """Return the number of fields in a value, and the first of them as lines, each with the page of its evidence."""
+    count, lines = sum(1 for _ in walk(value, at)), list[str]()
+    for path, leaf in islice(walk(value, at), _MOST_LINES):
+        name = paths.name(path)
+        page = as_object((evidence or {}).get(name)).get("page")
+        lines.append(f"{name}: {short(leaf, _LINE_BYTES)}" + ("" if page is None else f" (page {page})"))
+    if count > len(lines):
+        lines.append(f"{count - len(lines)} more fields are not shown here.")
+    return count, lines
+
+
+def fields_for_people(verb: str, row: ExtractionRow, value: JsonValue, at: paths.Path = ()) -> ShownResult:
+    """Return how a step shows the fields of an extraction, or those below a path: their number and the first ones."""
+    count, lines = field_lines(value, row.evidence, at)
+    what = "1 field" if count == 1 else f"{count} fields"
+    if at:
+        what = paths.name(at) if count == 1 else f"{what} at {paths.name(at)}"
+    details: dict[str, JsonValue] = {
+        "extraction_id": str(row.id),
+        "document_type": row.document_type,
+        "status": row.status.value,
+        "version": row.version,
+        "fields": count,
+    }
+    return ShownResult(f"{verb} {what[:200]}, version {row.version}", details, "\n".join(lines))

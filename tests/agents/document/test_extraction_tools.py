@@ -186,7 +186,7 @@ async def test_conversation_keeps_its_extraction_unless_deleted_or_older(talk, d
         result = await talk.call(context, "get_extraction_result")
         assert UUID(result.data["extraction_id"]) == talk.case.extraction_id
     newer = await talk.case.another_extraction()
-    await newer.put({"total": 4})
+    await newer.set_fields({"total": 4})
     talk.case.sql("update public.extractions set status = 'completed' where id = %s", newer.extraction_id)
     await talk.call(context, "update_extraction_field", path="total", value=5)
     assert (newer.extraction()["extracted_fields"], talk.case.extraction()["version"]) == ({"total": 5}, 1)
@@ -212,7 +212,7 @@ async def test_conversation_switches_to_a_completed_extraction(talk):
     context = await talk.turn()
     await talk.case.set_fields({"total": 1})
     unfinished = await talk.case.another_extraction()
-    await unfinished.put({"total": 2})
+    await unfinished.set_fields({"total": 2})
     await talk.call(context, "update_extraction_field", path="total", value=3)
     assert talk.state["extraction_id"] == str(unfinished.extraction_id)  # the newest, as none is completed
     talk.case.sql("update public.extractions set status = 'completed' where id = %s", talk.case.extraction_id)
@@ -234,7 +234,7 @@ async def test_current_extraction_is_never_that_of_a_failed_or_cancelled_run(tal
         return case.extraction()["status"]
 
     good, bad, touched = talk.case, await talk.case.another_extraction(), await talk.case.another_extraction()
-    await good.put({"total": 1})
+    await good.set_fields({"total": 1})
     assert await current() == touched.extraction_id  # the newest of those in progress
     assert [await status_after_run(case, end) for case in (bad, touched)] == ["failed", "failed"]
     assert await current() == good.extraction_id

@@ -39,6 +39,7 @@ from fieldmark.tools.errors import ModelRetry, ToolFailed
 from fieldmark.tools.fields import (
     FieldPath,
     cut,
+    fields_for_people,
     fitting,
     outline,
     reopened,
@@ -153,7 +154,8 @@ class ExtractionTools:
         row = await extraction_rows.find(conn, self.extraction_id)
         if args.path is None:
             return await aside(current_extraction, row)
-        found = value_at(row.extracted_fields, paths.parse(args.path))
+        at = paths.parse(args.path)
+        found = value_at(row.extracted_fields, at)
         if isinstance(found, Nothing):
             raise ModelRetry(f"Nothing stands at path {args.path}.", "nothing_there")
         text = await aside(json.dumps, found, ensure_ascii=False)
@@ -161,7 +163,7 @@ class ExtractionTools:
             raise ModelRetry(
                 f"What stands at {args.path} is too long to show at once: read it by longer paths.", "too_long"
             )
-        return ToolResult(text)
+        return ToolResult(text, shown=await aside(fields_for_people, "Read", row, found, at))
 
     async def identify_document(self, conn: Connection, args: IdentifyDocument) -> ToolResult:
         await self._refuse_once_completed(conn)
@@ -331,10 +333,12 @@ def current_extraction(row: ExtractionRow) -> ToolResult:
         },
         ensure_ascii=False,
     )
+    shown = fields_for_people("Read", row, row.extracted_fields)
     if len(text.encode()) > MAX_RESULT_BYTES:
         listed = cut(outline(row.extracted_fields), MAX_RESULT_BYTES - 2000)
-        return ToolResult("It is too long to show at once: read it by path.", "too_long", {"paths": listed})
-    return ToolResult(text)
+        text = "It is too long to show at once: read it by path."
+        return ToolResult(text, "too_long", {"paths": listed}, shown=shown)
+    return ToolResult(text, shown=shown)
 
 
 # Writing --------------------------------------------------------------------------------------------------------------

@@ -3,6 +3,8 @@ mentioned in it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated
 from uuid import UUID
 
@@ -21,13 +23,14 @@ from fieldmark.agents.document.tools.shared import (
 )
 from fieldmark.db.pool import Connection
 from fieldmark.domain.changes import Change, Preview
+from fieldmark.domain.json_values import as_object
 from fieldmark.stores import documents, threads
 from fieldmark.stores.documents import DocumentFilter
 from fieldmark.stores.library import tags
 from fieldmark.stores.rows import DocumentRow
 from fieldmark.tools.documents import read_pages
 from fieldmark.tools.errors import ToolFailed
-from fieldmark.tools.toolset import Tool, ToolEffect, ToolInput, ToolResult
+from fieldmark.tools.toolset import ShownResult, Tool, ToolEffect, ToolInput, ToolResult
 
 Names = Annotated[list[Name], Field(max_length=50, description="Names of tags that there are.")]
 
@@ -104,7 +107,10 @@ class DocumentTools:
                 "tags": [one.name for one in on.get(row.id, [])],
             }
             items.append(told | ({"of_this_conversation": True} if row.id == self.about.document_id else {}))
-        return listed("documents", items, page.next)
+        result = listed("documents", items, page.next)
+        assert result.shown is not None
+        found: list[JsonValue] = [{**as_object(one), "filename": as_object(one)["name"]} for one in items]
+        return replace(result, shown=replace(result.shown, details={"documents": found}))
 
     async def update(self, conn: Connection, args: UpdateDocument) -> ToolResult:
         row = await self._given(conn, args.document_id)
@@ -119,7 +125,9 @@ class DocumentTools:
             "name": (await documents.find(conn, row.id)).filename,
             "tags": [*await _tags_of(conn, row.id)],
         }
-        return ToolResult("The document is changed.", "document_updated", data)
+        return ToolResult(
+            "The document is changed.", "document_updated", data, shown=_document_for_people("Changed", data)
+        )
 
     async def preview_change(self, conn: Connection, args: UpdateDocument) -> Preview:
         row = await self._given(conn, args.document_id)
@@ -139,7 +147,9 @@ class DocumentTools:
         row = await self._deletable(conn, args)
         await documents.remove(conn, row.id)  # its file goes by the trigger's queue
         data: dict[str, JsonValue] = {"document_id": str(row.id), "name": row.filename}
-        return ToolResult("The document is deleted.", "document_deleted", data)
+        return ToolResult(
+            "The document is deleted.", "document_deleted", data, shown=_document_for_people("Deleted", data)
+        )
 
     async def preview_deletion(self, conn: Connection, args: DeleteDocument) -> Preview:
         row = await self._deletable(conn, args)
@@ -162,6 +172,11 @@ class DocumentTools:
     async def read(self, conn: Connection, args: GetOcrText) -> ToolResult:
         pages = None if args.page_num is None else str(args.page_num)
         return await read_pages(conn, self.context, self.about.document_id, pages, args.offset, _how_to_go_on)
+
+
+def _document_for_people(verb: str, data: Mapping[str, JsonValue]) -> ShownResult:
+    """Return how a step shows what was done with a document."""
+    return ShownResult(f"{verb} {data['name']}", {"documents": [{**data, "filename": data["name"]}]})
 
 
 async def _tags_of(conn: Connection, document_id: UUID) -> list[str]:

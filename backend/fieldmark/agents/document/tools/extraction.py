@@ -25,7 +25,7 @@ from fieldmark.stores.library import prompts, schemas
 from fieldmark.stores.rows import ExtractionRow, PromptRow, SchemaRow
 from fieldmark.stores.runs import RunRow, Subject
 from fieldmark.tools.errors import ModelRetry, ToolFailed
-from fieldmark.tools.fields import FieldPath, cut, outline, told
+from fieldmark.tools.fields import FieldPath, cut, fields_for_people, outline, told
 from fieldmark.tools.toolset import ChildRun, Tool, ToolEffect, ToolInput, ToolResult
 
 _EXTRACT = "extract"
@@ -168,12 +168,14 @@ class ChatExtractionTools:
         row = await extraction_rows.find(conn, extraction_id)
         if args.path is None:
             return _shown("What is extracted.", "ok", row)
-        stands = value_at(row.extracted_fields, paths.parse(args.path))
+        at = paths.parse(args.path)
+        stands = value_at(row.extracted_fields, at)
         if isinstance(stands, Nothing):
             raise ModelRetry(f"Nothing stands at path {args.path}.", "nothing_there")
         if size(stands) > ROOM:
             raise ModelRetry(f"What stands at {args.path} is too long to show: read it by longer paths.", "too_long")
-        return ToolResult("What stands there.", "ok", {**of_extraction(row), "value": stands})
+        shown = fields_for_people("Read", row, stands, at)
+        return ToolResult("What stands there.", "ok", {**of_extraction(row), "value": stands}, shown=shown)
 
     def _author(self) -> Author:
         return Author(is_person=False, message=self.context.message)
@@ -228,11 +230,12 @@ def _shown(text: str, code: str, row: ExtractionRow) -> ToolResult:
     """An extraction, or by which paths it can be read where it is too long."""
     data = of_extraction(row)
     pages = _pages(row)
+    shown = fields_for_people("Read" if code == "ok" else "Extracted", row, row.extracted_fields)
     if size(row.extracted_fields) + size(pages) + len(text.encode()) > ROOM:
         listed = cut(outline(row.extracted_fields), ROOM // 2)
         text = f"{text[:1000]}\nThe fields are too long to show at once: read them by path with get_extraction_result."
-        return ToolResult(text, "too_long" if code == "ok" else code, {**data, "paths": listed})
-    return ToolResult(text, code, {**data, "fields": row.extracted_fields, "pages": pages})
+        return ToolResult(text, "too_long" if code == "ok" else code, {**data, "paths": listed}, shown=shown)
+    return ToolResult(text, code, {**data, "fields": row.extracted_fields, "pages": pages}, shown=shown)
 
 
 # Setting a field ------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from fieldmark.agents.document.tools.shared import (
     Before,
     Name,
     PartOfName,
+    item_for_people,
     listed,
     of_prompt,
     of_schema,
@@ -27,7 +28,7 @@ from fieldmark.agents.document.tools.shared import (
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
 from fieldmark.domain.changes import Change, Preview, differences
-from fieldmark.domain.json_values import JsonObject
+from fieldmark.domain.json_values import JsonObject, as_object
 from fieldmark.errors import InvalidSchema
 from fieldmark.services.extractions import MOST_CHANGES_SHOWN
 from fieldmark.services.schemas import check, judge
@@ -240,7 +241,9 @@ class _ItemTools(Generic[Row]):
         row = await self.find(conn, args)
         kept = await self.items.remove(conn, row.id)
         await self.forget(conn, row)
-        return ToolResult(self.deleted, f"{self.kind}_deleted", {**self.describe(row), **kept})
+        data: dict[str, JsonValue] = {**self.describe(row), **kept}
+        shown = item_for_people("Deleted", self.kind, data)
+        return ToolResult(self.deleted, f"{self.kind}_deleted", data, shown=shown)
 
     async def preview_deletion(self, conn: Connection, args: Any) -> Preview:
         row = await self.find(conn, args)
@@ -303,10 +306,12 @@ class _VersionedTools(_ItemTools[Versioned]):
 
     def changed(self, before: Versioned, after: Versioned) -> ToolResult:
         """The answer to an update."""
+        data = self.describe(after)
         if self.revid(after) == self.revid(before):
-            return ToolResult("Nothing changes: it stands so already.", "unchanged", self.describe(after))
+            shown = item_for_people("Left unchanged", self.kind, data)
+            return ToolResult("Nothing changes: it stands so already.", "unchanged", data, shown=shown)
         text = f"The {self.kind} is changed: this is version {after.number}."
-        return ToolResult(text, f"{self.kind}_updated", self.describe(after))
+        return ToolResult(text, f"{self.kind}_updated", data, shown=item_for_people("Changed", self.kind, data))
 
     async def forget(self, conn: Connection, row: Versioned) -> None:
         name = f"{self.kind}_revid"
@@ -328,12 +333,14 @@ class SchemaTools(_VersionedTools[SchemaRow]):
     async def get(self, conn: Connection, args: GetSchema) -> ToolResult:
         row = await self.find(conn, args)
         told = of_schema(row)
+        names = list(as_object(as_object(row.schema).get("properties")))
+        count = "1 property" if len(names) == 1 else f"{len(names)} properties"
+        shown = item_for_people("Read", "schema", told, f"{count}: {', '.join(names)}" if names else f"{count}.")
         if row.schema is not None and size(row.schema) > ROOM:
-            properties = row.schema.get("properties")
-            names = list(properties) if isinstance(properties, dict) else []
             data: dict[str, JsonValue] = {**told, "properties": cut([*names], ROOM - 2000)}
-            return ToolResult("The schema is too long to show at once. These are its properties.", "too_long", data)
-        return ToolResult(f"Version {row.number} of the schema.", "ok", {**told, "schema": row.schema})
+            text = "The schema is too long to show at once. These are its properties."
+            return ToolResult(text, "too_long", data, shown=shown)
+        return ToolResult(f"Version {row.number} of the schema.", "ok", {**told, "schema": row.schema}, shown=shown)
 
     async def validated(self, args: ValidateSchema) -> ToolResult:
         try:
@@ -352,12 +359,16 @@ class SchemaTools(_VersionedTools[SchemaRow]):
         found = await judge(self.context.scope.org_id, row.schema, args.data)
         data = of_schema(row)
         if not found:
-            return ToolResult("The fields follow the schema.", "valid", data)
+            return ToolResult(
+                "The fields follow the schema.", "valid", data, shown=item_for_people("Checked against", "schema", data)
+            )
         faults: list[JsonValue] = [
             {"path": paths.name(one.path), "code": one.code, "message": one.message} for one in found[:_MOST_VIOLATIONS]
         ]
         text = "The fields do not follow the schema:\n" + "\n".join(f"- {one.message}" for one in found[:20])
-        return ToolResult(text[: ROOM // 4], "schema_violation", {**data, "violations": cut(faults, ROOM // 2)})
+        shown = item_for_people("Checked against", "schema", data)
+        data["violations"] = cut(faults, ROOM // 2)
+        return ToolResult(text[: ROOM // 4], "schema_violation", data, shown=shown)
 
     async def check(self, args: CreateSchema | UpdateSchema) -> None:
         if args.json_schema is not None:
@@ -438,7 +449,8 @@ class PromptTools(_VersionedTools[PromptRow]):
             content = content.encode()[: room // 2].decode(errors="ignore")
         text = f"Version {row.number} of the prompt."
         text += " Its words are shown in part: they are too long." if is_long else ""
-        return ToolResult(text, "too_long" if is_long else "ok", {**data, "content": content})
+        shown = item_for_people("Read", "prompt", data, row.content)
+        return ToolResult(text, "too_long" if is_long else "ok", {**data, "content": content}, shown=shown)
 
     async def _text_of_new(self, conn: Connection, args: CreatePrompt) -> PromptText:
         revid = args.schema_revid
@@ -549,7 +561,11 @@ class TagTools(_ItemTools[TagRow]):
 
     async def get(self, conn: Connection, args: GetTag) -> ToolResult:
         row = await self.find(conn, args)
-        return ToolResult("The tag.", "ok", {**of_tag(row), **await tags.references(conn, row.id)})
+        found = await tags.references(conn, row.id)
+        data: dict[str, JsonValue] = {**of_tag(row), **found}
+        on = [one for what, count in found.items() for one in referred(count, what.removesuffix("s"))]
+        shown = item_for_people("Read", "tag", data, f"On {' and '.join(on)}." if on else "On nothing.")
+        return ToolResult("The tag.", "ok", data, shown=shown)
 
     async def create(self, conn: Connection, args: CreateTag) -> ToolResult:
         row = await tags.create(conn, self.context.scope.org_id, args.name, args.color or GREY)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Final
 from uuid import UUID
 
 from pydantic import AfterValidator, Field, JsonValue
 
 from fieldmark.db.pool import Connection
+from fieldmark.domain.json_values import as_object
 from fieldmark.domain.names import problem_with_name
 from fieldmark.identity.scope import Scope
 from fieldmark.stores.library import tags
@@ -17,12 +18,13 @@ from fieldmark.stores.paging import MAX_CURSOR_CHARACTERS
 from fieldmark.stores.rows import ExtractionRow, PromptRow, SchemaRow, TagRow
 from fieldmark.tools.errors import ModelRetry
 from fieldmark.tools.fields import cut
-from fieldmark.tools.toolset import ToolResult
+from fieldmark.tools.toolset import ShownResult, ToolResult
 
 ROOM: Final = 36_000
 """Bytes of JSON that an answer has room for, beside its sentence."""
 A_PAGE: Final = 20
 """How much a list shows at once."""
+_NAMES_CHARACTERS: Final = 200
 
 
 def _checked(name: str) -> str:
@@ -48,7 +50,19 @@ def listed(what: str, items: Sequence[JsonValue], goes_on: str | None) -> ToolRe
     if goes_on is not None:
         text += f' There are more: ask again with before "{goes_on}".'
         data["next"] = goes_on
-    return ToolResult(text, "ok" if goes_on is None else "more", data)
+    names = [str(as_object(one).get("name")) for one in shown]
+    lines = [*names, *(["There are more."] if goes_on is not None or len(shown) < len(items) else [])]
+    count = "".join(referred(len(shown), what.removesuffix("s"))) or f"no {what}"
+    message = f"Found {count}" + (f": {', '.join(names)[:_NAMES_CHARACTERS]}" if names else "")
+    for_people = ShownResult(message, {what: shown}, "\n".join(lines) or None)
+    return ToolResult(text, "ok" if goes_on is None else "more", data, shown=for_people)
+
+
+def item_for_people(verb: str, kind: str, told: Mapping[str, JsonValue], *lines: str) -> ShownResult:
+    """Return how a step shows what was done with one item: its name, its version if it has versions, and what was
+    found of it. Without lines the step shows the tool's own sentence."""
+    version = f", version {told['number']}" if "number" in told else ""
+    return ShownResult(f"{verb} the {kind} {told['name']!r}{version}", dict(told), "\n".join(lines) or None)
 
 
 def of_schema(row: SchemaRow) -> dict[str, JsonValue]:

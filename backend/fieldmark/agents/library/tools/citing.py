@@ -11,12 +11,13 @@ from fieldmark.agents.library.record import ReadBlock, Record
 from fieldmark.db.pool import Connection
 from fieldmark.domain.answers import Source
 from fieldmark.domain.events import Citation, CitationEvent, OpenEvent
+from fieldmark.domain.json_values import JsonObject
 from fieldmark.grounding import DocumentIndex, Location, PageWords
 from fieldmark.grounding.blocks import blocks_of
 from fieldmark.services.turns import in_turn_at_last, without_turn
 from fieldmark.stores import documents
 from fieldmark.tools.errors import ModelRetry, ToolFailed
-from fieldmark.tools.toolset import Tool, ToolEffect, ToolInput, ToolResult
+from fieldmark.tools.toolset import ShownResult, Tool, ToolEffect, ToolInput, ToolResult
 
 MAX_CITATIONS = 99
 _FEWEST_CHARACTERS = 2
@@ -84,6 +85,7 @@ class CitingTools:
             "cited",
             {"source": told},
             [CitationEvent(citation=citation_of(source))],
+            shown=_shown("Cited", source),
         )
 
     async def open_document(self, conn: Connection, args: OpenDocument) -> ToolResult:
@@ -93,7 +95,15 @@ class CitingTools:
                 f"There is no citation {args.citation} in this run: cite_source makes one.", "no_such_citation"
             )
         event = OpenEvent(open=citation_of(source), reason=args.reason)
-        return ToolResult(f"The person is shown page {source.page}.", "opened", None, [event])
+        text = f"The person is shown page {source.page}."
+        return ToolResult(text, "opened", None, [event], shown=_shown("Opened", source))
+
+
+def _shown(verb: str, source: Source) -> ShownResult:
+    """How a step shows a source."""
+    found: JsonObject = {"document_id": str(source.document_id), "filename": source.filename, "page": source.page}
+    message = f"{verb} [{source.number}]: {source.filename}, page {source.page}"
+    return ShownResult(message, {"documents": [found]}, f"“{source.quote}”")
 
 
 async def _place(conn: Connection, question: Question, block: ReadBlock, args: CiteSource) -> tuple[Location, str]:

@@ -50,11 +50,13 @@ class FigureTools:
     async def calculator(self, conn: Connection, args: Calculator) -> ToolResult:
         found = calculate(args.expression)
         about = " (rounded)" if found.is_rounded else ""
-        return ToolResult(
-            f"{found.expression} = {found.text}{about}",
-            "calculated",
-            {"expression": found.expression, "results": [found.text], "is_rounded": found.is_rounded},
-        )
+        text = f"{found.expression} = {found.text}{about}"
+        data: dict[str, JsonValue] = {
+            "expression": found.expression,
+            "results": [found.text],
+            "is_rounded": found.is_rounded,
+        }
+        return ToolResult(text, "calculated", data, shown=ShownResult(f"Computed {text[:200]}", data))
 
     async def query_fields(self, conn: Connection, args: QueryFields) -> ToolResult:
         said = described(args)

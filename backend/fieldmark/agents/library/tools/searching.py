@@ -23,7 +23,7 @@ from fieldmark.services.narrowed import both, narrowed
 from fieldmark.services.search import MAX_QUERY, Hit, meaning_of, search
 from fieldmark.services.turns import without_turn
 from fieldmark.stores import documents, extractions
-from fieldmark.tools.fields import cut
+from fieldmark.tools.fields import cut, field_lines
 from fieldmark.tools.toolset import ShownResult, Tool, ToolEffect, ToolInput, ToolResult
 
 MOST_HITS: Final = 20
@@ -119,7 +119,13 @@ class SearchTools:
         blocks = [] if page is None else await without_turn(blocks_of, page.words)
         beginning = " / ".join(block.text for block in blocks)
         told["begins"] = beginning if len(beginning) <= _BEGINNING else f"{beginning[:_BEGINNING]}…"
-        shown = ShownResult(f"Looked at {row.filename}", {"documents": [named(row)]})
+        details: dict[str, JsonValue] = {"documents": [named(row)]}
+        lines = [f"Pages: {row.page_count}", f"Tags: {', '.join(str(tag['name']) for tag in row.tags) or 'none'}"]
+        if current is not None:
+            details["fields"], of_fields = await aside(field_lines, current.extracted_fields)
+            lines += [f"Document type: {current.document_type or 'unknown'}", *of_fields]
+        lines.append(f"It begins: {told['begins']}")
+        shown = ShownResult(f"Looked at {row.filename}", details, "\n".join(lines))
         return ToolResult("Made of its fields and its first lines, without a model.", "summary", told, shown=shown)
 
 
