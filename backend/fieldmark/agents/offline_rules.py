@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from fieldmark.domain import paths
 from fieldmark.domain.json_values import JsonObject, as_object
-from fieldmark.grounding.labelled_fields import amount, day, meant, plain
+from fieldmark.grounding.labelled_fields import fields_named, normalise_label, parse_amount, parse_date
 from fieldmark.offline_model.messages import Block, Body, bare, call, items, text
 
 NOTE = "This is Fieldmark's offline model: fixed rules, no language model."
@@ -183,7 +183,7 @@ def changes(words: str, places: dict[paths.Path, JsonValue]) -> tuple[Calls, lis
             unclear.append(f'I did not understand "{clause[:100]}". {CHANGES_HELP}')
             continue
         gone, field, value = said.groups("")
-        found = meant_at(gone, [*places]) if gone else meant_at(field, leaves_of(places)) or [*meant(field)][:1]
+        found = meant_at(gone, [*places]) if gone else meant_at(field, leaves_of(places)) or [*fields_named(field)][:1]
         typed = _typed(value, places.get(found[0]), found[0]) if value and found else None
         if len(found) != 1:
             options = ", ".join(paths.name(one) for one in found[:5])
@@ -201,11 +201,11 @@ def changes(words: str, places: dict[paths.Path, JsonValue]) -> tuple[Calls, lis
 
 def meant_at(named: str, among: list[paths.Path]) -> list[paths.Path]:
     """Return the places that words can mean: as a path, as its words or its last word, as another word for the same."""
-    words, known = plain(named), meant(named).keys()
+    words, known = normalise_label(named), fields_named(named).keys()
     ways = (
         [keys for keys in among if paths.name(keys) == named],
-        [keys for keys in among if words and words in (plain(paths.name(keys)), plain(str(keys[-1])))],
-        [keys for keys in among if keys in known or known & meant(paths.name(keys)).keys()],
+        [keys for keys in among if words and words in map(normalise_label, (paths.name(keys), str(keys[-1])))],
+        [keys for keys in among if keys in known or known & fields_named(paths.name(keys)).keys()],
     )
     return next(filter(None, ways), ways[0])
 
@@ -214,10 +214,10 @@ def _typed(said: str, old: JsonValue, keys: paths.Path) -> JsonValue:
     """The value that was said, typed as what it replaces or what its name means; None if it cannot be."""
     if re.fullmatch(r'".*"', said):
         return said[1:-1]
-    kinds = set(meant(paths.name(keys)).values()) if old is None else set[str]()
+    kinds = set(fields_named(paths.name(keys)).values()) if old is None else set[str]()
     if isinstance(old, int | float) or kinds & {"money", "tax"}:
-        return json.loads(said) if re.fullmatch(r"-?(?:0|[1-9]\d{0,14})(?:\.\d+)?", said) else amount(said)
-    dated = day(said) if "date" in kinds or re.fullmatch(r"\d{4}-\d\d-\d\d", str(old)) else None
+        return json.loads(said) if re.fullmatch(r"-?(?:0|[1-9]\d{0,14})(?:\.\d+)?", said) else parse_amount(said)
+    dated = parse_date(said) if "date" in kinds or re.fullmatch(r"\d{4}-\d\d-\d\d", str(old)) else None
     return dated[0] if dated and dated[1] == said else said
 
 

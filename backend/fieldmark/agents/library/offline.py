@@ -15,7 +15,7 @@ from fieldmark.domain import paths
 from fieldmark.domain.calculator import MAX_CHARACTERS
 from fieldmark.domain.json_values import JsonObject, as_list, as_object
 from fieldmark.grounding import DocumentIndex, PageWords
-from fieldmark.grounding.labelled_fields import amount
+from fieldmark.grounding.labelled_fields import parse_amount
 from fieldmark.offline_model.messages import Block, Body
 
 HELP: Final = (
@@ -79,7 +79,7 @@ def _figure(turn: RuleTurn, asked: re.Match[str]) -> None:
     turn.call(*_intend(Intent.CALCULATION))
     kind = asked["kind"] or asked["of_kind"]
     named = asked["path"] or asked["of"] or "total"
-    value = amount(asked["value"]) if asked["value"] else None
+    value = parse_amount(asked["value"]) if asked["value"] else None
     of = _PATHS.get(named, (named,)) if asked["op"] or value is not None else ("",)
     by = _PATHS.get(asked["group"], (asked["group"],)) if asked["group"] else ("",)
     for path, group in product(of, by):
