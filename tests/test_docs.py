@@ -7,8 +7,10 @@ import re
 import subprocess
 from pathlib import Path
 
+from fieldmark.api.app import create_app
 from fieldmark.domain.schema import check_schema
 from fieldmark.evaluation.evaluate import cases_of
+from fieldmark.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -64,6 +66,25 @@ def test_every_shell_block_can_be_pasted():
         for block in re.findall(r"^ *```(?:sh|bash)\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE):
             checked = subprocess.run(["bash", "-n"], input=block, capture_output=True, text=True, check=False)
             assert (checked.returncode, checked.stderr, "…" in block) == (0, "", False), (page.name, block)
+
+
+def app_paths() -> list[str]:
+    return [getattr(route, "path", "") for route in create_app(Settings(_env_file=None)).routes]
+
+
+def test_every_named_route_setting_and_sql_function_exists():
+    routes = [re.sub(r"{\w+}", "{}", route) for route in app_paths()]
+    settings = (ROOT / ".env.example").read_text("utf-8") + (ROOT / "frontend/building.py").read_text("utf-8")
+    sql = "".join(file.read_text("utf-8") for file in (ROOT / "supabase/schemas").glob("*.sql"))
+    unknown = []
+    for page, text in PAGES.items():
+        for named in re.findall(r"(?<!tests)/api/[a-z_/{}]+", text.replace("/api/agent/<task>", "")):
+            route = re.sub(r"{\w+}", "{}", named).rstrip("/")
+            if not any(one == route or one.startswith(f"{route}/") for one in routes):
+                unknown.append((page.name, named))
+        unknown += [(page.name, name) for name in re.findall(r"FIELDMARK_[A-Z_]+\w", text) if name not in settings]
+        unknown += [(page.name, name) for name in re.findall(r"private\.\w+", text) if not re.search(rf"{name}\b", sql)]
+    assert unknown == []
 
 
 def test_index_lists_every_page():
