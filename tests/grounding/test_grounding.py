@@ -270,7 +270,7 @@ def test_a_number_alone_is_meant_and_groups_of_an_identifier_are_close() -> None
 def test_a_printed_page_wins_over_one_for_machines_where_both_hold_the_value() -> None:
     printed = "Total 963,12 €\nDate 26.10.22\nNote Thank you"
     paths = "a.Total: 963.12\na.Currency: EUR\na.Date: 2022-10-26\na.Iban: DE75512108001245126199\na.Note: Thank you"
-    index = DocumentIndex([PageWords(2, words_of(paths), for_machines=True), PageWords(1, words_of(printed))])
+    index = DocumentIndex([PageWords(2, words_of(paths), is_xml=True), PageWords(1, words_of(printed))])
     fields = {"total": 963.12, "currency": "EUR", "date": "2022-10-26", "iban": "DE75512108001245126199"}
     # Even where the model says that it read it there.
     claims = {name: Claim(quote=f"a.{name.capitalize()}:", page=2) for name in fields}
@@ -286,7 +286,7 @@ def test_a_printed_page_wins_over_one_for_machines_where_both_hold_the_value() -
 
 def test_a_quote_alone_on_a_printed_page_does_not_hide_the_value_for_machines() -> None:
     index = DocumentIndex(
-        [PageWords(1, words_of("Account see below")), PageWords(2, words_of("Iban: DE75 5121"), for_machines=True)]
+        [PageWords(1, words_of("Account see below")), PageWords(2, words_of("Iban: DE75 5121"), is_xml=True)]
     )
     found = index.ground({"iban": "DE755121"}, {"iban": Claim(quote="see below", page=1)})["iban"]
     assert found.location is not None and (found.location.page, found.location.match) == (2, "normalised")

@@ -61,9 +61,9 @@ def test_a_yes_claims_what_is_quoted_for_it():
 
 def test_what_nobody_sees_printed_is_not_told():
     words = [["Total", 0.1, 0.1, 0.2, 0.12], ["12.50", 0.3, 0.1, 0.4, 0.12]]
-    printed, for_machines = PageWords(1, words), PageWords(2, words, for_machines=True)
-    assert [one.page for one in DocumentIndex([printed, for_machines]).unmapped([]).items] == [1]
-    assert [one.page for one in DocumentIndex([for_machines]).unmapped([]).items] == [2]
+    printed, xml = PageWords(1, words), PageWords(2, words, is_xml=True)
+    assert [one.page for one in DocumentIndex([printed, xml]).unmapped([]).items] == [1]
+    assert [one.page for one in DocumentIndex([xml]).unmapped([]).items] == [2]
     debit = document_index("Posted -75.00").unmapped([(("debit",), 75, Claim())])
     assert debit.items == []
     assert DocumentIndex([]).unmapped([((), "x", Claim())]).items == []

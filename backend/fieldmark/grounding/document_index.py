@@ -25,10 +25,10 @@ class DocumentIndex:
     """The words of one document, ready to be searched."""
 
     def __init__(self, pages: Iterable[PageWords]) -> None:
-        given = list(pages)
-        printed = [page for page in given if not page.for_machines]
-        for_machines = [page for page in given if page.for_machines]
-        self._indexes = [_Index(some) for some in (printed, for_machines) if some] or [_Index([])]
+        pages = list(pages)
+        printed = [page for page in pages if not page.is_xml]
+        xml = [page for page in pages if page.is_xml]
+        self._indexes = [_Index(some) for some in (printed, xml) if some] or [_Index([])]
 
     def find(
         self,

@@ -49,7 +49,7 @@ class PageWords:
 
     number: int
     words: Sequence[Word]
-    for_machines: bool = False
+    is_xml: bool = False
 
 
 class WordIndex:

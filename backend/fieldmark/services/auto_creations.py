@@ -26,7 +26,7 @@ async def recognise(conn: Connection, scope: Scope, run_id: UUID, document_id: U
     if row.kind is not None:
         return row
     pages = await documents.pages(conn, document_id, 1, _PAGES)
-    printed = "\n".join(page.text for page in pages if not page.is_for_machines)[:_CHARACTERS]
+    printed = "\n".join(page.text for page in pages if not page.is_xml)[:_CHARACTERS]
     kind, known_by = await without_turn(_known_by, printed)
     likeness = await auto_creations.likest(conn, scope.org_id, document_id, kind, known_by)
     await auto_creations.recognise(

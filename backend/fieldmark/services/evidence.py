@@ -70,7 +70,7 @@ class DocumentIndexes:
 
 
 def _index_of(pages: Sequence[PageWordsRow]) -> DocumentIndex:
-    return DocumentIndex([PageWords(page.number, page.words, page.is_for_machines) for page in pages])
+    return DocumentIndex([PageWords(page.number, page.words, page.is_xml) for page in pages])
 
 
 INDEXES: Final = DocumentIndexes()

@@ -391,7 +391,7 @@ async def pages(conn: Connection, document_id: UUID, first: int = 1, last: int |
     return await fetch_all(
         conn,
         PageText,
-        """select number, text, engine = 'xml' as is_for_machines from public.document_pages
+        """select number, text, engine = 'xml' as is_xml from public.document_pages
            where document_id = %s and number between %s and %s order by number""",
         (document_id, first, 2**31 - 1 if last is None else last),
     )
@@ -402,7 +402,7 @@ async def words(conn: Connection, document_id: UUID) -> list[PageWordsRow]:
     return await large_rows(
         conn,
         PageWordsRow,
-        """select number, words, engine = 'xml' as is_for_machines
+        """select number, words, engine = 'xml' as is_xml
            from public.document_pages where document_id = %s order by number""",
         (document_id,),
     )

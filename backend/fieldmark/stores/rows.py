@@ -194,20 +194,20 @@ class NewChild:
 
 @dataclass(frozen=True, slots=True)
 class PageText:
-    """The text of a page. One `is_for_machines` holds an invoice as paths and values, which nobody sees printed."""
+    """The text of a page. With `is_xml`: an embedded e-invoice (XML), as paths and values, that isn't printed."""
 
     number: int
     text: str
-    is_for_machines: bool
+    is_xml: bool
 
 
 @dataclass(frozen=True, slots=True)
 class PageWordsRow:
-    """The words of a page: [text, x0, y0, x1, y1] and, from OCR, a confidence. `is_for_machines`: see PageText."""
+    """The words of a page: [text, x0, y0, x1, y1] and, from OCR, a confidence. `is_xml`: see PageText."""
 
     number: int
     words: list[list[Any]]
-    is_for_machines: bool
+    is_xml: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,7 @@ class _Shown:
 
     number: int
     text: str
-    is_for_machines: bool
+    is_xml: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ async def read_pages(
         f"--- page {page.number} of {count} ---\n" + told.get(page.number, "") + page.text for page in found.pages
     )
     data: dict[str, JsonValue] = {} if found.more is None else found.more.as_json()
-    if for_machines := [page.number for page in found.pages if page.is_for_machines]:
+    if for_machines := [page.number for page in found.pages if page.is_xml]:
         data["for_machines_from"] = for_machines[0]  # and all behind it: a PDF's own pages come first
     if found.more is not None:
         text += f"[more: {how(found.more.page, found.more.offset)}]"
@@ -180,7 +180,7 @@ async def first_part(conn: Connection, context: RunContext, document_id: UUID, *
     text = boundary.around(
         "document",
         "".join(
-            boundary.line(f"page {page.number} of {count}" + (", for machines" if page.is_for_machines else ""))
+            boundary.line(f"page {page.number} of {count}" + (", for machines" if page.is_xml else ""))
             + "\n"
             + told.get(page.number, "")
             + page.text
@@ -224,8 +224,8 @@ async def _excerpt(
                 cut = body.encode()[: max(0, room - head)].decode(errors="ignore")
                 cut = cut[: cut.rfind("\n") + 1] or cut
                 more = _More(number, offset + len(cut))
-                return _Excerpt([_Shown(number, cut, page.is_for_machines)], whole, more)
-            shown.append(_Shown(number, body, page.is_for_machines))
+                return _Excerpt([_Shown(number, cut, page.is_xml)], whole, more)
+            shown.append(_Shown(number, body, page.is_xml))
             whole += [number] if offset <= len(page.text) else []
             room -= size
             offset = 0

@@ -109,8 +109,8 @@ async def _excerpt(conn: Connection, about: Conversation) -> tuple[str, bool]:
     text, first, is_whole = "", 1, True
     while pages := await documents.pages(conn, about.document_id, first, first + _PAGES_AT_ONCE - 1):
         # What nobody sees printed is there to be read, and not what the document begins with.
-        text += "".join(f"{page.text.rstrip()}\n" for page in pages if not page.is_for_machines)
-        is_whole = is_whole and not any(page.is_for_machines for page in pages)
+        text += "".join(f"{page.text.rstrip()}\n" for page in pages if not page.is_xml)
+        is_whole = is_whole and not any(page.is_xml for page in pages)
         if len(text) > EXCERPT_CHARACTERS:
             return cut_at_word(text, EXCERPT_CHARACTERS), False
         first = pages[-1].number + 1
