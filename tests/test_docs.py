@@ -45,7 +45,7 @@ def test_every_named_file_exists():
 
 
 def test_every_link_leads_somewhere():
-    broken = []
+    broken: list[tuple[str, str, str]] = []
     for page, text in PAGES.items():
         links = re.findall(r"\]\(([^)#]*)(?:#([\w-]*))?\)", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
         for path, heading in links:
@@ -76,7 +76,7 @@ def test_every_named_route_setting_and_sql_function_exists():
     routes = [re.sub(r"{\w+}", "{}", route) for route in app_paths()]
     settings = (ROOT / ".env.example").read_text("utf-8") + (ROOT / "frontend/building.py").read_text("utf-8")
     sql = "".join(file.read_text("utf-8") for file in (ROOT / "supabase/schemas").glob("*.sql"))
-    unknown = []
+    unknown: list[tuple[str, str]] = []
     for page, text in PAGES.items():
         for named in re.findall(r"(?<!tests)/api/[a-z_/{}]+", text.replace("/api/agent/<task>", "")):
             route = re.sub(r"{\w+}", "{}", named).rstrip("/")
