@@ -6,15 +6,22 @@ import { t } from '../shared/i18n';
 import { Notice } from '../shared/Notice';
 import styles from './DocumentPage.module.css';
 import { describeError } from './fields/fieldStatus';
+import type { SchemaField } from './schemaFields';
 
-export function BrokenRules({ errors, onChoose }: { errors: readonly FieldError[]; onChoose: (path: string) => void }) {
+interface Props {
+  errors: readonly FieldError[];
+  schema: readonly SchemaField[];
+  onChoose: (path: string) => void;
+}
+
+export function BrokenRules({ errors, schema, onChoose }: Props) {
   return (
     <div className={styles.notices}>
       <Notice kind="unsure">
         <ul className={styles.problems}>
           {errors.map((one) => (
             <li key={one.path + one.code}>
-              {describeError(one)}{' '}
+              {describeError(one, schema)}{' '}
               {(one.path || one.about[0]) && (
                 <Button kind="quiet" onClick={() => onChoose(one.path || one.about[0]!)}>
                   {t('common.show')}

@@ -153,7 +153,7 @@ function OneDocument({ documentId }: { documentId: string }) {
     <div className={styles.page}>
       {canWrite && <DropTarget />}
       {historyShown && extraction !== undefined && (
-        <HistoryDialog extraction={extraction} suggestedBy={document.data.auto_create?.run_id} canWrite={canWrite} onClose={() => showHistory(false)} />
+        <HistoryDialog extraction={extraction} schema={schema} suggestedBy={document.data.auto_create?.run_id} canWrite={canWrite} onClose={() => showHistory(false)} />
       )}
       <div>
         <div className={styles.bar}>
@@ -225,7 +225,7 @@ function OneDocument({ documentId }: { documentId: string }) {
           >
             <div>
               {run.runId !== null && <RunPanel runId={run.runId} state={run.state} canWrite={canWrite} onResume={run.resume} />}
-              {errors !== undefined && errors.length > 0 && <BrokenRules errors={errors} onChoose={choose} />}
+              {errors !== undefined && errors.length > 0 && <BrokenRules errors={errors} schema={schema} onChoose={choose} />}
               {canWrite && extraction !== undefined && <CorrectBox extractionId={extraction.id} disabled={run.running} onStarted={(id) => void run.start(id)} />}
               {error !== null && <ErrorNotice error={error} />}
               {extraction !== undefined && toCheck > 0 && !run.running && (

@@ -2,9 +2,10 @@
 
 import { infiniteQueryOptions, useInfiniteQuery, useMutation, useQueryClient } from '@tanstack/react-query';
 import { dataOf, api } from '../api/client';
-import type { Change, ChangedExtraction, Extraction } from '../api/types';
+import type { Change, ChangedExtraction, Evidence, Extraction } from '../api/types';
 import { displayValue } from '../document/fields/fieldValue';
-import { pathLabel } from '../document/fields/labels';
+import { pathLabel, schemaPath } from '../document/fields/labels';
+import type { SchemaField } from '../document/schemaFields';
 import { storeChanged } from '../document/storeChanged';
 import { Replay } from '../runs/Replay';
 import { usePersonName } from '../session/people';
@@ -31,17 +32,20 @@ const historyQuery = (extractionId: string, version: number) =>
 
 interface Props {
   extraction: Extraction;
+  schema: readonly SchemaField[];
   /** The run that suggested the schema, if one did. */
   suggestedBy: string | undefined;
   canWrite: boolean;
   onClose: () => void;
 }
 
-export function HistoryDialog({ extraction, suggestedBy, canWrite, onClose }: Props) {
+export function HistoryDialog({ extraction, schema, suggestedBy, canWrite, onClose }: Props) {
   const history = useInfiniteQuery(historyQuery(extraction.id, extraction.version));
   const versions = versionsOf((history.data?.pages ?? []).flatMap((page) => page.items));
   const queries = useQueryClient();
   const personName = usePersonName();
+  const valueText = (path: string, value: unknown) =>
+    displayValue(value, schema.find((one) => one.path === schemaPath(path)), (extraction.evidence[path] as Evidence | undefined)?.quote);
   const authorOf = ({ actor, userId }: Version) => {
     if (userId === null) return t('history.agent');
     return t(actor === 'agent' ? 'history.agentBy' : 'people.by', { person: personName(userId) });
@@ -84,9 +88,9 @@ export function HistoryDialog({ extraction, suggestedBy, canWrite, onClose }: Pr
             <ul>
               {one.changes.map((change) => (
                 <li key={change.path} className={styles.change}>
-                  <span title={visibleText(change.path)}>{pathLabel(change.path)}</span>
+                  <span title={visibleText(change.path)}>{pathLabel(change.path, schema)}</span>
                   <span>
-                    <s className="muted">{change.added ? '' : displayValue(change.old)}</s> → {change.removed ? t('history.removed') : displayValue(change.new)}
+                    <s className="muted">{change.added ? '' : valueText(change.path, change.old)}</s> → {change.removed ? t('history.removed') : valueText(change.path, change.new)}
                   </span>
                 </li>
               ))}

@@ -7,6 +7,7 @@ import { displayValue, editedText, parseEdited } from '../document/fields/fieldV
 import { pathLabel } from '../document/fields/labels';
 import { SuggestedFixes } from '../document/fields/SuggestedFixes';
 import { describeError, describeEvidence, FIELD_STATUSES } from '../document/fields/fieldStatus';
+import type { SchemaField } from '../document/schemaFields';
 import { useWordPicker } from '../document/viewer/picking';
 import { Badge } from '../shared/Badge';
 import { Button } from '../shared/Button';
@@ -18,6 +19,7 @@ import styles from './Review.module.css';
 interface Props {
   documentId: string;
   field: Leaf;
+  schema: readonly SchemaField[];
   proposal: Extraction['proposals'][number] | undefined;
   readings: readonly RuleReading[];
   onConfirm: () => void;
@@ -28,7 +30,7 @@ interface Props {
   onLeaveEmpty: () => void;
 }
 
-export function ReviewCard({ documentId, field, proposal, readings, onConfirm, onWrite, onUndo, onProposal, onSkip, onLeaveEmpty }: Props) {
+export function ReviewCard({ documentId, field, schema, proposal, readings, onConfirm, onWrite, onUndo, onProposal, onSkip, onLeaveEmpty }: Props) {
   const [text, setText] = useState(() => editedText(field.value));
   const input = useRef<HTMLInputElement>(null);
   useLayoutEffect(() => input.current?.select(), []); // before a key can be pressed
@@ -45,7 +47,7 @@ export function ReviewCard({ documentId, field, proposal, readings, onConfirm, o
     input.current?.focus();
   });
   const { tone, icon } = FIELD_STATUSES[field.status];
-  const label = pathLabel(field.path);
+  const label = pathLabel(field.path, schema);
   const isChanged = text !== editedText(field.value);
   const isMissing = field.status === 'missing';
   const { page, boxes } = field.evidence ?? {};
@@ -69,7 +71,7 @@ export function ReviewCard({ documentId, field, proposal, readings, onConfirm, o
       </div>
       {field.errors.map((error) => (
         <p key={error.code + error.message} className={styles.bad}>
-          {describeError(error)}
+          {describeError(error, schema)}
         </p>
       ))}
       {isMoved && <p className={styles.bad}>{t('review.someoneChanged', { value: displayValue(field.value) || t('fields.nothing') })}</p>}

@@ -52,7 +52,7 @@ export function ReviewPage() {
       <FinishCard
         key={extraction.id}
         filename={document.data.filename}
-        problems={review.errors.map(describeError)}
+        problems={review.errors.map((one) => describeError(one, review.schema))}
         isPending={review.isFinishing || !canWrite}
         onFinish={() => void review.finish()}
         onSkip={review.leave}
@@ -110,6 +110,7 @@ export function ReviewPage() {
           key={`${extraction.id} ${field.path}`}
           documentId={extraction.document_id}
           field={field}
+          schema={review.schema}
           readings={review.readings}
           proposal={extraction.proposals.find((one) => one.path === field.path)}
           onConfirm={() => review.confirm(field.path)}

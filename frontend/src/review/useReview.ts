@@ -44,7 +44,7 @@ export function useReview(first: string | undefined) {
   const { data: readings = NO_READINGS } = fixes;
   // Which fields fail a rule is known once the errors are loaded.
   const isKnown = stored !== undefined && (stored.valid !== false || errors !== undefined) && !(breaksRule && fixes.isPending);
-  const schemaOf = useQuery({ ...schemaOfQuery(id), enabled: stored?.valid === false });
+  const schemaOf = useQuery({ ...schemaOfQuery(id), enabled: id !== '' });
   const schema = useMemo(() => schemaFields(schemaOf.data ?? {}), [schemaOf.data]);
   const rows = useMemo(() => (stored === undefined ? [] : fieldRows({ extraction: stored, readings, schema, ...(errors && { errors }) })), [stored, errors, readings, schema]);
   const left = useMemo(() => fieldsToReview(rows, done.get(id) ?? NONE), [rows, done, id]);
@@ -126,6 +126,7 @@ export function useReview(first: string | undefined) {
     extraction: stored,
     error: extraction.error ?? named.error,
     rows,
+    schema,
     readings,
     field,
     left: left.length,

@@ -44,6 +44,9 @@ test.each([
   [2023, undefined, '2023', '2023'],
   [20230008, undefined, null, '20230008'],
   [1312, undefined, '1,312 items', '1,312'],
+  // Never rounded.
+  [1e-20, undefined, null, '1e-20'],
+  [0.1234567, of('number', 2), null, '0.1234567'],
   // Dates by their type in the schema; without a schema by their form.
   ['2023-03-20', of('date'), null, '20 Mar 2023'],
   ['2023-03-20', undefined, null, '20 Mar 2023'],

@@ -61,7 +61,7 @@ export function FieldDetails({ row, canWrite, proposal, onEdit, onDecide, onUnlo
       </div>
       {row.errors.map((error) => (
         <p key={error.code + error.message} className={styles.bad}>
-          {describeError(error)}
+          {describeError(error, schema)}
         </p>
       ))}
       <SuggestedFixes readings={canWrite ? readings : []} path={row.path} field={row.field} onUse={onUse} />

@@ -5,6 +5,7 @@ import type { Tone } from '../../shared/Badge';
 import { formatPercent } from '../../shared/format';
 import { t } from '../../shared/i18n';
 import type { IconName } from '../../shared/Icon';
+import type { SchemaField } from '../schemaFields';
 import type { FieldStatus, Leaf } from './fieldTree';
 import { pathLabel } from './labels';
 
@@ -38,6 +39,6 @@ export function describeEvidence({ evidence, confidence, status }: Pick<Leaf, 'e
 }
 
 /** Describe what the schema says against a value. */
-export function describeError({ code, path, message }: FieldError): string {
-  return code === 'required' && path !== '' ? t('fields.errors.required', { field: pathLabel(path) }) : message;
+export function describeError({ code, path, message }: FieldError, schema: readonly SchemaField[]): string {
+  return code === 'required' && path !== '' ? t('fields.errors.required', { field: pathLabel(path, schema) }) : message;
 }

@@ -25,6 +25,7 @@ function displayText(value: string, type: string): string {
 }
 
 function displayNumber(value: number, decimals: number, quote: string): string {
+  if (Number(value.toFixed(15)) !== value) return String(value); // formatting would round it
   const printed = printedNumber(value, quote);
   const minimumFractionDigits = Math.max(decimals, printed.decimals);
   // Without decimals a number may be a year or an identifier: group its digits only if the page does.
