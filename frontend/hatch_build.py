@@ -1,4 +1,4 @@
-"""Has the page built while Fieldmark is installed. All else is in building.py."""
+"""Builds the web UI during `pip install`. See building.py."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import building  # beside this file, which is loaded by its path
+import building  # in this folder
 
 
 class PageBuildHook(BuildHookInterface):
-    """What hatchling asks."""
+    """The build hook that hatchling calls."""
 
     def dependencies(self) -> list[str]:
-        """Node, and only where something will be built: it is 60 MB."""
+        """Return Node's wheel (60 MB), only if the web UI will be built."""
         return [] if building.mode() == "skip" or building.is_up_to_date() else [building.NODE]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Called before files are gathered."""
-        wanted = building.mode()
-        if wanted == "skip" or building.is_up_to_date():
+        """Build before hatchling collects the files."""
+        mode = building.mode()
+        if mode == "skip" or building.is_up_to_date():
             return
         try:
             building.build()
         except building.CannotBuild as error:
-            if wanted == "require":
+            if mode == "require":
                 raise
-            self.app.display_warning(f"Fieldmark is installed without its page. {error}")
+            self.app.display_warning(f"Fieldmark is installed without its web UI. {error}")

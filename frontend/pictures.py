@@ -1,8 +1,8 @@
-"""Makes the pictures of the page that the documentation shows, from docs/samples, with the rules in the model's place.
+"""Takes the screenshots in the documentation, of docs/samples in demo mode.
 
     pip install '.[bench,browser]' && python frontend/pictures.py docs/pictures
 
-They are of 1280 × 800 points, with a palette of colours, so that each takes at most 150 kB.
+They are 1280 × 800 pixels with a colour palette, at most 150 kB each.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from page_site import Site, chromium, site
 
 SAMPLES = Path(__file__).parents[1] / "docs" / "samples"
 FILES = ["zf_mustang_20221026.pdf", "i2d_AzureInterior.pdf", "sm_lidl_02032020_02_00716.jpg"]
-MOST_BYTES = 150_000
+MAX_BYTES = 150_000
 DEADLINE_SECONDS = 600
 
 
-async def extracted(at: Site, name: str) -> str:
-    """The id of a document that was read."""
+async def extract_sample(at: Site, name: str) -> str:
+    """Upload a sample, extract it, and return the document's id."""
     document = await at.upload(name, (SAMPLES / name).read_bytes())
     answer = await at.http.post("/api/agent/extract", json={"document_id": document})
     answer.raise_for_status()
     return document
 
 
-async def entered(at: Site, browser: Any, address: str, colours: str) -> Any:
-    """A window that shows an address, signed in."""
+async def open_page(at: Site, browser: Any, address: str, colours: str) -> Any:
+    """Open an address in a new window, signed in."""
     context = await browser.new_context(viewport={"width": 1280, "height": 800}, color_scheme=colours)
     page = await context.new_page()
     await page.goto(at.link(address))
@@ -43,15 +43,15 @@ async def entered(at: Site, browser: Any, address: str, colours: str) -> Any:
     return page
 
 
-async def keep(page: Any, folder: Path, name: str) -> None:
-    """Write what a window shows, once it has come to rest."""
+async def save_screenshot(page: Any, folder: Path, name: str) -> None:
+    """Save a screenshot once the page is idle."""
     await page.wait_for_load_state("networkidle")
-    await page.wait_for_timeout(1_000)  # what flashes and fades has done so
+    await page.wait_for_timeout(1_000)  # animations have ended
     shot = Image.open(io.BytesIO(await page.screenshot()))
     target = folder / f"{name}.png"
     shot.convert("RGB").quantize(128).save(target, optimize=True)
     size = target.stat().st_size
-    assert size <= MOST_BYTES, f"{target.name} has {size} bytes"
+    assert size <= MAX_BYTES, f"{target.name} has {size} bytes"
     print(f"{target.name}: {size / 1000:.0f} kB")
     await page.context.close()
 
@@ -59,29 +59,29 @@ async def keep(page: Any, folder: Path, name: str) -> None:
 async def pictures(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     async with site(DEADLINE_SECONDS, offline=True) as at, chromium() as browser:
-        _, invoice, _ = [await extracted(at, name) for name in FILES]
+        _, invoice, _ = [await extract_sample(at, name) for name in FILES]
 
-        page = await entered(at, browser, f"/documents/{invoice}?field=total", "light")
+        page = await open_page(at, browser, f"/documents/{invoice}?field=total", "light")
         await page.locator("rect[class*=chosen]").first.wait_for(state="attached")
         await page.locator("[data-page] img").first.wait_for()
-        await keep(page, folder, "document")
+        await save_screenshot(page, folder, "document")
 
-        page = await entered(at, browser, f"/documents/{invoice}?unmapped=true", "dark")
+        page = await open_page(at, browser, f"/documents/{invoice}?unmapped=true", "dark")
         await page.get_by_role("tab", name="Unmapped").wait_for()
         await page.locator("[data-page] img").first.wait_for()
-        await keep(page, folder, "unmapped")
+        await save_screenshot(page, folder, "unmapped")
 
-        page = await entered(at, browser, "/review/by-field?path=total", "light")
+        page = await open_page(at, browser, "/review/by-field?path=total", "light")
         await page.get_by_role("textbox").first.wait_for()
-        await keep(page, folder, "by-field")
+        await save_screenshot(page, folder, "by-field")
 
-        page = await entered(at, browser, "/ask", "dark")
+        page = await open_page(at, browser, "/ask", "dark")
         await page.get_by_label("Your question").fill("How many invoices are over 100?")
         await page.keyboard.press("Enter")
         source = page.get_by_role("list", name="Sources").get_by_role("button").first
         await source.click()
         await page.get_by_role("complementary", name="Source").locator("rect").first.wait_for(state="attached")
-        await keep(page, folder, "ask")
+        await save_screenshot(page, folder, "ask")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What an agent asks for is decided on the page: as it is, with other values, or not at all; one after the other."""
+"""Calls that need approval are approved, edited or rejected on the page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 TEXT = "Invoice number: 17\nTotal: 12.50 EUR\nVAT: 2.00 EUR\n"
 
 
-async def test_three_calls_in_a_row_one_edited_one_rejected(serve, browsing):
+async def test_calls_are_approved_edited_and_rejected(serve, browsing):
     script = Script([[IDENTIFIED], [saves(number="17")], [saves(total=12.5, vat=2)], [saves(note="x")], [COMPLETE]])
     async with serve(script) as server, browsing(server) as window:
         page = window.page
@@ -54,7 +54,7 @@ async def test_three_calls_in_a_row_one_edited_one_rejected(serve, browsing):
         assert (await server.get(f"runs/{run_id}"))["status"] == "completed"
 
 
-async def test_what_moved_since_it_was_shown_is_said(serve, browsing, clone):
+async def test_changed_target_is_reported_when_approving(serve, browsing, clone):
     script = Script([[IDENTIFIED], [saves(total=12.5)], [COMPLETE]])
     async with serve(script) as server, browsing(server) as window:
         page = window.page
@@ -70,7 +70,7 @@ async def test_what_moved_since_it_was_shown_is_said(serve, browsing, clone):
         assert stored["extracted_fields"] == {"total": 99}
 
 
-async def test_who_starts_it_on_the_page_is_asked_and_may_approve_this_and_more(serve, browsing):
+async def test_extract_with_approval_can_always_allow_a_tool(serve, browsing):
     script = Script([[IDENTIFIED], [saves(number="17")], [saves(total=12.5)], [saves(vat=2)], [COMPLETE]])
     async with serve(script) as server, browsing(server) as window:
         page = window.page
@@ -89,7 +89,7 @@ async def test_who_starts_it_on_the_page_is_asked_and_may_approve_this_and_more(
         assert fields == {"number": "17", "total": 12.5, "vat": 2}
 
 
-async def test_cancelled_run_asks_no_more_and_two_person_approval_names_who_decides(serve, browsing):
+async def test_cancelled_run_needs_no_approval_and_second_person_is_named(serve, browsing):
     async with serve(Script([[IDENTIFIED], [saves(number="17")], [COMPLETE]])) as server, browsing(server) as window:
         page = window.page
         document, good = await extracted(server, TEXT)

@@ -1,4 +1,4 @@
-"""Questions over all documents, on the page: watched while they are answered, and each source opened in its place."""
+"""Questions about all documents: the answer is shown while it is written, and its sources open on their pages."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def shown_box(page) -> list[float]:
     return [round(edge, 3) for edge in (x, y, x + width, y + height)]
 
 
-async def test_a_question_is_answered_and_its_second_source_opened(serve, browsing):
+async def test_sources_of_an_answer_open_on_the_page(serve, browsing):
     goes_on = asyncio.Event()
 
     async def submits(body):
@@ -78,7 +78,7 @@ async def test_a_question_is_answered_and_its_second_source_opened(serve, browsi
         await page.get_by_role("log").locator("summary").filter(has_text="Citing").first.wait_for()
 
 
-async def test_questions_in_a_row_stay_one_conversation_are_cancelled_and_deleted(serve, browsing):
+async def test_follow_ups_stay_in_one_conversation_that_can_be_deleted(serve, browsing):
     nothing = [INTENT, call("search_documents", {"query": "dragons"})], [submit("Nothing.", nothing_found=True)]
 
     async def never(body):
@@ -109,7 +109,7 @@ async def test_questions_in_a_row_stay_one_conversation_are_cancelled_and_delete
         assert (await server.get("threads?agent=library"))["items"] == []
 
 
-async def test_words_are_searched_for_and_stand_on_their_page(serve, browsing):
+async def test_search_hit_opens_on_its_page(serve, browsing):
     async with serve() as server, browsing(server, viewport={"width": 360, "height": 740}) as window:
         page = window.page
         await server.upload_text(SURVEY, "survey.txt")

@@ -1,4 +1,4 @@
-"""A conversation on a document, beside its pages: mentions, calls that wait in a row, and what comes of them."""
+"""The chat about a document: mentions, approvals in a row, and suggestions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def say(page, message: str) -> None:
     await box.press("Enter")
 
 
-async def test_a_schema_is_made_changed_and_read_by_with_three_decisions_in_a_row(serve, browsing):
+async def test_chat_creates_a_schema_and_extracts_with_three_approvals(serve, browsing):
     schema = {**SCHEMA, "properties": {**SCHEMA["properties"], "vendor": {"type": "string"}}}
     script = model(
         [text("First a schema."), call("create_schema", {"name": "Invoices", "schema": schema})],
@@ -95,7 +95,7 @@ async def test_a_schema_is_made_changed_and_read_by_with_three_decisions_in_a_ro
         await page.get_by_text("Acme AG").first.wait_for()
 
 
-async def test_what_is_mentioned_by_keyboard_is_given_to_the_agent(serve, browsing):
+async def test_mention_is_chosen_by_keyboard_and_sent(serve, browsing):
     async with serve(model([text("It is about invoices.")])) as server, browsing(server) as window:
         page = window.page
         for name in ("Receipts", "Invoices"):
@@ -131,7 +131,7 @@ async def _is(options, wanted: list[str]) -> bool:
     return [" ".join(one.split()) for one in await options.all_inner_texts()] == wanted
 
 
-async def test_a_conversation_is_gone_on_with_shared_and_deleted(serve, browsing):
+async def test_conversation_is_continued_shared_and_deleted(serve, browsing):
     holds = asyncio.Event()
 
     async def late(_body):
@@ -159,7 +159,7 @@ async def test_a_conversation_is_gone_on_with_shared_and_deleted(serve, browsing
         assert (await server.get("threads"))["items"] == []
 
 
-async def test_what_is_proposed_by_itself_is_rejected_as_one(serve, browsing):
+async def test_suggestion_is_rejected_or_accepted_as_a_whole(serve, browsing):
     refined = {"type": "object", "properties": {"total": {"type": "number"}, "due": {"type": "string"}}}
     made, refines = Script(MADE), Script([[call("update_schema", {"schema": refined})], [text("I have added it.")]])
 

@@ -1,5 +1,5 @@
-"""What a newcomer does in the first minute: sign in by the link, drop an invoice, see where each value came from,
-change one, export. In a real browser, against the whole service."""
+"""The first minute of a new user: sign in with the link, upload an invoice, see the source of each value, edit one,
+export."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ async def test_from_the_link_to_the_export(serve, browsing):
         assert "INV-7" in Path(saved).read_text(encoding="utf-8-sig")
 
 
-async def test_a_document_is_deleted_unless_somebody_wants_it_back(serve, browsing):
+async def test_deletion_can_be_undone(serve, browsing):
     async with serve() as server, browsing(server) as window:
         page = window.page
         kept, gone = await server.upload_text(name="kept.txt"), await server.upload_text(name="gone.txt")
@@ -166,7 +166,7 @@ def wide_pages() -> bytes:
     return pdf([show(line, 72, 200) for line in lines], media_box="[0 0 842 421]")
 
 
-async def test_a_link_to_a_field_shows_where_it_stands(serve, browsing):
+async def test_link_to_a_field_scrolls_to_its_box(serve, browsing):
     """Also where that is far down, and whatever comes last of what the page asks for."""
     async with serve() as server, browsing(server, viewport={"width": 1000, "height": 500}) as window:
         page = window.page

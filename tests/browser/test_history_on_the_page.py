@@ -1,4 +1,4 @@
-"""What was changed in an extraction is told on the page, and each version can be had back."""
+"""The history of an extraction, restoring a version, and corrections."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TEXT = "Invoice number: 17\nTotal: 12.50 EUR\n"
 FIELDS = {"number": "17", "total": 12.5}
 
 
-async def test_a_version_is_restored_and_the_fields_show_it(serve, browsing):
+async def test_restoring_a_version_updates_the_fields(serve, browsing):
     async with serve(reading(**FIELDS)) as server, browsing(server) as window:
         page = window.page
         document, extraction = await extracted(server, TEXT)
@@ -39,7 +39,7 @@ async def test_a_version_is_restored_and_the_fields_show_it(serve, browsing):
         assert now["extracted_fields"] == FIELDS
 
 
-async def test_a_correction_is_said_in_words_and_a_proposal_accepted(serve, browsing):
+async def test_correction_in_words_and_accepted_suggestion(serve, browsing):
     first, again = reading(**FIELDS), reading(total=12.5)
     corrects = Script([[call("update_field", {"path": "number", "value": "18", "confidence": 0.9})], [COMPLETE]])
 

@@ -1,4 +1,4 @@
-"""Names and texts that would be a page, a script or another name: on the page they are text, and nothing more."""
+"""Hostile names and texts (HTML, scripts, invisible characters) are shown as text."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def test_hostile_text_is_shown_and_does_nothing(serve, browsing):
         await page.get_by_role("log").get_by_text(TAG).first.wait_for()
         assert await page.evaluate("window.hacked") is None
         assert await page.locator("img[src=x], a[href^=javascript], b[onclick]").count() == 0
-        # The control: such a thing does not go by unseen.
+        # Control: a request elsewhere is detected.
         with pytest.raises(AssertionError, match=r"evil\.invalid"):
             async with browsing(server) as other:
                 await other.enter()

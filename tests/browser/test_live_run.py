@@ -1,4 +1,4 @@
-"""A run as it is watched on the page: what is being written, a reload in the middle, a decision."""
+"""Following a run on the page: values while they are written, reasoning, a reload."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SAVED = saves(number="17", total=12.5)
 TEXT = "Invoice number: 17\nTotal: 12.50 EUR\n"
 
 
-async def test_what_is_being_written_is_shown_and_told_apart_and_a_reload_goes_on(serve, browsing):
+async def test_values_are_shown_while_written_and_after_a_reload(serve, browsing):
     goes_on = asyncio.Event()
 
     async def pen(written: str) -> None:
@@ -47,7 +47,7 @@ async def test_what_is_being_written_is_shown_and_told_apart_and_a_reload_goes_o
         await page.get_by_text("Writing…").first.wait_for(state="detached")
 
 
-async def test_reasoning_is_closed_and_timed_and_a_run_that_a_call_starts_is_told_there(serve, browsing):
+async def test_reasoning_is_collapsed_with_a_timer_and_child_run_is_shown(serve, browsing):
     is_open, goes_on, extracts_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def pen(written: str) -> None:

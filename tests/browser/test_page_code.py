@@ -26,13 +26,13 @@ def test_first_load_is_small_and_has_no_inline_script(built_page):
     assert not re.search(r"<script(?![^>]*\ssrc=)|<style|\sstyle=|\son\w+=", page)
 
 
-def test_every_address_of_the_page_is_one_that_the_service_answers():
+def test_addresses_of_the_router_are_served():
     router = (FRONTEND / "src" / "router.tsx").read_text()
     addresses = {path.split("/")[1] for path in re.findall(r"path: '(/[^']*)'", router)} - {""}
     assert addresses and addresses <= set(PAGE_ADDRESSES)
 
 
-def test_it_holds_no_html_that_is_made_of_text():
+def test_no_html_is_made_from_text():
     written = [
         path
         for path in FRONTEND.glob("src/**/*.ts*")

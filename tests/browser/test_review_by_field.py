@@ -1,4 +1,4 @@
-"""One field over many documents: down the column with Enter, a letter writes, and the last is taken back."""
+"""Reviewing one field across documents: Enter confirms and moves on, typing edits, undo reverts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def stored(server, extraction_id: str) -> tuple[object, bool]:
     return now["extracted_fields"]["total"], "total" in now["locks"]
 
 
-async def test_a_column_is_settled_by_the_keyboard_alone(serve, browsing):
+async def test_review_by_field_with_the_keyboard(serve, browsing):
     async with serve(reading(**FIELDS)) as server, browsing(server) as window:
         page = window.page
         third, second, first = [(await extracted(server, TEXT, name))[1] for name in ("c.txt", "b.txt", "a.txt")]
@@ -70,7 +70,7 @@ async def same(server, extraction_id: str, wanted: tuple[object, bool]) -> bool:
     return await stored(server, extraction_id) == wanted
 
 
-async def test_what_somebody_changed_meanwhile_is_not_written_over(serve, browsing):
+async def test_concurrent_change_is_not_overwritten(serve, browsing):
     async with serve(reading(**FIELDS)) as server, browsing(server) as window:
         page = window.page
         extraction_id = (await extracted(server, TEXT, "a.txt"))[1]
@@ -91,7 +91,7 @@ async def test_what_somebody_changed_meanwhile_is_not_written_over(serve, browsi
         await page.get_by_text(label("byField.notSaved")).wait_for(state="detached")
 
 
-async def test_what_was_written_is_kept_wherever_one_goes(serve, browsing):
+async def test_moving_away_saves_the_value(serve, browsing):
     async with serve(reading(**FIELDS)) as server, browsing(server) as window:
         page = window.page
         second, first = (await extracted(server, TEXT, "b.txt"))[1], (await extracted(server, TEXT, "a.txt"))[1]

@@ -1,4 +1,4 @@
-"""What evidence does not settle is decided with the keyboard alone, one value after the other, across documents."""
+"""Uncertain values are reviewed with the keyboard, one after the other, across documents."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def is_at(server, document: str, stage: str) -> bool:
     return (await server.get(f"documents/{document}"))["stage"] == stage
 
 
-async def test_two_documents_are_settled_by_the_keyboard_alone(serve, browsing, clone):
+async def test_review_by_keyboard_across_documents(serve, browsing, clone):
     async with serve(reading(**FIELDS)) as server, browsing(server) as window:
         page = window.page
         first, second = await unsettled(server, clone, "a.txt"), await unsettled(server, clone, "b.txt")
@@ -99,7 +99,7 @@ async def test_two_documents_are_settled_by_the_keyboard_alone(serve, browsing, 
         assert (now["extracted_fields"], now["locks"]) == (FIELDS, {})
 
 
-async def test_whoever_closes_the_window_before_a_decision_is_written_is_asked(serve, browsing, clone):
+async def test_closing_the_window_asks_while_a_decision_is_unsaved(serve, browsing, clone):
     async with serve(reading(**FIELDS)) as server, browsing(server) as window:
         page = window.page
         extraction_id = await unsettled(server, clone, "a.txt")
@@ -132,7 +132,7 @@ async def test_whoever_closes_the_window_before_a_decision_is_written_is_asked(s
         assert window.faults.pop() == f"a dialog: {dialog.message}"
 
 
-async def test_what_cannot_be_written_comes_again(serve, browsing, clone):
+async def test_failed_decision_is_asked_again(serve, browsing, clone):
     async with serve(reading(**FIELDS)) as server, browsing(server) as window:
         page = window.page
         extraction_id = await unsettled(server, clone, "a.txt")
@@ -178,7 +178,7 @@ async def misread(server) -> str:
     return str(made)
 
 
-async def test_a_broken_rule_offers_what_would_make_it_hold(serve, browsing):
+async def test_failed_rule_offers_fixes(serve, browsing):
     async with serve() as server, browsing(server) as window:
         page = window.page
         made = await misread(server)
@@ -230,7 +230,7 @@ async def lacking(server, name: str) -> tuple[str, str]:
     return str(document), str(made)
 
 
-async def test_document_that_lacks_fields_is_reviewed_to_the_end(serve, browsing):
+async def test_document_with_missing_fields_can_be_marked_reviewed(serve, browsing):
     async with serve() as server, browsing(server) as window:
         page = window.page
         (first, in_review), (second, by_hand) = await lacking(server, "a.txt"), await lacking(server, "b.txt")
@@ -291,7 +291,7 @@ async def shown_at(page, path: str) -> float:
     return float(await box.get_attribute("y"))
 
 
-async def test_words_within_a_rectangle_are_written_into_the_field(serve, browsing, clone):
+async def test_drawn_box_fills_the_field(serve, browsing, clone):
     async with serve(reading(**FIELDS)) as server, browsing(server) as window:
         page = window.page
         extraction_id = await unsettled(server, clone, "a.txt")

@@ -12,7 +12,7 @@ from fieldmark.services.organisations import enter
 pytestmark = pytest.mark.anyio
 
 
-async def test_an_organisation_is_made_and_somebody_is_let_in_and_removed(serve, browsing):
+async def test_member_is_invited_and_removed(serve, browsing):
     async with serve() as server, browsing(server) as window, browsing(server) as other:
         page, stranger = window.page, uuid4()
         await enter(server.runtime.database, stranger)
@@ -68,7 +68,7 @@ async def test_an_organisation_is_made_and_somebody_is_let_in_and_removed(serve,
         assert [one["user_id"] for one in members] == [str(server.scope.user_id)]
 
 
-async def test_a_key_is_shown_once_works_and_is_revoked(serve, browsing):
+async def test_api_key_is_shown_once_and_revoked(serve, browsing):
     async with serve() as server, browsing(server, viewport={"width": 360, "height": 740}) as window:
         page = window.page
         await window.enter("/settings")

@@ -1,4 +1,4 @@
-"""Who is signed in on the page, and who is not."""
+"""Signing in with a link or token."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fieldmark.services.organisations import enter
 pytestmark = pytest.mark.anyio
 
 
-async def test_without_a_token_one_is_asked_and_a_wrong_one_is_told(serve, browsing):
+async def test_sign_in_is_required_and_wrong_token_refused(serve, browsing):
     async with serve() as server, browsing(server) as window:
         page = window.page
         document = await server.upload_text(name="secret.txt")
@@ -46,7 +46,7 @@ async def test_without_a_token_one_is_asked_and_a_wrong_one_is_told(serve, brows
             assert "secret" not in await one.content() and "secret" not in await one.title()
 
 
-async def test_a_link_of_another_person_changes_nothing_until_one_says_so(serve, browsing):
+async def test_link_of_another_account_asks_before_switching(serve, browsing):
     async with serve() as server, browsing(server) as window:
         page, stranger = window.page, uuid4()
         await enter(server.runtime.database, stranger)

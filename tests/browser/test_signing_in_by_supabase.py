@@ -1,4 +1,4 @@
-"""Signing in by Supabase Auth: a password, a link by email, tokens that are refreshed, its end in all tabs."""
+"""Signing in with Supabase Auth: a password, a link by email, refreshed tokens, signing out in all tabs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from extraction_case import until
 pytestmark = pytest.mark.anyio
 
 
-async def test_with_a_password_and_its_tokens_are_refreshed(serve, browsing):
+async def test_password_sign_in_refreshes_tokens(serve, browsing):
     with supabase_auth() as auth:
         settings = {"supabase_url": auth.url, "supabase_publishable_key": PUBLISHABLE_KEY}
         async with serve(**settings) as server, browsing(server) as window:

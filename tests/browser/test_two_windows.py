@@ -1,4 +1,4 @@
-"""Two tabs of one person, and two people: what is done in one is seen in the other, or nothing of it ever is."""
+"""Two tabs of one person see each other's changes; two tenants see nothing of each other."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def test_edit_conflict_offers_both_values_and_an_editor_left_open_writes_n
         assert now["extracted_fields"] == {"number": "19", "total": 16}
 
 
-async def test_what_is_decided_in_one_tab_is_gone_in_the_others(serve, browsing):
+async def test_decision_disappears_in_other_tabs(serve, browsing):
     async with serve(reading(**FIELDS)) as server, browsing(server) as window:
         document = await server.upload_text(TEXT)
         await ask_before_writes(server, document, "complete_extraction")
@@ -96,7 +96,7 @@ async def test_what_is_decided_in_one_tab_is_gone_in_the_others(serve, browsing)
         await row_of(window, "total").get_by_text("12.50", exact=True).wait_for()
 
 
-async def test_a_stranger_sees_nothing_of_another_tenant_at_any_address(serve, browsing):
+async def test_other_tenant_sees_nothing_at_any_address(serve, browsing):
     steps = [[IDENTIFIED], [saves(**FIELDS)], [COMPLETE]]
     script = Script([*steps, [INTENT], [submit("It is secretly 12.5.")], *steps])
     async with serve(script) as server, browsing(server) as window, browsing(server) as foreign:
@@ -179,7 +179,7 @@ async def test_switching_organisation_hides_the_one_before_and_keeps_uploads_apa
         assert await page.get_by_text("acme.txt").count() == 0
 
 
-async def test_a_session_that_is_revoked_ends_with_the_reason_in_every_tab(serve, browsing):
+async def test_revoked_session_ends_in_every_tab(serve, browsing):
     async with serve(reading(**FIELDS)) as server, browsing(server) as window:
         await extracted(server, TEXT, "secret.txt")
         made = await server.http.post("/api/keys", json={"name": "a tab", "scopes": ["documents:read"]})

@@ -1,4 +1,4 @@
-"""What the model missed is seen on the page, gone through with the arrows, and taken as a field with one key."""
+"""Numbers and dates that the model missed are listed, and added as fields with the keyboard."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def unmapped(server, extraction_id: str) -> list[dict]:
     return (await server.get(f"extractions/{extraction_id}/unmapped"))["items"]
 
 
-async def test_what_was_missed_is_taken_with_the_keyboard_alone(serve, browsing):
+async def test_unmapped_values_are_added_by_keyboard(serve, browsing):
     async with serve(reading(**FIELDS)) as server, browsing(server) as window:
         page = window.page
         document_id, extraction_id = await extracted(server, TEXT)

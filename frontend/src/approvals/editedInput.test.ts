@@ -3,21 +3,21 @@ import { editedInput, inputPathOf } from './editedInput';
 
 const extract = { fields: { total: 1, vendor: { name: 'A' }, items: [{ price: 2 }], 'a.b': 3 }, confidences: { total: 0.9 } };
 
-test('the value of a change is found in the arguments', () => {
+test('the value of a change is found in the input', () => {
   expect(inputPathOf(extract, 'total')).toEqual(['fields', 'total']);
   expect(inputPathOf(extract, 'items[0].price')).toEqual(['fields', 'items', 0, 'price']);
   expect(inputPathOf(extract, '["a.b"]')).toEqual(['fields', 'a.b']);
   expect(inputPathOf({ path: 'total', value: 1 }, 'total')).toEqual(['value']);
 });
 
-test('where nobody can tell, nothing is found', () => {
+test('a value that is not in the input is null', () => {
   expect(inputPathOf(extract, 'other')).toBeNull();
   expect(inputPathOf(extract, 'constructor')).toBeNull();
   expect(inputPathOf({ name: 'Invoices', schema: {} }, 'name')).toBeNull();
   expect(inputPathOf({ path: 'vat', value: 1 }, 'total')).toBeNull();
 });
 
-test('other values are put in, and what was given stays as it is', () => {
+test('edits change a copy of the input', () => {
   const edited = editedInput(extract, [
     { place: ['fields', 'total'], value: 5 },
     { place: ['fields', 'items', 0, 'price'], value: '7' },

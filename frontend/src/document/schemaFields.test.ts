@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { schemaFields } from './schemaFields';
 
-test('each field is a row, what is below it follows', () => {
+test('fields are listed in schema order, nested fields after their parent', () => {
   const item = { type: 'object', properties: { price: { type: ['number', 'null'], multipleOf: 0.01 } } };
   const schema = { properties: { due: { type: 'string', title: 'Due', format: 'date', description: 'When.' }, items: { type: 'array', items: item } } };
   expect(schemaFields(schema)).toEqual([
@@ -11,7 +11,7 @@ test('each field is a row, what is below it follows', () => {
   ]);
 });
 
-test('what is no schema has no rows', () => {
+test('an invalid schema has no fields', () => {
   expect(schemaFields({ properties: { a: true, b: null } })).toEqual([]);
   expect(schemaFields({ properties: [] })).toEqual([]);
 });

@@ -25,7 +25,7 @@ beforeEach(() => {
 });
 afterEach(() => void vi.unstubAllGlobals());
 
-test('a file whose suggestion could not be asked for is there, and is not uploaded twice', async () => {
+test('a file whose suggestion failed is not uploaded twice', async () => {
   const told = vi.fn();
   onUploaded(told);
   const proposal = vi.mocked(startProposal).mockRejectedValueOnce(new Error('No such model.'));

@@ -5,7 +5,7 @@ import { versionsOf } from './versions';
 const change = (version: number, path: string): Change =>
   ({ version, path, created_at: `2026-01-0${version}T00:00:00Z`, actor: 'agent', user_id: null }) as unknown as Change;
 
-test('what was changed at once stands together', () => {
+test('changes are grouped by version', () => {
   const versions = versionsOf([change(3, 'a'), change(2, 'b'), change(2, 'c'), change(1, 'd')]);
   expect(versions.map((one) => [one.version, one.changes.map((each) => each.path)])).toEqual([
     [3, ['a']],

@@ -25,7 +25,7 @@ function shown() {
   return { input: screen.getByRole<HTMLInputElement>('textbox'), onConfirm, onWrite, becomes: (value: unknown) => rerender(card(value)) };
 }
 
-test('what somebody else wrote meanwhile is shown, and Enter confirms it and writes nothing back', () => {
+test('a value changed by someone else is shown, and Enter confirms it', () => {
   const { input, onConfirm, onWrite, becomes } = shown();
   becomes(13);
   expect(input.value).toBe('13');
@@ -34,7 +34,7 @@ test('what somebody else wrote meanwhile is shown, and Enter confirms it and wri
   expect(onWrite).not.toHaveBeenCalled();
 });
 
-test('what is being written stays, and what moved below it is said', () => {
+test('typed text is kept when someone else changes the value', () => {
   const { input, onWrite, becomes } = shown();
   fireEvent.change(input, { target: { value: '14' } });
   becomes(13);

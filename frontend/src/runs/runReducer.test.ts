@@ -18,8 +18,8 @@ const running = { type: 'tool', tool: 'extract_fields', call_id: 'c', status: 'r
 const ended = { type: 'tool_result', tool_result: 'extract_fields', call_id: 'c', status: 'complete', message: 'Saved', duration_ms: 5 };
 const preview = (path: string, callId = 'c') => ({ type: 'preview', call_id: callId, path, value: 1 });
 
-describe('what is being said', () => {
-  test('is gathered, and replaced by the whole', () => {
+describe('drafts', () => {
+  test('are extended by deltas and replaced by the complete text', () => {
     const half = after(begun, [undefined, { type: 'text_delta', text_delta: 'I re' }], [undefined, { type: 'text_delta', text_delta: 'ad' }]);
     expect(half.draft).toEqual({ kind: 'text', text: 'I read', since: 0 });
     const whole = after(half, [2, { type: 'text', text: 'I read it.' }]);
@@ -27,17 +27,17 @@ describe('what is being said', () => {
     expect(whole.steps).toEqual([{ kind: 'text', key: '2', text: 'I read it.' }]);
   });
 
-  test('is nothing when something else with a number comes', () => {
+  test('end with the next numbered event', () => {
     const half = after(begun, [undefined, { type: 'thinking_delta', thinking_delta: 'Hm' }]);
     expect(after(half, [2, { type: 'retry', retry: 'Busy.', wait_s: 1 }]).draft).toBeNull();
   });
 
-  test('begins anew with another kind', () => {
+  test('start over with another kind', () => {
     const state = after(begun, [undefined, { type: 'thinking_delta', thinking_delta: 'Hm' }], [undefined, { type: 'text_delta', text_delta: 'So' }]);
     expect(state.draft).toEqual({ kind: 'text', text: 'So', since: 0 });
   });
 
-  test('is timed from its first words, where it was watched', () => {
+  test('are timed from their first delta', () => {
     const more = at(700, at(500, begun, [undefined, { type: 'thinking_delta', thinking_delta: 'Hm' }]), [undefined, { type: 'thinking_delta', thinking_delta: '!' }]);
     expect(more.draft).toEqual({ kind: 'thinking', text: 'Hm!', since: 500 });
     expect(at(1500, more, [2, { type: 'thinking', thinking: 'Hm!' }]).steps).toEqual([{ kind: 'thinking', key: '2', text: 'Hm!', durationMs: 1000 }]);
@@ -48,7 +48,7 @@ describe('what is being said', () => {
 describe('previews', () => {
   const shown = after(begun, [undefined, preview('total')], [undefined, preview('items[0].price')], [undefined, preview('tax', 'd')]);
 
-  test('stand at their path until it is stored', () => {
+  test('are shown until the path is stored', () => {
     const state = after(shown, [2, { type: 'changed', version: 1, changed: [{ path: 'total', value: 1, confidence: 1, evidence: null }] }]);
     expect([...state.previews.keys()]).toEqual(['items[0].price', 'tax']);
     expect(state.changed.get('total')).toBe(1);
@@ -63,26 +63,26 @@ describe('previews', () => {
     expect([...after(shown, [2, event]).previews.keys()]).toEqual(left);
   });
 
-  test('are withdrawn, of one call or of all', () => {
+  test('are withdrawn, for one call or for all', () => {
     expect([...after(shown, [undefined, { type: 'preview_withdrawn', call_id: 'd' }]).previews.keys()]).toEqual(['total', 'items[0].price']);
     expect(after(shown, [undefined, { type: 'preview_withdrawn' }]).previews.size).toBe(0);
   });
 
-  test.each(['complete', 'error', 'approval'])('are gone at the end: %s', (type) => {
+  test.each(['complete', 'error', 'approval'])('end with the event %s', (type) => {
     const event = { type, run_id: RUN, error: '', code: 'cancelled', cost: null, usage: USAGE, approval: { call_id: 'c' } };
     expect(after(shown, [2, event]).previews.size).toBe(0);
   });
 });
 
 describe('calls', () => {
-  test('keep what they were called with when they have ended', () => {
+  test('keep their input when they end', () => {
     const state = after(begun, [2, running], [3, { ...ended, output: 'Saved.' }]);
     expect(state.steps).toEqual([
       { kind: 'tool', key: '2', callId: 'c', tool: 'extract_fields', message: 'Saved', status: 'complete', input: { a: 1 }, output: 'Saved.', error: undefined, durationMs: 5 },
     ]);
   });
 
-  test('that wait for a person wait until they have ended', () => {
+  test('wait for approval until they end', () => {
     const waits = after(begun, [2, { type: 'approval', run_id: RUN, approval: { call_id: 'c', tool: 't', input: {}, message: 'm', changes: [] } }]);
     expect([waits.phase, waits.approval?.runId, isRunning(waits)]).toEqual(['approval', RUN, false]);
     const decided = after(waits, [3, ended]);
@@ -90,14 +90,14 @@ describe('calls', () => {
   });
 });
 
-describe('a run that a call has started', () => {
+describe('a child run', () => {
   const OTHER = '00000000-0000-0000-0000-000000000002';
   const child = (event: object, parent_call_id = 'c') => ({ type: 'child', parent_call_id, run_id: OTHER, event });
   const talk = after(INITIAL_STATE, [1, { type: 'run', run_id: RUN }], [2, running]);
   const parts = (state: RunState) => state.steps.flatMap((step) => (step.kind === 'tool' ? (step.children ?? []) : []));
   const started = after(talk, [3, child({ type: 'run', run_id: OTHER, extraction_id: 'e' })]);
 
-  test('tells its steps and its words at that call', () => {
+  test('is shown at the call that started it', () => {
     const state = after(started, [4, child({ ...running, call_id: 'd' })], [undefined, child({ type: 'text_delta', text_delta: 'So' })]);
     const [part] = parts(state);
     expect([part?.runId, part?.steps.length, part?.draft?.text]).toEqual([OTHER, 1, 'So']);
@@ -105,7 +105,7 @@ describe('a run that a call has started', () => {
     expect(parts(after(state, [5, ended]))).toEqual([part]);
   });
 
-  test('shows what it writes, unless this run writes elsewhere', () => {
+  test('shows its changes, unless this run changes another extraction', () => {
     const state = after(started, [undefined, child(preview('total'))]);
     expect([state.extractionId, [...state.previews.keys()]]).toEqual(['e', ['total']]);
     const stored = after(state, [4, child({ type: 'changed', version: 3, changed: [{ path: 'total', value: 1, confidence: 1, evidence: null }] })]);
@@ -114,38 +114,38 @@ describe('a run that a call has started', () => {
     expect([elsewhere.extractionId, elsewhere.previews.size]).toEqual(['another', 0]);
   });
 
-  test('asks here, for its own run, until that is decided', () => {
+  test('asks for approval in this run', () => {
     const waits = after(started, [4, child({ type: 'approval', run_id: OTHER, approval: { call_id: 'd', tool: 't', input: {}, message: 'm', changes: [] } })]);
     expect([waits.phase, waits.approval?.runId, waits.approval?.call.call_id]).toEqual(['approval', OTHER, 'd']);
     const decided = after(waits, [5, child({ ...ended, call_id: 'd' })]);
     expect([decided.phase, decided.approval]).toEqual(['working', null]);
   });
 
-  test('counts no event twice, and ends without ending this one', () => {
+  test('applies no event twice, and does not end this run', () => {
     const ended = after(started, [4, child({ type: 'complete', complete: true, cost: 0.01, usage: USAGE, extraction_id: 'e' })]);
     expect(after(ended, [3, child({ type: 'run', run_id: OTHER })], [4, child({ type: 'text', text: 'A' })])).toBe(ended);
     expect([parts(ended)[0]?.phase, ended.phase, ended.costUsd]).toEqual(['complete', 'working', null]);
   });
 });
 
-test('nothing counts twice when it is read again', () => {
+test('events are applied once after a reconnect', () => {
   const once = after(begun, [2, { type: 'text', text: 'A' }], [3, running]);
   expect(after(once, [1, { type: 'run', run_id: RUN }], [2, { type: 'text', text: 'A' }], [3, running])).toBe(once);
 });
 
-test('a lost connection is told until something comes', () => {
+test('a lost connection is shown until the next event', () => {
   const lost = runReducer(begun, { type: 'lost' });
   expect(lost.lost).toBe(true);
   expect(after(lost, [2, { type: 'text', text: 'A' }]).lost).toBe(false);
 });
 
-test('how it ends', () => {
+test('the end of a run', () => {
   const done = after(begun, [2, { type: 'complete', complete: true, cost: 0.01, usage: USAGE }]);
   expect([done.phase, done.costUsd, done.extractionId, isRunning(done)]).toEqual(['complete', 0.01, 'e', false]);
   const failed = after(begun, [2, { type: 'error', error: 'No.', code: 'cancelled', run_id: RUN }]);
   expect([failed.phase, failed.error]).toEqual(['failed', { code: 'cancelled', message: 'No.' }]);
 });
 
-test('what a later version says does no harm', () => {
+test('unknown events are ignored', () => {
   expect(after(begun, [2, { type: 'something_new' }]).phase).toBe('working');
 });

@@ -8,7 +8,7 @@ const used = (agent: string, cost: number | null, more: Partial<Used> = {}): Use
   ...more,
 });
 
-test('days are summed, and the dearest comes first', () => {
+test('usage is summed over days, the most expensive first', () => {
   const rows = summed([used('chat', 1), used('ask', 2), used('chat', 3, { day: '2026-01-02' })]);
   expect(rows.map((one) => [one.agent, one.messages, one.tokensIn, one.tokensOut, one.costUsd])).toEqual([
     ['chat', 2, 222, 4, 4],
@@ -16,7 +16,7 @@ test('days are summed, and the dearest comes first', () => {
   ]);
 });
 
-test('a sum of which a part is not known is not known', () => {
+test('a sum with an unknown part is unknown', () => {
   expect(summed([used('chat', 1), used('chat', null), used('ask', 0)]).map((one) => [one.agent, one.costUsd])).toEqual([
     ['ask', 0],
     ['chat', null],

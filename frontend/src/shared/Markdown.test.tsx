@@ -7,12 +7,12 @@ const html = (text: string, citation?: (number: number) => string) => {
   return container.firstElementChild!.innerHTML;
 };
 
-test('words, lists and tables are drawn', () => {
+test('text, lists and tables are rendered', () => {
   expect(html('**Yes**, `a`\n\n- one\n- two')).toBe('<p><strong>Yes</strong>, <code>a</code></p><ul><li>one</li><li>two</li></ul>');
   expect(html('| a | b |\n|---|---|\n| 1 | 2 |')).toContain('<td>2</td>');
 });
 
-test('nothing in it is HTML, a picture, or leads anywhere', () => {
+test('HTML, images and links are not rendered', () => {
   const hostile = [
     '<img src=x onerror=alert(1)>',
     '<script>alert(1)</script>',
@@ -30,11 +30,11 @@ test('nothing in it is HTML, a picture, or leads anywhere', () => {
   }
 });
 
-test('what nobody sees is spelt out', () => {
+test('invisible characters are escaped', () => {
   expect(html('pay\u202e001')).toBe('<p>pay\\u202e001</p>');
 });
 
-test('a citation is drawn wherever it stands, and a number in code is none', () => {
+test('citations are rendered everywhere except in code', () => {
   expect(html('It leaks [2], **and [10]**; `[3]`', (number) => `(${number})`)).toBe(
     '<p>It leaks (2), <strong>and (10)</strong>; <code>[3]</code></p>',
   );

@@ -1,9 +1,11 @@
 /** The catalogues have the same keys and placeholders; every key is used; no component has text outside of them. */
 
 import ts from 'typescript';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import de from '../locales/de.json';
 import en from '../locales/en.json';
+
+vi.setConfig({ testTimeout: 60_000 });
 
 const FILES = import.meta.glob<string>('../**/*.{ts,tsx}', { query: '?raw', import: 'default', eager: true });
 const VISIBLE_ATTRIBUTES = new Set(['alt', 'aria-label', 'aria-description', 'hint', 'label', 'placeholder', 'question', 'title']);
@@ -22,11 +24,9 @@ function texts(tree: Tree, path = ''): Map<string, string> {
   return all;
 }
 
-function sources(): ts.SourceFile[] {
-  return Object.entries(FILES)
-    .filter(([name]) => !/\.test\.|description\.d\.ts$/.test(name))
-    .map(([name, text]) => ts.createSourceFile(name, text, ts.ScriptTarget.ES2023, true));
-}
+const SOURCES = Object.entries(FILES)
+  .filter(([name]) => !/\.test\.|description\.d\.ts$/.test(name))
+  .map(([name, text]) => ts.createSourceFile(name, text, ts.ScriptTarget.ES2023, true));
 
 function walk(node: ts.Node, visit: (node: ts.Node) => void): void {
   visit(node);
@@ -64,7 +64,7 @@ test('both catalogues have the same keys, in the same order, with the same place
 test('every key is used', () => {
   const literals = new Set<string>();
   const patterns: RegExp[] = [];
-  for (const source of sources()) {
+  for (const source of SOURCES) {
     walk(source, (node) => {
       if (ts.isStringLiteral(node) || ts.isNoSubstitutionTemplateLiteral(node)) literals.add(node.text);
       if (!ts.isTemplateExpression(node) || !/^[a-zA-Z]+\./.test(node.head.text)) return;
@@ -79,7 +79,7 @@ test('every key is used', () => {
 
 test('no component has text outside of the catalogues', () => {
   const found: string[] = [];
-  for (const source of sources()) {
+  for (const source of SOURCES) {
     walk(source, (node) => {
       const rendered = ts.isJsxText(node)
         ? [node.text]

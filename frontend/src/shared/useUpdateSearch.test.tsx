@@ -33,13 +33,13 @@ async function shown() {
   return { history, load, late, address: () => history.location.href };
 }
 
-test('who stays has the change in the address', async () => {
+test('a change is in the address', async () => {
   const { late, address } = await shown();
   await late();
   expect(address()).toBe('/documents/1?field=total');
 });
 
-test('who is on the way to another area is not brought back', async () => {
+test('a late change does not undo a navigation to another area', async () => {
   const { history, load, late, address } = await shown();
   act(() => history.push('/search'));
   screen.getByText('Document 1');
@@ -51,7 +51,7 @@ test('who is on the way to another area is not brought back', async () => {
   expect(address()).toBe('/search');
 });
 
-test('who opened another document of the same area is not brought back', async () => {
+test('a late change does not undo a navigation to another document', async () => {
   const { history, late, address } = await shown();
   act(() => history.push('/documents/2'));
   await screen.findByText('Document 2');

@@ -15,14 +15,14 @@ test.each([
   [['a.b', 'c'], '["a.b"].c'],
   [['two words', 'x'], 'two words.x'],
   [['say "hi"', 0, ']'], '["say \\"hi\\""][0]["]"]'],
-])('the name of %j is %s, and leads back', (steps, name) => {
+])('%j is formatted as %s and parsed back', (steps, name) => {
   expect(pathName(steps)).toBe(name);
   expect(pathSteps(name)).toEqual(steps);
 });
 
-test.each(['a[', 'a["', 'a[x]', 'a..b', '[0'])('%s is no path', (name) => expect(pathSteps(name)).toBeNull());
+test.each(['a[', 'a["', 'a[x]', 'a..b', '[0'])('%s is not a path', (name) => expect(pathSteps(name)).toBeNull());
 
-test('fields stand in the order of the page, items in their own, and what is nowhere last', () => {
+test('fields are in page order, items in list order, fields without a location last', () => {
   const extraction = {
     ...NONE,
     extracted_fields: { nowhere: 1, total: 3, items: [{ price: 2 }, { price: 1 }], number: 'A' },
@@ -33,7 +33,7 @@ test('fields stand in the order of the page, items in their own, and what is now
   ]);
 });
 
-test('a row stays in its place when its value changes, and a missing field is a row', () => {
+test('rows keep their order when values change, and a missing field is a row', () => {
   const order = new Map<string, number>();
   const first = { ...NONE, extracted_fields: { total: 3, number: 'A' }, evidence: { total: at(1, 0.5), number: at(1, 0.1) } };
   const paths = (extraction: typeof first, others = {}) => fieldRows({ extraction, order, ...others }).map((row) => row.path);
@@ -46,7 +46,7 @@ test('a row stays in its place when its value changes, and a missing field is a 
   expect(rows.at(-1)).toMatchObject({ kind: 'leaf', status: 'missing', value: undefined, label: 'Seller', field: schema[0] });
 });
 
-test('what is most urgent about a value is what is said of it', () => {
+test('a value has its most urgent status', () => {
   const lock = { by: 'u', at: '2026-01-01T00:00:00Z' };
   const extraction = {
     ...NONE,
@@ -63,7 +63,7 @@ test('what is most urgent about a value is what is said of it', () => {
   expect(statuses).toEqual({ broken: 'broken', locked: 'locked', lost: 'not_found', unsure: 'unsure', found: 'found', blank: 'blank', stated: 'stated' });
 });
 
-test('what is being written stands at its place, and nothing that is stored is changed by it', () => {
+test('previews are rows and do not change stored values', () => {
   const extraction = { ...NONE, extracted_fields: { items: [{ a: 1 }] }, evidence: {} };
   const preview = { callId: 'c', value: 7 };
   const previews = new Map([
@@ -76,11 +76,11 @@ test('what is being written stands at its place, and nothing that is stored is c
   expect(marksByPage(rows).get(1)).toBeUndefined();
 });
 
-test('a key that is a name of JavaScript is one like any other', () => {
+test('__proto__ is an ordinary key', () => {
   expect(childName('', '__proto__')).toBe('__proto__');
 });
 
-test('a rule counts against what it has looked at, and of a list against what another value would mend', () => {
+test('a failed rule marks the fields it uses, and the list items that another value would fix', () => {
   const extraction = {
     extracted_fields: { total: 3, items: [{ price: 1 }, { price: 1 }], note: 'x' },
     evidence: {}, confidence_scores: {}, locks: {}, proposals: [],

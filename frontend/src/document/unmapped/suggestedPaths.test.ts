@@ -7,7 +7,7 @@ const of = (path: string, type: string) => ({ path, type, title: '', description
 const item = (first: number, page = 1) =>
   withId({ page, kind: 'number', text: '4.711,00', value: 4711, boxes: [[0.1, 0.1, 0.2, 0.12]], first, last: first });
 
-test('what is empty is suggested, what fits first, of these the schema’s', () => {
+test('empty fields are suggested, those of the right type first, the schema’s before others', () => {
   const schema = [of('total', 'number'), of('note', 'string'), of('due', 'date'), of('vendor', 'object'), of('net', 'number')];
   const known = [{ path: 'tax', kinds: ['number'] }, { path: 'net', kinds: ['number'] }, { path: 'city', kinds: ['text', 'number'] }];
   const paths = (kind: 'number' | 'date') => suggestedPaths(FIELDS, schema, known, kind).map((one) => one.path);
@@ -21,15 +21,15 @@ test.each([
   ['lines[].price', 'lines[0].price'],
   ['items[].tags[].name', null],
   ['total', 'total'],
-])('%s is here %s', (said, path) => expect(pathIn(FIELDS, said)).toBe(path));
+])('the path %s of every item is %s for one', (general, path) => expect(pathIn(FIELDS, general)).toBe(path));
 
-test('a text is written as it is printed, a number as what it means', () => {
+test('a text field gets the printed text, a number field the number', () => {
   expect(valueFor(item(1), 'text')).toBe('4.711,00');
   expect(valueFor(item(1), 'number')).toBe(4711);
   expect(valueFor({ ...item(1), value: null }, 'number')).toBe('4.711,00');
 });
 
-test('what comes next in the order of reading is in focus, at the end the last', () => {
+test('the next item in reading order is selected, at the end the last one', () => {
   const items = [item(1), item(5), item(2, 2)];
   expect(nearest(items, item(3))).toBe(items[1]);
   expect(nearest(items, item(9))).toBe(items[2]);
