@@ -5,7 +5,7 @@
 the web UI), `require` (a failed build is an error) or `skip`. If pip cannot find Node's wheel, only `skip` helps: pip
 installs build requirements before the build starts.
 
-The build needs no types, so it needs nothing that is generated from the OpenAPI. `python frontend/check.py` checks types.
+The build needs no types, and so nothing generated from the OpenAPI. `python frontend/check.py` checks types.
 """
 
 from __future__ import annotations
