@@ -233,7 +233,7 @@ class Processes:
     def _is_up(self, name: str) -> bool:
         with self._log(name).open("rb") as log:
             log.seek(self._from[name])
-            return any(line.startswith((b"Fieldmark serves", b"The worker works")) for line in log)
+            return any(line.startswith((b"Fieldmark is running", b"Worker started")) for line in log)
 
     def _log(self, name: str) -> Path:
         return self.folder / f"{name.replace(' ', '-')}.log"

@@ -184,10 +184,10 @@ class Commands:
         """`fieldmark serve` on a free port, from when it says where; ended with the block unless it has ended."""
         process = await self.start("serve", "--port", "0", *arguments, is_fresh=is_fresh)
         lines: list[str] = []
-        said = await read_until(process, "serves at", lines)
+        said = await read_until(process, "is running at", lines)
         collecting = asyncio.create_task(_collect(process, lines))
         headers = {"Authorization": f"Bearer {LocalTokens(self.home).sign(LOCAL_USER)}", "Accept": "application/json"}
-        url = said.split("serves at ")[1].split()[0]
+        url = said.split("is running at ")[1].split()[0]
         try:
             async with httpx.AsyncClient(base_url=url, headers=headers, timeout=PATIENCE) as http:
                 yield Serving(process, http, lines)

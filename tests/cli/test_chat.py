@@ -41,7 +41,7 @@ async def test_piped_chat_is_one_conversation_and_output_is_escaped(commands):
         assert thread["title"] == "Good day" and not thread["shared"]
         assert f"chat {thread['document_id']} --thread {thread['id']}" in done.err
         assert done.err.count("you> What is the total?") == 2 and "I look." in done.err  # the history
-        assert "Nothing waits" in done.err
+        assert "No call is waiting" in done.err
         # A turn that fails is said, and the conversation goes on.
         go_on = ("chat", str(thread["document_id"]), "--thread", str(thread["id"]))
         failed = await fieldmark.run(*go_on, stdin="Again\n/quit\n")

@@ -71,7 +71,7 @@ async def test_serve_prints_a_valid_sign_in_link_on_a_terminal(local_commands):
     ):
         # The page's link, above it, bears a token of its own.
         shown = await until(lambda: re.search(r"valid for 12 hours:\s+(eyJ[\w.-]+)\s", terminal.shown), PATIENCE)
-        url = terminal.shown.split("serves at ")[1].split()[0]
+        url = terminal.shown.split("is running at ")[1].split()[0]
         async with httpx.AsyncClient(base_url=url, timeout=PATIENCE) as http:
             answer = await http.get("/api/runs", headers={"authorization": f"Bearer {shown[1]}"})
             assert answer.status_code == 200

@@ -114,7 +114,7 @@ class Hosts:
     async def api(self, **settings: str) -> Api:
         """An API process without a worker."""
         process = self.start("serve", "--no-worker", "--port", "0", **settings)
-        url = await process.said(r"serves at (http://\S+)")
+        url = await process.said(r"is running at (http://\S+)")
         token = LocalTokens(self.home).sign(self.user_id)
         headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
         http = httpx.AsyncClient(base_url=url, headers=headers, timeout=PATIENCE)
@@ -124,7 +124,7 @@ class Hosts:
     async def worker(self, *arguments: str, before: Sequence[str] = (), **settings: str) -> Process:
         """A worker process that works."""
         process = self.start("worker", *arguments, before=before, **settings)
-        await process.said(r"(The worker works)")
+        await process.said(r"(Worker started)")
         return process
 
     def sql(self, query: str, *parameters: Any) -> list[dict[str, Any]]:

@@ -58,7 +58,7 @@ _app.add_typer(schema, name="schema")
 _app.add_typer(key, name="key")
 
 
-def _say_version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"fieldmark {__version__}")
         raise typer.Exit
@@ -67,7 +67,7 @@ def _say_version(wanted: bool) -> None:
 @_app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Say the version and end.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     pass

@@ -25,16 +25,16 @@ _SHOWN_QUOTE = 120
 @command()
 def ask(
     target: Target,
-    question: Annotated[str, typer.Argument(help="What you want to know of your documents.")],
-    thread: Annotated[UUID | None, typer.Option(help="The conversation that goes on. Left out: a new one.")] = None,
+    question: Annotated[str, typer.Argument(help="A question about your documents.")],
+    thread: Annotated[UUID | None, typer.Option(help="Continue this conversation. Default: start a new one.")] = None,
     where: Annotated[
         list[str] | None,
-        typer.Option("--where", help='Ask only documents like this: "total > 1000". May be said several times.'),
+        typer.Option("--where", help='Only documents that match, such as "total > 1000". Repeatable.'),
     ] = None,
-    tag: Annotated[list[str] | None, typer.Option(help="Only with this tag. May be said several times.")] = None,
-    search: Annotated[bool, typer.Option("--search", help="Only the passages that fit best, without a model.")] = False,
+    tag: Annotated[list[str] | None, typer.Option(help="Only documents with this tag. Repeatable.")] = None,
+    search: Annotated[bool, typer.Option("--search", help="Only show the best passages, without a model.")] = False,
 ) -> None:
-    """Ask about all documents. The answer says where each claim stands: name and page. Ctrl-C cancels the run."""
+    """Ask a question about all documents. The answer cites document and page of each claim. Ctrl-C cancels the run."""
     body: dict[str, object] = {"message": question, "mode": "search" if search else "agent"}
     if thread is not None:
         body["thread_id"] = str(thread)
@@ -58,11 +58,11 @@ def _condition(text: str) -> dict[str, object]:
 
 async def _ask(client: Client, body: Mapping[str, object]) -> Mapping[str, Any]:
     async with running(client) as runs:
-        return (await runs.to_the_end(await runs.start("ask", body), show=_show_step)).run
+        return (await runs.follow_to_end(await runs.start("ask", body), show=_show_step)).run
 
 
 def _show_step(event: Mapping[str, Any], status: Status) -> None:
-    """Show any event but the answer itself, which is printed at the end."""
+    """Show an event, except the answer, which is printed at the end."""
     if event.get("type") != "text":
         show_event(event, status)
 

@@ -1,4 +1,4 @@
-"""Asks the person at the terminal, or whatever is piped in, what shall become of a proposed write."""
+"""Asks the user, at the terminal or through a pipe, to decide a proposed write."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _REJECT = ("r", "reject", "n", "no")
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What becomes of a call."""
+    """A user's decision about a call. `arguments`: the edited arguments, if they were edited."""
 
     call_id: str
     approved: bool
@@ -35,7 +35,6 @@ class Decision:
     reason: str | None = None
 
     def as_json(self) -> dict[str, JsonValue]:
-        """As the service takes it."""
         said: dict[str, JsonValue] = {"call_id": self.call_id, "approved": self.approved}
         if self.arguments is not None:
             said["input"] = self.arguments
@@ -44,8 +43,8 @@ class Decision:
         return said
 
 
-class Person:
-    """Whoever answers on standard input. `console` shows the questions; `editor` is a command line."""
+class TerminalUser:
+    """The user on standard input. `console` shows questions; `editor` is a command line."""
 
     def __init__(self, console: Console, editor: str | None) -> None:
         self._console = console
@@ -53,7 +52,7 @@ class Person:
         self._read = b""
 
     async def decide(self, pending: ProposedCall) -> Decision | None:
-        """Ask until the person decides a call. Return None where no one answers, or they leave it for later."""
+        """Ask until the user decides the call. Return None at the end of input, or if the user decides later."""
         show_pending_call(self._console, pending)
         while (line := await self._asked("Approve, reject, edit, or leave it for later? (a/r/e/l)")) is not None:
             word, _, rest = line.strip().partition(" ")
@@ -61,13 +60,13 @@ class Person:
             if word in ("l", "leave"):
                 return None
             if word in _REJECT and not rest:
-                rest = await self._asked("Why? The agent is told. (Enter: no reason)") or ""
+                rest = await self._asked("Reason, sent to the agent (Enter for none):") or ""
             if word and (decision := await self.decision(pending, word, rest.strip())) is not None:
                 return decision
         return None
 
     async def decision(self, pending: ProposedCall, word: str, rest: str) -> Decision | None:
-        """Return what a word and the rest of its line decide; None, having said why, where they decide nothing."""
+        """Parse an answer into a decision. Print a hint and return None if it is not one."""
         if word in ("a", "approve", "y", "yes"):
             return Decision(pending.call_id, True)
         if word in _REJECT:
@@ -79,27 +78,27 @@ class Person:
         return None
 
     async def line(self, prompt: str) -> str | None:
-        """What the person types next; None at the end of the input. Nobody is prompted where it is piped in."""
+        """Return the next line, None at the end of input. The prompt is shown at a terminal only."""
         if sys.stdin.isatty():
             self._console.print(f"[bold]{prompt}[/bold] ", end="")
         return await self._line()
 
     async def agrees(self, question: str) -> bool:
-        """Whether the person says yes; silence and anything else is no."""
+        """Ask a yes-or-no question. Anything but yes counts as no."""
         return (await self._asked(f"{question} (y/n)") or "").strip().lower() in ("y", "yes")
 
     async def _edited(self, pending: ProposedCall, given: str) -> dict[str, JsonValue] | None:
-        """Return other arguments: given in the same line, in the editor, or as a line of their own."""
+        """Read edited arguments from the same line, the editor, or the next line."""
         text: str | None = given
         if not given.strip():
             if self._editor and sys.stdin.isatty():
                 text = await self._in_editor(pending.input)
             else:
-                text = await self._asked("The arguments as JSON, in one line:")
+                text = await self._asked("Arguments as JSON, on one line:")
         try:
             return None if text is None else _ARGUMENTS.validate_json(text)
         except ValidationError as error:
-            self._console.print(f"[red]This is no JSON object: {escape(error.errors()[0]['msg'])}.[/red]")
+            self._console.print(f"[red]Not a JSON object: {escape(error.errors()[0]['msg'])}.[/red]")
             return None
 
     async def _in_editor(self, arguments: dict[str, Any]) -> str | None:
@@ -110,10 +109,10 @@ class Person:
             try:
                 editing = await asyncio.create_subprocess_exec(*shlex.split(self._editor), str(file))
             except (OSError, ValueError):
-                self._console.print(f"[red]The editor {escape(self._editor)} cannot be started.[/red]")
+                self._console.print(f"[red]Could not start the editor {escape(self._editor)}.[/red]")
                 return None
             if await editing.wait() != 0:
-                self._console.print("The editor ended with an error: nothing is changed.")
+                self._console.print("The editor failed. Nothing was changed.")
                 return None
             return file.read_text(encoding="utf-8")
 
@@ -121,11 +120,11 @@ class Person:
         self._console.print(f"[bold]{question}[/bold] ", end="")
         line = await self._line()
         if line is None or not sys.stdin.isatty():
-            self._console.print()  # nobody has pressed Enter
+            self._console.print()  # no Enter was pressed
         return line
 
     async def _line(self) -> str | None:
-        """The next line, None at the end. Nothing is read ahead of the question: an editor reads there too."""
+        """Return the next line, None at the end. Reads on demand only, because an editor reads the same input."""
         while b"\n" not in self._read:
             more = await _read_some()
             if not more:
@@ -137,11 +136,11 @@ class Person:
 
 
 async def _read_some() -> bytes:
-    """What comes next on standard input, nothing at its end."""
+    """Return the next bytes of standard input; empty at its end."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[bytes] = loop.create_future()
 
-    def tell(data: bytes) -> None:
+    def set_result(data: bytes) -> None:
         if not answer.done():
             answer.set_result(data)
 
@@ -151,7 +150,7 @@ async def _read_some() -> bytes:
         except (OSError, ValueError, AttributeError):  # there is no standard input
             data = b""
         if not loop.is_closed():
-            loop.call_soon_threadsafe(tell, data)
+            loop.call_soon_threadsafe(set_result, data)
 
     # Not the loop's own threads: those are waited for at the end, and this one may wait for an Enter that never comes.
     threading.Thread(target=read, daemon=True, name="standard input").start()
@@ -159,8 +158,7 @@ async def _read_some() -> bytes:
 
 
 def show_pending_call(console: Console, pending: ProposedCall) -> None:
-    """What a call would change, old → new for each path; its arguments where it has nothing to show. Nothing that the
-    document has put into it reaches the terminal as a command."""
+    """Show the changes of a call, old → new for each path, or else its arguments. Text is escaped for the terminal."""
     console.print(f"[yellow]?[/yellow] {plain(pending.message)} [dim]{plain(pending.tool)}[/dim]")
     for change in pending.changes:
         old = "[dim]nothing[/dim]" if change.added else plain(_text(change.old))

@@ -14,13 +14,13 @@ from uuid import UUID
 import typer
 from rich.status import Status
 
-from fieldmark.cli.asking import Person, show_pending_call
+from fieldmark.cli.asking import TerminalUser, show_pending_call
 from fieldmark.cli.client import Client, Refused, asked, said
 from fieldmark.cli.files import file_or_document, json_of, write
 from fieldmark.cli.follow import Follower, Runs, Waiting, cancel, running, show_event, warn
 from fieldmark.cli.process import CANNOT_WORK, FAILED, MISUSED, WAITS, stop
 from fieldmark.cli.target import Target, command
-from fieldmark.cli.terminal import err, out, plain, spelt, steps
+from fieldmark.cli.terminal import err, escape_control, out, plain, steps
 from fieldmark.domain.events import ProposedCall
 from fieldmark.domain.statuses import RunStatus
 from fieldmark.errors import FieldmarkError
@@ -32,14 +32,14 @@ _COMMANDS = "/approve · /reject why · /edit arguments as JSON · /history · /
 @command()
 def chat(
     target: Target,
-    what: Annotated[str, typer.Argument(metavar="FILE|DOCUMENT", help="A file to take in, or a document's id.")],
-    thread: Annotated[UUID | None, typer.Option(help="The conversation that goes on. Left out: a new one.")] = None,
+    what: Annotated[str, typer.Argument(metavar="FILE|DOCUMENT", help="A file to upload, or a document id.")],
+    thread: Annotated[UUID | None, typer.Option(help="Continue this conversation. Default: start a new one.")] = None,
     message: Annotated[
-        list[str] | None, typer.Option("--message", "-m", help="Say this, one after the other, and end.")
+        list[str] | None, typer.Option("--message", "-m", help="Send these messages in order, then exit.")
     ] = None,
 ) -> None:
-    """Talk with the agent about a document. What it would write waits for you: /approve, /reject, /edit. Ctrl-C cancels
-    what it is at, and not the conversation."""
+    """Chat with the agent about a document. Writes wait for your decision: /approve, /reject, /edit. Ctrl-C cancels the
+    current turn, not the conversation."""
     about = file_or_document(what)
     if isinstance(about, Path) and thread is not None:
         stop("--thread goes with the id of the document that the conversation is about.", MISUSED)
@@ -51,7 +51,7 @@ def chat(
 async def _chat(
     client: Client, about: Path | UUID, thread: UUID | None, messages: list[str] | None, *, as_json: bool
 ) -> int:
-    person = Person(err, client.settings.editor)
+    person = TerminalUser(err, client.settings.editor)
     async with running(client) as runs:
         if isinstance(about, Path):
             document = await runs.upload(about)
@@ -70,7 +70,7 @@ async def _chat(
     return talk.exit_code
 
 
-async def _lines(person: Person, messages: list[str] | None) -> AsyncGenerator[str]:
+async def _lines(person: TerminalUser, messages: list[str] | None) -> AsyncGenerator[str]:
     for message in messages or ():
         yield message
     while messages is None and (line := await person.line("you>")) is not None:
@@ -80,7 +80,9 @@ async def _lines(person: Person, messages: list[str] | None) -> AsyncGenerator[s
 class _Talk:
     """One conversation at the terminal."""
 
-    def __init__(self, client: Client, document_id: str, status: Status, person: Person, *, as_json: bool) -> None:
+    def __init__(
+        self, client: Client, document_id: str, status: Status, person: TerminalUser, *, as_json: bool
+    ) -> None:
         self._client = client
         self._document_id = document_id
         self._status = status
@@ -97,7 +99,7 @@ class _Talk:
 
     @property
     def exit_code(self) -> int:
-        """4 where a call waits for a person, 1 where a message came to nothing."""
+        """4 if a call waits for a decision, 1 if a turn failed."""
         return WAITS if self._waiting is not None else FAILED if self._has_failed else 0
 
     @property
@@ -105,12 +107,12 @@ class _Talk:
         return None if self._turn is None else self._turn.waiting
 
     async def take_up(self, thread_id: str) -> None:
-        """Go on with a conversation, and with the call that waits in it."""
+        """Continue a conversation, including a call that waits in it."""
         thread = await self._client.get(f"/api/threads/{thread_id}", limit=SHOWN_TURNS)
         if thread["document_id"] != self._document_id:
             stop("This conversation is about another document.", FAILED)
         if not thread["mine"]:
-            stop("This conversation is somebody else's: begin one of your own, without --thread.", FAILED)
+            stop("This conversation belongs to another user. Start your own, without --thread.", FAILED)
         self._thread_id = thread_id
         self._show_turns(thread)
         last = thread["turns"][0] if thread["turns"] else None
@@ -121,7 +123,7 @@ class _Talk:
             self._show_waiting()
 
     async def take(self, line: str) -> bool:
-        """Do what a line says. Return False where it ends the conversation."""
+        """Handle one input line. Return False if it ends the conversation."""
         word, _, rest = line.strip().partition(" ")
         if not sys.stdin.isatty() or self._as_json:
             steps().print(f"[bold]you>[/bold] {plain(line.strip())}")
@@ -131,7 +133,7 @@ class _Talk:
             case "/history":
                 await self._history()
             case "/approve" | "/reject" | "/edit" if self._waiting is None:
-                err.print("Nothing waits for a decision.")
+                err.print("No call is waiting for a decision.")
             case "/approve" | "/reject" | "/edit":
                 await self._at_work(self._decide(word.removeprefix("/"), rest))
             case "":
@@ -144,7 +146,7 @@ class _Talk:
         return True
 
     def end(self) -> None:
-        """Say how the conversation is taken up again."""
+        """Print the command that continues the conversation."""
         if self._thread_id is not None:
             options = f"--thread {self._thread_id}{self._client.options}"
             steps().print(f"[dim]To go on: fieldmark chat {self._document_id} {plain(options)}[/dim]")
@@ -181,7 +183,7 @@ class _Talk:
             raise
 
     async def _follow(self, turn: Follower) -> None:
-        """Show a turn until it has ended, or a call of it waits."""
+        """Show a turn until it ends or one of its calls waits."""
         await turn.follow()
         self._end_text()
         self._status.stop()
@@ -209,18 +211,18 @@ class _Talk:
                 show_event(event, status)
 
     def _show_words(self, words: str) -> None:
-        """Print the next words of what is being said, at a terminal. Elsewhere the whole text is printed at once."""
+        """Print streamed text at a terminal. Through a pipe, the whole text is printed at the end."""
         if self._as_json or not out.is_terminal:
             return
         self._status.stop()
-        out.print(spelt(words), end="", markup=False, soft_wrap=True)
+        out.print(escape_control(words), end="", markup=False, soft_wrap=True)
         self._shown += words
 
     def _show_whole(self, text: str) -> None:
         if not text.startswith(self._shown):
             self._end_text()
         self._status.stop()
-        out.print(spelt(text[len(self._shown) :]), markup=False, soft_wrap=True)
+        out.print(escape_control(text[len(self._shown) :]), markup=False, soft_wrap=True)
         self._shown = ""
         self._status.start()
 
@@ -237,12 +239,12 @@ class _Talk:
 
     async def _history(self) -> None:
         if self._thread_id is None:
-            err.print("Nothing was said yet.")
+            err.print("No messages yet.")
             return
         self._show_turns(await self._client.get(f"/api/threads/{self._thread_id}", limit=SHOWN_TURNS))
 
     def _show_turns(self, thread: Mapping[str, Any]) -> None:
-        """Print what was said, the oldest first."""
+        """Print the conversation, oldest message first."""
         if thread["next"] is not None:
             err.print("[dim]…[/dim]")
         for turn in reversed(thread["turns"]):
@@ -252,7 +254,7 @@ class _Talk:
 
     @contextlib.contextmanager
     def interruptible(self) -> Generator[None]:
-        """While this lasts, Ctrl-C cancels what the agent is at. Where it is at nothing, or at the second, all ends."""
+        """In this context Ctrl-C cancels the current turn. Without a turn, or the second time, it ends the command."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, self._interrupt)
         try:
@@ -279,7 +281,7 @@ class _Talk:
             if main_is_cancelled or not self._is_cancelled:
                 raise
             self._end_text()
-            err.print("The agent was stopped. \\[cancelled]")
+            err.print("Turn cancelled. \\[cancelled]")
             if self._turn is not None:
                 await self._turn.look()
                 self._thread_id = self._turn.run["thread_id"]

@@ -1,4 +1,4 @@
-"""The service as a command meets it: over its HTTP contract, elsewhere (`--server`) or in this process."""
+"""A client of the service's HTTP API: of a remote service (`--server`) or of one in this process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _OF_THIS_MACHINE: Final = ("localhost", "127.0.0.1", "::1")
 
 
 class Refused(FieldmarkError):
-    """What the service has refused, as its problem says: `answered` is the HTTP status, `reason` the code."""
+    """An error response of the service. `answered` is the HTTP status, `reason` the error code."""
 
     def __init__(self, answered: int, reason: str, sentence: str) -> None:
         super().__init__(sentence)
@@ -37,16 +37,16 @@ class Refused(FieldmarkError):
 
     @property
     def exit_code(self) -> int:
-        """3 where nothing can be asked of the service as it is, or with this key; else 1."""
+        """3 if the service or the key does not work at all; else 1."""
         return CANNOT_WORK if self.answered == 401 or self.answered >= 500 else FAILED
 
 
 class Disconnected(Unavailable):
-    """The connection could not be made, or broke."""
+    """The connection failed or was lost."""
 
 
 class Client:
-    """Asks the service. Raises Refused for what it refuses, Disconnected where it does not answer."""
+    """Sends requests to the service. Raises Refused for error responses, Disconnected if there is no response."""
 
     def __init__(
         self,
@@ -57,26 +57,26 @@ class Client:
     ) -> None:
         self._http = http
         self.options = options
-        """What a command that follows this one says, to ask the same service as the same."""
+        """The options that a follow-up command needs for the same service and user."""
         self.working = working
-        """A context in which runs of this service are worked on: by this process, if the service is in it."""
+        """A context in which a worker runs in this process, if the service does."""
         self.settings = settings
 
     async def get(self, path: str, **query: object) -> Any:
-        """The JSON at a path. What is None is left out of the query."""
+        """GET a path and return its JSON. Query parameters that are None are left out."""
         return _json((await self._ask("GET", path, params=_given(query))).content)
 
     async def send(self, method: str, path: str, body: object = None) -> Any:
-        """What the service answers; None where it answers nothing."""
+        """Send a request and return its JSON, or None for an empty response."""
         answer = await self._ask(method, path, json=body)
         return _json(answer.content) if answer.content else None
 
     async def file(self, path: str, **query: object) -> bytes:
-        """The file at a path."""
+        """GET a path and return the file."""
         return (await self._ask("GET", path, params=_given(query))).content
 
     async def upload(self, file: Path, password: str | None, **query: object) -> dict[str, Any]:
-        """Take a file in as a document."""
+        """Upload a file as a document."""
         name = os.fsencode(file.name).decode(errors="replace")
         with file.open("rb") as content:
             fields = {} if password is None else {"password": password}
@@ -85,32 +85,31 @@ class Client:
         return _json(answer.content)
 
     async def start(self, task: str, body: Mapping[str, object], key: str) -> str:
-        """Start a run and answer its id. The same key again answers with the same run."""
+        """Start a run and return its id. The same key returns the same run."""
         headers = {"Idempotency-Key": key}
         answer = await self._ask("POST", f"/api/agent/{task}", headers=headers, json={**body, "wait": False})
         return str(_json(answer.content)["run_id"])
 
     @asynccontextmanager
     async def events(self, run_id: str, after: int = 0) -> AsyncGenerator[AsyncIterator[tuple[int, dict[str, Any]]]]:
-        """A run's events behind `after`, with their numbers, until it has ended or waits for a person. What is
-        told while the model still says it has the number of the event before it."""
+        """Stream a run's events after number `after`, with their numbers, until the run ends or waits for a decision.
+        Partial output has the number of the event before it."""
         headers = {"Accept": "text/event-stream", **({"Last-Event-ID": str(after)} if after else {})}
         path = f"/api/runs/{run_id}/events"
         async with self._stream("GET", path, headers=headers, params={"deltas": True}) as answer:
             yield _events(answer)
 
     async def decide(self, run_id: str, decision: Mapping[str, object]) -> None:
-        """Decide what a run waits for. When this returns it is done."""
+        """Decide the call that a run waits for, and wait until it has run."""
         body = {"run_id": run_id, "approvals": [decision], "wait": False}
         await self._ask("POST", "/api/agent/approve", json=body)
 
     async def filename(self, document_id: str) -> str:
-        """Return the name of a document's file, as `filenames` does; empty if that has none."""
+        """Return the file name of a document, or an empty string."""
         return (await self.filenames([document_id])).get(document_id, "")
 
     async def filenames(self, document_ids: Collection[str]) -> dict[str, str]:
-        """Return the names of documents' files, by id. A document that is deleted is left out, and so are all where
-        the key may not read documents."""
+        """Return file names by document id, without deleted documents. Empty if the key cannot read documents."""
         found: dict[str, str] = {}
         ids = sorted(set(document_ids))
         for first in range(0, len(ids), _IDS_AT_ONCE):
@@ -123,7 +122,7 @@ class Client:
         return found
 
     async def organisation(self, method: str, body: object = None) -> Any:
-        """Get or change the organisation in use: the one that --org names, else the personal one, or the key's."""
+        """Get or change the organisation in use: that of --org, else the personal one, or the key's."""
         org_id = self._http.headers.get("X-Org-Id")
         if org_id is None:
             org_id = (await self.get("/api/me"))["org_id"]
@@ -147,7 +146,7 @@ class Client:
 
 @asynccontextmanager
 async def opened(target: Target, settings: Settings) -> AsyncGenerator[Client]:
-    """A client of the service that the command line, else the settings name; without a name of one in this process."""
+    """Open a client of the service given on the command line or in the settings, or else of one in this process."""
     server = target.server or settings.server
     headers = {} if target.org is None else {"X-Org-Id": str(target.org)}
     if server is None:
@@ -168,14 +167,14 @@ async def opened(target: Target, settings: Settings) -> AsyncGenerator[Client]:
         stop("--user goes without --server: there the key says who asks.", MISUSED)
     key = target.key or (settings.key.get_secret_value() if settings.key else None)
     if not key:
-        stop("With --server say --key, or set FIELDMARK_KEY.", MISUSED)
+        stop("--server needs a key: pass --key or set FIELDMARK_KEY.", MISUSED)
     headers["Authorization"] = f"Bearer {_sendable(key)}"
     async with httpx.AsyncClient(base_url=_address(server), headers=headers, timeout=_TIMEOUT) as http:
         yield Client(http, contextlib.nullcontext, settings, _options(org=target.org, server=target.server))
 
 
 def asked(target: Target, work: Callable[[Client], Awaitable[Result]]) -> Result:
-    """Run a command's work with a client, to its end. What is refused ends the command with its sentence and code."""
+    """Run a command with a client. An error response ends the command with its message and code."""
     settings = at_once(read_settings("warning"))
 
     async def whole() -> Result:
@@ -189,12 +188,12 @@ def asked(target: Target, work: Callable[[Client], Awaitable[Result]]) -> Result
 
 
 def said(refused: FieldmarkError) -> str:
-    """The sentence of a refusal with its code, which docs/errors.md explains."""
+    """Return the message of an error response with its code (docs/errors.md)."""
     return f"{refused} [{refused.reason}]" if isinstance(refused, Refused) else str(refused)
 
 
 def say_offline(client: Client) -> None:
-    """That no language model answers, if the service is in this process and none does."""
+    """Print a notice if the service in this process has no language model."""
     if client.working is not contextlib.nullcontext:
         process.say_offline(client.settings)
 
@@ -223,7 +222,7 @@ def _address(server: str) -> httpx.URL:
     if url.scheme not in ("http", "https") or not re.fullmatch(r"[\w.:-]+", url.host):
         stop(f"{server!r} is no address of a service: it begins with https://.", MISUSED)
     if url.userinfo or url.query or url.fragment:
-        stop("The address of a service has no user, no ? and no #: the key goes into FIELDMARK_KEY.", MISUSED)
+        stop("The service URL must not contain a user, ? or #. Pass the key in FIELDMARK_KEY.", MISUSED)
     if url.scheme == "http" and url.host not in _OF_THIS_MACHINE:
         err.print("[yellow]The key is sent without encryption: use https.[/yellow]")
     return url
@@ -232,7 +231,7 @@ def _address(server: str) -> httpx.URL:
 def _sendable(key: str) -> str:
     # httpx would print the key in its complaint about it.
     if not (key.isascii() and key.isprintable()) or " " in key:
-        stop("The key has characters that no key has.", MISUSED)
+        stop("The key contains invalid characters.", MISUSED)
     return key
 
 
@@ -241,7 +240,7 @@ def _connected() -> Generator[None]:
     try:
         yield
     except httpx.HTTPError as error:
-        raise Disconnected(f"The service does not answer, or broke off ({type(error).__name__}).") from error
+        raise Disconnected(f"No response from the service ({type(error).__name__}).") from error
 
 
 def _check(answer: httpx.Response) -> None:

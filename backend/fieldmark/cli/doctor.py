@@ -1,4 +1,4 @@
-"""`fieldmark doctor`: what keeps a service from working here, and how to mend it."""
+"""`fieldmark doctor`: finds what keeps a service from working here, and how to fix it."""
 
 from __future__ import annotations
 
@@ -31,8 +31,6 @@ _NOWHERE: Final = f"{UUID(int=0)}/{UUID(int=0)}/nothing"
 
 
 class State(StrEnum):
-    """What a check has found."""
-
     OK = "ok"
     WARNING = "warning"
     FAILED = "failed"
@@ -40,17 +38,17 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at: what was found, and what to do where that is not well."""
+    """One check: its subject, what it found, and how to fix a problem."""
 
     name: str
     state: State
     found: str
-    mend: str | None = None
+    fix: str | None = None
 
 
 @command()
 def doctor(target: Target) -> None:
-    """Look at settings, database, model, disk, sandbox, tokens and files, and say what is wrong and how to mend it."""
+    """Check settings, database, model, disk, sandbox, tokens and files, and report problems with their fixes."""
     try:
         of_environment()
     except WrongSettings as error:
@@ -69,20 +67,22 @@ def _show(checks: list[Check]) -> None:
     marks = {State.OK: "[green]✓[/green]", State.WARNING: "[yellow]![/yellow]", State.FAILED: "[red]✗[/red]"}
     for check in checks:
         out.print(f"{marks[check.state]} [bold]{check.name}[/bold]: {plain(check.found)}", soft_wrap=True)
-        if check.mend is not None:
-            out.print(f"    {plain(check.mend)}", soft_wrap=True)
+        if check.fix is not None:
+            out.print(f"    {plain(check.fix)}", soft_wrap=True)
 
 
 async def _look_elsewhere(client: Client) -> list[Check]:
-    checks = [Check("settings", State.OK, "A service elsewhere is asked.")]
+    checks = [Check("settings", State.OK, "Checking a remote service.")]
     for name, path in (("service", "/readyz"), ("key", "/api/me")):
         try:
             answer = await client.get(path)
         except Refused as refused:
-            mend = "Make another key, or name another." if name == "key" else "Run `fieldmark doctor` where it runs."
-            checks.append(Check(name, State.FAILED, said(refused), mend))
+            fix = (
+                "Create another key, or use another one." if name == "key" else "Run `fieldmark doctor` on its machine."
+            )
+            checks.append(Check(name, State.FAILED, said(refused), fix))
         except FieldmarkError as error:
-            checks.append(Check(name, State.FAILED, str(error), "Check the address, and that the service runs."))
+            checks.append(Check(name, State.FAILED, str(error), "Check the address and that the service is running."))
             break
         else:
             checks.append(Check(name, State.OK, _told(name, answer)))
@@ -91,28 +91,28 @@ async def _look_elsewhere(client: Client) -> list[Check]:
 
 def _told(name: str, answer: dict[str, Any]) -> str:
     if name == "service":
-        return f"It is ready; model: {answer['model']}."
+        return f"Ready. Model: {answer['model']}."
     key = answer["key"]
     if key is None:
-        return f"It is a token of {answer['user_id']}."
-    return f"It is {key['prefix']}, {key['name']!r}."
+        return f"Token of user {answer['user_id']}."
+    return f"Key {key['prefix']} ({key['name']!r})."
 
 
 async def _look_here(settings: Settings) -> list[Check]:
-    checks = [Check("settings", State.OK, f"They can be used. Home: {settings.home}")]
+    checks = [Check("settings", State.OK, f"Valid. Home: {settings.home}")]
     checks += [check async for check in _of_runtime(settings)]
     checks += await asyncio.gather(_model(settings), _tokens(settings))
     return [*checks, await _reader(), _isolation()]
 
 
 async def _of_runtime(settings: Settings) -> AsyncIterator[Check]:
-    """The database, and what stands on it."""
+    """Check the database, and what depends on it."""
     from fieldmark.runtime import open_runtime
 
     try:
         async with open_runtime(settings) as runtime:
             where = "the embedded Postgres" if settings.embedded_database else "the Postgres of DATABASE_URL"
-            yield Check("database", State.OK, f"It answers, and is up to date: {where}.")
+            yield Check("database", State.OK, f"Reachable and up to date: {where}.")
             yield _disk(runtime)
             yield await _files(runtime)
     except Misconfigured as error:
@@ -129,7 +129,7 @@ def _disk(runtime: Runtime) -> Check:
         "disk",
         State.FAILED,
         f"{full} has less than {runtime.settings.min_free_mb} MB free.",
-        "Make room, or move FIELDMARK_HOME. (FIELDMARK_MIN_FREE_MB says how much is wanted.)",
+        "Free disk space, or move FIELDMARK_HOME. (FIELDMARK_MIN_FREE_MB sets the minimum.)",
     )
 
 
@@ -139,14 +139,17 @@ async def _files(runtime: Runtime) -> Check:
     except FieldmarkError as error:
         return Check("files", State.FAILED, str(error), "Check SUPABASE_URL and SUPABASE_SECRET_KEY, or the folder.")
     where = "Supabase Storage" if runtime.settings.supabase_secret_key else f"{runtime.settings.home / 'files'}"
-    return Check("files", State.OK, f"Originals lie in {where}.")
+    return Check("files", State.OK, f"Originals are stored in {where}.")
 
 
 async def _model(settings: Settings) -> Check:
-    """Whether the model's service takes the key. A list of models is asked for: that costs nothing."""
+    """Check the key of the model's service by listing its models, which is free."""
     if settings.offline:
         return Check(
-            "model", State.WARNING, "The offline model answers, by fixed rules.", "Set ANTHROPIC_API_KEY for Claude."
+            "model",
+            State.WARNING,
+            "No key: the offline model (fixed rules) is in use.",
+            "Set ANTHROPIC_API_KEY for Claude.",
         )
     headers = {"anthropic-version": "2023-06-01"}
     if settings.anthropic_api_key is not None:
@@ -158,13 +161,13 @@ async def _model(settings: Settings) -> Check:
         async with httpx.AsyncClient(timeout=10) as http:
             status = (await http.get(f"{url}/v1/models", headers=headers)).status_code
     except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
-        found = f"The model's service at {url} does not answer ({type(error).__name__})."
+        found = f"The model's service at {url} cannot be reached ({type(error).__name__})."
         return Check("model", State.FAILED, found, "Check ANTHROPIC_BASE_URL and the network.")
     if status in (401, 403):
-        return Check("model", State.FAILED, "The model's service refuses the key.", "Check ANTHROPIC_API_KEY.")
+        return Check("model", State.FAILED, "The model's service rejects the key.", "Check ANTHROPIC_API_KEY.")
     if status != 200:  # not every service that speaks the Messages API has a list
         found = f"{url} answers, and does not say whether it takes the key (status {status})."
-        return Check("model", State.WARNING, found, "`fieldmark extract` on a small file will tell.")
+        return Check("model", State.WARNING, found, "Run `fieldmark extract` on a small file to check.")
     return Check("model", State.OK, f"{url} takes the key; runs ask for {settings.model}.")
 
 
@@ -174,21 +177,21 @@ async def _tokens(settings: Settings) -> Check:
     try:
         if not settings.supabase_url:
             LocalTokens(settings.home)
-            return Check("tokens", State.OK, "They are signed by this service's own key: `fieldmark token`.")
+            return Check("tokens", State.OK, "Signed with this service's own key (`fieldmark token`).")
         keys = await published_keys(settings.supabase_url)
     except FieldmarkError as error:
-        mend = "Check SUPABASE_URL." if settings.supabase_url else None
-        return Check("tokens", State.FAILED, str(error), mend)
+        fix = "Check SUPABASE_URL." if settings.supabase_url else None
+        return Check("tokens", State.FAILED, str(error), fix)
     if keys:
-        return Check("tokens", State.OK, f"Supabase Auth publishes keys that they are checked with: {keys}.")
+        return Check("tokens", State.OK, f"Checked with keys of Supabase Auth: {keys}.")
     if settings.supabase_jwt_secret is not None:
-        return Check("tokens", State.OK, "They are checked with SUPABASE_JWT_SECRET.")
-    found = "Supabase Auth publishes no key: the project signs with a shared secret."
+        return Check("tokens", State.OK, "Checked with SUPABASE_JWT_SECRET.")
+    found = "Supabase Auth publishes no public key: the project uses a shared secret."
     return Check("tokens", State.FAILED, found, "Switch the project to signing keys, or set SUPABASE_JWT_SECRET.")
 
 
 async def _reader() -> Check:
-    """Whether the sandbox lets a file be read, by reading one."""
+    """Check the sandbox by reading a file in it."""
     from fieldmark.documents.reading.pages import Limits
     from fieldmark.documents.reading.sandbox import read_file
 
@@ -198,8 +201,8 @@ async def _reader() -> Check:
         try:
             await read_file(file, file.name, Limits())
         except FieldmarkError as error:
-            return Check("sandbox", State.FAILED, str(error), "The log of `fieldmark worker` says more.")
-    return Check("sandbox", State.OK, "A file was read in it.")
+            return Check("sandbox", State.FAILED, str(error), "See the log of `fieldmark worker`.")
+    return Check("sandbox", State.OK, "Works: a test file was read.")
 
 
 def _isolation() -> Check:
@@ -207,5 +210,5 @@ def _isolation() -> Check:
 
     lacking = shortcoming()
     if lacking is None:
-        return Check("isolation", State.OK, "Agents, readers and the embedded Postgres are kept apart.")
+        return Check("isolation", State.OK, "Agents, readers and the embedded Postgres run isolated.")
     return Check("isolation", State.WARNING, lacking)

@@ -1,4 +1,4 @@
-"""`fieldmark documents`, `show`, `delete` and `usage`: what is there, and what it has cost."""
+"""`fieldmark documents`, `show`, `delete` and `usage`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from uuid import UUID
 
 import typer
 
-from fieldmark.cli.asking import Person
+from fieldmark.cli.asking import TerminalUser
 from fieldmark.cli.client import Client, Refused, asked, said
 from fieldmark.cli.files import print_json
 from fieldmark.cli.follow import show_extraction
@@ -24,8 +24,6 @@ PAGE = 200  # of a list, at once
 
 
 class Kind(StrEnum):
-    """What can be deleted."""
-
     DOCUMENT = "document"
     EXTRACTION = "extraction"
     RUN = "run"
@@ -34,9 +32,9 @@ class Kind(StrEnum):
 @command()
 def documents(
     target: Target,
-    parent: Annotated[UUID | None, typer.Option(help="Only those that were inside this document.")] = None,
-    tag: Annotated[str | None, typer.Option(help="Only those with the tag of this name.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=100_000, help="How many at the most.")] = 50,
+    parent: Annotated[UUID | None, typer.Option(help="Only files inside this document.")] = None,
+    tag: Annotated[str | None, typer.Option(help="Only documents with this tag.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="Maximum number of rows.")] = 50,
 ) -> None:
     """List documents, newest first."""
 
@@ -59,25 +57,25 @@ def documents(
         )
         for row in found
     )
-    show_lines(rows, "There are no documents.")
+    show_lines(rows, "No documents.")
 
 
 @command()
 def show(
     target: Target,
-    extraction: Annotated[UUID, typer.Argument(help="The extraction, as `extract` names it.")],
-    version: Annotated[int | None, typer.Option(min=0, help="The fields as they stood at this version.")] = None,
-    history: Annotated[bool, typer.Option("--history", help="Instead: what changed, newest first.")] = False,
-    limit: Annotated[int, typer.Option(min=1, max=100_000, help="With --history: how many at the most.")] = 50,
+    extraction: Annotated[UUID, typer.Argument(help="The extraction id, as printed by `extract`.")],
+    version: Annotated[int | None, typer.Option(min=0, help="Show the fields of this version.")] = None,
+    history: Annotated[bool, typer.Option("--history", help="Show the changes instead, newest first.")] = False,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="With --history: maximum number of changes.")] = 50,
 ) -> None:
-    """Show an extraction: its fields, how sure they are, and where they stand."""
+    """Show an extraction: fields, confidence and location."""
     if history and version is not None:
-        stop("Say --history or --version.", MISUSED)
+        stop("Use either --history or --version.", MISUSED)
     path = f"/api/extractions/{extraction}"
     if history:
         changes = asked(target, lambda client: _all(client, f"{path}/history", limit, {}))
         if not print_json(target, changes):
-            show_lines(map(_change, changes), "Nothing has changed.")
+            show_lines(map(_change, changes), "No changes.")
         return
     found, filename = asked(target, lambda client: _extraction(client, path, version))
     if not print_json(target, found):
@@ -87,11 +85,11 @@ def show(
 @command()
 def delete(
     target: Target,
-    kind: Annotated[Kind, typer.Argument(help="What it is.")],
-    ids: Annotated[list[UUID], typer.Argument(metavar="id...", help="Which.")],
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    kind: Annotated[Kind, typer.Argument(help="What to delete.")],
+    ids: Annotated[list[UUID], typer.Argument(metavar="id...", help="The ids.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Delete documents, extractions or runs, with all that hangs on them. Nothing brings them back."""
+    """Delete documents, extractions or runs, with everything that belongs to them. This cannot be undone."""
     left = asked(target, lambda client: _delete(client, target, kind, ids, yes=yes))
     if left:
         raise typer.Exit(FAILED)
@@ -100,10 +98,10 @@ def delete(
 @command()
 def usage(
     target: Target,
-    since: Annotated[datetime | None, typer.Option(formats=["%Y-%m-%d"], help="The first day, UTC.")] = None,
-    until: Annotated[datetime | None, typer.Option(formats=["%Y-%m-%d"], help="The last day, UTC.")] = None,
+    since: Annotated[datetime | None, typer.Option(formats=["%Y-%m-%d"], help="First day (UTC).")] = None,
+    until: Annotated[datetime | None, typer.Option(formats=["%Y-%m-%d"], help="Last day (UTC).")] = None,
 ) -> None:
-    """Show what the organisation has used of the model by day, and may still spend. This month's if no day is named."""
+    """Show model usage by day and the remaining budget. Default: this month."""
     first, last = (None if day is None else day.date() for day in (since, until))
     found = asked(target, lambda client: client.get("/api/usage", since=first, until=last))
     if print_json(target, found):
@@ -120,7 +118,7 @@ def usage(
         )
         for row in found["items"]
     )
-    show_lines(rows, f"Nothing was used from {found['since']} to {found['until']}.")
+    show_lines(rows, f"No usage from {found['since']} to {found['until']}.")
     credit = found["credit"]
     if credit is not None:
         most = "no limit" if credit["max_usd"] is None else f"{credit['max_usd']:.2f} $ a month"
@@ -128,7 +126,7 @@ def usage(
 
 
 async def _all(client: Client, path: str, limit: int, query: Mapping[str, object]) -> list[dict[str, Any]]:
-    """The first so many of a list, page by page."""
+    """Yield the first items of a list, page by page."""
     found: list[dict[str, Any]] = []
     before: str | None = None
     while len(found) < limit:
@@ -146,12 +144,12 @@ async def _extraction(client: Client, path: str, version: int | None) -> tuple[d
 
 
 async def _delete(client: Client, target: Target, kind: Kind, ids: list[UUID], *, yes: bool) -> int:
-    """Return how many were not deleted."""
+    """Return the number of items that were not deleted."""
     left = 0
     if not yes:
         what = f"{kind} {ids[0]}" if len(ids) == 1 else f"{len(ids)} {kind}s"
-        if not await Person(err, None).agrees(f"Delete {what} with all that hangs on it?"):
-            stop("Nothing was deleted: say y, or --yes.", FAILED)
+        if not await TerminalUser(err, None).agrees(f"Delete {what} with everything that belongs to it?"):
+            stop("Nothing was deleted. Answer y, or pass --yes.", FAILED)
     for one in ids:
         try:
             await client.send("DELETE", f"/api/{kind}s/{one}")

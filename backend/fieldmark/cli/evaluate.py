@@ -1,4 +1,4 @@
-"""`fieldmark eval`: scores what the agent reads against what is right, and against an earlier report."""
+"""`fieldmark eval`: scores extractions against expected values and against an earlier report."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.table import Table
 from fieldmark.cli.files import check_out, json_of, print_json, read_object, read_schema, write
 from fieldmark.cli.process import FAILED, LOCAL_USER, MISUSED, opened, read_settings, run, say_offline, stop
 from fieldmark.cli.target import Target, command
-from fieldmark.cli.terminal import err, out, plain, steps, tell
+from fieldmark.cli.terminal import err, out, plain, show_step, steps
 from fieldmark.errors import Invalid, SecondPersonNeeded
 from fieldmark.settings import Settings
 
@@ -25,17 +25,20 @@ if TYPE_CHECKING:
 def evaluate(
     target: Target,
     folder: Annotated[
-        Path | None, typer.Argument(help="Documents, each with what is right for it: invoice.pdf, invoice.gold.json.")
+        Path | None, typer.Argument(help="A folder of documents with expected values: invoice.pdf, invoice.gold.json.")
     ] = None,
     corrections: Annotated[
-        bool, typer.Option("--corrections", help="Instead: the completed extractions that people have corrected.")
+        bool,
+        typer.Option("--corrections", help="Use completed extractions that people have corrected instead of a folder."),
     ] = False,
-    schema: Annotated[Path | None, typer.Option(help="Score this JSON Schema, instead of each case's own.")] = None,
-    instructions: Annotated[str | None, typer.Option(help="Score these instructions.")] = None,
-    baseline: Annotated[
-        Path | None, typer.Option(help="A report to compare with: exit code 1 if it got worse.")
+    schema: Annotated[
+        Path | None, typer.Option(help="Evaluate this JSON Schema instead of each document's own.")
     ] = None,
-    tolerance: Annotated[float, typer.Option(min=0, max=1, help="How much worse a share may get: 0.02 is 2 %.")] = 0,
+    instructions: Annotated[str | None, typer.Option(help="Evaluate these instructions.")] = None,
+    baseline: Annotated[
+        Path | None, typer.Option(help="A report to compare with. Exit code 1 if the score is lower.")
+    ] = None,
+    tolerance: Annotated[float, typer.Option(min=0, max=1, help="Allowed decrease of a score: 0.02 is 2 %.")] = 0,
     examples: Annotated[
         bool,
         typer.Option(
@@ -44,12 +47,11 @@ def evaluate(
             "organisation has them no more.",
         ),
     ] = False,
-    save: Annotated[Path | None, typer.Option(help="Write the report as JSON into this file.")] = None,
+    save: Annotated[Path | None, typer.Option(help="Write the report as JSON to this file.")] = None,
 ) -> None:
-    """Read documents again and score what comes out against what is right: exactly the same, the same to a reader, and
-    found on the page."""
+    """Extract documents again and score the values: exact, equivalent, and found on the page."""
     if (folder is None) is not corrections:
-        stop("Name a folder, or say --corrections.", MISUSED)
+        stop("Pass a folder or --corrections.", MISUSED)
     check_out(save)
     from fieldmark.evaluation.evaluate import cases_of, regressions
 
@@ -91,7 +93,7 @@ async def _evaluate(
     from fieldmark.worker.jobs import working
 
     with steps().status("") as status:
-        tell(status, "Starting…")
+        show_step(status, "Starting…")
         async with opened(settings, target.user or LOCAL_USER, target.org) as (runtime, scope):
             try:
                 found = cases if cases is not None else await evaluation.corrected_cases(runtime, scope)
@@ -109,14 +111,14 @@ async def _evaluate(
                         found,
                         schema=schema,
                         instructions=instructions,
-                        tell=lambda words: tell(status, plain(words)),
+                        progress=lambda words: show_step(status, plain(words)),
                     )
                 except SecondPersonNeeded as refused:
                     stop(f"{refused} [{refused.code}]", FAILED)
 
 
 def _print_table(title: str, first: str, rows: dict[str, tuple[dict[str, int], dict[str, str]]]) -> None:
-    """Print a row for each name: its tally as percentages, and further cells by the name of their column."""
+    """Print a table: a row per name with percentages and further columns."""
     from fieldmark.domain.scoring import MEASURES, Tally
 
     further = next(iter(rows.values()))[1]
@@ -142,7 +144,7 @@ def _show(report: dict[str, Any]) -> None:
             name: (way["total"], {"failed": str(len(way["failed"]) or ""), "US dollars": costs[name]})
             for name, way in ways.items()
         }
-        _print_table("Without examples, and with them", "read", rows)
+        _print_table("Without and with examples", "read", rows)
     for fault in report["faults"][:50]:
         wanted, got = (json.dumps(fault[key], ensure_ascii=False) if key in fault else "–" for key in ("gold", "got"))
         err.print(

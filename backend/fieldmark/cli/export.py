@@ -18,22 +18,22 @@ from fieldmark.cli.target import Target, command
 @command()
 def export(
     target: Target,
-    extraction: Annotated[UUID, typer.Argument(help="The extraction, as `extract` names it.")],
+    extraction: Annotated[UUID, typer.Argument(help="The extraction id, as printed by `extract`.")],
     wanted: Annotated[str, typer.Option("--format", help="json, csv, xlsx or html.")] = "json",
     list_name: Annotated[
-        str | None, typer.Option("--list", help="With csv: the rows of this list of objects, such as items.")
+        str | None, typer.Option("--list", help="With csv: write the rows of this list, such as items.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Write it into this file; to standard output if left out.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Output file. Default: standard output.")] = None,
 ) -> None:
-    """Write an extraction as JSON, CSV, a workbook, or an HTML page that shows where each value stands."""
+    """Write an extraction as JSON, CSV, XLSX, or an annotated HTML page."""
     from fieldmark.services.exports.export import FORMATS
 
     if wanted not in FORMATS:
-        stop(f"There is no format {wanted!r}. There are: {', '.join(FORMATS)}.", MISUSED)
+        stop(f"Unknown format {wanted!r}. Choose from: {', '.join(FORMATS)}.", MISUSED)
     if target.as_json and wanted != "json":
-        stop("Say --json or --format.", MISUSED)
+        stop("Use either --json or --format.", MISUSED)
     if out is None and wanted == "xlsx" and sys.stdout.isatty():
-        stop("A workbook is nothing for a terminal: name a file with --out.", MISUSED)
+        stop("XLSX cannot be printed to a terminal. Pass a file with --out.", MISUSED)
     check_out(out)
     path = f"/api/extractions/{extraction}/export"
     write(asked(target, lambda client: client.file(path, format=wanted, list=list_name)), out)

@@ -1,4 +1,4 @@
-"""`fieldmark extract` and `fieldmark correct`: run the agent, and show what it does and finds."""
+"""`fieldmark extract` and `fieldmark correct`: run the agent and show its steps and results."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from uuid import UUID
 
 import typer
 
-from fieldmark.cli.asking import Person
+from fieldmark.cli.asking import TerminalUser
 from fieldmark.cli.client import Client, Refused, asked, said
 from fieldmark.cli.files import ask_password, check_in, check_out, json_of, read_schema, write
 from fieldmark.cli.follow import Seen, running, show_extraction, warn
 from fieldmark.cli.process import CANNOT_WORK, FAILED, WAITS
 from fieldmark.cli.schemas import Kind, is_file, kept
 from fieldmark.cli.target import Target, command
-from fieldmark.cli.terminal import err, plain, steps, tell
+from fieldmark.cli.terminal import err, plain, show_step, steps
 from fieldmark.domain.statuses import RunStatus
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How a file ended. Without an extraction: `error` and `code` say why it failed, or the run waits for a person."""
+    """The result for a file. Without an extraction, `error` and `code` are set, or the run waits for a decision."""
 
     file: Path
     exit_code: int
@@ -35,7 +35,7 @@ class Result:
     document_id: str | None = None
 
     def as_json(self, *, named: bool) -> dict[str, Any]:
-        """The extraction as the API has it, or what became of it instead. `named`: with the file in front."""
+        """Return the extraction as in the API, or the error or waiting call. `named`: include the file name."""
         name = {"file": os.fsencode(self.file).decode(errors="replace")}
         if self.extraction is not None:
             return (name if named else {}) | self.extraction
@@ -51,19 +51,17 @@ def extract(
     files: Annotated[list[Path], typer.Argument(help="Documents: PDF, image, Office, mail, HTML, ZIP, text.")],
     schema: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE|NAME", help="A JSON Schema that the fields shall follow: a file, else one kept by this name."
-        ),
+        typer.Option(metavar="FILE|NAME", help="A JSON Schema for the fields: a file, or the name of a stored schema."),
     ] = None,
-    prompt: Annotated[str | None, typer.Option(help="A prompt kept by this name.")] = None,
-    instructions: Annotated[str | None, typer.Option(help="What to look for, in words.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Write the extraction as JSON into this file.")] = None,
+    prompt: Annotated[str | None, typer.Option(help="The name of a stored prompt.")] = None,
+    instructions: Annotated[str | None, typer.Option(help="Instructions for the agent.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the extraction as JSON to this file.")] = None,
     ask: Annotated[bool, typer.Option("--ask", help="Ask before each write: approve, reject or edit it.")] = False,
     password: Annotated[
         bool, typer.Option("--password", help="Ask for the password of protected files, or read it from a pipe.")
     ] = False,
 ) -> None:
-    """Read documents, extract their fields, show each step. Ctrl-C cancels the runs that it has started."""
+    """Read documents, extract their fields and show each step. Ctrl-C cancels the runs."""
     for file in files:
         check_in(file)
     check_out(out)
@@ -75,12 +73,12 @@ def extract(
     several = len(files) > 1
     results: list[Result] = []
 
-    def told(result: Result) -> None:
+    def report(result: Result) -> None:
         results.append(result)
         if target.as_json:
             write(json_of(result.as_json(named=several), indented=not several), None)
 
-    asked(target, lambda client: _extract(client, files, wanted, named, secret, told, show=not target.as_json))
+    asked(target, lambda client: _extract(client, files, wanted, named, secret, report, show=not target.as_json))
     if out is not None and any(result.extraction is not None for result in results):
         write(b"".join(json_of(one.as_json(named=several), indented=not several) for one in results), out)
     codes = {result.exit_code for result in results}
@@ -92,11 +90,11 @@ def extract(
 @command()
 def correct(
     target: Target,
-    extraction: Annotated[UUID, typer.Argument(help="The extraction, as `extract` names it.")],
-    message: Annotated[str, typer.Argument(help="What is wrong, in words.")],
+    extraction: Annotated[UUID, typer.Argument(help="The extraction id, as printed by `extract`.")],
+    message: Annotated[str, typer.Argument(help="The correction, in words.")],
     ask: Annotated[bool, typer.Option("--ask", help="Ask before each write: approve, reject or edit it.")] = False,
 ) -> None:
-    """Correct an extraction in words. Ctrl-C cancels the run that it has started."""
+    """Correct an extraction in words. Ctrl-C cancels the run."""
     wanted = {"extraction_id": str(extraction), "message": message, "approval": "ask" if ask else None}
     asked(target, lambda client: _correct(client, wanted)).end(target)
 
@@ -107,16 +105,16 @@ async def _extract(
     wanted: Mapping[str, object],
     named: Mapping[Kind, str | None],
     password: str | None,
-    told: Callable[[Result], None],
+    report: Callable[[Result], None],
     *,
     show: bool,
 ) -> None:
-    """Report how each file ended, in the order of the files. `named`: what is kept by these names."""
+    """Extract each file, in order, and report its result. `named`: ids of the stored schema and prompt."""
     for kind, name in named.items():
         if name is not None:
             wanted = {**wanted, f"{kind}_revid": (await kept(client, kind, name))[f"{kind}_revid"]}
     started: list[tuple[Path, str | None, str | Refused]] = []
-    person = Person(err, client.settings.editor) if wanted["approval"] else None
+    person = TerminalUser(err, client.settings.editor) if wanted["approval"] else None
     async with running(client) as runs:
         for file in files:
             document_id: str | None = None
@@ -134,11 +132,11 @@ async def _extract(
                 # A file whose reading fails before its run begins is refused for the same reason as a run fails later.
                 document = await warn(client, document_id) if document_id else {"error_code": None}
                 code = document["error_code"] or run_id.reason
-                told(Result(file, FAILED, error=str(run_id), code=code, document_id=document_id))
+                report(Result(file, FAILED, error=str(run_id), code=code, document_id=document_id))
                 continue
             steps().print(f"[bold]{plain(file.name)}[/bold]")
-            tell(runs.status, "Reading the document…")
-            seen = await runs.to_the_end(run_id, person)
+            show_step(runs.status, "Reading the document…")
+            seen = await runs.follow_to_end(run_id, person)
             document = await warn(client, seen.run["document_id"])
             if show and seen.extraction is not None:
                 runs.status.stop()
@@ -146,10 +144,10 @@ async def _extract(
                 runs.status.start()
             # Why, rather than that it could not be read.
             code = document["error_code"] or seen.run["error_code"]
-            told(Result(file, seen.exit_code, seen.run, seen.extraction, seen.run["error"], code, document_id))
+            report(Result(file, seen.exit_code, seen.run, seen.extraction, seen.run["error"], code, document_id))
 
 
 async def _correct(client: Client, wanted: Mapping[str, object]) -> Seen:
-    person = Person(err, client.settings.editor) if wanted["approval"] else None
+    person = TerminalUser(err, client.settings.editor) if wanted["approval"] else None
     async with running(client) as runs:
-        return await runs.to_the_end(await runs.start("correct", wanted), person)
+        return await runs.follow_to_end(await runs.start("correct", wanted), person)

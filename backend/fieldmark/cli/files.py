@@ -21,7 +21,7 @@ from fieldmark.errors import FieldmarkError, Invalid, InvalidSchema
 
 
 def read_schema(file: Path | None) -> dict[str, Any] | None:
-    """The JSON Schema in the file, or None without a file. Ends the command if the schema cannot be used."""
+    """Load a JSON Schema, or return None without a file. Ends the command if the schema is unusable."""
     from fieldmark.domain.schema import check_schema
 
     if file is None:
@@ -31,14 +31,14 @@ def read_schema(file: Path | None) -> dict[str, Any] | None:
         check_schema(schema)
     except (OSError, FieldmarkError) as error:
         said = f"{error.strerror}." if isinstance(error, OSError) else str(error)
-        if isinstance(error, InvalidSchema) and (meant := error.details.get("suggestion")) is not None:
-            said += f"\nDid you mean this? {json.dumps(meant, ensure_ascii=False)}"
-        stop(f"The schema {file} cannot be used: {said}", MISUSED)
+        if isinstance(error, InvalidSchema) and (suggestion := error.details.get("suggestion")) is not None:
+            said += f"\nDid you mean this? {json.dumps(suggestion, ensure_ascii=False)}"
+        stop(f"Invalid schema {file}: {said}", MISUSED)
     return schema
 
 
 def read_object(file: Path) -> dict[str, Any]:
-    """The JSON object in the file, which may begin with a byte order mark. Raises Invalid or OSError."""
+    """Load a JSON object from a file, with or without a byte order mark. Raises Invalid or OSError."""
     try:
         return TypeAdapter(dict[str, Any]).validate_json(file.read_bytes().removeprefix(b"\xef\xbb\xbf"))
     except ValidationError as error:
@@ -46,29 +46,29 @@ def read_object(file: Path) -> dict[str, Any]:
 
 
 def ask_password() -> str:
-    """The password that the person types unseen, or the first line of a pipe. There is no option for it: others could
-    read it in the list of processes, and in the shell's history."""
+    """Read a password from the terminal, hidden, or from the first line of a pipe. It is not an option, because options
+    are visible in the process list and in the shell's history."""
     if sys.stdin.isatty():
         return typer.prompt("Password", hide_input=True, err=True)
     line = sys.stdin.readline().rstrip("\r\n")
-    return line or stop("No password came on standard input.", MISUSED)
+    return line or stop("No password on standard input.", MISUSED)
 
 
 def check_in(file: Path) -> None:
-    """Ends the command, before any work is done, if the document cannot be read from disk."""
+    """End the command before any work if the document cannot be read from disk."""
     try:
         if file.is_dir():
             stop(f"{file} is a folder: name the files in it.", MISUSED)
         if not file.is_file():
-            stop(f"There is no file {file}.", MISUSED)
+            stop(f"File not found: {file}", MISUSED)
     except OSError as error:  # a folder on the way that is closed to this user
-        stop(f"The file {file} cannot be read: {error.strerror}.", MISUSED)
+        stop(f"Cannot read {file}: {error.strerror}.", MISUSED)
     if not os.access(file, os.R_OK):
-        stop(f"The file {file} may not be read by this user.", MISUSED)
+        stop(f"Cannot read {file}: permission denied.", MISUSED)
 
 
 def file_or_document(text: str) -> Path | UUID:
-    """Return what an argument names: the id of a document, or a file that can be read. Else it ends the command."""
+    """Parse an argument as a document id or a readable file. Ends the command if it is neither."""
     file = Path(text)
     if not file.exists():
         with contextlib.suppress(ValueError):
@@ -78,18 +78,18 @@ def file_or_document(text: str) -> Path | UUID:
 
 
 def check_out(file: Path | None) -> None:
-    """Ends the command, before any work is done, if the result cannot be written to the file."""
+    """End the command before any work if the result file cannot be written."""
     if file is None:
         return
     folder = file.absolute().parent
     if file.is_dir() or not folder.is_dir():
-        stop(f"Nothing can be written to {file}: name a file in a folder that exists.", MISUSED)
+        stop(f"Cannot write {file}: the folder does not exist.", MISUSED)
     if not os.access(file if file.exists() else folder, os.W_OK):
-        stop(f"Nothing can be written to {file}: this user may not.", MISUSED)
+        stop(f"Cannot write {file}: permission denied.", MISUSED)
 
 
 def write(content: bytes, file: Path | None) -> None:
-    """Write a result to the file, or to standard output. The bytes stay as they are: JSON is UTF-8 in any locale."""
+    """Write bytes to the file or to standard output. JSON is UTF-8 in any locale."""
     if file is None:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
@@ -97,18 +97,18 @@ def write(content: bytes, file: Path | None) -> None:
     try:
         file.write_bytes(content)
     except OSError as error:
-        stop(f"Nothing could be written to {file}: {error.strerror}.", FAILED)
+        stop(f"Cannot write {file}: {error.strerror}.", FAILED)
 
 
 def json_of(result: Mapping[str, Any], *, indented: bool) -> bytes:
-    """A result as JSON: indented over many lines, or as one."""
+    """Return a result as JSON, indented or on one line."""
     text = json.dumps(result, ensure_ascii=False, indent=2 if indented else None) + "\n"
     # Control characters that JSON does not escape, but a terminal may obey.
     return re.sub("[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", text).encode()
 
 
 def print_json(target: Target, result: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> bool:
-    """Print a result as JSON if --json was given: a list as an object a line. Return whether it was."""
+    """Print a result as JSON if --json was given; a list as one object per line. Return whether it was given."""
     if target.as_json:
         if isinstance(result, Mapping):
             write(json_of(result, indented=True), None)

@@ -1,4 +1,4 @@
-"""Follow a run: start it, show its events, let a person decide what it waits for, and show what it has extracted."""
+"""Follow a run: start it, show its events, ask the user to decide waiting calls, and show the extraction."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ import typer
 from rich.status import Status
 from rich.table import Table
 
-from fieldmark.cli.asking import Decision, Person, show_pending_call
+from fieldmark.cli.asking import Decision, TerminalUser, show_pending_call
 from fieldmark.cli.client import Client, Disconnected, Refused, said, say_offline
 from fieldmark.cli.files import print_json
 from fieldmark.cli.process import CANNOT_WORK, FAILED, WAITS
 from fieldmark.cli.target import Target
-from fieldmark.cli.terminal import err, out, plain, steps, tell
+from fieldmark.cli.terminal import err, out, plain, show_step, steps
 from fieldmark.domain.events import ProposedCall
 from fieldmark.domain.statuses import ExtractionStatus, RunStatus
 from fieldmark.errors import FieldmarkError
@@ -28,18 +28,18 @@ from fieldmark.services.exports.shape import Leaf, leaves_of
 
 T = TypeVar("T")
 Show = Callable[[Mapping[str, Any], Status], None]
-"""Shows an event of a run."""
+"""Prints an event of a run."""
 
 MOST_SHOWN: Final = 100  # characters of a field that is being written, beside the spinner
 MOST_BREAKS: Final = 30  # how often in a row, a second apart, a connection may break before a command gives up
-ROOM_SECONDS: Final = 2  # sooner than HTTP clients are told to retry: there is only this one
+RETRY_SECONDS: Final = 2  # shorter than Retry-After: there is only one client
 MAX_WARNINGS: Final = 5
-TEMPORARY: Final = (429, 502, 503, 504)  # what a service, or the proxy before it, answers while it restarts
+TEMPORARY: Final = (429, 502, 503, 504)  # statuses while a service or its proxy restarts
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A call that waits for a person, and its run: the one that is followed, or one below it."""
+    """A call that waits for a decision, and its run: the followed run or a child run."""
 
     run_id: str
     call: ProposedCall
@@ -47,7 +47,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """How a run was left: the run, its extraction if it was completed, and whether it waits for a person."""
+    """The last state of a run, its extraction if the run completed, and whether it waits for a decision."""
 
     run: Mapping[str, Any]
     extraction: dict[str, Any] | None = None
@@ -55,7 +55,7 @@ class Seen:
 
     @property
     def exit_code(self) -> int:
-        """4 where a person has more to do: the run waits, or the extraction is incomplete or breaks its schema."""
+        """4 if the run waits for a decision, or the extraction is incomplete or violates its schema."""
         if self.extraction is None:
             return WAITS if self.waits else FAILED
         is_done = self.extraction["status"] == ExtractionStatus.COMPLETED and self.extraction["valid"] is not False
@@ -70,8 +70,8 @@ class Seen:
 
 
 class Runs:
-    """The runs that a command has started. If the command is interrupted they are cancelled: otherwise the next worker
-    would do, and charge for, what no one waits for any more."""
+    """The runs that a command has started. They are cancelled if the command is interrupted; otherwise the next worker
+    would continue them, and charge for them."""
 
     def __init__(self, client: Client, status: Status) -> None:
         self.client = client
@@ -79,25 +79,30 @@ class Runs:
         self._started: list[tuple[str, Mapping[str, object], str]] = []
 
     async def upload(self, file: Path, password: str | None = None, **query: object) -> dict[str, Any]:
-        """Upload a file, once the queue has room for it."""
-        tell(self.status, f"Taking in {plain(file.name)}…")
-        return await self._when_there_is_room(lambda: self.client.upload(file, password, **query))
+        """Upload a file. Retries while the queue is full."""
+        show_step(self.status, f"Uploading {plain(file.name)}…")
+        return await self._retry_while_full(lambda: self.client.upload(file, password, **query))
 
     async def start(self, task: str, body: Mapping[str, object]) -> str:
-        """Start a run, once the queue has room for it, and return its id."""
-        # Its key is known before the run is there, so that it is found again however this is interrupted.
+        """Start a run and return its id. Retries while the queue is full."""
+        # The idempotency key is stored first, so that an interrupted command can still find and cancel the run.
         request = (task, body, str(uuid4()))
         self._started.append(request)
         try:
-            return await self._when_there_is_room(lambda: self.client.start(*request))
+            return await self._retry_while_full(lambda: self.client.start(*request))
         except Refused:
             self._started.remove(request)
             raise
 
-    async def to_the_end(
-        self, run_id: str, person: Person | None = None, *, follower: Follower | None = None, show: Show | None = None
+    async def follow_to_end(
+        self,
+        run_id: str,
+        person: TerminalUser | None = None,
+        *,
+        follower: Follower | None = None,
+        show: Show | None = None,
     ) -> Seen:
-        """Follow a run until it has ended, or waits for a decision that no one makes."""
+        """Follow a run until it ends, or waits for a decision that the user does not make."""
         follower = follower or Follower(self.client, self.status, run_id, show)
         await follower.follow()
         while (waiting := follower.waiting) is not None:
@@ -123,33 +128,33 @@ class Runs:
                 with contextlib.suppress(FieldmarkError):
                     await cancel(self.client, await self.client.start(*request))
 
-    async def _when_there_is_room(self, act: Callable[[], Awaitable[T]]) -> T:
-        is_told = False
+    async def _retry_while_full(self, act: Callable[[], Awaitable[T]]) -> T:
+        is_reported = False
         while True:
             try:
                 return await act()
             except Refused as refused:
                 if refused.answered != 429:
                     raise
-                if not is_told:
-                    steps().print(f"  [yellow]! {plain(said(refused))}[/yellow] [dim]Waiting for room.[/dim]")
-                    tell(self.status, "Waiting for room in the queue…")
-                    is_told = True
-                await asyncio.sleep(ROOM_SECONDS)
+                if not is_reported:
+                    steps().print(f"  [yellow]! {plain(said(refused))}[/yellow] [dim]Waiting for the queue.[/dim]")
+                    show_step(self.status, "Waiting for the queue…")
+                    is_reported = True
+                await asyncio.sleep(RETRY_SECONDS)
 
 
 @contextlib.asynccontextmanager
 async def running(client: Client) -> AsyncGenerator[Runs]:
-    """Get ready for runs: this process works on them, if the service is in it, and a status line shows what they do."""
+    """Open a context for runs, with a status line, and with a worker if the service is in this process."""
     say_offline(client)
     with steps().status("") as status:
-        tell(status, "Starting…")
+        show_step(status, "Starting…")
         async with client.working(), Runs(client, status) as runs:
             yield runs
 
 
 class Follower:
-    """Shows the events of a run, once each, and finds the call that the run, or a run below it, waits for."""
+    """Shows each event of a run once, and finds the call that the run or a child run waits for."""
 
     def __init__(
         self, client: Client, status: Status, run_id: str, show: Show | None = None, waiting: Waiting | None = None
@@ -161,19 +166,19 @@ class Follower:
         self._status = status
         self._show = show or show_event
         self._after = 0
-        # A run below this one that has asked a person.
+        # The child run that waits for a decision.
         self._child = None if waiting is None or waiting.run_id == run_id else waiting.run_id
 
     async def follow(self) -> None:
-        """Show events until the run has ended, or a call waits."""
+        """Show events until the run ends or a call waits."""
         while True:
             await self._read()
             if await self.look():
                 return
-            await asyncio.sleep(1)  # the service has ended the stream, and not the run
+            await asyncio.sleep(1)  # the stream has ended, but not the run
 
     async def look(self) -> bool:
-        """Get the run, and the one below it that has asked. Return whether the run has ended, or a call waits."""
+        """Load the run, and the child run that waits. Return whether the run has ended or a call waits."""
         self.run = await _retried(lambda: self._client.get(f"/api/runs/{self.run_id}"))
         self.waiting = waiting_call(self.run)
         if self.waiting is None and self._child is not None:
@@ -181,7 +186,7 @@ class Follower:
         return self.waiting is not None or RunStatus(self.run["status"]).is_final
 
     async def skip(self) -> None:
-        """Pass over what led to the call that waits."""
+        """Skip the events before the waiting call."""
         async with self._client.events(self.run_id) as events:
             async for number, event in events:
                 self._after = max(self._after, number)
@@ -190,7 +195,7 @@ class Follower:
                     break
 
     async def decide(self, decision: Decision) -> bool:
-        """Send a person's decision. Return whether the run may go on; if the service refuses, a call waits still."""
+        """Send a decision. Return whether the run continues; after an error response the call may still wait."""
         assert self.waiting is not None
         try:
             await self._client.decide(self.waiting.run_id, decision.as_json())
@@ -200,14 +205,14 @@ class Follower:
             err.print(f"[red]{plain(said(refused))}[/red]")
             if refused.answered != 409:
                 return False
-            # Someone else has decided or ended it, or what it would change has moved: look at what waits now.
+            # The call was decided or cancelled elsewhere, or its target has changed: load the current state.
             await self.look()
         else:
             self.waiting = None
         return self.waiting is None
 
     async def _read(self) -> None:
-        """Show the events after the last one, until the stream ends or a run below asks a person."""
+        """Show new events until the stream ends or a child run waits for a decision."""
         breaks = 0
         while True:
             before = self._after
@@ -227,7 +232,7 @@ class Follower:
 
 
 def waiting_call(run: Mapping[str, Any]) -> Waiting | None:
-    """Return the call that a run waits for."""
+    """Return the call that a run waits for, if any."""
     call = run["waits_for"]
     return None if call is None else Waiting(run["id"], ProposedCall.model_validate(call))
 
@@ -238,7 +243,7 @@ async def cancel(client: Client, run_id: str) -> dict[str, Any]:
 
 
 def _asked_by(event: Mapping[str, Any]) -> tuple[str | None, str] | None:
-    """If the event asks a person: the run below this one that asks (None: this one), and its call's id."""
+    """Return the child run (None: the run itself) and call id of an approval event."""
     run_id: str | None = None
     while event["type"] == "child":
         run_id, event = event["run_id"], event["event"]
@@ -262,7 +267,7 @@ async def _wait_or_raise(error: Disconnected | Refused, breaks: int) -> None:
 
 
 def show_event(event: Mapping[str, Any], status: Status) -> None:
-    """Show an event of a run, or of a run below it."""
+    """Show an event of a run or of a child run."""
     console = steps()
     match event.get("type"):
         case "child":
@@ -283,7 +288,7 @@ def show_event(event: Mapping[str, Any], status: Status) -> None:
         case "reading":
             status.update(f"Reading the document: page {event['pages_read']} of {event['page_count']}…")
         case "waiting":
-            status.update("Waiting for another run to end, which works on the same…")
+            status.update("Waiting for another run on the same document…")
         case "preview":
             shown = f"{event['path']}: {json.dumps(event['value'], ensure_ascii=False)}"
             status.update(plain(shown[:MOST_SHOWN]) + "…")
@@ -297,22 +302,22 @@ def _say_how_to_decide(client: Client, waiting: Waiting, *, shown: bool) -> None
     if not shown:
         show_pending_call(err, waiting.call)
     command = f"fieldmark approve {waiting.run_id}" + ("" if shown else f" --yes {waiting.call.call_id}")
-    err.print(f"[yellow]The run waits for a decision:[/yellow] {command}{plain(client.options)}")
-    err.print('  (or with --reject --reason "why", or with --input and other arguments as JSON)', markup=False)
+    err.print(f"[yellow]The run is waiting for a decision:[/yellow] {command}{plain(client.options)}")
+    err.print('  (or: --reject --reason "why"; or: --input with edited arguments as JSON)', markup=False)
 
 
 def show_extraction(extraction: Mapping[str, Any], filename: str) -> None:
-    """Show what was extracted, a row a field: its value, its confidence, and where it stands."""
+    """Print an extraction as a table: field, value, confidence and location."""
     about = [extraction.get("document_type") or "document", f"extraction {extraction['id']}"]
     if filename:
         about.append(filename)
     if "latest_version" in extraction:
         about.append(f"version {extraction['version']} of {extraction['latest_version']}")
     elif extraction["status"] != ExtractionStatus.COMPLETED:
-        about.append("not complete")
+        about.append("incomplete")
     if extraction.get("valid") is False:
-        about.append("does not follow its schema")
-    # A line and no title: a table breaks its title where the table ends.
+        about.append("violates its schema")
+    # Not the table's title, which would wrap at the table's width.
     out.print(f"[italic]{plain(' · '.join(about))}[/italic]", soft_wrap=True)
     table = Table()
     table.add_column("field", style="bold", overflow="fold")
@@ -327,10 +332,10 @@ def show_extraction(extraction: Mapping[str, Any], filename: str) -> None:
 
 
 def _where(leaf: Leaf, shown: str) -> str:
-    """Where a value stands, and how it is printed there if not as it is shown."""
+    """Return a value's location, with the printed form if it differs."""
     if leaf.state != "found":
         return {None: "", "blank": "[dim]left blank[/dim]", "message": "from your message"}.get(
-            leaf.state, "[red]on no page[/red]"
+            leaf.state, "[red]not on a page[/red]"
         )
     quote = leaf.quote or shown
     printed = "" if quote == shown else f" [dim]“{plain(quote if len(quote) <= 60 else quote[:59] + '…')}”[/dim]"
@@ -338,7 +343,7 @@ def _where(leaf: Leaf, shown: str) -> str:
 
 
 async def warn(client: Client, document_id: str) -> dict[str, Any]:
-    """Print what of a document was not read, or not read well, and return the document."""
+    """Print a document's reading warnings and return the document."""
     document: dict[str, Any] = await client.get(f"/api/documents/{document_id}")
     warnings = document["warnings"]
     for one in warnings[:MAX_WARNINGS]:

@@ -23,48 +23,46 @@ key = typer.Typer(help="Create, list and revoke API keys.", no_args_is_help=True
 @command()
 def create_key(
     target: Target,
-    name: Annotated[str, typer.Argument(help="What it is for.")],
-    scopes: Annotated[str, typer.Option(help=f"What it may do, with commas: {', '.join(Permission)}.")],
-    days: Annotated[
-        int | None, typer.Option(min=1, max=3650, help="For how long; until it is revoked if left out.")
-    ] = None,
+    name: Annotated[str, typer.Argument(help="A name for the key.")],
+    scopes: Annotated[str, typer.Option(help=f"Its scopes, separated by commas: {', '.join(Permission)}.")],
+    days: Annotated[int | None, typer.Option(min=1, max=3650, help="Days until it expires. Default: never.")] = None,
 ) -> None:
-    """Create a key and print it, this once, alone on standard output."""
+    """Create an API key and print it to standard output. It is shown only once."""
     wanted = [one.strip() for one in scopes.split(",") if one.strip()]
     if unknown := [one for one in wanted if one not in list(Permission)]:
-        stop(f"There is no scope {unknown[0]!r}. There are: {', '.join(Permission)}.", MISUSED)
+        stop(f"Unknown scope {unknown[0]!r}. Choose from: {', '.join(Permission)}.", MISUSED)
     if not wanted:
-        stop("A key needs a scope.", MISUSED)
+        stop("An API key needs at least one scope.", MISUSED)
     until = None if days is None else (datetime.now(UTC) + timedelta(days=days)).isoformat()
     body = {"name": name, "scopes": wanted, "expires_at": until}
     made = asked(target, lambda client: client.send("POST", "/api/keys", body))
     if not print_json(target, made):
         typer.echo(made["key"])
-        steps().print(f"Its id is {made['id']}. It is not shown again.")
+        steps().print(f"Created key {made['id']}. Copy the secret now; it is not shown again.")
 
 
 @key.command("list")
 @command()
 def list_keys(
-    target: Target, limit: Annotated[int, typer.Option(min=1, max=200, help="How many at most.")] = 50
+    target: Target, limit: Annotated[int, typer.Option(min=1, max=200, help="Maximum number of rows.")] = 50
 ) -> None:
-    """List keys, newest first: an owner all of the organisation's, a member their own."""
+    """List keys, newest first: owners see all keys, members their own."""
     found = asked(target, lambda client: client.get("/api/keys", limit=limit))["items"]
     if print_json(target, found):
         return
     rows = ((row["id"], row["prefix"], _state(row), row["name"], ",".join(row["scopes"])) for row in found)
-    show_lines(rows, "There are no keys.")
+    show_lines(rows, "No keys.")
 
 
 @key.command("revoke")
 @command()
 def revoke_key(
-    target: Target, key_id: Annotated[UUID, typer.Argument(metavar="key", help="Its id, as `key list` shows it.")]
+    target: Target, key_id: Annotated[UUID, typer.Argument(metavar="key", help="The key id, as shown by `key list`.")]
 ) -> None:
-    """Revoke a key at once and everywhere, and cancel its open runs."""
+    """Revoke a key and cancel its open runs."""
     ended = asked(target, lambda client: client.send("DELETE", f"/api/keys/{key_id}"))
     if not print_json(target, ended):
-        steps().print("The key is revoked.")
+        steps().print("Key revoked.")
 
 
 def _state(row: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""A command as a process: its streams, its settings, the service that it opens and as whom, its end, its exit code."""
+"""A command as a process: streams, settings, the embedded service, signals and exit codes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # what takes long to import is imported where it is needed
     from fieldmark.identity.scope import Scope
     from fieldmark.runtime import Runtime
 
-# Who acts on this machine where nobody else is named. Not a secret, and the same everywhere.
+# The default user of this machine. Not a secret, and the same everywhere.
 LOCAL_USER: Final = UUID("00000000-0000-4000-8000-000000000001")
 
 FAILED, MISUSED, CANNOT_WORK, WAITS, INTERRUPTED = 1, 2, 3, 4, 130
@@ -38,7 +38,7 @@ Result = TypeVar("Result")
 
 @contextlib.contextmanager
 def on_its_streams() -> Generator[None]:
-    """The whole of a command, whatever its standard streams are: full, or of few characters."""
+    """A context for the whole command that handles closed pipes and narrow encodings of the standard streams."""
     # A command is half over when it has imported what it needs, and none of that is garbage: not to look for any in it
     # time and again, and once more at the end, saves a quarter of the processor time. (`open_runtime` sets it again.)
     gc.set_threshold(50_000)
@@ -57,7 +57,7 @@ def on_its_streams() -> Generator[None]:
 
 
 def read_settings(log_level: str | None = None) -> Settings:
-    """The environment's settings; the process logs from `log_level` on if it does not say otherwise."""
+    """Load the settings. `log_level` is the default log level of the process."""
     try:
         settings = of_environment()
     except WrongSettings as error:
@@ -69,13 +69,13 @@ def read_settings(log_level: str | None = None) -> Settings:
 
 
 def at_once(settings: Settings) -> Settings:
-    """For a command that is gone when its runs are: nothing is got ready for runs that nobody has asked for."""
+    """Settings for a short-lived command: no spare processes are started."""
     return settings.model_copy(update={"warm_spares": 0})
 
 
 @contextlib.asynccontextmanager
 async def opened(settings: Settings, user: UUID, org: UUID | None = None) -> AsyncGenerator[tuple[Runtime, Scope]]:
-    """What the command works with, and a user's scope in it: in their personal organisation if none is named."""
+    """Open the service and the user's scope: in `org`, or in the personal organisation."""
     from fieldmark.runtime import open_runtime
     from fieldmark.services.organisations import enter
 
@@ -84,7 +84,7 @@ async def opened(settings: Settings, user: UUID, org: UUID | None = None) -> Asy
 
 
 def say_offline(settings: Settings) -> None:
-    """That no language model answers, if none does."""
+    """Print a notice if there is no language model."""
     if settings.offline:
         steps().print(
             "[yellow]No ANTHROPIC_API_KEY: the offline model answers, by fixed rules. It is no language model.[/yellow]"
@@ -92,10 +92,10 @@ def say_offline(settings: Settings) -> None:
 
 
 def run(work: Coroutine[Any, Any, Result], *, endless: bool = False) -> Result:
-    """Run to the end, or until Ctrl-C, SIGTERM or the terminal's end; in any case everything that was opened is closed
-    in order. `endless`: being told to end is the way it ends."""
+    """Run until the end, Ctrl-C, SIGTERM or a hang-up, and close all resources in order. `endless`: a signal is the
+    normal end."""
 
-    async def until_told() -> Result:
+    async def until_signal() -> Result:
         task = asyncio.current_task()
         assert task is not None
         for number in (signal.SIGTERM, signal.SIGHUP):
@@ -105,7 +105,7 @@ def run(work: Coroutine[Any, Any, Result], *, endless: bool = False) -> Result:
 
     with sentences():
         try:
-            return asyncio.run(until_told())
+            return asyncio.run(until_signal())
         except (KeyboardInterrupt, asyncio.CancelledError):
             err.print("Ended." if endless else "Interrupted.")
             raise typer.Exit(0 if endless else INTERRUPTED) from None
@@ -113,7 +113,7 @@ def run(work: Coroutine[Any, Any, Result], *, endless: bool = False) -> Result:
 
 @contextlib.contextmanager
 def sentences() -> Generator[None]:
-    """Expected failures end the command with their sentence, not with a traceback."""
+    """End the command with a message, not a traceback, on expected errors."""
     try:
         yield
     except FieldmarkError as error:
@@ -121,6 +121,6 @@ def sentences() -> Generator[None]:
 
 
 def stop(sentence: str, code: int) -> NoReturn:
-    """End the command, saying why."""
+    """Print the reason and end the command."""
     err.print(f"[red]{plain(sentence)}[/red]")
     raise typer.Exit(code)

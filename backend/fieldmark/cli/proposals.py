@@ -1,4 +1,4 @@
-"""`fieldmark propose`, `accept`, `reject` and `organisation`: what an agent makes for a document by itself."""
+"""`fieldmark propose`, `accept`, `reject` and `organisation`: suggested schemas and extractions."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from fieldmark.domain.statuses import Approvers, AutoCreationStatus
 
 _SETTINGS = ("approvers", "second_person", "examples", "auto_create")
 
-Document = Annotated[UUID, typer.Argument(help="The document, as `propose` names it.")]
+Document = Annotated[UUID, typer.Argument(help="The document id, as printed by `propose`.")]
 
 
 @command()
 def propose(
     target: Target,
-    what: Annotated[str, typer.Argument(metavar="FILE|DOCUMENT", help="A file to take in, or a document's id.")],
+    what: Annotated[str, typer.Argument(metavar="FILE|DOCUMENT", help="A file to upload, or a document id.")],
 ) -> None:
-    """Propose a schema, a prompt and an extraction for a document: accept or reject them then."""
+    """Suggest a schema, a prompt and an extraction for a document, to accept or reject."""
     about = file_or_document(what)
     document, extraction, exit_code = asked(target, lambda client: _propose(client, about))
     if extraction is not None and not target.as_json:
@@ -39,13 +39,13 @@ def propose(
 
 @command()
 def accept(target: Target, document: Document) -> None:
-    """Accept what was proposed for a document."""
+    """Accept the suggestion for a document."""
     _decide(target, document, "accept")
 
 
 @command()
 def reject(target: Target, document: Document) -> None:
-    """Reject what was proposed for a document: what its run made is gone, and nothing else."""
+    """Reject the suggestion for a document and delete what its run created."""
     _decide(target, document, "reject")
 
 
@@ -54,13 +54,13 @@ def organisation(
     target: Target,
     auto_create: Annotated[
         bool | None,
-        typer.Option(help="Whether each document gets a proposal, if its upload does not say."),
+        typer.Option(help="Suggest a schema for each upload by default."),
     ] = None,
-    examples: Annotated[bool | None, typer.Option(help="Whether the agent is shown what people put right.")] = None,
-    second_person: Annotated[bool | None, typer.Option(help="Whether somebody else decides a run's calls.")] = None,
-    approvers: Annotated[Approvers | None, typer.Option(help="Who decides what runs wait for.")] = None,
+    examples: Annotated[bool | None, typer.Option(help="Show the agent past corrections.")] = None,
+    second_person: Annotated[bool | None, typer.Option(help="Require a second person to approve.")] = None,
+    approvers: Annotated[Approvers | None, typer.Option(help="Who can approve.")] = None,
 ) -> None:
-    """Show the organisation's settings, or change those that are named: an owner may."""
+    """Show the organisation's settings, or change the ones given (owners only)."""
     given = (approvers, second_person, examples, auto_create)
     changes = {name: value for name, value in zip(_SETTINGS, given, strict=True) if value is not None}
     found = asked(target, lambda client: client.organisation("PATCH" if changes else "GET", changes or None))
@@ -76,7 +76,7 @@ async def _propose(client: Client, about: Path | UUID) -> tuple[dict[str, Any], 
             # (Not asked for at the upload: so its run is one that this command has started.)
             document_id = (await runs.upload(about, auto_create=False))["id"]
         run_id = await runs.start("auto_create", {"document_id": document_id})
-        exit_code = (await runs.to_the_end(run_id)).exit_code
+        exit_code = (await runs.follow_to_end(run_id)).exit_code
         document = await client.get(f"/api/documents/{document_id}")
     proposal = document["auto_create"]
     if proposal is None or proposal["status"] != AutoCreationStatus.PROPOSED:
@@ -97,7 +97,7 @@ def _show(target: Target, document: Mapping[str, Any]) -> None:
 def _sentence(document: Mapping[str, Any]) -> str:
     proposal = document["auto_create"]
     if proposal is None:
-        return f"Nothing is proposed. {document['error'] or ''}".strip()
+        return f"No suggestion. {document['error'] or ''}".strip()
     match proposal["status"]:
         case AutoCreationStatus.PROPOSED:
             matched = f" {proposal['matched']['why']}" if proposal["matched"] else ""
@@ -106,10 +106,10 @@ def _sentence(document: Mapping[str, Any]) -> str:
                 f"`fieldmark accept {document['id']}` keeps it, `fieldmark reject {document['id']}` removes it."
             )
         case AutoCreationStatus.ACCEPTED:
-            return "It is accepted."
+            return "Accepted."
         case AutoCreationStatus.REJECTED:
-            return "It is rejected, and gone."
+            return "Rejected and deleted."
         case AutoCreationStatus.FAILED:
-            return f"Nothing is proposed. {proposal['error']}"
+            return f"No suggestion. {proposal['error']}"
         case _:
-            return f"The run {proposal['run_id']} goes on, or waits for a person."
+            return f"Run {proposal['run_id']} is still running or waiting for a decision."

@@ -1,4 +1,4 @@
-"""`fieldmark runs`, `approve` and `cancel`: lists runs, decides what one waits for, ends one."""
+"""`fieldmark runs`, `approve` and `cancel`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from fieldmark.cli import follow
-from fieldmark.cli.asking import Decision, Person, show_pending_call
+from fieldmark.cli.asking import Decision, TerminalUser, show_pending_call
 from fieldmark.cli.client import Client, asked
 from fieldmark.cli.files import print_json
 from fieldmark.cli.follow import Follower, Seen, Waiting, running
@@ -20,12 +20,12 @@ from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import err, show_lines, steps
 from fieldmark.domain.statuses import RunStatus
 
-RunId = Annotated[UUID, typer.Argument(metavar="run", help="The run, as `runs` lists it.")]
+RunId = Annotated[UUID, typer.Argument(metavar="run", help="The run id, as listed by `runs`.")]
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the command line says of the call that waits."""
+    """The decision given on the command line."""
 
     yes: str | None
     reject: bool
@@ -36,10 +36,10 @@ class Wanted:
 @command()
 def runs(
     target: Target,
-    status: Annotated[RunStatus | None, typer.Option(help="Only those of this status.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=200, help="How many at most.")] = 20,
+    status: Annotated[RunStatus | None, typer.Option(help="Only runs with this status.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=200, help="Maximum number of rows.")] = 20,
 ) -> None:
-    """List runs, newest first, and what they wait for."""
+    """List runs, newest first, with the calls they wait for."""
     found, names = asked(target, lambda client: _list(client, status, limit))
     if print_json(target, found):
         return
@@ -54,7 +54,7 @@ def runs(
         )
         for one in found
     )
-    show_lines(rows, "There are no such runs." if status else "There are no runs.")
+    show_lines(rows, "No matching runs." if status else "No runs.")
 
 
 @command()
@@ -62,19 +62,19 @@ def approve(
     target: Target,
     run_id: RunId,
     yes: Annotated[
-        str | None, typer.Option("--yes", metavar="CALL_ID", help="Approve this call without being asked.")
+        str | None, typer.Option("--yes", metavar="CALL_ID", help="Approve this call without asking.")
     ] = None,
-    reject: Annotated[bool, typer.Option("--reject", help="Do not let it happen.")] = False,
-    reason: Annotated[str | None, typer.Option(help="Why it is rejected: the agent is told.")] = None,
+    reject: Annotated[bool, typer.Option("--reject", help="Reject the call.")] = False,
+    reason: Annotated[str | None, typer.Option(help="The reason for rejecting, sent to the agent.")] = None,
     arguments: Annotated[
-        str | None, typer.Option("--input", metavar="JSON", help="Approve it with other arguments.")
+        str | None, typer.Option("--input", metavar="JSON", help="Approve with these arguments instead.")
     ] = None,
 ) -> None:
-    """Show what a run waits for, decide it, and watch what follows."""
+    """Show the call that a run waits for, decide it, and follow the run."""
     if reject and arguments is not None:
-        stop("A rejected call needs no --input.", MISUSED)
+        stop("--input cannot be combined with --reject.", MISUSED)
     if reject and yes is not None:
-        stop("Say --yes or --reject.", MISUSED)
+        stop("Use either --yes or --reject.", MISUSED)
     if reason is not None and not reject:
         stop("--reason goes with --reject.", MISUSED)
     try:
@@ -87,27 +87,27 @@ def approve(
 
 @command()
 def cancel(target: Target, run_id: RunId) -> None:
-    """End a run, whatever it is at. What it wrote stays."""
+    """Cancel a run. Values that it wrote are kept."""
     run = asked(target, lambda client: follow.cancel(client, str(run_id)))
     if not print_json(target, run):
-        steps().print(f"The run is {run['status']}.")
+        steps().print(f"Run {run['status']}.")
 
 
 async def _list(client: Client, status: RunStatus | None, limit: int) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Return runs, and the names of their documents."""
+    """Return runs and their documents' names."""
     found = (await client.get("/api/runs", status=status, limit=limit))["items"]
     # Not a part of the list: a key that only decides does not see documents.
     return found, await client.filenames({one["document_id"] for one in found if one["document_id"]})
 
 
 async def _approve(client: Client, run_id: str, wanted: Wanted) -> tuple[Seen, str]:
-    """Return how the run was left, and its document's name."""
-    # No other worker need be there: the embedded database has none when no command runs.
+    """Return the run's last state and its document's name."""
+    # The embedded database has no worker unless a command runs one.
     async with running(client) as runs:
         follower = Follower(client, runs.status, run_id)
         await follower.look()
         if follower.waiting is None:
-            stop("The run waits for nothing.", FAILED)
+            stop("The run is not waiting for a decision.", FAILED)
         runs.status.stop()
         decision = await _decision(client, follower.waiting, wanted)
         if decision is None:
@@ -116,24 +116,24 @@ async def _approve(client: Client, run_id: str, wanted: Wanted) -> tuple[Seen, s
         await follower.skip()
         if not await follower.decide(decision):
             raise typer.Exit(FAILED)
-        seen = await runs.to_the_end(run_id, follower=follower)
+        seen = await runs.follow_to_end(run_id, follower=follower)
         if seen.extraction is None:
             return seen, ""
         return seen, await client.filename(seen.extraction["document_id"])
 
 
 async def _decision(client: Client, waiting: Waiting, wanted: Wanted) -> Decision | None:
-    """Return the decision that the command line names, else the one that the person makes who is shown the call."""
+    """Return the decision from the command line, or ask the user."""
     call = waiting.call
     if wanted.yes is not None:
         if wanted.yes != call.call_id:
-            stop(f"The run waits for another call: {call.call_id}.", FAILED)
+            stop(f"The run is waiting for another call: {call.call_id}.", FAILED)
         return Decision(call.call_id, True, wanted.arguments)
-    person = Person(err, client.settings.editor)
+    person = TerminalUser(err, client.settings.editor)
     if not wanted.reject and wanted.arguments is None:
         return await person.decide(call)
     show_pending_call(err, call)
     if wanted.reject:
         return Decision(call.call_id, False, reason=wanted.reason)
-    is_agreed = await person.agrees("Approve it with your arguments instead?")
+    is_agreed = await person.agrees("Approve with your arguments instead?")
     return Decision(call.call_id, True, wanted.arguments) if is_agreed else None

@@ -1,4 +1,4 @@
-"""`fieldmark schema diff` and `apply`: what a change of a schema means for extractions, and applying it."""
+"""`fieldmark schema diff` and `apply`: preview and apply a schema change."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from fieldmark.cli.terminal import show_lines, steps
 @command()
 def diff(
     target: Target,
-    name: Annotated[str, typer.Argument(help="The schema's name, in capitals or not, or its id.")],
-    file: Annotated[Path, typer.Argument(help="The schema as it would be.")],
+    name: Annotated[str, typer.Argument(help="The schema's name (case-insensitive) or id.")],
+    file: Annotated[Path, typer.Argument(help="The changed schema.")],
 ) -> None:
-    """Show how a schema in a file differs from the stored versions that extractions follow, how many extractions would
-    be read again, and what that may cost. Nothing is changed."""
+    """Compare a schema file with the stored versions in use: which fields differ, how many extractions would be read
+    again, and the estimated cost. Changes nothing."""
     given = read_schema(file)
     found = asked(target, lambda client: _changes(client, name, given))
     if print_json(target, found):
         return
-    show_lines(_lines(found), "No extraction follows it.")
+    show_lines(_lines(found), "No extraction uses this schema.")
     cost = found["estimated_cost_usd"]
     estimate = "cost not known" if cost is None else f"about ${cost:.2f}"
     steps().print(f"Extractions: {found['extractions']}. To be read again: {found['read_again']} ({estimate}).")
@@ -38,22 +38,22 @@ def diff(
 @command()
 def apply(
     target: Target,
-    name: Annotated[str, typer.Argument(help="The schema's name, in capitals or not, or its id.")],
+    name: Annotated[str, typer.Argument(help="The schema's name (case-insensitive) or id.")],
 ) -> None:
-    """Bring all extractions that follow another version of a schema to its latest. Changed fields are read again in
-    the background. No value is removed, and what a person set stays. The command can be repeated."""
+    """Update all extractions of a schema to its latest version. Changed fields are read again in the background. No
+    value is removed, and values set by people are kept. Safe to repeat."""
     done = asked(target, lambda client: _apply(client, name))
     if not print_json(target, done):
-        show_lines(((one["extraction_id"], one["why"]) for one in done["skipped"]), "None was left out.")
-        steps().print(f"Brought to the latest version: {done['followed']}. To be read again: {len(done['runs'])}.")
+        show_lines(((one["extraction_id"], one["why"]) for one in done["skipped"]), "No extraction was skipped.")
+        steps().print(f"Updated: {done['followed']}. To be read again: {len(done['runs'])}.")
         if done["stopped"] is not None:
-            steps().print(f"It stopped ({done['stopped']}): repeat the command later to continue.")
+            steps().print(f"Stopped ({done['stopped']}). Repeat the command later to continue.")
     if done["skipped"] or done["stopped"] is not None:
         raise typer.Exit(WAITS)
 
 
 async def _apply(client: Client, name: str) -> dict[str, Any]:
-    """Return the answers of all requests as one."""
+    """Merge the responses of all requests."""
     path = f"/api/schemas/{await _id_of(client, name)}/apply"
     done = await client.send("POST", path, {})
     while done["next"] is not None and done["stopped"] is None:

@@ -1,4 +1,4 @@
-"""`fieldmark schema`: schemas that are kept by name; and how a command finds what it is told by name."""
+"""`fieldmark schema`: stored schemas; and looking up stored items by name."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from fieldmark.cli.process import FAILED, stop
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import plain, show_lines, steps
 
-schema = typer.Typer(help="Schemas that are kept by name, with their versions.", no_args_is_help=True)
+schema = typer.Typer(help="Manage stored schemas and their versions.", no_args_is_help=True)
 
 Kind = Literal["schema", "prompt", "tag"]
-Name = Annotated[str, typer.Argument(help="Its name, in capitals or not.")]
+Name = Annotated[str, typer.Argument(help="The schema's name (case-insensitive).")]
 
 
 @schema.command("list")
 @command()
 def list_schemas(
     target: Target,
-    name: Annotated[str | None, typer.Option(help="Only where this stands in the name.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=200, help="How many at the most.")] = 50,
+    name: Annotated[str | None, typer.Option(help="Only schemas whose name contains this.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=200, help="Maximum number of rows.")] = 50,
 ) -> None:
-    """List schemas, those that were made last first."""
+    """List schemas, newest first."""
     found = asked(target, lambda client: client.get("/api/schemas", name=name, limit=limit))["items"]
     if print_json(target, found):
         return
     rows = (
         (row["id"], f"version {row['number']:<4}", row["name"], "proposed" if row["proposed"] else "") for row in found
     )
-    show_lines(rows, "There are no schemas.")
+    show_lines(rows, "No schemas.")
 
 
 @schema.command("show")
@@ -42,9 +42,9 @@ def list_schemas(
 def show_schema(
     target: Target,
     name: Name,
-    version: Annotated[int | None, typer.Option(min=1, help="This one of its versions, counted from 1.")] = None,
+    version: Annotated[int | None, typer.Option(min=1, help="The version number, from 1. Default: the latest.")] = None,
 ) -> None:
-    """Print a schema, alone on standard output. With --json: what is known of it, too."""
+    """Print a schema to standard output. With --json: with its metadata."""
     found = asked(target, lambda client: _version(client, name, version))
     if print_json(target, found):
         return
@@ -57,9 +57,9 @@ def show_schema(
 def push_schema(
     target: Target,
     file: Annotated[Path, typer.Argument(help="A JSON Schema.")],
-    name: Annotated[str | None, typer.Option(help="The name to keep it by; that of the file if left out.")] = None,
+    name: Annotated[str | None, typer.Option(help="The schema's name. Default: the file's name.")] = None,
 ) -> None:
-    """Keep a schema: a new one, or a new version of the one that has the name. Prints the version's id."""
+    """Store a schema, or a new version if the name exists. Prints the version id."""
     text = read_schema(file)
     wanted = file.stem.removesuffix(".schema") if name is None else name
     made, before = asked(target, lambda client: _push(client, wanted, text))
@@ -67,27 +67,27 @@ def push_schema(
         return
     typer.echo(made["schema_revid"])
     if before is None:
-        told = f"A new schema: {made['name']}."
+        message = f"Created schema {made['name']}."
     elif before == made["number"]:
-        told = f"Nothing has changed: {made['name']} is at version {before}."
+        message = f"No changes. {made['name']} is at version {before}."
     else:
-        told = f"A new version of {made['name']}: {made['number']}."
-    steps().print(plain(told))
+        message = f"Created version {made['number']} of {made['name']}."
+    steps().print(plain(message))
 
 
 async def find(client: Client, kind: Kind, name: str) -> dict[str, Any] | None:
-    """What is kept by a name, in capitals or not."""
+    """Return the stored item with this name (case-insensitive), or None."""
     items = (await client.get(f"/api/{kind}s", name=name))["items"]
     return items[0] if items else None
 
 
 async def kept(client: Client, kind: Kind, name: str) -> dict[str, Any]:
-    """What is kept by a name, in capitals or not. Ends the command where there is none."""
-    return await find(client, kind, name) or stop(f"There is no {kind} {name!r}.", FAILED)
+    """Return the stored item with this name (case-insensitive). Ends the command if there is none."""
+    return await find(client, kind, name) or stop(f"{kind.capitalize()} {name!r} not found.", FAILED)
 
 
 def is_file(text: str) -> bool:
-    """Whether a text names a file rather than a kept schema: since it is there, or since it is spelt like one."""
+    """Whether a text is a file rather than a schema name: the file exists, or the text looks like a path."""
     return os.sep in text or text.endswith(".json") or os.path.exists(text)  # noqa: PTH110 - Path raises for a long name
 
 
@@ -97,13 +97,13 @@ async def _version(client: Client, name: str, number: int | None) -> dict[str, A
         path = f"/api/schemas/{found['id']}/versions"
         items = (await client.get(path, limit=1, before=number + 1))["items"]
         if not items or items[0]["number"] != number:
-            stop(f"There is no version {number}: {found['name']} has {found['number']}.", FAILED)
+            stop(f"Version {number} not found. {found['name']} has {found['number']} versions.", FAILED)
         found = items[0]
     return await client.get(f"/api/schema_versions/{found['schema_revid']}")
 
 
 async def _push(client: Client, name: str, text: object) -> tuple[dict[str, Any], int | None]:
-    """The version that stands then, and the number of the one that stood before."""
+    """Return the new current version and the number of the previous one."""
     found = await find(client, "schema", name)
     if found is None:
         return await client.send("POST", "/api/schemas", {"name": name, "schema": text}), None

@@ -1,4 +1,4 @@
-"""`fieldmark search`: what of the documents answers a question."""
+"""`fieldmark search`: full-text search over all documents."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ LOOK_SECONDS: Final = 0.2
 @command()
 def search(
     target: Target,
-    query: Annotated[str, typer.Argument(help="Words. Any of them may do, rare ones say most.")],
+    query: Annotated[str, typer.Argument(help="Words. Matches any word; rare words rank higher.")],
     where: Annotated[
         list[str] | None,
-        typer.Option("--where", help='What a field must be like: "total > 1000". May be said several times.'),
+        typer.Option("--where", help='Only documents that match, such as "total > 1000". Repeatable.'),
     ] = None,
-    tag: Annotated[list[str] | None, typer.Option(help="Only with this tag. May be said several times.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=100, help="How many at the most.")] = 10,
+    tag: Annotated[list[str] | None, typer.Option(help="Only documents with this tag. Repeatable.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=100, help="Maximum number of results.")] = 10,
 ) -> None:
-    """Search the documents: name, page and the words around what was found."""
+    """Search all documents. Prints name, page and the text around each match."""
 
     async def ask(client: Client) -> dict[str, Any]:
         async def once() -> dict[str, Any]:
@@ -36,7 +36,7 @@ def search(
 
         found = await once()
         if found["not_indexed"] and not target.is_elsewhere:
-            # No other worker need be there: the embedded database has none when no command runs.
+            # The embedded database has no worker unless a command runs one.
             async with client.working():
                 until = time.monotonic() + PATIENCE_SECONDS
                 while found["not_indexed"] and time.monotonic() < until:
@@ -48,9 +48,9 @@ def search(
     if print_json(target, found):
         return
     rows = ((f"{hit['filename']}, page {hit['page']}:", hit["snippet"]) for hit in found["hits"])
-    show_lines(rows, "Nothing was found.")
+    show_lines(rows, "No results.")
     if found["not_indexed"]:
         said = steps() if found["hits"] else err
-        said.print(f"{found['not_indexed']} documents are not indexed as they are now: they may be missing.")
+        said.print(f"{found['not_indexed']} documents are still being indexed and may be missing.")
     if found["semantic"] == "unavailable":
-        err.print("The embedder does not answer: only words were searched for.")
+        err.print("Semantic search is unavailable. Only words were searched.")

@@ -1,4 +1,4 @@
-"""The commands of whoever keeps a service: serve, worker, migrate, token."""
+"""Commands to operate a service: serve, worker, migrate, token."""
 
 from __future__ import annotations
 
@@ -20,27 +20,29 @@ from fieldmark.settings import Settings
 def serve(
     host: Annotated[str | None, typer.Option(help="The address to listen on.")] = None,
     port: Annotated[
-        int | None, typer.Option(min=0, max=65_535, help="The port to listen on; 0 for any free one.")
+        int | None, typer.Option(min=0, max=65_535, help="The port to listen on. 0: any free port.")
     ] = None,
     with_worker: Annotated[
-        bool, typer.Option("--worker/--no-worker", help="Do the jobs in this process too, or leave them to others.")
+        bool,
+        typer.Option("--worker/--no-worker", help="Also run jobs in this process (default), or leave them to workers."),
     ] = True,
 ) -> None:
-    """Serve the HTTP API, with a worker and (if no other is named) the embedded Postgres."""
+    """Serve the HTTP API and the web UI, with a worker and, without DATABASE_URL, an embedded Postgres."""
     settings = read_settings()
     run(_serve(settings, host or settings.host, settings.port if port is None else port, with_worker), endless=True)
 
 
 def worker(
     concurrency: Annotated[
-        int | None, typer.Option(min=1, max=64, help="Agents at work at once, instead of FIELDMARK_MAX_LIVE_AGENTS.")
+        int | None,
+        typer.Option(min=1, max=64, help="Maximum number of parallel agent runs. Overrides FIELDMARK_MAX_LIVE_AGENTS."),
     ] = None,
     port: Annotated[
         int | None,
-        typer.Option(min=0, max=65_535, help="Answer /healthz, /readyz and /metrics at this port (FIELDMARK_HOST)."),
+        typer.Option(min=0, max=65_535, help="Serve /healthz, /readyz and /metrics on this port of FIELDMARK_HOST."),
     ] = None,
 ) -> None:
-    """Do jobs: execute runs, read documents. As many processes as you like, on as many machines."""
+    """Run jobs: agent runs and document reading. Start any number of workers on any number of machines."""
     settings = read_settings()
     if concurrency is not None:
         settings = settings.model_copy(update={"max_live_agents": concurrency})
@@ -48,26 +50,26 @@ def worker(
 
 
 def migrate() -> None:
-    """Bring the database up to date, as its owner (DATABASE_OWNER_URL, else DATABASE_URL)."""
+    """Migrate the database, as its owner (DATABASE_OWNER_URL, else DATABASE_URL)."""
     from fieldmark.runtime import migrate_as_owner
 
     applied = run(migrate_as_owner(read_settings()))
     for name in applied:
         typer.echo(name)
-    err.print(f"{len(applied)} migrations applied." if applied else "Nothing to apply: the database is up to date.")
+    err.print(f"{len(applied)} migrations applied." if applied else "The database is up to date.")
 
 
 def token(
-    user: Annotated[UUID, typer.Option(help="The user's id.")] = LOCAL_USER,
-    hours: Annotated[float, typer.Option(min=0.01, max=24 * 365, help="How long it is valid.")] = 12,
-    email: Annotated[str | None, typer.Option(help="The address that it names, for invitations to one.")] = None,
+    user: Annotated[UUID, typer.Option(help="The user id.")] = LOCAL_USER,
+    hours: Annotated[float, typer.Option(min=0.01, max=24 * 365, help="Hours until it expires.")] = 12,
+    email: Annotated[str | None, typer.Option(help="An email address to include, for invitations.")] = None,
 ) -> None:
-    """Print a token of the local key, alone on standard output."""
+    """Print an access token, signed with the local key, to standard output."""
     from fieldmark.identity.tokens import LocalTokens
 
     settings = read_settings()
     if settings.supabase_url:
-        stop("With SUPABASE_URL set, tokens come from Supabase Auth.", CANNOT_WORK)
+        stop("SUPABASE_URL is set: get tokens from Supabase Auth.", CANNOT_WORK)
     with sentences():
         typer.echo(LocalTokens(settings.home).sign(user, timedelta(hours=hours), email))
 
@@ -86,7 +88,7 @@ async def _serve(settings: Settings, host: str, port: int, with_worker: bool) ->
 
 def _announce(settings: Settings, host: str, port: int) -> None:
     url = _url(host, port)
-    err.print(f"Fieldmark serves at [bold]{url}[/bold] (API: {url}/openapi.json)")
+    err.print(f"Fieldmark is running at [bold]{url}[/bold] (API: {url}/openapi.json)")
     if settings.offline:
         err.print("[yellow]No ANTHROPIC_API_KEY: the offline model answers, by fixed rules.[/yellow]")
     if settings.supabase_url:
@@ -95,10 +97,10 @@ def _announce(settings: Settings, host: str, port: int) -> None:
         from fieldmark.identity.tokens import LocalTokens
 
         own = LocalTokens(settings.home).sign(LOCAL_USER)
-        # Behind the #, so that it is sent to nobody and stands in no log.
-        err.print("The page, signed in for 12 hours:")
+        # After the #, so that it is not sent to the server and is not logged.
+        err.print("Sign-in link for the web UI, valid for 12 hours:")
         typer.echo(f"{_url(host, port)}/#token={own}")
-        err.print("Token of the local user, for programs, valid for 12 hours:")
+        err.print("Access token of the local user, valid for 12 hours:")
         typer.echo(own)
     else:  # most likely a log, which others read
         err.print("`fieldmark token` prints a token of the local user.")
@@ -106,7 +108,7 @@ def _announce(settings: Settings, host: str, port: int) -> None:
 
 
 def _say_what_is_shared() -> None:
-    """That processes are not kept apart, if they are not: to who has started the service, and into its log."""
+    """Warn on the console and in the log if processes are not isolated."""
     lacking = shortcoming()
     if lacking is not None:
         err.print(f"[yellow]{lacking}[/yellow]")
@@ -124,7 +126,7 @@ async def _work(settings: Settings, port: int | None) -> None:
         listener = None if port is None else stack.enter_context(listen(settings.host, port))
         runtime = await stack.enter_async_context(open_runtime(settings))
         task = await stack.enter_async_context(working(runtime))
-        err.print("The worker works. Ctrl-C ends it.")
+        err.print("Worker started. Press Ctrl-C to stop.")
         _say_what_is_shared()
         if listener is None:
             await task

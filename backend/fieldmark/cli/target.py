@@ -1,4 +1,4 @@
-"""The options that every command has: whom it asks, as whom, and how it answers."""
+"""The options that every command has: service, user, organisation and output format."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from fieldmark.settings import read_settings
 
 log = structlog.get_logger()
 
-NO_SERVICE: Final = "What answers there does not answer as this Fieldmark does."
+NO_SERVICE: Final = "The server's response is not from a compatible Fieldmark."
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Whom a command asks, as whom, and how it answers. `server` None: the service in this process."""
+    """The service, user and output format of a command. `server` None: the service in this process."""
 
     server: str | None = None
     key: str | None = None
@@ -35,37 +35,37 @@ class Target:
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether a service elsewhere is asked."""
+        """Whether the service is remote."""
         return (self.server or read_settings().server) is not None
 
 
 _HERE = {
-    "as_json": (bool, typer.Option("--json", help="JSON on standard output; of a list, an object a line."), False),
-    "quiet": (bool, typer.Option("--quiet", "-q", help="Say nothing but results, questions and errors."), False),
+    "as_json": (bool, typer.Option("--json", help="Print JSON; lists as one object per line."), False),
+    "quiet": (bool, typer.Option("--quiet", "-q", help="Print only results, questions and errors."), False),
     "org": (
         UUID | None,
-        typer.Option("--org", help="In which organisation; the personal one, or the key's, if left out."),
+        typer.Option("--org", help="The organisation. Default: the personal one, or the key's."),
         None,
     ),
-    "user": (UUID | None, typer.Option("--user", help="On whose behalf; the local user if left out."), None),
+    "user": (UUID | None, typer.Option("--user", help="The user id. Default: the local user."), None),
 }
 _ELSEWHERE = {
     "server": (
         str | None,
-        typer.Option("--server", metavar="URL", help="Ask this service, instead of one in this process."),
+        typer.Option("--server", metavar="URL", help="Use this service instead of one in this process."),
         None,
     ),
     "key": (
         str | None,
-        typer.Option("--key", help="A key or token for it. Others may read it here: better FIELDMARK_KEY."),
+        typer.Option("--key", help="API key or token. Prefer FIELDMARK_KEY: other users can see command lines."),
         None,
     ),
 }
 
 
 def command(*, here_only: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A command with these options behind its own; its first parameter is the Target that they name. `here_only`: it
-    works on this machine, and has no --server."""
+    """Add these options to a command, whose first parameter is the Target. `here_only`: a local command without
+    --server."""
     given = _HERE if here_only else {**_HERE, **_ELSEWHERE}
 
     def with_options(function: Callable[..., None]) -> Callable[..., None]:

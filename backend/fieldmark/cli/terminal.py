@@ -1,4 +1,4 @@
-"""The two consoles of a command, and escaping of foreign text for them."""
+"""The two consoles of a command, and escaping of untrusted text."""
 
 from __future__ import annotations
 
@@ -17,36 +17,35 @@ _is_quiet = False
 
 
 def be_quiet(quiet: bool) -> None:
-    """Whether what a command does is left out of what it says. Errors and questions are not."""
+    """Set whether progress messages are suppressed. Errors and questions are always shown."""
     global _is_quiet
     _is_quiet = quiet
 
 
 def steps() -> Console:
-    """Where a command says what it does: standard error, or nowhere if it shall be quiet."""
+    """Return the console for progress messages: standard error, or none with --quiet."""
     return _silent if _is_quiet else err
 
 
-def spelt(text: str) -> str:
-    """The text with all characters spelt out that a terminal would obey or hide (escapes, directions)."""
+def escape_control(text: str) -> str:
+    """Escape characters that a terminal would interpret or hide (escape sequences, text direction)."""
     return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
 
 
 def plain(text: str) -> str:
-    """The same without markup."""
-    return escape(spelt(text))
+    """Escape a text for a console: terminal characters and Rich markup."""
+    return escape(escape_control(text))
 
 
-def tell(status: Status, words: str) -> None:
-    """Print the step that begins now: in the status line of a terminal, elsewhere as a line of its own."""
+def show_step(status: Status, words: str) -> None:
+    """Show the current step: in the status line of a terminal, otherwise as a line."""
     status.update(words)
     if not err.is_terminal:
         steps().print(words)
 
 
 def show_lines(rows: Iterable[Iterable[object]], none: str) -> None:
-    """Lines and no table: a narrow terminal breaks them, and what reads a pipe gets them whole. `none` is said where
-    there are none."""
+    """Print rows as plain lines, so that pipes get whole lines. `none` is printed if there are no rows."""
     shown = False
     for cells in rows:
         out.print(plain("  ".join(map(str, cells)).rstrip()), soft_wrap=True)

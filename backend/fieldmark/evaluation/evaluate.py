@@ -104,7 +104,7 @@ async def evaluate(
     *,
     schema: dict[str, Any] | None,
     instructions: str | None,
-    tell: Callable[[str], None],
+    progress: Callable[[str], None],
     with_examples: bool | None = None,
 ) -> dict[str, Any]:
     """Read every case again, score it and return the report (see `report`). Nothing stays but the usage.
@@ -118,7 +118,7 @@ async def evaluate(
     async with _tidied(runtime, scope) as (documents, begun):
         started: list[tuple[Case, UUID, UUID]] = []
         for case in cases:
-            tell(f"Taking in {case.name}…")
+            progress(f"Uploading {case.name}…")
             try:
                 document_id = case.source
                 if isinstance(document_id, Path):
@@ -146,7 +146,7 @@ async def evaluate(
                 raise SecondPersonNeeded(_WOULD_WAIT)
             started.append((case, run_id, run.extraction_id))
         for case, run_id, extraction_id in started:
-            tell(f"Reading {case.name}…")
+            progress(f"Reading {case.name}…")
             run = await end_of(runtime.database, scope, run_id)
             cost = None if cost is None or run.cost_usd is None else cost + float(run.cost_usd)
             async with runtime.database.as_user(scope) as conn:
@@ -168,7 +168,7 @@ async def compare_examples(
     *,
     schema: dict[str, Any] | None,
     instructions: str | None,
-    tell: Callable[[str], None],
+    progress: Callable[[str], None],
     tolerance: float = 0,
 ) -> dict[str, Any]:
     """As `evaluate`, with examples; `examples` in the report says how it went without, in what it is `worse` with them,
@@ -176,7 +176,13 @@ async def compare_examples(
 
     async def once(with_examples: bool) -> dict[str, Any]:
         return await evaluate(
-            runtime, scope, cases, schema=schema, instructions=instructions, tell=tell, with_examples=with_examples
+            runtime,
+            scope,
+            cases,
+            schema=schema,
+            instructions=instructions,
+            progress=progress,
+            with_examples=with_examples,
         )
 
     without, shown = await once(False), await once(True)
@@ -265,7 +271,7 @@ def _nothing(case: Case, why: str) -> Scored:
 
 
 def _digest(text: str) -> str:
-    """Enough of a hash to tell versions apart."""
+    """Return enough of a hash to distinguish versions."""
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
