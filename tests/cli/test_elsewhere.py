@@ -89,7 +89,7 @@ async def test_doctor_reports_problems_and_fixes(local_commands):
         found = {one["name"]: one for one in json.loads(done.out)["checks"]}
         assert set(found) == {"settings", "database", "disk", "files", "model", "tokens", "sandbox", "isolation"}
         assert {name for name, one in found.items() if one["state"] == "ok"} >= {"database", "disk", "files", "sandbox"}
-        assert found["model"]["state"] == "warning" and "ANTHROPIC_API_KEY" in found["model"]["mend"]
+        assert found["model"]["state"] == "warning" and "ANTHROPIC_API_KEY" in found["model"]["fix"]
 
         for settings, names in (
             ({"FIELDMARK_PORT": "secret-word"}, {"settings"}),
@@ -106,7 +106,7 @@ async def test_doctor_reports_problems_and_fixes(local_commands):
             ),
         ):
             done = await fieldmark.having(**settings).run("doctor", "--json")
-            failed = {one["name"]: one["mend"] for one in json.loads(done.out)["checks"] if one["state"] == "failed"}
+            failed = {one["name"]: one["fix"] for one in json.loads(done.out)["checks"] if one["state"] == "failed"}
             assert done.code == 3 and failed.keys() == names and all(failed.values()), (settings, done.out)
             assert "secret" not in done.out + done.err
 

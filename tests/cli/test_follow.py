@@ -59,7 +59,7 @@ async def test_restarting_service_is_retried():
         httpx.Response(200, json=IS_DONE),
     )
     async with answering(*answers) as (client, asked):
-        seen = await Runs(client, Console(stderr=True).status("")).to_the_end(RUN)
+        seen = await Runs(client, Console(stderr=True).status("")).follow_to_end(RUN)
     assert seen.run == IS_DONE
     run = f"/api/runs/{RUN}"
     assert asked == [f"{run}/events", run, run, run, f"{run}/events 1", f"{run}/events 1", run]
@@ -69,7 +69,7 @@ async def test_restarting_service_is_retried():
 async def test_permanent_error_is_not_retried(status, code):
     async with answering(problem(status, code)) as (client, asked):
         with pytest.raises(Refused) as refused:
-            await Runs(client, Console(stderr=True).status("")).to_the_end(RUN)
+            await Runs(client, Console(stderr=True).status("")).follow_to_end(RUN)
     assert refused.value.reason == code and len(asked) == 1
 
 

@@ -59,7 +59,7 @@ async def test_trace_has_spans_for_run_model_calls_tools_and_transactions(local_
     environments = []
 
     def first(body):
-        environments.extend(environment for cli in cli_processes() if (environment := environment(cli)))
+        environments.extend(found for cli in cli_processes() if (found := environment(cli)))
         return [call("get_document_text")]
 
     refused = call("remove_field", {"path": f"{CANARY}.nothing"})

@@ -97,7 +97,7 @@ async def _version(client: Client, name: str, number: int | None) -> dict[str, A
         path = f"/api/schemas/{found['id']}/versions"
         items = (await client.get(path, limit=1, before=number + 1))["items"]
         if not items or items[0]["number"] != number:
-            stop(f"Version {number} not found. {found['name']} has {found['number']} versions.", FAILED)
+            stop(f"{found['name']} has no version {number}. The latest is {found['number']}.", FAILED)
         found = items[0]
     return await client.get(f"/api/schema_versions/{found['schema_revid']}")
 
