@@ -96,6 +96,8 @@ class Task(Generic[Request, TaskInput]):
     # is one.
     fallback: Callable[[RunContext, TaskInput, FallbackCode], Awaitable[Answer]] | None = None
     last_question: LastQuestion[TaskInput] | None = None
+    # Records in the run's thread that it failed or was cancelled, given the code of why.
+    on_failure: Callable[[Connection, RunContext, str], Awaitable[None]] | None = None
     # Returns whether the caller wants what the task falls back on, without asking the agent.
     without_agent: Callable[[TaskInput], bool] | None = None
     max_turns: int | None = None

@@ -12,7 +12,7 @@ import structlog
 
 from fieldmark.agents.registry import AGENTS
 from fieldmark.agents.spec import AgentSpec, LastQuestion, Task
-from fieldmark.db.pool import Connection, Database
+from fieldmark.db.pool import Connection, Database, savepoint
 from fieldmark.domain.events import CompleteEvent, ErrorEvent, EventBase, TextEvent, TokensUsed
 from fieldmark.domain.statuses import Approval, CallStatus, RunError, RunStatus
 from fieldmark.embedding import Embedder
@@ -117,6 +117,9 @@ class Runner:
                     telemetry.ended(*await self._record(scope, run, outcome))
                 except Fenced:
                     status = await status_or_abandon(self.database, scope, run_id)
+                    if status is RunStatus.CANCELLED:
+                        async with self.database.as_user(scope) as conn:
+                            await self._record_failure(conn, scope, run, RunError.CANCELLED)
                     telemetry.ended("cancelled" if status is RunStatus.CANCELLED else "taken_away")
                 except asyncio.CancelledError:
                     # The worker stops. Not raised again: the run is released, so its job is done.
@@ -385,12 +388,25 @@ class Runner:
                 error=outcome.error,
                 error_code=outcome.code,
             )
+            if outcome.status == RunStatus.FAILED and outcome.code is not None:
+                await self._record_failure(conn, scope, run, outcome.code)
             ended = await runs.get(conn, run.id)
             assert ended is not None
             if outcome.ended_by_tool and outcome.answer:
                 await runs.append_event(conn, run.id, TextEvent(text=outcome.answer))
             await runs.append_event(conn, run.id, _final_event(ended, outcome))
         return outcome.status, outcome.code
+
+    async def _record_failure(self, conn: Connection, scope: Scope, run: RunRow, code: RunError) -> None:
+        """Have the task record that the run failed or was cancelled. The run ends even if that is refused."""
+        try:
+            context = run_context(self.database, scope, run)
+            task = AGENTS[run.agent].tasks[run.task]
+            if task.on_failure is not None:
+                async with savepoint(conn):
+                    await task.on_failure(conn, context, code.value)
+        except FieldmarkError as error:
+            log.warning("the run's failure could not be recorded in its thread", reason=str(error))
 
 
 async def _finish_decided_call(claimed: _ClaimedRun) -> Outcome | None:

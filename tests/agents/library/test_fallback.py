@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 from agents.library.test_asking import INTENT, READ, ask, cite, events_of, put_survey, submit, thread_of
-from extraction_case import sql, tool_results
+from extraction_case import sql, tool_results, until
 from fieldmark.agents.library.agent import ASK, LIBRARY
 from fieldmark.agents.registry import registered
 from fieldmark.offline_model.messages import call, text
@@ -128,7 +128,10 @@ async def test_search_mode_answers_without_a_model(serve):
             False,
         )
         assert "roof leaks" in reply["sources"][0]["quote"] and server.model.requests == []
-        assert (await thread_of(server.http, result))["working_state"]["turns"] == 1
+        state = (await thread_of(server.http, result))["working_state"]
+        assert (state["turns"], state["intent"], state["next_step"]) == (1, "search", "search")
+        assert [one.startswith("Turn 1: ") for one in state["actions"]] == [True] * 3
+        assert "Does the roof leak?" in state["actions"][1] and "passages: 1" in state["actions"][2]
 
 
 @pytest.mark.parametrize("agent", [STOPS, [[INTENT], [submit("It leaks.")], [submit("It leaks.")]]])
@@ -138,6 +141,31 @@ async def test_question_without_answer_fails_if_the_fallback_is_off(serve, agent
         result = await ask(server.http)
         assert (result["status"], result["code"], result["result"]) == ("failed", "agent_stopped", None)
         assert not any(map(is_last_question, server.model.requests))
+        state = (await thread_of(server.http, result))["working_state"]
+        assert (state["conversation"][0]["failed"], state["turns"]) == ("agent_stopped", 1)
+        assert state["intent"] == (None if agent is STOPS else "qa")
+        assert state["actions"][-1] == "Turn 1: failed: agent_stopped"
+        assert ("Turn 1: understood as qa" in state["actions"]) == (agent is not STOPS)
+
+
+async def test_cancelled_question_leaves_what_was_done_and_how_it_ended(serve, clone):
+    script = Script([[INTENT], [SEARCH]])
+
+    async def cancels_after_the_first_call(body: Any) -> Any:
+        if tool_results(body):
+            (run,) = sql(clone.owner_url, "select id from public.runs")
+            assert (await server.http.post(f"/api/runs/{run['id']}/cancel")).status_code == 202
+        return await script(body)
+
+    async with serve(cancels_after_the_first_call) as server:
+        result = await ask(server.http)
+        assert result["status"] == "cancelled"
+
+        async def actions() -> list[str]:
+            return (await thread_of(server.http, result))["working_state"].get("actions", [])
+
+        await until(actions)
+        assert await actions() == ["Turn 1: understood as qa", "Turn 1: failed: cancelled"]
 
 
 async def test_no_last_question_without_matching_passages(serve):

@@ -143,6 +143,7 @@ ASK = Task(
     briefing=_brief,
     needs=("thread_id",),
     fallback=_fall_back,
+    on_failure=memory.remember_failure,
     last_question=LastQuestion("submit_answer", LAST_SECONDS, _prepare_last),
     without_agent=lambda given: given.mode == "search",
     max_turns=MAX_ROUNDS + MORE_TURNS,

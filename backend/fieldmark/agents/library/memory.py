@@ -16,10 +16,13 @@ from fieldmark.domain.json_values import JsonObject, as_list, as_object
 from fieldmark.domain.statuses import CallStatus
 from fieldmark.stores import threads
 from fieldmark.stores.tool_calls import RecordedCall
+from fieldmark.tools.context import RunContext
 
 MOST_DOCUMENTS: Final = 20
 MOST_ACTIONS: Final = 40
 MOST_TURNS: Final = 12
+SEARCH: Final = "search"
+"""The intent of a question with `mode: "search"`."""
 _ASKED_CHARACTERS: Final = 300
 _ANSWERED_CHARACTERS: Final = 600
 
@@ -31,16 +34,27 @@ async def recall(conn: Connection, question: Question) -> JsonObject:
 
 
 async def remember(conn: Connection, question: Question, record: Record, answer: AnyAnswer) -> None:
-    """Keep what a turn has come to, once for a run. Of what is left out for want of room the number is kept."""
+    """Keep what a turn has come to, once for a run."""
+    said = answer.summary if answer.kind == "summary" else answer.answer
+    if question.is_search:
+        ended = f"ended with passages: {len(answer.sources)}"
+    else:
+        ended = f"ended with {answer.kind}" if answer.fallback is None else f"fell back: {answer.fallback.code}"
+    await _keep(conn, question, record, {"answered": _cut(said, _ANSWERED_CHARACTERS)}, ended)
+
+
+async def remember_failure(conn: Connection, context: RunContext, code: str) -> None:
+    """Keep what a turn has done that ended without an answer, and why."""
+    question = Question.of(context)
+    await _keep(conn, question, await Record.of(conn, context.run_id), {"failed": code}, f"failed: {code}")
+
+
+async def _keep(conn: Connection, question: Question, record: Record, end: JsonObject, ended: str) -> None:
+    """Add a turn to what the thread remembers. Of what is left out for want of room the number is kept."""
     before = await recall(conn, question)
     is_again = before.get("last_run") == str(question.context.run_id)
     turn = _count(before, "turns") + (not is_again)
-    said = answer.summary if answer.kind == "summary" else answer.answer
-    told: JsonValue = {
-        "turn": turn,
-        "asked": _cut(question.message, _ASKED_CHARACTERS),
-        "answered": _cut(said, _ANSWERED_CHARACTERS),
-    }
+    told: JsonValue = {"turn": turn, "asked": _cut(question.message, _ASKED_CHARACTERS), **end}
     conversation = as_list(before.get("conversation"))
     if is_again:
         # What a run falls back on is no call, so the ledger does not know it: a worker died before the run had ended.
@@ -52,8 +66,9 @@ async def remember(conn: Connection, question: Question, record: Record, answer:
     active += [{"id": one, "name": name} for one, name in read.items()]
     used = Counter({name: _number(count) for name, count in as_object(before.get("tools_used")).items()})
     used.update(record.tools)
-    ended = f"ended with {answer.kind}" if answer.fallback is None else f"fell back: {answer.fallback.code}"
     done = [line for call in record.calls for line in _steps(call)]
+    if question.is_search:
+        done = [f"understood as {SEARCH}", f"looked for {question.message[:120]}"]
     actions = [*as_list(before.get("actions")), *(f"Turn {turn}: {line}" for line in [*done, ended])]
     turns: list[JsonValue] = [*conversation, told]
     state: dict[str, JsonValue] = {
@@ -66,6 +81,9 @@ async def remember(conn: Connection, question: Question, record: Record, answer:
         "conversation": turns[-MOST_TURNS:],
         "turns_left_out": _count(before, "turns_left_out") + max(0, len(turns) - MOST_TURNS),
     }
+    if record.intent is None:  # an earlier turn's intent is not this one's
+        kind = SEARCH if question.is_search else None
+        state |= {"intent": kind, "next_step": kind, "intent_confidence": None}
     await threads.remember(conn, question.thread_id, state)
 
 

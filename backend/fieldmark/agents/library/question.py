@@ -25,6 +25,11 @@ class Question:
         return cls(context, context.run.thread_id, filters)
 
     @property
+    def is_search(self) -> bool:
+        """Return whether the person asked for passages without a model."""
+        return self.context.run.input.get("mode") == "search"
+
+    @property
     def message(self) -> str:
         """What the person asks."""
         return str(self.context.run.input.get("message", ""))
