@@ -125,12 +125,14 @@ async def tokens(runs: int) -> None:
 
 
 async def pace(at_once: Sequence[int], documents: int) -> None:
-    from fieldmark.settings import agents_that_fit
+    from fieldmark.settings import default_max_live_agents
 
     rows = list[Sequence[object]]()
     with stage(1500) as (home, model):
         for many in at_once:
-            with service(home, model.base_url, FIELDMARK_MAX_LIVE_AGENTS=str(max(many, agents_that_fit()))) as at:
+            with service(
+                home, model.base_url, FIELDMARK_MAX_LIVE_AGENTS=str(max(many, default_max_live_agents()))
+            ) as at:
                 async with at.client(uuid4()) as http:
                     uploaded = await upload_invoices(http, min(documents, 8 * many))
                     watched = Watched(at.process.pid)

@@ -25,7 +25,7 @@ import httpx
 import psycopg
 
 from fieldmark.agents.registry import agent_rows
-from fieldmark.db.embedded import running
+from fieldmark.db.embedded import embedded_postgres
 from fieldmark.db.migrate import migrate
 from fieldmark.identity.tokens import LocalTokens
 from processes import child, said
@@ -273,7 +273,7 @@ class Blocks:
 async def main(backlog: int, parts: str) -> None:
     with (
         tempfile.TemporaryDirectory(prefix="fieldmark-bench-", ignore_cleanup_errors=True) as home,
-        running(Path(home), 18) as server,
+        embedded_postgres(Path(home), 18) as server,
     ):
         await migrate(server.owner_url, app_password=server.app_password, agents=agent_rows())
         if "c" in parts:

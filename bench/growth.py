@@ -32,7 +32,7 @@ import psycopg
 import structlog
 
 from fieldmark.agents.registry import agent_rows
-from fieldmark.db.embedded import Embedded, running
+from fieldmark.db.embedded import EmbeddedServer, embedded_postgres
 from fieldmark.db.migrate import migrate
 from growth_operations import ALL, LARGER, LARGER_FUNCTIONS, NOT_MEASURED, Side, StoreTimes, opened
 from growth_rows import load
@@ -129,7 +129,7 @@ async def wal_of_runs(side: Side, count: int) -> float:
         return kilobytes
 
 
-async def measure(server: Embedded, sides: dict[str, int], home: Path, times: int) -> list[str]:
+async def measure(server: EmbeddedServer, sides: dict[str, int], home: Path, times: int) -> list[str]:
     stores = StoreTimes()
     urls = {
         name: [urlsplit(url)._replace(path=f"/{name}").geturl() for url in (server.owner_url, server.app_url)]
@@ -148,7 +148,7 @@ async def measure(server: Embedded, sides: dict[str, int], home: Path, times: in
     return slower
 
 
-def filled(server: Embedded, scale: float) -> dict[str, int]:
+def filled(server: EmbeddedServer, scale: float) -> dict[str, int]:
     """Both databases, migrated and filled, unless they were before. Answers how many documents each has."""
     sides = {"small": 1000, f"large_{round(scale * 1_000_000)}": round(scale * 1_000_000)}
     with psycopg.connect(server.owner_url, autocommit=True) as administration:
@@ -167,7 +167,7 @@ def filled(server: Embedded, scale: float) -> dict[str, int]:
     return sides
 
 
-def fill(server: Embedded, administration: psycopg.Connection, name: str, count: int) -> None:
+def fill(server: EmbeddedServer, administration: psycopg.Connection, name: str, count: int) -> None:
     unfinished = f"{name}_unfinished"
     administration.execute(f"drop database if exists {unfinished}".encode())
     administration.execute(f"create database {unfinished}".encode())
@@ -209,7 +209,7 @@ def main() -> int:
             home.mkdir(exist_ok=True)
         home.chmod(0o755)
         stack.enter_context(bounded(given.seconds, home))
-        server = stack.enter_context(running(home, 18))
+        server = stack.enter_context(embedded_postgres(home, 18))
         slower = asyncio.run(measure(server, filled(server, given.scale), home, given.times))
     print("\nslower: " + ", ".join(slower) if slower else "\nnothing is slower")
     return 1 if slower else 0

@@ -50,7 +50,7 @@ import psycopg
 import pytest
 
 from fieldmark.agents.registry import agent_rows
-from fieldmark.db.embedded import Embedded, running
+from fieldmark.db.embedded import EmbeddedServer, embedded_postgres
 from fieldmark.db.migrate import migrate
 
 ROOT = Path(__file__).parents[1]
@@ -135,7 +135,7 @@ _REFUSAL = re.compile(
 )
 
 
-def sql_mutants(server: Embedded) -> list[Mutant]:
+def sql_mutants(server: EmbeddedServer) -> list[Mutant]:
     """All of them, each a statement or a few."""
     with psycopg.connect(_at(server.owner_url, PRISTINE), autocommit=True) as conn:
         conn.execute("set search_path = pg_catalog")
@@ -157,7 +157,7 @@ def sql_mutants(server: Embedded) -> list[Mutant]:
     return sorted(found, key=lambda one: one.name)
 
 
-def condition_mutants(server: Embedded) -> list[Mutant]:
+def condition_mutants(server: EmbeddedServer) -> list[Mutant]:
     """One for each condition in the bodies of our functions."""
     with psycopg.connect(_at(server.owner_url, PRISTINE), autocommit=True) as conn:
         conn.execute("set search_path = pg_catalog")
@@ -410,7 +410,7 @@ _OURS_TOO = ("fieldmark.api.app", "fieldmark.cli", "fieldmark.agents.extraction.
 class Bench:
     """A Postgres and a copy of the tree, in which one mutant after the other is tried."""
 
-    def __init__(self, folder: Path, server: Embedded, tree: Path) -> None:
+    def __init__(self, folder: Path, server: EmbeddedServer, tree: Path) -> None:
         self._tree = folder / "tree"
         self._home = folder / "home"
         self._told = folder / "told"
@@ -523,7 +523,7 @@ def _at(url: str, database: str) -> str:
     return urlsplit(url)._replace(path=f"/{database}").geturl()
 
 
-def drawn(options: argparse.Namespace, server: Embedded, covered: dict[str, Any] | None) -> list[Mutant]:
+def drawn(options: argparse.Namespace, server: EmbeddedServer, covered: dict[str, Any] | None) -> list[Mutant]:
     """As many of each kind as asked for, in an order of the seed's."""
     found: list[list[Mutant]] = []
     sources: dict[str, Callable[[], list[Mutant]]] = {
@@ -577,7 +577,7 @@ def run(options: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="fieldmark-mutants-", dir=memory, ignore_cleanup_errors=True) as place:
         place_ = Path(place)
         place_.chmod(0o755)
-        servers = [running(place_ / str(n) / "home", options.postgres) for n in range(options.workers)]
+        servers = [embedded_postgres(place_ / str(n) / "home", options.postgres) for n in range(options.workers)]
         entered = [server.__enter__() for server in servers]
         try:
             for server in entered:

@@ -18,7 +18,7 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from fieldmark.cli.process import LOCAL_USER
-from fieldmark.db.embedded import running
+from fieldmark.db.embedded import embedded_postgres
 from fieldmark.identity.tokens import LocalTokens
 from fieldmark.offline_model.messages import Body
 from fieldmark.offline_model.server import OfflineModel, Reply
@@ -120,7 +120,7 @@ async def site(seconds: float, *, offline: bool = False) -> AsyncIterator[Site]:
     with tempfile.TemporaryDirectory(prefix="fieldmark-bench-", ignore_cleanup_errors=True) as folder:
         home = Path(folder)
         with bounded(seconds, home):
-            with running(home, 18) as server, psycopg.connect(server.owner_url, autocommit=True) as owner:
+            with embedded_postgres(home, 18) as server, psycopg.connect(server.owner_url, autocommit=True) as owner:
                 owner.execute("alter system set track_commit_timestamp = on")  # holds from the next start
             async with OfflineModel(answer) as model:
                 with (

@@ -26,7 +26,7 @@ import httpx
 import psutil
 
 if TYPE_CHECKING:  # imported where it is needed: the processes that are measured import this module too
-    from fieldmark.db.embedded import Embedded
+    from fieldmark.db.embedded import EmbeddedServer
 
 GOODBYE_SECONDS = 20
 START_SECONDS = 300
@@ -67,7 +67,7 @@ class Service:
 
     home: Path
     address: str
-    database: Embedded
+    database: EmbeddedServer
     process: subprocess.Popen[str]
 
     def token(self, user: UUID | None = None) -> str:
@@ -85,7 +85,7 @@ class Service:
 @contextmanager
 def service(home: Path, base_url: str, **settings: str) -> Iterator[Service]:
     """Start Fieldmark with a model at `base_url` (none: the offline model) and wait until it is ready."""
-    from fieldmark.db.embedded import running
+    from fieldmark.db.embedded import embedded_postgres
 
     given = {
         "FIELDMARK_HOME": str(home),
@@ -97,7 +97,10 @@ def service(home: Path, base_url: str, **settings: str) -> Iterator[Service]:
         "SUPABASE_URL": "",
         **settings,
     }
-    with running(home, 18) as database, child("-c", "from fieldmark.cli import main; main()", "serve", **given) as made:
+    with (
+        embedded_postgres(home, 18) as database,
+        child("-c", "from fieldmark.cli import main; main()", "serve", **given) as made,
+    ):
         address = f"http://127.0.0.1:{port}"
         wait_for(f"{address}/readyz")
         assert made.poll() is None, "the service ended early"

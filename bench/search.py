@@ -38,7 +38,7 @@ import numpy
 import psycopg
 
 from fieldmark.agents.registry import agent_rows
-from fieldmark.db.embedded import running
+from fieldmark.db.embedded import embedded_postgres
 from fieldmark.db.migrate import migrate
 from fieldmark.db.pool import Database
 from fieldmark.domain import search_terms
@@ -347,7 +347,7 @@ def _size(owner_url: str, text: int) -> bool:
 async def main(
     home: Path, folder: Path | None, pieces: int, organisations: int, questions: int, *, by_meaning: bool
 ) -> int:
-    with running(home, 18) as server:
+    with embedded_postgres(home, 18) as server:
         await migrate(server.owner_url, app_password=server.app_password, agents=agent_rows())
         reached = True
         embedder = PackagedModel() if by_meaning else None
@@ -377,7 +377,7 @@ if __name__ == "__main__":
     parser.add_argument("--vectors", action="store_true")
     chosen = parser.parse_args()
     heed_signals()
-    assert search_terms.MAX_UNITS >= TERMS_A_PIECE
+    assert search_terms.MAX_CHUNK_TERMS >= TERMS_A_PIECE
     with tempfile.TemporaryDirectory(prefix="fieldmark-bench-search-") as place, bounded(DEADLINE_SECONDS, Path(place)):
         sys.exit(
             asyncio.run(

@@ -46,7 +46,7 @@ import psycopg
 from psycopg.rows import dict_row
 
 import fieldmark
-from fieldmark.db.embedded import running
+from fieldmark.db.embedded import embedded_postgres
 from fieldmark.identity.tokens import LocalTokens
 from fieldmark.offline_model.messages import Body, call, items, text
 from fieldmark.offline_model.server import OfflineModel
@@ -752,7 +752,7 @@ async def chaos(options: argparse.Namespace, folder: Path, figures: Figures) -> 
     home = folder / "home"
     home.mkdir()
     async with OfflineModel(answer) as server:
-        with running(home, 18) as database:
+        with embedded_postgres(home, 18) as database:
             processes = Processes(folder, server.base_url, options.workers)
             try:
                 return await _under_fire(options, processes, Postgres(home), database.owner_url, home, figures, begin)

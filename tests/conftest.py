@@ -31,7 +31,7 @@ from extraction_case import case as case  # a fixture
 from fieldmark.agents.extraction.offline import answer as answer_by_rules
 from fieldmark.agents.registry import agent_rows
 from fieldmark.api.app import create_app
-from fieldmark.db.embedded import Embedded, running
+from fieldmark.db.embedded import EmbeddedServer, embedded_postgres
 from fieldmark.db.migrate import migrate
 from fieldmark.db.pool import Database
 from fieldmark.identity.scope import Scope
@@ -149,14 +149,14 @@ def quick_path(_home: Path) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def postgres(_home: Path, postgres_major: int) -> Iterator[Embedded]:
+def postgres(_home: Path, postgres_major: int) -> Iterator[EmbeddedServer]:
     """The server that the session's workers share. Started by the first, stopped by the last."""
-    with running(_home, postgres_major) as server:
+    with embedded_postgres(_home, postgres_major) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
-def _administration(postgres: Embedded) -> Iterator[psycopg.Connection]:
+def _administration(postgres: EmbeddedServer) -> Iterator[psycopg.Connection]:
     with psycopg.connect(postgres.owner_url, autocommit=True) as connection:
         # Nothing here outlives the session, so nothing waits for the disk.
         for setting in ("fsync", "synchronous_commit", "full_page_writes", "autovacuum"):
@@ -166,7 +166,7 @@ def _administration(postgres: Embedded) -> Iterator[psycopg.Connection]:
 
 
 @pytest.fixture(scope="session")
-def _template(postgres: Embedded, _administration: psycopg.Connection) -> str:
+def _template(postgres: EmbeddedServer, _administration: psycopg.Connection) -> str:
     """The name of the migrated database that clones are made of. The first worker makes it, the others wait."""
     _administration.execute("select pg_advisory_lock(1)")
     try:
@@ -191,7 +191,7 @@ def _left_over() -> list[sql.Identifier]:
 
 @pytest.fixture
 def clone(
-    postgres: Embedded, _administration: psycopg.Connection, _template: str, _left_over: list[sql.Identifier]
+    postgres: EmbeddedServer, _administration: psycopg.Connection, _template: str, _left_over: list[sql.Identifier]
 ) -> Iterator[Clone]:
     # The last test's clone is dropped here rather than after it: by now its connections are gone, and need no waiting.
     while _left_over:

@@ -46,11 +46,11 @@ from psycopg.rows import dict_row
 from extraction_case import INVOICE, ExtractionCase, document_with_pages
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.agents.registry import agent_rows
-from fieldmark.db.embedded import running
+from fieldmark.db.embedded import embedded_postgres
 from fieldmark.db.migrate import migrate
 from fieldmark.db.pool import Connection, Database
 from fieldmark.domain import paths
-from fieldmark.domain.fields import Nothing, leaves, value_at
+from fieldmark.domain.fields import Missing, leaves, value_at
 from fieldmark.errors import FieldmarkError
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.lifecycle import decisions
@@ -397,7 +397,7 @@ class Play:
     def _stands(self, row: Any, path: paths.Path, value: Any, what: str) -> None:
         # The database tells keys from indexes by what stands there: `a[0]` where `a` is an object is its key "0".
         found = _found(row["extracted_fields"], path)
-        if isinstance(found, Nothing) or _text(found) != _text(value):
+        if isinstance(found, Missing) or _text(found) != _text(value):
             self._fault("lost", f"{what} of {value!r} at {paths.name(path)} was acknowledged, and {found!r} stands")
 
     def _gone(self, before: Any, after: Any, path: paths.Path) -> None:
@@ -463,7 +463,7 @@ def _found(fields: Any, path: tuple[Any, ...]) -> Any:
         elif isinstance(fields, dict):
             fields = value_at(fields, (str(step),))
         else:
-            return Nothing()
+            return Missing()
     return fields
 
 
@@ -558,7 +558,7 @@ def main() -> None:
     memory = "/dev/shm" if Path("/dev/shm").is_dir() else None  # the disk is not what is tried
     with tempfile.TemporaryDirectory(prefix="fieldmark-calls-", dir=memory, ignore_cleanup_errors=True) as place:
         Path(place).chmod(0o755)
-        with running(Path(place) / "home", 18) as server:
+        with embedded_postgres(Path(place) / "home", 18) as server:
             asyncio.run(migrate(server.owner_url, app_password=server.app_password, agents=agent_rows()))
             report = asyncio.run(
                 play(server.owner_url, server.app_url, calls=said.calls, seed=said.seed, deadline=said.seconds)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from fieldmark.settings import Settings, WrongSettings, read_settings
+from fieldmark.settings import Settings, SettingsError, read_settings
 
 EXAMPLE = Path(__file__).parent.parent / ".env.example"
 
@@ -53,7 +53,7 @@ def test_all_that_is_wrong_is_told_at_once_and_no_value_is(monkeypatch, tmp_path
         "FIELDMARK_PORT_8000_TCP": "tcp://10.0.0.1:8000",  # Kubernetes' own
     }.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(WrongSettings) as wrong:
+    with pytest.raises(SettingsError) as wrong:
         read_settings()
     fault_of = dict(fault.split(": ", 1) for fault in wrong.value.faults)
     assert fault_of.keys() == {

@@ -19,7 +19,7 @@ class FieldmarkError(Exception):
         """What programs are told besides: further members of the API's answer."""
 
 
-class Malformed(FieldmarkError):
+class BadRequest(FieldmarkError):
     status, code, title = 400, "bad_request", "Bad request"
 
 
@@ -63,7 +63,7 @@ class SecondPersonNeeded(Forbidden):
     code, title = "second_person_needed", "Somebody else must decide"
 
 
-class InvitedAnother(Forbidden):
+class WrongInvitee(Forbidden):
     code, title = "invitation_for_another", "The invitation is for somebody else"
 
 
@@ -75,7 +75,7 @@ class NotFound(FieldmarkError):
     status, code, title = 404, "not_found", "Not found"
 
 
-class Forgotten(NotFound):
+class EventsExpired(NotFound):
     status, code, title = 410, "events_forgotten", "Kept no longer"
 
 
@@ -143,7 +143,7 @@ class Fenced(Conflict):
     code, title = "fenced", "The run is in other hands"
 
 
-class TooSlow(FieldmarkError):
+class RequestTimeout(FieldmarkError):
     status, code, title = 408, "too_slow", "Too slow"
 
 
@@ -151,7 +151,7 @@ class TooLarge(FieldmarkError):
     status, code, title = 413, "too_large", "Too large"
 
 
-class NoSuchRange(FieldmarkError):
+class RangeNotSatisfiable(FieldmarkError):
     status, code, title = 416, "range_not_satisfiable", "Range not satisfiable"
 
 
@@ -181,15 +181,15 @@ class TooLongToAnswer(Invalid):
     code, title = "too_long_to_answer", "It takes too long to answer"
 
 
-class Invisible(Invalid):
+class InvisibleCharacter(Invalid):
     code, title = "invisible_character", "Invisible character"
 
 
-class KeyReused(Invalid):
+class IdempotencyKeyReused(Invalid):
     code, title = "idempotency_key_reused", "Idempotency key used before"
 
 
-class AtPaths(Invalid):
+class InvalidFields(Invalid):
     """Invalid in fields that it names: `paths` are their names."""
 
     def __init__(self, sentence: str, paths: Sequence[str] = ()) -> None:
@@ -197,15 +197,15 @@ class AtPaths(Invalid):
         self.paths = tuple(paths)
 
 
-class QuoteNotPrinted(AtPaths):
+class QuoteNotPrinted(InvalidFields):
     code, title = "quote_not_printed", "The quote is not printed"
 
 
-class OutsideFields(AtPaths):
+class OutsideFields(InvalidFields):
     code, title = "outside_fields", "Not one of the run's fields"
 
 
-class SchemaViolation(AtPaths):
+class SchemaViolation(InvalidFields):
     code, title = "schema_violation", "The schema is not followed"
 
 
@@ -249,13 +249,13 @@ class Misconfigured(FieldmarkError):
     code, title = "misconfigured", "Misconfigured"
 
 
-def _with_subclasses(kind: type[FieldmarkError]) -> Iterator[type[FieldmarkError]]:
+def _subclasses_of(kind: type[FieldmarkError]) -> Iterator[type[FieldmarkError]]:
     yield kind
     for one in kind.__subclasses__():
-        yield from _with_subclasses(one)
+        yield from _subclasses_of(one)
 
 
 ERRORS_BY_CODE: Mapping[str, type[FieldmarkError]] = {
-    kind.code: kind for kind in _with_subclasses(FieldmarkError) if "code" in vars(kind)
+    kind.code: kind for kind in _subclasses_of(FieldmarkError) if "code" in vars(kind)
 }
 """What the database refuses under a code of its own: it gives the code as the detail of its error."""

@@ -13,8 +13,8 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from fieldmark.agents.registry import agent_rows
-from fieldmark.db.embedded import running
-from fieldmark.db.migrate import migrate, pending
+from fieldmark.db.embedded import embedded_postgres
+from fieldmark.db.migrate import migrate, pending_migrations
 from fieldmark.db.pool import Database
 from fieldmark.documents.reading.pages import Limits as ReadingLimits
 from fieldmark.documents.render import PageImages
@@ -83,7 +83,7 @@ async def open_runtime(settings: Settings) -> AsyncGenerator[Runtime]:
     Raises Misconfigured where a login is too strong or migrations are missing, Unavailable where nothing answers.
     """
     close_memory()
-    users.use(settings.users_of_processes)
+    users.use(settings.process_user_ids)
     # While threads compute, the event loop gets the interpreter back at each of its steps after so long: five times as
     # soon as Python has it.
     sys.setswitchinterval(0.001)
@@ -92,7 +92,7 @@ async def open_runtime(settings: Settings) -> AsyncGenerator[Runtime]:
         export_to(settings.otel_endpoint)
     async with AsyncExitStack() as stack:
         if settings.embedded_database:
-            embedded = stack.enter_context(running(settings.home, settings.postgres_major))
+            embedded = stack.enter_context(embedded_postgres(settings.home, settings.postgres_major))
             await migrate(embedded.owner_url, app_password=embedded.app_password, agents=agent_rows())
             url = direct_url = embedded.app_url
         else:
@@ -101,7 +101,7 @@ async def open_runtime(settings: Settings) -> AsyncGenerator[Runtime]:
             direct_url = settings.database_direct_url.get_secret_value() if settings.database_direct_url else url
         database = await stack.enter_async_context(Database(url, direct_url, settings.pool_size))
         await database.check_role()
-        if not settings.embedded_database and (missing := await pending(url)):
+        if not settings.embedded_database and (missing := await pending_migrations(url)):
             raise Misconfigured(
                 f"The database is not up to date, {len(missing)} migrations are missing: run `fieldmark migrate` with "
                 "DATABASE_OWNER_URL set."
@@ -140,9 +140,9 @@ async def migrate_as_owner(settings: Settings) -> list[str]:
     fieldmark_app, that role gets the password it carries.
     """
     close_memory()
-    users.use(settings.users_of_processes)
+    users.use(settings.process_user_ids)
     if settings.embedded_database and settings.database_owner_url is None:
-        with running(settings.home, settings.postgres_major) as embedded:
+        with embedded_postgres(settings.home, settings.postgres_major) as embedded:
             return await migrate(embedded.owner_url, app_password=embedded.app_password, agents=agent_rows())
     named = settings.database_owner_url or settings.database_url
     assert named is not None

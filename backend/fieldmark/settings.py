@@ -20,7 +20,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 _PREFIX: Final = "FIELDMARK_"
 _FILE: Final = ".env"
 # What Kubernetes sets in every container of a namespace where a service is called fieldmark.
-_OF_KUBERNETES: Final = re.compile(r"FIELDMARK_(SERVICE_HOST|SERVICE_PORT|PORT)(_.*)?")
+_KUBERNETES_VARIABLE: Final = re.compile(r"FIELDMARK_(SERVICE_HOST|SERVICE_PORT|PORT)(_.*)?")
 
 
 def _default_home() -> Path:
@@ -31,22 +31,22 @@ def _default_home() -> Path:
 
 
 _AGENT_MB = 300
-_AGENTS_A_PROCESSOR = 16
+_AGENTS_PER_PROCESSOR = 16
 
 
-def agents_that_fit() -> int:
+def default_max_live_agents() -> int:
     """How many agents are at work at once where nobody says: one that waits for its model costs memory alone, one that
     does not a processor. Half of the memory is theirs, and of that a third for background runs."""
-    megabytes = min(_physical_mb(), _allowed_mb())
+    megabytes = min(_physical_mb(), _container_limit_mb())
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(2, min(processors * _AGENTS_A_PROCESSOR, megabytes // 3 // _AGENT_MB, 64))
+    return max(2, min(processors * _AGENTS_PER_PROCESSOR, megabytes // 3 // _AGENT_MB, 64))
 
 
 def _physical_mb() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
 
 
-def _allowed_mb() -> int:
+def _container_limit_mb() -> int:
     """What the container may take, if it is in one that says so."""
     for place in ("memory.max", "memory/memory.limit_in_bytes"):
         with suppress(OSError, ValueError):
@@ -58,7 +58,7 @@ def _env(name: str) -> AliasChoices:
     return AliasChoices(name, name.lower())
 
 
-def _list(said: Any) -> Any:
+def _parse_list(said: Any) -> Any:
     if not isinstance(said, str):
         return said
     try:
@@ -67,7 +67,7 @@ def _list(said: Any) -> Any:
         raise ValueError('it is no JSON: write a list, as in ["https://example.com"]') from None
 
 
-def _public(key: str) -> str:
+def _check_publishable(key: str) -> str:
     """A key of Supabase that may be published. Raises ValueError for a secret one: everybody would be told it."""
     if key.startswith("sb_publishable_"):
         return key
@@ -108,7 +108,7 @@ class Settings(BaseSettings):
         default=None, validation_alias=_env("SUPABASE_JWT_SECRET")
     )
     # The one that front ends sign in with: everybody may have it, and is told it.
-    supabase_publishable_key: Annotated[str, AfterValidator(_public)] | None = Field(
+    supabase_publishable_key: Annotated[str, AfterValidator(_check_publishable)] | None = Field(
         default=None, validation_alias=_env("SUPABASE_PUBLISHABLE_KEY")
     )
     supabase_secret_key: SecretStr | None = Field(default=None, validation_alias=_env("SUPABASE_SECRET_KEY"))
@@ -130,7 +130,7 @@ class Settings(BaseSettings):
     embedder_key: SecretStr | None = None
 
     # Runs
-    max_live_agents: Annotated[int, Field(ge=1, le=256)] = Field(default_factory=agents_that_fit)
+    max_live_agents: Annotated[int, Field(ge=1, le=256)] = Field(default_factory=default_max_live_agents)
     max_turns: Annotated[int, Field(ge=1, le=1000)] = 100
     # Unset: medium for extraction, high for the other agents. From high on the model thinks before it answers.
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
@@ -163,7 +163,7 @@ class Settings(BaseSettings):
     # Serving
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65_535)] = 8731
-    cors_origins: Annotated[list[str], NoDecode, BeforeValidator(_list)] = []
+    cors_origins: Annotated[list[str], NoDecode, BeforeValidator(_parse_list)] = []
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     min_free_mb: Annotated[int, Field(ge=0)] = 200
     metrics_token: Annotated[SecretStr, Field(min_length=16)] | None = None
@@ -187,7 +187,7 @@ class Settings(BaseSettings):
         return self.anthropic_api_key is None and self.anthropic_auth_token is None
 
     @property
-    def users_of_processes(self) -> range:
+    def process_user_ids(self) -> range:
         """The users of `process_users`."""
         first, last = map(int, self.process_users.split("-"))
         return range(first, last + 1)
@@ -198,7 +198,7 @@ class Settings(BaseSettings):
         return self.database_url is None
 
 
-class WrongSettings(Exception):
+class SettingsError(Exception):
     """The settings cannot be used: `faults` has a line for each that is wrong."""
 
     def __init__(self, faults: list[str]) -> None:
@@ -207,39 +207,39 @@ class WrongSettings(Exception):
 
 
 def read_settings() -> Settings:
-    """The settings of the environment and of `.env`. Raises WrongSettings with all that is wrong at once, names that no
+    """The settings of the environment and of `.env`. Raises SettingsError with all that is wrong at once, names that no
     setting has among it: a limit that is misspelt limits nothing."""
     faults: list[str] = []
     settings = None
     try:
-        faults += _misspelt()
+        faults += _unknown_variables()
         settings = Settings()
     except ValidationError as error:
         # Without the value, which may be a secret.
-        faults += [f"{_variable(str(fault['loc'][0]))}: {_said(fault)}" for fault in error.errors()]
+        faults += [f"{_variable_name(str(fault['loc'][0]))}: {_describe_error(fault)}" for fault in error.errors()]
     except UnicodeDecodeError:
         faults.append(f"{_FILE}: it is no text in UTF-8")
     if settings is None or faults:
-        raise WrongSettings(faults)
+        raise SettingsError(faults)
     return settings
 
 
-def _misspelt() -> Iterator[str]:
-    known = {_variable(name) for name in Settings.model_fields}
+def _unknown_variables() -> Iterator[str]:
+    known = {_variable_name(name) for name in Settings.model_fields}
     there = {**dotenv_values(_FILE), **os.environ}
     for name in sorted(name for name, value in there.items() if value):
         plain = name.upper()
-        if plain.startswith(_PREFIX) and plain not in known and not _OF_KUBERNETES.fullmatch(plain):
+        if plain.startswith(_PREFIX) and plain not in known and not _KUBERNETES_VARIABLE.fullmatch(plain):
             near = get_close_matches(plain, sorted(known), 1, 0.8)
             yield f"{name}: there is no such setting" + (f"; did you mean {near[0]}?" if near else "")
 
 
-def _variable(name: str) -> str:
+def _variable_name(name: str) -> str:
     """What a setting is called in the environment. (Those with names of their own are told by them already.)"""
     return name if name.isupper() else f"{_PREFIX}{name.upper()}"
 
 
-def _said(fault: ErrorDetails) -> str:
+def _describe_error(fault: ErrorDetails) -> str:
     limits = fault.get("ctx", {})
     if fault["type"] == "too_short":
         return f"must have at least {limits['min_length']} characters"

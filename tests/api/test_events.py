@@ -138,7 +138,7 @@ async def test_readers_that_do_not_read_hold_nothing_up(serve, clone):
         for _ in range(10):
             assert (await server.http.get(f"/api/runs/{run_id}")).status_code == 200
         # Whatever is busy is so for a moment: a reader who had a connection would never give it back.
-        await until(lambda: server.runtime.database.connections().busy == 0, PATIENCE)
+        await until(lambda: server.runtime.database.pool_stats().busy == 0, PATIENCE)
         for writer in silent:
             writer.close()
         let_go.set()

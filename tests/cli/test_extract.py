@@ -14,7 +14,7 @@ from commands import INVOICE, Commands, ended, family, interrupt, read_until
 from child_processes import command_line, wait_all_ended
 from encrypted_files import NEW_PDF, PASSWORD
 from fieldmark.api.extractions import Extraction
-from fieldmark.db.embedded import running
+from fieldmark.db.embedded import embedded_postgres
 from running_server import PATIENCE
 
 pytestmark = pytest.mark.anyio
@@ -111,6 +111,6 @@ async def test_interrupted_command_leaves_nothing(home: Commands):
     assert wait_all_ended(relatives) and home.is_stopped()
     # What was not begun is not begun by the next command either: nobody would wait for it.
     major = int(home.settings["FIELDMARK_POSTGRES_MAJOR"])
-    with running(home.home, major) as server, psycopg.connect(server.owner_url) as conn:
+    with embedded_postgres(home.home, major) as server, psycopg.connect(server.owner_url) as conn:
         rows = conn.execute("select distinct status from public.runs where created_at >= %s", [begun]).fetchall()
     assert rows == [("cancelled",)]

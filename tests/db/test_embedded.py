@@ -20,7 +20,7 @@ import psutil
 import psycopg
 import pytest
 
-from fieldmark.db.embedded import Embedded, running
+from fieldmark.db.embedded import EmbeddedServer, embedded_postgres
 from fieldmark.errors import Misconfigured
 from fieldmark.isolation import users
 
@@ -31,8 +31,8 @@ _CLIENT = """
 import sys
 import threading
 from pathlib import Path
-from fieldmark.db.embedded import running
-with running(Path(sys.argv[1]), int(sys.argv[2])) as server:
+from fieldmark.db.embedded import embedded_postgres
+with embedded_postgres(Path(sys.argv[1]), int(sys.argv[2])) as server:
     print(server.owner_url, flush=True)
     sys.stdin.read()
 """
@@ -103,7 +103,7 @@ def _works(url: str) -> bool:
 def test_it_starts_stops_and_starts_again_with_its_data_and_says_nothing(
     quick_path: Path, postgres_major: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with running(quick_path, postgres_major) as server:
+    with embedded_postgres(quick_path, postgres_major) as server:
         version = _ask(server.owner_url, "show server_version_num")
         assert str(version).startswith(str(postgres_major))
         with psycopg.connect(server.owner_url) as connection:
@@ -116,12 +116,12 @@ def test_it_starts_stops_and_starts_again_with_its_data_and_says_nothing(
         assert password and password not in (folder / "server.log").read_text()
     assert _server_pid(quick_path) is None
     assert not _works(server.owner_url)
-    with running(quick_path, postgres_major) as server:
+    with embedded_postgres(quick_path, postgres_major) as server:
         assert _ask(server.owner_url, "select lower(word) from kept") == "größe"
     assert capfd.readouterr() == ("", "")
 
 
-def test_it_is_sealed(postgres: Embedded) -> None:
+def test_it_is_sealed(postgres: EmbeddedServer) -> None:
     """Loopback alone, passwords alone, no socket in the file system."""
     settings = "listen_addresses", "unix_socket_directories", "password_encryption", "wal_level"
     assert [_ask(postgres.owner_url, f"show {name}") for name in settings] == [
@@ -146,8 +146,8 @@ def test_processes_share_it_and_the_last_one_out_stops_it(quick_path: Path, post
         one.kill()
         one.wait()
         assert _works(url)
-        with running(quick_path, postgres_major) as server:  # a third, and twice in one process
-            with running(quick_path, postgres_major) as again:
+        with embedded_postgres(quick_path, postgres_major) as server:  # a third, and twice in one process
+            with embedded_postgres(quick_path, postgres_major) as again:
                 assert server == again
             assert _works(url)
         assert _works(url)
@@ -167,14 +167,14 @@ def test_a_client_killed_while_it_makes_the_database_leaves_nothing_in_the_way(
             client.kill()
             client.wait()
         too_late = done.exists()
-        with running(home, postgres_major) as server:
+        with embedded_postgres(home, postgres_major) as server:
             assert _works(server.owner_url)
         if not too_late:
             break
 
 
 def test_a_killed_server_comes_back_where_it_was_with_what_was_committed(quick_path: Path, postgres_major: int) -> None:
-    with running(quick_path, postgres_major) as server:
+    with embedded_postgres(quick_path, postgres_major) as server:
         with psycopg.connect(server.owner_url) as connection:
             connection.execute("create table kept as select 1")
         pid = _server_pid(quick_path)
@@ -186,14 +186,14 @@ def test_a_killed_server_comes_back_where_it_was_with_what_was_committed(quick_p
 
 
 def test_a_stale_pid_file_that_names_a_living_process_misleads_nobody(quick_path: Path, postgres_major: int) -> None:
-    with running(quick_path, postgres_major):
+    with embedded_postgres(quick_path, postgres_major):
         file = quick_path / "postgres/data/postmaster.pid"
         lines = file.read_text().split("\n")
     # One of the server's own user: any other would not mislead Postgres either.
     bystander = subprocess.Popen(["sleep", "600"], user=users.of_postgres() if _AS_ROOT else None)
     try:
         file.write_text("\n".join([str(bystander.pid), *lines[1:]]))
-        with running(quick_path, postgres_major) as server:
+        with embedded_postgres(quick_path, postgres_major) as server:
             assert _works(server.owner_url)
         assert bystander.poll() is None
     finally:
@@ -217,11 +217,14 @@ def test_ctrl_c_in_the_terminal_ends_the_client_and_through_it_the_server(
 
 def test_data_of_another_version_or_without_its_passwords_is_refused(quick_path: Path, postgres_major: int) -> None:
     other = {16: 18, 18: 16}[postgres_major]
-    with running(quick_path, postgres_major), pytest.raises(Misconfigured, match=f"POSTGRES_MAJOR={postgres_major}"):
-        running(quick_path, other).__enter__()
+    with (
+        embedded_postgres(quick_path, postgres_major),
+        pytest.raises(Misconfigured, match=f"POSTGRES_MAJOR={postgres_major}"),
+    ):
+        embedded_postgres(quick_path, other).__enter__()
     with pytest.raises(Misconfigured, match=f"made by PostgreSQL {postgres_major}"):
-        running(quick_path, other).__enter__()
-    with running(quick_path, postgres_major) as server:
+        embedded_postgres(quick_path, other).__enter__()
+    with embedded_postgres(quick_path, postgres_major) as server:
         assert _works(server.owner_url)
 
 
@@ -229,7 +232,7 @@ def test_data_of_another_version_or_without_its_passwords_is_refused(quick_path:
 def test_root_hands_it_to_a_user_below_folders_closed_to_that_user(quick_path: Path, postgres_major: int) -> None:
     closed = quick_path / "closed"
     closed.mkdir(mode=0o700)
-    with running(closed / "home", postgres_major) as server:
+    with embedded_postgres(closed / "home", postgres_major) as server:
         pid = _server_pid(closed / "home")
         assert pid is not None
         assert set(psutil.Process(pid).uids()) == set(psutil.Process(pid).gids()) == {users.of_postgres()}
@@ -296,7 +299,7 @@ def _impostor(asks: bytes) -> Iterator[tuple[int, list[bytes]]]:
     ],
     ids=["password", "md5", "nothing"],
 )
-def test_whoever_has_taken_its_port_is_sent_no_password(postgres: Embedded, asks: bytes, sends: bytes) -> None:
+def test_whoever_has_taken_its_port_is_sent_no_password(postgres: EmbeddedServer, asks: bytes, sends: bytes) -> None:
     with _impostor(asks) as (port, heard):
         parts = urlsplit(postgres.app_url)
         taken = parts._replace(netloc=parts.netloc.replace(f":{parts.port}", f":{port}"))

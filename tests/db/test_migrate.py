@@ -12,8 +12,8 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from fieldmark.db.embedded import Embedded
-from fieldmark.db.migrate import migrate, pending
+from fieldmark.db.embedded import EmbeddedServer
+from fieldmark.db.migrate import migrate, pending_migrations
 from fieldmark.db.pool import Database
 from fieldmark.errors import Misconfigured, Unavailable
 from running_server import Clone
@@ -31,7 +31,7 @@ _FIRST, _SECOND = "20260101000000_roles.sql", "20260102000000_things.sql"
 
 
 @pytest.fixture
-def empty(postgres: Embedded) -> Iterator[str]:
+def empty(postgres: EmbeddedServer) -> Iterator[str]:
     """The owner's URL of a database with nothing in it."""
     name = f"empty_{uuid4().hex}"
     with psycopg.connect(postgres.owner_url, autocommit=True) as connection:
@@ -54,7 +54,7 @@ def _ask(url: str, query: str) -> object:
 
 async def test_ours_make_a_database_in_which_the_service_finds_all_it_needs(clone: Clone) -> None:
     assert await migrate(clone.owner_url) == []  # the template has them all
-    assert await pending(clone.app_url) == []
+    assert await pending_migrations(clone.app_url) == []
     async with Database(clone.app_url) as database:
         async with database.as_service() as connection:
             await connection.execute("set local search_path = queue")
@@ -93,13 +93,13 @@ async def test_no_member_keeps_a_start_waiting_and_the_owner_does(clone: Clone) 
 
 async def test_files_are_applied_in_order_and_once(empty: str, folder: Path) -> None:
     (folder / _SECOND).write_text("create table public.a (id int);\ninsert into public.a values (1); -- the end\n")
-    assert await pending(empty, folder) == [_FIRST, _SECOND, "queue"]
+    assert await pending_migrations(empty, folder) == [_FIRST, _SECOND, "queue"]
     assert await migrate(empty, folder=folder) == [_FIRST, _SECOND]
     assert await migrate(empty, folder=folder) == []
-    assert await pending(empty, folder) == []
+    assert await pending_migrations(empty, folder) == []
     third = "20260103000000_more.sql"
     (folder / third).write_text("insert into public.a select id + 1 from public.a")
-    assert await pending(empty, folder) == [third]
+    assert await pending_migrations(empty, folder) == [third]
     assert await migrate(empty, folder=folder) == [third]
     assert _ask(empty, "select array_agg(id order by id) from public.a") == [1, 2]
 
@@ -133,9 +133,9 @@ async def test_what_the_supabase_cli_has_applied_is_not_applied_again(empty: str
                  ('20260102000000',
                    array['create table public.a (id int)', E'-- one\\ncreate table public.b (id int)'], 'things')"""
         )
-    assert await pending(empty, folder) == ["queue"]
+    assert await pending_migrations(empty, folder) == ["queue"]
     assert await migrate(empty, folder=folder) == []
-    assert await pending(empty, folder) == []
+    assert await pending_migrations(empty, folder) == []
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ async def test_a_failing_file_leaves_nothing_and_is_named_with_its_line(
     (folder / bad).write_text(text)
     with pytest.raises(Misconfigured, match=rf"^{bad}{line}: "):
         await migrate(empty, folder=folder)
-    assert await pending(empty, folder) == [bad, "queue"]  # what came before it stays
+    assert await pending_migrations(empty, folder) == [bad, "queue"]  # what came before it stays
     assert _ask(empty, "select to_regclass('public.good')::text") == "good"
     if "commit" not in text:
         assert _ask(empty, "select to_regclass('public.a')") is None
@@ -196,7 +196,9 @@ async def test_a_pooler_and_no_server_are_said_in_a_sentence(folder: Path) -> No
 # --- around the migrations
 
 
-async def test_the_services_role_gets_its_password(postgres: Embedded, clone: Clone, empty: str, folder: Path) -> None:
+async def test_the_services_role_gets_its_password(
+    postgres: EmbeddedServer, clone: Clone, empty: str, folder: Path
+) -> None:
     # The one that it has: the role is the whole server's, and other tests log in meanwhile. Its salt is another.
     query = "select rolpassword from pg_authid where rolname = 'fieldmark_app'"
     before = _ask(clone.owner_url, query)
@@ -207,7 +209,7 @@ async def test_the_services_role_gets_its_password(postgres: Embedded, clone: Cl
 
 
 async def test_nobody_may_create_temporary_objects_and_no_copy_of_a_database_forgets_it(
-    postgres: Embedded, empty: str, folder: Path
+    postgres: EmbeddedServer, empty: str, folder: Path
 ) -> None:
     """A database's own rights are not copied with it, so each migration takes the right away."""
     right = "select has_database_privilege('fieldmark_app', current_database(), 'temporary')"
@@ -242,10 +244,10 @@ async def test_a_queue_of_an_older_procrastinate_is_brought_up_to_date_and_one_o
                alter type queue.procrastinate_job_event_type rename value 'retried' to 'unknown';
                comment on schema queue is 'procrastinate 3.3.0'"""
         )
-    assert await pending(empty, folder) == ["queue"]
+    assert await pending_migrations(empty, folder) == ["queue"]
     await migrate(empty, folder=folder)
     assert (_ask(empty, functions), _ask(empty, mark)) == (made, installed)
-    assert await pending(empty, folder) == []
+    assert await pending_migrations(empty, folder) == []
     for other in ("procrastinate 99.1", "unknown"):
         with psycopg.connect(empty) as owner:
             owner.execute(f"comment on schema queue is '{other}'".encode())

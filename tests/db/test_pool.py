@@ -13,7 +13,7 @@ from psycopg import sql
 
 from extraction_case import sql as rows
 from extraction_case import until
-from fieldmark.db.pool import Connection, Database, plain_url
+from fieldmark.db.pool import Connection, Database, libpq_url
 from fieldmark.errors import Misconfigured, TooManyAtOnce, Unavailable
 from fieldmark.identity.scope import Scope
 from running_server import Clone
@@ -195,7 +195,7 @@ def _password(url: str) -> str:
     ],
 )
 async def test_a_transaction_pooler_is_known_by_its_url(url: str, plain: str, pooled: bool) -> None:
-    assert plain_url(url) == (plain, pooled)
+    assert libpq_url(url) == (plain, pooled)
 
 
 async def test_nothing_is_prepared_behind_a_pooler(clone: Clone) -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from fieldmark.domain import paths
 from fieldmark.domain.folding import fold
-from fieldmark.domain.invisible import invisible_in
-from fieldmark.domain.values import invisible_character
+from fieldmark.domain.invisible import find_invisible
+from fieldmark.domain.values import invisible_problem
 from fieldmark.errors import InvalidPath
 
 UNSEEN = (
@@ -18,9 +18,9 @@ UNSEEN = (
 @pytest.mark.parametrize("unseen", UNSEEN.split(), ids=ascii)
 def test_it_is_found_wherever_it_stands(unseen: str) -> None:
     for text in (unseen, f"a{unseen}", f"{unseen}a", f"1{unseen}0", f"合{unseen}計"):
-        assert invisible_in(text) and invisible_in(text, key=True)
+        assert find_invisible(text) and find_invisible(text, key=True)
         for value in (text, [1, text], {"a": {"b": text}}, {"a": {text: 1}}):
-            assert invisible_character(value)
+            assert invisible_problem(value)
         with pytest.raises(InvalidPath):
             paths.parse(f"a.b{unseen}")
     # A page that prints it is read all the same.
@@ -33,10 +33,10 @@ def test_it_is_found_wherever_it_stands(unseen: str) -> None:
     ids=ascii,
 )
 def test_what_is_seen_may_be_stored(text: str) -> None:
-    assert invisible_in(text) is None and invisible_character({"a": [text]}) is None
+    assert find_invisible(text) is None and invisible_problem({"a": [text]}) is None
 
 
 def test_joiner_is_allowed_only_between_letters_that_it_joins() -> None:
     for text in ("to\u200ctal", "1\u200d0", "\u200c", "م\u200d", "合\u200d計"):
-        assert invisible_in(text)
-    assert invisible_in("م\u200cی", key=True) and not invisible_in("م\u200cی")
+        assert find_invisible(text)
+    assert find_invisible("م\u200cی", key=True) and not find_invisible("م\u200cی")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmark.domain.invisible import invisible_in
+from fieldmark.domain.invisible import find_invisible
 from fieldmark.domain.paths import MAX_CHARACTERS, MAX_INDEX, MAX_STEPS, name, parse
 from fieldmark.errors import InvalidPath
 
@@ -68,7 +68,7 @@ def test_bounds_the_number_of_steps_and_of_characters() -> None:
 
 
 ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=12)
-KEY = ANY_TEXT.filter(lambda key: invisible_in(key, key=True) is None) | st.text('.[]"\\ a0\n\x7f', max_size=6)
+KEY = ANY_TEXT.filter(lambda key: find_invisible(key, key=True) is None) | st.text('.[]"\\ a0\n\x7f', max_size=6)
 PATH = st.tuples(KEY, st.lists(KEY | st.integers(0, MAX_INDEX), max_size=8)).map(lambda drawn: (drawn[0], *drawn[1]))
 
 

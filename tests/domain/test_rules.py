@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fieldmark.domain.rules import MAX_RULES, broken_rules, check_rules
+from fieldmark.domain.rules import MAX_RULES, check_rules, rule_violations
 from fieldmark.errors import Invalid
 
 
@@ -47,7 +47,7 @@ def items(*totals) -> list:
     ],
 )
 def test_a_rule_that_holds(rule, fields):
-    assert broken_rules(said(rule), fields) == []
+    assert rule_violations(said(rule), fields) == []
 
 
 @pytest.mark.parametrize(
@@ -92,15 +92,15 @@ def test_a_rule_that_holds(rule, fields):
     ],
 )
 def test_a_broken_rule_says_by_how_much(rule, fields, sentence):
-    (one,) = broken_rules(said(rule), fields)
+    (one,) = rule_violations(said(rule), fields)
     assert one.message == sentence and one.code in rule
 
 
 @pytest.mark.parametrize(("total", "faults"), [(1.01, 0), (0.99, 0), (1.0100001, 1), (0.98, 1), (1, 0)])
 def test_the_tolerance_itself_is_still_within(total, faults):
     rule = {"sum": ["a", "b"], "equals": "c", "tolerance": 0.01}
-    assert len(broken_rules(said(rule), {"a": 0.7, "b": 0.3, "c": total})) == faults
-    assert len(broken_rules(said({"equals": ["a", "c"], "tolerance": 0.01}), {"a": 1, "c": total})) == faults
+    assert len(rule_violations(said(rule), {"a": 0.7, "b": 0.3, "c": total})) == faults
+    assert len(rule_violations(said({"equals": ["a", "c"], "tolerance": 0.01}), {"a": 1, "c": total})) == faults
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_the_tolerance_itself_is_still_within(total, faults):
     ],
 )
 def test_what_is_not_there_breaks_no_rule(rule, fields):
-    assert broken_rules(said(rule), fields) == []
+    assert rule_violations(said(rule), fields) == []
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_what_is_not_there_breaks_no_rule(rule, fields):
     ],
 )
 def test_a_value_of_the_wrong_type_is_not_guessed(rule, fields, sentence):
-    (one,) = broken_rules(said(rule), fields)
+    (one,) = rule_violations(said(rule), fields)
     assert one.message.startswith(sentence)
 
 
@@ -185,11 +185,11 @@ def test_rules_are_bounded_in_number_and_in_what_they_look_at():
     with pytest.raises(Invalid, match="51 rules; at most 50"):
         check_rules(said(*[ITEMS] * (MAX_RULES + 1)))
     fields = {"items": items(*range(30_000)), "subtotal": sum(range(30_000))}
-    assert broken_rules(said(*[ITEMS] * 3), fields) == []
+    assert rule_violations(said(*[ITEMS] * 3), fields) == []
     with pytest.raises(Invalid, match="more than 500,000 values"):
-        broken_rules(said(*[ITEMS] * MAX_RULES), fields)
+        rule_violations(said(*[ITEMS] * MAX_RULES), fields)
 
 
 def test_no_more_faults_are_told_than_are_read():
     wrong = [{"quantity": 2, "unit_price": 2, "total": 5}] * 1000
-    assert len(broken_rules(said(ROWS), {"items": wrong})) == 20
+    assert len(rule_violations(said(ROWS), {"items": wrong})) == 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fieldmark.domain import paths
-from fieldmark.domain.schema import check_schema, violations, violations_of_write
+from fieldmark.domain.schema import check_schema, violations, write_violations
 from fieldmark.errors import Invalid
 
 
@@ -28,7 +28,7 @@ def test_a_schema_may_refer_to_itself_where_that_ends():
 
 
 def test_a_schema_that_was_never_checked_is_before_it_is_used():
-    for use in (lambda schema: violations(schema, {}), lambda schema: violations_of_write(schema, {}, {}, [])):
+    for use in (lambda schema: violations(schema, {}), lambda schema: write_violations(schema, {}, {}, [])):
         with pytest.raises(Invalid, match="inside"):
             use(of(a={"$ref": "http://127.0.0.1:9/x"}))
 
@@ -103,7 +103,7 @@ STRICT = {
     ],
 )
 def test_a_write_is_refused_for_its_own_faults_and_for_no_older_ones(before, after, written, expected):
-    assert [paths.name(one.path) for one in violations_of_write(STRICT, before, after, written)] == expected
+    assert [paths.name(one.path) for one in write_violations(STRICT, before, after, written)] == expected
 
 
 @pytest.mark.parametrize(

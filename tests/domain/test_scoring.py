@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmark.domain.fields import NOTHING
-from fieldmark.domain.scoring import Leaf, Tally, score, total
+from fieldmark.domain.fields import MISSING
+from fieldmark.domain.scoring import ComparedValue, Tally, score, total
 
 FOUND = {"state": "found", "page": 1, "boxes": [[0.1, 0.1, 0.2, 0.2]]}
 
@@ -23,7 +23,7 @@ FOUND = {"state": "found", "page": 1, "boxes": [[0.1, 0.1, 0.2, 0.2]]}
         ("-5", 5, False, False),
         (True, 1, False, False),
         (None, None, True, True),
-        (None, NOTHING, True, True),
+        (None, MISSING, True, True),
         (None, "", False, False),
         ("€", "$", False, False),
         ("2024-03-12", "20240312", False, True),
@@ -31,7 +31,7 @@ FOUND = {"state": "found", "page": 1, "boxes": [[0.1, 0.1, 0.2, 0.2]]}
     ],
 )
 def test_what_is_right(gold, got, exact, normalised):
-    leaf = Leaf(("a",), ("a",), gold, got)
+    leaf = ComparedValue(("a",), ("a",), gold, got)
     assert (leaf.exact, leaf.normalised) == (exact, normalised)
 
 
@@ -49,8 +49,8 @@ def test_items_of_a_list_find_each_other_whatever_their_order():
     }
     assert [(leaf.gold_path, leaf.gold, leaf.got) for leaf in result.faults] == [
         (("items", 1, "price"), 420, 400),
-        (("items", 1, "name"), NOTHING, "Carpet"),
-        (("items", 1, "price"), NOTHING, 5),
+        (("items", 1, "name"), MISSING, "Carpet"),
+        (("items", 1, "price"), MISSING, 5),
     ]
 
 

@@ -13,7 +13,7 @@ from uuid import uuid4
 import pytest
 
 import fieldmark
-from fieldmark.db.aside import aside
+from fieldmark.db.worker_thread import run_in_thread
 from fieldmark.errors import TooManyAtOnce
 from fieldmark.services.turns import AT_ONCE, MOST_WAITING, Turns, in_turn, in_turn_at_last, without_turn
 
@@ -86,7 +86,7 @@ async def test_no_long_computing_takes_the_threads_that_files_are_read_with():
     asked = [asyncio.create_task(how(go.wait)) for _ in range(50) for how in (partial(in_turn, uuid4()), without_turn)]
     await asyncio.sleep(0.05)
     assert await asyncio.wait_for(asyncio.to_thread(int), 10) == 0
-    assert await asyncio.wait_for(aside(int), 10) == 0
+    assert await asyncio.wait_for(run_in_thread(int), 10) == 0
     go.set()
     await asyncio.gather(*asked)
 

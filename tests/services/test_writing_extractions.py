@@ -9,7 +9,7 @@ import pytest
 
 from extraction_case import document_with_pages
 from fieldmark.domain import paths
-from fieldmark.domain.attempts import again_while_stale
+from fieldmark.domain.retry import retry_while_stale
 from fieldmark.errors import Conflict, NotFound, Stale
 from fieldmark.services import extractions
 from fieldmark.services.evidence import DocumentIndexes
@@ -86,7 +86,7 @@ async def test_a_row_that_changed_meanwhile_is_looked_for_again(case):
             await case.set_fields({"items": [{"name": "Nut M8"}]})
         return await apply(case, ready)
 
-    await again_while_stale(attempt)
+    await retry_while_stale(attempt)
     assert len(tries) == 2 and tries[0] < tries[1]  # a line further down
     assert case.extraction()["evidence"]["items[0].total"]["boxes"][0][1] == tries[1]
 
@@ -101,7 +101,7 @@ async def test_it_is_not_looked_for_under_a_lock_nor_for_ever(case):
         return await apply(case, ready)
 
     with pytest.raises(Conflict):
-        await again_while_stale(attempt)
+        await retry_while_stale(attempt)
     assert len(tries) == 3
     assert "total" not in case.extraction()["extracted_fields"]["items"][0]
 

@@ -16,11 +16,11 @@ from doors import Doors, House, furnish, opened_doors
 from pairs import Pair
 from psycopg import sql
 
-from fieldmark.db.embedded import Embedded
+from fieldmark.db.embedded import EmbeddedServer
 
 
 @pytest.fixture(scope="session")
-def migrated(postgres: Embedded, _administration: psycopg.Connection, _template: str) -> Iterator[str]:
+def migrated(postgres: EmbeddedServer, _administration: psycopg.Connection, _template: str) -> Iterator[str]:
     """The name of a database that this worker's tests of SQL share."""
     name = f"test_sql_{uuid4().hex}"
     _administration.execute(sql.SQL("create database {} template {}").format(*map(sql.Identifier, (name, _template))))
@@ -31,7 +31,7 @@ def migrated(postgres: Embedded, _administration: psycopg.Connection, _template:
 
 
 @pytest.fixture(scope="session")
-def doors(postgres: Embedded, migrated: str) -> Iterator[Doors]:
+def doors(postgres: EmbeddedServer, migrated: str) -> Iterator[Doors]:
     at = f"/{migrated}"
     with opened_doors(
         urlsplit(postgres.owner_url)._replace(path=at).geturl(), urlsplit(postgres.app_url)._replace(path=at).geturl()

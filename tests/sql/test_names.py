@@ -9,12 +9,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from psycopg.types.json import Jsonb
 
-from fieldmark.domain.invisible import invisible_in
+from fieldmark.domain.invisible import find_invisible
 from fieldmark.domain.paths import name, parse, to_sql
 
 STORABLE = st.characters(exclude_categories=["Cs"], exclude_characters="\x00")
 ANY_TEXT = st.text(STORABLE, max_size=8) | st.text('.[]"\\ a0\n\t\x01\x1f\x7f\x80\xa0\u2028é', max_size=5)
-KEYS = ANY_TEXT.filter(lambda key: invisible_in(key, key=True) is None)
+KEYS = ANY_TEXT.filter(lambda key: find_invisible(key, key=True) is None)
 DOCUMENTS = st.recursive(
     st.none(),
     lambda below: st.lists(below, max_size=3) | st.dictionaries(KEYS, below, max_size=4),

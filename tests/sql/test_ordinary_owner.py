@@ -15,7 +15,7 @@ from editing import Editing
 from matrix import ACTORS, CALLS, CASES, outcome
 
 from fieldmark.agents.registry import agent_rows
-from fieldmark.db.embedded import running
+from fieldmark.db.embedded import embedded_postgres
 from fieldmark.db.migrate import migrate
 
 # One worker, so one server.
@@ -29,7 +29,7 @@ def ordinary(postgres_major: int) -> Iterator[Doors]:
     place = memory if memory.is_dir() else None
     with (
         tempfile.TemporaryDirectory(prefix="fieldmark-owner-", dir=place) as home,
-        running(Path(home), postgres_major) as server,
+        embedded_postgres(Path(home), postgres_major) as server,
     ):
         with psycopg.connect(server.owner_url, autocommit=True) as superuser:
             superuser.execute("create role keeper login createrole createdb password 'keeper'")

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, JsonValue, ValidationError
 from fieldmark.db.pool import Connection
 from fieldmark.domain.answers import FallbackCode
 from fieldmark.domain.statuses import Approval, Effort
-from fieldmark.domain.values import problem_with
+from fieldmark.domain.values import value_problem
 from fieldmark.errors import Invalid
 from fieldmark.identity.scope import Scope
 from fieldmark.offline_model.messages import Block, Body
@@ -154,7 +154,7 @@ class AgentSpec:
 
 def check_words(what: str, words: str | None) -> None:
     """Raise Invalid for words of a person that the database cannot keep."""
-    if words is not None and (problem := problem_with(words)):
+    if words is not None and (problem := value_problem(words)):
         raise Invalid(f"The {what} cannot be used. {problem}")
 
 

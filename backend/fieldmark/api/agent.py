@@ -17,7 +17,7 @@ from fieldmark.api.extractions import Extraction
 from fieldmark.api.routing import Routes
 from fieldmark.api.shapes import Body, json_of
 from fieldmark.api.streams import STREAM, Deltas, event_stream
-from fieldmark.domain.answers import AnyAnswer, typed_answer
+from fieldmark.domain.answers import AnyAnswer, parse_answer
 from fieldmark.domain.events import TokensUsed
 from fieldmark.domain.permissions import Permission
 from fieldmark.domain.statuses import Approval as ApprovalPolicy
@@ -316,7 +316,7 @@ async def _answer(
         status=run.status,
         extraction=None,
         answer=run.answer,
-        result=typed_answer(run.result),
+        result=parse_answer(run.result),
         cost_usd=None if run.cost_usd is None else float(run.cost_usd),
         usage=TokensUsed.model_validate(run.usage),
         waits_for=waiting,

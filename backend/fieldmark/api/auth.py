@@ -89,8 +89,8 @@ async def _enter(request: Request, caller: Person | Machine, org_id: UUID | None
 def _check(request: Request, role: MembershipRole, machine: Machine | None) -> None:
     route = request.method, route_of(request.scope)
     permission, also = permission_of(*route), ALSO_NEEDED.get(route)
-    only_reads = request.method in SAFE or (permission is not None and permission.only_reads)
-    check_permission(permission, role, machine, writes=not only_reads)
+    is_read_only = request.method in SAFE or (permission is not None and permission.is_read_only)
+    check_permission(permission, role, machine, writes=not is_read_only)
     if also is not None:
         check_permission(also, role, machine, writes=True)
 

@@ -9,7 +9,7 @@ from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope, Send
 
 from fieldmark.api.problems import problem_of
-from fieldmark.errors import Malformed, NoSuchRange
+from fieldmark.errors import BadRequest, RangeNotSatisfiable
 from fieldmark.files import Files
 
 
@@ -56,7 +56,7 @@ class StoredFile(FileResponse):
 
 def _refusal(status: int, headers: Headers) -> Response:
     if status == 400:
-        return problem_of(Malformed("The header Range is no list of bytes, as bytes=0-499 is."))
-    refusal = problem_of(NoSuchRange("The file has no such part as Range asks for."))
+        return problem_of(BadRequest("The header Range is no list of bytes, as bytes=0-499 is."))
+    refusal = problem_of(RangeNotSatisfiable("The file has no such part as Range asks for."))
     refusal.headers["Content-Range"] = headers["content-range"]
     return refusal

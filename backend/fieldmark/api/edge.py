@@ -22,7 +22,7 @@ from fieldmark.api.permissions import SAFE, permission_of
 from fieldmark.api.problems import problem_of
 from fieldmark.api.request_log import route_of
 from fieldmark.domain.permissions import Permission
-from fieldmark.errors import FieldmarkError, TooLarge, TooSlow, Unauthenticated
+from fieldmark.errors import FieldmarkError, RequestTimeout, TooLarge, Unauthenticated
 from fieldmark.identity.tokens import Person, Tokens
 from fieldmark.services.api_keys import BEGINNING, ApiKeys, Machine
 
@@ -98,7 +98,7 @@ class Edge:
 
         try:
             await self._app(scope, body.receive, watched)
-        except (TooLarge, TooSlow):
+        except (TooLarge, RequestTimeout):
             if answering:
                 raise
         if body.refused is not None and not answering:
@@ -179,7 +179,7 @@ class _Body:
             async with asyncio.timeout(max(self._seconds, 0)):
                 message = await self._receive()
         except TimeoutError:
-            self.refused = TooSlow("The request's body came too slowly.")
+            self.refused = RequestTimeout("The request's body came too slowly.")
             raise self.refused from None
         came = len(message.get("body", b""))
         self._received += came

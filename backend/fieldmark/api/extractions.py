@@ -30,7 +30,7 @@ from fieldmark.api.shapes import (
 )
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
-from fieldmark.domain.attempts import again_while_stale
+from fieldmark.domain.retry import retry_while_stale
 from fieldmark.domain.statuses import ExtractionStatus
 from fieldmark.domain.violations import Violation
 from fieldmark.errors import Invalid
@@ -396,7 +396,7 @@ class ExtractionChange:
             prepared = await prepare()
             return await self.make(lambda conn: apply(conn, prepared))
 
-        return await again_while_stale(attempt)
+        return await retry_while_stale(attempt)
 
     async def write(self, write: Write) -> Response:
         """Write one value, or remove one."""

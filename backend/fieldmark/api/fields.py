@@ -14,7 +14,7 @@ from fieldmark.api.extractions import Evidence, FieldPath, Lock
 from fieldmark.api.routing import Routes
 from fieldmark.api.shapes import Before, ListPage, Text, json_of
 from fieldmark.domain import paths
-from fieldmark.domain.document_filters import MAX_TAGS, DocumentFilters, parsed
+from fieldmark.domain.document_filters import MAX_TAGS, DocumentFilters, validate_model
 from fieldmark.domain.field_query import FieldAnswer, FieldQuery, KnownFields
 from fieldmark.services import field_queries
 from fieldmark.stores import field_values, known_fields
@@ -32,7 +32,7 @@ async def filters_of(
 ) -> DocumentFilters:
     """Return which documents a query asks about."""
     asked: dict[str, Any] = {"document_type": document_type, "tags": tag}
-    return parsed(DocumentFilters, {name: value for name, value in asked.items() if value})
+    return validate_model(DocumentFilters, {name: value for name, value in asked.items() if value})
 
 
 Filters = Annotated[DocumentFilters, Depends(filters_of)]

@@ -39,7 +39,7 @@ async def get_readiness(request: Request, runtime: TheRuntime) -> Health:
     """The database answers, the worker (if this process has one) works, and no disk that it writes to is full."""
     try:
         async with asyncio.timeout(READY_SECONDS):
-            await runtime.database.reach()
+            await runtime.database.check_connection()
     except (TimeoutError, Unavailable) as error:
         log.warning("the database cannot be reached", reason=str(error))
         raise Unavailable("The database cannot be reached; the service's log says why.") from None

@@ -26,7 +26,7 @@ from fieldmark.api.shapes import (
     Shown,
     revid_in,
 )
-from fieldmark.domain.attempts import again_while_stale
+from fieldmark.domain.retry import retry_while_stale
 from fieldmark.services.schemas import check
 from fieldmark.stores.library import GREY, NamedItems, PromptText, VersionedItems, prompts, schemas, tags
 
@@ -295,7 +295,7 @@ async def update_prompt(
             )
             return KeptPrompt.of(await prompts.update(conn, prompt_id, text, revid=seen or row.prompt_revid))
 
-    return await again_while_stale(attempt)
+    return await retry_while_stale(attempt)
 
 
 @router.post("/tags", status_code=201, tags=["tags"])

@@ -68,7 +68,7 @@ def _is_loopback(host: str) -> bool:
 
 async def _look(runtime: Runtime) -> None:
     """Take over what is not counted but looked up."""
-    metrics, load = runtime.metrics, runtime.database.connections()
+    metrics, load = runtime.metrics, runtime.database.pool_stats()
     metrics.pool_connections.labels("busy").set(load.busy)
     metrics.pool_connections.labels("idle").set(load.idle)
     metrics.pool_waiting.set(load.waiting)

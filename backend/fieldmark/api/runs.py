@@ -16,7 +16,7 @@ from fieldmark.api.routing import Routes
 from fieldmark.api.shapes import STORABLE, Before, Filename, Limit, ListPage, Since, Until, json_of
 from fieldmark.api.streams import STREAM, Deltas, event_stream, number_after
 from fieldmark.domain.statuses import RunStatus
-from fieldmark.errors import Forgotten, Malformed
+from fieldmark.errors import BadRequest, EventsExpired
 from fieldmark.runs.lifecycle import decisions
 from fieldmark.runs.lifecycle.views import Run, described, listed
 from fieldmark.stores import runs
@@ -104,8 +104,8 @@ async def get_run_events(
     last = await runs.last_event(conn, run_id)
     # (Every end is told by an event.)
     if run.finished_at is not None and last == 0:
-        raise Forgotten("The events of this run are kept no longer. GET /api/runs/{id} says how it ended.")
+        raise EventsExpired("The events of this run are kept no longer. GET /api/runs/{id} says how it ended.")
     # Of another run, perhaps: whoever waited for what follows it would miss all that comes before.
     if after > last:
-        raise Malformed("Last-Event-ID is no event of this run. Leave it out to read from the first.")
+        raise BadRequest("Last-Event-ID is no event of this run. Leave it out to read from the first.")
     return event_stream(runtime, scope, run_id, after, deltas=deltas)

@@ -11,7 +11,14 @@ from pydantic import Field
 from fieldmark.api.auth import TheCaller, TheRuntime, TheScope
 from fieldmark.api.routing import Routes
 from fieldmark.api.shapes import STORABLE, Filename, Since, Text, Until
-from fieldmark.domain.document_filters import MAX_CONDITIONS, MAX_IDS, MAX_TAGS, DocumentFilters, FieldCondition, parsed
+from fieldmark.domain.document_filters import (
+    MAX_CONDITIONS,
+    MAX_IDS,
+    MAX_TAGS,
+    DocumentFilters,
+    FieldCondition,
+    validate_model,
+)
 from fieldmark.domain.permissions import Permission
 from fieldmark.services import search
 from fieldmark.services.api_keys import has_scope, require_scope
@@ -67,7 +74,7 @@ async def search_documents(
     }
     if filter or document_type:  # else a key could find out values by narrowing down to them
         require_scope(caller, Permission.EXTRACTIONS_READ, "filters on fields need")
-    filters = parsed(DocumentFilters, {name: value for name, value in asked.items() if value})
+    filters = validate_model(DocumentFilters, {name: value for name, value in asked.items() if value})
     meaning = await search.meaning_of(runtime.embedder, q)
     async with runtime.database.as_user(scope) as conn:
         return await search.search(

@@ -9,7 +9,7 @@ from uuid import UUID
 from fastapi import Header, Query, Response
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
-from fieldmark.db.aside import aside
+from fieldmark.db.worker_thread import run_in_thread
 from fieldmark.errors import Invalid
 
 P = ParamSpec("P")
@@ -121,7 +121,7 @@ def revid_in(if_match: str | None) -> UUID | None:
 
 async def json_of(make: Callable[P, BaseModel], *args: P.args, **kwargs: P.kwargs) -> Response:
     """Return a response of thousands of values, built and serialised in a worker thread."""
-    return Response(await aside(_json, make, *args, **kwargs), media_type="application/json")
+    return Response(await run_in_thread(_json, make, *args, **kwargs), media_type="application/json")
 
 
 def _json(make: Callable[P, BaseModel], *args: P.args, **kwargs: P.kwargs) -> str:

@@ -11,7 +11,7 @@ from fastapi.sse import EventSourceResponse, format_sse_event
 
 from fieldmark.api.problems import log
 from fieldmark.domain.events import EVENT
-from fieldmark.errors import FieldmarkError, Malformed
+from fieldmark.errors import BadRequest, FieldmarkError
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.events.follow import DELTA, follow
 from fieldmark.runtime import Runtime
@@ -79,9 +79,9 @@ async def _events(runtime: Runtime, scope: Scope, run_id: UUID, after: int, delt
 
 
 def number_after(last_event_id: str | None) -> int:
-    """The event number in a Last-Event-ID header; 0 without one. Raises Malformed for what is no number of ours."""
+    """The event number in a Last-Event-ID header; 0 without one. Raises BadRequest for what is no number of ours."""
     if last_event_id is None or last_event_id.strip() == "":
         return 0
     if not last_event_id.strip().isascii() or not last_event_id.strip().isdigit() or len(last_event_id.strip()) > 9:
-        raise Malformed("Last-Event-ID must be the number of the last event you saw.")
+        raise BadRequest("Last-Event-ID must be the number of the last event you saw.")
     return int(last_event_id)

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, JsonValue
 from fieldmark.api.auth import Conn, TheScope
 from fieldmark.api.routing import Routes
 from fieldmark.api.shapes import STORABLE, Before, Body, Limit, ListPage
-from fieldmark.domain.values import problem_with
+from fieldmark.domain.values import value_problem
 from fieldmark.errors import Invalid
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.lifecycle.views import Turn, turns
@@ -126,7 +126,7 @@ async def delete_thread(thread_id: UUID, scope: TheScope, conn: Conn) -> None:
 
 
 def _check(title: str | None) -> None:
-    if title is not None and (problem := problem_with(title)):
+    if title is not None and (problem := value_problem(title)):
         raise Invalid(f"The title cannot be used. {problem}")
 
 

@@ -20,7 +20,7 @@ from fieldmark.cli.process import CANNOT_WORK, read_settings, run
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import out, plain
 from fieldmark.errors import FieldmarkError, Misconfigured
-from fieldmark.settings import Settings, WrongSettings
+from fieldmark.settings import Settings, SettingsError
 from fieldmark.settings import read_settings as of_environment
 
 if TYPE_CHECKING:  # what takes long to import is imported where it is needed
@@ -51,7 +51,7 @@ def doctor(target: Target) -> None:
     """Check settings, database, model, disk, sandbox, tokens and files, and report problems with their fixes."""
     try:
         of_environment()
-    except WrongSettings as error:
+    except SettingsError as error:
         checks = [Check("settings", State.FAILED, "\n".join(error.faults), "Correct the environment, or `.env`.")]
     else:
         settings = read_settings("error")

@@ -19,7 +19,7 @@ import typer
 
 from fieldmark.cli.terminal import err, plain, steps
 from fieldmark.errors import FieldmarkError
-from fieldmark.settings import Settings, WrongSettings
+from fieldmark.settings import Settings, SettingsError
 from fieldmark.settings import read_settings as of_environment
 
 if TYPE_CHECKING:  # what takes long to import is imported where it is needed
@@ -60,7 +60,7 @@ def read_settings(log_level: str | None = None) -> Settings:
     """Load the settings. `log_level` is the default log level of the process."""
     try:
         settings = of_environment()
-    except WrongSettings as error:
+    except SettingsError as error:
         stop(str(error), CANNOT_WORK)
     from fieldmark.telemetry.logs import set_up_logs  # imported here: `--help` logs nothing
 

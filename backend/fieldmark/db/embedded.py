@@ -63,7 +63,7 @@ _SERVER_SETTINGS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Embedded:
+class EmbeddedServer:
     """How to reach the running server: as its superuser (migrations) and as the service's own role."""
 
     owner_url: str
@@ -72,7 +72,7 @@ class Embedded:
 
 
 @contextmanager
-def running(home: Path, major: int) -> Generator[Embedded]:
+def embedded_postgres(home: Path, major: int) -> Generator[EmbeddedServer]:
     """Keep the embedded Postgres of `home` running for as long as this context lasts.
 
     Starts it if no process of this machine has yet, and stops it if no other process still uses it. Should the server
@@ -111,13 +111,13 @@ class _Cluster:
                 "this user may write to, or DATABASE_URL to another Postgres."
             ) from error
 
-    def addresses(self, port: int) -> Embedded:
+    def addresses(self, port: int) -> EmbeddedServer:
         passwords = self._passwords()
         app_password = passwords[_APP_ROLE]
         # Whoever has taken a dead server's port is sent no password: only SCRAM is answered, in which each side proves
         # that it knows it.
         at = f"127.0.0.1:{port}/postgres?require_auth=scram-sha-256"
-        return Embedded(
+        return EmbeddedServer(
             owner_url=f"postgresql://{_SUPERUSER}:{passwords[_SUPERUSER]}@{at}",
             app_url=f"postgresql://{_APP_ROLE}:{app_password}@{at}",
             app_password=app_password,
@@ -206,7 +206,7 @@ class _Cluster:
         deadline = time.monotonic() + _START_SECONDS
         while self._is_alive():  # ready, starting, or (its first process killed) about to be gone
             status = self._status()
-            if status and status.ready and _answers(status.port):
+            if status and status.ready and _accepts_connections(status.port):
                 return status.port
             if time.monotonic() > deadline:
                 raise Unavailable(
@@ -219,7 +219,7 @@ class _Cluster:
         if not (self._data / "PG_VERSION").exists():
             self._initialise(binaries)
         if user is not None:
-            _hand_over(self._data, user)
+            _change_owner(self._data, user)
         self._passwords()  # refuse here, in a sentence, rather than at the first connection
         (self._data / "postmaster.pid").unlink(missing_ok=True)  # nobody lives: it would only mislead the server
         for _ in range(5):
@@ -249,7 +249,7 @@ class _Cluster:
         except (OSError, ValueError) as error:
             if isinstance(error, FileNotFoundError) and not self._data.exists():
                 passwords = {role: secrets.token_urlsafe(32) for role in (_SUPERUSER, _APP_ROLE)}
-                _write_whole(file, json.dumps(passwords))
+                _write_atomically(file, json.dumps(passwords))
                 return passwords
             raise Misconfigured(
                 f"The embedded database's passwords cannot be read from {file}. Put that file back, or move "
@@ -266,7 +266,7 @@ class _Cluster:
             raise Misconfigured(f"{self._data} holds something that is not a Postgres data directory. Move it away.")
         password = self._passwords()[_SUPERUSER]
         # It asks for its user's name, and ours has none. Nobody is its user for that moment only.
-        user = _nobody() if users.is_root() else None
+        user = _nobody_uid() if users.is_root() else None
         unfinished.mkdir(mode=0o700)
         if self._major >= 17:
             locale = ["--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C"]
@@ -346,7 +346,7 @@ class _Cluster:
                     start_new_session=True,
                     pass_fds=(lock, *inherited),
                     user=user,
-                    group=None if user is None else _group_of(user),
+                    group=None if user is None else _group_id(user),
                     extra_groups=None if user is None else [],
                 )
         finally:
@@ -415,7 +415,7 @@ def _is_postgres(pid: int) -> bool:
         return not Path("/proc/self").exists()
 
 
-def _answers(port: int) -> bool:
+def _accepts_connections(port: int) -> bool:
     try:
         socket.create_connection(("127.0.0.1", port), timeout=1).close()
     except OSError:
@@ -429,7 +429,7 @@ def _free_port() -> int:
         return probe.getsockname()[1]
 
 
-def _nobody() -> int:
+def _nobody_uid() -> int:
     import pwd
 
     try:
@@ -441,18 +441,18 @@ def _nobody() -> int:
         ) from None
 
 
-def _hand_over(data: Path, user: int) -> None:
+def _change_owner(data: Path, user: int) -> None:
     """Make the user the owner of a data directory and all in it; of the directory last, so that a start that was broken
     off is told by it."""
     if data.stat().st_uid == user:
         return
     for folder, folders, files in os.walk(data):
         for name in (*folders, *files):
-            os.chown(Path(folder) / name, user, _group_of(user), follow_symlinks=False)
-    os.chown(data, user, _group_of(user))
+            os.chown(Path(folder) / name, user, _group_id(user), follow_symlinks=False)
+    os.chown(data, user, _group_id(user))
 
 
-def _group_of(user: int) -> int:
+def _group_id(user: int) -> int:
     import pwd
 
     try:
@@ -461,7 +461,7 @@ def _group_of(user: int) -> int:
         return user
 
 
-def _write_whole(file: Path, text: str) -> None:
+def _write_atomically(file: Path, text: str) -> None:
     """Write a file that only we can read, so that after a crash it is there whole or not at all."""
     unfinished = file.with_suffix(".unfinished")
     unfinished.touch(mode=0o600)
@@ -483,7 +483,7 @@ def _binaries(major: int, user: int | None) -> Path:
         if control.exists() and f"#define PG_MAJORVERSION_NUM {major}\n" in control.read_text():
             if user is None or _can_run(install, user):
                 return install / "bin"
-            return _copied(install, major) / "bin"
+            return _copy_for_all_users(install, major) / "bin"
     raise Misconfigured(f"There is no embedded PostgreSQL {major}. Set FIELDMARK_POSTGRES_MAJOR to 16 or 18.")
 
 
@@ -496,7 +496,7 @@ def _can_run(install: Path, user: int) -> bool:
             stderr=subprocess.DEVNULL,
             cwd="/",
             user=user,
-            group=_group_of(user),
+            group=_group_id(user),
             extra_groups=[],
         )
     except (PermissionError, subprocess.CalledProcessError):
@@ -504,7 +504,7 @@ def _can_run(install: Path, user: int) -> bool:
     return True
 
 
-def _copied(install: Path, major: int) -> Path:
+def _copy_for_all_users(install: Path, major: int) -> Path:
     """A copy of the binaries that every user can reach, made once by root and writable by nobody else."""
     version = importlib.metadata.version(_WHEEL)
     place = _SHARED_BINARIES / f"postgres-{major}-wheel-{version}"

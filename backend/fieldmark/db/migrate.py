@@ -15,15 +15,15 @@ import psycopg
 from psycopg import AsyncConnection, sql
 from psycopg.pq import TransactionStatus
 
-from fieldmark.db.pool import CONNECTING, plain_url
+from fieldmark.db.pool import CONNECTION_OPTIONS, libpq_url
 from fieldmark.errors import Misconfigured, Unavailable
 
 _Connection: TypeAlias = AsyncConnection[tuple[Any, ...]]
 
 _HERE: Final = Path(__file__).parent
 _NAME: Final = re.compile(r"(?P<version>\d{14})_(?P<name>\w+)\.sql")
-_SHIM_MARK: Final = "Made by Fieldmark in place of Supabase's, shim "
-_QUEUE_MARK: Final = "procrastinate "
+_SHIM_COMMENT: Final = "Made by Fieldmark in place of Supabase's, shim "
+_QUEUE_COMMENT: Final = "procrastinate "
 _LEDGER: Final = "supabase_migrations.schema_migrations"
 
 
@@ -70,23 +70,23 @@ async def migrate(
     Raises Misconfigured (naming the file, and the line if Postgres knows it) where a file fails, was changed after it
     was applied, or is misnamed; Unavailable where the database does not answer.
     """
-    migrations = _read(folder or _our_folder())
-    url, pooled = plain_url(owner_url)
+    migrations = _read_migrations(folder or _migrations_folder())
+    url, pooled = libpq_url(owner_url)
     if pooled:
         raise Misconfigured(
             "Migrations cannot go through a transaction pooler. Set DATABASE_OWNER_URL to the owner's login at the "
             "database itself (port 5432)."
         )
     try:
-        async with await _connect(url) as connection, _alone(url, connection):
-            await _shim(connection)
-            done = await _done(connection)
-            _refuse_changed(migrations, done)
+        async with await _connect(url) as connection, _migration_lock(url, connection):
+            await _install_shim(connection)
+            done = await _applied_migrations(connection)
+            _check_unchanged(migrations, done)
             missing = [migration for migration in migrations if migration.version not in done]
             for migration in missing:
-                await _apply(connection, migration)
-            await _make_queue(connection)
-            await _make_vectors(connection)
+                await _apply_migration(connection, migration)
+            await _install_queue(connection)
+            await _install_vector_extension(connection)
             await _grant(connection)
             await _write_agents(connection, agents)
             if app_password is not None:
@@ -101,36 +101,36 @@ async def migrate(
     return [migration.file for migration in missing]
 
 
-async def pending(url: str, folder: Path | None = None) -> list[str]:
+async def pending_migrations(url: str, folder: Path | None = None) -> list[str]:
     """Return the migration files that the database lacks, and "queue" if its job queue is missing or old. For any
     login."""
-    migrations = _read(folder or _our_folder())
+    migrations = _read_migrations(folder or _migrations_folder())
     try:
-        async with await _connect(plain_url(url)[0]) as connection:
-            done = await _done(connection)
-            mark = await _value(connection, "select obj_description(to_regnamespace('queue'), 'pg_namespace')")
+        async with await _connect(libpq_url(url)[0]) as connection:
+            done = await _applied_migrations(connection)
+            mark = await _fetch_value(connection, "select obj_description(to_regnamespace('queue'), 'pg_namespace')")
     except psycopg.OperationalError as error:
         raise Unavailable(f"The database does not answer: {str(error).strip()}") from error
     except psycopg.errors.InsufficientPrivilege:  # pushed with the Supabase CLI, so that our own part is missing
         return ["queue"]
     missing = [migration.file for migration in migrations if migration.version not in done]
-    is_current = _numbers(str(mark)) >= _numbers(importlib.metadata.version("procrastinate"))
+    is_current = _version_numbers(str(mark)) >= _version_numbers(importlib.metadata.version("procrastinate"))
     return missing if is_current else [*missing, "queue"]
 
 
 async def _connect(url: str) -> _Connection:
-    return await AsyncConnection.connect(url, autocommit=True, prepare_threshold=None, **CONNECTING)
+    return await AsyncConnection.connect(url, autocommit=True, prepare_threshold=None, **CONNECTION_OPTIONS)
 
 
 # --- the files
 
 
-def _our_folder() -> Path:
+def _migrations_folder() -> Path:
     packaged = _HERE.parent / "migrations"  # in a wheel; in a checkout they lie at its root
     return packaged if packaged.is_dir() else _HERE.parents[2] / "migrations"
 
 
-def _read(folder: Path) -> list[_Migration]:
+def _read_migrations(folder: Path) -> list[_Migration]:
     migrations: dict[str, _Migration] = {}
     for file in sorted(folder.glob("*.sql")):
         match = _NAME.fullmatch(file.name)
@@ -145,7 +145,7 @@ def _read(folder: Path) -> list[_Migration]:
     return list(migrations.values())
 
 
-def _essence(text: str) -> str:
+def _normalise(text: str) -> str:
     """Return a file without comments, blanks and semicolons: the Supabase CLI stores its statements without them."""
     return re.sub(r"--[^\n]*|/\*.*?(?:\*/|\Z)|[\s;]+", "", text, flags=re.DOTALL)
 
@@ -154,10 +154,10 @@ def _essence(text: str) -> str:
 
 
 @asynccontextmanager
-async def _alone(url: str, connection: _Connection) -> AsyncGenerator[None]:
+async def _migration_lock(url: str, connection: _Connection) -> AsyncGenerator[None]:
     """While this context lasts, no other process migrates the database. A second connection locks the ledger: only the
     owner can take that lock, whereas any member could take an advisory lock."""
-    if not await _value(connection, f"select to_regclass('{_LEDGER}') is not null"):
+    if not await _fetch_value(connection, f"select to_regclass('{_LEDGER}') is not null"):
         # (Another process may create it first.)
         with suppress(psycopg.errors.UniqueViolation, psycopg.errors.DuplicateTable, psycopg.errors.DuplicateSchema):
             await connection.execute(
@@ -170,33 +170,33 @@ async def _alone(url: str, connection: _Connection) -> AsyncGenerator[None]:
         yield
 
 
-async def _done(connection: _Connection) -> dict[str, list[str] | None]:
-    if not await _value(connection, f"select to_regclass('{_LEDGER}') is not null"):
+async def _applied_migrations(connection: _Connection) -> dict[str, list[str] | None]:
+    if not await _fetch_value(connection, f"select to_regclass('{_LEDGER}') is not null"):
         return {}
     cursor = await connection.execute(f"select version, statements from {_LEDGER}".encode())
     return dict(await cursor.fetchall())
 
 
-def _refuse_changed(migrations: list[_Migration], done: dict[str, list[str] | None]) -> None:
+def _check_unchanged(migrations: list[_Migration], done: dict[str, list[str] | None]) -> None:
     for migration in migrations:
         applied = done.get(migration.version)
-        if applied and _essence("\n".join(applied)) != _essence(migration.text):
+        if applied and _normalise("\n".join(applied)) != _normalise(migration.text):
             raise Misconfigured(
                 f"The migration {migration.file} was changed after it was applied to this database. Put it back as it "
                 "was, and make the change in a new file."
             )
 
 
-async def _apply(connection: _Connection, migration: _Migration) -> None:
+async def _apply_migration(connection: _Connection, migration: _Migration) -> None:
     async with connection.transaction():
-        await _run(connection, migration.file, migration.text)
+        await _run_file(connection, migration.file, migration.text)
         await connection.execute(
             f"insert into {_LEDGER} (version, statements, name) values (%s, %s, %s)".encode(),
             [migration.version, [migration.text], migration.name],
         )
 
 
-async def _run(connection: _Connection, file: str, text: str) -> None:
+async def _run_file(connection: _Connection, file: str, text: str) -> None:
     """Run a whole file. Raise Misconfigured with the file, the line if Postgres knows it, and the reason."""
     try:
         await connection.execute(text.encode())
@@ -215,23 +215,23 @@ async def _run(connection: _Connection, file: str, text: str) -> None:
 # --- what lies around the migrations
 
 
-async def _shim(connection: _Connection) -> None:
+async def _install_shim(connection: _Connection) -> None:
     """Give a plain Postgres what Supabase has. Supabase: there are users, and the schema around them is not ours."""
     text = (_HERE / "shim.sql").read_text("utf-8")
-    mark = _SHIM_MARK + hashlib.sha256(text.encode()).hexdigest()[:12]
+    mark = _SHIM_COMMENT + hashlib.sha256(text.encode()).hexdigest()[:12]
     cursor = await connection.execute(
         "select to_regclass('auth.users') is not null, obj_description(to_regnamespace('auth'), 'pg_namespace')"
     )
     has_users, comment = await cursor.fetchone() or (False, None)
-    ours = (comment or "").startswith(_SHIM_MARK)
+    ours = (comment or "").startswith(_SHIM_COMMENT)
     if comment == mark or (has_users and not ours):
         return
     async with connection.transaction():
-        await _run(connection, "shim.sql", text)
+        await _run_file(connection, "shim.sql", text)
         await connection.execute(sql.SQL("comment on schema auth is {}").format(mark))
 
 
-async def _make_queue(connection: _Connection) -> None:
+async def _install_queue(connection: _Connection) -> None:
     """Create procrastinate's tables and functions in the schema `queue`, or bring them to the installed version. Raise
     Misconfigured where a newer version has made them."""
     installed = importlib.metadata.version("procrastinate")
@@ -240,15 +240,15 @@ async def _make_queue(connection: _Connection) -> None:
         "obj_description(to_regnamespace('queue'), 'pg_namespace')"
     )
     exists, mark = await cursor.fetchone() or (False, None)
-    made_by = (mark or "").removeprefix(_QUEUE_MARK) if exists else None
+    made_by = (mark or "").removeprefix(_QUEUE_COMMENT) if exists else None
     if made_by != installed:
         async with connection.transaction():
             await connection.execute("create schema if not exists queue")
             await connection.execute("set local search_path = queue")
             for name, text in _queue_files(made_by, installed):
-                await _run(connection, f"procrastinate's {name}", text)
-            await connection.execute(sql.SQL("comment on schema queue is {}").format(_QUEUE_MARK + installed))
-    await connection.execute(_QUEUE_OF_OURS)
+                await _run_file(connection, f"procrastinate's {name}", text)
+            await connection.execute(sql.SQL("comment on schema queue is {}").format(_QUEUE_COMMENT + installed))
+    await connection.execute(_QUEUE_INDEXES)
 
 
 def _queue_files(made_by: str | None, installed: str) -> list[tuple[str, str]]:
@@ -259,24 +259,24 @@ def _queue_files(made_by: str | None, installed: str) -> list[tuple[str, str]]:
 
     if made_by is None:
         return [("schema.sql", SchemaManager.get_schema())]
-    if not _numbers(made_by) or _numbers(made_by) > _numbers(installed):
+    if not _version_numbers(made_by) or _version_numbers(made_by) > _version_numbers(installed):
         raise Misconfigured(
             f"The schema 'queue' was made by procrastinate {made_by or '(unknown)'}, and {installed} is installed. "
             "Install the version of Fieldmark that made it, or a newer one."
         )
     files = sorted(Path(SchemaManager.get_migrations_path()).glob("*.sql"))
-    missing = [file for file in files if _numbers(file.name.split("_")[0]) > _numbers(made_by)]
+    missing = [file for file in files if _version_numbers(file.name.split("_")[0]) > _version_numbers(made_by)]
     return [(file.name, file.read_text("utf-8")) for file in missing]
 
 
-def _numbers(version: str) -> list[int]:
+def _version_numbers(version: str) -> list[int]:
     """The numbers of a version: [3, 4, 0] of both 3.4.0 and 03.04.00."""
     return [int(number) for number in re.findall(r"\d+", version)]
 
 
 # Indexes for private.enqueue, private.claim_job and the worker's maintenance. Rows come and go here, so vacuum starts
 # before a fifth of the table is dead.
-_QUEUE_OF_OURS: Final = b"""
+_QUEUE_INDEXES: Final = b"""
 create index if not exists fieldmark_next on queue.procrastinate_jobs (queue_name, (-priority), id)
   where status = 'todo';
 create index if not exists fieldmark_of_organisation on queue.procrastinate_jobs
@@ -292,12 +292,12 @@ alter table queue.procrastinate_events set (autovacuum_vacuum_scale_factor = 0.0
 """
 
 
-async def _make_vectors(connection: _Connection) -> None:
+async def _install_vector_extension(connection: _Connection) -> None:
     """The extension that compares vectors, where the server has it and the owner may make it: search does without."""
     refused = (psycopg.errors.InsufficientPrivilege, psycopg.errors.FeatureNotSupported, psycopg.errors.UndefinedFile)
     with suppress(*refused):
         async with connection.transaction():
-            if await _value(
+            if await _fetch_value(
                 connection,
                 "select to_regnamespace('extensions') is not null "
                 "and exists (select from pg_available_extensions where name = 'vector')",
@@ -350,6 +350,6 @@ async def _set_app_password(connection: _Connection, password: str) -> None:
     await connection.execute(sql.SQL("alter role fieldmark_app password {}").format(verifier.decode()))
 
 
-async def _value(connection: _Connection, query: str) -> Any:
+async def _fetch_value(connection: _Connection, query: str) -> Any:
     row = await (await connection.execute(query.encode())).fetchone()
     return row[0] if row else None

@@ -69,7 +69,7 @@ class Subscription(AsyncIterator["str | None"]):
         return self._queue.popleft()
 
 
-class NewsTeller:
+class CommitNotifier:
     """Tells of what transactions have committed. The first news go at once, and what comes within 50 ms goes together.
 
     News that are lost cost a reader some seconds: each looks by itself now and then."""

@@ -16,7 +16,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
 
-from fieldmark.db.notifications import NewsTeller, NotificationListener, Subscription
+from fieldmark.db.notifications import CommitNotifier, NotificationListener, Subscription
 from fieldmark.errors import (
     ERRORS_BY_CODE,
     Conflict,
@@ -40,7 +40,7 @@ class Connection(AsyncConnection[DictRow]):
 
     news: frozenset[tuple[str, str]] = frozenset()
 
-    def tell_after_commit(self, channel: str, payload: str) -> None:
+    def notify_after_commit(self, channel: str, payload: str) -> None:
         """Notify a channel once this transaction is committed; never if it is not. NOTIFY inside of it would hold a
         lock of the whole database until it is on the disk."""
         self.news |= {(channel, payload)}
@@ -49,7 +49,7 @@ class Connection(AsyncConnection[DictRow]):
 _WAIT_SECONDS: Final = 10.0  # for a free connection
 _CONNECT_SECONDS: Final = 10
 # A connection must notice when the other end is gone without a word, idle or waiting for an answer.
-CONNECTING: Final[dict[str, Any]] = {
+CONNECTION_OPTIONS: Final[dict[str, Any]] = {
     "connect_timeout": _CONNECT_SECONDS,
     "keepalives_idle": 10,
     "keepalives_interval": 5,
@@ -80,7 +80,7 @@ _AS_SERVICE: Final = sql.SQL(f"begin; set local idle_in_transaction_session_time
 _STRONG_ROLES: Final = ("pg_execute_server_program", "pg_read_server_files", "pg_write_server_files", "service_role")
 
 
-class Load(NamedTuple):
+class PoolStats(NamedTuple):
     """Connections that serve a transaction, those that wait for one, and transactions that wait for a connection."""
 
     busy: int
@@ -89,7 +89,7 @@ class Load(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Share:
+class _OrgShare:
     """The connections that one organisation may have at once, and how many transactions have or want one."""
 
     places: asyncio.Semaphore
@@ -110,13 +110,13 @@ class Database:
     def __init__(
         self, url: str, direct_url: str | None = None, size: int = 10, wait_seconds: float = _WAIT_SECONDS
     ) -> None:
-        self._url, pooled = plain_url(url)
-        direct, direct_pooled = plain_url(direct_url or url)
+        self._url, pooled = libpq_url(url)
+        direct, direct_pooled = libpq_url(direct_url or url)
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             self._url,
             connection_class=Connection,
             kwargs={
-                **CONNECTING,
+                **CONNECTION_OPTIONS,
                 "autocommit": True,  # the door says begin itself, in the same round trip as who acts
                 "row_factory": dict_row,
                 "prepare_threshold": None if pooled else 5,
@@ -130,13 +130,13 @@ class Database:
         )
         self._size = size
         self._wait_seconds = wait_seconds
-        self._shares: dict[UUID, _Share] = {}
-        self._notifications = NotificationListener(None if direct_pooled else direct, CONNECTING)
-        self._teller = NewsTeller(self._tell)
+        self._shares: dict[UUID, _OrgShare] = {}
+        self._notifications = NotificationListener(None if direct_pooled else direct, CONNECTION_OPTIONS)
+        self._teller = CommitNotifier(self._tell)
 
     async def __aenter__(self) -> Self:
         # A first connection by hand, because the pool would keep to itself why it cannot connect.
-        await reach(self._url, "The database")
+        await check_connection(self._url, "The database")
         await self._pool.open()
         return self
 
@@ -155,13 +155,13 @@ class Database:
         with span("transaction", org_id=str(scope.org_id)):
             async with (
                 self._place_of(scope.org_id),
-                self._transaction(_as(scope.user_id, scope.org_id)) as connection,
+                self._transaction(_begin_as_user(scope.user_id, scope.org_id)) as connection,
             ):
                 yield connection
 
     @asynccontextmanager
     async def _place_of(self, org_id: UUID) -> AsyncGenerator[None]:
-        share = self._shares.setdefault(org_id, _Share(asyncio.Semaphore(max(1, self._size * 7 // 10))))
+        share = self._shares.setdefault(org_id, _OrgShare(asyncio.Semaphore(max(1, self._size * 7 // 10))))
         share.users += 1
         try:
             try:
@@ -184,7 +184,7 @@ class Database:
     async def as_user_without_org(self, user_id: UUID, email: str | None = None) -> AsyncGenerator[Connection]:
         """Like `as_user`, for what a user does in none of their organisations: entering one, making one, accepting an
         invitation. `email` is the address that their token names."""
-        async with self._transaction(_as(user_id, None, email)) as connection:
+        async with self._transaction(_begin_as_user(user_id, None, email)) as connection:
             yield connection
 
     @asynccontextmanager
@@ -205,7 +205,7 @@ class Database:
                     try:
                         await connection.execute(door, prepare=False)
                     except OperationalError as error:
-                        if left and _is_lost(error):
+                        if left and _is_connection_lost(error):
                             continue
                         raise
                     connection.news = frozenset()
@@ -218,13 +218,13 @@ class Database:
         except errors.QueryCanceled as error:
             raise Unavailable("The database needed too long for a statement: try again, with less at once.") from error
         except OperationalError as error:
-            if _is_lost(error):
+            if _is_connection_lost(error):
                 raise Unavailable(f"The database does not answer: {_reason(error)}") from error
             raise
         except Error as error:
             if isinstance(error, errors.IdleInTransactionSessionTimeout):
                 raise Unavailable("The database took a transaction for abandoned: nothing came for a while.") from error
-            if (refusal := _refusal(error)) is None:
+            if (refusal := _error_from_sql(error)) is None:
                 raise
             raise refusal from error
 
@@ -248,20 +248,20 @@ class Database:
         finally:
             self._notifications.remove(subscription)
 
-    async def reach(self) -> None:
+    async def check_connection(self) -> None:
         """Connect once, beside the pool: how busy that is does not count. Raises Unavailable with the reason."""
-        await reach(self._url, "The database")
+        await check_connection(self._url, "The database")
 
-    def connections(self) -> Load:
+    def pool_stats(self) -> PoolStats:
         """How busy the pool is just now."""
         stats = self._pool.get_stats()
         size, idle = stats.get("pool_size", 0), stats.get("pool_available", 0)
-        return Load(busy=size - idle, idle=idle, waiting=stats.get("requests_waiting", 0))
+        return PoolStats(busy=size - idle, idle=idle, waiting=stats.get("requests_waiting", 0))
 
     async def check_role(self) -> None:
         """Refuse (Misconfigured) a login that row policies would not bind, or that cannot become a user at all."""
         async with self.as_service() as connection:
-            cursor = await connection.execute(_ROLE, {"strong": list(_STRONG_ROLES)})
+            cursor = await connection.execute(_ROLE_QUERY, {"strong": list(_STRONG_ROLES)})
             role = await cursor.fetchone()
         assert role is not None
         too_strong = next((why for name, why in _TOO_STRONG.items() if role[name]), None)
@@ -286,12 +286,12 @@ async def savepoint(conn: Connection) -> AsyncGenerator[None]:
         async with conn.transaction():
             yield
     except Error as error:
-        if (refusal := _refusal(error)) is None:
+        if (refusal := _error_from_sql(error)) is None:
             raise
         raise refusal from error
 
 
-def _refusal(error: Error) -> FieldmarkError | None:
+def _error_from_sql(error: Error) -> FieldmarkError | None:
     """What the database refuses, in words for the caller; None where it failed otherwise."""
     if isinstance(error, DataError) and error.sqlstate is None and "NUL" in str(error):
         # psycopg's own word: it never came to the database.
@@ -301,13 +301,13 @@ def _refusal(error: Error) -> FieldmarkError | None:
         return NotFound("What this refers to does not exist, or not any more.")
     # Our SQL functions refuse with PostgREST's codes, PT and an HTTP status, and a sentence for the caller. Some have a
     # code of ours as well.
-    refusal = _REFUSALS.get(error.sqlstate or "")
+    refusal = _ERRORS_BY_SQLSTATE.get(error.sqlstate or "")
     if refusal is not None and error.diag.message_detail is not None:
         refusal = ERRORS_BY_CODE.get(error.diag.message_detail, refusal)
     return None if refusal is None else refusal(error.diag.message_primary or refusal.title)
 
 
-_REFUSALS: Final[dict[str, type[FieldmarkError]]] = {
+_ERRORS_BY_SQLSTATE: Final[dict[str, type[FieldmarkError]]] = {
     "PT401": Unauthenticated,
     "PT403": Forbidden,
     "PT404": NotFound,
@@ -326,7 +326,7 @@ _TOO_STRONG: Final = {
     "owned": "owns {owned!r}, itself or through a role that it is a member of",
 }
 
-_ROLE: Final = """
+_ROLE_QUERY: Final = """
 with me as (select * from pg_catalog.pg_roles where rolname = session_user)
 select
   me.rolname as name,
@@ -350,16 +350,16 @@ from me
 """
 
 
-async def reach(url: str, what: str) -> None:
+async def check_connection(url: str, what: str) -> None:
     """Connect once and no more. Raises Unavailable with the reason."""
     try:
-        async with await AsyncConnection.connect(url, **CONNECTING):
+        async with await AsyncConnection.connect(url, **CONNECTION_OPTIONS):
             pass
     except OperationalError as error:
         raise Unavailable(f"{what} cannot be reached: {_reason(error)}") from error
 
 
-def plain_url(url: str) -> tuple[str, bool]:
+def libpq_url(url: str) -> tuple[str, bool]:
     """A URL as libpq understands it, and whether it leads to a transaction pooler: port 6543 (Supabase's), or
     `pgbouncer=true` in it, which libpq itself would refuse. Raises Misconfigured for what is no Postgres URL."""
     if url.startswith(("postgres://", "postgresql://")):
@@ -381,7 +381,7 @@ def plain_url(url: str) -> tuple[str, bool]:
     return url, said or str(parameters.get("port", "")) == "6543"
 
 
-def _as(user_id: UUID, org_id: UUID | None, email: str | None = None) -> sql.Composed:
+def _begin_as_user(user_id: UUID, org_id: UUID | None, email: str | None = None) -> sql.Composed:
     claims = {"sub": str(user_id), "role": "authenticated"}
     if email is not None:
         claims["email"] = email
@@ -390,7 +390,7 @@ def _as(user_id: UUID, org_id: UUID | None, email: str | None = None) -> sql.Com
     return _AS_USER.format(json.dumps(claims))
 
 
-_LOST: Final = (
+_LOST_CONNECTION_ERRORS: Final = (
     errors.AdminShutdown,
     errors.CrashShutdown,
     errors.CannotConnectNow,
@@ -398,11 +398,11 @@ _LOST: Final = (
 )
 
 
-def _is_lost(error: OperationalError) -> bool:
+def _is_connection_lost(error: OperationalError) -> bool:
     """Whether the connection failed, rather than the statement."""
     if isinstance(error, (PoolTimeout, PoolClosed, TooManyRequests)) or error.sqlstate is None:
         return True
-    return isinstance(error, _LOST) or error.sqlstate.startswith("08")
+    return isinstance(error, _LOST_CONNECTION_ERRORS) or error.sqlstate.startswith("08")
 
 
 def _reason(error: OperationalError) -> str:

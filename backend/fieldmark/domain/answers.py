@@ -49,7 +49,7 @@ class Fallback(BaseModel):
     )
 
 
-class Effort(BaseModel):
+class AnswerCost(BaseModel):
     """What an answer has taken."""
 
     model_config = ConfigDict(frozen=True)
@@ -112,7 +112,7 @@ class _Answer(Trace):
         default_factory=list[str],
         description="Names of files among the sources with the same bytes as another of them: they are one witness.",
     )
-    effort: Effort | None = Field(None, description="null: it was answered by a version that did not count.")
+    effort: AnswerCost | None = Field(None, description="null: it was answered by a version that did not count.")
     fallback: Fallback | None = None
 
 
@@ -145,9 +145,9 @@ class CalculationResponse(_Answer):
 
 AnyAnswer = Annotated[AnswerResponse | SummarizationResponse | CalculationResponse, Field(discriminator="kind")]
 
-_ANY: TypeAdapter[Any] = TypeAdapter(AnyAnswer)
+_ANSWER: TypeAdapter[Any] = TypeAdapter(AnyAnswer)
 
 
-def typed_answer(result: object) -> AnyAnswer | None:
+def parse_answer(result: object) -> AnyAnswer | None:
     """A run's answer as it was kept; None where its task has none that is typed."""
-    return None if result is None else _ANY.validate_python(result)
+    return None if result is None else _ANSWER.validate_python(result)

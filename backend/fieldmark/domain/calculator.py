@@ -51,7 +51,7 @@ def calculate(expression: str) -> Calculation:
         _refuse(f"The expression has more than {MAX_CHARACTERS:,} characters")
     plain = " ".join(expression.translate(_SIGNS).lower().split())
     value, is_rounded = as_decimal(_result(plain))
-    return Calculation(value, spelt(value), is_rounded, plain)
+    return Calculation(value, format_decimal(value), is_rounded, plain)
 
 
 def as_decimal(exact: Fraction) -> tuple[Decimal, bool]:
@@ -61,7 +61,7 @@ def as_decimal(exact: Fraction) -> tuple[Decimal, bool]:
     return value, bool(context.flags[Inexact])
 
 
-def spelt(value: Decimal) -> str:
+def format_decimal(value: Decimal) -> str:
     """Return the number without an exponent and without trailing zeros."""
     text = format(value, "f")
     text = text.rstrip("0").rstrip(".") if "." in text else text
@@ -69,7 +69,7 @@ def spelt(value: Decimal) -> str:
 
 
 _SIGNS: Final = str.maketrans({"−": "-", "–": "-", "×": "*", "·": "*", "÷": "/", "∕": "/", ";": ","})
-_FOREIGN: Final = re.compile(r"[^0-9a-z_.,+\-*/%^() '’]|%\s*%(?!\s*[0-9a-z_.(])")
+_FORBIDDEN: Final = re.compile(r"[^0-9a-z_.,+\-*/%^() '’]|%\s*%(?!\s*[0-9a-z_.(])")
 _NUMBER_LIKE: Final = re.compile(r"\.?[0-9](?:[0-9._'’]|,(?=[0-9]))*")
 _NUMBER: Final = re.compile(r"(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
 _NAME: Final = re.compile(r"[a-z_]+")
@@ -85,7 +85,7 @@ _OPERATORS: Final[Mapping[type[ast.operator], Callable[[Fraction, Fraction], Fra
 
 def _result(text: str) -> Fraction:
     """Return the exact value of an expression in lower case."""
-    if found := _FOREIGN.search(text):
+    if found := _FORBIDDEN.search(text):
         _refuse(f"{found[0]!r} is not allowed: write numbers, + - * / % ^ and parentheses")
     numbers = _NUMBER_LIKE.findall(text)
     for number in numbers:

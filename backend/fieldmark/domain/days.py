@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 
 
-def is_day(text: str) -> bool:
+def is_iso_date(text: str) -> bool:
     """Return whether the text is a day that exists, written YYYY-MM-DD."""
     try:
         return date.fromisoformat(text).isoformat() == text

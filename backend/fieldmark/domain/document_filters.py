@@ -28,10 +28,10 @@ from pydantic import (
 )
 
 from fieldmark.domain import paths
-from fieldmark.domain.days import is_day
+from fieldmark.domain.days import is_iso_date
 from fieldmark.domain.numbers import MAX_DIGITS, canonical_decimal, is_number
 from fieldmark.domain.paths import Each, Pattern
-from fieldmark.domain.values import problem_with
+from fieldmark.domain.values import value_problem
 from fieldmark.errors import Invalid, InvalidPath
 
 MAX_CONDITIONS: Final = 20
@@ -90,19 +90,21 @@ def field_value(value: object) -> bool | Decimal | str:
             raise ValueError(f"A number has at most {MAX_DIGITS} digits before or behind the point.")
         return Decimal(spelt)
     if isinstance(value, str):
-        return _text(value)
+        return _check_text(value)
     raise ValueError("A value is a number, a text, a day as 2024-03-12, or true or false.")
 
 
-def _text(text: str) -> str:
+def _check_text(text: str) -> str:
     if not 1 <= len(text) <= MAX_TEXT:
         raise ValueError(f"A text has 1 to {MAX_TEXT} characters.")
-    if problem := problem_with(text):
+    if problem := value_problem(text):
         raise ValueError(problem)
     return text
 
 
-Text = Annotated[StrictStr, AfterValidator(_text), Field(json_schema_extra={"minLength": 1, "maxLength": MAX_TEXT})]
+Text = Annotated[
+    StrictStr, AfterValidator(_check_text), Field(json_schema_extra={"minLength": 1, "maxLength": MAX_TEXT})
+]
 
 
 def _as_json(value: bool | Decimal | str) -> bool | int | float | str:
@@ -153,7 +155,7 @@ class FieldCondition(BaseModel):
     @property
     def day(self) -> str | None:
         """The value if it is a day, YYYY-MM-DD."""
-        return self.value if isinstance(self.value, str) and is_day(self.value) else None
+        return self.value if isinstance(self.value, str) and is_iso_date(self.value) else None
 
     @classmethod
     def parse(cls, text: str) -> FieldCondition:
@@ -168,7 +170,9 @@ class FieldCondition(BaseModel):
                 'value, such as total > 1000 or vendor.name = "Acme".'
             )
         op, said = FilterOp(found["op"] or found["bare"]), found["value"]
-        return parsed(cls, {"path": found["path"], "op": op, "value": None if said is None else _value(said)})
+        return validate_model(
+            cls, {"path": found["path"], "op": op, "value": None if said is None else _parse_value(said)}
+        )
 
 
 class DocumentFilters(BaseModel):
@@ -189,15 +193,15 @@ class DocumentFilters(BaseModel):
     fields: tuple[FieldCondition, ...] = Field(default=(), max_length=MAX_CONDITIONS)
 
 
-def parsed(model: type[Any], values: Any) -> Any:
+def validate_model(model: type[Any], values: Any) -> Any:
     """The value of a model. Raises Invalid with the first thing that is wrong."""
     try:
         return model.model_validate(values)
     except ValueError as error:
-        raise Invalid(_sentence(error)) from None
+        raise Invalid(_first_message(error)) from None
 
 
-def _sentence(error: ValueError) -> str:
+def _first_message(error: ValueError) -> str:
     told = getattr(error, "errors", None)
     if told is None:
         return str(error)
@@ -218,7 +222,7 @@ _CONDITION: Final = re.compile(
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
 
 
-def _value(said: str) -> str | bool | Decimal:
+def _parse_value(said: str) -> str | bool | Decimal:
     """What the text behind the sign says: a JSON text, a number, true, false, or a day."""
     if said.startswith('"'):
         try:
@@ -228,7 +232,7 @@ def _value(said: str) -> str | bool | Decimal:
         return str(value)
     if said in ("true", "false"):
         return said == "true"
-    if is_day(said):
+    if is_iso_date(said):
         return said
     if len(said) <= MAX_TEXT and _NUMBER.fullmatch(said):
         return Decimal(said)

@@ -23,7 +23,7 @@ from pydantic.json_schema import JsonSchemaValue
 from fieldmark.domain.statuses import RunError
 
 
-def _describe(schema: JsonSchemaValue) -> None:
+def _fix_schema(schema: JsonSchemaValue) -> None:
     """Make a schema say what readers meet: a field that may be left out is never null, all others are always there."""
     schema["required"] = [name for name, told in schema["properties"].items() if told.get("default", "") is not None]
     for told in schema["properties"].values():
@@ -35,9 +35,9 @@ def _describe(schema: JsonSchemaValue) -> None:
     del schema["additionalProperties"]
 
 
-class _Told(BaseModel):
+class EventModel(BaseModel):
     # Built when first used: most processes meet few kinds of events.
-    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra=_describe, defer_build=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra=_fix_schema, defer_build=True)
 
     @model_serializer(mode="wrap")
     def _leave_out(self, dump: SerializerFunctionWrapHandler):  # noqa: ANN202  an annotation would stand in the schema
@@ -46,7 +46,7 @@ class _Told(BaseModel):
         return {name: value for name, value in dumped.items() if value is not None or fields[name].is_required()}
 
 
-class EventBase(_Told):
+class EventBase(EventModel):
     """What all events have in common."""
 
     def flat(self) -> dict[str, JsonValue]:
@@ -148,7 +148,7 @@ class ToolResultEvent(EventBase):
     duration_ms: int = Field(description="How long the call took.")
 
 
-class ChangedField(_Told):
+class ChangedField(EventModel):
     """A field as it stands now."""
 
     path: str = Field(examples=["items[0].total"])
@@ -183,7 +183,7 @@ class PreviewWithdrawnEvent(EventBase):
     call_id: str | None = Field(default=None, description="Whose previews are void. Left out: those of every call.")
 
 
-class ShownChange(_Told):
+class ShownChange(EventModel):
     """What a call would change at one place: old and new."""
 
     path: str
@@ -194,7 +194,7 @@ class ShownChange(_Told):
     shortened: Literal[True] | None = Field(default=None, description="Said where `old` or `new` is not shown in full.")
 
 
-class ProposedCall(_Told):
+class ProposedCall(EventModel):
     """A call that waits for a person."""
 
     call_id: str
@@ -212,7 +212,7 @@ class ApprovalEvent(EventBase):
     run_id: UUID
 
 
-class Citation(_Told):
+class Citation(EventModel):
     """Where in a document something stands that an answer says."""
 
     number: int
@@ -245,7 +245,7 @@ class RetryEvent(EventBase):
     wait_s: float = Field(description="In how many seconds.")
 
 
-class TokensUsed(_Told):
+class TokensUsed(EventModel):
     """What a run used of the model."""
 
     turns: int

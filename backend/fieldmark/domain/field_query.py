@@ -20,7 +20,7 @@ MAX_ROWS: Final = 50
 MAX_DUPLICATES: Final = 20
 """How many duplicates an answer names."""
 
-MOST_LOOKED_AT: Final = 200
+MAX_SAMPLED_DOCUMENTS: Final = 200
 """In so many documents is looked for which fields there are."""
 
 CURRENCY_KEYS: Final = ("currency", "currency_code", "currencyCode")

@@ -11,23 +11,23 @@ from fieldmark.domain import paths
 
 
 @final
-class Nothing:
+class Missing:
     """The type of NOTHING: no value at all, since None is a value."""
 
 
-NOTHING: Final = Nothing()
+MISSING: Final = Missing()
 
 
-def value_at(fields: JsonValue, path: Sequence[str | int]) -> JsonValue | Nothing:
+def value_at(fields: JsonValue, path: Sequence[str | int]) -> JsonValue | Missing:
     """The value at a path, or NOTHING."""
     for step in path:
         if isinstance(step, int):
             if not isinstance(fields, list) or step >= len(fields):
-                return NOTHING
+                return MISSING
             fields = fields[step]
         else:
             if not isinstance(fields, dict) or step not in fields:
-                return NOTHING
+                return MISSING
             fields = fields[step]
     return fields
 

@@ -14,17 +14,17 @@ _INVISIBLE: Final = (
     "\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 # A joiner changes how letters of these scripts are written, and pictures are composed with it. In a key it is no help.
-_JOINED: Final = (
+_JOINABLE: Final = (
     r"[\p{Arabic}\p{Syriac}\p{Mongolian}\p{Devanagari}\p{Bengali}\p{Gurmukhi}\p{Gujarati}\p{Oriya}\p{Tamil}\p{Telugu}"
     r"\p{Kannada}\p{Malayalam}\p{Sinhala}\p{Khmer}\p{Myanmar}\p{Extended_Pictographic}\p{Emoji_Modifier}\ufe0f]"
 )
-_IN_A_VALUE = regex.compile(rf"[{_INVISIBLE}]|(?<!{_JOINED})[\u200c\u200d]|[\u200c\u200d](?!{_JOINED})")
+_IN_A_VALUE = regex.compile(rf"[{_INVISIBLE}]|(?<!{_JOINABLE})[\u200c\u200d]|[\u200c\u200d](?!{_JOINABLE})")
 IN_A_KEY: Final = f"[{_INVISIBLE}\u200c\u200d]"
 """A regular expression for what no key may hold."""
 _IN_A_KEY = regex.compile(IN_A_KEY)
 
 
-def invisible_in(text: str, *, key: bool = False) -> str | None:
+def find_invisible(text: str, *, key: bool = False) -> str | None:
     """The name of the first invisible character of a text that may not be stored, or None."""
     if text.isascii():
         return None

@@ -7,15 +7,15 @@ import re
 import unicodedata
 from typing import Final
 
-from fieldmark.domain.invisible import IN_A_KEY, invisible_in
+from fieldmark.domain.invisible import IN_A_KEY, find_invisible
 
 MAX_CHARACTERS: Final = 200
 MAX_TITLE: Final = 100
-_UNSEEN: Final = re.compile(IN_A_KEY)
-_UNPRINTED: Final = ("Cc", "Zl", "Zp")  # controls, among them line ends
+_INVISIBLE: Final = re.compile(IN_A_KEY)
+_CONTROL_CATEGORIES: Final = ("Cc", "Zl", "Zp")  # controls, among them line ends
 
 
-def problem_with_name(text: str) -> str | None:
+def name_problem(text: str) -> str | None:
     """A sentence that says why a text can name nothing, or None if it can.
 
     >>> problem_with_name("Invoices"), problem_with_name(" Invoices")
@@ -25,14 +25,14 @@ def problem_with_name(text: str) -> str | None:
         return f"A name has 1 to {MAX_CHARACTERS} characters."
     if text != text.strip():
         return "A name begins and ends with no space."
-    if any(unicodedata.category(letter) in _UNPRINTED for letter in text):
+    if any(unicodedata.category(letter) in _CONTROL_CATEGORIES for letter in text):
         return "A name is one line, without control characters."
-    if unseen := invisible_in(text, key=True):
+    if unseen := find_invisible(text, key=True):
         return f"A name holds no character that nobody sees, as {unseen} is."
     return None
 
 
-def title_of(message: str) -> str | None:
+def thread_title(message: str) -> str | None:
     """Return a thread's title: the beginning of a message in one line of visible characters. None if it has none."""
-    line = " ".join(_UNSEEN.sub("", message).split())
+    line = " ".join(_INVISIBLE.sub("", message).split())
     return "".join(character for character in line if character.isprintable())[:MAX_TITLE].strip() or None

@@ -16,12 +16,12 @@ def is_number(value: object) -> TypeGuard[int | float]:
     return math.isfinite(value) if isinstance(value, float) else isinstance(value, int) and not isinstance(value, bool)
 
 
-def exact(value: JsonValue) -> Decimal:
+def to_decimal(value: JsonValue) -> Decimal:
     """A JSON number as it is written: of a float its shortest spelling, 0.1, and not the nearest binary fraction."""
     return Decimal(repr(value))
 
 
-def places(number: Decimal) -> int:
+def decimal_places(number: Decimal) -> int:
     """How many digits stand behind its point, without zeros at the end."""
     exponent = number.normalize().as_tuple().exponent
     return max(0, -exponent) if isinstance(exponent, int) else 0
@@ -34,7 +34,7 @@ def canonical_decimal(value: int | float | Decimal | str) -> str | None:
     is written: 0.1, and not as the nearest binary fraction.
     """
     try:
-        number = exact(value) if isinstance(value, float) else Decimal(value)
+        number = to_decimal(value) if isinstance(value, float) else Decimal(value)
     except InvalidOperation:
         return None
     if not number.is_finite() or abs(number.adjusted()) > MAX_DIGITS:
@@ -42,15 +42,15 @@ def canonical_decimal(value: int | float | Decimal | str) -> str | None:
     text = format(number, "f")
     negative, text = text.startswith("-"), text.lstrip("-")
     whole, _, fraction = text.partition(".")
-    return signed(decimal(whole, fraction), negative)
+    return with_sign(join_decimal(whole, fraction), negative)
 
 
-def decimal(whole: str, fraction: str) -> str:
+def join_decimal(whole: str, fraction: str) -> str:
     """The canonical spelling of digits before and behind the point: `0012` and `50` give `12.5`."""
     whole, fraction = whole.lstrip("0") or "0", fraction.rstrip("0")
     return f"{whole}.{fraction}" if fraction else whole
 
 
-def signed(value: str, negative: bool) -> str:
+def with_sign(value: str, negative: bool) -> str:
     """The canonical spelling with its sign; zero has none."""
     return f"-{value}" if negative and value != "0" else value

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Final, TypeAlias
 
-from fieldmark.domain.invisible import IN_A_KEY, invisible_in
+from fieldmark.domain.invisible import IN_A_KEY, find_invisible
 from fieldmark.errors import InvalidPath
 
 Path: TypeAlias = tuple[str | int, ...]
@@ -54,20 +54,20 @@ _STEP: Final = re.compile(
 
 def parse(text: str) -> Path:
     """Return the steps of a path. Raise InvalidPath, which names the first wrong character, counted from 1."""
-    return tuple(step for step in _parsed(text, several=False) if not isinstance(step, Each))
+    return tuple(step for step in _parse_steps(text, several=False) if not isinstance(step, Each))
 
 
 def parse_pattern(text: str) -> Pattern:
     """The steps of a path in which `[]` stands for every item of a list. Raises InvalidPath."""
-    return tuple(_parsed(text, several=True))
+    return tuple(_parse_steps(text, several=True))
 
 
-def _parsed(text: str, *, several: bool) -> list[str | int | Each]:
+def _parse_steps(text: str, *, several: bool) -> list[str | int | Each]:
     if not text:
         raise InvalidPath("The path is empty: write the name of a field, such as vendor.name.")
     if len(text) > MAX_CHARACTERS:
         raise InvalidPath(f"The path has {len(text):,} characters; {MAX_CHARACTERS:,} is the most.")
-    _refuse_unseen(text)
+    _check_characters(text)
     steps: list[str | int | Each] = []
     at = 0
     while at < len(text):
@@ -91,7 +91,7 @@ def _step(found: re.Match[str], *, is_first: bool) -> str | int | Each | None:
         return found["plain"] if is_first == (found["dot"] is None) else None
     if found["quoted"] is not None:
         key: str = json.loads(found["quoted"])
-        _refuse_unseen(key)
+        _check_characters(key)
         return key
     if is_first:
         return None
@@ -123,13 +123,13 @@ def from_sql(path: Sequence[str], steps: str) -> Path:
     return tuple(int(step) if letter == "i" else step for step, letter in zip(path, steps, strict=True))
 
 
-def steps_of(path: Sequence[str | int]) -> str:
+def step_letters(path: Sequence[str | int]) -> str:
     """The letters of a path for the journal: k for each key, i for each index."""
     return "".join("i" if isinstance(step, int) else "k" for step in path)
 
 
-def _refuse_unseen(text: str) -> None:
+def _check_characters(text: str) -> None:
     if _UNSTORABLE.search(text):
         raise InvalidPath("The path holds a NUL character or half of a surrogate pair; no field can be named so.")
-    if unseen := invisible_in(text, key=True):
+    if unseen := find_invisible(text, key=True):
         raise InvalidPath(f"The path holds an invisible character, {unseen}; no field can be named so.")

@@ -32,18 +32,18 @@ class Permission(StrEnum):
     KEYS_WRITE = "keys:write"
 
     @property
-    def only_reads(self) -> bool:
+    def is_read_only(self) -> bool:
         """Whether nothing is changed with it."""
         return self.value.endswith(":read")
 
     @property
-    def least_role(self) -> MembershipRole:
+    def minimum_role(self) -> MembershipRole:
         """What a member must be at least."""
         if self is Permission.MEMBERS_WRITE:
             return MembershipRole.OWNER
-        return MembershipRole.VIEWER if self.only_reads else MembershipRole.MEMBER
+        return MembershipRole.VIEWER if self.is_read_only else MembershipRole.MEMBER
 
 
-def reaches(role: MembershipRole, least: MembershipRole) -> bool:
+def is_at_least(role: MembershipRole, least: MembershipRole) -> bool:
     """Whether a role is as much as another, or more."""
     return _RANKS.index(role) >= _RANKS.index(least)

@@ -47,7 +47,7 @@ class WarningSeverity(StrEnum):
 
 _INFO = (WarningCode.MACHINE_READABLE, WarningCode.ENCLOSED_APART)
 
-LEFT_OUT = (
+SKIPPED_FILE_CODES = (
     WarningCode.ENCLOSED_TOO_MANY,
     WarningCode.ENCLOSED_TOO_LARGE,
     WarningCode.ENCLOSED_TOO_DEEP,
@@ -103,7 +103,7 @@ _ITSELF = "upload what you need of it by itself."
 _PICTURES = "missing, damaged, too large, or in a format other than PNG, JPEG, TIFF, WebP, BMP and GIF"
 
 
-def _both(sentence: str) -> tuple[str, str]:
+def _any_count(sentence: str) -> tuple[str, str]:
     return sentence, sentence
 
 
@@ -122,7 +122,7 @@ _SENTENCES: dict[WarningCode, tuple[str, str]] = {
         "has 1 word that is struck out; it was left out.",
         "has {count:,} words that are struck out; they were left out.",
     ),
-    WarningCode.UNCERTAIN_TEXT: _both(
+    WarningCode.UNCERTAIN_TEXT: _any_count(
         "has text that OCR read with a certainty of {count} % only: look at the page before you rely on it. "
         f"OCR reads {OCR_SCRIPTS}; text in another script comes out as nonsense."
     ),
@@ -130,11 +130,11 @@ _SENTENCES: dict[WarningCode, tuple[str, str]] = {
         f"shows 1 line of text that OCR saw and could not read. OCR reads {OCR_SCRIPTS}.",
         f"shows {{count:,}} lines of text that OCR saw and could not read. OCR reads {OCR_SCRIPTS}.",
     ),
-    WarningCode.GARBLED_TEXT: _both(
+    WarningCode.GARBLED_TEXT: _any_count(
         "was read by OCR: the text that the file holds for it is not what its letters show."
     ),
-    WarningCode.NOTHING_READ: _both("shows something, and OCR found no text in it."),
-    WarningCode.FORMULAS_WITHOUT_VALUES: _both(
+    WarningCode.NOTHING_READ: _any_count("shows something, and OCR found no text in it."),
+    WarningCode.FORMULAS_WITHOUT_VALUES: _any_count(
         "leaves out formulas whose values the file does not hold ({count:,}): open it in a spreadsheet program, save "
         "it and upload it again."
     ),
@@ -142,16 +142,16 @@ _SENTENCES: dict[WarningCode, tuple[str, str]] = {
         f"shows 1 picture that was not read, since it is {_PICTURES}.",
         f"shows {{count:,}} pictures that were not read, since they are {_PICTURES}.",
     ),
-    WarningCode.ATTACHMENTS_NOT_READ: _both(
+    WarningCode.ATTACHMENTS_NOT_READ: _any_count(
         "comes with attachments that were not read ({count:,}): upload them as documents of their own."
     ),
-    WarningCode.FRAMES_NOT_READ: _both(
+    WarningCode.FRAMES_NOT_READ: _any_count(
         "is the first picture of an animation: the others were not read. Upload them as files of their own."
     ),
-    WarningCode.FORM_NOT_READ: _both(
+    WarningCode.FORM_NOT_READ: _any_count(
         "belongs to a form that only Adobe's programs draw (XFA): print it to a PDF, and upload that."
     ),
-    WarningCode.UNCERTAIN_ENCODING: _both(
+    WarningCode.UNCERTAIN_ENCODING: _any_count(
         "was read as Windows-1252, since it is no UTF-8, and looks as if it were in another encoding: save the file as "
         "UTF-8 and upload it again."
     ),
@@ -159,7 +159,7 @@ _SENTENCES: dict[WarningCode, tuple[str, str]] = {
         "shows 1 sign of a symbol font that is not known: � stands in its place.",
         "shows {count:,} signs of symbol fonts that are not known: � stands in their place.",
     ),
-    WarningCode.CUT_OFF: _both(
+    WarningCode.CUT_OFF: _any_count(
         "is an email whose end, or the end of a text or a file in it, is missing: what is there was read. Save the "
         "email again and upload that."
     ),
@@ -167,10 +167,10 @@ _SENTENCES: dict[WarningCode, tuple[str, str]] = {
         "begins the invoice for machines inside the file: it is not printed, and what is counts.",
         "begins the invoice for machines inside the file, {count:,} pages long: it is not printed, and what is counts.",
     ),
-    WarningCode.INVOICE_DISAGREES: _both(
+    WarningCode.INVOICE_DISAGREES: _any_count(
         "is the invoice for machines, with a value that no printed page shows: what is printed counts."
     ),
-    WarningCode.ENCLOSED_APART: _both(
+    WarningCode.ENCLOSED_APART: _any_count(
         "comes with files that are documents of their own ({count:,}): their text is not part of this one."
     ),
     WarningCode.ENCLOSED_TOO_MANY: _files(f"comes with FILES beyond the {MAX_ENCLOSED} that are taken: {_ITSELF}"),
@@ -187,6 +187,6 @@ _SENTENCES: dict[WarningCode, tuple[str, str]] = {
 }
 
 
-def left_out(code: WarningCode, names: Sequence[str], count: int | None = None) -> ReadingWarning:
+def skipped_files_warning(code: WarningCode, names: Sequence[str], count: int | None = None) -> ReadingWarning:
     """The warning that files inside the file were left out: how many, and the names of the first."""
     return ReadingWarning(code, None, len(names) if count is None else count, "; ".join(names[:20])[:MAX_EXCERPT])

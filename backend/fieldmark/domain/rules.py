@@ -29,12 +29,12 @@ from typing import Final
 from pydantic import JsonValue
 
 from fieldmark.domain import paths
-from fieldmark.domain.days import is_day
-from fieldmark.domain.fields import Nothing, value_at
+from fieldmark.domain.days import is_iso_date
+from fieldmark.domain.fields import Missing, value_at
+from fieldmark.domain.formatting import short_json
 from fieldmark.domain.json_values import JsonObject, as_object
-from fieldmark.domain.numbers import exact, is_number, places
+from fieldmark.domain.numbers import decimal_places, is_number, to_decimal
 from fieldmark.domain.paths import Path
-from fieldmark.domain.sentences import shown
 from fieldmark.domain.violations import Violation
 from fieldmark.errors import InvalidPath, InvalidSchema
 
@@ -75,21 +75,21 @@ class _Rule:
 
 def check_rules(schema: JsonObject) -> None:
     """Raise Invalid with the place of the first rule that cannot be used."""
-    for index, rule in enumerate(_read(schema)):
+    for index, rule in enumerate(_parse_rules(schema)):
         named = list(rule.paths)
         named += [rule.equals] if isinstance(rule.equals, tuple) else []
         named += [rule.condition[0]] if rule.condition else []
         for path in ((rule.each or ()) + path for path in named):
-            if _is_foreign(schema, path):
-                raise _wrong(index, f"the schema has no field {_name(path)}")
+            if _is_unknown_field(schema, path):
+                raise _rule_error(index, f"the schema has no field {_name(path)}")
 
 
-def broken_rules(schema: JsonObject, fields: JsonObject) -> list[Violation]:
+def rule_violations(schema: JsonObject, fields: JsonObject) -> list[Violation]:
     """Which rules `fields` break, with the exact difference each, the first twenty. Raises Invalid for rules
     that cannot be used, or that would look at more than 500,000 values."""
     found: list[Violation] = []
     with localcontext(EXACT):
-        for rule, at in _each(schema, fields):
+        for rule, at in _scopes(schema, fields):
             about = tuple(at.place + path for path in rule.looked_at())
             found.extend(Violation(at.place, rule.kind, said, about=about) for said in _CHECKS[rule.kind](rule, at))
             if len(found) >= MAX_BROKEN:
@@ -107,9 +107,9 @@ class BrokenRule:
     result: JsonValue
 
 
-def broken_by_rule(schema: JsonObject, fields: JsonObject) -> Iterator[BrokenRule]:
+def iter_broken_rules(schema: JsonObject, fields: JsonObject) -> Iterator[BrokenRule]:
     """Each rule that `fields` break, at each of its places. Raises Invalid for rules that cannot be used."""
-    for rule, at in _each(schema, fields):
+    for rule, at in _scopes(schema, fields):
         if next(_CHECKS[rule.kind](rule, at), None) is None:
             continue
         parts = tuple(found for path in rule.paths for found in at.every(path) if found[1] is not None)
@@ -129,17 +129,17 @@ class _Finder:
     def __init__(self) -> None:
         self._left = MAX_VALUES
 
-    def every(self, value: JsonValue | Nothing, path: Path, above: Path = ()) -> Iterator[tuple[Path, JsonValue]]:
+    def every(self, value: JsonValue | Missing, path: Path, above: Path = ()) -> Iterator[tuple[Path, JsonValue]]:
         """(path, value) of all that a path with stars stands for; an absent one or a null comes as null."""
         self._left -= 1
         if self._left < 0:
             raise InvalidSchema(f"The schema's rules look at more than {MAX_VALUES:,} values.")
         if _EACH not in path:
-            found = value_at(None if isinstance(value, Nothing) else value, path)
-            yield above + path, None if isinstance(found, Nothing) else found
+            found = value_at(None if isinstance(value, Missing) else value, path)
+            yield above + path, None if isinstance(found, Missing) else found
             return
         star = path.index(_EACH)
-        found = value_at(None if isinstance(value, Nothing) else value, path[:star])
+        found = value_at(None if isinstance(value, Missing) else value, path[:star])
         if not isinstance(found, list):
             return
         for index, item in enumerate(found):
@@ -147,7 +147,7 @@ class _Finder:
 
 
 @dataclass(frozen=True, slots=True)
-class _At:
+class _RuleScope:
     """One place at which a rule holds: the root, or one of its items."""
 
     finder: _Finder
@@ -170,27 +170,27 @@ class _At:
         return _name(self.place + path)
 
 
-def _each(schema: JsonObject, fields: JsonObject) -> Iterator[tuple[_Rule, _At]]:
+def _scopes(schema: JsonObject, fields: JsonObject) -> Iterator[tuple[_Rule, _RuleScope]]:
     """The rules in their order, each at every place where it is to hold."""
     finder = _Finder()
-    for rule in _read(schema):
+    for rule in _parse_rules(schema):
         for place, item in finder.every(fields, rule.each) if rule.each else [((), fields)]:
-            yield rule, _At(finder, place, item)
+            yield rule, _RuleScope(finder, place, item)
 
 
-def _add_up(rule: _Rule, at: _At) -> Iterator[str]:
-    yield from _results_in(
+def _check_sum(rule: _Rule, at: _RuleScope) -> Iterator[str]:
+    yield from _check_result(
         rule, at, [found for path in rule.paths for found in at.values(path)], sum, " and ", "add up to"
     )
 
 
-def _multiply(rule: _Rule, at: _At) -> Iterator[str]:
-    yield from _results_in(rule, at, [at.value(path) for path in rule.paths], math.prod, " × ", "is")
+def _check_product(rule: _Rule, at: _RuleScope) -> Iterator[str]:
+    yield from _check_result(rule, at, [at.value(path) for path in rule.paths], math.prod, " × ", "is")
 
 
-def _results_in(
+def _check_result(
     rule: _Rule,
-    at: _At,
+    at: _RuleScope,
     found: list[tuple[str, JsonValue]],
     together: Callable[[list[Decimal]], Decimal | int],
     joined: str,
@@ -200,38 +200,38 @@ def _results_in(
     values = [value for _, value in found]
     if not found or said is None or None in values:
         return
-    wrong = [_no_number(name, value) for name, value in [*found, (where, said)] if not is_number(value)]
+    wrong = [_not_a_number(name, value) for name, value in [*found, (where, said)] if not is_number(value)]
     if wrong:
         yield from wrong[:3]
         return
-    result = Decimal(together([exact(value) for value in values]))
-    more = exact(said) - result
+    result = Decimal(together([to_decimal(value) for value in values]))
+    more = to_decimal(said) - result
     if abs(more) > rule.tolerance:
-        show = _printer([*values, said], result)
+        show = _amount_formatter([*values, said], result)
         what = joined.join(map(at.name, rule.paths))
-        than = f"{where} says {show(exact(said))}" if where else f"must make {show(exact(said))}"
+        than = f"{where} says {show(to_decimal(said))}" if where else f"must make {show(to_decimal(said))}"
         yield f"{what} {makes} {show(result)} but {than}: {show(abs(more))} {'more' if more > 0 else 'less'}"
 
 
-def _equal(rule: _Rule, at: _At) -> Iterator[str]:
+def _check_equal(rule: _Rule, at: _RuleScope) -> Iterator[str]:
     found = at.present(rule)
     for (first, one), (second, other) in ((found[0], another) for another in found[1:]):
         if is_number(one) and is_number(other):
-            more = exact(other) - exact(one)
+            more = to_decimal(other) - to_decimal(one)
             if abs(more) > rule.tolerance:
-                show = _printer([one, other])
+                show = _amount_formatter([one, other])
                 amount = f"{show(abs(more))} {'more' if more > 0 else 'less'}"
-                yield f"{first} says {show(exact(one))} but {second} says {show(exact(other))}: {amount}"
-        elif _spelled(one) != _spelled(other):
-            yield f"{first} says {shown(one)} but {second} says {shown(other)}: they must be equal"
+                yield f"{first} says {show(to_decimal(one))} but {second} says {show(to_decimal(other))}: {amount}"
+        elif _json_key(one) != _json_key(other):
+            yield f"{first} says {short_json(one)} but {second} says {short_json(other)}: they must be equal"
 
 
-def _in_order(rule: _Rule, at: _At) -> Iterator[str]:
+def _check_date_order(rule: _Rule, at: _RuleScope) -> Iterator[str]:
     found = at.present(rule)
     wrong = [
-        f"{name} says {shown(value)}, which is no date: it must be YYYY-MM-DD to be compared"
+        f"{name} says {short_json(value)}, which is no date: it must be YYYY-MM-DD to be compared"
         for name, value in found
-        if not (isinstance(value, str) and is_day(value))
+        if not (isinstance(value, str) and is_iso_date(value))
     ]
     if wrong:
         yield from wrong[:3]
@@ -246,52 +246,52 @@ def _in_order(rule: _Rule, at: _At) -> Iterator[str]:
             )
 
 
-def _required(rule: _Rule, at: _At) -> Iterator[str]:
+def _check_required(rule: _Rule, at: _RuleScope) -> Iterator[str]:
     assert rule.condition is not None
     path, wanted = rule.condition
     condition, said = at.value(path)
     name, value = at.value(rule.paths[0])
-    if value is None and said is not None and _spelled(said) == _spelled(wanted):
-        yield f"{name} is missing: it is required where {condition} says {shown(said)}"
+    if value is None and said is not None and _json_key(said) == _json_key(wanted):
+        yield f"{name} is missing: it is required where {condition} says {short_json(said)}"
 
 
-_CHECKS: Final[Mapping[str, Callable[[_Rule, _At], Iterator[str]]]] = {
-    "sum": _add_up,
-    "product": _multiply,
-    "equals": _equal,
-    "date_order": _in_order,
-    "required_if": _required,
+_CHECKS: Final[Mapping[str, Callable[[_Rule, _RuleScope], Iterator[str]]]] = {
+    "sum": _check_sum,
+    "product": _check_product,
+    "equals": _check_equal,
+    "date_order": _check_date_order,
+    "required_if": _check_required,
 }
 
 KINDS: Final = frozenset(_CHECKS)
 
 
-def _no_number(name: str, value: JsonValue) -> str:
-    return f"{name} says {shown(value)}, which is no number: it must be a JSON number to be reckoned with"
+def _not_a_number(name: str, value: JsonValue) -> str:
+    return f"{name} says {short_json(value)}, which is no number: it must be a JSON number to be reckoned with"
 
 
-def _spelled(value: JsonValue) -> str:
+def _json_key(value: JsonValue) -> str:
     """Equal for what is equal as JSON: 1 and 1.0 are, 1 and "1" are not."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return json.dumps(value, sort_keys=True)
 
 
-def _printer(given: Sequence[JsonValue], result: Decimal = Decimal(0)) -> Callable[[Decimal], str]:
+def _amount_formatter(given: Sequence[JsonValue], result: Decimal = Decimal(0)) -> Callable[[Decimal], str]:
     """Prints amounts with one number of places: as many as the longest has, two where one came with any."""
-    most = max(places(number) for number in [result, *map(exact, given)])
+    most = max(decimal_places(number) for number in [result, *map(to_decimal, given)])
     if any(isinstance(value, float) for value in given):
         most = max(most, 2)
     return lambda number: f"{number:,.{min(most, 30)}f}"
 
 
-_WITH: Final = {"sum": ("equals", "tolerance"), "product": ("equals", "tolerance"), "equals": ("tolerance",)}
+_EXTRA_KEYS: Final = {"sum": ("equals", "tolerance"), "product": ("equals", "tolerance"), "equals": ("tolerance",)}
 
 
 # Reading rules --------------------------------------------------------------------------------------------------------
 
 
-def _read(schema: JsonObject) -> list[_Rule]:
+def _parse_rules(schema: JsonObject) -> list[_Rule]:
     said = schema.get(KEYWORD, {})
     rules = said.get("rules", []) if isinstance(said, dict) else None
     if not isinstance(rules, list):
@@ -299,82 +299,84 @@ def _read(schema: JsonObject) -> list[_Rule]:
     listed = rules
     if len(listed) > MAX_RULES:
         raise InvalidSchema(f"The schema has {len(listed)} rules; at most {MAX_RULES} are taken.")
-    return [_rule(index, rule) for index, rule in enumerate(listed)]
+    return [_parse_rule(index, rule) for index, rule in enumerate(listed)]
 
 
-def _rule(index: int, given: JsonValue) -> _Rule:
+def _parse_rule(index: int, given: JsonValue) -> _Rule:
     if not isinstance(given, dict):
-        raise _wrong(index, "a rule is an object")
+        raise _rule_error(index, "a rule is an object")
     rule = given
     kinds = [kind for kind in _CHECKS if kind in rule and kind != "equals"] or [
         kind for kind in ["equals"] if kind in rule
     ]
     if len(kinds) != 1:
-        raise _wrong(index, f"a rule has exactly one of {', '.join(_CHECKS)}")
+        raise _rule_error(index, f"a rule has exactly one of {', '.join(_CHECKS)}")
     (kind,) = kinds
-    if foreign := sorted(rule.keys() - {kind, "each", *_WITH.get(kind, ())}):
-        raise _wrong(index, f"{kind} does not go with {', '.join(foreign)[:200]}")
-    each = _path(index, rule["each"]) if "each" in rule else None
+    if foreign := sorted(rule.keys() - {kind, "each", *_EXTRA_KEYS.get(kind, ())}):
+        raise _rule_error(index, f"{kind} does not go with {', '.join(foreign)[:200]}")
+    each = _parse_path(index, rule["each"]) if "each" in rule else None
     if each is not None and _EACH not in each:
-        raise _wrong(index, 'each must have a star, as in "items[*]"')
+        raise _rule_error(index, 'each must have a star, as in "items[*]"')
     tolerance = rule.get("tolerance", 0)
     if not is_number(tolerance) or not 0 <= tolerance <= 1e15:
-        raise _wrong(index, "tolerance must be a number from 0 up")
+        raise _rule_error(index, "tolerance must be a number from 0 up")
     equals: Path | Number | None = None
     condition: tuple[Path, JsonValue] | None = None
     if kind == "required_if":
-        found, condition = _requirement(index, rule[kind])
+        found, condition = _parse_requirement(index, rule[kind])
     else:
-        found = _paths(index, kind, rule[kind])
+        found = _parse_paths(index, kind, rule[kind])
     if kind in ("sum", "product"):
         if "equals" not in rule:
-            raise _wrong(index, f"{kind} needs equals: the path of its result, or a number")
-        equals = rule["equals"] if is_number(rule["equals"]) else _plain_path(index, rule["equals"])
-    return _Rule(kind, found, equals, each, exact(tolerance), condition)
+            raise _rule_error(index, f"{kind} needs equals: the path of its result, or a number")
+        equals = rule["equals"] if is_number(rule["equals"]) else _parse_plain_path(index, rule["equals"])
+    return _Rule(kind, found, equals, each, to_decimal(tolerance), condition)
 
 
-def _paths(index: int, kind: str, given: JsonValue) -> tuple[Path, ...]:
+def _parse_paths(index: int, kind: str, given: JsonValue) -> tuple[Path, ...]:
     listed = [given] if isinstance(given, str) and kind == "sum" else given
     least = 1 if kind == "sum" else 2
     if not isinstance(listed, list) or not least <= len(listed) <= MAX_PATHS:
-        raise _wrong(index, f"{kind} takes a list of {least} to {MAX_PATHS} paths")
-    return tuple((_path if kind == "sum" else _plain_path)(index, path) for path in listed)
+        raise _rule_error(index, f"{kind} takes a list of {least} to {MAX_PATHS} paths")
+    return tuple((_parse_path if kind == "sum" else _parse_plain_path)(index, path) for path in listed)
 
 
-def _requirement(index: int, given: JsonValue) -> tuple[tuple[Path, ...], tuple[Path, JsonValue]]:
+def _parse_requirement(index: int, given: JsonValue) -> tuple[tuple[Path, ...], tuple[Path, JsonValue]]:
     match given:
         case {"path": path, "if": {"path": other, "equals": str() | int() | float() as wanted, **more}, **rest} if (
             not more and not rest
         ):
-            return (_plain_path(index, path),), (_plain_path(index, other), wanted)
+            return (_parse_plain_path(index, path),), (_parse_plain_path(index, other), wanted)
         case _:
-            raise _wrong(index, 'required_if is {"path": …, "if": {"path": …, "equals": a text, number or boolean}}')
+            raise _rule_error(
+                index, 'required_if is {"path": …, "if": {"path": …, "equals": a text, number or boolean}}'
+            )
 
 
-def _plain_path(index: int, given: JsonValue) -> Path:
-    path = _path(index, given)
+def _parse_plain_path(index: int, given: JsonValue) -> Path:
+    path = _parse_path(index, given)
     if _EACH in path:
-        raise _wrong(index, f"{_name(path)} stands for many values where one is meant; use each")
+        raise _rule_error(index, f"{_name(path)} stands for many values where one is meant; use each")
     return path
 
 
-def _path(index: int, given: JsonValue) -> Path:
+def _parse_path(index: int, given: JsonValue) -> Path:
     if not isinstance(given, str):
-        raise _wrong(index, f"a path is a text, got {shown(given)}")
+        raise _rule_error(index, f"a path is a text, got {short_json(given)}")
     try:
         path = paths.parse(_STAR.sub(lambda found: found[1] or f"[{_EACH}]", given[: 2 * paths.MAX_CHARACTERS]))
     except InvalidPath as error:
-        raise _wrong(index, str(error).removesuffix(".")) from None
+        raise _rule_error(index, str(error).removesuffix(".")) from None
     if path.count(_EACH) > 2:
-        raise _wrong(index, "a path has at most two stars")
+        raise _rule_error(index, "a path has at most two stars")
     return path
 
 
-def _is_foreign(schema: JsonObject, path: Path) -> bool:
+def _is_unknown_field(schema: JsonObject, path: Path) -> bool:
     """Whether the schema names the fields of an object on the way, and this path's is none of them."""
     below: JsonValue = schema
     for step in path:
-        node = _resolved(schema, below)
+        node = _follow_reference(schema, below)
         if node is None:
             return False
         if {"allOf", "anyOf", "oneOf", "if", "$ref", "$dynamicRef", "dependentSchemas"} & node.keys():
@@ -388,14 +390,14 @@ def _is_foreign(schema: JsonObject, path: Path) -> bool:
     return False
 
 
-def _resolved(schema: JsonObject, node: JsonValue) -> JsonObject | None:
+def _follow_reference(schema: JsonObject, node: JsonValue) -> JsonObject | None:
     """A part of the schema, or what it refers to, at most ten times over; None for what is no object."""
     for _ in range(10):
         reference = as_object(node).get("$ref")
         if not isinstance(reference, str) or not reference.startswith("#/"):
             break
         found = value_at(schema, reference[2:].split("/"))
-        node = None if isinstance(found, Nothing) else found
+        node = None if isinstance(found, Missing) else found
     return node if isinstance(node, dict) else None
 
 
@@ -403,5 +405,5 @@ def _name(path: Path) -> str:
     return paths.name(path).replace(f"[{_EACH}]", "[*]")
 
 
-def _wrong(index: int, what: str) -> InvalidSchema:
+def _rule_error(index: int, what: str) -> InvalidSchema:
     return InvalidSchema(f"The schema's {KEYWORD}.rules[{index}] cannot be used: {what}.")

@@ -19,18 +19,18 @@ from jsonschema.exceptions import SchemaError
 from pydantic import JsonValue
 
 from fieldmark.domain import paths
-from fieldmark.domain.fields import Nothing, value_at, walk
+from fieldmark.domain.fields import Missing, value_at, walk
+from fieldmark.domain.formatting import short_json
 from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.paths import Path
-from fieldmark.domain.rules import KEYWORD, broken_rules, check_rules
+from fieldmark.domain.rules import KEYWORD, check_rules, rule_violations
 from fieldmark.domain.schema_hints import TYPES, misplaced_names, with_names_as_properties
-from fieldmark.domain.sentences import shown
 from fieldmark.domain.validation import follow_references, grounded, validate, validate_partial
 from fieldmark.domain.violations import Violation
 from fieldmark.errors import InvalidSchema
 
 MAX_VIOLATIONS = 20
-MOST_TOLD = 200
+MAX_DISPLAYED = 200
 MAX_PATTERN_CHARACTERS = 500
 MAX_SUGGESTION_CHARACTERS = 20_000
 MAX_REMEMBERED = 1000
@@ -79,46 +79,46 @@ def _check_form(schema: JsonObject) -> None:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
         where = paths.name(tuple(error.absolute_path))
-        what = f"The schema is not a valid JSON Schema at {error.json_path}: {_said_of(error)}."
-        raise InvalidSchema(what, _errors((where, str(error.validator), what))) from None
+        what = f"The schema is not a valid JSON Schema at {error.json_path}: {_describe_error(error)}."
+        raise InvalidSchema(what, _error_details((where, str(error.validator), what))) from None
     if misplaced := list(islice(misplaced_names(schema), MAX_VIOLATIONS)):
-        told = [(paths.name(at), "unknown_keyword", _said_of_word(at)) for at in misplaced]
-        raise InvalidSchema(f"The schema is no JSON Schema: {told[0][2]}.", _errors(*told))
+        told = [(paths.name(at), "unknown_keyword", _describe_keyword(at)) for at in misplaced]
+        raise InvalidSchema(f"The schema is no JSON Schema: {told[0][2]}.", _error_details(*told))
     if schema.get("type", "object") != "object":
         raise InvalidSchema('The schema must describe an object: its "type" must be "object".')
-    if any(True for _ in _values(schema, "patternProperties")):
+    if any(True for _ in _values_under(schema, "patternProperties")):
         raise InvalidSchema("The schema uses patternProperties, which is not supported: name the properties.")
-    for reference in [*_values(schema, "$ref"), *_values(schema, "$dynamicRef")]:
+    for reference in [*_values_under(schema, "$ref"), *_values_under(schema, "$dynamicRef")]:
         if not str(reference).startswith("#"):
             raise InvalidSchema(
                 f"The schema refers to {str(reference)[:100]!r}; only references inside it (#/…) are followed."
             )
-    if len([said for said in _values(schema, "$schema") if isinstance(said, str)]) > ("$schema" in schema):
+    if len([said for said in _values_under(schema, "$schema") if isinstance(said, str)]) > ("$schema" in schema):
         raise InvalidSchema('The schema has a "$schema" below its root: a part of it cannot be of another draft.')
-    for pattern in _values(schema, "pattern"):
+    for pattern in _values_under(schema, "pattern"):
         if isinstance(pattern, str):
             _check_pattern(pattern)
-    for said in _values(schema, KEYWORD):
-        _check_own_words(said, is_root=said is schema.get(KEYWORD))
+    for said in _values_under(schema, KEYWORD):
+        _check_extension(said, is_root=said is schema.get(KEYWORD))
     check_rules(schema)
-    follow_references(schema, dict.fromkeys(map(str, _values(schema, "$ref"))))
+    follow_references(schema, dict.fromkeys(map(str, _values_under(schema, "$ref"))))
 
 
-def _said_of(error: SchemaError) -> str:
+def _describe_error(error: SchemaError) -> str:
     value: Any = error.instance
     if error.absolute_path and error.absolute_path[-1] == "type" and isinstance(value, str):
-        return f"{shown(value)} is no type. The types are {', '.join(TYPES[:-1])} and {TYPES[-1]}"
+        return f"{short_json(value)} is no type. The types are {', '.join(TYPES[:-1])} and {TYPES[-1]}"
     if error.validator == "type" and error.validator_value == ["object", "boolean"]:
-        return f'{shown(value)} stands where a schema is wanted, such as {{"type": "string"}}'
+        return f'{short_json(value)} stands where a schema is wanted, such as {{"type": "string"}}'
     return error.message[:300]
 
 
-def _said_of_word(at: Path) -> str:
-    where, word = paths.name(at), shown(at[-1])
+def _describe_keyword(at: Path) -> str:
+    where, word = paths.name(at), short_json(at[-1])
     return f'at {where}, {word} is not a keyword. Name the fields under "properties", each with its schema'
 
 
-def _errors(*told: tuple[str, str, str]) -> JsonObject:
+def _error_details(*told: tuple[str, str, str]) -> JsonObject:
     return {"errors": [{"path": path, "code": code, "message": message} for path, code, message in told]}
 
 
@@ -136,21 +136,21 @@ def violations(
     InvalidSchema if the schema cannot be used."""
     check_schema(schema)  # a front end on Supabase begins extractions by itself: its schema comes here unchecked
     found = [*validate(schema, fields), *_not_found(schema, fields, evidence or {}, locks)]
-    return _first([*found, *broken_rules(schema, fields)], most)
+    return _limit([*found, *rule_violations(schema, fields)], most)
 
 
-def violations_told(
+def violations_for_display(
     schema: JsonObject | None, fields: JsonObject, evidence: JsonObject, locks: Collection[str]
 ) -> list[Violation]:
     """What a person is told of fields that stand whatever the schema says: the first two hundred `violations`, or why
     the schema cannot be used. Nothing where there is none."""
     try:
-        return [] if schema is None else violations(schema, fields, evidence, locks, MOST_TOLD)
+        return [] if schema is None else violations(schema, fields, evidence, locks, MAX_DISPLAYED)
     except InvalidSchema as error:
         return [Violation((), "unusable_schema", str(error))]
 
 
-def violations_of_write(
+def write_violations(
     schema: JsonObject, before: JsonObject, after: JsonObject, written: Collection[Path]
 ) -> list[Violation]:
     """Why a write that leads from `before` to `after` is refused while the work goes on.
@@ -162,22 +162,22 @@ def violations_of_write(
     if not found:
         return []
     # Without their indexes, since items move up when one is removed.
-    older = Counter(map(_kind, validate_partial(schema, before)))
+    older = Counter(map(_violation_kind, validate_partial(schema, before)))
     new: list[Violation] = []
     for one in found:
         is_written = any(one.path[:steps] in written for steps in range(1, len(one.path) + 1))
-        if is_written or not older[_kind(one)]:
+        if is_written or not older[_violation_kind(one)]:
             new.append(one)
         else:
-            older[_kind(one)] -= 1
-    return _first(new)
+            older[_violation_kind(one)] -= 1
+    return _limit(new)
 
 
-def _kind(violation: Violation) -> tuple[Any, ...]:
+def _violation_kind(violation: Violation) -> tuple[Any, ...]:
     return tuple("" if isinstance(step, int) else step for step in violation.path), violation.rule
 
 
-def _first(found: list[Violation], most: int = MAX_VIOLATIONS) -> list[Violation]:
+def _limit(found: list[Violation], most: int = MAX_VIOLATIONS) -> list[Violation]:
     more = len(found) - most
     return found if more <= 0 else [*found[:most], Violation((), "more", f"and {more} more")]
 
@@ -187,20 +187,20 @@ def _not_found(
 ) -> Iterator[Violation]:
     for place in grounded(schema, fields):
         below = value_at(fields, place)
-        for path, value in () if isinstance(below, Nothing) else walk(below, place):
+        for path, value in () if isinstance(below, Missing) else walk(below, place):
             name = paths.name(path)
             proof = evidence.get(name)
             state = proof.get("state") if isinstance(proof, dict) else None
             # A null claims nothing, nor does an empty list: whether they may stand there is the schema's to say.
             if value not in (None, [], {}) and state != "found" and name not in locks:
                 message = (
-                    f"{name}: {shown(value)} was not found in the document, and the schema demands that it is: read it "
-                    "again and write it as the page prints it, with its quote; or remove it"
+                    f"{name}: {short_json(value)} was not found in the document, and the schema requires it: read "
+                    "the document again and write the value as the page prints it, with a quote, or remove it"
                 )
                 yield Violation(path, "grounded", message)
 
 
-def _check_own_words(said: JsonValue, *, is_root: bool) -> None:
+def _check_extension(said: JsonValue, *, is_root: bool) -> None:
     words = said if isinstance(said, dict) else None
     if words is None or words.keys() - {"rules", "grounded"} or not isinstance(words.get("grounded", False), bool):
         raise InvalidSchema(
@@ -221,13 +221,13 @@ def _check_pattern(pattern: str) -> None:
         raise InvalidSchema(f"The pattern {pattern[:100]!r} in the schema cannot be used: {error}.") from None
 
 
-def _values(node: JsonValue, key: str) -> Iterator[JsonValue]:
+def _values_under(node: JsonValue, key: str) -> Iterator[JsonValue]:
     """Every value that stands under a key, at any depth."""
     if isinstance(node, dict):
         for name, value in node.items():
             if name == key:
                 yield value
-            yield from _values(value, key)
+            yield from _values_under(value, key)
     elif isinstance(node, list):
         for value in node:
-            yield from _values(value, key)
+            yield from _values_under(value, key)

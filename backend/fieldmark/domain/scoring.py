@@ -11,46 +11,46 @@ from pydantic import JsonValue
 from rapidfuzz.distance import Indel
 
 from fieldmark.domain import paths
-from fieldmark.domain.fields import NOTHING, Nothing, walk
+from fieldmark.domain.fields import MISSING, Missing, walk
 from fieldmark.domain.folding import fold_alphanumeric
 from fieldmark.domain.numbers import canonical_decimal, is_number
 
-Found: TypeAlias = JsonValue | Nothing
+MaybeValue: TypeAlias = JsonValue | Missing
 
 MAX_PAIRS = 250_000
 """The most pairs of items of two lists that are compared: 500 with 500. Longer lists are paired in their order."""
-LONGEST_TEXT = 500
+MAX_COMPARED_CHARACTERS = 500
 """The characters of a text by which its likeness is judged."""
-LEAST_ALIKE = 0.6
+MIN_SIMILARITY = 0.6
 """How alike two different texts must be to count as alike at all, 0..1."""
 
 _NUMBER = re.compile(r"[-+]?(?!0\d)\d{1,40}(\.\d{1,40})?")
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class ComparedValue:
     """One value: what it should be, what it is, and the path on each side. NOTHING where a side has no value."""
 
     gold_path: paths.Path
     got_path: paths.Path
-    gold: Found
-    got: Found
+    gold: MaybeValue
+    got: MaybeValue
 
     @property
     def field(self) -> str:
         """The field without list indexes: `items[*].price`."""
-        steps = self.gold_path if self.gold is not NOTHING else self.got_path
-        return _pattern(steps)
+        steps = self.gold_path if self.gold is not MISSING else self.got_path
+        return _field_pattern(steps)
 
     @property
     def wanted(self) -> bool:
         """Whether the gold has the field. A gold null says that the document leaves it blank."""
-        return not isinstance(self.gold, Nothing)
+        return not isinstance(self.gold, Missing)
 
     @property
     def exact(self) -> bool:
         """Whether both are the same JSON. A missing value meets a gold null, too."""
-        if self.gold is None and self.got is NOTHING:
+        if self.gold is None and self.got is MISSING:
             return True
         same = type(self.gold) is type(self.got) and self.gold == self.got
         return same or (is_number(self.gold) and is_number(self.got) and self.gold == self.got)
@@ -58,7 +58,7 @@ class Leaf:
     @property
     def normalised(self) -> bool:
         """Whether both are the same to a reader, whatever their case, accents, spaces, punctuation and decimals."""
-        return self.exact or (self.wanted and self.got is not NOTHING and folded(self.gold) == folded(self.got))
+        return self.exact or (self.wanted and self.got is not MISSING and normalise(self.gold) == normalise(self.got))
 
 
 @dataclass(slots=True)
@@ -91,7 +91,7 @@ class Score:
     """One extraction against its gold: a tally for each field, and every value that is wrong, missing or extra."""
 
     fields: dict[str, Tally] = field(default_factory=dict[str, Tally])
-    faults: list[Leaf] = field(default_factory=list[Leaf])
+    faults: list[ComparedValue] = field(default_factory=list[ComparedValue])
 
 
 def score(
@@ -107,7 +107,7 @@ def score(
     must overlap. A blank is located if it is right and its evidence does not say `found`.
     """
     result = Score()
-    for leaf in pairs(dict(gold), dict(got)):
+    for leaf in compare_values(dict(gold), dict(got)):
         tally = result.fields.setdefault(leaf.field, Tally())
         if not leaf.wanted:
             tally.extra += 1
@@ -116,7 +116,7 @@ def score(
         tally.gold += 1
         tally.exact += leaf.exact
         tally.normalised += leaf.normalised
-        tally.located += leaf.normalised and _located(leaf, gold_evidence or {}, evidence or {})
+        tally.located += leaf.normalised and _is_located(leaf, gold_evidence or {}, evidence or {})
         if not leaf.normalised:
             result.faults.append(leaf)
     return result
@@ -130,37 +130,45 @@ def total(tallies: Iterable[Tally]) -> Tally:
     return whole
 
 
-def pairs(gold: Found, got: Found, gold_path: paths.Path = (), got_path: paths.Path = ()) -> Iterator[Leaf]:
+def compare_values(
+    gold: MaybeValue, got: MaybeValue, gold_path: paths.Path = (), got_path: paths.Path = ()
+) -> Iterator[ComparedValue]:
     """Every leaf of two extractions, paired with its like in the other.
 
     Items of lists are paired with the most similar item, whatever their order.
     """
     if isinstance(gold, dict) and isinstance(got, dict) and ((gold and got) or not gold_path):
         for key in [*gold, *(key for key in got if key not in gold)]:
-            yield from pairs(gold.get(key, NOTHING), got.get(key, NOTHING), (*gold_path, key), (*got_path, key))
+            yield from compare_values(
+                gold.get(key, MISSING), got.get(key, MISSING), (*gold_path, key), (*got_path, key)
+            )
     elif isinstance(gold, list) and isinstance(got, list) and gold and got:
-        partner = dict(_assigned(gold, got))
+        partner = dict(_match_items(gold, got))
         for index, item in enumerate(gold):
             other = partner.get(index)
-            theirs = NOTHING if other is None else got[other]
-            yield from pairs(item, theirs, (*gold_path, index), (*got_path, index if other is None else other))
+            theirs = MISSING if other is None else got[other]
+            yield from compare_values(item, theirs, (*gold_path, index), (*got_path, index if other is None else other))
         for index in sorted(set(range(len(got))) - set(partner.values())):
-            yield from pairs(NOTHING, got[index], (*gold_path, index), (*got_path, index))
+            yield from compare_values(MISSING, got[index], (*gold_path, index), (*got_path, index))
     elif _is_leaf(gold) and _is_leaf(got):
-        yield Leaf(gold_path, got_path, gold, got)
+        yield ComparedValue(gold_path, got_path, gold, got)
     else:  # one has a leaf where the other has a container, or nothing where the other has one
         for side, (node, path) in enumerate(((gold, gold_path), (got, got_path))):
-            for steps, value in () if isinstance(node, Nothing) else walk(node, path):
-                yield Leaf(steps, steps, value, NOTHING) if side == 0 else Leaf(steps, steps, NOTHING, value)
+            for steps, value in () if isinstance(node, Missing) else walk(node, path):
+                yield (
+                    ComparedValue(steps, steps, value, MISSING)
+                    if side == 0
+                    else ComparedValue(steps, steps, MISSING, value)
+                )
 
 
-def _pattern(steps: paths.Path) -> str:
+def _field_pattern(steps: paths.Path) -> str:
     return re.sub(r"\[\d+\]", "[*]", paths.name(steps))
 
 
-def folded(value: Found) -> str:
+def normalise(value: MaybeValue) -> str:
     """The value as a reader takes it: a number in its one spelling, a text by its letters and digits."""
-    if isinstance(value, bool) or value is None or isinstance(value, Nothing | dict | list):
+    if isinstance(value, bool) or value is None or isinstance(value, Missing | dict | list):
         return str(value)
     number = _number(value)
     if number is not None:
@@ -176,17 +184,17 @@ def _number(value: str | int | float) -> str | None:
     return canonical_decimal(value)
 
 
-def _is_leaf(node: Found) -> bool:
-    return isinstance(node, Nothing) or not isinstance(node, dict | list) or not node
+def _is_leaf(node: MaybeValue) -> bool:
+    return isinstance(node, Missing) or not isinstance(node, dict | list) or not node
 
 
-def _assigned(gold: Sequence[JsonValue], got: Sequence[JsonValue]) -> list[tuple[int, int]]:
+def _match_items(gold: Sequence[JsonValue], got: Sequence[JsonValue]) -> list[tuple[int, int]]:
     """Return the (index, index) of the items that belong together: again and again the two that are most alike. Items
     that are not alike at all stay alone."""
     if len(gold) * len(got) > MAX_PAIRS:
         return [(index, index) for index in range(min(len(gold), len(got)))]
     ours, theirs = [_signature(item) for item in gold], [_signature(item) for item in got]
-    ranked = sorted((-_likeness(a, b), i, j) for i, a in enumerate(ours) for j, b in enumerate(theirs))
+    ranked = sorted((-_similarity(a, b), i, j) for i, a in enumerate(ours) for j, b in enumerate(theirs))
     rows, columns = dict[int, int](), set[int]()
     for unlikeness, row, column in ranked:
         if unlikeness < 0 and row not in rows and column not in columns:
@@ -196,22 +204,24 @@ def _assigned(gold: Sequence[JsonValue], got: Sequence[JsonValue]) -> list[tuple
 
 
 def _signature(item: JsonValue) -> dict[str, str]:
-    return {_pattern(steps): folded(value) for steps, value in walk(item, (0,))}
+    return {_field_pattern(steps): normalise(value) for steps, value in walk(item, (0,))}
 
 
-def _likeness(one: Mapping[str, str], other: Mapping[str, str]) -> float:
+def _similarity(one: Mapping[str, str], other: Mapping[str, str]) -> float:
     """The share of values that agree, 0..1. One that nearly agrees counts for less than half."""
     whole = len(one.keys() | other.keys())
-    return sum(_alike(one[name], other[name]) for name in one.keys() & other.keys()) / whole
+    return sum(_value_similarity(one[name], other[name]) for name in one.keys() & other.keys()) / whole
 
 
-def _alike(one: str, other: str) -> float:
+def _value_similarity(one: str, other: str) -> float:
     if one == other:
         return 1.0
-    return 0.4 * Indel.normalized_similarity(one[:LONGEST_TEXT], other[:LONGEST_TEXT], score_cutoff=LEAST_ALIKE)
+    return 0.4 * Indel.normalized_similarity(
+        one[:MAX_COMPARED_CHARACTERS], other[:MAX_COMPARED_CHARACTERS], score_cutoff=MIN_SIMILARITY
+    )
 
 
-def _located(leaf: Leaf, gold_evidence: Mapping[str, Any], evidence: Mapping[str, Any]) -> bool:
+def _is_located(leaf: ComparedValue, gold_evidence: Mapping[str, Any], evidence: Mapping[str, Any]) -> bool:
     claim: dict[str, Any] = evidence.get(paths.name(leaf.got_path)) or {}
     if leaf.gold in (None, "") or leaf.gold == [] or leaf.gold == {}:
         return claim.get("state") != "found"

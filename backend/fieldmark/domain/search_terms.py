@@ -16,7 +16,7 @@ import regex
 
 from fieldmark.domain.invisible import IN_A_KEY
 
-MAX_UNITS: Final = 400
+MAX_CHUNK_TERMS: Final = 400
 """So many terms a chunk has at most, unless one word alone has more."""
 MAX_LENGTH: Final = 64
 MAX_TERMS_A_WORD: Final = 2000
@@ -40,7 +40,7 @@ def terms(words: Sequence[str]) -> list[list[str]]:
     """The terms of each word, in lower case, with their accents."""
     found = [_terms(word) for word in words]
     for at, word in enumerate(words):
-        if _IBAN_BEGINS.fullmatch(word) and (whole := _grouped(words, at)):
+        if _IBAN_BEGINS.fullmatch(word) and (whole := _grouped_iban(words, at)):
             found[at].append(whole)
     return found
 
@@ -58,13 +58,13 @@ def _terms(word: str) -> list[str]:
         decimals = number["cents"] or number["rest"] or ""
         whole = digits[: len(digits) + 1 - len(decimals)] if decimals else digits
         return list(dict.fromkeys((digits, whole)))
-    found = [term for run in _RUN.findall(bare) for term in _pieces(run)][:MAX_TERMS_A_WORD]
+    found = [term for run in _RUN.findall(bare) for term in _split_run(run)][:MAX_TERMS_A_WORD]
     if len(found) > 1 and _SEPARATED.fullmatch(bare):
         found.append("".join(_RUN.findall(bare))[:MAX_LENGTH])
     return found
 
 
-def _pieces(run: str) -> Iterator[str]:
+def _split_run(run: str) -> Iterator[str]:
     """A run of letters and digits: itself, or its pairs of characters in a script without spaces."""
     if run.isascii() or not _IS_UNSPACED.search(run):
         yield run[:MAX_LENGTH]
@@ -76,7 +76,7 @@ def _pieces(run: str) -> Iterator[str]:
             yield piece[:MAX_LENGTH]
 
 
-def _grouped(words: Sequence[str], at: int) -> str | None:
+def _grouped_iban(words: Sequence[str], at: int) -> str | None:
     """The account number (IBAN) that is printed in groups of four from this word on."""
     groups = [words[at]]
     for word in words[at + 1 : at + 9]:
@@ -91,7 +91,7 @@ def _grouped(words: Sequence[str], at: int) -> str | None:
 
 
 # Words that are frequent in one language and rare in the others, and those that stand on its invoices.
-_OF_LANGUAGES: Final = {
+_COMMON_WORDS: Final = {
     "english": "the of and to is that for with was this from are by which at it invoice due amount payment receipt",
     "german": "der die und das den von zu mit ist für auf dem des ein eine nicht sich im rechnung betrag datum summe "
     "mwst gesamt steuer über",
@@ -108,9 +108,9 @@ _OF_LANGUAGES: Final = {
     "romanian": "și în de la cu pe este care nu din pentru sau factură sumă dată",
     "turkish": "ve bir bu için ile de da olarak çok daha fatura tutar tarih kdv toplam",
 }
-_LANGUAGES_OF: Final = {
-    word: frozenset(name for name, said in _OF_LANGUAGES.items() if word in said.split())
-    for said in _OF_LANGUAGES.values()
+_LANGUAGES_BY_WORD: Final = {
+    word: frozenset(name for name, said in _COMMON_WORDS.items() if word in said.split())
+    for said in _COMMON_WORDS.values()
     for word in said.split()
 }
 _SCRIPTS: Final = {
@@ -122,24 +122,24 @@ _SCRIPTS: Final = {
     "armenian": regex.compile(r"\p{Armenian}"),
 }
 _LATIN = regex.compile(r"\p{Latin}")
-OTHERWISE: Final = "english"
+DEFAULT_LANGUAGE: Final = "english"
 """What a text in Latin letters is taken for that does not say its language: its plurals are found all the same."""
 SIMPLE: Final = "simple"
 """No language that Postgres has stems for."""
-LANGUAGES: Final = frozenset({*_OF_LANGUAGES, *_SCRIPTS, SIMPLE})
-_SURE: Final = 3
+LANGUAGES: Final = frozenset({*_COMMON_WORDS, *_SCRIPTS, SIMPLE})
+_MIN_COUNT: Final = 3
 
 
-def language_of(found: Sequence[str], otherwise: str | None = None) -> str:
+def detect_language(found: Sequence[str], otherwise: str | None = None) -> str:
     """The language of a text by its terms: the name of what Postgres makes stems of it with. `otherwise` where the text
     is too short to tell."""
     counts: dict[str, float] = {}
     for term in found:
-        names = _LANGUAGES_OF.get(term, ())
+        names = _LANGUAGES_BY_WORD.get(term, ())
         for name in names:
             counts[name] = counts.get(name, 0) + 1 / len(names)
     best = max(counts, key=counts.__getitem__, default=None)
-    if best is not None and counts[best] >= (_SURE if otherwise else 1):
+    if best is not None and counts[best] >= (_MIN_COUNT if otherwise else 1):
         # A page of another language than the document says so clearly: names of places are no language.
         return otherwise if otherwise and counts[best] < 2 * counts.get(otherwise, 0) else best
     sample = "".join(found[:200])
@@ -148,7 +148,7 @@ def language_of(found: Sequence[str], otherwise: str | None = None) -> str:
             return name
     if otherwise:
         return otherwise
-    return OTHERWISE if 2 * len(_LATIN.findall(sample)) > len(sample) else SIMPLE
+    return DEFAULT_LANGUAGE if 2 * len(_LATIN.findall(sample)) > len(sample) else SIMPLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,16 +166,16 @@ def chunks(pages: Sequence[tuple[int, Sequence[str]]]) -> list[Chunk]:
     """The pages, given as number and words, in pieces of about the same length. None crosses the end of a page."""
     by_page = [(number, terms(words)) for number, words in pages]
     beginning = [term for _, page in by_page[:20] for word in page for term in word]
-    mostly = language_of(beginning)
-    return [chunk for number, page in by_page for chunk in _of_page(number, page, mostly)]
+    mostly = detect_language(beginning)
+    return [chunk for number, page in by_page for chunk in _page_chunks(number, page, mostly)]
 
 
-def _of_page(number: int, words: list[list[str]], mostly: str) -> Iterator[Chunk]:
+def _page_chunks(number: int, words: list[list[str]], mostly: str) -> Iterator[Chunk]:
     total = sum(map(len, words))
     if not total:
         return
-    most = -(-total // -(-total // MAX_UNITS))
-    language = language_of([term for word in words for term in word], mostly)
+    most = -(-total // -(-total // MAX_CHUNK_TERMS))
+    language = detect_language([term for word in words for term in word], mostly)
     first, held = 0, list[str]()
     for at, found in enumerate(words):
         if held and len(held) + len(found) > most:

@@ -23,10 +23,10 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 
 from fieldmark.domain import paths
-from fieldmark.domain.days import is_day
+from fieldmark.domain.days import is_iso_date
+from fieldmark.domain.formatting import short_json
 from fieldmark.domain.numbers import is_number
 from fieldmark.domain.paths import Path
-from fieldmark.domain.sentences import shown
 from fieldmark.domain.violations import Violation
 from fieldmark.errors import InvalidSchema
 
@@ -151,8 +151,8 @@ def _violation(error: ValidationError) -> Violation:
     if keyword in _MESSAGES:
         wanted, schema = cast(Any, error.validator_value), cast(Any, error.schema)
         message = _MESSAGES[keyword].format(
-            value=shown(cast(Any, error.instance)),
-            wanted=_listed(cast(list[Any], wanted)) if isinstance(wanted, list) else shown(wanted),
+            value=short_json(cast(Any, error.instance)),
+            wanted=_listed(cast(list[Any], wanted)) if isinstance(wanted, list) else short_json(wanted),
             known=_listed(_property_names(schema)),
         )
     if error.instance is None:
@@ -166,7 +166,7 @@ def _property_names(schema: Any) -> list[Any]:
 
 
 def _listed(values: list[Any]) -> str:
-    return (", ".join(map(shown, values[:20])) or "none") + (" …" if len(values) > 20 else "")
+    return (", ".join(map(short_json, values[:20])) or "none") + (" …" if len(values) > 20 else "")
 
 
 def _keyword(error: ValidationError) -> str | None:
@@ -225,7 +225,7 @@ def _multiple_of(validator: Any, step: Any, instance: JsonValue, schema: Schema)
 
 
 def _is_date(value: object) -> bool:
-    return not isinstance(value, str) or is_day(value)
+    return not isinstance(value, str) or is_iso_date(value)
 
 
 def _unique_items(validator: Any, wanted: bool, instance: JsonValue, schema: Schema) -> Iterator[ValidationError]:

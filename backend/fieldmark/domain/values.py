@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from pydantic import JsonValue
 
-from fieldmark.domain.invisible import invisible_in
+from fieldmark.domain.invisible import find_invisible
 from fieldmark.domain.numbers import MAX_DIGITS
 
 MAX_DEPTH = 32
@@ -20,7 +20,7 @@ MAX_KEY_CHARACTERS = 200
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
-def problem_with(value: JsonValue) -> str | None:
+def value_problem(value: JsonValue) -> str | None:
     """A sentence that says why a value may not be stored, or None if it may.
 
     Bounds: 256 KB as JSON, 32 levels, 40 digits in a number, keys of 1 to 200 characters.
@@ -59,19 +59,19 @@ def _problems(value: JsonValue, where: str, depth: int) -> Iterator[str]:
             yield from _problems(item, f"{where}.{key[:40]}", depth + 1)
 
 
-def invisible_character(value: JsonValue, where: str = "value") -> str | None:
+def invisible_problem(value: JsonValue, where: str = "value") -> str | None:
     """A sentence that names the first invisible character of a value and where it is, or None if there is none."""
     if isinstance(value, str):
-        found = invisible_in(value)
+        found = find_invisible(value)
         return None if found is None else f"The text at {where} holds an invisible character, {found}: leave it out."
     if isinstance(value, list):
-        items = (invisible_character(item, f"{where}[{index}]") for index, item in enumerate(value))
+        items = (invisible_problem(item, f"{where}[{index}]") for index, item in enumerate(value))
         return next((sentence for sentence in items if sentence), None)
     if isinstance(value, dict):
         for key, item in value.items():
-            if found := invisible_in(key, key=True):
+            if found := find_invisible(key, key=True):
                 return f"A key at {where} holds an invisible character, {found}: leave it out."
-            if sentence := invisible_character(item, f"{where}.{key[:40]}"):
+            if sentence := invisible_problem(item, f"{where}.{key[:40]}"):
                 return sentence
     return None
 

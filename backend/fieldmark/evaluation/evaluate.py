@@ -14,7 +14,7 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from fieldmark.agents.registry import find_task
 from fieldmark.domain import paths
-from fieldmark.domain.fields import Nothing
+from fieldmark.domain.fields import Missing
 from fieldmark.domain.scoring import MEASURES, Score, Tally, score, total
 from fieldmark.domain.statuses import Approval, RunStatus
 from fieldmark.domain.values import canonical
@@ -230,8 +230,8 @@ def report(
             {
                 "document": one.name,
                 "path": paths.name(leaf.gold_path if leaf.wanted else leaf.got_path),
-                **({} if isinstance(leaf.gold, Nothing) else {"gold": leaf.gold}),
-                **({} if isinstance(leaf.got, Nothing) else {"got": leaf.got}),
+                **({} if isinstance(leaf.gold, Missing) else {"gold": leaf.gold}),
+                **({} if isinstance(leaf.got, Missing) else {"got": leaf.got}),
             }
             for one in scored
             for leaf in one.score.faults

@@ -14,7 +14,7 @@ from functools import cache, lru_cache
 from typing import Final, NamedTuple
 
 from fieldmark.domain.folding import HARD_SPACE, UNSPACED, fold
-from fieldmark.domain.numbers import MAX_DIGITS, canonical_decimal, decimal, signed
+from fieldmark.domain.numbers import MAX_DIGITS, canonical_decimal, join_decimal, with_sign
 from fieldmark.grounding import units
 from fieldmark.grounding.units import SYMBOLS, Codes, any_of
 
@@ -132,18 +132,18 @@ def possible_values(body: str) -> tuple[str, ...]:
     if len(body) > MAX_DIGITS:
         return ()
     if body.isdigit():
-        return () if len(body) > 2 and body.startswith("0") else (decimal(body, ""),)  # 0123 is an identifier
+        return () if len(body) > 2 and body.startswith("0") else (join_decimal(body, ""),)  # 0123 is an identifier
     found: list[str] = []
     last = max(body.rfind(mark) for mark in ".,'·")
     whole, part = body[:last], body[last + 1 :]
     if last >= 0 and part.isdigit():
         mark = body[last]
         if whole.isdigit():
-            found.append(decimal(whole, part))
+            found.append(join_decimal(whole, part))
         elif mark not in whole and _is_grouped(whole):
-            found.append(decimal(_GROUPS.sub("", whole), part))
+            found.append(join_decimal(_GROUPS.sub("", whole), part))
     if _is_grouped(body):
-        found.append(decimal(_GROUPS.sub("", body), ""))
+        found.append(join_decimal(_GROUPS.sub("", body), ""))
     return tuple(dict.fromkeys(found))
 
 
@@ -246,7 +246,7 @@ def read_number(before: str, body: str, after: str) -> Reading:
     values = _values_of(body)
     start, end = 0, len(body)
     if before.endswith(".") and body.isdigit() and not (before[-2:-1].isalnum() or before[-2:-1] == "."):
-        values, start, before = (decimal("", body),), -1, before[:-1]  # .50
+        values, start, before = (join_decimal("", body),), -1, before[:-1]  # .50
     exponent = _EXPONENT.match(after)
     if exponent and body.isdigit() and exponent[1].isdigit():
         exponent = None  # 12E3 is an identifier
@@ -514,13 +514,13 @@ def _is_grouped(whole: str) -> bool:
 
 
 def _negated(values: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(signed(value, True) for value in values)
+    return tuple(with_sign(value, True) for value in values)
 
 
 def _moved(value: str, places: int) -> str:
     whole, _, part = value.partition(".")
     if places < 0:
         whole = whole.rjust(1 - places, "0")
-        return decimal(whole[:places], whole[places:] + part)
+        return join_decimal(whole[:places], whole[places:] + part)
     part = part.ljust(places, "0")
-    return decimal(whole + part[:places], part[places:])
+    return join_decimal(whole + part[:places], part[places:])

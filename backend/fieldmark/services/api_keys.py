@@ -14,7 +14,7 @@ from uuid import UUID
 import structlog
 
 from fieldmark.db.pool import Database
-from fieldmark.domain.permissions import Permission, reaches
+from fieldmark.domain.permissions import Permission, is_at_least
 from fieldmark.domain.statuses import MembershipRole
 from fieldmark.errors import (
     FieldmarkError,
@@ -123,5 +123,5 @@ def check_permission(
         raise ScopeMissing(f"The key lacks the scope {permission}: make one that has it.")
     if writes and role is MembershipRole.VIEWER:
         raise ReadOnly("A viewer reads what is in the organisation and changes nothing: ask an owner for another role.")
-    if permission is not None and not reaches(role, permission.least_role):
+    if permission is not None and not is_at_least(role, permission.minimum_role):
         raise OwnerNeeded("Only an owner of the organisation can do this.")

@@ -15,14 +15,14 @@ from uuid import UUID
 
 import structlog
 
-from fieldmark.db.aside import aside
 from fieldmark.db.pool import Connection, Database, savepoint
+from fieldmark.db.worker_thread import run_in_thread
 from fieldmark.documents.reading.enclosed import MAX_DEPTH
 from fieldmark.documents.reading.pages import EnclosedFile, Limits
 from fieldmark.documents.reading.pages import Page as ReadPage
 from fieldmark.documents.reading.sandbox import read_file, unlock_file
 from fieldmark.domain.ids import new_id
-from fieldmark.domain.reading_warnings import MAX_ENCLOSED, ReadingWarning, WarningCode, left_out
+from fieldmark.domain.reading_warnings import MAX_ENCLOSED, ReadingWarning, WarningCode, skipped_files_warning
 from fieldmark.domain.statuses import DocumentStatus
 from fieldmark.errors import (
     Conflict,
@@ -234,7 +234,7 @@ class DocumentService:
             # The outermost first: whoever deletes it locks in that order, too.
             if not await documents.lock(conn, root_id) or await documents.begin_reading(conn, document_id) is None:
                 return  # another worker was faster, or it was deleted meanwhile
-            rows = await aside(_rows, reading.pages)
+            rows = await run_in_thread(_rows, reading.pages)
             for start in range(0, len(rows), PAGES_A_STATEMENT):
                 await documents.add_pages(conn, document_id, scope.org_id, rows[start : start + PAGES_A_STATEMENT])
             await documents.finish_reading(
@@ -292,7 +292,7 @@ class DocumentService:
             WarningCode.ENCLOSED_TOO_LARGE: too_large,
             WarningCode.ENCLOSED_NOT_QUEUED: not_queued,
         }
-        return [left_out(code, names) for code, names in told.items() if names]
+        return [skipped_files_warning(code, names) for code, names in told.items() if names]
 
     async def _expect(self, *paths: str) -> None:
         async with self._database.as_service() as conn:

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from fieldmark.db.pool import Database
 from fieldmark.domain import paths
-from fieldmark.domain.fields import Nothing, leaves, value_at
+from fieldmark.domain.fields import Missing, leaves, value_at
 from fieldmark.domain.json_values import as_object
 from fieldmark.domain.paths import Path
 from fieldmark.domain.statuses import DocumentStatus
@@ -242,7 +242,7 @@ def rest_of_row(
     depth = max((n for n, step in enumerate(at, 1) if isinstance(step, int)), default=0)
     if 0 < depth < len(at):
         row = value_at(dict(stands), at[:depth])
-        if not isinstance(row, Nothing):
+        if not isinstance(row, Missing):
             yield from ((name, leaf) for name, leaf in leaves(row, at[:depth]) if name not in written)
 
 

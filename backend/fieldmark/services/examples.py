@@ -17,7 +17,7 @@ from pydantic import JsonValue
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
 from fieldmark.domain.json_values import JsonObject
-from fieldmark.domain.values import invisible_character, problem_with
+from fieldmark.domain.values import invisible_problem, value_problem
 from fieldmark.identity.scope import Scope
 from fieldmark.stores import examples, extractions, runs
 from fieldmark.stores.examples import CorrectionRow
@@ -80,8 +80,8 @@ def _usable(rows: Sequence[CorrectionRow]) -> list[Example]:
         if (
             name not in row.withdrawn
             and all(len(json.dumps(one, ensure_ascii=False)) <= MOST_CHARACTERS for one in told)
-            and problem_with(told) is None
-            and invisible_character(told) is None
+            and value_problem(told) is None
+            and invisible_problem(told) is None
         ):
             found.append(Example(row.extraction_id, name, row.old, row.new))
     return found

@@ -16,22 +16,21 @@ from uuid import UUID
 
 from pydantic import JsonValue
 
-from fieldmark.db.aside import aside
 from fieldmark.db.pool import Connection, Database
-from fieldmark.domain import paths, rule_readings
+from fieldmark.db.worker_thread import run_in_thread
+from fieldmark.domain import paths, rule_fixes
 from fieldmark.domain.changes import Change, Preview
-from fieldmark.domain.fields import Nothing, has_fields, leaves, value_at, walk
+from fieldmark.domain.fields import Missing, has_fields, leaves, value_at, walk
 from fieldmark.domain.paths import Path
-from fieldmark.domain.rule_readings import Reading
-from fieldmark.domain.schema import violations, violations_of_write, violations_told
+from fieldmark.domain.rule_fixes import RuleFix
+from fieldmark.domain.schema import violations, violations_for_display, write_violations
 from fieldmark.domain.statuses import ExtractionStatus
-from fieldmark.domain.values import canonical, invisible_character, problem_with
+from fieldmark.domain.values import canonical, invisible_problem, value_problem
 from fieldmark.domain.violations import Violation
 from fieldmark.errors import (
     Conflict,
     Invalid,
     InvalidSchema,
-    Invisible,
     NoFields,
     NotFound,
     OutsideFields,
@@ -146,7 +145,7 @@ async def places(database: Database, scope: Scope, row: ExtractionRow, path: Pat
     """The places where the value of a leaf stands in its document, at most 200, and how many there are. Opens a
     transaction of its own. Raises NotFound where nothing stands at the path, Invalid for an object or a list."""
     value = value_at(dict(row.extracted_fields), path)
-    if isinstance(value, Nothing):
+    if isinstance(value, Missing):
         raise NotFound("Nothing stands at this path.")
     if isinstance(value, dict | list):
         raise Invalid("A place is of one value: name the path of a text, a number or a yes or no.")
@@ -157,7 +156,7 @@ async def places(database: Database, scope: Scope, row: ExtractionRow, path: Pat
 class PrintedReading:
     """A value that would make a broken rule hold, and where the document prints it."""
 
-    reading: Reading
+    reading: RuleFix
     place: Location
 
 
@@ -168,7 +167,7 @@ async def readings(database: Database, scope: Scope, row: ExtractionRow) -> list
         return []
     schema, fields = row.schema, dict(row.extracted_fields)
     try:
-        wanted = await in_turn(scope.org_id, rule_readings.readings, schema, fields)
+        wanted = await in_turn(scope.org_id, rule_fixes.possible_fixes, schema, fields)
     except InvalidSchema:
         return []
     if not wanted:
@@ -176,7 +175,7 @@ async def readings(database: Database, scope: Scope, row: ExtractionRow) -> list
     places = await first_places(database, scope, row.document_id, [one.value for one in wanted])
     found: list[PrintedReading] = []
     for one, place in zip(wanted, places, strict=True):
-        if place is not None and await in_turn(scope.org_id, rule_readings.mends, schema, fields, one):
+        if place is not None and await in_turn(scope.org_id, rule_fixes.would_fix, schema, fields, one):
             found.append(PrintedReading(one, place))
         if len(found) == MOST_READINGS:
             break
@@ -189,7 +188,9 @@ async def problems(org_id: UUID, row: ExtractionRow) -> list[Violation]:
     if row.schema is None:
         return []
     # Not on the event loop, for the same reason; and never refused, since it may tell of what is written already.
-    return await in_turn_at_last(org_id, violations_told, row.schema, row.extracted_fields, row.evidence, row.locks)
+    return await in_turn_at_last(
+        org_id, violations_for_display, row.schema, row.extracted_fields, row.evidence, row.locks
+    )
 
 
 async def is_valid(org_id: UUID, row: ExtractionRow) -> bool | None:
@@ -248,7 +249,7 @@ def _broken_places(rows: Sequence[ExtractionRow]) -> list[frozenset[str]]:
     return [
         frozenset(
             paths.name(path)
-            for one in violations_told(row.schema, row.extracted_fields, row.evidence, row.locks)
+            for one in violations_for_display(row.schema, row.extracted_fields, row.evidence, row.locks)
             for path in [about for about in one.about if paths.name(about) not in row.locks] or [one.path]
         )
         for row in rows
@@ -299,9 +300,9 @@ async def _prepared(
 
 def _check(value: JsonValue) -> None:
     """Refuse what cannot be stored, and what nobody would see."""
-    if problem := problem_with(value):
+    if problem := value_problem(value):
         raise Invalid(problem)
-    if unseen := invisible_character(value):
+    if unseen := invisible_problem(value):
         raise Invisible(unseen)
 
 
@@ -383,15 +384,15 @@ def preview_of(row: ExtractionRow, write: Write) -> Preview:
     fields = row.extracted_fields
     old_leaves, new_leaves = _touched(fields, write)
     changes = [change for change in _changes(old_leaves, new_leaves) if change.old != change.new or change.added]
-    if isinstance(write, FieldRemoval) and not isinstance(value := value_at(fields, write.path), Nothing):
+    if isinstance(write, FieldRemoval) and not isinstance(value := value_at(fields, write.path), Missing):
         changes = [Change(paths.name(write.path), value, None, removed=True)]
     target: dict[str, JsonValue] = {paths.name(path): value for path, value in old_leaves.items()}
     for path in _written_paths(fields, write):
         for depth, step in enumerate(path, 1):
             # A row by its content, so that items[0] never means another row than the one that was shown.
-            if isinstance(step, int) and not isinstance(value := value_at(fields, path[:depth]), Nothing):
+            if isinstance(step, int) and not isinstance(value := value_at(fields, path[:depth]), Missing):
                 target[f"row {paths.name(path[:depth])}"] = value
-        if isinstance(value_at(fields, path), Nothing):
+        if isinstance(value_at(fields, path), Missing):
             target[f"nothing at {paths.name(path)}"] = True
     return Preview(changes[:MOST_CHANGES_SHOWN], target, row.version)
 
@@ -399,7 +400,7 @@ def preview_of(row: ExtractionRow, write: Write) -> Preview:
 async def identify(conn: Connection, extraction_id: UUID, document_type: str, author: Author = PERSON) -> Stored:
     """Say what kind of document it is; the type that stands comes back. Raises NotFound, Invalid, and
     OutsideFields where a limited run would change it."""
-    if unseen := invisible_character(document_type, "document_type"):
+    if unseen := invisible_problem(document_type, "document_type"):
         raise Invisible(unseen)
     if author.only is not None:
         _refuse_other_type(await extractions.find(conn, extraction_id), author)
@@ -519,7 +520,7 @@ async def _news(prepared: PreparedWrite, row: ExtractionRow) -> Evidence:
     # (Not on the event loop, as all that a document may make long.)
     if not prepared.author.is_person or isinstance(prepared.write, FieldRemoval):
         return prepared.shown
-    return await aside(_without_what_stands, prepared.shown, row, prepared.write)
+    return await run_in_thread(_without_what_stands, prepared.shown, row, prepared.write)
 
 
 def _without_what_stands(shown: Evidence, row: ExtractionRow, write: FieldWrite | FieldsWrite) -> Evidence:
@@ -528,7 +529,7 @@ def _without_what_stands(shown: Evidence, row: ExtractionRow, write: FieldWrite 
     before = value_at(row.extracted_fields, at)
     kept = {
         name
-        for name, leaf in (() if isinstance(before, Nothing) else leaves(before, at))
+        for name, leaf in (() if isinstance(before, Missing) else leaves(before, at))
         if name in written and name in row.evidence and canonical(written[name]) == canonical(leaf)
     }
     return Evidence(
@@ -547,7 +548,7 @@ async def _as_it_stands(conn: Connection, *prepared: PreparedWrite) -> Extractio
         return replace(then, status=standing.status)
     row = await extractions.find(conn, then.id)
     for one in prepared:
-        if await aside(_hang_on_other, one, row):
+        if await run_in_thread(_hang_on_other, one, row):
             raise Stale("The fields changed while it was looked for where the new values stand: try again.")
     return row
 
@@ -569,9 +570,7 @@ async def _judge(conn: Connection, before: ExtractionRow, stored: Stored) -> Non
     now = await extractions.find(conn, before.id)
     written = {paths.parse(str(change["path"])) for change in stored.changed}
     # Not on the event loop, as all that a schema or a document may make long.
-    found = await without_turn(
-        violations_of_write, before.schema, before.extracted_fields, now.extracted_fields, written
-    )
+    found = await without_turn(write_violations, before.schema, before.extracted_fields, now.extracted_fields, written)
     if found:
         raise SchemaViolation(
             "Nothing was stored: it would not follow the schema.\n" + "\n".join(f"- {one.message}" for one in found),
@@ -642,13 +641,13 @@ def _touched(fields: Fields, write: Write) -> tuple[dict[Path, JsonValue], dict[
     new: dict[Path, JsonValue] = {}
     for path in _written_paths(fields, write):
         stands = value_at(fields, path)
-        if not isinstance(stands, Nothing):
+        if not isinstance(stands, Missing):
             old |= dict(walk(stands, path))
         else:
             # What stands on the way and is no object gives way, where the database lets it.
             for depth in range(len(path) - 1, 0, -1):
                 above = value_at(fields, path[:depth])
-                if not isinstance(above, Nothing):
+                if not isinstance(above, Missing):
                     if not isinstance(above, dict) and not isinstance(path[depth], int):
                         old |= dict(walk(above, path[:depth]))
                     break
@@ -657,7 +656,7 @@ def _touched(fields: Fields, write: Write) -> tuple[dict[Path, JsonValue], dict[
                 new |= dict(walk(value, path))
             case FieldsWrite(value=value):
                 below = value_at(value, path)
-                if not isinstance(below, Nothing):
+                if not isinstance(below, Missing):
                     new |= dict(walk(below, path))
             case FieldRemoval():
                 pass

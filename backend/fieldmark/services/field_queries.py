@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from fieldmark.db.pool import Connection
-from fieldmark.domain.calculator import as_decimal, spelt
+from fieldmark.domain.calculator import as_decimal, format_decimal
 from fieldmark.domain.field_query import (
     Aggregate,
     AggregateOp,
@@ -60,9 +60,9 @@ def _results(aggregate: Aggregate, cells: Sequence[Cell], documents: int) -> Ite
         elif cell.total is None:
             continue
         elif op is AggregateOp.SUM:
-            value = spelt(cell.total)
+            value = format_decimal(cell.total)
         else:
             average, is_rounded = as_decimal(Fraction(cell.total) / cell.values)
-            value = spelt(average)
+            value = format_decimal(average)
         if value is not None:
             yield FieldResult(op, path, value, cell.kind, cell.values, cell.currency, is_rounded)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from fieldmark.domain.document_filters import DocumentFilters, parsed
+from fieldmark.domain.document_filters import DocumentFilters, validate_model
 from fieldmark.errors import Invalid
 
 
@@ -38,4 +38,4 @@ def both(one: DocumentFilters, other: DocumentFilters | None) -> DocumentFilters
         told[name] = tighter(given) if given else None
     told["tags"] = tuple(dict.fromkeys((*one.tags, *other.tags)))
     told["fields"] = (*one.fields, *other.fields)
-    return parsed(DocumentFilters, told)
+    return validate_model(DocumentFilters, told)

@@ -141,7 +141,7 @@ async def search(
     not_embedded = 0 if meaning.state == "off" else await vectors.behind(conn, scope.org_id)
     terms = _terms(query)
     # What says nothing in the question's own language is rare in another's pieces, and would lead there.
-    says = await store.stems(conn, search_terms.language_of(terms), terms)
+    says = await store.stems(conn, search_terms.detect_language(terms), terms)
     terms = [term for term in terms if term in says]
     if filters == DocumentFilters():
         filters = None
@@ -272,7 +272,7 @@ async def index(database: Database, document_id: UUID) -> None:
             return
         chunks = await in_turn_at_last(source.org_id, search_terms.chunks, pages)
         header = _header(source)
-        header_language = chunks[0].language if chunks else search_terms.language_of(header)
+        header_language = chunks[0].language if chunks else search_terms.detect_language(header)
         async with database.as_service() as conn:
             stems = {
                 language: await store.stems(

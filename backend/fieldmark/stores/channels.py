@@ -16,4 +16,4 @@ watches."""
 
 def tell_of_events(conn: Connection, run_id: UUID) -> None:
     """Have a run's readers told of new events, once this transaction is committed."""
-    conn.tell_after_commit(EVENTS_CHANNEL, str(run_id))
+    conn.notify_after_commit(EVENTS_CHANNEL, str(run_id))

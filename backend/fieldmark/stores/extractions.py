@@ -311,7 +311,7 @@ async def history(
         parameters |= {"before": before}
     if path is not None:
         where.append("path[:%(depth)s] = %(path)s::text[] and left(steps, %(depth)s) = %(steps)s")
-        parameters |= {"path": paths.to_sql(path), "steps": paths.steps_of(path), "depth": len(path)}
+        parameters |= {"path": paths.to_sql(path), "steps": paths.step_letters(path), "depth": len(path)}
     cursor = await conn.execute(
         f"""select id, version, path, steps, old, new, old is null as added, new is null as removed, actor,
                 created_by as user_id, run_id, call_id, created_at, is_last, (

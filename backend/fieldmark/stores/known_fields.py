@@ -10,7 +10,7 @@ from psycopg.sql import SQL
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
 from fieldmark.domain.document_filters import DocumentFilters
-from fieldmark.domain.field_query import MOST_LOOKED_AT, KnownField, KnownFields, ValueKind
+from fieldmark.domain.field_query import MAX_SAMPLED_DOCUMENTS, KnownField, KnownFields, ValueKind
 from fieldmark.domain.paths import EACH
 from fieldmark.stores.answered_within import MAX_SECONDS, answered_within
 from fieldmark.stores.document_filters import SOURCE, Parameters, is_day, of_documents, of_type
@@ -41,7 +41,7 @@ async def run(conn: Connection, org_id: UUID, where: DocumentFilters, seconds: f
     ).format(
         source=SQL(SOURCE),
         where=SQL(" and ").join(conditions),
-        most=parameters.add(MOST_LOOKED_AT, "bigint"),
+        most=parameters.add(MAX_SAMPLED_DOCUMENTS, "bigint"),
         form=SQL(_FORM),
         is_day=SQL(is_day("n.value")),
     )

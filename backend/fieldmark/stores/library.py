@@ -14,7 +14,7 @@ from psycopg.types.json import Jsonb
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain.json_values import JsonObject
-from fieldmark.domain.values import problem_with
+from fieldmark.domain.values import value_problem
 from fieldmark.errors import Invalid, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.stores.paging import Page, PageRequest
@@ -194,7 +194,7 @@ class PromptText:
 
     def checked(self) -> tuple[object, ...]:
         """Return the values for the database. Raise Invalid for characters that cannot be stored or seen."""
-        if problem := problem_with(self.content):
+        if problem := value_problem(self.content):
             raise Invalid(f"The words of the prompt cannot be used. {problem}")
         return self.name, self.content, self.schema_id, self.model, list(self.tag_ids)
 

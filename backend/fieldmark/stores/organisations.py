@@ -264,7 +264,7 @@ async def revoke_invitation(conn: Connection, invitation_id: UUID) -> None:
 
 async def accept_invitation(conn: Connection, token: str) -> UUID:
     """Become a member; answers of what. Raises NotFound, InvitationUsed, InvitationRevoked, InvitationExpired,
-    InvitedAnother, AlreadyMember."""
+    WrongInvitee, AlreadyMember."""
     accepted = await _answer(conn, "select public.accept_invitation(%s) as answer", (token,))
     return UUID(accepted["org_id"])
 

@@ -18,8 +18,8 @@ from psycopg.rows import DictRow, class_row, tuple_row
 from psycopg.types.json import Jsonb
 from pydantic import Field, JsonValue
 
-from fieldmark.db.aside import aside
 from fieldmark.db.pool import Connection
+from fieldmark.db.worker_thread import run_in_thread
 from fieldmark.domain.statuses import Actor, DocumentStage, DocumentStatus, ExtractionStatus
 
 Fields: TypeAlias = dict[str, JsonValue]
@@ -98,12 +98,12 @@ async def large_rows(
     make = _maker(row_class)
     if sum(len(value) for row in rows for value in row if isinstance(value, _Json)) < _SHORT:
         return _parsed(make, names, rows)
-    return await aside(_parsed, make, names, rows)
+    return await run_in_thread(_parsed, make, names, rows)
 
 
 async def large_json(value: object) -> Jsonb:
     """A parameter that may be megabytes: not spelt on the event loop."""
-    text = await aside(json.dumps, value)
+    text = await run_in_thread(json.dumps, value)
     return Jsonb(value, dumps=lambda _: text)
 
 

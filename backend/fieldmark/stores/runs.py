@@ -18,7 +18,7 @@ from fieldmark.db.pool import Connection
 from fieldmark.domain.events import EventBase, ReadingEvent, WaitingEvent
 from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.statuses import Approval, RunError, RunStatus
-from fieldmark.errors import KeyReused, NotFound
+from fieldmark.errors import IdempotencyKeyReused, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.stores.channels import tell_of_events
 from fieldmark.stores.paging import Page, PageRequest
@@ -154,8 +154,8 @@ async def add(
     """Insert a run; triggers fill in what the request leaves open and put it into the queue. Answers its id.
 
     With an idempotency key that this user has used before, nothing is inserted and the earlier run's id is answered.
-    Raises KeyReused where that run was asked for otherwise, NotFound for a subject that does not exist, QueueFull where
-    too many of the organisation wait.
+    Raises IdempotencyKeyReused if that run had a different request, NotFound for a subject that does not exist,
+    QueueFull if too many jobs of the organisation wait.
     `parent` is a run and its call that waits for this one.
     """
     given = {
@@ -185,8 +185,8 @@ async def add(
 
 
 async def started_before(conn: Connection, scope: Scope, idempotency_key: str, request_hash: str | None) -> UUID | None:
-    """The id of the run that this user started with an idempotency key. Raises KeyReused where it was asked for
-    otherwise."""
+    """Return the id of the run that this user started with an idempotency key. Raise IdempotencyKeyReused if its
+    request differed."""
     cursor = await conn.execute(
         "select id, request_hash from public.runs where org_id = %s and created_by = %s and idempotency_key = %s",
         (scope.org_id, scope.user_id, idempotency_key),
@@ -195,7 +195,7 @@ async def started_before(conn: Connection, scope: Scope, idempotency_key: str, r
     if earlier is None:
         return None
     if earlier["request_hash"] != request_hash:
-        raise KeyReused(
+        raise IdempotencyKeyReused(
             "This Idempotency-Key has started a run with another request. Give a new request a key of its own."
         )
     return earlier["id"]

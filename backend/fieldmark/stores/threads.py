@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 from pydantic import JsonValue
 
 from fieldmark.db.pool import Connection
-from fieldmark.domain.names import title_of
+from fieldmark.domain.names import thread_title
 from fieldmark.domain.statuses import RunStatus
 from fieldmark.errors import Conflict, Forbidden, Invalid, NotFound
 from fieldmark.identity.scope import Scope
@@ -105,7 +105,7 @@ async def for_message(
     """Return the caller's own thread that a message continues, or a new one with its beginning as the title. Raise
     NotFound, and Conflict for one with another agent."""
     if thread_id is None:
-        return await add(conn, scope, agent=agent, document_id=document_id, title=title_of(message))
+        return await add(conn, scope, agent=agent, document_id=document_id, title=thread_title(message))
     row = await get(conn, thread_id)
     if row is None or row.created_by != scope.user_id or row.document_id != document_id:
         raise NotFound("There is no such conversation of yours" + (" on this document." if document_id else "."))

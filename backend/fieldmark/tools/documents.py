@@ -13,11 +13,11 @@ from uuid import UUID
 
 from pydantic import Field, JsonValue
 
-from fieldmark.db.aside import aside
 from fieldmark.db.pool import Connection
+from fieldmark.db.worker_thread import run_in_thread
+from fieldmark.domain.formatting import format_ranges
 from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.reading_warnings import ReadingWarning
-from fieldmark.domain.sentences import ranges
 from fieldmark.errors import Fenced
 from fieldmark.stores import documents, runs
 from fieldmark.stores.rows import PageText
@@ -114,7 +114,7 @@ class DocumentReader:
         hits: list[str] = []
         first = 1
         while pages := await documents.pages(conn, self.document_id, first, first + _PAGES_AT_ONCE - 1):
-            hits += await aside(_hits, pages, wanted, _MAX_HITS - len(hits))
+            hits += await run_in_thread(_hits, pages, wanted, _MAX_HITS - len(hits))
             if len(hits) == _MAX_HITS:
                 text = "\n".join([*hits, "[there may be more: search for something narrower]"])
                 return ToolResult(text, "more", shown=_found(args.query, len(hits), "or more "))
@@ -159,7 +159,7 @@ async def read_pages(
     if found.more is not None:
         text += f"[more: {how(found.more.page, found.more.offset)}]"
     shown = [page.number for page in found.pages]
-    pages = f"page {shown[0]}" if len(shown) == 1 else f"pages {ranges(shown)}"
+    pages = f"page {shown[0]}" if len(shown) == 1 else f"pages {format_ranges(shown)}"
     details: JsonObject = {"documents": [{"document_id": str(document.id), "filename": document.filename}]}
     step = ShownResult(f"Read {pages} of {count}" if shown else "Read no page", {**details, "pages": [*shown]})
     return ToolResult(text, "ok" if found.more is None else "more", data or None, shown=step)

@@ -16,15 +16,15 @@ import structlog
 from pydantic import JsonValue
 
 from fieldmark.db.pool import Connection, savepoint
-from fieldmark.domain.attempts import again_while_stale
 from fieldmark.domain.events import EventBase
+from fieldmark.domain.retry import retry_while_stale
 from fieldmark.domain.statuses import CallStatus
 from fieldmark.errors import (
-    AtPaths,
     Conflict,
     Fenced,
     FieldmarkError,
     Invalid,
+    InvalidFields,
     NameTaken,
     NotFound,
     QueueFull,
@@ -140,7 +140,7 @@ async def execute(
         return await _attempt(context, call, by, await _prepare(tool, action, args), decide, then)
 
     try:
-        return await again_while_stale(attempt)
+        return await retry_while_stale(attempt)
     except Exception as error:
         if by is By.PERSON:
             raise
@@ -301,7 +301,7 @@ def refused(error: Exception) -> ToolOutcome:
             return ToolOutcome(f"{error.text} {_NOT_AGAIN}", error.code, error.data, is_error=True)
         case ToolRefusal():
             return ToolOutcome(error.text, error.code, error.data, is_error=True)
-        case AtPaths():
+        case InvalidFields():
             return ToolOutcome(str(error), error.code, fitting({"paths": list(error.paths)}), is_error=True)
         case Invalid() | TooLarge() | NameTaken() | VersionChanged():
             return ToolOutcome(str(error), error.code, is_error=True)

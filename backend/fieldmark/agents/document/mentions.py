@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from fieldmark.agents.document.conversation import MentionType
 from fieldmark.agents.document.tools.shared import of_extraction, of_prompt, of_schema, of_tag
-from fieldmark.db.aside import aside
 from fieldmark.db.pool import Connection
+from fieldmark.db.worker_thread import run_in_thread
 from fieldmark.errors import Conflict, Invalid, NotFound
 from fieldmark.stores import documents, extractions
 from fieldmark.stores.library import prompts, schemas, tags
@@ -88,7 +88,7 @@ async def _text_of(conn: Connection, mention: Mention, room: int) -> str:
             told["fields"] = extraction.extracted_fields
         case MentionType.DOCUMENT:
             return await _document(conn, mention.id, room)
-    text = await aside(_said, {"type": mention.type, **told})
+    text = await run_in_thread(_said, {"type": mention.type, **told})
     if len(text.encode()) > room:
         raise _TooLong
     return text

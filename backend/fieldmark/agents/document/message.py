@@ -14,8 +14,8 @@ from fieldmark.agents.document.conversation import Conversation
 from fieldmark.agents.document.history import history
 from fieldmark.agents.document.mentions import Mention, texts
 from fieldmark.agents.document.tools.shared import of_extraction
-from fieldmark.db.aside import aside
 from fieldmark.db.pool import Connection
+from fieldmark.db.worker_thread import run_in_thread
 from fieldmark.errors import Fenced
 from fieldmark.stores import documents, extractions
 from fieldmark.tools.documents import Boundary
@@ -77,7 +77,7 @@ async def _extracted(conn: Connection, extraction_id: UUID | None) -> tuple[str,
     row = None if extraction_id is None else await extractions.get(conn, extraction_id)
     if row is None:
         return "", True
-    return await aside(_fitted, {**of_extraction(row), "fields": row.extracted_fields})
+    return await run_in_thread(_fitted, {**of_extraction(row), "fields": row.extracted_fields})
 
 
 def _fitted(extraction: dict[str, JsonValue]) -> tuple[str, bool]:

@@ -25,7 +25,7 @@ from fieldmark.agents.offline_rules import (
 )
 from fieldmark.domain import paths
 from fieldmark.domain.json_values import JsonObject, as_object
-from fieldmark.domain.names import problem_with_name
+from fieldmark.domain.names import name_problem
 from fieldmark.grounding.labelled_fields import Field, document_type, read_fields
 from fieldmark.offline_model.messages import Block, Body
 
@@ -169,7 +169,7 @@ def _name_for(text: str, fields: Iterable[Field]) -> str:
     kind = document_type(text)[0].replace("_", " ").capitalize()
     vendor = next((one.value for one in fields if one.keys[0] in ("vendor", "vendor_name", "seller")), None)
     name = f"{kind} of {vendor}"[:100].strip()
-    return name if isinstance(vendor, str) and problem_with_name(name) is None else kind
+    return name if isinstance(vendor, str) and name_problem(name) is None else kind
 
 
 def _schema_of(fields: Iterable[Field]) -> JsonObject:

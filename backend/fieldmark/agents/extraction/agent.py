@@ -21,13 +21,13 @@ from fieldmark.agents.extraction.tools import (
     current_extraction,
 )
 from fieldmark.agents.spec import MAX_MESSAGE, AgentSpec, Begun, Message, Prompt, Task, check_words
-from fieldmark.db.aside import aside
 from fieldmark.db.pool import Connection
+from fieldmark.db.worker_thread import run_in_thread
 from fieldmark.domain import paths
-from fieldmark.domain.fields import Nothing, value_at
+from fieldmark.domain.fields import Missing, value_at
 from fieldmark.domain.schema import check_schema
 from fieldmark.domain.statuses import DocumentStatus, Effort, ExtractionStatus
-from fieldmark.domain.values import problem_with
+from fieldmark.domain.values import value_problem
 from fieldmark.errors import DocumentFailed, Fenced, Invalid, InvalidSchema, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.services import examples
@@ -133,7 +133,7 @@ async def _check_extract(request: ExtractRequest) -> None:
     if request.fields is not None and request.extraction_id is None:
         raise Invalid("Fields to be read again are those of an extraction that there is: name it.")
     if request.json_schema is not None:
-        if problem := problem_with(request.json_schema):
+        if problem := value_problem(request.json_schema):
             raise InvalidSchema(f"The schema cannot be used. {problem}")
         await without_turn(check_schema, request.json_schema)  # a hostile one takes a while
     check_words("instructions", request.instructions)
@@ -214,7 +214,7 @@ async def _brief_fields(conn: Connection, context: RunContext, given: ExtractInp
 def _stored(row: ExtractionRow, name: str) -> dict[str, JsonValue]:
     """A path, and the value that is stored there if there is one."""
     value = value_at(row.extracted_fields, paths.parse(name))
-    if isinstance(value, Nothing):
+    if isinstance(value, Missing):
         return {"path": name}
     text = json.dumps(value, ensure_ascii=False)
     return {"path": name, "value": value if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]} (shortened)"}
@@ -233,7 +233,7 @@ async def _brief_correct(conn: Connection, context: RunContext, given: CorrectIn
     row = await extractions.get(conn, context.extraction_id)
     if row is None:
         raise Fenced("The extraction is gone.")
-    current = (await aside(current_extraction, row)).text
+    current = (await run_in_thread(current_extraction, row)).text
     boundary, text = await first_part(conn, context, context.document_id, current, given.message)
     # One that was complete is complete again when it is corrected; of another nobody has said so.
     ending = "complete" if row.status is ExtractionStatus.COMPLETED else "in_progress"

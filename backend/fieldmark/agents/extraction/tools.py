@@ -10,14 +10,14 @@ from uuid import UUID
 
 from pydantic import Field, JsonValue
 
-from fieldmark.db.aside import aside
 from fieldmark.db.pool import Connection
+from fieldmark.db.worker_thread import run_in_thread
 from fieldmark.domain import paths
 from fieldmark.domain.changes import Preview
 from fieldmark.domain.events import ChangedEvent, ChangedField
-from fieldmark.domain.fields import Nothing, value_at
+from fieldmark.domain.fields import Missing, value_at
+from fieldmark.domain.formatting import format_ranges
 from fieldmark.domain.partial_json import WrittenLeaf
-from fieldmark.domain.sentences import ranges
 from fieldmark.errors import Invalid
 from fieldmark.grounding import Claim
 from fieldmark.services import extractions
@@ -153,17 +153,17 @@ class ExtractionTools:
     async def get_current_extraction(self, conn: Connection, args: GetCurrentExtraction) -> ToolResult:
         row = await extraction_rows.find(conn, self.extraction_id)
         if args.path is None:
-            return await aside(current_extraction, row)
+            return await run_in_thread(current_extraction, row)
         at = paths.parse(args.path)
         found = value_at(row.extracted_fields, at)
-        if isinstance(found, Nothing):
+        if isinstance(found, Missing):
             raise ModelRetry(f"Nothing stands at path {args.path}.", "nothing_there")
-        text = await aside(json.dumps, found, ensure_ascii=False)
+        text = await run_in_thread(json.dumps, found, ensure_ascii=False)
         if len(text.encode()) > MAX_RESULT_BYTES:
             raise ModelRetry(
                 f"What stands at {args.path} is too long to show at once: read it by longer paths.", "too_long"
             )
-        return ToolResult(text, shown=await aside(fields_for_people, "Read", row, found, at))
+        return ToolResult(text, shown=await run_in_thread(fields_for_people, "Read", row, found, at))
 
     async def identify_document(self, conn: Connection, args: IdentifyDocument) -> ToolResult:
         await self._refuse_once_completed(conn)
@@ -237,7 +237,7 @@ class ExtractionTools:
             data: dict[str, JsonValue] = {"pages": list(unread)}
             data |= {"paths": list(extractions.names_of(found))} if found else {}
             raise ModelRetry(
-                f"Not read in this run: {'page' if len(unread) == 1 else 'pages'} {ranges(unread)}. "
+                f"Not read in this run: {'page' if len(unread) == 1 else 'pages'} {format_ranges(unread)}. "
                 "Read what can hold a field; if it holds none, complete again: this is asked once."
                 + (f"\n{extractions.not_yet(found)}" if found else ""),
                 "unread_pages",
@@ -384,7 +384,7 @@ def _claims(fields: dict[str, JsonValue], *given: dict[str, Claim]) -> dict[str,
     claims: dict[str, Claim] = {}
     for key, claim in (item for one in given for item in one.items()):
         path = paths.parse(key)
-        if isinstance(value_at(fields, path), Nothing):
+        if isinstance(value_at(fields, path), Missing):
             raise ModelRetry(f"confidences or evidence names {key[:200]}, but fields holds no value there.")
         name = paths.name(path)
         before = claims.get(name)

@@ -16,7 +16,7 @@ from fieldmark.agents.library.question import Question
 from fieldmark.agents.library.record import Record
 from fieldmark.agents.spec import CallTool
 from fieldmark.db.pool import Connection
-from fieldmark.domain.answers import AnswerResponse, Effort, Fallback, FallbackCode, Source
+from fieldmark.domain.answers import AnswerCost, AnswerResponse, Fallback, FallbackCode, Source
 from fieldmark.domain.json_values import as_list, as_object
 from fieldmark.domain.statuses import RunError
 from fieldmark.errors import FieldmarkError
@@ -61,10 +61,10 @@ def worded(code: FallbackCode) -> Fallback:
     return Fallback(code=code, text=text, by_model=True)
 
 
-async def effort_of(conn: Connection, question: Question, record: Record) -> Effort:
+async def effort_of(conn: Connection, question: Question, record: Record) -> AnswerCost:
     """What the run has taken so far."""
     run = await runs.get(conn, question.context.run_id)
-    return Effort(
+    return AnswerCost(
         searches=record.count("search_documents", "query_fields"),
         reads=record.count("read_document", "read_multiple_documents"),
         citations=record.count("cite_source"),

@@ -13,7 +13,7 @@ from fieldmark.documents.reading.enclosed import MAX_NAME
 from fieldmark.documents.reading.pages import ENGINES, Page, clean
 from fieldmark.documents.reading.pictures import MAX_PICTURES
 from fieldmark.documents.reading.sniff import MEDIA_TYPES
-from fieldmark.domain.reading_warnings import LEFT_OUT, MAX_ENCLOSED, MAX_EXCERPT, ReadingWarning
+from fieldmark.domain.reading_warnings import MAX_ENCLOSED, MAX_EXCERPT, SKIPPED_FILE_CODES, ReadingWarning
 
 MAX_PAGE_WARNINGS = 10
 MAX_SENTENCE = 500
@@ -82,7 +82,7 @@ class Reading(_Message):
         list[Annotated[str, Field(min_length=1, max_length=MAX_NAME), AfterValidator(_check_clean)]],
         Field(max_length=MAX_ENCLOSED),
     ] = []
-    left_out: Annotated[list[ReadingWarning], Field(max_length=len(LEFT_OUT))] = []
+    left_out: Annotated[list[ReadingWarning], Field(max_length=len(SKIPPED_FILE_CODES))] = []
     """The warnings of files that were left out."""
 
     @model_validator(mode="after")
@@ -93,7 +93,9 @@ class Reading(_Message):
         _require(max(by_ocr, default=0) <= self.page_count, "scans that are no pages")
         for warning in self.left_out:
             _check_warning(warning)
-            _require(warning.page is None and warning.code in LEFT_OUT, "a warning that is not of files inside")
+            _require(
+                warning.page is None and warning.code in SKIPPED_FILE_CODES, "a warning that is not of files inside"
+            )
         return self
 
 

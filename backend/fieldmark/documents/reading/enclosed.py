@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from fieldmark.documents.reading.pages import Limits, clean
-from fieldmark.domain.reading_warnings import LEFT_OUT, MAX_ENCLOSED, ReadingWarning, WarningCode, left_out
+from fieldmark.domain.reading_warnings import (
+    MAX_ENCLOSED,
+    SKIPPED_FILE_CODES,
+    ReadingWarning,
+    WarningCode,
+    skipped_files_warning,
+)
 from fieldmark.errors import OverLimit, PasswordProtected
 
 MAX_NAME = 255
@@ -37,7 +43,7 @@ def unpack(
     enclosed: Iterable[Enclosed], limits: Limits, *, is_too_deep: bool
 ) -> tuple[list[tuple[str, bytes]], list[ReadingWarning]]:
     """Return name and content of the files that are within the limits, and warnings about the others."""
-    left: dict[WarningCode, list[str]] = {code: [] for code in LEFT_OUT}
+    left: dict[WarningCode, list[str]] = {code: [] for code in SKIPPED_FILE_CODES}
     files: list[tuple[str, bytes]] = []
     room = limits.max_decoded_bytes
     for one in enclosed:
@@ -59,7 +65,7 @@ def unpack(
             room -= len(content)
         else:
             left[code].append(name)
-    return files, [left_out(code, names) for code, names in left.items() if names]
+    return files, [skipped_files_warning(code, names) for code, names in left.items() if names]
 
 
 def shown_name(name: str) -> str:

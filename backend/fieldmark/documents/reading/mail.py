@@ -22,7 +22,7 @@ from fieldmark.documents.reading.markup import html_lines
 from fieldmark.documents.reading.pagination import Part, expand_tabs
 from fieldmark.documents.reading.pictures import Picture
 from fieldmark.documents.reading.text import decode, encoding_warnings, says_more
-from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode, left_out
+from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode, skipped_files_warning
 from fieldmark.errors import Damaged, OverLimit
 
 importlib.import_module("email.generator")  # email does when a mail is written, which is after lockdown
@@ -178,7 +178,7 @@ def _cut_off(message: EmailMessage) -> list[ReadingWarning]:
         is_cut = letters is not None and len(letters) % 4 and "=" not in str(part.get_payload())
         if is_cut or any(isinstance(defect, CloseBoundaryNotFoundDefect) for defect in part.defects):
             names.append(part.get_filename() or _kind(part))
-    return [left_out(WarningCode.CUT_OFF, names)] if names else []
+    return [skipped_files_warning(WarningCode.CUT_OFF, names)] if names else []
 
 
 def _kind(part: EmailMessage) -> str:

@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Final, TypeVar
 from weakref import WeakKeyDictionary
 
-from fieldmark.db.aside import aside
+from fieldmark.db.worker_thread import run_in_thread
 from fieldmark.documents.reading.answers import Answer, Reading, parse_page
 from fieldmark.documents.reading.jobs import DrawJob, Job, OcrJob, ReadJob, UnlockJob, job_to_json
 from fieldmark.documents.reading.pages import MIB, DocumentContent, EnclosedFile, Limits, Page
@@ -182,7 +182,7 @@ class _DocumentReading:
 async def _parsed(content: bytes, page_count: int) -> Page:
     with _rejecting_nonsense():
         is_short = len(content) < _SHORT
-        return parse_page(content, page_count) if is_short else await aside(parse_page, content, page_count)
+        return parse_page(content, page_count) if is_short else await run_in_thread(parse_page, content, page_count)
 
 
 async def _retry_if_lost(do: Callable[[], Awaitable[T]]) -> T:

@@ -18,7 +18,7 @@ from pydantic import JsonValue
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain.statuses import CallStatus
-from fieldmark.domain.values import problem_with
+from fieldmark.domain.values import value_problem
 from fieldmark.runs.engine.message_calls import MessageCalls
 from fieldmark.runs.engine.tool_server import TOOL_PREFIX
 from fieldmark.runs.events.approvals import Changed, approval_event
@@ -292,7 +292,7 @@ class PermissionHook:
         **why: Any,
     ) -> None:
         # What cannot be stored (too large, too deep, NUL) was refused for it, and its hash still tells which it was.
-        storable = problem_with(arguments) is None
+        storable = value_problem(arguments) is None
         await tool_calls.enter(
             conn,
             run_id=self.context.run_id,

@@ -10,7 +10,7 @@ from uuid import UUID
 from fieldmark.db.pool import Connection
 from fieldmark.domain.events import Event, RetryEvent, TextEvent, ThinkingEvent, ToolEvent, ToolResultEvent
 from fieldmark.domain.json_values import JsonObject, as_list, as_object
-from fieldmark.domain.values import problem_with
+from fieldmark.domain.values import value_problem
 from fieldmark.runs.parts import (
     AssistantBlocks,
     MessageDelta,
@@ -115,7 +115,7 @@ class EventMapper:
     def _began(self, call: ToolUseBlock) -> ToolEvent:
         # The model may have sent anything: what could not be stored in a field is not stored in an event either.
         given = call.arguments
-        shown = given if isinstance(given, dict) and problem_with(given) is None else {}
+        shown = given if isinstance(given, dict) and value_problem(given) is None else {}
         event = tool_event(self._toolset, call.tool, call.id, shown)
         named = _DOCUMENT_ID.sub(lambda found: self._names.get(found[0], "a document"), event.message)
         self._begun[call.id] = event = event.model_copy(update={"message": named})

@@ -38,8 +38,8 @@ async def start(
     """Start a run of a task; answers its id. What waits for a person on the same subject waits no longer. The run
     itself waits for a run that is at work there, and for its document while that is read.
 
-    Raises what the task's `check` and `begin` raise, Invalid, OutOfCredit, or KeyReused where the idempotency key
-    started something else.
+    Raises what the task's `check` and `begin` raise, Invalid, OutOfCredit, or IdempotencyKeyReused if the idempotency
+    key started something else.
     """
     options = options or RunOptions()
     agent, task = find_task(task_name)

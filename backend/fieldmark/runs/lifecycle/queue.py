@@ -16,13 +16,13 @@ from procrastinate.jobs import Job, Status
 from procrastinate.manager import JobManager, NotificationCallback, get_channel_for_queues
 
 from fieldmark.db.pool import (
-    CONNECTING,
+    CONNECTION_OPTIONS,
     IDLE_IN_TRANSACTION,
     IDLE_SECONDS,
     RECONNECT_SECONDS,
     Database,
-    plain_url,
-    reach,
+    check_connection,
+    libpq_url,
 )
 from fieldmark.errors import Misconfigured
 
@@ -41,7 +41,7 @@ async def open_queue(database: Database, direct_url: str, places: Mapping[str, i
     """The queue over direct connections: `database` listens for its workers, which no transaction pooler lets it.
     `places` says how many jobs of each queue the worker on it has for whoever waits (see `private.claim_job`). Raises
     Misconfigured where there is no such connection, Unavailable where nothing answers."""
-    url, pooled = plain_url(direct_url)
+    url, pooled = libpq_url(direct_url)
     if pooled:
         raise Misconfigured(
             "DATABASE_URL leads to a transaction pooler, through which no worker can work. Set DATABASE_DIRECT_URL to "
@@ -56,11 +56,11 @@ async def open_queue(database: Database, direct_url: str, places: Mapping[str, i
         max_idle=IDLE_SECONDS,
         timeout=5,  # a database that is gone must not keep a worker from ending
         reconnect_timeout=RECONNECT_SECONDS,
-        kwargs={**CONNECTING, "application_name": "fieldmark-queue", "options": options},
+        kwargs={**CONNECTION_OPTIONS, "application_name": "fieldmark-queue", "options": options},
     )
     app = App(connector=connector)
     app.job_manager = _Jobs(connector, database, places)
-    await reach(url, "The database itself (DATABASE_DIRECT_URL)")
+    await check_connection(url, "The database itself (DATABASE_DIRECT_URL)")
     async with app.open_async():
         yield app
 

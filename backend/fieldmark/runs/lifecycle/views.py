@@ -10,7 +10,7 @@ from uuid import UUID
 from pydantic import BaseModel, Field, JsonValue
 
 from fieldmark.db.pool import Connection
-from fieldmark.domain.answers import AnyAnswer, typed_answer
+from fieldmark.domain.answers import AnyAnswer, parse_answer
 from fieldmark.domain.events import TokensUsed
 from fieldmark.domain.statuses import RunError, RunStatus
 from fieldmark.runs.lifecycle.decisions import WaitingCall, pending_calls
@@ -131,7 +131,7 @@ def _turn(row: TurnRow, texts: Sequence[str], call: WaitingCall | None) -> Turn:
             "earlier_texts": texts[:-1] if is_answer else texts,
             "message": message if isinstance(message, str) else None,
             "mentions": mentions if isinstance(mentions, list) else [],
-            "result": typed_answer(row.result),
+            "result": parse_answer(row.result),
             "waiting_run_id": row.waiting_run,
             "waits_for": call,
         }
@@ -147,7 +147,7 @@ def _described(row: RunRow, call: WaitingCall | None, behind: UUID | None, refus
             "waits_for": call,
             "decision_refusal": refusal or None,
             "waits_behind": behind,
-            "result": typed_answer(row.result),
+            "result": parse_answer(row.result),
             "models": None,
         }
     )

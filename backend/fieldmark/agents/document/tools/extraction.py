@@ -14,7 +14,7 @@ from fieldmark.agents.document.tools.shared import ROOM, of_extraction, size, ve
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
 from fieldmark.domain.changes import Change, Preview
-from fieldmark.domain.fields import Nothing, has_fields, value_at
+from fieldmark.domain.fields import Missing, has_fields, value_at
 from fieldmark.domain.json_values import as_object
 from fieldmark.domain.statuses import Approval, ExtractionStatus, RunStatus
 from fieldmark.services import extractions
@@ -170,7 +170,7 @@ class ChatExtractionTools:
             return _shown("What is extracted.", "ok", row)
         at = paths.parse(args.path)
         stands = value_at(row.extracted_fields, at)
-        if isinstance(stands, Nothing):
+        if isinstance(stands, Missing):
             raise ModelRetry(f"Nothing stands at path {args.path}.", "nothing_there")
         if size(stands) > ROOM:
             raise ModelRetry(f"What stands at {args.path} is too long to show: read it by longer paths.", "too_long")

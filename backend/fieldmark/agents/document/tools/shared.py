@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, JsonValue
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain.json_values import as_object
-from fieldmark.domain.names import problem_with_name
+from fieldmark.domain.names import name_problem
 from fieldmark.identity.scope import Scope
 from fieldmark.stores.library import tags
 from fieldmark.stores.paging import MAX_CURSOR_CHARACTERS
@@ -28,7 +28,7 @@ _NAMES_CHARACTERS: Final = 200
 
 
 def _checked(name: str) -> str:
-    if problem := problem_with_name(name):
+    if problem := name_problem(name):
         raise ValueError(problem)
     return name
 

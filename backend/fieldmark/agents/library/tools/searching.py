@@ -14,8 +14,8 @@ from fieldmark.agents.library.question import Question
 from fieldmark.agents.library.record import Record
 from fieldmark.agents.library.tools.figures import what_there_is
 from fieldmark.agents.library.tools.reading import Document, find, named, readable
-from fieldmark.db.aside import aside
 from fieldmark.db.pool import Connection
+from fieldmark.db.worker_thread import run_in_thread
 from fieldmark.domain.document_filters import DocumentFilters
 from fieldmark.domain.json_values import as_list, as_object
 from fieldmark.grounding.blocks import blocks_of
@@ -112,7 +112,7 @@ class SearchTools:
         }
         row = await readable(conn, self.question, args.doc_id)
         if (current := await extractions.current_of(conn, row.id)) is not None:
-            fields = await aside(json.dumps, current.extracted_fields, ensure_ascii=False, default=str)
+            fields = await run_in_thread(json.dumps, current.extracted_fields, ensure_ascii=False, default=str)
             told["document_type"] = current.document_type
             told["fields"] = fields if len(fields) <= _FIELDS_ROOM else f"{fields[:_FIELDS_ROOM]}…"
         page = await documents.page(conn, row.id, 1)
@@ -122,7 +122,7 @@ class SearchTools:
         details: dict[str, JsonValue] = {"documents": [named(row)]}
         lines = [f"Pages: {row.page_count}", f"Tags: {', '.join(str(tag['name']) for tag in row.tags) or 'none'}"]
         if current is not None:
-            details["fields"], of_fields = await aside(field_lines, current.extracted_fields)
+            details["fields"], of_fields = await run_in_thread(field_lines, current.extracted_fields)
             lines += [f"Document type: {current.document_type or 'unknown'}", *of_fields]
         lines.append(f"It begins: {told['begins']}")
         shown = ShownResult(f"Looked at {row.filename}", details, "\n".join(lines))

@@ -16,7 +16,7 @@ T = TypeVar("T")
 _thread: Final = ThreadPoolExecutor(1, thread_name_prefix="aside")
 
 
-async def aside(compute: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+async def run_in_thread(compute: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """What a computation of some milliseconds answers. It may be called inside a transaction, since nobody's long
     computing is in front of it: that goes in turns (`services/turns`)."""
     context = contextvars.copy_context()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fieldmark.domain import paths
-from fieldmark.domain.rule_readings import mends, readings
+from fieldmark.domain.rule_fixes import possible_fixes, would_fix
 
 
 def said(*rules: Any) -> dict[str, Any]:
@@ -19,11 +19,11 @@ TAXED = {"sum": ["subtotal", "tax"], "equals": "total"}
 ROWS = {"product": ["quantity", "price"], "equals": "total", "each": "items[*]"}
 
 
-def readings_by_path(schema: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
+def fixes_by_path(schema: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
     """path → the values that mend a rule there."""
     found: dict[str, Any] = {}
-    for one in readings(schema, fields):
-        if mends(schema, fields, one):
+    for one in possible_fixes(schema, fields):
+        if would_fix(schema, fields, one):
             found.setdefault(paths.name(one.path), []).append(one.value)
     return found
 
@@ -58,17 +58,17 @@ def readings_by_path(schema: dict[str, Any], fields: dict[str, Any]) -> dict[str
     ],
 )
 def test_what_would_make_it_hold(rules: list[Any], fields: dict[str, Any], wanted: dict[str, Any]):
-    assert readings_by_path(said(*rules), fields) == wanted
+    assert fixes_by_path(said(*rules), fields) == wanted
 
 
-def test_what_mends_two_and_breaks_a_third_is_none():
+def test_what_would_fix_two_and_breaks_a_third_is_none():
     rules = [TAXED, {"sum": ["a", "b"], "equals": "total"}, {"equals": ["total", "paid"]}]
     fields = {"subtotal": 100, "tax": 19, "a": 60, "b": 59, "total": 191, "paid": 191}
-    assert readings_by_path(said(*rules), fields) == {"subtotal": [172], "tax": [91], "a": [132], "b": [131]}
-    # With the third broken as well, it mends all three.
-    assert readings_by_path(said(*rules), {**fields, "paid": 119})["total"] == [119]
+    assert fixes_by_path(said(*rules), fields) == {"subtotal": [172], "tax": [91], "a": [132], "b": [131]}
+    # With the third broken as well, one value fixes all three.
+    assert fixes_by_path(said(*rules), {**fields, "paid": 119})["total"] == [119]
 
 
 def test_number_of_readings_is_bounded():
     fields = {"items": [{"total": 1}] * 1_000, "subtotal": 999}
-    assert len(readings(said(ITEMS), fields)) == 200
+    assert len(possible_fixes(said(ITEMS), fields)) == 200

@@ -16,17 +16,17 @@ from typing import Final
 from pydantic import JsonValue
 
 from fieldmark.domain.json_values import JsonObject
-from fieldmark.domain.numbers import exact, is_number, places
+from fieldmark.domain.numbers import decimal_places, is_number, to_decimal
 from fieldmark.domain.paths import Path
-from fieldmark.domain.rules import EXACT, BrokenRule, broken_by_rule, broken_rules
+from fieldmark.domain.rules import EXACT, BrokenRule, iter_broken_rules, rule_violations
 
-MOST: Final = 200
-_MOST_PLACES: Final = 6
+MAX_FIXES: Final = 200
+_MAX_DECIMAL_PLACES: Final = 6
 """How many places behind the point a factor is reckoned to that does not come out even."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class RuleFix:
     """`value` at `path`, in place of what stands there, would make a rule of this `kind` hold."""
 
     path: Path
@@ -34,29 +34,29 @@ class Reading:
     kind: str
 
 
-def readings(schema: JsonObject, fields: JsonObject) -> list[Reading]:
-    """The first 200, in the order of the rules. Not tried yet: see `mends`. Raises Invalid for rules that cannot be
+def possible_fixes(schema: JsonObject, fields: JsonObject) -> list[RuleFix]:
+    """The first 200, in the order of the rules. Not tried yet: see `would_fix`. Raises Invalid for rules that cannot be
     used."""
-    found: dict[tuple[Path, str], Reading] = {}
+    found: dict[tuple[Path, str], RuleFix] = {}
     with localcontext(EXACT):
-        for broken in broken_by_rule(schema, fields):
-            for path, value in _wanted(broken):
-                found.setdefault((path, repr(value)), Reading(path, value, broken.kind))
-                if len(found) >= MOST:
+        for broken in iter_broken_rules(schema, fields):
+            for path, value in _fixes(broken):
+                found.setdefault((path, repr(value)), RuleFix(path, value, broken.kind))
+                if len(found) >= MAX_FIXES:
                     return list(found.values())
     return list(found.values())
 
 
-def mends(schema: JsonObject, fields: JsonObject, reading: Reading) -> bool:
+def would_fix(schema: JsonObject, fields: JsonObject, reading: RuleFix) -> bool:
     """Whether a rule holds with it that does not now, and every other that holds still does."""
-    return _broken(schema, _with(fields, reading.path, reading.value)) < _broken(schema, fields)
+    return _broken(schema, _with_value(fields, reading.path, reading.value)) < _broken(schema, fields)
 
 
 def _broken(schema: JsonObject, fields: JsonObject) -> Counter[tuple[Path, str, tuple[Path, ...]]]:
-    return Counter((one.path, one.code, one.about) for one in broken_rules(schema, fields))
+    return Counter((one.path, one.code, one.about) for one in rule_violations(schema, fields))
 
 
-def _wanted(broken: BrokenRule) -> Iterator[tuple[Path, JsonValue]]:
+def _fixes(broken: BrokenRule) -> Iterator[tuple[Path, JsonValue]]:
     if broken.kind == "equals":
         values = [value for _, value in broken.parts]
         for path, value in broken.parts:
@@ -64,11 +64,11 @@ def _wanted(broken: BrokenRule) -> Iterator[tuple[Path, JsonValue]]:
         return
     if broken.kind not in ("sum", "product") or not is_number(broken.result):
         return
-    numbers = [(path, exact(value)) for path, value in broken.parts if is_number(value)]
+    numbers = [(path, to_decimal(value)) for path, value in broken.parts if is_number(value)]
     if len(numbers) < len(broken.parts):
         return
-    said = exact(broken.result)
-    most = max(2, places(said), *(places(number) for _, number in numbers))
+    said = to_decimal(broken.result)
+    most = max(2, decimal_places(said), *(decimal_places(number) for _, number in numbers))
     together = sum if broken.kind == "sum" else math.prod
     made = Decimal(together(number for _, number in numbers))
     if broken.result_path is not None:
@@ -78,7 +78,7 @@ def _wanted(broken: BrokenRule) -> Iterator[tuple[Path, JsonValue]]:
             yield path, _as_json(number + said - made, most)
         elif made != 0:
             try:
-                yield path, _as_json(said / (made / number), _MOST_PLACES)
+                yield path, _as_json(said / (made / number), _MAX_DECIMAL_PLACES)
             except (DivisionByZero, InvalidOperation):
                 continue
 
@@ -88,7 +88,7 @@ def _as_json(number: Decimal, most_places: int) -> JsonValue:
     return int(rounded) if rounded == rounded.to_integral_value() else float(rounded)
 
 
-def _with(fields: JsonValue, path: Path, value: JsonValue) -> JsonObject:
+def _with_value(fields: JsonValue, path: Path, value: JsonValue) -> JsonObject:
     """A copy in which the value stands at the path, which is there."""
 
     def put(node: JsonValue, rest: Path) -> JsonValue:

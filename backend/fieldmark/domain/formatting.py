@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pydantic import JsonValue
 
 
-def shown(value: JsonValue, limit: int = 80) -> str:
+def short_json(value: JsonValue, limit: int = 80) -> str:
     """The value as JSON, cut at `limit` characters; an object or a list by its size: `a list of 3 items`."""
     if isinstance(value, dict):
         return f"an object of {len(value)} fields"
@@ -19,7 +19,7 @@ def shown(value: JsonValue, limit: int = 80) -> str:
     return json.dumps(value)[:limit]
 
 
-def ranges(numbers: Iterable[int]) -> str:
+def format_ranges(numbers: Iterable[int]) -> str:
     """Ascending numbers as text, with consecutive ones joined: `3, 7–9`."""
     runs: list[list[int]] = []
     for number in numbers:

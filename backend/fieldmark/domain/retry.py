@@ -8,15 +8,15 @@ from typing import Final, TypeVar
 
 from fieldmark.errors import Stale
 
-MOST_ATTEMPTS: Final = 3
+MAX_ATTEMPTS: Final = 3
 
 T = TypeVar("T")
 
 
-async def again_while_stale(attempt: Callable[[], Awaitable[T]]) -> T:
+async def retry_while_stale(attempt: Callable[[], Awaitable[T]]) -> T:
     """What an attempt to prepare and apply answers. Begun anew where it is stale, three times in all; then it raises
     Stale."""
-    for _ in range(MOST_ATTEMPTS - 1):
+    for _ in range(MAX_ATTEMPTS - 1):
         with suppress(Stale):
             return await attempt()
     return await attempt()
