@@ -303,7 +303,7 @@ def _check(value: JsonValue) -> None:
     if problem := value_problem(value):
         raise Invalid(problem)
     if unseen := invisible_problem(value):
-        raise Invisible(unseen)
+        raise InvisibleCharacter(unseen)
 
 
 async def apply(conn: Connection, prepared: PreparedWrite) -> WrittenFields:
@@ -401,7 +401,7 @@ async def identify(conn: Connection, extraction_id: UUID, document_type: str, au
     """Say what kind of document it is; the type that stands comes back. Raises NotFound, Invalid, and
     OutsideFields where a limited run would change it."""
     if unseen := invisible_problem(document_type, "document_type"):
-        raise Invisible(unseen)
+        raise InvisibleCharacter(unseen)
     if author.only is not None:
         _refuse_other_type(await extractions.find(conn, extraction_id), author)
     if author.message is not None:
