@@ -31,6 +31,7 @@ from fieldmark.errors import (
     Conflict,
     Invalid,
     InvalidSchema,
+    InvisibleCharacter,
     NoFields,
     NotFound,
     OutsideFields,
