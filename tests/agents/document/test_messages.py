@@ -118,6 +118,9 @@ async def test_message_shows_a_bounded_history(talk):
             await talk.call(context, "create_tag", name="paid")
             async with talk.case.database.as_user(talk.scope) as conn:
                 await runs.append_event(conn, context.run_id, TextEvent(text="I make the tag."))
+                query = "select id from public.runs where input ->> 'message' like 'Question 49.%'"
+                for said in ("I look first.", "Because. " * 50):
+                    await runs.append_event(conn, talk.case.sql(query)[0]["id"], TextEvent(text=said))
         await talk.end(context)
     assert "conversation begins" not in messages[1]
     assert "Question 1." in part(messages[12], "conversation") and '"earlier"' not in messages[12]
@@ -126,10 +129,12 @@ async def test_message_shows_a_bounded_history(talk):
     assert first == {"earlier": "Turns before these are not shown."}
     assert [line["person"].split(".")[0] for line in lines[-10:]] == [f"Question {n}" for n in range(41, 51)]
     assert lines[-1]["you"] == "I make the tag."
+    assert (lines[-2]["said_while_working"], lines[-2]["you"][:8]) == ("I look first.", "Because.")
+    assert not any("said_while_working" in line for line in (lines[-1], lines[-3]))
     assert lines[-1]["calls"][0].startswith('create_tag {"name": "paid"} (done): The tag is made.')
     older = lines[:-10]
     assert 15 <= len(older) <= 30 and all(line["answered"].startswith("Because. ") for line in older)
-    assert messages[51].count(INVOICE.splitlines()[0]) == 1 and len(messages[51]) - len(messages[50]) < 500
+    assert messages[51].count(INVOICE.splitlines()[0]) == 1 and len(messages[51]) - len(messages[50]) < 600
     long = part(messages[70], "conversation")
     assert 20_000 < len(long) <= 22_100 and long.count('"person"') < 10
 

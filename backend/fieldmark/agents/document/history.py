@@ -22,6 +22,7 @@ RECENT_CHARACTERS: Final = 16_000
 OLDER_TURNS: Final = 30
 OLDER_CHARACTERS: Final = 6_000
 _WORDS: Final = 3_000
+_WORDS_BEFORE: Final = 1_000
 _MENTIONS: Final = 800
 _CALLS: Final = 8
 _CALL: Final = 400
@@ -38,7 +39,7 @@ async def history(conn: Connection, about: Conversation) -> str:
     before = [*dropwhile(lambda row: row.id != about.context.run_id, page.items)][1:]
     ids = [row.id for row in before]
     calls = await tool_calls.of_runs(conn, ids, _CALL)
-    texts = await runs.texts(conn, [row.id for row in before[:RECENT_TURNS] if row.answer is None])
+    texts = await runs.texts(conn, [row.id for row in before[:RECENT_TURNS]])
     lines: list[str] = []
     room = RECENT_CHARACTERS
     for row in before[:RECENT_TURNS]:
@@ -67,7 +68,11 @@ def _recent(row: TurnRow, texts: Sequence[str], calls: Sequence[PastCall]) -> di
         told["mentions"] = _cut(_json(mentions), _MENTIONS)
     if calls:
         told["calls"] = [f"{call.tool} {call.arguments} ({call.status}): {call.said}" for call in calls[-_CALLS:]]
-    return told | {"you": _cut(row.answer or "\n".join(texts), _WORDS), **_ending(row)}
+    if row.answer is None:
+        return told | {"you": _cut("\n".join(texts), _WORDS), **_ending(row)}
+    if before := [text for text in texts if text.strip() != row.answer.strip()]:
+        told["said_while_working"] = _cut("\n".join(before), _WORDS_BEFORE)
+    return told | {"you": _cut(row.answer, _WORDS), **_ending(row)}
 
 
 def _older(row: TurnRow, calls: Sequence[PastCall]) -> dict[str, JsonValue]:
