@@ -347,8 +347,16 @@ async def warn(client: Client, document_id: str) -> dict[str, Any]:
     document: dict[str, Any] = await client.get(f"/api/documents/{document_id}")
     warnings = document["warnings"]
     for one in warnings[:MAX_WARNINGS]:
-        sign, style = ("i", "dim") if one["severity"] == "info" else ("!", "yellow")
+        sign, style = _sign_of([one])
         err.print(f"  [{style}]{sign} {plain(one['message'])}[/{style}] [dim]{plain(one['excerpt'])}[/dim]")
     if len(warnings) > MAX_WARNINGS:
-        err.print(f"  [yellow]! {len(warnings) - MAX_WARNINGS} more warnings.[/yellow]")
+        rest = warnings[MAX_WARNINGS:]
+        sign, style = _sign_of(rest)
+        what = "note" if sign == "i" else "warning"
+        err.print(f"  [{style}]{sign} {len(rest)} more {what}{'s' if len(rest) > 1 else ''}.[/{style}]")
     return document
+
+
+def _sign_of(warnings: list[dict[str, Any]]) -> tuple[str, str]:
+    """Return the sign and the style of a line about warnings: those of notes if there are only notes."""
+    return ("i", "dim") if all(one["severity"] == "info" for one in warnings) else ("!", "yellow")
