@@ -75,7 +75,7 @@ async def test_sources_of_an_answer_open_on_the_page(serve, browsing):
         assert await page.evaluate("window.hacked") is None
         assert await page.locator("main img[src=x], main a[href^=javascript]").count() == 0
         await page.get_by_text(label("runs.showSteps")).click()
-        await page.get_by_role("log").locator("summary").filter(has_text="Citing").first.wait_for()
+        await page.get_by_role("log").locator("code", has_text="cite_source").first.wait_for(state="attached")
 
 
 async def test_follow_ups_stay_in_one_conversation_that_can_be_deleted(serve, browsing):
