@@ -1,4 +1,4 @@
-"""What can go wrong, as sentences a person can act on. Each class carries its HTTP status and a stable code."""
+"""Errors that callers can act on. Each class has an HTTP status and a stable code."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any, ClassVar
 
 
 class FieldmarkError(Exception):
-    """Base of all expected failures. `str(error)` is one sentence that may be shown to the caller."""
+    """Base of all expected failures. `str(error)` is a message that may be shown to the caller."""
 
     status: ClassVar[int] = 500
     code: ClassVar[str] = "internal"
     title: ClassVar[str] = "Internal error"
 
-    def __init__(self, sentence: str = "", details: Mapping[str, Any] | None = None) -> None:
-        super().__init__(sentence)
+    def __init__(self, message: str = "", details: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
         self.details: Mapping[str, Any] = details or {}
-        """What programs are told besides: further members of the API's answer."""
+        """Further members of the API's error response."""
 
 
 class BadRequest(FieldmarkError):
@@ -28,11 +28,11 @@ class Unauthenticated(FieldmarkError):
 
 
 class KeyExpired(Unauthenticated):
-    code, title = "key_expired", "The key has expired"
+    code, title = "key_expired", "API key expired"
 
 
 class KeyRevoked(Unauthenticated):
-    code, title = "key_revoked", "The key was revoked"
+    code, title = "key_revoked", "API key revoked"
 
 
 class Forbidden(FieldmarkError):
@@ -40,31 +40,31 @@ class Forbidden(FieldmarkError):
 
 
 class ReadOnly(Forbidden):
-    code, title = "read_only", "A viewer only reads"
+    code, title = "read_only", "Viewers cannot change data"
 
 
 class OwnerNeeded(Forbidden):
-    code, title = "owner_needed", "Only an owner may"
+    code, title = "owner_needed", "Owner role required"
 
 
 class ScopeMissing(Forbidden):
-    code, title = "scope_missing", "The key lacks a scope"
+    code, title = "scope_missing", "API key lacks a scope"
 
 
 class PersonNeeded(Forbidden):
-    code, title = "person_needed", "A person must do this"
+    code, title = "person_needed", "Sign-in required"
 
 
 class NotApprover(Forbidden):
-    code, title = "not_approver", "Only an owner decides"
+    code, title = "not_approver", "Only owners may decide"
 
 
 class SecondPersonNeeded(Forbidden):
-    code, title = "second_person_needed", "Somebody else must decide"
+    code, title = "second_person_needed", "A second person must decide"
 
 
 class WrongInvitee(Forbidden):
-    code, title = "invitation_for_another", "The invitation is for somebody else"
+    code, title = "invitation_for_another", "Invitation is for another address"
 
 
 class OutOfCredit(FieldmarkError):
@@ -76,19 +76,19 @@ class NotFound(FieldmarkError):
 
 
 class EventsExpired(NotFound):
-    status, code, title = 410, "events_forgotten", "Kept no longer"
+    status, code, title = 410, "events_forgotten", "Events no longer stored"
 
 
 class InvitationExpired(NotFound):
-    status, code, title = 410, "invitation_expired", "The invitation has expired"
+    status, code, title = 410, "invitation_expired", "Invitation expired"
 
 
 class InvitationRevoked(NotFound):
-    status, code, title = 410, "invitation_revoked", "The invitation was taken back"
+    status, code, title = 410, "invitation_revoked", "Invitation revoked"
 
 
 class Conflict(FieldmarkError):
-    status, code, title = 409, "conflict", "Not possible now"
+    status, code, title = 409, "conflict", "Conflict"
 
 
 class DocumentFailed(Conflict):
@@ -100,51 +100,51 @@ class Stale(Conflict):
 
 
 class LastOwner(Conflict):
-    code, title = "last_owner", "Nobody would own it"
+    code, title = "last_owner", "An organisation needs an owner"
 
 
 class QueueClosed(Conflict):
-    code, title = "queue_closed", "Nothing of it may wait"
+    code, title = "queue_closed", "The queue limit is 0"
 
 
 class InvitationUsed(Conflict):
-    code, title = "invitation_used", "The invitation was used"
+    code, title = "invitation_used", "Invitation already used"
 
 
 class AlreadyMember(Conflict):
-    code, title = "already_member", "A member already"
+    code, title = "already_member", "Already a member"
 
 
 class TooMany(Conflict):
-    code, title = "too_many", "Too many already"
+    code, title = "too_many", "Limit reached"
 
 
 class NameTaken(Conflict):
-    code, title = "name_taken", "The name is taken"
+    code, title = "name_taken", "Name already in use"
 
 
 class VersionChanged(Stale):
-    code, title = "version_changed", "It has a newer version"
+    code, title = "version_changed", "Changed by another request"
 
 
 class ProposedAlready(Conflict):
-    code, title = "proposed_already", "Something is proposed already"
+    code, title = "proposed_already", "A proposal already exists"
 
 
 class SchemaProposed(Conflict):
-    code, title = "schema_proposed", "Its schema is a proposal"
+    code, title = "schema_proposed", "The schema is only a proposal"
 
 
 class TargetChanged(Conflict):
-    code, title = "target_changed", "It changed since it was shown"
+    code, title = "target_changed", "Changed since the preview"
 
 
 class Fenced(Conflict):
-    code, title = "fenced", "The run is in other hands"
+    code, title = "fenced", "The run belongs to another worker"
 
 
 class RequestTimeout(FieldmarkError):
-    status, code, title = 408, "too_slow", "Too slow"
+    status, code, title = 408, "too_slow", "Request timeout"
 
 
 class TooLarge(FieldmarkError):
@@ -168,17 +168,17 @@ class InvalidPath(Invalid):
 
 
 class InvalidSchema(Invalid):
-    """`details` may have `errors`, by path and code, and a `suggestion`: the schema that was probably meant."""
+    """`details` may contain `errors` (path, code, message) and `suggestion`, the schema that was probably meant."""
 
     code, title = "invalid_schema", "The schema cannot be used"
 
 
 class InvalidExpression(Invalid):
-    code, title = "invalid_expression", "The expression cannot be reckoned"
+    code, title = "invalid_expression", "The expression cannot be calculated"
 
 
 class TooLongToAnswer(Invalid):
-    code, title = "too_long_to_answer", "It takes too long to answer"
+    code, title = "too_long_to_answer", "Query too slow"
 
 
 class InvisibleCharacter(Invalid):
@@ -186,27 +186,27 @@ class InvisibleCharacter(Invalid):
 
 
 class IdempotencyKeyReused(Invalid):
-    code, title = "idempotency_key_reused", "Idempotency key used before"
+    code, title = "idempotency_key_reused", "Idempotency key reused"
 
 
 class InvalidFields(Invalid):
-    """Invalid in fields that it names: `paths` are their names."""
+    """Some fields are invalid. `paths` lists their path names."""
 
-    def __init__(self, sentence: str, paths: Sequence[str] = ()) -> None:
-        super().__init__(sentence)
+    def __init__(self, message: str, paths: Sequence[str] = ()) -> None:
+        super().__init__(message)
         self.paths = tuple(paths)
 
 
 class QuoteNotPrinted(InvalidFields):
-    code, title = "quote_not_printed", "The quote is not printed"
+    code, title = "quote_not_printed", "Quote not found"
 
 
 class OutsideFields(InvalidFields):
-    code, title = "outside_fields", "Not one of the run's fields"
+    code, title = "outside_fields", "Field not allowed in this run"
 
 
 class SchemaViolation(InvalidFields):
-    code, title = "schema_violation", "The schema is not followed"
+    code, title = "schema_violation", "Schema violation"
 
 
 class Unreadable(FieldmarkError):
@@ -234,15 +234,15 @@ class Unsupported(Unreadable):
 
 
 class QueueFull(FieldmarkError):
-    status, code, title = 429, "queue_full", "Too much waits already"
+    status, code, title = 429, "queue_full", "Queue full"
 
 
 class Unavailable(FieldmarkError):
-    status, code, title = 503, "unavailable", "Not available now"
+    status, code, title = 503, "unavailable", "Service unavailable"
 
 
 class TooManyAtOnce(Unavailable):
-    status, code, title = 429, "too_many_requests", "Too many requests at once"
+    status, code, title = 429, "too_many_requests", "Too many concurrent requests"
 
 
 class Misconfigured(FieldmarkError):
@@ -251,11 +251,11 @@ class Misconfigured(FieldmarkError):
 
 def _subclasses_of(kind: type[FieldmarkError]) -> Iterator[type[FieldmarkError]]:
     yield kind
-    for one in kind.__subclasses__():
-        yield from _subclasses_of(one)
+    for subclass in kind.__subclasses__():
+        yield from _subclasses_of(subclass)
 
 
 ERRORS_BY_CODE: Mapping[str, type[FieldmarkError]] = {
     kind.code: kind for kind in _subclasses_of(FieldmarkError) if "code" in vars(kind)
 }
-"""What the database refuses under a code of its own: it gives the code as the detail of its error."""
+"""Error classes by code. SQL functions put the code in the DETAIL of their error."""

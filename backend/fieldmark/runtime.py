@@ -1,4 +1,4 @@
-"""Everything that a process of Fieldmark needs, opened in order and closed in reverse."""
+"""The resources of a Fieldmark process: database, files, embedder and more."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from fieldmark.telemetry.traces import export_to
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """What routes, commands and workers work with. `direct_url` reaches the database past any pooler."""
+    """Resources shared by routes, commands and workers. `direct_url` connects to the database without the pooler."""
 
     settings: Settings
     database: Database
@@ -46,13 +46,12 @@ class Runtime:
     page_images: PageImages = field(default_factory=PageImages)
 
     def full_disk(self) -> Path | None:
-        """A folder that this process writes to, on a disk with less than FIELDMARK_MIN_FREE_MB free; None if all have
-        more."""
+        """Return a folder whose disk has less than FIELDMARK_MIN_FREE_MB free, or None."""
         floor = self.settings.min_free_mb * 1024 * 1024
         return next((folder for folder in self.disks() if _free(folder) < floor), None)
 
     def disks(self) -> list[Path]:
-        """The folders that this process, or its embedded Postgres, writes to."""
+        """Return the folders that this process or its embedded Postgres writes to."""
         folders = [Path(tempfile.gettempdir())]
         if self.settings.embedded_database:
             folders.append(self.settings.home / "postgres")
@@ -68,9 +67,9 @@ def _free(folder: Path) -> int:
 
 
 def _collect_garbage_seldom() -> None:
-    """Look at old objects for cycles ten times as seldom as Python does, and never again at what is loaded.
+    """Run full garbage collections ten times less often and exclude all objects loaded so far.
 
-    While thousands of values are written, such a look holds up every thread: for half a second, at Python's own pace.
+    A full collection while thousands of values are written would block every thread for half a second.
     """
     gc.freeze()
     gc.set_threshold(5_000, 10, 100)
@@ -78,9 +77,11 @@ def _collect_garbage_seldom() -> None:
 
 @asynccontextmanager
 async def open_runtime(settings: Settings) -> AsyncGenerator[Runtime]:
-    """Start the embedded database if none is named, bring it up to date, and open what stands on it.
+    """Open all resources in order and close them in reverse. Starts and migrates the embedded database if no other is
+    configured.
 
-    Raises Misconfigured where a login is too strong or migrations are missing, Unavailable where nothing answers.
+    Raise Misconfigured if a database login has too many rights or migrations are missing, Unavailable if the database
+    does not respond.
     """
     close_memory()
     users.use(settings.process_user_ids)
@@ -134,10 +135,10 @@ async def _embedder(settings: Settings, database: Database) -> AsyncGenerator[Em
 
 
 async def migrate_as_owner(settings: Settings) -> list[str]:
-    """Apply missing migrations to the database that the settings name; answers the names of those applied.
+    """Apply missing migrations to the configured database and return their names.
 
-    The owner's login is DATABASE_OWNER_URL, or DATABASE_URL where there is no other. If DATABASE_URL logs in as
-    fieldmark_app, that role gets the password it carries.
+    Logs in with DATABASE_OWNER_URL, or with DATABASE_URL if it is not set. If DATABASE_URL logs in as fieldmark_app,
+    that role gets the password in it.
     """
     close_memory()
     users.use(settings.process_user_ids)

@@ -35,8 +35,8 @@ _AGENTS_PER_PROCESSOR = 16
 
 
 def default_max_live_agents() -> int:
-    """How many agents are at work at once where nobody says: one that waits for its model costs memory alone, one that
-    does not a processor. Half of the memory is theirs, and of that a third for background runs."""
+    """Return how many agents may run in parallel by default. Agents may use half of the memory; a third of that is for
+    background runs."""
     megabytes = min(_physical_mb(), _container_limit_mb())
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(2, min(processors * _AGENTS_PER_PROCESSOR, megabytes // 3 // _AGENT_MB, 64))
@@ -47,7 +47,7 @@ def _physical_mb() -> int:
 
 
 def _container_limit_mb() -> int:
-    """What the container may take, if it is in one that says so."""
+    """Return the memory limit of the container, or the physical memory if there is no limit."""
     for place in ("memory.max", "memory/memory.limit_in_bytes"):
         with suppress(OSError, ValueError):
             return int((Path("/sys/fs/cgroup") / place).read_text()) >> 20
@@ -64,11 +64,11 @@ def _parse_list(said: Any) -> Any:
     try:
         return json.loads(said)
     except ValueError:
-        raise ValueError('it is no JSON: write a list, as in ["https://example.com"]') from None
+        raise ValueError('not valid JSON: write a list such as ["https://example.com"]') from None
 
 
 def _check_publishable(key: str) -> str:
-    """A key of Supabase that may be published. Raises ValueError for a secret one: everybody would be told it."""
+    """Return a Supabase key that may be published. Raise ValueError for a secret key."""
     if key.startswith("sb_publishable_"):
         return key
     try:
@@ -77,12 +77,14 @@ def _check_publishable(key: str) -> str:
     except (IndexError, KeyError, TypeError, ValueError):
         role = None
     if role != "anon":
-        raise ValueError("it is not the publishable key (sb_publishable_…) nor the anon key: a secret one stays secret")
+        raise ValueError(
+            "not the publishable key (sb_publishable_…) or the anon key: a secret key must not be published"
+        )
     return key
 
 
 class Settings(BaseSettings):
-    """Everything that can be set from outside, read once from the environment and from `.env`."""
+    """All settings, read once from the environment and from `.env`."""
 
     model_config = SettingsConfigDict(
         env_file=_FILE, env_prefix=_PREFIX, extra="ignore", env_ignore_empty=True, populate_by_name=True
@@ -183,32 +185,32 @@ class Settings(BaseSettings):
 
     @property
     def offline(self) -> bool:
-        """Whether the offline model answers, because no model's key or token is set."""
+        """Whether the offline model is used, because no API key or token is set."""
         return self.anthropic_api_key is None and self.anthropic_auth_token is None
 
     @property
     def process_user_ids(self) -> range:
-        """The users of `process_users`."""
+        """The user ids of `process_users`."""
         first, last = map(int, self.process_users.split("-"))
         return range(first, last + 1)
 
     @property
     def embedded_database(self) -> bool:
-        """Whether Fieldmark runs its own Postgres, because no other is named."""
+        """Whether Fieldmark runs its own Postgres, because DATABASE_URL is not set."""
         return self.database_url is None
 
 
 class SettingsError(Exception):
-    """The settings cannot be used: `faults` has a line for each that is wrong."""
+    """The settings are invalid. `faults` has one line for each error."""
 
     def __init__(self, faults: list[str]) -> None:
-        super().__init__("\n".join(["The settings cannot be used:", *faults]))
+        super().__init__("\n".join(["Invalid settings:", *faults]))
         self.faults = faults
 
 
 def read_settings() -> Settings:
-    """The settings of the environment and of `.env`. Raises SettingsError with all that is wrong at once, names that no
-    setting has among it: a limit that is misspelt limits nothing."""
+    """Read the settings. Raise SettingsError with all errors at once, including unknown FIELDMARK_ variables, since a
+    misspelt limit would have no effect."""
     faults: list[str] = []
     settings = None
     try:
@@ -218,7 +220,7 @@ def read_settings() -> Settings:
         # Without the value, which may be a secret.
         faults += [f"{_variable_name(str(fault['loc'][0]))}: {_describe_error(fault)}" for fault in error.errors()]
     except UnicodeDecodeError:
-        faults.append(f"{_FILE}: it is no text in UTF-8")
+        faults.append(f"{_FILE}: the file is not UTF-8 text")
     if settings is None or faults:
         raise SettingsError(faults)
     return settings
@@ -231,11 +233,10 @@ def _unknown_variables() -> Iterator[str]:
         plain = name.upper()
         if plain.startswith(_PREFIX) and plain not in known and not _KUBERNETES_VARIABLE.fullmatch(plain):
             near = get_close_matches(plain, sorted(known), 1, 0.8)
-            yield f"{name}: there is no such setting" + (f"; did you mean {near[0]}?" if near else "")
+            yield f"{name}: unknown setting" + (f"; did you mean {near[0]}?" if near else "")
 
 
 def _variable_name(name: str) -> str:
-    """What a setting is called in the environment. (Those with names of their own are told by them already.)"""
     return name if name.isupper() else f"{_PREFIX}{name.upper()}"
 
 

@@ -107,7 +107,7 @@ async def test_connections_lost_while_idle_are_replaced_unseen(clone: Clone) -> 
 
 
 async def test_a_connection_lost_in_a_transaction_is_unavailable(clone: Clone, database: Database) -> None:
-    with pytest.raises(Unavailable, match="database does not answer"):
+    with pytest.raises(Unavailable):
         async with database.as_service() as connection:
             row = await _one(connection, "select pg_backend_pid() as pid")
             async with await psycopg.AsyncConnection.connect(clone.owner_url, autocommit=True) as owner:

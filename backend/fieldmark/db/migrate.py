@@ -1,4 +1,4 @@
-"""Bring a database up to date: what Supabase would have, then the migrations, then the job queue."""
+"""Migrate a database: Supabase's schema where it is missing, our migrations, and the job queue."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _Migration:
 
 @dataclass(frozen=True, slots=True)
 class AgentTaskRow:
-    """What the database knows of a task: see private.agent_tasks."""
+    """A row of private.agent_tasks."""
 
     task: str
     needs: Sequence[str]
@@ -48,7 +48,7 @@ class AgentTaskRow:
 
 @dataclass(frozen=True, slots=True)
 class AgentRow:
-    """What the database knows of an agent: see private.agents."""
+    """A row of private.agents, with its tasks."""
 
     name: str
     approval: str
@@ -62,13 +62,13 @@ async def migrate(
     folder: Path | None = None,
     agents: Sequence[AgentRow] = (),
 ) -> list[str]:
-    """Apply the missing migrations of `folder` (ours by default) and return their file names.
+    """Apply the missing migrations of `folder` (default: Fieldmark's own) and return their file names.
 
-    One process migrates at a time; others wait. Each file is one transaction, so a file that fails leaves nothing
-    behind. With `app_password`, the role `fieldmark_app` gets that password. The rows of `agents` are written as well.
+    One process migrates at a time; others wait. Each file is one transaction. `app_password` becomes the password of
+    the role `fieldmark_app`. `agents` are stored in private.agents.
 
-    Raises Misconfigured (naming the file, and the line if Postgres knows it) where a file fails, was changed after it
-    was applied, or is misnamed; Unavailable where the database does not answer.
+    Raise Misconfigured (with file and line) if a file fails, is misnamed, or was changed after it was applied;
+    Unavailable if the database does not respond.
     """
     migrations = _read_migrations(folder or _migrations_folder())
     url, pooled = libpq_url(owner_url)
@@ -102,8 +102,8 @@ async def migrate(
 
 
 async def pending_migrations(url: str, folder: Path | None = None) -> list[str]:
-    """Return the migration files that the database lacks, and "queue" if its job queue is missing or old. For any
-    login."""
+    """Return the migration files that the database lacks, and "queue" if its job queue is missing or outdated. Any
+    login may call it."""
     migrations = _read_migrations(folder or _migrations_folder())
     try:
         async with await _connect(libpq_url(url)[0]) as connection:
@@ -146,7 +146,7 @@ def _read_migrations(folder: Path) -> list[_Migration]:
 
 
 def _normalise(text: str) -> str:
-    """Return a file without comments, blanks and semicolons: the Supabase CLI stores its statements without them."""
+    """Remove comments, whitespace and semicolons, because the Supabase CLI stores statements without them."""
     return re.sub(r"--[^\n]*|/\*.*?(?:\*/|\Z)|[\s;]+", "", text, flags=re.DOTALL)
 
 
@@ -155,8 +155,8 @@ def _normalise(text: str) -> str:
 
 @asynccontextmanager
 async def _migration_lock(url: str, connection: _Connection) -> AsyncGenerator[None]:
-    """While this context lasts, no other process migrates the database. A second connection locks the ledger: only the
-    owner can take that lock, whereas any member could take an advisory lock."""
+    """Hold the migration lock. A second connection locks the ledger table: only the owner can take that lock, while any
+    member could take an advisory lock."""
     if not await _fetch_value(connection, f"select to_regclass('{_LEDGER}') is not null"):
         # (Another process may create it first.)
         with suppress(psycopg.errors.UniqueViolation, psycopg.errors.DuplicateTable, psycopg.errors.DuplicateSchema):
@@ -197,7 +197,7 @@ async def _apply_migration(connection: _Connection, migration: _Migration) -> No
 
 
 async def _run_file(connection: _Connection, file: str, text: str) -> None:
-    """Run a whole file. Raise Misconfigured with the file, the line if Postgres knows it, and the reason."""
+    """Run a whole file. Raise Misconfigured with the file, the line if Postgres reports it, and the reason."""
     try:
         await connection.execute(text.encode())
     except psycopg.OperationalError:
@@ -216,7 +216,7 @@ async def _run_file(connection: _Connection, file: str, text: str) -> None:
 
 
 async def _install_shim(connection: _Connection) -> None:
-    """Give a plain Postgres what Supabase has. Supabase: there are users, and the schema around them is not ours."""
+    """Create in a plain Postgres what our schema needs from Supabase. Do nothing on Supabase itself."""
     text = (_HERE / "shim.sql").read_text("utf-8")
     mark = _SHIM_COMMENT + hashlib.sha256(text.encode()).hexdigest()[:12]
     cursor = await connection.execute(
@@ -232,8 +232,7 @@ async def _install_shim(connection: _Connection) -> None:
 
 
 async def _install_queue(connection: _Connection) -> None:
-    """Create procrastinate's tables and functions in the schema `queue`, or bring them to the installed version. Raise
-    Misconfigured where a newer version has made them."""
+    """Create or upgrade procrastinate's schema `queue`. Raise Misconfigured if a newer version created it."""
     installed = importlib.metadata.version("procrastinate")
     cursor = await connection.execute(
         "select to_regclass('queue.procrastinate_jobs') is not null, "
@@ -252,8 +251,7 @@ async def _install_queue(connection: _Connection) -> None:
 
 
 def _queue_files(made_by: str | None, installed: str) -> list[tuple[str, str]]:
-    """Return the files, by name, that create procrastinate's schema, or bring it from the version `made_by` to the
-    installed one."""
+    """Return (name, SQL) of the files that create procrastinate's schema, or upgrade it from version `made_by`."""
     # Imported here: it takes long, and a database that is up to date does not need it.
     from procrastinate.schema import SchemaManager
 
@@ -270,7 +268,7 @@ def _queue_files(made_by: str | None, installed: str) -> list[tuple[str, str]]:
 
 
 def _version_numbers(version: str) -> list[int]:
-    """The numbers of a version: [3, 4, 0] of both 3.4.0 and 03.04.00."""
+    """Return the numbers of a version: [3, 4, 0] for both 3.4.0 and 03.04.00."""
     return [int(number) for number in re.findall(r"\d+", version)]
 
 
@@ -293,7 +291,7 @@ alter table queue.procrastinate_events set (autovacuum_vacuum_scale_factor = 0.0
 
 
 async def _install_vector_extension(connection: _Connection) -> None:
-    """The extension that compares vectors, where the server has it and the owner may make it: search does without."""
+    """Create the extension pgvector if the server has it and the owner may. Search works without it."""
     refused = (psycopg.errors.InsufficientPrivilege, psycopg.errors.FeatureNotSupported, psycopg.errors.UndefinedFile)
     with suppress(*refused):
         async with connection.transaction():
@@ -306,8 +304,8 @@ async def _install_vector_extension(connection: _Connection) -> None:
 
 
 async def _grant(connection: _Connection) -> None:
-    """Grant the service's role the queue and sight of the ledger. Revoke temporary tables from everyone, each time:
-    that right belongs to the database, so a copy of the database does not keep it."""
+    """Grant the service's role the queue and read access to the ledger. Revoke temporary tables on every run: a copy of
+    a database does not keep that setting."""
     await connection.execute(
         sql.SQL("revoke temporary on database {} from public; ").format(sql.Identifier(connection.info.dbname))
         + sql.SQL(_GRANTS)
@@ -327,7 +325,7 @@ grant select on {_LEDGER} to fieldmark_app;
 
 
 async def _write_agents(connection: _Connection, agents: Sequence[AgentRow]) -> None:
-    """Store what the code says of its agents. One that the code does not have stays: its runs refer to it."""
+    """Store the agents declared in code. Agents missing from the code are kept, because their runs refer to them."""
     async with connection.transaction():
         for agent in agents:
             await connection.execute(

@@ -1,6 +1,6 @@
-"""Notifications of Postgres (LISTEN/NOTIFY): one connection, shared by all subscriptions of this process.
+"""Postgres notifications (LISTEN/NOTIFY) over one connection, shared by all subscriptions of a process.
 
-While there is no such connection, every subscription gets a gap once a second, after which its reader reads again.
+While that connection is down, every subscription gets a gap once a second, and its reader polls.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _LAST_WORDS_SECONDS: Final = 2.0
 
 
 class Subscription(AsyncIterator["str | None"]):
-    """The notifications of one reader: the payloads of its channels, as they were sent.
+    """The notification payloads of one reader, in order.
 
-    None stands for a gap: notifications may have been missed, and the reader must read again.
+    None is a gap: notifications may have been missed, so the reader must read the state again.
     """
 
     def __init__(self, channels: Sequence[str], about: str | None) -> None:
@@ -41,7 +41,7 @@ class Subscription(AsyncIterator["str | None"]):
         self._closed = False
 
     def push(self, payload: str | None) -> None:
-        """Queue a payload. If the reader is too slow, the queue becomes one gap: its memory stays bounded."""
+        """Queue a payload. A full queue is replaced by one gap, which bounds its memory."""
         if payload is None or len(self._queue) >= _QUEUE_LENGTH:
             self._queue.clear()
             self._queue.append(None)
@@ -50,13 +50,13 @@ class Subscription(AsyncIterator["str | None"]):
         self._wake.set()
 
     def rest(self) -> list[str | None]:
-        """The notifications that are queued already, without waiting."""
+        """Return and remove all queued notifications, without waiting."""
         queued = list(self._queue)
         self._queue.clear()
         return queued
 
     def close(self) -> None:
-        """Let the iteration end."""
+        """End the iteration."""
         self._closed = True
         self._wake.set()
 
@@ -70,9 +70,10 @@ class Subscription(AsyncIterator["str | None"]):
 
 
 class CommitNotifier:
-    """Tells of what transactions have committed. The first news go at once, and what comes within 50 ms goes together.
+    """Sends notifications of committed transactions: the first at once, later ones in batches every 50 ms.
 
-    News that are lost cost a reader some seconds: each looks by itself now and then."""
+    A lost notification delays a reader by a few seconds only, since readers also poll.
+    """
 
     def __init__(self, tell: Callable[[frozenset[tuple[str, str]]], Awaitable[None]]) -> None:
         self._tell = tell
@@ -80,13 +81,13 @@ class CommitNotifier:
         self._task: asyncio.Task[None] | None = None
 
     def add(self, news: frozenset[tuple[str, str]]) -> None:
-        """Tell these (channel, payload) soon."""
+        """Queue (channel, payload) pairs to be sent."""
         self._waiting |= news
         if self._waiting and (self._task is None or self._task.done()):
-            self._task = asyncio.create_task(self._run(), name="telling")
+            self._task = asyncio.create_task(self._run(), name="notifying")
 
     async def close(self) -> None:
-        """Tell what waits, if the database answers."""
+        """Send what is queued, if the database responds."""
         if self._task is not None:
             await asyncio.wait({self._task}, timeout=_LAST_WORDS_SECONDS)
             self._task.cancel()
@@ -98,14 +99,14 @@ class CommitNotifier:
             try:
                 await self._tell(news)
             except (FieldmarkError, Error) as error:
-                log.warning("readers could not be told of news; they look by themselves", reason=str(error))
+                log.warning("notifications could not be sent; readers poll instead", reason=str(error))
             await asyncio.sleep(_GATHER_SECONDS)
 
 
 class NotificationListener:
-    """The shared connection: opened for the first subscription, again when it is lost, and closed with the database.
+    """The shared LISTEN connection: opened for the first subscription and reopened when it is lost.
 
-    `url` is None if the database is reached through a transaction pooler only: there LISTEN is not possible.
+    `url` is None if only a transaction pooler is available: LISTEN does not work there.
     """
 
     def __init__(self, url: str | None, parameters: Mapping[str, Any]) -> None:
@@ -120,7 +121,7 @@ class NotificationListener:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def add(self, subscription: Subscription) -> None:
-        """Return once notifications are received for the subscription, or once it is known that it must poll."""
+        """Return once the subscription receives notifications, or once it is known that it must poll."""
         for channel in subscription.channels:
             self._subscriptions.setdefault((channel, subscription.about), set()).add(subscription)
         if self._channels.issuperset(subscription.channels):
@@ -143,7 +144,7 @@ class NotificationListener:
             raise
 
     def remove(self, subscription: Subscription) -> None:
-        """End the subscription: nothing is pushed to it any more."""
+        """Remove a subscription."""
         for channel in subscription.channels:
             subscriptions = self._subscriptions.get((channel, subscription.about), set())
             subscriptions.discard(subscription)
@@ -151,7 +152,7 @@ class NotificationListener:
                 self._subscriptions.pop((channel, subscription.about), None)
 
     async def close(self) -> None:
-        """Close the connection. The iteration of every subscription ends."""
+        """Close the connection and end the iteration of every subscription."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -182,7 +183,7 @@ class NotificationListener:
             pause = min(pause * 2, _LONGEST_PAUSE)
 
     async def _poll(self) -> None:
-        """Push a gap, once a second, to the subscriptions of each channel that is not listened to."""
+        """Once a second, push a gap to the subscriptions of every channel without LISTEN."""
         while True:
             await asyncio.sleep(_POLL_SECONDS)
             for (channel, _), subscriptions in self._subscriptions.items():
@@ -206,13 +207,13 @@ class NotificationListener:
     async def _fall_back_to_polling(self, error: Exception) -> None:
         if not self._is_polling:
             reason = str(error).strip().partition("\n")[0]
-            log.warning("the database cannot be listened to; it is asked every second instead", reason=reason)
+            log.warning("LISTEN is not available; polling every second instead", reason=reason)
         async with self._settled:
             self._is_polling = True
             self._settled.notify_all()
 
     async def _wait(self, connection: AsyncConnection[Any]) -> None:
-        """Wait until there is something to read, or a channel to add."""
+        """Wait until the socket is readable or a channel was added."""
         loop, socket = asyncio.get_running_loop(), connection.fileno()
         # Only while we wait: during a statement psycopg watches the same socket itself.
         loop.add_reader(socket, self._changed.set)

@@ -1,4 +1,4 @@
-"""The door to the database: transactions as a user, as the service, and what the database calls out (NOTIFY)."""
+"""Database access: transactions as a user or as the service, and notifications (LISTEN/NOTIFY)."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from fieldmark.telemetry.traces import span
 
 
 class Connection(AsyncConnection[DictRow]):
-    """A connection whose rows are dicts, inside the one transaction that it was handed out for."""
+    """A pooled connection inside one transaction. Rows are dicts."""
 
     news: frozenset[tuple[str, str]] = frozenset()
 
     def notify_after_commit(self, channel: str, payload: str) -> None:
-        """Notify a channel once this transaction is committed; never if it is not. NOTIFY inside of it would hold a
-        lock of the whole database until it is on the disk."""
+        """Send NOTIFY after this transaction commits. Inside the transaction, NOTIFY would hold a database-wide lock
+        until the commit."""
         self.news |= {(channel, payload)}
 
 
@@ -81,7 +81,7 @@ _STRONG_ROLES: Final = ("pg_execute_server_program", "pg_read_server_files", "pg
 
 
 class PoolStats(NamedTuple):
-    """Connections that serve a transaction, those that wait for one, and transactions that wait for a connection."""
+    """Number of busy and idle connections, and of transactions that wait for a connection."""
 
     busy: int
     idle: int
@@ -90,21 +90,21 @@ class PoolStats(NamedTuple):
 
 @dataclass(slots=True)
 class _OrgShare:
-    """The connections that one organisation may have at once, and how many transactions have or want one."""
+    """The connections that one organisation may use at once, and its number of transactions that use or wait for
+    one."""
 
     places: asyncio.Semaphore
     users: int = 0
 
 
 class Database:
-    """Postgres as the service sees it: an async context manager around a pool of connections.
+    """A pool of Postgres connections, as an async context manager.
 
-    `url` logs in as the service's role. Where it is a transaction pooler (port 6543, or `pgbouncer=true` in the URL),
-    statements are not prepared, and `direct_url` reaches the same database past the pooler, because LISTEN needs a
-    session of its own. Without one, listeners are told once a second to look for themselves.
+    `url` logs in as the service's role. If it is a transaction pooler (port 6543, or `pgbouncer=true` in the URL),
+    statements are not prepared, and LISTEN uses `direct_url`, which bypasses the pooler. Without `direct_url`,
+    subscribers get a gap once a second and poll.
 
-    One organisation has seven tenths of the connections at most. What it asks for beyond waits for its own, and leaves
-    the rest to others.
+    One organisation may use at most 70 % of the connections.
     """
 
     def __init__(
@@ -149,9 +149,9 @@ class Database:
 
     @asynccontextmanager
     async def as_user(self, scope: Scope) -> AsyncGenerator[Connection]:
-        """One transaction in which the row policies see this user in this organisation. Commits when the block ends
-        well, else rolls back. Raises Unavailable where the database does not answer, and TooManyAtOnce where the
-        organisation's share of the connections stays in use."""
+        """Open a transaction as a user in an organisation: row policies apply. Commits when the block ends, rolls back
+        on an exception. Raise Unavailable if the database does not respond, TooManyAtOnce if the organisation's share
+        of the connections stays in use."""
         with span("transaction", org_id=str(scope.org_id)):
             async with (
                 self._place_of(scope.org_id),
@@ -169,7 +169,7 @@ class Database:
                     await share.places.acquire()
             except TimeoutError:
                 raise TooManyAtOnce(
-                    "Too many requests of this organisation are at work at once: send fewer, or again a little later."
+                    "Your organisation has too many concurrent requests. Wait for some to finish, then try again."
                 ) from None
             try:
                 yield
@@ -182,15 +182,15 @@ class Database:
 
     @asynccontextmanager
     async def as_user_without_org(self, user_id: UUID, email: str | None = None) -> AsyncGenerator[Connection]:
-        """Like `as_user`, for what a user does in none of their organisations: entering one, making one, accepting an
-        invitation. `email` is the address that their token names."""
+        """Like `as_user`, but outside any organisation: to join or create one, or accept an invitation. `email` is the
+        address in the user's token."""
         async with self._transaction(_begin_as_user(user_id, None, email)) as connection:
             yield connection
 
     @asynccontextmanager
     async def as_service(self) -> AsyncGenerator[Connection]:
-        """One transaction as the service's own role, for functions of `private` and for `queue`. It reaches no
-        tenant's rows by itself."""
+        """Open a transaction as the service's role, for functions in the schema `private` and for the queue. It cannot
+        read tenants' rows directly."""
         with span("transaction"):
             async with self._transaction(_AS_SERVICE) as connection:
                 yield connection
@@ -214,16 +214,20 @@ class Database:
                 self._teller.add(news)
                 return
         except errors.LockNotAvailable as error:
-            raise Unavailable("Somebody else is changing the same at length: try again in a while.") from error
+            raise Unavailable("Another request holds a lock on the same data. Try again in a few seconds.") from error
         except errors.QueryCanceled as error:
-            raise Unavailable("The database needed too long for a statement: try again, with less at once.") from error
+            raise Unavailable(
+                "A database statement exceeded its time limit. Try again with a smaller request."
+            ) from error
         except OperationalError as error:
             if _is_connection_lost(error):
-                raise Unavailable(f"The database does not answer: {_reason(error)}") from error
+                raise Unavailable(f"The database does not respond: {_reason(error)}") from error
             raise
         except Error as error:
             if isinstance(error, errors.IdleInTransactionSessionTimeout):
-                raise Unavailable("The database took a transaction for abandoned: nothing came for a while.") from error
+                raise Unavailable(
+                    "The database ended a transaction that was idle for too long. It looked abandoned; try again."
+                ) from error
             if (refusal := _error_from_sql(error)) is None:
                 raise
             raise refusal from error
@@ -235,11 +239,11 @@ class Database:
 
     @asynccontextmanager
     async def listen(self, *channels: str, about: str | None = None) -> AsyncGenerator[Subscription]:
-        """The notifications of some channels, from the moment this context is entered.
+        """Subscribe to notification channels, from the moment the context is entered.
 
-        So a reader enters, then reads what there is already, then iterates. With `about`, only payloads whose first
-        word it is are given. None stands for a gap: something may have been missed, so read again. All subscriptions of
-        a process share one connection. Where the database cannot be listened to, there is a gap once a second.
+        Enter it, read the current state, then iterate. With `about`, only payloads whose first word equals it are
+        delivered. None is a gap: notifications may have been missed, so read the state again. All subscriptions of a
+        process share one connection.
         """
         subscription = Subscription(channels, about)
         await self._notifications.add(subscription)
@@ -249,17 +253,17 @@ class Database:
             self._notifications.remove(subscription)
 
     async def check_connection(self) -> None:
-        """Connect once, beside the pool: how busy that is does not count. Raises Unavailable with the reason."""
+        """Connect once, outside the pool. Raise Unavailable with the reason."""
         await check_connection(self._url, "The database")
 
     def pool_stats(self) -> PoolStats:
-        """How busy the pool is just now."""
+        """Return how busy the pool is."""
         stats = self._pool.get_stats()
         size, idle = stats.get("pool_size", 0), stats.get("pool_available", 0)
         return PoolStats(busy=size - idle, idle=idle, waiting=stats.get("requests_waiting", 0))
 
     async def check_role(self) -> None:
-        """Refuse (Misconfigured) a login that row policies would not bind, or that cannot become a user at all."""
+        """Raise Misconfigured if the login bypasses row policies or cannot switch to the role `authenticated`."""
         async with self.as_service() as connection:
             cursor = await connection.execute(_ROLE_QUERY, {"strong": list(_STRONG_ROLES)})
             role = await cursor.fetchone()
@@ -280,8 +284,8 @@ class Database:
 
 @asynccontextmanager
 async def savepoint(conn: Connection) -> AsyncGenerator[None]:
-    """A part of a transaction that can be undone by itself: what the database refuses in it is raised as `as_user`
-    raises it, and the transaction goes on."""
+    """Run part of a transaction in a savepoint. If it fails, only that part is rolled back, and errors are raised as by
+    `as_user`."""
     try:
         async with conn.transaction():
             yield
@@ -292,13 +296,13 @@ async def savepoint(conn: Connection) -> AsyncGenerator[None]:
 
 
 def _error_from_sql(error: Error) -> FieldmarkError | None:
-    """What the database refuses, in words for the caller; None where it failed otherwise."""
+    """Return the FieldmarkError for a database error, or None if it is not an expected one."""
     if isinstance(error, DataError) and error.sqlstate is None and "NUL" in str(error):
         # psycopg's own word: it never came to the database.
-        return Invalid("A text holds a NUL character, which cannot be stored.")
+        return Invalid("A text contains a NUL character, which Postgres cannot store. Remove it.")
     if isinstance(error, errors.ForeignKeyViolation):
         # It was there when it was looked at, or was never: somebody deletes what another is about to refer to.
-        return NotFound("What this refers to does not exist, or not any more.")
+        return NotFound("The referenced object does not exist or was deleted.")
     # Our SQL functions refuse with PostgREST's codes, PT and an HTTP status, and a sentence for the caller. Some have a
     # code of ours as well.
     refusal = _ERRORS_BY_SQLSTATE.get(error.sqlstate or "")
@@ -351,7 +355,7 @@ from me
 
 
 async def check_connection(url: str, what: str) -> None:
-    """Connect once and no more. Raises Unavailable with the reason."""
+    """Connect once. Raise Unavailable with the reason."""
     try:
         async with await AsyncConnection.connect(url, **CONNECTION_OPTIONS):
             pass
@@ -360,8 +364,8 @@ async def check_connection(url: str, what: str) -> None:
 
 
 def libpq_url(url: str) -> tuple[str, bool]:
-    """A URL as libpq understands it, and whether it leads to a transaction pooler: port 6543 (Supabase's), or
-    `pgbouncer=true` in it, which libpq itself would refuse. Raises Misconfigured for what is no Postgres URL."""
+    """Return the URL without `pgbouncer`, which libpq rejects, and whether it leads to a transaction pooler (port 6543
+    or `pgbouncer=true`). Raise Misconfigured if it is not a Postgres URL."""
     if url.startswith(("postgres://", "postgresql://")):
         before, _, query = url.partition("?")
         options = [option for option in query.split("&") if option]
@@ -375,7 +379,7 @@ def libpq_url(url: str) -> tuple[str, bool]:
     except ProgrammingError:
         # libpq's own words would repeat the password.
         raise Misconfigured(
-            "A database URL cannot be understood. It looks like postgresql://user:password@host:5432/database, with "
+            "A database URL is invalid. Expected postgresql://user:password@host:5432/database, with "
             "special characters of the password percent-encoded."
         ) from None
     return url, said or str(parameters.get("port", "")) == "6543"
@@ -399,7 +403,7 @@ _LOST_CONNECTION_ERRORS: Final = (
 
 
 def _is_connection_lost(error: OperationalError) -> bool:
-    """Whether the connection failed, rather than the statement."""
+    """Return whether the connection failed, rather than the statement."""
     if isinstance(error, (PoolTimeout, PoolClosed, TooManyRequests)) or error.sqlstate is None:
         return True
     return isinstance(error, _LOST_CONNECTION_ERRORS) or error.sqlstate.startswith("08")
@@ -407,6 +411,6 @@ def _is_connection_lost(error: OperationalError) -> bool:
 
 def _reason(error: OperationalError) -> str:
     if isinstance(error, PoolTimeout):
-        return "no connection became free in time."
+        return "no free connection within the time limit."
     text = str(error).strip().splitlines()
     return text[0] if text else "the connection was closed."

@@ -1,4 +1,4 @@
-"""Short computing off the event loop: JSON of thousands of values, which takes milliseconds."""
+"""Run short CPU-bound functions, such as encoding JSON with thousands of values, in a worker thread."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _thread: Final = ThreadPoolExecutor(1, thread_name_prefix="aside")
 
 
 async def run_in_thread(compute: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What a computation of some milliseconds answers. It may be called inside a transaction, since nobody's long
-    computing is in front of it: that goes in turns (`services/turns`)."""
+    """Run a CPU-bound function of a few milliseconds in a worker thread. Safe inside a transaction: long computations
+    use `services/turns` and never block this thread."""
     context = contextvars.copy_context()
     call = partial(context.run, partial(compute, *args, **kwargs))
     return await asyncio.get_running_loop().run_in_executor(_thread, call)
