@@ -33,8 +33,8 @@ from fieldmark.runs.engine.binding import RunBinding, RunHandlers
 from fieldmark.runs.engine.options import CliKind, ModelService, agent_options
 from fieldmark.runs.engine.permission_hook import PermissionHook
 from fieldmark.runs.engine.pool import CliPool
-from fieldmark.runs.engine.process import Process
-from fieldmark.runs.engine.session_store import Sessions
+from fieldmark.runs.engine.process import CliProcess
+from fieldmark.runs.engine.session_store import ConversationStore
 from fieldmark.runs.engine.tool_executor import ToolExecutor
 from fieldmark.runs.events.approvals import approval_event
 from fieldmark.runs.lifecycle.context import run_context
@@ -356,7 +356,7 @@ def run_handlers(case: ExtractionCase, tools: RunTools, context: RunContext) -> 
     """Return what serves the CLI in a run: the executor of its tool calls, and all handlers."""
     hook = PermissionHook(tools, context)
     calls = ToolExecutor(hook)
-    return calls, RunHandlers(hook, calls, Sessions(case.database, case.scope))
+    return calls, RunHandlers(hook, calls, ConversationStore(case.database, case.scope))
 
 
 @asynccontextmanager
@@ -370,7 +370,7 @@ async def cli_conversation(
     context = await case.context()
     calls, handlers = run_handlers(case, EXTRACTION.create_tools(context), context)
     binding = RunBinding(uuid4())
-    binding.take(handlers)
+    binding.attach(handlers)
     kind = CliKind.of(EXTRACTION, "claude-sonnet-5", max_turns=10, one_at_a_time=True)
     async with OfflineModel(answer) as model:
         service = ModelService(model.base_url, "test-key", None)
@@ -378,7 +378,7 @@ async def cli_conversation(
         def options_in(folder: Path) -> ClaudeAgentOptions:
             return change(agent_options(kind, binding, folder, service=service, cpu_seconds=60))
 
-        cli = Process(options_in, kind, binding)
+        cli = CliProcess(options_in, kind, binding)
         clean = False
         try:
             await cli.connect()

@@ -25,7 +25,7 @@ from fieldmark.offline_model.messages import Body
 from fieldmark.offline_model.server import OfflineModel
 from fieldmark.runs.engine.options import CliKind, ModelService
 from fieldmark.runs.engine.pool import CliPool, PoolSettings
-from fieldmark.runs.engine.process import Process
+from fieldmark.runs.engine.process import CliProcess
 from fieldmark.runs.run import Runner
 from fieldmark.telemetry.metrics import Metrics
 from fieldmark.tools.toolset import Action, ToolResult
@@ -66,7 +66,7 @@ class WarmPool:
     @asynccontextmanager
     async def acquire(
         self, case: ExtractionCase, *, spec: AgentSpec = EXTRACTION, **options: Any
-    ) -> AsyncIterator[Process]:
+    ) -> AsyncIterator[CliProcess]:
         """Acquire a CLI from the pool, as a run does."""
         case = await case.another_extraction()
         context = await case.context()
@@ -84,7 +84,7 @@ class WarmPool:
         return {
             (sample.name.removeprefix("fieldmark_"), *sample.labels.values()): sample.value
             for sample in samples
-            if "cli_processes" in sample.name and not sample.name.endswith("_created")
+            if "clis" in sample.name and not sample.name.endswith("_created")
         }
 
     @property
@@ -116,7 +116,7 @@ async def warm_pool(
             service,
             seconds=seconds,
             settings=PoolSettings(**{"processes": 3, "spares": 0, **pool_settings}),
-            first=CliKind.of(EXTRACTION, MODEL, max_turns),
+            initial_kind=CliKind.of(EXTRACTION, MODEL, max_turns),
             metrics=metrics,
         )
         async with pool:

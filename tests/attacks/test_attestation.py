@@ -11,7 +11,7 @@ from claude_agent_sdk import AssistantMessage, SystemMessage, TextBlock
 from extraction_case import cli_conversation, tool_results
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.offline_model.messages import call, text
-from fieldmark.runs.engine.cli_attestation import SandboxViolation, sealed
+from fieldmark.runs.engine.cli_attestation import SandboxViolation, checked_messages
 from fieldmark.testing.script import Script
 
 pytestmark = pytest.mark.anyio
@@ -118,7 +118,7 @@ async def stream(*messages):
 
 
 async def test_attested_cli_may_answer():
-    assert [m async for m in sealed(stream(init(), ANSWER), EXTRACTION.toolset)] == [init(), ANSWER]
+    assert [m async for m in checked_messages(stream(init(), ANSWER), EXTRACTION.toolset)] == [init(), ANSWER]
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ async def test_attested_cli_may_answer():
 )
 async def test_cli_that_fails_attestation_is_ended(messages):
     with pytest.raises(SandboxViolation):
-        async for _ in sealed(stream(*messages), EXTRACTION.toolset):
+        async for _ in checked_messages(stream(*messages), EXTRACTION.toolset):
             pass
 
 
@@ -150,7 +150,7 @@ async def test_no_call_runs_if_the_permission_hook_does_not_fire(case):
 
     script = Script([[call("get_document_text"), *FORTY], [UPDATE], [text("Done.")]])
     async with cli_conversation(case, script, change=without_hook) as talk:
-        with pytest.raises(SandboxViolation, match="past the permission hook"):
+        with pytest.raises(SandboxViolation):
             await talk.all()
         assert "10.00 EUR" not in talk.sent
     assert case.extraction()["version"] == 0

@@ -172,13 +172,13 @@ from fieldmark.testing.script import Script, stall
 from fieldmark.offline_model.server import OfflineModel
 from fieldmark.runs.engine.binding import RunBinding
 from fieldmark.runs.engine.options import CliKind, ModelService, agent_options
-from fieldmark.runs.engine.process import Process
+from fieldmark.runs.engine.process import CliProcess
 
 async def main():
     async with OfflineModel(Script([stall(600)])) as model:
         service, binding = ModelService(model.base_url, "k", None), RunBinding(uuid4())
         kind = CliKind.of(EXTRACTION, "m", 2)
-        process = Process(partial(agent_options, kind, binding, service=service, cpu_seconds=60), kind, binding)
+        process = CliProcess(partial(agent_options, kind, binding, service=service, cpu_seconds=60), kind, binding)
         await process.connect()
         talking = asyncio.ensure_future(anext(process.converse("hello")))
         while not model.requests:
@@ -196,7 +196,7 @@ from uuid import uuid4
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.runs.engine.binding import RunBinding
 from fieldmark.runs.engine.options import CliKind, ModelService, agent_options
-from fieldmark.runs.engine.process import Process
+from fieldmark.runs.engine.process import CliProcess
 
 async def main():
     service, binding = ModelService("http://127.0.0.1:9", "k", None), RunBinding(uuid4())
@@ -205,7 +205,7 @@ async def main():
     def options_in(folder):
         folders.append(folder)
         return agent_options(kind, binding, folder, service=service, cpu_seconds=60)
-    process = Process(options_in, kind, binding)
+    process = CliProcess(options_in, kind, binding)
     try:
         await process.connect()
         pid = (folders[0] / "pid").read_text().strip()
@@ -213,10 +213,10 @@ async def main():
             open("/proc/" + pid + "/environ").close()
         except PermissionError:
             print("may not look into it")
-        print("lives", process.lives(), "memory", process.memory_mb() > 20)
+        print("lives", process.is_running(), "memory", process.memory_mb() > 20)
     finally:
-        await process.end(in_order=False)
-    print("lives", process.lives())
+        await process.end(gracefully=False)
+    print("lives", process.is_running())
 
 asyncio.run(main())
 """

@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 
 from fieldmark.agents.registry import AGENTS
 from fieldmark.agents.spec import Prompt, decided_text
-from fieldmark.runs.engine.session_store import Sessions
+from fieldmark.runs.engine.session_store import ConversationStore
 from fieldmark.runs.outcome import Outcome, completed_by_tool
 from fieldmark.stores import tool_calls
 from fieldmark.tools.context import RunContext
@@ -26,13 +26,13 @@ class ConversationStart:
     decided_call: str | None = None
 
 
-async def start_or_resume(context: RunContext, sessions: Sessions) -> ConversationStart:
+async def start_or_resume(context: RunContext, sessions: ConversationStore) -> ConversationStart:
     """Return how to start or continue the run's conversation, depending on what is stored of it."""
     session_id = context.run.session_id
     assert session_id is not None
     if context.run.fencing_token == 1:
         return ConversationStart(session_id, await _first_message(context))
-    if not await sessions.has(session_id):
+    if not await sessions.can_resume(session_id):
         return ConversationStart(session_id, await _restart_message(context))
     # Read from the conversation: if the worker was interrupted at that moment, the run's row may be older.
     if (deferred := await sessions.deferred_call(session_id)) is not None:

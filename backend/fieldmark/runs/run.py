@@ -30,7 +30,7 @@ from fieldmark.runs.engine.model_stream import model_stream
 from fieldmark.runs.engine.permission_hook import PermissionHook, Policy
 from fieldmark.runs.engine.pool import CliPool
 from fieldmark.runs.engine.run_telemetry import RunTelemetry, run_telemetry
-from fieldmark.runs.engine.session_store import Sessions, SessionWriteFailed
+from fieldmark.runs.engine.session_store import ConversationStore, SessionWriteFailed
 from fieldmark.runs.engine.tool_executor import ToolExecutor
 from fieldmark.runs.events.deltas import DeltaBuffer
 from fieldmark.runs.events.mapper import EventMapper, end_reporter, tool_event
@@ -114,17 +114,17 @@ class Runner:
             with run_telemetry(self.metrics, run, run.model or self.model) as telemetry:
                 try:
                     outcome = await self._run_while_owned(scope, run, telemetry)
-                    telemetry.ended(*await self._record(scope, run, outcome))
+                    telemetry.run_ended(*await self._record(scope, run, outcome))
                 except Fenced:
                     status = await status_or_abandon(self.database, scope, run_id)
                     if status is RunStatus.CANCELLED:
                         async with self.database.as_user(scope) as conn:
                             await self._record_failure(conn, scope, run, RunError.CANCELLED)
-                    telemetry.ended("cancelled" if status is RunStatus.CANCELLED else "taken_away")
+                    telemetry.run_ended("cancelled" if status is RunStatus.CANCELLED else "taken_away")
                 except asyncio.CancelledError:
                     # The worker stops. Not raised again: the run is released, so its job is done.
                     await release(self.database, scope, run)
-                    telemetry.ended("released")
+                    telemetry.run_ended("released")
 
     async def _run_while_owned(self, scope: Scope, run: RunRow, telemetry: RunTelemetry) -> Outcome:
         """Execute the run while this worker owns it. Raise Fenced once it doesn't."""
@@ -165,9 +165,9 @@ class Runner:
                 claimed, task.last_question, replace(claimed.context, falls_back=fallback_code)
             )
             if last_question is not None and last_question.has_answer:
-                claimed.telemetry.fell_back(fallback_code, "model")
+                claimed.telemetry.used_fallback(fallback_code, "model")
                 return last_question
-        claimed.telemetry.fell_back(fallback_code, "passages")
+        claimed.telemetry.used_fallback(fallback_code, "passages")
         return completed_by_tool(await task.fallback(claimed.context, task.parse(claimed.run), fallback_code))
 
     async def _run_agent(self, claimed: _ClaimedRun) -> Outcome:
@@ -176,7 +176,9 @@ class Runner:
         if (outcome := await _finish_decided_call(claimed) or await earlier_outcome(claimed.context)) is not None:
             return outcome
         seconds, left = await self._time_left(claimed)
-        sessions = Sessions(self.database, claimed.context.scope, run=(claimed.run.id, claimed.run.fencing_token))
+        sessions = ConversationStore(
+            self.database, claimed.context.scope, run=(claimed.run.id, claimed.run.fencing_token)
+        )
         try:
             async with claimed.monitor.deadline(left):
                 start = await start_or_resume(claimed.context, sessions)
@@ -205,7 +207,7 @@ class Runner:
                     return None
                 # Not stored: after an interruption, the next attempt continues the agent's own conversation.
                 attempt = (run.id, context.fencing_token)
-                sessions = Sessions(self.database, context.scope, run=attempt, is_kept=False)
+                sessions = ConversationStore(self.database, context.scope, run=attempt, is_stored=False)
                 return await self._converse(
                     replace(claimed, context=context),
                     ConversationStart(uuid4(), prompt),
@@ -245,7 +247,7 @@ class Runner:
         self,
         claimed: _ClaimedRun,
         start: ConversationStart,
-        sessions: Sessions,
+        sessions: ConversationStore,
         last_question: LastQuestion[Any] | None = None,
     ) -> Outcome:
         """Hold a conversation and return its outcome. With `last_question`, the model has one message and may only call
@@ -277,7 +279,7 @@ class Runner:
         self,
         claimed: _ClaimedRun,
         start: ConversationStart,
-        sessions: Sessions,
+        sessions: ConversationStore,
         last_question: LastQuestion[Any] | None,
     ) -> Outcome:
         context, run, agent, telemetry = claimed.context, claimed.run, claimed.agent, claimed.telemetry
@@ -290,7 +292,7 @@ class Runner:
         )
         async with EventWriter(context, claimed.deltas) as events, meter:
 
-            async def before(call_id: str) -> None:
+            async def before_call(call_id: str) -> None:
                 await meter.charged(call_id)
                 await events.flush()
 
@@ -299,12 +301,12 @@ class Runner:
                 context,
                 policy,
                 run.waiting_call,
-                telemetry.called,
+                telemetry.tool_called,
                 calls=calls,
                 wait_for_decision=claimed.monitor.wait_for_decision,
-                before=before,
+                before_call=before_call,
                 rounds=None if last_question else claimed.task.rounds,
-                only=frozenset({last_question.tool}) if last_question else None,
+                only_tools=frozenset({last_question.tool}) if last_question else None,
             )
             # The end of the call that the run waited for was already reported.
             hook.decided.update([] if run.waiting_call is None else [run.waiting_call])

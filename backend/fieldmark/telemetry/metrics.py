@@ -79,7 +79,7 @@ class Metrics:
         self.clis_ended = Counter(
             "fieldmark_clis_ended",
             "Agent processes that were not kept any longer, and why: run (it was not completed), room, idle, runs, "
-            "memory, cpu, changed, uncleared, spoilt, died, closed.",
+            "memory, cpu, changed, uncleared, tainted, died, closed.",
             ("reason",),
             registry=self.registry,
         )

@@ -96,8 +96,8 @@ def _cli_pool(runtime: Runtime, model: ModelService) -> CliPool:
         model,
         seconds=settings.run_seconds,
         settings=PoolSettings(processes=settings.max_live_agents + spares if spares else 0, spares=spares),
-        first=CliKind.of(next(iter(AGENTS.values())), settings.model, settings.max_turns),
-        most_at_work=settings.max_live_agents,
+        initial_kind=CliKind.of(next(iter(AGENTS.values())), settings.model, settings.max_turns),
+        max_active=settings.max_live_agents,
         metrics=runtime.metrics,
     )
 
@@ -229,7 +229,7 @@ class Sweep:
 
 async def _run_maintenance(runtime: Runtime) -> None:
     """Clear up after the dead, and what is kept no longer."""
-    await asyncio.to_thread(scratch_dir.clear_up)
+    await asyncio.to_thread(scratch_dir.remove_abandoned)
     await maintenance.clear_up(runtime.database, runtime.settings)
 
 

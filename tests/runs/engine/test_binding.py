@@ -12,7 +12,7 @@ import pytest
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.runs.engine.binding import MAX_EARLY_BATCHES, RunBinding, RunHandlers
 from fieldmark.runs.engine.permission_hook import PermissionHook
-from fieldmark.runs.engine.session_store import Sessions
+from fieldmark.runs.engine.session_store import ConversationStore
 from fieldmark.runs.engine.tool_executor import ToolExecutor
 
 pytestmark = pytest.mark.anyio
@@ -27,8 +27,8 @@ def work_of(case, context) -> RunHandlers:
     async def before(call_id: str) -> None:
         log.append(WHOSE.get())
 
-    hook = PermissionHook(EXTRACTION.create_tools(context), context, before=before)
-    work = RunHandlers(hook, ToolExecutor(hook), Sessions(case.database, case.scope))
+    hook = PermissionHook(EXTRACTION.create_tools(context), context, before_call=before)
+    work = RunHandlers(hook, ToolExecutor(hook), ConversationStore(case.database, case.scope))
     return SimpleNamespace(work=work, log=log)
 
 
@@ -47,16 +47,16 @@ async def is_answered(answering) -> bool:
 
 async def test_between_runs_no_call_is_answered_since_the_cli_would_ask_the_model_again(case):
     holder = RunBinding(uuid4())
-    assert not await is_answered(holder.hook(READ, "a", {})) and holder.spoilt
-    holder.spoilt = False
+    assert not await is_answered(holder.before_call(READ, "a", {})) and holder.tainted
+    holder.tainted = False
     one = work_of(case, await case.context())
-    holder.take(one.work)
-    assert decision(await holder.hook(READ, "a", {})) == "allow"
-    assert "Acme" in (await holder.answer("get_document_text", "a", {})).text and not holder.spoilt
-    holder.leave()
-    for ask in (lambda: holder.hook(READ, "b", {}), lambda: holder.answer("get_document_text", "a", {})):
-        holder.spoilt = False
-        assert not await is_answered(ask()) and holder.spoilt
+    holder.attach(one.work)
+    assert decision(await holder.before_call(READ, "a", {})) == "allow"
+    assert "Acme" in (await holder.call_tool("get_document_text", "a", {})).text and not holder.tainted
+    holder.detach()
+    for ask in (lambda: holder.before_call(READ, "b", {}), lambda: holder.call_tool("get_document_text", "a", {})):
+        holder.tainted = False
+        assert not await is_answered(ask()) and holder.tainted
 
 
 async def test_a_call_is_answered_in_the_context_of_the_run_that_has_the_cli(case):
@@ -65,11 +65,11 @@ async def test_a_call_is_answered_in_the_context_of_the_run_that_has_the_cli(cas
         token = WHOSE.set(name)
         one = work_of(case, await case.context(await (await case.another_extraction()).queue_run()))
         WHOSE.reset(token)
-        holder.take(one.work)
-        await holder.hook(READ, "a", {})
-        await holder.answer("get_document_text", "a", {})
+        holder.attach(one.work)
+        await holder.before_call(READ, "a", {})
+        await holder.call_tool("get_document_text", "a", {})
         seen += one.log
-        holder.leave()
+        holder.detach()
     assert seen == ["first", "second"]
 
 
@@ -79,18 +79,18 @@ def entry(word: str) -> list[dict]:
 
 async def test_only_the_run_s_own_conversation_is_kept(case):
     old, new, other = uuid4(), uuid4(), uuid4()
-    store = Sessions(case.database, case.scope)
+    store = ConversationStore(case.database, case.scope)
     holder = RunBinding(old)
-    holder.take(work := work_of(case, await case.context()).work)
+    holder.attach(work := work_of(case, await case.context()).work)
     await holder.append({"project_key": "p", "session_id": str(old)}, entry("mine"))
     await work.sessions.flush()
-    holder.leave()
+    holder.detach()
     await holder.append({"project_key": "p", "session_id": str(old)}, entry("of nobody"))
     await holder.append({"project_key": "p", "session_id": str(new)}, entry("it begins"))
     await holder.append({"project_key": "p", "session_id": str(other)}, entry("of another"))
-    holder.begin(new)
-    assert not await store.has(new)
-    holder.take(work := work_of(case, await case.context(await (await case.another_extraction()).queue_run())).work)
+    holder.start_session(new)
+    assert not await store.can_resume(new)
+    holder.attach(work := work_of(case, await case.context(await (await case.another_extraction()).queue_run())).work)
     await holder.append({"project_key": "p", "session_id": str(old)}, entry("late"))
     await holder.append({"project_key": "p", "session_id": str(new)}, entry("it goes on"))
     await work.sessions.flush()
@@ -104,8 +104,8 @@ async def test_only_the_run_s_own_conversation_is_kept(case):
 
 async def test_one_that_says_too_much_between_runs_is_spoilt():
     holder = RunBinding(uuid4())
-    holder.leave()
+    holder.detach()
     for _ in range(MAX_EARLY_BATCHES + 1):
-        assert not holder.spoilt
+        assert not holder.tainted
         await holder.append({"project_key": "p", "session_id": "another"}, entry("more"))
-    assert holder.spoilt
+    assert holder.tainted

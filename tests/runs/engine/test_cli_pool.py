@@ -219,7 +219,7 @@ async def test_a_run_waits_for_a_cli_that_is_being_cleared(cases):
             slow = only_cli()
             slow.suspend()
         working = asyncio.create_task(warm.execute_run(cases[0]))
-        await until(lambda: not warm.pool._kept)
+        await until(lambda: not warm.pool._available)
         assert warm.cli_sources == {"new": 1}
         slow.resume()
         await working
@@ -229,7 +229,7 @@ async def test_a_run_waits_for_a_cli_that_is_being_cleared(cases):
 async def test_a_cli_that_has_died_meanwhile_is_given_to_nobody(cases):
     async with warm_pool(Script([DONE])) as warm:
         await warm.execute_run(cases[0])
-        await until(lambda: warm.pool._kept[0].clearing.done())
+        await until(lambda: warm.pool._available[0].clearing.done())
         only_cli().kill()
         await until(lambda: cli_processes() == [])
         finished = await warm.execute_run(await cases[0].another_extraction())
@@ -254,12 +254,12 @@ def test_a_cli_with_other_words_another_model_or_other_limits_is_of_another_kind
 async def test_a_cli_that_does_something_without_a_run_is_used_no_more(cases):
     async with warm_pool(Script([DONE])) as warm:
         await warm.execute_run(cases[0])
-        (idle,) = warm.pool._kept
+        (idle,) = warm.pool._available
         await idle.clearing
-        asking = asyncio.create_task(idle.binding.answer("get_document_text", "call", {}))
-        await until(lambda: idle.binding.spoilt)
+        asking = asyncio.create_task(idle.binding.call_tool("get_document_text", "call", {}))
+        await until(lambda: idle.binding.tainted)
         await warm.execute_run(await cases[0].another_extraction())
-        assert warm.end_reasons == {"spoilt": 1} and warm.cli_sources == {"new": 2} and not asking.done()
+        assert warm.end_reasons == {"tainted": 1} and warm.cli_sources == {"new": 2} and not asking.done()
         asking.cancel()
 
 

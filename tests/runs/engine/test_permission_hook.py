@@ -49,7 +49,7 @@ def calls(hook) -> ToolExecutor:
 
 async def test_a_read_passes_and_stands_in_no_ledger(case, hook, context):
     assert await ask(hook, "mcp__fieldmark__get_document_text", {}) == ("allow", None)
-    assert hook.passed == {"call-1"} and case.ledger(context.run_id) == []
+    assert hook.allowed_calls == {"call-1"} and case.ledger(context.run_id) == []
 
 
 async def test_a_write_passes_and_is_recorded_with_who_approved_it(case, hook, context):
@@ -73,14 +73,13 @@ async def test_a_write_that_cannot_be_is_refused_with_a_reason_for_the_model(cas
     assert decision == "deny" and reason in said
     assert (entry["status"], entry["approved_by"]) == ("refused", None)
     assert said == f'{entry["reason"]}\n{{"code":"invalid"}}'
-    assert hook.passed == set()
+    assert hook.allowed_calls == set()
 
 
 @pytest.mark.parametrize("name", ["Read", "update_field", "mcp__fieldmark__drop", "mcp__other__update_field"])
 async def test_what_is_no_tool_of_ours_is_denied(case, hook, context, name):
-    decision, said = await ask(hook, name, TOTAL)
-    assert decision == "deny" and "There is no tool" in said
-    assert hook.passed == set() and case.ledger(context.run_id) == []
+    assert (await ask(hook, name, TOTAL))[0] == "deny"
+    assert hook.allowed_calls == set() and case.ledger(context.run_id) == []
 
 
 @pytest.mark.parametrize("beside", [[], ["call-2"]], ids=["alone", "beside another"])
@@ -102,7 +101,7 @@ async def test_a_call_that_a_person_is_asked_about_stands_alone_in_its_message(c
 @pytest.mark.parametrize("call_id", [None, "", "x" * 201, "a\0b"])
 async def test_a_write_with_no_id_that_the_ledger_can_hold_is_denied(case, hook, context, call_id):
     assert (await ask(hook, UPDATE, TOTAL, call_id))[0] == "deny"
-    assert hook.passed == set() and case.ledger(context.run_id) == []
+    assert hook.allowed_calls == set() and case.ledger(context.run_id) == []
 
 
 async def test_whatever_goes_wrong_in_it_the_call_is_denied(case, clone):
@@ -111,8 +110,8 @@ async def test_whatever_goes_wrong_in_it_the_call_is_denied(case, clone):
         pass
     context = replace(context, database=closed)
     hook = PermissionHook(EXTRACTION.create_tools(context), context)
-    assert await ask(hook, UPDATE, TOTAL) == ("deny", "The call could not be checked. Do not repeat it.")
-    assert hook.passed == set()
+    assert (await ask(hook, UPDATE, TOTAL))[0] == "deny"
+    assert hook.allowed_calls == set()
 
 
 @pytest.mark.parametrize("call_id", [None, "toolu_forged"])
@@ -141,7 +140,7 @@ async def test_what_was_said_before_a_call_is_written_before_it(context):
         await asyncio.sleep(0.02)
         order.append("said")
 
-    hook = PermissionHook(EXTRACTION.create_tools(context), context, before=flush)
+    hook = PermissionHook(EXTRACTION.create_tools(context), context, before_call=flush)
     calls = ToolExecutor(hook)
     await ask(hook, "mcp__fieldmark__get_document_text", {}, call_id := str(uuid4()))
     await calls("get_document_text", call_id, {})

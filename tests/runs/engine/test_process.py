@@ -19,14 +19,14 @@ from fieldmark.offline_model.server import OfflineModel
 from fieldmark.runs.engine.binding import RunBinding
 from fieldmark.runs.engine.cli_attestation import SandboxViolation
 from fieldmark.runs.engine.options import CliKind, ModelService, agent_options
-from fieldmark.runs.engine.process import Process
+from fieldmark.runs.engine.process import CliProcess
 from fieldmark.testing.script import Script
 
 pytestmark = pytest.mark.anyio
 
 
 @asynccontextmanager
-async def connected(script: Script) -> AsyncIterator[Process]:
+async def connected(script: Script) -> AsyncIterator[CliProcess]:
     """A CLI that may be cleared, in front of a model."""
     async with OfflineModel(script) as model:
         process = clearable(ModelService(model.base_url, "test-key", None))
@@ -34,17 +34,17 @@ async def connected(script: Script) -> AsyncIterator[Process]:
             await process.connect()
             yield process
         finally:
-            await process.end(in_order=False)
+            await process.end(gracefully=False)
     assert cli_processes() == []
 
 
-def clearable(service: ModelService) -> Process:
+def clearable(service: ModelService) -> CliProcess:
     kind, binding = CliKind.of(EXTRACTION, "claude-sonnet-5", 5), RunBinding(uuid4())
     options_in = partial(agent_options, kind, binding, service=service, cpu_seconds=60, is_clearable=True)
-    return Process(options_in, kind, binding, is_clearable=True)
+    return CliProcess(options_in, kind, binding, is_clearable=True)
 
 
-async def say(process: Process, words: str) -> list:
+async def say(process: CliProcess, words: str) -> list:
     return [message async for message in process.converse(words)]
 
 
@@ -52,10 +52,10 @@ async def say(process: Process, words: str) -> list:
 async def test_it_is_cleared_with_all_that_lies_in_its_folder():
     async with connected(Script([[text("Done.")]])) as process:
         (cli,) = cli_processes()
-        assert process.lives() and process.memory_mb() > 20 and process.cpu_seconds() > 0
+        assert process.is_running() and process.memory_mb() > 20 and process.cpu_seconds() > 0
         before = process.session_id
         await say(process, "Canary")
-        assert process.ended_well
+        assert process.has_completed
         outside = home_folder(cli).parent / f"outside-{uuid4()}"
         outside.mkdir()
         try:
@@ -64,7 +64,7 @@ async def test_it_is_cleared_with_all_that_lies_in_its_folder():
             (home_folder(cli) / "config" / "history.jsonl").write_text("Canary")
             await process.clear()
             assert process.session_id != before
-            assert not process.ended_well and (outside / "kept").exists()
+            assert not process.has_completed and (outside / "kept").exists()
         finally:
             (outside / "kept").unlink()
             outside.rmdir()
@@ -72,7 +72,7 @@ async def test_it_is_cleared_with_all_that_lies_in_its_folder():
         assert lying and not [path for path in lying if "Canary" in path.read_text(errors="replace")]
         assert not (home_folder(cli) / "link").is_symlink() and str(before) not in str(lying)
         await say(process, "Another")
-        assert process.ended_well
+        assert process.has_completed
         cli.suspend()
         with pytest.raises(TimeoutError):  # one that does not answer
             await process.clear(seconds=0.5)
@@ -109,11 +109,11 @@ async def test_one_that_answers_anything_but_that_it_was_cleared_is_not(tmp_path
         [SystemMessage("init", {"slash_commands": ["unheard-of"]}), reset, done],
     ):
         process._client = Said(*said)
-        with pytest.raises(SandboxViolation, match=r"not cleared|slash_commands"):
+        with pytest.raises(SandboxViolation):
             await process.clear()
         assert str(process.session_id) == before
     process._client = Said(done)
-    with pytest.raises(SandboxViolation, match="another conversation"):
+    with pytest.raises(SandboxViolation):
         await say(process, "Go on.")
     process._client = Said(reset, done)
     await process.clear()

@@ -13,11 +13,11 @@ from fieldmark.runs.engine.scratch_dir import NEW_SECONDS
 
 AT_WORK = """
 import sys, tempfile
-from fieldmark.runs.engine.scratch_dir import clear_up, scratch_dir
+from fieldmark.runs.engine.scratch_dir import remove_abandoned, scratch_dir
 with scratch_dir():
     print(tempfile.mkdtemp(prefix="claude-resume-"), flush=True)
     for _ in sys.stdin:
-        clear_up()
+        remove_abandoned()
         print(flush=True)
 """
 

@@ -12,7 +12,7 @@ from extraction_case import until, update_call
 from fieldmark.errors import Fenced
 from fieldmark.identity.scope import Scope
 from fieldmark.offline_model.messages import text
-from fieldmark.runs.engine.session_store import Sessions, SessionWriteFailed
+from fieldmark.runs.engine.session_store import ConversationStore, SessionWriteFailed
 from fieldmark.runs.lifecycle.decisions import Decision, decide
 from fieldmark.testing.script import Script
 
@@ -24,7 +24,7 @@ WAITS = """select 1 from pg_locks where not granted
            and database = (select oid from pg_database where datname = current_database())"""
 
 
-class OfProjects(Sessions):
+class OfProjects(ConversationStore):
     """The SDK's contracts are about several projects. The service has one."""
 
     async def append(self, key, entries):
@@ -42,7 +42,7 @@ def _of_project(key):
 
 
 async def test_the_sdks_own_contracts_hold(database, make_user):
-    async def fresh() -> Sessions:
+    async def fresh() -> ConversationStore:
         return OfProjects(database, await make_user())  # a tenant of its own: nothing is there yet
 
     await run_session_store_conformance(fresh)
@@ -50,24 +50,24 @@ async def test_the_sdks_own_contracts_hold(database, make_user):
 
 async def test_a_tenant_finds_its_own_conversation_and_no_other(database, make_user):
     ours, theirs = await make_user(), await make_user()
-    await Sessions(database, ours).append(KEY, [{"type": "user", "uuid": "1", "text": "ours"}])
-    assert await Sessions(database, theirs).load(KEY) is None
+    await ConversationStore(database, ours).append(KEY, [{"type": "user", "uuid": "1", "text": "ours"}])
+    assert await ConversationStore(database, theirs).load(KEY) is None
     # Nor does an organisation's id help whoever is no member of it.
-    assert await Sessions(database, Scope(theirs.user_id, ours.org_id)).load(KEY) is None
-    assert await Sessions(database, ours).load({**KEY, "project_key": "elsewhere"}) == [
+    assert await ConversationStore(database, Scope(theirs.user_id, ours.org_id)).load(KEY) is None
+    assert await ConversationStore(database, ours).load({**KEY, "project_key": "elsewhere"}) == [
         {"type": "user", "uuid": "1", "text": "ours"}
     ]
 
 
 async def test_what_jsonb_would_refuse_is_kept(database, make_user):
-    store = Sessions(database, await make_user())
+    store = ConversationStore(database, await make_user())
     entry = {"type": "user", "uuid": "1", "text": "NUL \0 and half \ud800 a pair"}
     await store.append(KEY, [entry])
     assert await store.load(KEY) == [entry]
 
 
 async def test_a_batch_that_comes_again_adds_nothing(database, make_user):
-    store = Sessions(database, await make_user())
+    store = ConversationStore(database, await make_user())
     batch = [{"type": "user", "uuid": "1"}, {"type": "assistant", "uuid": "2"}]
     await store.append(KEY, batch)
     await store.append(KEY, [*batch, {"type": "user", "uuid": "3"}])
@@ -83,7 +83,7 @@ async def test_a_batch_that_comes_again_adds_nothing(database, make_user):
 )
 async def test_a_worker_that_lost_the_run_adds_nothing_to_its_conversation(case, lost):
     context = await case.context()
-    store = Sessions(case.database, case.scope, run=(context.run_id, context.fencing_token))
+    store = ConversationStore(case.database, case.scope, run=(context.run_id, context.fencing_token))
     await store.append(KEY, [{"type": "user", "uuid": "1"}])
     store.check()
     case.sql(lost, context.run_id)
@@ -95,7 +95,7 @@ async def test_a_worker_that_lost_the_run_adds_nothing_to_its_conversation(case,
 
 async def test_a_run_cannot_change_hands_while_something_is_added_to_its_conversation(case):
     context = await case.context()
-    store = Sessions(case.database, case.scope, run=(context.run_id, context.fencing_token))
+    store = ConversationStore(case.database, case.scope, run=(context.run_id, context.fencing_token))
     with psycopg.connect(case.owner_url) as conn:
         # What another attempt would have added last: what is appended now waits in the middle of its transaction.
         conn.execute("lock table public.agent_sessions in share mode")
@@ -126,10 +126,10 @@ async def test_a_run_that_waits_and_whose_conversation_was_not_kept_goes_on_in_a
 
 
 async def test_what_is_gathered_is_kept_in_one_transaction(case):
-    store = Sessions(case.database, case.scope)
+    store = ConversationStore(case.database, case.scope)
     batches = [[{"type": kind, "uuid": kind}] for kind in ("user", "assistant", "attachment")]
     for batch in batches:
-        store.gather(KEY, batch)
+        store.buffer(KEY, batch)
     assert await store.load(KEY) is None
     await until(lambda: case.sql("select 1 from public.agent_sessions"))
     assert await store.load(KEY) == [entry for batch in batches for entry in batch]
@@ -137,28 +137,28 @@ async def test_what_is_gathered_is_kept_in_one_transaction(case):
 
 
 async def test_what_is_discarded_is_never_kept(database, make_user):
-    store = Sessions(database, await make_user())
-    store.gather(KEY, [{"type": "user", "uuid": "1"}])
+    store = ConversationStore(database, await make_user())
+    store.buffer(KEY, [{"type": "user", "uuid": "1"}])
     store.discard()
-    store.gather(KEY, [{"type": "user", "uuid": "2"}])
+    store.buffer(KEY, [{"type": "user", "uuid": "2"}])
     await store.flush()
     assert await store.load(KEY) == [{"type": "user", "uuid": "2"}]
 
 
 async def test_what_was_lost_is_remembered_though_the_rest_is_kept(case):
-    store = Sessions(case.database, case.scope)
+    store = ConversationStore(case.database, case.scope)
     case.sql(REFUSES)
     with pytest.raises(psycopg.Error, match="disk"):
         await store.append(KEY, [{"type": "user", "uuid": "1"}])
     case.sql("drop trigger refuse on public.agent_sessions")
-    store.gather(KEY, [{"type": "user", "uuid": "2"}])
+    store.buffer(KEY, [{"type": "user", "uuid": "2"}])
     await store.flush()
     with pytest.raises(SessionWriteFailed):
         store.check()
 
 
 async def test_what_takes_the_sdk_too_long_is_remembered_as_lost(case):
-    store = Sessions(case.database, case.scope)
+    store = ConversationStore(case.database, case.scope)
     with psycopg.connect(case.owner_url) as conn:
         conn.execute("lock table public.agent_sessions in exclusive mode")
         appending = asyncio.create_task(store.append(KEY, [{"type": "user", "uuid": "1"}]))

@@ -17,7 +17,7 @@ async def test_so_many_start_at_a_time_and_those_first_that_people_wait_for():
 
     async def start(name: str, rank: StartRank) -> None:
         nonlocal most, now
-        async with gate.place(rank):
+        async with gate.slot(rank):
             now += 1
             most = max(most, now)
             started.append(name)
@@ -34,7 +34,7 @@ async def test_organisations_start_in_turn():
     gate, started, (loud, too, quiet) = StartGate(1), list[UUID](), (uuid4() for _ in range(3))
 
     async def start(org_id: UUID) -> None:
-        async with gate.place(StartRank.INTERACTIVE, org_id):
+        async with gate.slot(StartRank.INTERACTIVE, org_id):
             started.append(org_id)
             await asyncio.sleep(0)
 
@@ -44,16 +44,16 @@ async def test_organisations_start_in_turn():
 
 async def test_a_place_is_not_lost_with_who_gave_up():
     gate = StartGate(1)
-    async with gate.place(StartRank.SPARE):
+    async with gate.slot(StartRank.SPARE):
         waiting = [asyncio.create_task(_enter(gate)) for _ in range(3)]
         await asyncio.sleep(0)
         waiting[0].cancel()
     waiting[1].cancel()  # it was given the place just now
     await asyncio.wait_for(waiting[2], 10)
-    async with asyncio.timeout(10), gate.place(StartRank.SPARE):
+    async with asyncio.timeout(10), gate.slot(StartRank.SPARE):
         pass
 
 
 async def _enter(gate: StartGate) -> None:
-    async with gate.place(StartRank.INTERACTIVE):
+    async with gate.slot(StartRank.INTERACTIVE):
         pass

@@ -44,11 +44,11 @@ async def decide(case, run_id, approved: bool) -> None:
     await decisions.decide(case.database, case.scope, run_id, Decision(entry["id"], approved))
 
 
-def patient(case, model, *, most_at_work: int = 1, seconds: int = 300) -> Runner:
+def patient(case, model, *, max_active: int = 1, seconds: int = 300) -> Runner:
     """A worker whose CLIs stay for a decision: nobody else waits for their places."""
     case.sql("set search_path = queue; update procrastinate_jobs set status = 'doing'")
     service = ModelService(model.base_url, "test-key", None)
-    pool = CliPool(service, seconds=300, most_at_work=most_at_work)
+    pool = CliPool(service, seconds=300, max_active=max_active)
     limits = {"max_turns": 50, "seconds": seconds, "approval_wait_seconds": 300}
     return Runner(case.database, pool, model="claude-sonnet-5", **limits)
 
@@ -120,7 +120,7 @@ async def test_a_deadline_does_not_end_a_run_that_has_just_asked_a_person(case):
     run_id = await case.queue_run(approval="ask")
     async with OfflineModel(Script([[call("update_field", TOTAL)]])) as model:
         # No room for it to wait, so the worker asks whether others wait, which it is kept from.
-        runner = patient(case, model, most_at_work=0, seconds=4)
+        runner = patient(case, model, max_active=0, seconds=4)
         with psycopg.connect(case.owner_url) as held:
             held.execute("lock table queue.procrastinate_jobs in access exclusive mode")
             task = asyncio.create_task(runner.execute(run_id))

@@ -1,4 +1,4 @@
-"""What a CLI that serves one run after the other is tied to: the run that has it, or none; then it gets no answer."""
+"""Connects a CLI process to the run that currently uses it. Between runs the CLI gets no answer to a call."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from claude_agent_sdk.types import (
 from pydantic import JsonValue
 
 from fieldmark.runs.engine.permission_hook import PermissionHook
-from fieldmark.runs.engine.session_store import Sessions
+from fieldmark.runs.engine.session_store import ConversationStore
 from fieldmark.runs.engine.start_gate import StartRank
 from fieldmark.runs.engine.tool_executor import ToolExecutor
 from fieldmark.tools.ledger import ToolOutcome
@@ -29,121 +29,119 @@ from fieldmark.tools.ledger import ToolOutcome
 log = structlog.get_logger()
 
 MAX_EARLY_BATCHES = 50
-"""What may be said of a conversation before a run has it: clearing says three things."""
+"""Limit of transcript batches that a CLI may send between runs. Clearing a conversation sends three."""
 
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
 class RunHandlers:
-    """A run's handlers for its CLI: they approve and run its calls and store its conversation. Calls run in the run's
-    own context, so that logs and spans have its ids."""
+    """A run's handlers for its CLI: they approve calls, execute them and store the conversation. They run in the run's
+    context, so that logs and spans have its ids."""
 
     hook: PermissionHook
     executor: ToolExecutor
-    sessions: Sessions
+    sessions: ConversationStore
     context: contextvars.Context = field(default_factory=contextvars.copy_context)
 
     @property
     def rank(self) -> StartRank:
-        """When a CLI that has to be started for it is started."""
+        """The priority of this run when it has to wait for a CLI to start."""
         return StartRank.BACKGROUND if self.hook.context.run.background else StartRank.INTERACTIVE
 
-    async def after(self, given: HookInput, call_id: str | None, context: HookContext) -> SyncHookJSONOutput:
-        """The PostToolUse hook: a run that a call has ended is not asked for anything more. It spares a call of the
-        model and decides nothing."""
+    async def after_call(self, hook_input: HookInput, call_id: str | None, context: HookContext) -> SyncHookJSONOutput:
+        """The PostToolUse hook. Stop the conversation after a call that ends the run: this saves a model request."""
         if self.hook.answer is None:
             return {}
         return {"continue_": False, "stopReason": "The task is done."}
 
-    async def run(self, answering: Coroutine[Any, Any, Result]) -> Result:
-        """Do something in the run's context; cancelled with whoever waits for it."""
-        return await asyncio.create_task(answering, context=self.context.copy())
+    async def run(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
+        """Await a coroutine in the run's context. Cancelled together with the caller."""
+        return await asyncio.create_task(coroutine, context=self.context.copy())
 
 
 class RunBinding:
-    """The hook, the tools and the session store of a CLI, as its options name them for its whole life.
+    """The hooks, tools and session store in the options of one CLI process.
 
-    Between `take` and `leave` they are those of a run. Else a call is not answered, and the CLI is `spoilt`: no run may
-    have it any more. `session_id` is the one conversation of which anything is kept. What is said of
-    a new one before a run has it is kept for that run.
+    Between `attach` and `detach` they forward to a run. Otherwise a call gets no answer and the CLI is `tainted`: the
+    pool must not lend it again. Only the conversation `session_id` is stored; its entries from before `attach` are
+    kept for the run.
     """
 
     def __init__(self, session_id: UUID) -> None:
         self.session_id = session_id
-        self.spoilt = False
-        self._work: RunHandlers | None = None
-        self._over: UUID | None = None
-        self._early: list[tuple[SessionKey, list[SessionStoreEntry]]] = []
+        self.tainted = False
+        self._handlers: RunHandlers | None = None
+        self._ended_session: UUID | None = None
+        self._early_batches: list[tuple[SessionKey, list[SessionStoreEntry]]] = []
 
-    def take(self, work: RunHandlers) -> None:
-        self._work = work
+    def attach(self, handlers: RunHandlers) -> None:
+        self._handlers = handlers
 
-    def leave(self) -> None:
-        """The run has ended, and its conversation with it."""
-        self._work = None
-        self._over = self.session_id
+    def detach(self) -> None:
+        self._handlers = None
+        self._ended_session = self.session_id
 
     def check(self) -> None:
-        """Raise the error of a call that must end the run."""
-        if self._work is not None:
-            self._work.executor.check()
+        """Raise the error of a call that must end the run, if there is one."""
+        if self._handlers is not None:
+            self._handlers.executor.check()
 
-    def begin(self, session_id: UUID) -> None:
-        """A new conversation: its beginning is kept for the run that will have it."""
+    def start_session(self, session_id: UUID) -> None:
+        """Switch to a new conversation. Keep its entries so far for the next run."""
         self.session_id = session_id
-        self._early = [batch for batch in self._early if batch[0]["session_id"] == str(session_id)]
+        self._early_batches = [batch for batch in self._early_batches if batch[0]["session_id"] == str(session_id)]
 
-    async def hook(self, given: HookInput, call_id: str | None, context: HookContext) -> SyncHookJSONOutput:
-        work = self._work
-        if work is None:
-            self._spoil("asked for a call")
+    async def before_call(self, hook_input: HookInput, call_id: str | None, context: HookContext) -> SyncHookJSONOutput:
+        handlers = self._handlers
+        if handlers is None:
+            self._taint("permission request")
             await _no_answer()
-        return await work.run(work.hook(given, call_id, context))
+        return await handlers.run(handlers.hook(hook_input, call_id, context))
 
-    async def after(self, given: HookInput, call_id: str | None, context: HookContext) -> SyncHookJSONOutput:
-        work = self._work
-        return {} if work is None else await work.after(given, call_id, context)
+    async def after_call(self, hook_input: HookInput, call_id: str | None, context: HookContext) -> SyncHookJSONOutput:
+        handlers = self._handlers
+        return {} if handlers is None else await handlers.after_call(hook_input, call_id, context)
 
-    async def answer(self, name: str, call_id: str | None, arguments: dict[str, JsonValue]) -> ToolOutcome:
-        work = self._work
-        if work is None:
-            self._spoil("called a tool")
+    async def call_tool(self, name: str, call_id: str | None, arguments: dict[str, JsonValue]) -> ToolOutcome:
+        handlers = self._handlers
+        if handlers is None:
+            self._taint("tool call")
             await _no_answer()
-        return await work.run(work.executor(name, call_id, arguments))
+        return await handlers.run(handlers.executor(name, call_id, arguments))
 
-    # What the SDK asks of a session store
+    # The SDK's SessionStore interface
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
-        work, of = self._work, key["session_id"]
-        if work is None:
-            # What a CLI adds to a conversation that is over (that it was cleared, what it cost) belongs to nobody.
-            if of != str(self._over):
-                self._early.append((key, entries))
-            if len(self._early) > MAX_EARLY_BATCHES:
-                self._spoil("said too much")
-                self._early.clear()
-        elif of == str(self.session_id):
-            while self._early:
-                early, said = self._early[0]
-                if early["session_id"] == of:
-                    work.sessions.gather(early, said)
-                del self._early[0]
-            work.sessions.gather(key, entries)
+        handlers, session_id = self._handlers, key["session_id"]
+        if handlers is None:
+            # What a CLI appends to a finished conversation (that it was cleared, its cost) belongs to no run.
+            if session_id != str(self._ended_session):
+                self._early_batches.append((key, entries))
+            if len(self._early_batches) > MAX_EARLY_BATCHES:
+                self._taint("too many transcript entries")
+                self._early_batches.clear()
+        elif session_id == str(self.session_id):
+            while self._early_batches:
+                early, entries_so_far = self._early_batches[0]
+                if early["session_id"] == session_id:
+                    handlers.sessions.buffer(early, entries_so_far)
+                del self._early_batches[0]
+            handlers.sessions.buffer(key, entries)
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
-        """The conversation that the run goes on with: only a CLI that has one from its start asks for it."""
-        return None if self._work is None else await self._work.sessions.load(key)
+        """Return the stored conversation. Only a CLI that was started to resume one calls this."""
+        return None if self._handlers is None else await self._handlers.sessions.load(key)
 
     async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
-        return [] if self._work is None else await self._work.sessions.list_subkeys(key)
+        return [] if self._handlers is None else await self._handlers.sessions.list_subkeys(key)
 
-    def _spoil(self, what: str) -> None:
-        log.warning("a CLI without a run does what it must not", what=what)
-        self.spoilt = True
+    def _taint(self, action: str) -> None:
+        log.warning("a CLI acted while no run used it; it will be ended", action=action)
+        self.tainted = True
 
 
 async def _no_answer() -> NoReturn:
-    """Wait until the CLI is ended. Given any answer it asks the model once more, which is charged to no run."""
+    """Wait until the CLI is ended. Any answer would cause another model request, which no run pays for."""
     await asyncio.get_running_loop().create_future()
     raise AssertionError

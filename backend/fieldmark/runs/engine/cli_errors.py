@@ -1,4 +1,4 @@
-"""What the Agent SDK raises, as errors of ours."""
+"""Translates the exceptions of the Agent SDK into Fieldmark's."""
 
 from __future__ import annotations
 
@@ -13,34 +13,35 @@ from fieldmark.errors import Unavailable
 
 log = structlog.get_logger()
 
-# The CLI itself exits with 128 + the number, the launcher before it dies of the signal.
+# The CLI exits with 128 + the signal number; its launcher is ended by the signal itself.
 _KILLED = {-signal.SIGKILL} | {
     code for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP) for code in (-number, 128 + number)
 }
 
 
 class CliFailed(Exception):
-    """The CLI ended by itself, or sent more than it may. Its text is fit to be shown."""
+    """The CLI ended by itself, or sent a message over the size limit. Its text may be shown to users."""
 
 
 @contextmanager
 def cli_errors() -> Generator[None]:
-    """Raise Unavailable in the block for a CLI that was killed or did not start, for the queue to try again, and
-    CliFailed for any other error of the SDK."""
+    """Translate the SDK's errors in the block: Unavailable, which the queue retries, if the CLI was killed or did not
+    start; CliFailed for any other."""
     try:
         yield
     except ClaudeSDKError as error:
-        # Its text may repeat what the CLI wrote, and with it the document.
+        # Not logged: its text may repeat the CLI's output, which may contain the document.
         exit_code = getattr(error, "exit_code", None)
         log.warning("the agent's process failed", error=type(error).__name__, exit_code=exit_code)
         if _was_killed(error):
-            raise Unavailable("The agent's process was killed, or did not start.") from None
-        raise CliFailed("The agent's process ended unexpectedly, or sent more than it may.") from None
+            raise Unavailable("The agent's process was killed, or did not start. The run is retried.") from None
+        raise CliFailed(
+            "The agent's process ended unexpectedly, or sent a message over the size limit. Start the run again."
+        ) from None
 
 
 def _was_killed(error: ClaudeSDKError) -> bool:
-    """Whether the CLI did not end by itself, or never began: killed by the system for want of memory or time, or with
-    all processes of a service that is stopped."""
+    """Whether the CLI was killed, by the system or together with a stopped service, or did not start."""
     if isinstance(error, ProcessError):
         return error.exit_code in _KILLED
     return isinstance(error, CLIConnectionError) and not isinstance(error, CLINotFoundError)

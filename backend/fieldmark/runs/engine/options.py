@@ -1,4 +1,4 @@
-"""How the Agent SDK's CLI is started: our tools and nothing else, in a sealed environment."""
+"""The options that the Agent SDK's CLI is started with: only our tools, in a sandbox."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ from fieldmark.tools.toolset import Toolset
 log = structlog.get_logger()
 
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
-"""The largest single message taken from the CLI. A model's tool call is far below; more ends the run."""
+"""Size limit of one message from the CLI. A tool call is far smaller; a larger message ends the run."""
 
 HOOK_SECONDS = 60
 
 RETRIES = 7
-"""How often the CLI asks a busy or unreachable service again. It waits half a second, then twice as long each time: a
-minute in all, which every run has."""
+"""How often the CLI retries a request to the model's service. It waits half a second, then twice as long each time:
+about a minute in total, which is within the time limit of every run."""
 
-_LAUNCHER_SAYS = re.compile(r"(/\S*/)?sealed-cli\.sh: ")
+_LAUNCHER_LINE = re.compile(r"(/\S*/)?sealed-cli\.sh: ")
 
-# Plugins that come with the CLI: one of them brings a skill where slash commands are on.
+# Plugins included in the CLI. One of them adds a skill if slash commands are enabled.
 _PLUGINS = ("agents-md", "privacy", "plugin-authoring")
 _SETTINGS = json.dumps({"enabledPlugins": {f"cc-plugin-{name}@builtin": False for name in _PLUGINS}})
 
 
 @dataclass(frozen=True, slots=True)
 class ModelService:
-    """Where model requests go, and what they are paid with. `offline`: the offline model answers, at no cost. `effort`
-    overrides the agents' own; `fallback_model` answers where the model is overloaded."""
+    """The model's service and its credentials. If `offline`, the offline model answers, at no cost. `effort` overrides
+    the agents' effort; `fallback_model` is used if the model is overloaded."""
 
     base_url: str | None
     api_key: str | None
@@ -58,7 +58,7 @@ class ModelService:
 
 @dataclass(frozen=True, slots=True)
 class CliKind:
-    """What a CLI is started with and keeps for its life. With `one_at_a_time` the model is asked for one call a
+    """The options that a CLI can't change after its start. With `one_at_a_time` the model may make one call per
     message."""
 
     agent: str
@@ -71,7 +71,6 @@ class CliKind:
 
     @classmethod
     def of(cls, spec: AgentSpec, model: str, max_turns: int, one_at_a_time: bool = False) -> Self:
-        """Return the kind of CLI that serves an agent."""
         return cls(spec.name, spec.prompt, spec.toolset, model, max_turns, one_at_a_time, spec.effort)
 
 
@@ -85,13 +84,13 @@ def agent_options(
     resumed: bool = False,
     is_clearable: bool = False,
 ) -> ClaudeAgentOptions:
-    """Return the options of one CLI, whose hooks, tools and transcript are the binding's. `folder` is an empty
-    directory that becomes its home, cwd and config. With `resumed` the CLI goes on with the conversation that is stored
-    under the binding's session id.
+    """Return the options of one CLI. Its hooks, tools and transcripts go to the binding. `folder` is an empty directory
+    that becomes its home, working and config directory. With `resumed` the CLI continues the conversation that is
+    stored under the binding's session id.
 
-    One that `is_clearable` by a command may serve several runs, one after the other. Everything else that it is told
-    has to be marked as text (`client_composed`)."""
-    server = tool_server(kind.toolset, binding.answer)
+    A CLI that `is_clearable` accepts `/clear`, so it can serve several runs, one after the other. All other prompts to
+    it must be marked as plain text (`client_composed`)."""
+    server = tool_server(kind.toolset, binding.call_tool)
     session_id = str(binding.session_id)
     effort = service.effort or kind.effort
     without_commands = {} if is_clearable else {"disable-slash-commands": None}
@@ -105,11 +104,10 @@ def agent_options(
         setting_sources=[],
         skills=[],
         plugins=[],
-        # It sees every call: a matcher of None matches all tools. The CLI refuses a call whose hook fails.
-        # What comes after a call only ends a run that is done.
+        # A matcher of None matches all tools. The CLI refuses a call whose PreToolUse hook fails.
         hooks={
-            "PreToolUse": [HookMatcher(None, [binding.hook], timeout=HOOK_SECONDS, on_failure="block")],
-            "PostToolUse": [HookMatcher(matcher=None, hooks=[binding.after], timeout=HOOK_SECONDS)],
+            "PreToolUse": [HookMatcher(None, [binding.before_call], timeout=HOOK_SECONDS, on_failure="block")],
+            "PostToolUse": [HookMatcher(matcher=None, hooks=[binding.after_call], timeout=HOOK_SECONDS)],
         },
         system_prompt=SystemPromptCustom(type="custom", prompt=kind.prompt, snapshot=False),
         model=kind.model,
@@ -125,7 +123,7 @@ def agent_options(
         client_app=f"fieldmark/{__version__}",
         cli_path=launcher,
         cwd=folder,
-        session_store=cast(SessionStore, binding),  # not all of it: the SDK asks what there is
+        session_store=cast(SessionStore, binding),  # a part of the protocol: the SDK checks which methods exist
         session_store_flush="eager",
         session_id=None if resumed else session_id,
         resume=session_id if resumed else None,
@@ -136,13 +134,13 @@ def agent_options(
             "FIELDMARK_PYTHON": sys.executable,
             "FIELDMARK_CONFINE": landlock.__file__,
             "FIELDMARK_SERVICE_PID": str(os.getpid()),
-            # The SDK puts a folder of its own in its place when it resumes a conversation.
+            # The SDK replaces this with its own folder when it resumes a conversation.
             "CLAUDE_CONFIG_DIR": str(folder / "config"),
             "FIELDMARK_CPU_SECONDS": str(cpu_seconds),
             "FIELDMARK_ONE_AT_A_TIME": "true" if kind.one_at_a_time else "false",
             "FIELDMARK_RETRIES": str(service.retries),
-            # Anthropic's own service holds an argument back until it is whole, if it is not asked for the pieces.
-            # Another may not know what it is asked for.
+            # Without this, Anthropic's service sends an argument only when it is complete. Other services may not
+            # support it.
             "FIELDMARK_EAGER_ARGUMENTS": "" if service.base_url else "true",
             "FIELDMARK_MODEL_KEY": service.api_key or "",
             "FIELDMARK_MODEL_TOKEN": service.auth_token or "",
@@ -153,8 +151,8 @@ def agent_options(
 
 
 def _log_stderr(line: str) -> None:
-    # What the CLI writes on standard error may repeat the document; what our launcher writes cannot.
-    if _LAUNCHER_SAYS.match(line):
-        log.warning("the agent's process cannot be started", reason=line[:500])
+    # The CLI's output may contain the document; our launcher's can't.
+    if _LAUNCHER_LINE.match(line):
+        log.warning("the agent's process could not start", reason=line[:500])
     else:
         log.debug("the CLI wrote on standard error", characters=len(line))

@@ -1,8 +1,8 @@
-"""The PreToolUse hook: every call passes here before it runs. Reads pass; all others are checked and entered in the
-ledger.
+"""The PreToolUse hook: decides each tool call before it runs. Reads are allowed; other calls are checked and recorded
+in the ledger.
 
-The hook is not the lock. The tool itself runs only with an approved entry whose arguments hash to the same value, so a
-hook that never fires changes nothing.
+A write doesn't rely on the hook alone: it runs only with an approved ledger entry whose arguments have the same hash.
+So a hook that isn't called can't lead to a write.
 """
 
 from __future__ import annotations
@@ -30,23 +30,24 @@ from fieldmark.tools.toolset import Answer, RunTools, Tool, Toolset, hash_of
 
 log = structlog.get_logger()
 
-# What the hook's own verdicts make of a call; one that is allowed goes on to its tool.
-_OUTCOMES = {"deny": "refused", "defer": "deferred"}
+# The outcome of a call, for metrics, by the hook's decision. An allowed call gets its outcome from the tool.
+_OUTCOME_BY_DECISION = {"deny": "refused", "defer": "deferred"}
 
 REFUSED_CODE = "refused"
-_NO_ROUNDS = "Not done: all {} rounds of calls for this message are used. Say in words what you did and what is left."
+_NO_ROUNDS = (
+    "Not done: all {} rounds of calls for this message are used. Answer in text: what you did and what is left."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Who approves gated calls: the policy (`auto`) or a person (`ask`), except for tools approved in advance."""
+    """Who approves writes: the policy (`auto`) or a person (`ask`). Tools approved in advance don't ask a person."""
 
     approval: str = "auto"
     auto_approved_tools: frozenset[str] = frozenset()
 
     @property
     def asks(self) -> bool:
-        """Whether a person may have to be asked."""
         return self.approval != "auto"
 
     def approves(self, tool: str) -> bool:
@@ -56,25 +57,24 @@ class Policy:
 AUTO = Policy()
 
 OnToolOutcome = Callable[[str, str, float | None], None]
-"""Hears what became of a call: (tool, outcome, seconds). `unknown` stands for a tool that there is not."""
+"""Called with the tool, the outcome and the duration in seconds of each call. An undeclared tool is `unknown`."""
 
 
 def ignore_outcome(tool: str, outcome: str, seconds: float | None) -> None: ...
 
 
-async def nothing_before(call_id: str) -> None: ...
+async def no_preparation(call_id: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What becomes of a call, why, and with which arguments in the place of its own."""
+    """The hook's decision on a call, and its reason. `arguments` replace those of the model if a person edited them."""
 
     decision: Literal["allow", "deny", "defer"]
     reason: str | None = None
     arguments: dict[str, JsonValue] | None = None
 
-    def told(self) -> SyncHookJSONOutput:
-        """As the CLI hears it."""
+    def as_hook_output(self) -> SyncHookJSONOutput:
         output: PreToolUseHookSpecificOutput = {"hookEventName": "PreToolUse", "permissionDecision": self.decision}
         if self.reason is not None:
             output["permissionDecisionReason"] = self.reason
@@ -84,15 +84,15 @@ class Verdict:
 
 
 class PermissionHook:
-    """The PreToolUse hook of one run. Whatever goes wrong in it, the call is denied.
+    """The PreToolUse hook of one run. Any error in it denies the call.
 
-    `passed` has the ids of the calls that it allowed: the executor refuses any other. `seen` has all that it was asked
-    for, `decided` those that a person decided while the CLI waited. `outcomes` has the outcome of each call so far, and
-    `answer` the run's answer once a call has ended the run.
+    `seen` has the ids of all calls, `allowed_calls` of those that the executor may run, `decided` of those that a
+    person decided while the CLI waited. `outcomes` has the outcome of each call so far, `answer` the run's answer once
+    a call has ended the run.
 
-    `waiting_call` is the call that the run waited for. `before(call_id)` is awaited before each call that runs or lets
-    the CLI go. `wait_for_decision` keeps the CLI for a while and returns whether a person decided. `rounds` limits the
-    messages with calls, `only` the tools."""
+    `waiting_call` is the call that the run waited for. `before_call(call_id)` is awaited before a call runs or is
+    deferred. `wait_for_decision` keeps the CLI for a while and returns whether a person decided. `rounds` limits the
+    number of messages with calls; `only_tools` limits which tools may be called."""
 
     def __init__(
         self,
@@ -104,9 +104,9 @@ class PermissionHook:
         *,
         calls: MessageCalls | None = None,
         wait_for_decision: Callable[[], Awaitable[bool]] | None = None,
-        before: Callable[[str], Awaitable[None]] = nothing_before,
+        before_call: Callable[[str], Awaitable[None]] = no_preparation,
         rounds: int | None = None,
-        only: frozenset[str] | None = None,
+        only_tools: frozenset[str] | None = None,
     ) -> None:
         self.toolset = toolset
         self.context = context
@@ -115,90 +115,97 @@ class PermissionHook:
         self.on_tool_outcome = on_tool_outcome
         self.calls = calls or MessageCalls()
         self._wait_for_decision = wait_for_decision
-        self.before = before
+        self.before_call = before_call
         self._rounds = rounds
-        self._only = only
-        self.passed: set[str] = set()
+        self._only_tools = only_tools
+        self.allowed_calls: set[str] = set()
         self.seen: set[str] = set()
         self.decided: set[str] = set()
         self.outcomes: dict[str, ToolOutcome] = {}
         self.answer: Answer | None = None
         self._tools: dict[str, Tool[Any]] = {}
 
-    async def __call__(self, given: HookInput, call_id: str | None, _: HookContext) -> SyncHookJSONOutput:
+    async def __call__(self, hook_input: HookInput, call_id: str | None, _: HookContext) -> SyncHookJSONOutput:
         tool_name = ""
         if call_id is not None:
             self.seen.add(call_id)
-        with in_log(self.context, call_id):
+        with log_context(self.context, call_id):
             try:
-                assert given["hook_event_name"] == "PreToolUse"  # what it is registered for
-                tool_name = given["tool_name"]
-                verdict = await self._decide(tool_name, call_id, given["tool_input"])
+                assert hook_input["hook_event_name"] == "PreToolUse"
+                tool_name = hook_input["tool_name"]
+                verdict = await self._decide(tool_name, call_id, hook_input["tool_input"])
             except Exception:
                 log.exception("permission hook failed")
-                verdict = Verdict("deny", "The call could not be checked. Do not repeat it.")
+                verdict = Verdict("deny", "Internal error: the call could not be checked. Do not repeat it.")
             if call_id is not None and verdict.decision == "allow":
-                self.passed.add(call_id)
-            elif (outcome := _OUTCOMES.get(verdict.decision)) is not None:
-                self.on_tool_outcome(known(self.toolset, tool_name.removeprefix(TOOL_PREFIX)), outcome, None)
+                self.allowed_calls.add(call_id)
+            elif (outcome := _OUTCOME_BY_DECISION.get(verdict.decision)) is not None:
+                self.on_tool_outcome(tool_label(self.toolset, tool_name.removeprefix(TOOL_PREFIX)), outcome, None)
             if call_id is not None and verdict.decision == "deny" and call_id not in self.outcomes:
                 self.outcomes[call_id] = ToolOutcome(verdict.reason or "", REFUSED_CODE, is_error=True)
-            return verdict.told()
+            return verdict.as_hook_output()
 
     async def _decide(self, tool_name: str, call_id: str | None, arguments: dict[str, JsonValue]) -> Verdict:
         name = tool_name.removeprefix(TOOL_PREFIX)
         tool = self.toolset.tools.get(name)
         if tool is None or name == tool_name:
-            return Verdict("deny", f"There is no tool {name[:80]!r}. Use only the tools you were given.")
-        if self._only is not None and name not in self._only:
-            return Verdict("deny", f"Not now: only {', '.join(sorted(self._only))} may be called.")
-        if self.answer is not None:  # the CLI goes on with the calls behind the one that ended the run
-            return Verdict("deny", "The run has ended.")
+            return Verdict("deny", f"There is no tool {name[:80]!r}. Use only the tools in your list.")
+        if self._only_tools is not None and name not in self._only_tools:
+            return Verdict("deny", f"Not allowed in this message. Call only {', '.join(sorted(self._only_tools))}.")
+        if self.answer is not None:  # a later call of the message that ended the run
+            return Verdict("deny", "The run has ended. Make no more calls.")
         if call_id is not None:
             self._tools[call_id] = tool
-        is_over = self._rounds is not None and self.context.run.turns + self.calls.messages > self._rounds
-        if is_over and call_id is not None and call_id != self._waiting_call:
+        is_used_up = self._rounds is not None and self.context.run.turns + self.calls.messages > self._rounds
+        if is_used_up and call_id is not None and call_id != self._waiting_call:
             refusal = ToolOutcome(_NO_ROUNDS.format(self._rounds), "rounds_used_up", is_error=True)
             self.outcomes[call_id] = refusal
             return Verdict("deny", refusal.text)
         if not tool.is_gated:
             return Verdict("allow")
         if call_id is None:
-            return Verdict("deny", "The call came without an id.")
+            return Verdict("deny", "Internal error: the call has no id. Do not repeat it.")
         if call_id == self._waiting_call:
-            return await self._as_decided(call_id)
+            return await self._recorded_verdict(call_id)
         try:
             args = self.toolset.check(name, arguments)
         except ModelRetry as retry:
             return await self._refuse(name, call_id, arguments, retry.text, retry.code)
-        if (refusal := await self._stands_behind(tool, call_id)) is not None:
+        if (refusal := await self._earlier_call_refusal(tool, call_id)) is not None:
             return await self._refuse(name, call_id, arguments, *refusal)
         action = self.toolset.actions[name]
-        is_approved = not tool.asks or self._policy.approves(name) or await self._is_approved_since(name, args)
+        is_approved = not tool.asks or self._policy.approves(name) or await self._is_already_approved(name, args)
         if is_approved and action.collect is None:
-            await self._enter(name, call_id, arguments, CallStatus.APPROVED)
+            await self._record(name, call_id, arguments, CallStatus.APPROVED)
             return Verdict("allow")
-        # Of several deferred calls only the last would survive, and one beside a denied one would spoil the transcript.
+        # The CLI keeps only the last of several deferred calls, and can't resume a message with a denied and a deferred
+        # call.
         if await self.calls.count_in_message(call_id) != 1:
-            return await self._refuse(name, call_id, arguments, "Propose one change at a time.", "one_at_a_time")
-        await self.before(call_id)
+            return await self._refuse(
+                name,
+                call_id,
+                arguments,
+                "Not done: a person approves each change. Make one change per message.",
+                "one_at_a_time",
+            )
+        await self.before_call(call_id)
         if is_approved:
             return await self._start_runs(name, call_id, arguments)
         try:
             if action.check is not None:
                 await action.check(args)
             await self._ask(name, call_id, arguments, args)
-        except REFUSALS as error:  # nothing that could be shown: the person need not be asked
+        except REFUSALS as error:  # the tool refuses the call, so there is nothing to approve
             refusal = refused(error)
             return await self._refuse(name, call_id, arguments, refusal.sentence, refusal.code, refusal.data)
         if self._wait_for_decision is None or not await self._wait_for_decision():
             return Verdict("defer")
         self.decided.add(call_id)
-        return await self._as_decided(call_id)
+        return await self._recorded_verdict(call_id)
 
-    async def _is_approved_since(self, name: str, args: Any) -> bool:
-        """Whether a person's decisions in this run approve the call: it follows from one, or one approves the tool's
-        further calls."""
+    async def _is_already_approved(self, name: str, args: Any) -> bool:
+        """Whether an earlier decision of a person in this run approves the call: because the call follows from it, or
+        because it approved later calls of the tool."""
         is_covered = self.toolset.actions[name].is_covered
         async with self.context.database.as_user(self.context.scope) as conn:
             if is_covered is not None and await is_covered(conn, args):
@@ -207,31 +214,35 @@ class PermissionHook:
         self._policy = replace(self._policy, auto_approved_tools=self._policy.auto_approved_tools | approved)
         return self._policy.approves(name)
 
-    async def _stands_behind(self, tool: Tool[Any], call_id: str) -> tuple[str, str] | None:
-        """Why a call is refused for what stands before it in its message, and the code of that. The model has written
-        it without knowing how those ended: a write behind a refused one may find other rows than it was meant for, and
-        one that ends the run leaves nobody to hear of them."""
+    async def _earlier_call_refusal(self, tool: Tool[Any], call_id: str) -> tuple[str, str] | None:
+        """Return the reason and code if an earlier call of the same message prevents this call.
+
+        The model wrote this call before it knew how the earlier ones ended. After a refused call, a write might change
+        the wrong rows; a call that ends the run would keep the model from seeing a result that it must read."""
         for earlier in await self.calls.calls_before(call_id):
             before, outcome = self._tools.get(earlier), self.outcomes.get(earlier)
-            named = "a call" if before is None else before.name
-            if outcome is None or outcome.is_error:  # the CLI itself refuses some, which nobody of ours has seen
+            earlier_name = "a call" if before is None else before.name
+            if outcome is None or outcome.is_error:  # None: the CLI refused it without asking the hook
                 is_read = before is not None and not before.is_gated
-                apart = is_read or tool.stands_alone or (before is not None and before.stands_alone)
-                if tool.answer is not None or not apart:
+                is_independent = is_read or tool.stands_alone or (before is not None and before.stands_alone)
+                if tool.answer is not None or not is_independent:
                     return (
-                        f"Not done, because {named} before it in the same message was refused. "
-                        "Mend that one first, then repeat this.",
+                        f"Not done, because {earlier_name} before it in the same message was refused. "
+                        "Correct that call first, then repeat this one.",
                         "behind_refused",
                     )
             elif tool.answer is not None and (outcome.heed or (before is not None and not before.is_gated)):
-                return f"You have not seen yet what {named} answers. Look at it, then call this again.", "answer_unread"
+                return (
+                    f"Not done: you have not read the result of {earlier_name} yet. Read it, then repeat this call.",
+                    "answer_unread",
+                )
         return None
 
     async def _ask(self, name: str, call_id: str, arguments: dict[str, JsonValue], args: Any) -> None:
-        """Enter the call as pending, with what it would change, and have the run wait for a person."""
-        show = self.toolset.actions[name].preview
+        """Record the call as pending, with a preview of its changes, and set the run to await approval."""
+        make_preview = self.toolset.actions[name].preview
         async with self.context.database.as_user(self.context.scope) as conn:
-            preview = None if show is None else await show(conn, args)
+            preview = None if make_preview is None else await make_preview(conn, args)
             await self._insert(conn, name, call_id, arguments, CallStatus.PENDING, preview=preview)
             changes = [] if preview is None else [one.as_json() for one in preview.changes]
             await self._await_approval(conn, name, call_id, arguments, changes)
@@ -244,23 +255,23 @@ class PermissionHook:
         await runs.await_approval(conn, context.run_id, context.fencing_token, call_id, attached=True, event=event)
 
     async def _start_runs(self, name: str, call_id: str, arguments: dict[str, JsonValue]) -> Verdict:
-        """Run a call that starts child runs: from its tool there is no way to let the CLI go."""
-        await self._enter(name, call_id, arguments, CallStatus.APPROVED)
+        """Run a call that starts child runs here in the hook, because only the hook can defer the call."""
+        await self._record(name, call_id, arguments, CallStatus.APPROVED)
         outcome = await execute(self.toolset, self.context, ToolCall(name, call_id, arguments), by=By.POLICY)
-        # Any other outcome is a refusal, whose answer is recorded.
+        # Otherwise the call was refused: its tool returns the recorded refusal.
         return Verdict("defer" if outcome.code == "awaiting_runs" else "allow")
 
-    async def _as_decided(self, call_id: str) -> Verdict:
+    async def _recorded_verdict(self, call_id: str) -> Verdict:
         async with self.context.database.as_user(self.context.scope) as conn:
             entry = await tool_calls.get(conn, self.context.run_id, call_id)
-            if entry is not None and entry.status is CallStatus.PENDING:  # the run's row does not say that it waits
+            if entry is not None and entry.status is CallStatus.PENDING:  # the run's own status may be older
                 await self._await_approval(conn, entry.tool, entry.id, entry.arguments, entry.changes or [])
         if entry is None:
-            return Verdict("deny", "The call was never proposed.")
+            return Verdict("deny", "This call was not proposed to a person. Propose it again.")
         if entry.status in (CallStatus.PENDING, CallStatus.WAITING):
             return Verdict("defer")
         if entry.status is CallStatus.REFUSED:
-            return Verdict("deny", f"A person refused this change. {entry.reason or ''}".strip())
+            return Verdict("deny", f"A person rejected this change. {entry.reason or ''}".strip())
         return Verdict("allow", arguments=entry.arguments if entry.proposed is not None else None)
 
     async def _refuse(
@@ -272,11 +283,11 @@ class PermissionHook:
         code: str = REFUSED_CODE,
         data: JsonValue = None,
     ) -> Verdict:
-        await self._enter(name, call_id, arguments, CallStatus.REFUSED, reason)
+        await self._record(name, call_id, arguments, CallStatus.REFUSED, reason)
         self.outcomes[call_id] = ToolOutcome(reason, code, data, is_error=True)
         return Verdict("deny", self.outcomes[call_id].text)
 
-    async def _enter(
+    async def _record(
         self, name: str, call_id: str, arguments: dict[str, JsonValue], status: CallStatus, reason: str | None = None
     ) -> None:
         async with self.context.database.as_user(self.context.scope) as conn:
@@ -289,9 +300,9 @@ class PermissionHook:
         call_id: str,
         arguments: dict[str, JsonValue],
         status: CallStatus,
-        **why: Any,
+        **columns: Any,
     ) -> None:
-        # What cannot be stored (too large, too deep, NUL) was refused for it, and its hash still tells which it was.
+        # Arguments that can't be stored (too large, too deep, NUL) are dropped; their hash identifies the call.
         storable = value_problem(arguments) is None
         await tool_calls.enter(
             conn,
@@ -303,17 +314,17 @@ class PermissionHook:
             arguments=arguments if storable else {},
             arguments_hash=hash_of(arguments),
             status=status,
-            **why,
+            **columns,
         )
 
 
-def known(toolset: Toolset, name: str) -> str:
-    """A tool's name as a label: `unknown` for one that there is not."""
+def tool_label(toolset: Toolset, name: str) -> str:
+    """Return the tool's name as a metric label; `unknown` if the toolset has no such tool."""
     return name if name in toolset.tools else "unknown"
 
 
-def in_log(context: RunContext, call_id: str | None) -> AbstractContextManager[None]:
-    """Every line of this call bears its ids. All three: the SDK's tasks need not have been started by the run's own."""
+def log_context(context: RunContext, call_id: str | None) -> AbstractContextManager[None]:
+    """Add the ids of run, organisation and call to the log lines in the block. The SDK's tasks may lack all three."""
     return structlog.contextvars.bound_contextvars(
         run_id=str(context.run_id), org_id=str(context.scope.org_id), call_id=call_id
     )

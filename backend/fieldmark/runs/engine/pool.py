@@ -1,4 +1,4 @@
-"""Hands out CLIs: one that the organisation used before, a spare, or a new one."""
+"""The pool of CLI processes. Lends a CLI that the organisation used before, a spare, or a new one."""
 
 from __future__ import annotations
 
@@ -21,19 +21,20 @@ from fieldmark.agents.spec import AgentSpec
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.engine.binding import RunBinding, RunHandlers
 from fieldmark.runs.engine.options import CliKind, ModelService, agent_options
-from fieldmark.runs.engine.process import Process
+from fieldmark.runs.engine.process import CliProcess
 from fieldmark.runs.engine.start_gate import StartGate, StartRank
 from fieldmark.telemetry.metrics import Metrics
 
 log = structlog.get_logger()
 
-LOOK_SECONDS = 5
+MAINTENANCE_SECONDS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class PoolSettings:
-    """How many CLIs the pool keeps alive: `processes` in all, those at work included, and `spares` of them connected
-    before a run asks. With 0 processes, no CLI outlives its run. At most `starts` of them start at a time."""
+    """Limits of the pool. `processes` is the total number of CLIs, including those in use; `spares` of them are
+    connected in advance. With 0 processes, each CLI ends with its run. `starts` limits concurrent starts. A CLI is
+    ended after `runs` runs, after `idle_seconds` without a run, or above `max_mb` of memory."""
 
     processes: int = 0
     spares: int = 0
@@ -44,9 +45,10 @@ class PoolSettings:
 
 
 class CliPool:
-    """Hands out CLIs, and keeps them for later runs while it is open. One pool serves a whole worker.
+    """Lends CLIs to runs, and reuses them while the pool is open. A worker has one pool.
 
-    `seconds` is how long a run may take. A CLI of the kind `first` is connected before any run has asked for one."""
+    `seconds` is the time limit of a run. `initial_kind` is the kind of the first spares, before any run has requested a
+    CLI. `max_active` is the number of runs that the worker executes at a time."""
 
     def __init__(
         self,
@@ -54,109 +56,110 @@ class CliPool:
         *,
         seconds: int,
         settings: PoolSettings | None = None,
-        first: CliKind | None = None,
+        initial_kind: CliKind | None = None,
         metrics: Metrics | None = None,
-        most_at_work: int = 1,
+        max_active: int = 1,
     ) -> None:
         self._service = service
         self._seconds = seconds
         self._settings = settings or PoolSettings()
         self._metrics = metrics or Metrics()
-        self._most_at_work = most_at_work
-        self._at_work = 0
-        self._kept: list[Process] = []  # the longest idle first; spares have no organisation
-        self._first = first
-        # The kinds that runs asked for last and found no used CLI of.
-        self._wanted: deque[CliKind] = deque(maxlen=2 * self._settings.spares)
+        self._max_active = max_active
+        self._active = 0
+        self._available: list[CliProcess] = []  # in order of idle time, longest first; spares have no organisation
+        self._initial_kind = initial_kind
+        # The kinds that runs requested most recently without finding a used CLI.
+        self._requested: deque[CliKind] = deque(maxlen=2 * self._settings.spares)
         self._ending: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         self._is_open = False
         self._gate = StartGate(self._settings.starts)
-        self._metrics.live_clis.set_function(lambda: self._at_work)
-        self._metrics.warm_clis.labels("idle").set_function(lambda: len(self._kept) - len(self._spares))
+        self._metrics.live_clis.set_function(lambda: self._active)
+        self._metrics.warm_clis.labels("idle").set_function(lambda: len(self._available) - len(self._spares))
         self._metrics.warm_clis.labels("spare").set_function(lambda: sum(cli.clearing.done() for cli in self._spares))
 
     async def __aenter__(self) -> Self:
         self._is_open = self._settings.processes > 0
-        self._keeper = asyncio.create_task(self._keep())
+        self._maintenance = asyncio.create_task(self._maintain())
         return self
 
     async def __aexit__(self, *raised: object) -> None:
         self._is_open = False
-        self._keeper.cancel()
-        await asyncio.wait({self._keeper})
-        for cli in list(self._kept):
+        self._maintenance.cancel()
+        await asyncio.wait({self._maintenance})
+        for cli in list(self._available):
             self._retire(cli, "closed")
         while self._ending:
             await asyncio.wait(self._ending)
 
     @property
     def has_free_slot(self) -> bool:
-        """Whether one more run could be at work."""
-        return self._at_work < self._most_at_work
+        """Whether another run could be executed now."""
+        return self._active < self._max_active
 
     @asynccontextmanager
     async def acquire(
         self,
         spec: AgentSpec,
         scope: Scope,
-        work: RunHandlers,
+        handlers: RunHandlers,
         *,
         model: str,
         max_turns: int,
         session_id: UUID,
         resumed: bool = False,
         one_at_a_time: bool = False,
-    ) -> AsyncGenerator[Process]:
-        """Lend a connected CLI to one run. Its `session_id` need not be the one asked for.
+    ) -> AsyncGenerator[CliProcess]:
+        """Lend a connected CLI to one run. A reused CLI has another `session_id` than the requested one.
 
-        With `resumed` the stored conversation goes on in a new CLI. A CLI is kept only after a run that completed, and
-        cleared before another run of the organisation gets it."""
+        With `resumed`, a new CLI continues the stored conversation. A CLI is reused only if its run completed, only by
+        the same organisation, and only after its conversation was cleared."""
         kind = CliKind.of(spec, model, max_turns, one_at_a_time)
-        self._at_work += 1
+        self._active += 1
         try:
-            cli, source = await self._take(kind, scope, work, session_id, resumed)
+            cli, source = await self._acquire(kind, scope, handlers, session_id, resumed)
             has_completed = False
             try:
                 self._metrics.clis_taken.labels(source).inc()
                 self._changed.set()
                 cli.org_id = scope.org_id
                 cli.runs += 1
-                cli.binding.take(work)
+                cli.binding.attach(handlers)
                 yield cli
                 has_completed = True
             finally:
-                cli.binding.leave()
-                await self._give_back(cli, has_completed)
+                cli.binding.detach()
+                await self._return(cli, has_completed)
         finally:
-            self._at_work -= 1
+            self._active -= 1
             self._changed.set()
 
-    async def _take(
-        self, kind: CliKind, scope: Scope, work: RunHandlers, session_id: UUID, resumed: bool
-    ) -> tuple[Process, str]:
-        """Return a CLI, and where it comes from as a metric's label."""
+    async def _acquire(
+        self, kind: CliKind, scope: Scope, handlers: RunHandlers, session_id: UUID, resumed: bool
+    ) -> tuple[CliProcess, str]:
+        """Return a CLI, and its source as a metric label."""
         if resumed:
-            async with self._gate.place(work.rank, scope.org_id):
-                return await self._connect(kind, session_id, resumed_by=work), "new"
-        if (used := await self._take_kept(kind, scope.org_id)) is not None:
+            async with self._gate.slot(handlers.rank, scope.org_id):
+                return await self._connect(kind, session_id, resumed_by=handlers), "new"
+        if (used := await self._take_available(kind, scope.org_id)) is not None:
             return used, "used_before"
-        self._wanted.append(kind)
-        if (spare := await self._take_kept(kind)) is not None:
+        self._requested.append(kind)
+        if (spare := await self._take_available(kind)) is not None:
             return spare, "spare"
-        async with self._gate.place(work.rank, scope.org_id):
-            # Meanwhile another run may have left its CLI, or a spare have been connected.
-            if (used := await self._take_kept(kind, scope.org_id)) is not None:
+        async with self._gate.slot(handlers.rank, scope.org_id):
+            # While this run waited, another run may have returned its CLI, or a spare may have been connected.
+            if (used := await self._take_available(kind, scope.org_id)) is not None:
                 return used, "used_before"
-            if (spare := await self._take_kept(kind)) is not None:
+            if (spare := await self._take_available(kind)) is not None:
                 return spare, "spare"
             return await self._connect(kind, session_id), "new"
 
-    async def _take_kept(self, kind: CliKind, org_id: UUID | None = None) -> Process | None:
-        """Return the kept CLI that was used last of those of this kind and organisation."""
-        while found := [cli for cli in self._kept if (cli.kind, cli.org_id) == (kind, org_id)]:
+    async def _take_available(self, kind: CliKind, org_id: UUID | None = None) -> CliProcess | None:
+        """Return the most recently used available CLI of this kind and organisation. Without an organisation, return a
+        spare."""
+        while found := [cli for cli in self._available if (cli.kind, cli.org_id) == (kind, org_id)]:
             cli = max(reversed(found), key=lambda one: one.clearing.done())
-            self._kept.remove(cli)
+            self._available.remove(cli)
             reason: str | None = "run"
             try:
                 reason = await asyncio.shield(cli.clearing) or self._retire_reason(cli)
@@ -167,33 +170,33 @@ class CliPool:
                 return cli
         return None
 
-    async def _connect(self, kind: CliKind, session_id: UUID, *, resumed_by: RunHandlers | None = None) -> Process:
-        """Return a new CLI; one that is `resumed_by` a run goes on with the conversation that the run has stored."""
+    async def _connect(self, kind: CliKind, session_id: UUID, *, resumed_by: RunHandlers | None = None) -> CliProcess:
+        """Start a new CLI. With `resumed_by`, it continues the stored conversation of that run."""
         self._trim()
         binding = RunBinding(session_id)
         is_clearable = self._is_open and resumed_by is None
         if resumed_by is not None:
-            binding.take(resumed_by)
+            binding.attach(resumed_by)
         options_in = partial(
             agent_options,
             kind,
             binding,
             service=self._service,
-            cpu_seconds=(2 if self._is_open else 1) * self._seconds,  # enough for the last run: see _retire_reason
+            cpu_seconds=(2 if self._is_open else 1) * self._seconds,  # enough for its last run: see _retire_reason
             resumed=resumed_by is not None,
             is_clearable=is_clearable,
         )
-        cli = Process(options_in, kind, binding, is_clearable)
+        cli = CliProcess(options_in, kind, binding, is_clearable)
         try:
             await cli.connect()
         except BaseException:
-            await cli.end(in_order=False)
+            await cli.end(gracefully=False)
             raise
         return cli
 
-    async def _give_back(self, cli: Process, has_completed: bool) -> None:
-        """Keep the CLI if its run completed and it may serve another; else end it."""
-        if not (has_completed and cli.ended_well):
+    async def _return(self, cli: CliProcess, has_completed: bool) -> None:
+        """Keep the CLI for reuse if its run completed, otherwise end it."""
+        if not (has_completed and cli.has_completed):
             reason = "run"
         elif not (self._is_open and cli.is_clearable):
             reason = "room"
@@ -203,86 +206,86 @@ class CliPool:
             self._add(cli)
         else:
             self._metrics.clis_ended.labels(reason).inc()
-            await cli.end(in_order=has_completed)
+            await cli.end(gracefully=has_completed)
 
-    def _add(self, cli: Process) -> None:
+    def _add(self, cli: CliProcess) -> None:
         cli.idle_since = time.monotonic()
         cli.clearing = asyncio.create_task(self._clear(cli))
-        self._kept.append(cli)
+        self._available.append(cli)
 
-    async def _clear(self, cli: Process) -> str | None:
-        """Clear a CLI; return why it must not be used, as a metric's label."""
+    async def _clear(self, cli: CliProcess) -> str | None:
+        """Clear a CLI's conversation. Return the reason if it can't be reused, as a metric label."""
         try:
             await cli.clear()
             return self._retire_reason(cli)
-        except Exception as error:  # noqa: BLE001  whatever it was, no run gets this CLI
+        except Exception as error:  # noqa: BLE001  after any error the CLI is not reused
             log.warning("a CLI could not be cleared", error=type(error).__name__)
             return "uncleared"
 
-    def _retire_reason(self, cli: Process) -> str | None:
+    def _retire_reason(self, cli: CliProcess) -> str | None:
         settings = self._settings
-        return cli.worn_out(runs=settings.runs, max_mb=settings.max_mb, cpu_seconds=self._seconds)
+        return cli.retire_reason(runs=settings.runs, max_mb=settings.max_mb, cpu_seconds=self._seconds)
 
-    def _retire(self, cli: Process, reason: str) -> None:
-        """End a CLI that no run has."""
-        self._kept = [one for one in self._kept if one is not cli]
+    def _retire(self, cli: CliProcess, reason: str) -> None:
+        """End an available CLI, in the background."""
+        self._available = [one for one in self._available if one is not cli]
         self._metrics.clis_ended.labels(reason).inc()
-        in_order = cli.clearing.done() and reason not in ("spoilt", "died", "uncleared")
+        gracefully = cli.clearing.done() and reason not in ("tainted", "died", "uncleared")
         cli.clearing.cancel()
-        ending = asyncio.create_task(cli.end(in_order), context=contextvars.Context())
+        ending = asyncio.create_task(cli.end(gracefully), context=contextvars.Context())
         self._ending.add(ending)
         ending.add_done_callback(self._ending.discard)
 
     @property
-    def _spares(self) -> list[Process]:
-        return [cli for cli in self._kept if cli.org_id is None]
+    def _spares(self) -> list[CliProcess]:
+        return [cli for cli in self._available if cli.org_id is None]
 
     def _trim(self) -> None:
-        """End what there is no room for beside the runs at work: the longest idle first, and spares last."""
-        room = max(0, self._settings.processes - self._at_work)
-        used = [cli for cli in self._kept if cli.org_id is not None]
+        """End CLIs above the limit: those that are idle the longest first, spares last."""
+        room = max(0, self._settings.processes - self._active)
+        used = [cli for cli in self._available if cli.org_id is not None]
         surplus = max(0, len(used) - max(0, room - self._settings.spares))
         for cli in [*used[:surplus], *self._spares[room:]]:
             self._retire(cli, "room")
 
-    async def _keep(self) -> None:
-        """End what is idle for long or could not be cleared, and connect spares."""
+    async def _maintain(self) -> None:
+        """Repeatedly end CLIs that are idle too long or could not be cleared, and connect spares."""
         while True:
             self._changed.clear()
-            for cli in list(self._kept):
+            for cli in list(self._available):
                 failed = cli.clearing.result() if cli.clearing.done() else None
-                is_over = cli.org_id is not None and time.monotonic() - cli.idle_since > self._settings.idle_seconds
-                if failed is not None or is_over:
+                is_expired = cli.org_id is not None and time.monotonic() - cli.idle_since > self._settings.idle_seconds
+                if failed is not None or is_expired:
                     self._retire(cli, failed or "idle")
                 if failed is not None and cli.org_id is None:
-                    self._want_none()
+                    self._stop_adding_spares()
             self._trim()
             if (kind := self._next_spare()) is not None:
                 try:
-                    async with self._gate.place(StartRank.SPARE):
+                    async with self._gate.slot(StartRank.SPARE):
                         self._add(await self._connect(kind, uuid4()))
                     continue
-                except Exception as error:  # noqa: BLE001  runs connect their own, and say what is wrong
-                    log.warning("no CLI could be connected in advance", error=type(error).__name__)
-                    self._want_none()
+                except Exception as error:  # noqa: BLE001  runs start their own CLI and report the error
+                    log.warning("a spare CLI could not be connected", error=type(error).__name__)
+                    self._stop_adding_spares()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_SECONDS):
+                async with asyncio.timeout(MAINTENANCE_SECONDS):
                     await self._changed.wait()
 
-    def _want_none(self) -> None:
-        """Connect no spare until a run asks for a CLI: the next one would most likely fail as the last did."""
-        self._first = None
-        self._wanted.clear()
+    def _stop_adding_spares(self) -> None:
+        """Connect no spare until a run requests a CLI: another spare would probably fail as well."""
+        self._initial_kind = None
+        self._requested.clear()
 
     def _next_spare(self) -> CliKind | None:
-        """Return the kind of the next spare to connect: the last wanted that has none, else the last wanted. A spare of
-        a kind that was not wanted lately gives way."""
-        wanted = list(self._wanted) or [kind for kind in (self._first,) if kind is not None]
+        """Return the kind of the next spare to connect: the most recently requested kind without a spare, else the most
+        recently requested. End spares of kinds that were not requested recently."""
+        requested = list(self._requested) or [kind for kind in (self._initial_kind,) if kind is not None]
         for cli in self._spares:
-            if cli.kind not in wanted:
+            if cli.kind not in requested:
                 self._retire(cli, "room")
-        room = min(self._settings.spares, self._settings.processes - self._at_work)
-        there = [cli.kind for cli in self._spares]
-        if len(there) >= room or not wanted:
+        room = min(self._settings.spares, self._settings.processes - self._active)
+        existing = [cli.kind for cli in self._spares]
+        if len(existing) >= room or not requested:
             return None
-        return next((kind for kind in reversed(wanted) if kind not in there), wanted[-1])
+        return next((kind for kind in reversed(requested) if kind not in existing), requested[-1])

@@ -1,4 +1,4 @@
-"""The course of one attempt at a run, as logs, spans and metrics tell of it: ids, names of ours and figures."""
+"""Logs, spans and metrics of one attempt at a run. They contain ids, fixed names and numbers only."""
 
 from __future__ import annotations
 
@@ -19,36 +19,33 @@ log = structlog.get_logger()
 
 @contextmanager
 def run_telemetry(metrics: Metrics, run: RunRow, model: str) -> Generator[RunTelemetry]:
-    """Tell of an attempt while the block lasts; one that never says how it ended was broken off."""
-    particulars = {"agent": run.agent, "task": run.task, "fencing_token": run.fencing_token}
-    with span("run", run_id=str(run.id), model=model, **particulars) as current:
-        log.info("run taken up", **particulars)
-        course = RunTelemetry(metrics, run.agent, model, current)
+    """Report an attempt during the block. If `run_ended` was not called, the attempt is reported as broken off."""
+    attributes = {"agent": run.agent, "task": run.task, "fencing_token": run.fencing_token}
+    with span("run", run_id=str(run.id), model=model, **attributes) as current:
+        log.info("run claimed", **attributes)
+        telemetry = RunTelemetry(metrics, run.agent, model, current)
         try:
-            yield course
+            yield telemetry
         finally:
-            course.ended("broken_off")
+            telemetry.run_ended("broken_off")
 
 
 class RunTelemetry:
-    """An observer of one attempt, which the runner and the permission hook tell the rest of what happens.
-
-    `model` is the one that is asked from now on."""
+    """An observer that reports the model's messages. The runner and the permission hook report the rest."""
 
     def __init__(self, metrics: Metrics, agent: str, model: str, current: Span) -> None:
         self._metrics = metrics
         self._agent = agent
         self.model = model
         self._span = current
-        self._begun = time.monotonic()
+        self._started = time.monotonic()
         self._model_call: _ModelCall | None = None
-        self._ended = False
+        self._has_ended = False
 
     def on_part(self, part: Part) -> None:
-        """Take note of a part: the model's calls are known from these, from MessageStarted to MessageStopped."""
         match part:
             case MessageStarted():
-                self._cut_off()
+                self._end_interrupted_call()
                 self._model_call = _ModelCall(self.model)
                 self._model_call.add(part.counts)
             case MessageDelta() if self._model_call is not None:
@@ -60,24 +57,25 @@ class RunTelemetry:
             case _:
                 pass
 
-    def called(self, tool: str, outcome: str, seconds: float | None = None) -> None:
-        """A call of a tool that there is (or `unknown`) was done, refused, failed or deferred."""
+    def tool_called(self, tool: str, outcome: str, seconds: float | None = None) -> None:
+        """Report a tool call. `outcome` is done, refused, failed or deferred; an undeclared `tool` is `unknown`."""
         self._metrics.calls.labels(tool, outcome).inc()
-        took = {} if seconds is None else {"duration_ms": round(seconds * 1000)}
-        log.info("tool call", tool=tool, outcome=outcome, **took)
+        duration = {} if seconds is None else {"duration_ms": round(seconds * 1000)}
+        log.info("tool call", tool=tool, outcome=outcome, **duration)
 
-    def fell_back(self, code: str, by: str) -> None:
-        """The agent came to no answer of its own, for the reason `code`; `by` says who has made it: model, passages."""
+    def used_fallback(self, code: str, by: str) -> None:
+        """Report that the agent had no answer, for the reason `code`. `by` is what answered instead: model,
+        passages."""
         self._metrics.fallbacks.labels(self._agent, code, by).inc()
         log.warning("the task falls back", code=code, by=by)
 
-    def ended(self, status: str, code: str | None = None) -> None:
-        """How the attempt ended; the first word holds."""
-        if self._ended:
+    def run_ended(self, status: str, code: str | None = None) -> None:
+        """Report how the attempt ended. Only the first call counts."""
+        if self._has_ended:
             return
-        self._ended = True
-        self._cut_off()
-        seconds = time.monotonic() - self._begun
+        self._has_ended = True
+        self._end_interrupted_call()
+        seconds = time.monotonic() - self._started
         self._metrics.runs.labels(self._agent, status).inc()
         self._metrics.run_seconds.labels(self._agent, status).observe(seconds)
         self._span.set_attributes(named({"status": status, "code": code}))
@@ -85,31 +83,31 @@ class RunTelemetry:
             failed(self._span, code or status)
         log.info("run ended", status=status, code=code, duration_ms=round(seconds * 1000))
 
-    def _cut_off(self) -> None:
+    def _end_interrupted_call(self) -> None:
         if self._model_call is not None:
             self._model_call.end("cut_off")
             self._model_call = None
 
 
 class _ModelCall:
-    """One answer of the model as it streams in: a span with the tokens that it took."""
+    """A span for one message of the model, with its token counts."""
 
     def __init__(self, model: str) -> None:
         self._span = tracer.start_span("model call", attributes={"gen_ai.request.model": model})
         self._tokens: dict[str, int] = {}
 
     def add(self, counts: TokenCounts) -> None:
-        """What a message, or its end, tells: the sums so far, of some kinds of tokens."""
-        told = {
+        """Update the counts that are reported."""
+        reported = {
             "input_tokens": counts.input,
             "output_tokens": counts.output,
             "cache_creation_input_tokens": counts.cache_write,
             "cache_read_input_tokens": counts.cache_read,
         }
-        self._tokens |= {kind: number for kind, number in told.items() if number is not None}
+        self._tokens |= {kind: number for kind, number in reported.items() if number is not None}
 
     def end(self, fault: str | None = None) -> dict[str, int]:
-        """End the span; answers the tokens by the model's own names of their kinds."""
+        """End the span. Return the token counts by Anthropic's names."""
         self._span.set_attributes({f"gen_ai.usage.{kind}": number for kind, number in self._tokens.items()})
         if fault is not None:
             failed(self._span, fault)

@@ -1,4 +1,4 @@
-"""Conversations kept in Postgres, so that a run can be taken up again by another process, on another machine."""
+"""Stores conversations in Postgres, so that another process, on any machine, can continue a run."""
 
 from __future__ import annotations
 
@@ -18,134 +18,134 @@ from fieldmark.identity.scope import Scope
 from fieldmark.runs.parts import Part
 from fieldmark.stores import runs, sessions
 
-_BOOKMARK = "last-prompt"
-GATHER_SECONDS = 1
-"""How long entries are gathered, from the model's first word on: a crash loses what came in that time, and the run asks
-the model once more. What was said before, the run says again."""
+_LAST_PROMPT = "last-prompt"
+BUFFER_SECONDS = 1
+"""How long entries are buffered, from the model's first message on. A crash loses the buffered entries, and the run
+asks the model again. Entries from before the first message are created again anyway."""
 APPEND_TRIES = 20
 APPEND_PAUSE_SECONDS = 0.5
 
 
 class SessionWriteFailed(Exception):
-    """Something of a conversation is lost: it could not be gone on with."""
+    """A part of a conversation could not be stored, so the conversation can't be resumed."""
 
 
-class Sessions:
-    """The SDK's store of one tenant: as much of its SessionStore as resuming needs.
+class ConversationStore:
+    """The methods of the SDK's SessionStore that resuming needs, for one organisation.
 
-    Bound to the tenant here, by us: the SDK's own `project_key` comes from the CLI's folder, which is another on each
-    machine and could be one for two tenants, so it is ignored. `run` is the run that is led in the conversation, and
-    its attempt: what comes when that is no longer at work is not kept (None: for the SDK's own contracts). Without
-    `is_kept` nothing of it is: it is never gone on with.
+    The SDK's `project_key` is ignored: it comes from the CLI's folder, which differs between machines and could be the
+    same for two organisations. `run` is the run's id and fencing token: nothing is stored once another worker owns the
+    run. None skips this check. If `is_stored` is false, nothing is stored.
     """
 
     def __init__(
-        self, database: Database, scope: Scope, run: tuple[UUID, int] | None = None, *, is_kept: bool = True
+        self, database: Database, scope: Scope, run: tuple[UUID, int] | None = None, *, is_stored: bool = True
     ) -> None:
         self._database = database
         self._scope = scope
         self._run = run
-        self.is_kept = is_kept
+        self.is_stored = is_stored
         self._failure: Fenced | SessionWriteFailed | None = None
-        self._has_begun = False
-        self._gathered: list[tuple[SessionKey, list[SessionStoreEntry]]] = []
-        self._gathering: asyncio.Task[None] | None = None
-        self._flushing = asyncio.Lock()
-        self._with_next: Callable[[Connection], Awaitable[None]] | None = None
+        self._model_has_answered = False
+        self._buffer: list[tuple[SessionKey, list[SessionStoreEntry]]] = []
+        self._delayed_flush: asyncio.Task[None] | None = None
+        self._flush_lock = asyncio.Lock()
+        self._record_next: Callable[[Connection], Awaitable[None]] | None = None
 
     def on_part(self, part: Part) -> None:
-        """Let the conversation go on only while all of it is kept."""
+        """End the conversation once a part of it could not be stored."""
         self.check()
 
     def check(self) -> None:
-        """Raise once something was not kept: Fenced because the run is in other hands, else SessionWriteFailed."""
+        """Raise if entries could not be stored: Fenced if another worker owns the run, else SessionWriteFailed."""
         if self._failure is not None:
             raise self._failure
 
     def record_with_next(self, record: Callable[[Connection], Awaitable[None]]) -> None:
-        """Have something recorded in the transaction in which the next entries are kept."""
-        self._with_next = record
+        """Call `record` in the transaction that stores the next entries."""
+        self._record_next = record
 
-    def gather(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
-        """Have entries kept soon, those of several messages in one transaction. `check` tells of what fails."""
-        if not self.is_kept:
+    def buffer(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
+        """Buffer entries, so that several messages are stored in one transaction. `check` raises failures."""
+        if not self.is_stored:
             return
-        self._gathered.append((key, entries))
-        self._has_begun = self._has_begun or any(entry["type"] == "assistant" for entry in entries)
-        if self._has_begun and (self._gathering is None or self._gathering.done()):
-            self._gathering = asyncio.create_task(self._flush_later())
+        self._buffer.append((key, entries))
+        self._model_has_answered = self._model_has_answered or any(entry["type"] == "assistant" for entry in entries)
+        if self._model_has_answered and (self._delayed_flush is None or self._delayed_flush.done()):
+            self._delayed_flush = asyncio.create_task(self._flush_later())
 
     def discard(self) -> None:
-        """Forget what was gathered: the run is over, and with it its conversation."""
-        self._gathered.clear()
+        """Drop the buffered entries: the run has ended, so its conversation is not needed any more."""
+        self._buffer.clear()
 
     async def flush(self) -> None:
-        """Keep what was gathered. `check` tells of what fails."""
-        async with self._flushing:
-            while self._gathered:
-                key, batches = next(groupby(self._gathered, itemgetter(0)))
-                together = [entries for _, entries in batches]
-                del self._gathered[: len(together)]
-                with contextlib.suppress(Exception):  # append has remembered it
-                    await self.append(key, [entry for entries in together for entry in entries])
+        """Store the buffered entries. `check` raises failures."""
+        async with self._flush_lock:
+            while self._buffer:
+                key, batches = next(groupby(self._buffer, itemgetter(0)))
+                group = [entries for _, entries in batches]
+                del self._buffer[: len(group)]
+                with contextlib.suppress(Exception):  # stored by append for check
+                    await self.append(key, [entry for entries in group for entry in entries])
 
     async def _flush_later(self) -> None:
-        await asyncio.sleep(GATHER_SECONDS)
+        await asyncio.sleep(BUFFER_SECONDS)
         await self.flush()
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
-        if not entries or not self.is_kept:
+        if not entries or not self.is_stored:
             return
         try:
             await self._append(key, entries)
         except Fenced as error:
-            # Raised here it would only make the SDK try again.
+            # Raised here, it would only make the SDK retry.
             self._failure = error
-        except BaseException:  # the SDK's own limit of time comes as a cancellation
-            # Remembered too: the message by which the SDK tells of it is dropped where a hundred others wait.
+        except BaseException:  # the SDK's own timeout cancels this
+            # Stored too: the SDK drops its message about the failure if a hundred messages are queued.
             self._failure = SessionWriteFailed()
             raise
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
-        """The conversation as the CLI shall read it: without its bookmarks. A `last-prompt` entry names the message to
-        go on from (`leafUuid`); written behind a deferral it names the deferral itself, and the CLI would then ask the
-        model again instead of going on with the call. Without one it goes on from the last message."""
-        self._has_begun = True
+        """Return the conversation without `last-prompt` entries. Such an entry names the message to continue from
+        (`leafUuid`). One that was written after a deferral names the deferral itself, and the CLI would ask the model
+        again instead of continuing with the call. Without the entry, the CLI continues from the last message."""
+        self._model_has_answered = True
         async with self._database.as_user(self._scope) as conn:
-            entries = await sessions.load(conn, self._part(key))
-        shown = [one for one in entries if one.get("type") != _BOOKMARK]
-        return cast(list[SessionStoreEntry], shown) or None
+            entries = await sessions.load(conn, self._key(key))
+        kept_entries = [entry for entry in entries if entry.get("type") != _LAST_PROMPT]
+        return cast(list[SessionStoreEntry], kept_entries) or None
 
     async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
         async with self._database.as_user(self._scope) as conn:
-            return await sessions.subpaths(conn, self._part(key))
+            return await sessions.subpaths(conn, self._key(key))
 
-    async def has(self, session_id: UUID) -> bool:
-        """Whether so much was kept of a conversation that it can be gone on with."""
+    async def can_resume(self, session_id: UUID) -> bool:
+        """Whether enough of a conversation is stored to resume it."""
         async with self._database.as_user(self._scope) as conn:
             return await sessions.has_begun(conn, sessions.Part(self._scope.org_id, str(session_id)))
 
     async def deferred_call(self, session_id: UUID) -> str | None:
-        """The call at which a conversation stopped for a person to decide: resumed without a word, it goes on there."""
+        """Return the id of the call that was deferred for a person's decision, if the conversation stopped there. A
+        conversation that is resumed without a prompt continues with that call."""
         async with self._database.as_user(self._scope) as conn:
             return await sessions.deferred_call(conn, sessions.Part(self._scope.org_id, str(session_id)))
 
     async def _append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
-        for left in range(APPEND_TRIES - 1, -1, -1):
+        for retries_left in range(APPEND_TRIES - 1, -1, -1):
             try:
                 async with self._database.as_user(self._scope) as conn:
                     if self._run is not None:
                         await runs.fence(conn, *self._run)
-                    if self._with_next is not None:
-                        await self._with_next(conn)
-                    await sessions.append(conn, self._part(key), entries)
-                self._with_next = None
+                    if self._record_next is not None:
+                        await self._record_next(conn)
+                    await sessions.append(conn, self._key(key), entries)
+                self._record_next = None
                 return
             except Unavailable:
-                # The SDK tries three times within a second, which a database that restarts outlasts.
-                if not left:
+                # The SDK retries three times within a second, but a database restart takes longer.
+                if not retries_left:
                     raise
                 await asyncio.sleep(APPEND_PAUSE_SECONDS)
 
-    def _part(self, key: SessionKey | SessionListSubkeysKey) -> sessions.Part:
+    def _key(self, key: SessionKey | SessionListSubkeysKey) -> sessions.Part:
         return sessions.Part(self._scope.org_id, key["session_id"], str(key.get("subpath") or ""))

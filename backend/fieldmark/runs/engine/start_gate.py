@@ -1,4 +1,4 @@
-"""How many CLIs start at the same time: each start takes about a second of one processor."""
+"""Limits how many CLIs start at the same time: each start takes about a second of processor time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from uuid import UUID
 
 
 class StartRank(IntEnum):
-    """Who goes first when several wait for a place."""
+    """Priority of a start. Lower values go first."""
 
     INTERACTIVE = 0
     BACKGROUND = 1
@@ -20,25 +20,26 @@ class StartRank(IntEnum):
 
 
 @dataclass(eq=False, frozen=True, slots=True)
-class _Waiting:
+class _WaitingStart:
     rank: StartRank
     org_id: UUID | None
     arrival: int
-    turn: asyncio.Future[None]
+    granted: asyncio.Future[None]
 
 
 class StartGate:
-    """Lets so many start at a time: by their rank, then the organisations in turn, each in the order of its runs."""
+    """Limits concurrent starts to `slots`. Waiting starts are ordered by rank, then round-robin per organisation, then
+    by arrival."""
 
-    def __init__(self, places: int) -> None:
-        self._free = places
-        self._waiting: list[_Waiting] = []
+    def __init__(self, slots: int) -> None:
+        self._free = slots
+        self._waiting: list[_WaitingStart] = []
         self._count = itertools.count(1)
-        self._last_turn: dict[UUID | None, int] = {}  # of each organisation, while anybody waits
+        self._last_served: dict[UUID | None, int] = {}  # per organisation, while any start waits
 
     @asynccontextmanager
-    async def place(self, rank: StartRank, org_id: UUID | None = None) -> AsyncGenerator[None]:
-        """Wait for a place, and hold it while the block lasts."""
+    async def slot(self, rank: StartRank, org_id: UUID | None = None) -> AsyncGenerator[None]:
+        """Wait for a slot, and hold it during the block."""
         await self._enter(rank, org_id)
         try:
             yield
@@ -46,26 +47,26 @@ class StartGate:
             self._leave()
 
     async def _enter(self, rank: StartRank, org_id: UUID | None) -> None:
-        self._last_turn.setdefault(org_id, 0)
+        self._last_served.setdefault(org_id, 0)
         if self._free:
             self._free -= 1
-            self._last_turn[org_id] = next(self._count)
+            self._last_served[org_id] = next(self._count)
             return
-        one = _Waiting(rank, org_id, next(self._count), asyncio.get_running_loop().create_future())
-        self._waiting.append(one)
+        start = _WaitingStart(rank, org_id, next(self._count), asyncio.get_running_loop().create_future())
+        self._waiting.append(start)
         try:
-            await one.turn
+            await start.granted
         except asyncio.CancelledError:
-            if one.turn.done() and not one.turn.cancelled():  # it was given the place in the same moment
+            if start.granted.done() and not start.granted.cancelled():  # it received the slot at the same moment
                 self._leave()
             raise
 
     def _leave(self) -> None:
-        self._waiting = [one for one in self._waiting if not one.turn.done()]
+        self._waiting = [start for start in self._waiting if not start.granted.done()]
         if not self._waiting:
             self._free += 1
-            self._last_turn.clear()
+            self._last_served.clear()
             return
-        first = min(self._waiting, key=lambda one: (one.rank, self._last_turn[one.org_id], one.arrival))
-        self._last_turn[first.org_id] = next(self._count)
-        first.turn.set_result(None)
+        first = min(self._waiting, key=lambda start: (start.rank, self._last_served[start.org_id], start.arrival))
+        self._last_served[first.org_id] = next(self._count)
+        first.granted.set_result(None)

@@ -1,4 +1,4 @@
-"""The tools of one run as the CLI sees them: an MCP server inside this process."""
+"""The MCP server, inside this process, that gives the CLI its tools."""
 
 from __future__ import annotations
 
@@ -14,23 +14,22 @@ from pydantic import JsonValue
 from fieldmark.tools.ledger import ToolOutcome
 from fieldmark.tools.toolset import Toolset
 
-NAME = "fieldmark"
-TOOL_PREFIX = f"mcp__{NAME}__"
-"""What the CLI and the model put before a tool's own name."""
+SERVER_NAME = "fieldmark"
+TOOL_PREFIX = f"mcp__{SERVER_NAME}__"
+"""Prefix of tool names in the CLI and the model."""
 
-# The CLI names the model's call in each request's metadata; the ledger's entry is found by it.
-CALL_ID = "claudecode/toolUseId"
+# Metadata key of a request with the id of the model's call, which is its id in the ledger.
+CALL_ID_KEY = "claudecode/toolUseId"
 
-Call = Callable[[str, str | None, dict[str, JsonValue]], Awaitable[ToolOutcome]]
+CallHandler = Callable[[str, str | None, dict[str, JsonValue]], Awaitable[ToolOutcome]]
 
 
-def tool_server(toolset: Toolset, call: Call) -> McpSdkServerConfig:
-    """A server that lists the toolset's tools and hands each request to `call(name, call_id, arguments)`.
+def tool_server(toolset: Toolset, call: CallHandler) -> McpSdkServerConfig:
+    """Return a server that lists the toolset's tools and passes each request to `call(name, call_id, arguments)`.
 
-    Our own and not the SDK's ready-made one, for two reasons: that one hides the call's id, and it answers with the
-    text of any exception.
+    The SDK's own server isn't used because it hides the call's id and returns the text of any exception.
     """
-    listed = ListToolsResult(
+    tools = ListToolsResult(
         tools=[
             WireTool(name=tool.name, description=tool.description, input_schema=tool.input_schema)
             for tool in toolset.tools.values()
@@ -38,13 +37,13 @@ def tool_server(toolset: Toolset, call: Call) -> McpSdkServerConfig:
     )
 
     async def on_list_tools(context: Any, params: Any) -> ListToolsResult:
-        return listed
+        return tools
 
     async def on_call_tool(context: Any, params: CallToolRequestParams) -> CallToolResult:
         meta: Any = params.meta or {}
-        call_id = meta.get(CALL_ID)
+        call_id = meta.get(CALL_ID_KEY)
         outcome = await call(params.name, call_id if isinstance(call_id, str) else None, params.arguments or {})
         return CallToolResult(content=[TextContent(type="text", text=outcome.text)], is_error=outcome.is_error)
 
-    server = Server(NAME, on_list_tools=on_list_tools, on_call_tool=on_call_tool)
-    return McpSdkServerConfig(type="sdk", name=NAME, instance=server)
+    server = Server(SERVER_NAME, on_list_tools=on_list_tools, on_call_tool=on_call_tool)
+    return McpSdkServerConfig(type="sdk", name=SERVER_NAME, instance=server)
