@@ -77,8 +77,8 @@ def test_it_comes_page_by_page_as_it_is_read():
 
 def test_whole_pages_are_told_and_the_next_leads_on():
     index = document_index("1 2", "no digit", "3 4", "5 6 7 8")
-    first = index.unmapped([], most=5)
+    first = index.unmapped([], limit=5)
     assert ([one.text for one in first.items], first.counts, first.next) == (list("1234"), [(1, 2), (3, 2)], 4)
-    rest = index.unmapped([], since_page=4, most=3)
+    rest = index.unmapped([], since_page=4, limit=3)
     # A page that alone has too many is cut, and leads past itself.
     assert ([one.text for one in rest.items], rest.counts, rest.next) == (list("567"), [(4, 4)], None)

@@ -1,8 +1,8 @@
-"""Grounding: finds where a value is printed in a document, or says that it is not. Pure: words in, places out.
+"""Grounding: find where a value is printed in a document. Pure functions: words in, locations out.
 
-`WordIndex` holds the words, `CandidateFinder` (with `TextSearch`, `numbers` and `dates`) finds every span that could be
-a value, `CandidateRanker` and `RowGrounder` choose among them, and `places` turns a span into boxes and a quote.
-`unmapped` tells what no value stands on. `DocumentIndex` is the way in.
+`WordIndex` holds the words. `CandidateFinder` finds every span that could be a value, with `TextSearch`, `numbers` and
+`dates`. `CandidateRanker` and `RowGrounder` choose among the spans. `locations` turns a span into boxes and a quote.
+`unmapped` lists the numbers and dates that no value covers. Start with `DocumentIndex`.
 """
 
 from fieldmark.grounding.document_index import DocumentIndex

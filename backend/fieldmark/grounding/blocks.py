@@ -1,5 +1,5 @@
-"""Blocks: the parts of a page that a text is shown in, and cited by. They are made of the page's words alone, so the
-same page has the same blocks whoever asks."""
+"""Blocks: the parts of a page that search results show and citations name. They depend only on the page's words, so
+their numbers are stable."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ _GAP: Final = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Some lines of a page, one below the other: its words from `first` to before `end`. `text` is one line, whatever
-    the words hold."""
+    """Consecutive lines of a page: its words from `first` to before `end`. `text` is a single line."""
 
     number: int
     first: int
@@ -26,8 +25,8 @@ class Block:
 
 
 def blocks_of(words: Sequence[Word]) -> list[Block]:
-    """The blocks of a page, in reading order, numbered from 1. A block ends where there is a gap, and before what would
-    make it too long."""
+    """Return the blocks of a page in reading order, numbered from 1. A block ends at a vertical gap and at
+    MAX_CHARACTERS."""
     begins, size, bottom = [0], 0, 0.0
     for line in group_lines(words, 0, len(words)):
         top, low = min(words[at][2] for at in line), max(words[at][4] for at in line)
@@ -53,5 +52,5 @@ def blocks_of(words: Sequence[Word]) -> list[Block]:
 
 
 def _text(words: Sequence[Word]) -> str:
-    # Whatever ends a line: nothing of a document begins a line of its own.
+    # All kinds of line break are removed, so a document's text can't start a line of its own in a prompt.
     return " ".join(" ".join(str(word[0]).split()) for word in words)

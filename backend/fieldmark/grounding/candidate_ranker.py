@@ -1,4 +1,4 @@
-"""CandidateRanker: which of several spans a field means: the one in its quote, nearest to its label, or on its page."""
+"""CandidateRanker: choose the span that a field means: inside its quote, nearest to its label, or on its page."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ from fieldmark.grounding.text_stream import Span
 from fieldmark.grounding.word_index import WordIndex
 
 NOT_NEAR: Final = 2  # the nearness of a span that is not near its label
-_MAX_LABEL_HITS: Final = 16  # printings of one label on a page
+_MAX_LABEL_HITS: Final = 16  # positions of one label on a page
 _MAX_RANKED: Final = 400  # spans of one value
 _MAX_MEASURED: Final = 200  # spans of one value whose distance to the label is measured
-_MAX_QUOTES: Final = 4  # occurrences of a quote; a quote that is printed more often tells nothing
-_MAX_EQUAL: Final = 16  # equally likely spans among which one without letters on it is preferred
+_MAX_QUOTES: Final = 4  # occurrences of a quote; a more frequent quote doesn't narrow the choice
+_MAX_EQUAL: Final = 16  # equally likely spans that are checked for adjacent letters
 
 _WORD_BREAK = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[\W_]+")
-# In heights of the label's line: a value this far below its label is still under it.
+# In line heights: up to this distance a value counts as just below its label.
 _MAX_BELOW = 3.0
 
-# Keyed by page: (weakness, index of the first word, index of the last, box). 0 is the whole last key of the path.
+# Keyed by page: (weakness, index of the first word, index of the last, box). The path's whole last key has weakness 0.
 _LabelHits: TypeAlias = Mapping[int, Sequence[tuple[int, int, int, Word]]]
 
 
 class RankedSpan(NamedTuple):
-    """A span, and what speaks against it: of two spans the one with the smaller fields is likelier."""
+    """A span with its sort key: of two spans, the one with the smaller fields is more likely."""
 
     outside_quote: bool
     nearness: float  # 0 right of its label or just below it, 1 further away, NOT_NEAR if not near it
-    other_page: bool  # than the claimed one
-    distance: float  # to its label
+    other_page: bool  # not on the claimed page
+    distance: float  # to its label, in line heights
     number: int
     span: Span
 
 
 class CandidateRanker:
-    """Ranks spans of one document. It remembers where the labels are printed."""
+    """Rank the spans of one document. Label positions are cached."""
 
     def __init__(self, index: WordIndex, text_search: TextSearch) -> None:
         self._index = index
@@ -53,51 +53,52 @@ class CandidateRanker:
         self._label_hits: dict[tuple[tuple[str, ...], ...], _LabelHits] = {}
 
     def best(self, spans: Sequence[Span], label: Sequence[str | int], claim: Claim) -> Span:
-        """The likeliest of a value's spans; of equally likely ones the first."""
+        """Return the most likely of a value's spans; of equally likely ones the first."""
         if len(spans) == 1:
             return spans[0]
-        return self.likeliest([(one[:4], one.span) for one in self.rank(spans, label, claim)])
+        return self.most_likely([(one[:4], one.span) for one in self.rank(spans, label, claim)])
 
-    def likeliest(self, keyed: Sequence[tuple[tuple[Any, ...], Span]]) -> Span:
-        """The span with the smallest key; of equal ones the first that has no letters on it, as `3m` has."""
+    def most_likely(self, keyed: Sequence[tuple[tuple[Any, ...], Span]]) -> Span:
+        """Return the span with the smallest key; of equal ones, the first that is not next to letters, as `3m` is."""
         least = min(key for key, _ in keyed)
         equal = [span for key, span in keyed if key == least]
-        return next((span for span in equal[:_MAX_EQUAL] if not _touches_letters(span)), equal[0])
+        return next((span for span in equal[:_MAX_EQUAL] if not _is_next_to_letters(span)), equal[0])
 
     def rank(self, spans: Sequence[Span], label: Sequence[str | int], claim: Claim) -> list[RankedSpan]:
-        """The spans in their order, each with what speaks against it. Of very many, only the likelier ones."""
-        index, quoted, page = self._index, self._quoted(claim), claim.page
+        """Return the spans in order, each with its sort key. Of more than _MAX_RANKED, only the more likely ones."""
+        index, quoted, page = self._index, self._quote_ranges(claim), claim.page
         if len(spans) > _MAX_RANKED:
             spans = self._shortlist(spans, quoted, label, page)
         near = self._near_label(spans, label, page)
         ranked: list[RankedSpan] = []
         for number, span in enumerate(spans):
-            outside = not quoted or not any(first <= span.word <= last for first, last in quoted)
+            outside = not quoted or not any(first <= span.first_word <= last for first, last in quoted)
             nearness, distance = near.get(number, (NOT_NEAR, 0.0))
-            other_page = page is not None and index.pages[index.page_of[span.word]] != page
+            other_page = page is not None and index.pages[index.page_of[span.first_word]] != page
             ranked.append(RankedSpan(outside, nearness, other_page, distance, number, span))
         return ranked
 
     def is_label_printed(self, label: Sequence[str | int]) -> bool:
-        """Whether the whole last key of the path is printed anywhere."""
+        """Return whether all words of the path's last key are printed together somewhere."""
         names = _label_words(label)[:1]
-        return any(hit[0] == 0 for hits in self._hits_of(names).values() for hit in hits) if names else False
+        return any(hit[0] == 0 for hits in self._find_labels(names).values() for hit in hits) if names else False
 
-    def _quoted(self, claim: Claim) -> list[tuple[int, int]]:
+    def _quote_ranges(self, claim: Claim) -> list[tuple[int, int]]:
         found = self._text_search.find_quote(claim.quote, claim.page) if claim.quote else None
         if not found or len(found.spans) > _MAX_QUOTES:
             return []
-        return [(min(span.indexes()), max(span.indexes())) for span in found.spans]
+        return [(min(span.word_indexes()), max(span.word_indexes())) for span in found.spans]
 
     def _shortlist(
         self, spans: Sequence[Span], quoted: Sequence[tuple[int, int]], label: Sequence[str | int], page: int | None
     ) -> Sequence[Span]:
-        """The first of these that there are: spans in the quote, on the claimed page, on pages with the label, any."""
-        index, labelled = self._index, self._hits_of(_label_words(label))
+        """Return the spans in the quote; if there are none, those on the claimed page, then those on pages with the
+        label, then any."""
+        index, labelled = self._index, self._find_labels(_label_words(label))
         for those in (
-            (span for span in spans if any(first <= span.word <= last for first, last in quoted)),
-            (span for span in spans if index.pages[index.page_of[span.word]] == page),
-            (span for span in spans if index.page_of[span.word] in labelled),
+            (span for span in spans if any(first <= span.first_word <= last for first, last in quoted)),
+            (span for span in spans if index.pages[index.page_of[span.first_word]] == page),
+            (span for span in spans if index.page_of[span.first_word] in labelled),
         ):
             fewer = list(islice(those, _MAX_RANKED))
             if fewer:
@@ -107,20 +108,23 @@ class CandidateRanker:
     def _near_label(
         self, spans: Sequence[Span], label: Sequence[str | int], page: int | None
     ) -> dict[int, tuple[float, float]]:
-        """The (nearness, distance in heights of a line) of the spans that are near the label, keyed by their number."""
+        """Return the (nearness, distance in line heights) of the spans near the label, keyed by their number."""
         names = _label_words(label)
         if not names:
             return {}
-        index, printed = self._index, self._hits_of(names)
+        index, printed = self._index, self._find_labels(names)
         best: dict[int, tuple[float, float]] = {}
         numbered = list(enumerate(spans))
         if len(numbered) > _MAX_MEASURED:
             page_of = index.page_of
             numbered.sort(
-                key=lambda one: (index.pages[page_of[one[1].word]] != page, page_of[one[1].word] not in printed)
+                key=lambda one: (
+                    index.pages[page_of[one[1].first_word]] != page,
+                    page_of[one[1].first_word] not in printed,
+                )
             )
         for number, span in numbered[:_MAX_MEASURED]:
-            at = span.word
+            at = span.first_word
             before = ""
             if span.start_in_word and span.stream.fold is not folding.fold:
                 before = index.alphanumeric[at][: span.start_in_word]
@@ -138,7 +142,7 @@ class CandidateRanker:
                         best[number] = key
         return best
 
-    def _hits_of(self, names: Sequence[tuple[str, ...]]) -> _LabelHits:
+    def _find_labels(self, names: Sequence[tuple[str, ...]]) -> _LabelHits:
         key = tuple(names)
         if key not in self._label_hits:
             index = self._index
@@ -160,8 +164,8 @@ class CandidateRanker:
         return self._label_hits[key]
 
 
-def _touches_letters(span: Span) -> bool:
-    """Whether a number or date has letters on it, such as a unit: `3m`. Another one that stands alone is likelier."""
+def _is_next_to_letters(span: Span) -> bool:
+    """Return whether a number or date touches letters, such as a unit: `3m`."""
     if span.stream.fold is not folding.fold:
         return False
     text, start = span.stream.text, span.stream.starts[span.first] + span.start_in_word
@@ -170,26 +174,27 @@ def _touches_letters(span: Span) -> bool:
 
 
 def _label_words(path: Sequence[str | int]) -> list[tuple[str, ...]]:
-    """The words of a path's last two keys, the last key first: `vendor.taxNumber` gives (tax, number), (vendor,)."""
+    """Return the words of a path's last two keys, the last key first: `vendor.taxNumber` gives (tax, number),
+    (vendor,)."""
     keys = [step for step in path if isinstance(step, str)][-2:]
     return [words for key in reversed(keys) if (words := words_of_key(key))]
 
 
 @lru_cache(maxsize=1024)
 def words_of_key(key: str) -> tuple[str, ...]:
-    """The folded words of a key: `taxNumber` gives (tax, number)."""
+    """Return the folded words of a key: `taxNumber` gives (tax, number)."""
     return tuple(folded for word in _WORD_BREAK.split(key) if (folded := fold_alphanumeric(word)))
 
 
 def _distance(label: Word, value: Word) -> tuple[int, float] | None:
-    """How far a value is from a label on the same page; the smaller, the nearer.
+    """Return how far a value is from a label on the same page; smaller is nearer.
 
     (0, …): right of the label on its line, or just below it. (1, …): further down in its column, or left of it on its
     line. None: anywhere else.
     """
     height = max(label[4] - label[2], 1e-6)
     if on_same_line(label, value):
-        # Boxes are in parts of the page, so widths and heights cannot be compared. About two letters are a height.
+        # Boxes are fractions of the page, so widths and heights cannot be compared. Two letters are about one height.
         unit = max((label[3] - label[1]) * 2 / max(len(label[0]), 1), 1e-6)
         if value[1] >= label[3] - unit:
             return (0, max(value[1] - label[3], 0.0) / unit * 0.1)

@@ -1,6 +1,6 @@
-"""Dates and times in any spelling: which days a printed date may mean, and where a text has dates and times.
+"""Dates and times in any format: find them in a text, with the days that each may mean.
 
-A day is (year, month, day), a period (year, month or quarter). Month names are known in the languages of `_NAMES`.
+A day is (year, month, day), a period (year, month or quarter). `_NAMES` has the month names of all supported languages.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fieldmark.grounding import units
 
 Day: TypeAlias = tuple[int, int, int]
 Order: TypeAlias = str
-"""The order of three numbers, `dmy`, `mdy` or `ymd`; empty where a word or the four digits of a year tell it."""
+"""Order of three numbers: `dmy`, `mdy` or `ymd`; empty if a month name or a four-digit year first makes it clear."""
 Period: TypeAlias = tuple[int, str]
 """A year, and a month, `03`, or a quarter, `q1`."""
 TimeOfDay: TypeAlias = tuple[int, int, int | None]
@@ -79,14 +79,14 @@ ar يناير فبراير مارس أبريل مايو يونيو يوليو أ
 ar يناير فبراير مارس إبريل ماي يونيه يوليه أوت سبتمبر أكتوبر نوفمبر ديسمبر
 """
 # `listopad` is November in Polish and Czech, and October in Croatian.
-_OTHER_MONTHS: Final = {fold(name): 10 for name in ("listopad", "listopada")}
+_MONTH_IN_CROATIAN: Final = {fold(name): 10 for name in ("listopad", "listopada")}
 _ENDINGS: Final = {"fi": ("", "ta")}  # 12. tammikuuta
 MONTHS: Final = {
     fold(name + ending): month
     for language, *names in map(str.split, _NAMES.strip().splitlines())
     for month, name in enumerate(names, 1)
     for ending in _ENDINGS.get(language, ("",))
-    if month != 10 or fold(name) not in _OTHER_MONTHS
+    if month != 10 or fold(name) not in _MONTH_IN_CROATIAN
 }
 
 _YEAR_FIRST: Final[frozenset[Order]] = frozenset({"ymd"})
@@ -101,7 +101,7 @@ _NUMERIC = re.compile(
     r"(\d(?<!\w\d)(?<!\d[.,:/\-']\d)\d{0,3})(?:(\s?[./\-,·]\s?)(\d{1,2})\s?[./\-,·]\s?(\d{4}|\d{1,2})"
     r"|([\s\x1f])(\d\d)[\s\x1f](\d{4}|\d\d))(?![\d_]|[./\-,:]\d)"
 )
-# Before three short numbers: they are a version or a paragraph, or a reference that may look like a date.
+# A word before three short numbers that makes them a version or a section number, or a reference number (below).
 _VERSION_BEFORE = re.compile(
     r"(?<![^\W_])(?:v|ver|vers|version\w*|release|rel|rev|revision|build|firmware|software|fw|sw|sections?|clause|chapter"
     r"|article|paragraph|abschnitt|kapitel|ziffer|absatz|punkt|artikel|art|abs|chapitre|capitulo|capitolo|версия"
@@ -114,11 +114,11 @@ _REFERENCE_BEFORE = re.compile(
     r"(?<![^\W_])(?:ref|reference|referenz|no|nr|num|nummer|numero|number|az|aktenzeichen|zeichen|order|invoice|rechnung"
     r"|case|file|id|code|tel|telefon|phone|fax|n°|nº)[\s\x1f.:#]{0,3}\Z|#\s?\Z"
 )
-_LOOK_BACK: Final = 20  # characters
-# How surely a date means a day: it is one of two; the text's other dates have another order; it may be no date.
-UNUSUAL: Final = 0.6
-_AMBIGUOUS, _REFERENCE = 0.9, 0.6
-WITHOUT_YEAR: Final = 0.6
+_LOOK_BACK_CHARACTERS: Final = 20
+# Certainty of a date that is ambiguous, in an unusual order for its text, or not surely a date.
+UNUSUAL_CERTAINTY: Final = 0.6
+_AMBIGUOUS_CERTAINTY, _REFERENCE_CERTAINTY = 0.9, 0.6
+WITHOUT_YEAR_CERTAINTY: Final = 0.6
 _DAY_FIRST = re.compile(
     rf"(\d(?<![\w.,]\d)\d?){_ORDINAL}{_GAP}{_OF}({units.any_of(MONTHS)})(?![^\W\d_]){_GAP}{_OF}{_YEAR}"
 )
@@ -154,13 +154,13 @@ _TIME = re.compile(
     r"(?P<hour>\d(?<![\d:.,]\d)\d?)(?P<mark>[:h]|\.(?=\d\d(?:\.\d\d)?(?![.,]?\d)))(?P<minute>\d\d)"
     r"(?:[:.](?P<second>\d\d))?(?![\d:])(?:\s?(?P<half>[ap])\.?\s?m\b\.?)?"
 )
-# Before two numbers with a colon that are a ratio or a verse.
+# A word before two numbers with a colon that makes them a ratio or a verse.
 _RATIO_BEFORE = re.compile(
     r"(?<![^\W_])(?:ratio|scale|verhaltnis|massstab|echelle|escala|scala|odds|psalms?|ps|verse|genesis|exodus|matthew|mark"
     r"|luke|john|acts|romans|corinthians|mt|mk|lk|joh|rom|kor|sure|surah|quran)\.?[\s:=]{0,3}\Z"
 )
 _HOUR_AFTER = re.compile(r"\s?(?:uhr|h|hrs?|hours|horas|heures|klo)(?![^\W_])")
-# A word for the hour, or a date; an amount may follow a date, too.
+# A word for the hour, or a date. An amount may follow a date too.
 _HOUR_BEFORE = re.compile(
     r"(?:(?<![^\W_])(?:uhrzeit|zeit|um|time|heure|hora|ora|tid|tijd|kl|klo|klokken|klockan)|\d[./-]\d\d?[./-]\d{2,4}"
     r"|[^\W\d_]{3}\.?\s\d{4})[\s.:,;|t-]{1,3}\Z"
@@ -171,14 +171,15 @@ _ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d))?(?:[.,]
 
 
 class PrintedDate(NamedTuple):
-    """A printed date: its offsets in the text, and the days that it may mean, each with the order it is read in."""
+    """A printed date: its offsets in the text, and the days that it may mean, each with its order of day, month and
+    year."""
 
     start: int
     end: int
     days: tuple[Day, ...]
     orders: Mapping[Day, frozenset[Order]]
-    is_reference: bool = False  # by the word before it: it may be no date at all
-    is_dotted: bool = False  # which no country writes with the month first
+    is_reference: bool = False  # by the word before it: it may not be a date
+    is_dotted: bool = False  # with dots, the month never comes first
 
 
 class DateAndTime(NamedTuple):
@@ -189,7 +190,7 @@ class DateAndTime(NamedTuple):
 
 
 def parse(text: str) -> DateAndTime | None:
-    """The meaning of a text if all of it is a date, a time, or a date with a time; else None."""
+    """Return the date, the time, or the date with a time that a text is, or None if it contains anything else."""
     text = text.strip()
     if not 4 <= len(text) <= 60 or not _DIGIT.search(text):
         return None
@@ -199,58 +200,56 @@ def parse(text: str) -> DateAndTime | None:
         time = (int(iso[4]), int(iso[5]), int(iso[6]) if iso[6] else None) if iso[4] else None
         return DateAndTime(days, time) if days else None
     folded = fold(text)
-    for start, end, readings in find_times(folded, is_time=True):
+    for start, end, times in find_times(folded, allow_dots=True):
         if not re.search(r"[^\W_]", folded[:start] + folded[end:]):
-            return DateAndTime((), readings[0])
+            return DateAndTime((), times[0])
     for start, end, days, *_ in find_dates(folded):
         rest = folded[:start] + " " + folded[end:]
         if not re.search(r"[^\W_]", rest):
             return DateAndTime(days, None)
-        times = list(find_times(rest, is_time=True))
+        times = list(find_times(rest, allow_dots=True))
         if len(times) == 1 and not re.search(r"[^\W_]", rest[: times[0][0]] + rest[times[0][1] :]):
             return DateAndTime(days, times[0][2][0])
     return None
 
 
 def find_dates(text: str) -> Iterator[PrintedDate]:
-    """The dates in a folded text."""
+    """Yield the dates in a folded text."""
     for found in _NUMERIC.finditer(text):
         if not found[3]:
             if len(found[1]) + len(found[7]) == 6:  # with spaces alone, only 25 12 2018 and 2018 12 25 are dates
-                yield from _printed(found, _numeric(found[1], found[6], found[7]))
+                yield from _as_printed_date(found, _days_of_numbers(found[1], found[6], found[7]))
             continue
         is_short = len(found[1]) <= 2 and len(found[4]) == 2
-        before = text[max(0, found.start() - _LOOK_BACK) : found.start()] if is_short else ""
+        before = text[max(0, found.start() - _LOOK_BACK_CHARACTERS) : found.start()] if is_short else ""
         if not before or not (_VERSION_BEFORE.search(before) or text[found.end() : found.end() + 1].isalpha()):
             is_reference = _REFERENCE_BEFORE.search(before) is not None
             is_dotted = found[2].strip() == "."
-            yield from _printed(found, _numeric(found[1], found[3], found[4]), is_reference, is_dotted)
+            yield from _as_printed_date(found, _days_of_numbers(found[1], found[3], found[4]), is_reference, is_dotted)
     for found in _DAY_FIRST.finditer(text):
-        yield from _printed(found, _named(found[2], found[1], _years(found[3])))
+        yield from _as_printed_date(found, _days_of_month(found[2], found[1], _years(found[3])))
     for found in _MONTH_FIRST.finditer(text):
-        named = _MONTH_BEFORE.search(text, max(0, found.start() - _LOOK_BACK), found.start())
+        named = _MONTH_BEFORE.search(text, max(0, found.start() - _LOOK_BACK_CHARACTERS), found.start())
         month = named and MONTHS.get(named[1])
         if named and month:
-            for one in _printed(found, _named(named[1], found[1], _years(found[2]))):
+            for one in _as_printed_date(found, _days_of_month(named[1], found[1], _years(found[2]))):
                 yield one._replace(start=named.start())
     for found in _YEAR_BEFORE.finditer(text):
         if found[2] in MONTHS:
-            yield from _printed(found, _named(found[2], found[3], (int(found[1]),)))
-    # Each pattern begins with its first digit and looks back from there: a search for a class of characters is fast.
+            yield from _as_printed_date(found, _days_of_month(found[2], found[3], (int(found[1]),)))
+    # Each pattern starts with its first digit and looks back from there: searching for a character class is fast.
     for pattern in (_EAST_ASIAN, _COMPACT) if "年" in text or "년" in text else (_COMPACT,):
         for found in pattern.finditer(text):
-            yield from _printed(found, [((int(found[1]), int(found[2]), int(found[3])), "")])
+            yield from _as_printed_date(found, [((int(found[1]), int(found[2]), int(found[3])), "")])
 
 
 def find_without_year(text: str) -> Iterator[tuple[int, int, int, int]]:
-    """The (start, end, month, day) of the days in a folded text without a year behind them.
-
-    As numbers these have two digits each, in either order: `05/02`.
-    """
+    """Yield the (start, end, month, day) of the dates in a folded text that have no year after them. Numeric ones have
+    two digits each, in either order: `05/02`."""
     for found in _DAY_AND_MONTH.finditer(text):
         yield *found.span(), MONTHS[found[2]], int(found[1])
     for found in _DAY_ALONE.finditer(text):
-        named = _MONTH_BEFORE.search(text, max(0, found.start() - _LOOK_BACK), found.start())
+        named = _MONTH_BEFORE.search(text, max(0, found.start() - _LOOK_BACK_CHARACTERS), found.start())
         if named and (month := MONTHS.get(named[1])):
             yield named.start(), found.end(), month, int(found[1])
     for found in _TWO_NUMBERS.finditer(text):
@@ -259,20 +258,20 @@ def find_without_year(text: str) -> Iterator[tuple[int, int, int, int]]:
 
 
 def find_periods(text: str) -> Iterator[tuple[int, int, Period, float]]:
-    """The (start, end, period, certainty) of the months and quarters in a folded text that have a year and no day."""
+    """Yield the (start, end, period, certainty) of the months and quarters in a folded text: a year without a day."""
     for pattern, month, year in ((_MONTH_AND_YEAR, 1, 2), (_YEAR_AND_MONTH, 2, 1), (_MONTH_AND_SHORT_YEAR, 1, 2)):
         for found in pattern.finditer(text):
             if 1 <= int(found[month]) <= 12:
-                before = text[max(0, found.start() - _LOOK_BACK) : found.start()]
+                before = text[max(0, found.start() - _LOOK_BACK_CHARACTERS) : found.start()]
                 is_short = pattern is _MONTH_AND_SHORT_YEAR
-                certainty = _REFERENCE if is_short or _REFERENCE_BEFORE.search(before) else 1.0
+                certainty = _REFERENCE_CERTAINTY if is_short or _REFERENCE_BEFORE.search(before) else 1.0
                 yield *found.span(), (_years(found[year])[0], f"{int(found[month]):02}"), certainty
     for found in _NAMED_YEAR.finditer(text):
-        start, end = max(0, found.start() - _LOOK_BACK), found.end()
-        year, certainty = _years(found[1])[0], 1.0 if len(found[1]) == 4 else _REFERENCE
+        start, end = max(0, found.start() - _LOOK_BACK_CHARACTERS), found.end()
+        year, certainty = _years(found[1])[0], 1.0 if len(found[1]) == 4 else _REFERENCE_CERTAINTY
         name = _NAME_BEFORE.search(text, start, found.start())
         if name and name[1] in MONTHS:
-            if not _DAY_BEFORE.search(text, max(0, name.start() - _LOOK_BACK), name.start()):
+            if not _DAY_BEFORE.search(text, max(0, name.start() - _LOOK_BACK_CHARACTERS), name.start()):
                 yield name.start(), end, (year, f"{MONTHS[name[1]]:02}"), certainty
         elif quarter := _QUARTER_BEFORE.search(text, start, found.start()):
             yield quarter.start(), end, (year, f"q{quarter[1] or quarter[2]}"), certainty
@@ -285,7 +284,7 @@ def find_periods(text: str) -> Iterator[tuple[int, int, Period, float]]:
 
 
 def parse_period(text: str) -> Period | None:
-    """The month or quarter that a text is; None if it is anything more, or leaves open which."""
+    """Return the month or quarter that a text is, or None if it contains anything else or is ambiguous."""
     if not 5 <= len(text) <= 30:
         return None
     folded = fold(text)
@@ -301,10 +300,10 @@ def years_in(text: str) -> frozenset[int]:
     return frozenset(int(found[0]) for found in _YEAR_ALONE.finditer(text))
 
 
-def find_times(text: str, is_time: bool = False) -> Iterator[tuple[int, int, tuple[TimeOfDay, ...]]]:
-    """The (start, end, readings) of the times of day in a folded text: `8:13 pm` is 20:13, `8:13` is 8:13.
+def find_times(text: str, allow_dots: bool = False) -> Iterator[tuple[int, int, tuple[TimeOfDay, ...]]]:
+    """Yield the (start, end, possible times) of the times of day in a folded text: `8:13 pm` is 20:13, `8:13` is 8:13.
 
-    `8.13` is one only beside a date or a word like Uhr, or where the text is a time (`is_time`).
+    `8.13` is a time only next to a date or a word such as Uhr, or with `allow_dots`.
     """
     for found in _TIME.finditer(text):
         hour, minute, second = int(found["hour"]), int(found["minute"]), int(found["second"] or 0)
@@ -312,27 +311,27 @@ def find_times(text: str, is_time: bool = False) -> Iterator[tuple[int, int, tup
             if not 1 <= hour <= 12:
                 continue
             hour = hour % 12 + (12 if found["half"] == "p" else 0)
-        elif found["mark"] == "." and not is_time and not _is_at_an_hour(text, found):
+        elif found["mark"] == "." and not allow_dots and not _is_marked_as_time(text, found):
             continue
-        is_ratio = _RATIO_BEFORE.search(text, max(0, found.start() - _LOOK_BACK), found.start()) is not None
+        is_ratio = _RATIO_BEFORE.search(text, max(0, found.start() - _LOOK_BACK_CHARACTERS), found.start()) is not None
         if not is_ratio and hour < 24 and minute < 60:
             yield found.start(), found.end(), ((hour, minute, second if found["second"] else None),)
 
 
-def _is_at_an_hour(text: str, found: re.Match[str]) -> bool:
-    before = text[max(0, found.start() - _LOOK_BACK) : found.start()]
+def _is_marked_as_time(text: str, found: re.Match[str]) -> bool:
+    before = text[max(0, found.start() - _LOOK_BACK_CHARACTERS) : found.start()]
     return _HOUR_AFTER.match(text, found.end()) is not None or (
         _HOUR_BEFORE.search(before) is not None and _MONEY_AFTER.match(text, found.end()) is None
     )
 
 
-def is_same_time(wanted: TimeOfDay, printed: TimeOfDay) -> bool:
-    """Whether a printed time is the wanted one. Seconds that only one of them has must be zero."""
-    return wanted[:2] == printed[:2] and (wanted[2] or 0) == (printed[2] or 0)
+def is_same_time(value: TimeOfDay, printed: TimeOfDay) -> bool:
+    """Return whether two times are the same. Seconds that only one of them has must be zero."""
+    return value[:2] == printed[:2] and (value[2] or 0) == (printed[2] or 0)
 
 
-def _numeric(a: str, b: str, c: str) -> list[tuple[Day, Order]]:
-    """The days that three numbers may mean, whichever of them is the year: 02/03/24 may mean six."""
+def _days_of_numbers(a: str, b: str, c: str) -> list[tuple[Day, Order]]:
+    """Return the days that three numbers may mean in any order of day, month and year: 02/03/24 may mean six."""
     if len(a) > 2:
         return [] if len(a) == 3 or len(c) > 2 else [((int(a), int(b), int(c)), "")]
     if len(c) == 1:
@@ -346,29 +345,29 @@ def _years(text: str) -> tuple[int, ...]:
     return (int(text),) if len(text) == 4 else (2000 + int(text), 1900 + int(text))
 
 
-def _named(name: str, day: str, years: tuple[int, ...]) -> list[tuple[Day, Order]]:
-    """The days of a month with a folded name that it may mean: of `listopad` in two months."""
-    month, other = MONTHS[name], _OTHER_MONTHS.get(name)
+def _days_of_month(name: str, day: str, years: tuple[int, ...]) -> list[tuple[Day, Order]]:
+    """Return the days of a named month. `listopad` names two months."""
+    month, other = MONTHS[name], _MONTH_IN_CROATIAN.get(name)
     months = [(month, "")] if other is None else [(month, f"{name} {month}"), (other, f"{name} {other}")]
     return [((year, number, int(day)), order) for year in years for number, order in months]
 
 
-def _printed(
+def _as_printed_date(
     found: re.Match[str], days: list[tuple[Day, Order]], is_reference: bool = False, is_dotted: bool = False
 ) -> Iterator[PrintedDate]:
     orders: defaultdict[Day, frozenset[Order]] = defaultdict(frozenset)
     for day, order in days:
-        if _is_day(day):
+        if _is_valid_day(day):
             orders[day] |= {order}
     if orders:
         yield PrintedDate(found.start(), found.end(), tuple(orders), orders, is_reference, is_dotted)
 
 
 def certainties(printed: Iterable[PrintedDate]) -> Iterator[tuple[PrintedDate, Day, float]]:
-    """Yield each day that each date may mean, and how surely: 1 where nothing else could be meant.
+    """Yield each day that each date may mean, with its certainty: 1 if it is unambiguous.
 
-    Dates that can be read in one order only, as 25/12/2018, tell the order of the others in the text. Else a date with
-    dots has the day first.
+    Unambiguous dates, such as 25/12/2018, decide the order of the others in the text. Without any, dates with dots have
+    the day first.
     """
     dates = list(printed)
     orders = [frozenset[Order]().union(*one.orders.values()) for one in dates]
@@ -376,19 +375,19 @@ def certainties(printed: Iterable[PrintedDate]) -> Iterator[tuple[PrintedDate, D
     for one, several in zip(dates, orders, strict=True):
         likely = usual if len(usual) == 1 or not one.is_dotted else _DAY_FIRST_ORDER
         for day, own in one.orders.items():
-            certainty = _REFERENCE if one.is_reference else 1.0
+            certainty = _REFERENCE_CERTAINTY if one.is_reference else 1.0
             if several & likely and not own & likely:
-                certainty = min(certainty, UNUSUAL)
+                certainty = min(certainty, UNUSUAL_CERTAINTY)
             elif not several - own <= _YEAR_FIRST and not (len(likely) == 1 and own & likely):
-                certainty = min(certainty, UNUSUAL if own == _YEAR_FIRST else _AMBIGUOUS)
+                certainty = min(certainty, UNUSUAL_CERTAINTY if own == _YEAR_FIRST else _AMBIGUOUS_CERTAINTY)
             yield one, day, certainty
 
 
 def _valid(days: list[Day]) -> tuple[Day, ...]:
-    return tuple(dict.fromkeys(day for day in days if _is_day(day)))
+    return tuple(dict.fromkeys(day for day in days if _is_valid_day(day)))
 
 
-def _is_day(day: Day) -> bool:
+def _is_valid_day(day: Day) -> bool:
     try:
         date(*day)
     except ValueError:

@@ -1,4 +1,5 @@
-"""Claims, places and findings: what a model says of a value, where it is printed, and what is kept as evidence."""
+"""Claims, locations and findings: what a model claims about a value, where it is printed, and the evidence that is
+stored."""
 
 from __future__ import annotations
 
@@ -11,21 +12,21 @@ from fieldmark.grounding.layout import Box
 Match: TypeAlias = Literal["exact", "normalised", "number", "date", "fuzzy", "quote", "symbol"]
 State: TypeAlias = Literal["found", "blank", "not_found"]
 
-# The confidence in a location by how it matched. The OCR's confidence in its words is multiplied with it.
+# Confidence in a location by kind of match. It is multiplied with the OCR's confidence in its words.
 WEIGHTS: Final[Mapping[Match, float]] = {
     "exact": 1.0,
-    "normalised": 0.99,  # the same letters and digits; only case, spaces, forms or punctuation differ
+    "normalised": 0.99,  # same letters and digits; case, spaces, Unicode form or punctuation differ
     "number": 0.98,  # the same value; 1.250 can be read both ways
     "date": 0.97,  # the same day
     "fuzzy": 0.85,  # up to one character in ten differs
-    "quote": 0.7,  # only what the model quotes is there, not the value
-    "symbol": 0.6,  # a symbol that other currencies have too: USD at `$`
+    "quote": 0.7,  # only the model's quote is printed there, not the value itself
+    "symbol": 0.6,  # a symbol shared by several currencies: USD at `$`
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a model says of a value that it writes. A person's write has none."""
+    """What a model claims about a value that it writes. A person's write has no claim."""
 
     quote: str | None = None
     page: int | None = None
@@ -39,9 +40,9 @@ NO_CLAIM: Final = Claim()
 class Location:
     """Where a value is printed.
 
-    `boxes` has one box for each line, in parts of the page. `quote` is what they cover, as printed. `places` counts the
-    places where the value could be meant. `word_confidence` is the OCR's, of the word that it is least sure of;
-    `certainty` is below 1 where what is printed may mean something else.
+    `boxes` has one box for each line, as fractions of the page's width and height. `quote` is the printed text in the
+    boxes. `location_count` is the number of locations that match the value equally well. `word_confidence` is the
+    lowest OCR confidence of the words. `certainty` is below 1 if the printed text may mean something else.
     """
 
     page: int
@@ -59,18 +60,19 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result for a leaf: `found`, with its place; `blank`, if it is empty and its label is printed; `not_found`."""
+    """The result for a leaf: `found`, with its location; `blank`, if it is empty and its label is printed; or
+    `not_found`."""
 
     state: State
     location: Location | None
 
     @property
     def confidence(self) -> float:
-        """The confidence that is shown for the value; 0 if it was not found."""
+        """Return the confidence shown for the value; 0 if it was not found."""
         return self.location.confidence if self.location else 0.0
 
     def as_json(self, claim: Claim | None = None) -> dict[str, Any]:
-        """The evidence, as `extractions.evidence` stores it."""
+        """Return the evidence as `extractions.evidence` stores it."""
         location = self.location
         return {
             "state": self.state,

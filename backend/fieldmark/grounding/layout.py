@@ -1,4 +1,4 @@
-"""The layout of words on a page: lines, boxes of parts of words, and the other orders in which a page may be read."""
+"""The layout of words on a page: lines, boxes of parts of words, and alternative reading orders."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from fieldmark.grounding.text_stream import BREAK
 Word: TypeAlias = Sequence[Any]  # text, x0, y0, x1, y1(, confidence)
 Box: TypeAlias = tuple[float, float, float, float]
 
-# In heights of a line: a gap wider than this ends a cell of a column. A narrower one is a space within text.
+# In line heights: a wider gap separates two cells; a narrower one is a space within text.
 CELL_GAP: Final = 1.05
 _LINE_DISTANCE = 1.5
-# How wide characters are in most fonts, in widths of a digit.
+# Typical character widths, relative to a digit.
 _WIDTHS = {
     **dict.fromkeys("'|", 0.35),
     **dict.fromkeys("ijl", 0.45),
@@ -26,7 +26,7 @@ _WIDTHS = {
 
 
 def on_same_line(a: Word, b: Word) -> bool:
-    """Whether two words are on one line: at least half of the lower one's height is shared."""
+    """Return whether two words are on one line: they share at least half of the smaller height."""
     top, bottom, other_top, other_bottom = a[2], a[4], b[2], b[4]
     high, other_high = bottom - top, other_bottom - other_top
     shared = (bottom if bottom < other_bottom else other_bottom) - (top if top > other_top else other_top)
@@ -34,7 +34,7 @@ def on_same_line(a: Word, b: Word) -> bool:
 
 
 def in_same_vertical_line(a: Word, b: Word) -> bool:
-    """Whether two words follow each other in one line of vertical text."""
+    """Return whether two words are on one line of vertical text."""
     return (
         min(a[3], b[3]) - max(a[1], b[1]) >= 0.5 * min(a[3] - a[1], b[3] - b[1])
         and a[4] - a[2] > a[3] - a[1]
@@ -44,9 +44,9 @@ def in_same_vertical_line(a: Word, b: Word) -> bool:
 
 
 def are_adjacent(a: Word, b: Word, heights: float) -> bool:
-    """Whether two words are on one line and at most so many of its heights apart.
+    """Return whether two words are on one line with a gap of at most this many line heights.
 
-    Boxes are in parts of the page, so widths and heights cannot be compared. The width of two characters is taken as
+    Boxes are fractions of the page, so widths and heights cannot be compared. The width of two characters is taken as
     the height of the line.
     """
     characters = max(1, len(a[0]) + len(b[0]))
@@ -56,10 +56,10 @@ def are_adjacent(a: Word, b: Word, heights: float) -> bool:
 
 
 def group_lines(words: Sequence[Word], first: int, last: int) -> list[list[int]]:
-    """The indexes first..last-1, grouped by line. The words are in reading order."""
+    """Return the indexes first..last-1, grouped by line. The words must be in reading order."""
     found: list[list[int]] = []
     line: list[int] = []
-    runs_left = False  # a line with a word of a script that does
+    runs_left = False  # whether the line has a word in a right-to-left script
     for index in range(first, last):
         word = words[index]
         is_right_to_left = not word[0].isascii() and RIGHT_TO_LEFT.search(word[0]) is not None
@@ -74,9 +74,9 @@ def group_lines(words: Sequence[Word], first: int, last: int) -> list[list[int]]
 
 
 def column_order(words: Sequence[Word], first: int, last: int) -> list[int]:
-    """The indexes first..last-1, column by column, with a BREAK after each column.
+    """Return the indexes first..last-1, column by column, with a BREAK after each column.
 
-    A run of words without a wide gap continues in the run right below it, if there is one.
+    Words without a wide gap between them form a run. A run continues in the run directly below it, if there is one.
     """
     runs: list[list[int]] = []
     for line in group_lines(words, first, last):
@@ -121,7 +121,7 @@ def column_order(words: Sequence[Word], first: int, last: int) -> list[int]:
 
 
 def right_to_left_order(words: Sequence[Word], first: int, last: int) -> list[int] | None:
-    """The indexes first..last-1 with every line from right to left, or None if no word is written that way."""
+    """Return the indexes first..last-1 with every line from right to left, or None if no word is in such a script."""
     if not any(RIGHT_TO_LEFT.search(word[0]) for word in words[first:last] if not word[0].isascii()):
         return None
     order: list[int] = []
@@ -131,12 +131,12 @@ def right_to_left_order(words: Sequence[Word], first: int, last: int) -> list[in
 
 
 def merge(words: Sequence[Word]) -> Word:
-    """Several words as one, with a box around them."""
+    """Return several words as one, with a box around them."""
     return [" ".join(word[0] for word in words), *_bounding_box(words)]
 
 
 def part_box(word: Word, start: int, end: int) -> Box:
-    """The box of the characters start..end-1 of a word, by the usual widths of its characters."""
+    """Return the box of the characters start..end-1 of a word, estimated from typical character widths."""
     text, x0, y0, x1, y1 = word[:5]
     size = len(text)
     if not size or (start <= 0 and end >= size):

@@ -1,7 +1,7 @@
-"""Numbers as they are printed in any locale: digits, with the signs, brackets, currency, unit and scale beside them.
+"""Numbers in any locale: digits, with the signs, brackets, currency, unit and scale printed beside them.
 
-`read_number` reads a number once: it takes the tokens beside its digits, on either side, one after the other. A value
-and a printed number are read by the same function. Values are canonical decimals, as `domain.numbers` spells them.
+`read_number` reads a number once: it consumes the tokens beside the digits, on either side, one after the other. Values
+and printed numbers are read by the same function. Values are canonical decimals, see `domain.numbers`.
 """
 
 from __future__ import annotations
@@ -26,21 +26,20 @@ _GROUPS = re.compile(r"[.,'·\s\x1f]")
 _THOUSANDS = re.compile(r"[1-9]\d{0,2}(?:(?P<s>[.,'·\s\x1f])\d{3})(?:(?P=s)\d{3})*")
 _LAKHS = re.compile(r"[1-9]\d?(?:,\d\d)+,\d{3}")
 _YEAR = re.compile(r"(?:19|20)\d\d")
-_AROUND: Final = 24  # characters on either side of a number that are read with it
-# How far a value's point may be from the printed one: in percent, per mille, thousands, lakhs, millions, crores, …
+_CONTEXT_CHARACTERS: Final = 24  # on either side of a number that are read with it
+# Possible shifts of the decimal point: percent, per mille, thousands, lakhs, millions, crores, …
 _SHIFTS: Final = (2, 3, -3, -4, -5, -6, -7, -8, -9)
-_LONGEST_TOKEN: Final = 12  # characters of a token before a number
-_AROUND_A_VALUE: Final = " +-()<>=:;,.*#~|!?^'\"[]{}"
+_MAX_TOKEN_CHARACTERS: Final = 12  # of a token before a number
+_IGNORED_AROUND: Final = " +-()<>=:;,.*#~|!?^'\"[]{}"
 _DENOMINATORS: Final = frozenset({2, 3, 4, 5, 6, 8, 10, 16, 32, 64})
-# How surely a number is its value: at a limit or an end of a range, at most the number alone is; a dash with a space
-# may be a minus or none.
-_LIMIT, _EITHER_SIGN = 0.6, 0.9
+# Certainty of a number that is a limit or the end of a range, and of one after a dash with a space.
+_LIMIT_CERTAINTY, _EITHER_SIGN_CERTAINTY = 0.6, 0.9
 _CURRENCY = rf"(?:[^\W\d_]{{0,3}}[{SYMBOLS}]|{any_of(units.CURRENCY_LETTERS)}(?![^\W\d_]))"
 _SCALED = any_of(units.SCALED_CURRENCIES)
 _UNIT = any_of(units.UNIT_OF)
 _PART_OF_UNIT = any_of(("oz", "in", "inch", "inches", "min", "mins", "sec", "s"))
 
-# The token directly before a number, or before the tokens that were taken already. The last group tells its kind.
+# The token directly before a number, or before the tokens that were taken already. The last group names its kind.
 _BEFORE: Final = rf"""(?:
     (?P<minus>\(-\)|(?<![^\W_])(?:minus|moins|menos|meno|минус|мінус)(?=[ ])|[△▼▽⊖負负]|マイナス|(?<!\w)ー)
     |(?P<unsure>▲)                                # a loss in Japanese accounts, a rise elsewhere
@@ -75,10 +74,10 @@ _UNSPACED_BEFORE: Final = rf"\d[ ]?{any_of(units.UNSPACED_SCALES)}\Z"
 _DIGIT_BEFORE = re.compile(r"\d[)\-%]?(?P<gap> ?)\Z")
 _DIGIT_AFTER = re.compile(r"\.?(?P<gap> ?)[-(]?\d")
 _RANGE_BEFORE = re.compile(r"[\d%)] ?\Z")
-# What joins two numbers to a range. A hyphen without spaces may as well be that of an identifier, which holds neither.
-_TO: Final = r"[ ]?(?:\.{2,3}|(?<=[ ])(?:bis|to|til|till|tot|do|au|al|ate|до)(?=[ ]))[ ]?"
-_RANGE_END = re.compile(rf"\d[ ]?(?:%|[^\W\d_]{{1,3}}|[{SYMBOLS}])?{_TO}\Z")
-_RANGE_START = re.compile(rf"{_TO}(?:[^\W\d_]{{0,3}}[ ]?|[{SYMBOLS}])\d")
+# Words and dots of a range. A hyphen without spaces is excluded because it may be part of an identifier.
+_RANGE_WORD: Final = r"[ ]?(?:\.{2,3}|(?<=[ ])(?:bis|to|til|till|tot|do|au|al|ate|до)(?=[ ]))[ ]?"
+_RANGE_END = re.compile(rf"\d[ ]?(?:%|[^\W\d_]{{1,3}}|[{SYMBOLS}])?{_RANGE_WORD}\Z")
+_RANGE_START = re.compile(rf"{_RANGE_WORD}(?:[^\W\d_]{{0,3}}[ ]?|[{SYMBOLS}])\d")
 _LETTER_MONEY = re.compile(rf"(?<![^\W_])([{''.join(units.LETTER_CURRENCIES)}]) ?\Z")
 _CENTS = re.compile(r"[.,]\d\d\Z")
 _EXPONENT = re.compile(r"e([-+]?\d{1,2})(?![^\W_]|[.,]\d)")
@@ -86,23 +85,23 @@ _FRACTION = re.compile(
     r"(?:(?P<whole>\d(?<![\w.,/⁄:'-]\d)\d{0,5})[ \n\x1f] ?)?(?P<part>\d\d?)(?P<bar>[/⁄])(?P<of>\d\d?)(?![\d/⁄]|[.,]\d)"
 )
 _UNITS_OR_SCALES: Final = frozenset({"m", "t", "mm"})  # `3 m` is a length, `$3m` is three million or three thousand
-_SCALES_OF_MONEY: Final = frozenset({"mm", "b", "bin", "md", "mds", "tn", "bil"})  # anything else without a currency
+_SCALES_OF_MONEY: Final = frozenset({"mm", "b", "bin", "md", "mds", "tn", "bil"})  # other meanings without a currency
 
 _Tokens = dict[str, re.Match[str]]
 
 
 @cache
 def _pattern(verbose: str) -> re.Pattern[str]:
-    """Compile one of the long patterns above when it is first used: it takes milliseconds."""
+    """Compile one of the long patterns above at its first use: that takes milliseconds."""
     return re.compile(verbose, re.VERBOSE)
 
 
 class Number(NamedTuple):
-    """A printed number: its offsets, the values that it may have, and what it is a number of.
+    """A printed number: its offsets, its possible values, and its currency or unit.
 
-    `shifted` are the values by the percent sign or scale beside it: 0.19 of `19 %`, 3200000 of `3.2 million`.
-    `currency` holds the codes that it may be. A `unit` may also be % or ‰. `certainty` is below 1 where something
-    beside the number may change it: a limit, a range, a dash. `is_limit` is set where it does: `<5`, `≥ 5`.
+    `shifted` holds the values after applying the percent sign or scale beside it: 0.19 for `19 %`, 3200000 for `3.2
+    million`. `currency` holds the possible currency codes. A `unit` may also be % or ‰. `certainty` is below 1 if
+    something beside the number may change its meaning: a limit, a range, a dash. `is_limit` is set for `<5` and `≥ 5`.
     """
 
     start: int
@@ -115,11 +114,9 @@ class Number(NamedTuple):
     is_limit: bool = False
 
 
-class Reading(NamedTuple):
-    """The number in a text. In brackets it may be two: a minus, or the number of a remark.
-
-    `before` and `after` are the text beside it that is no part of it.
-    """
+class ParsedNumber(NamedTuple):
+    """The number in a text, and the text before and after it. In brackets it may be two numbers: a negative one, or the
+    plain number of a remark."""
 
     numbers: tuple[Number, ...] = ()
     before: str = ""
@@ -148,14 +145,16 @@ def possible_values(body: str) -> tuple[str, ...]:
 
 
 def parse(text: str) -> Number | None:
-    """Return the number that a text is, with sign, currency, unit or scale; None if it is anything more."""
+    """Return the number that a text is, with sign, currency, unit or scale, or None if it contains anything else."""
     folded = fold(text.strip())
     body = BODY.search(folded)
     if body is None or len(folded) > 2 * MAX_DIGITS:
         return None
-    start, end = next(_fractions(folded, lambda _: True), next(_space_grouped(folded, lambda _: True), body.span()))
-    found = read_number(_spaced(folded[:start]), folded[start:end], _spaced(folded[end:]))
-    if not found.numbers or (found.before + found.after).strip(_AROUND_A_VALUE):
+    start, end = next(
+        _find_fractions(folded, lambda _: True), next(_find_space_grouped(folded, lambda _: True), body.span())
+    )
+    found = read_number(_with_plain_spaces(folded[:start]), folded[start:end], _with_plain_spaces(folded[end:]))
+    if not found.numbers or (found.before + found.after).strip(_IGNORED_AROUND):
         return None
     number = found.numbers[-1]
     if number.is_limit:
@@ -165,25 +164,25 @@ def parse(text: str) -> Number | None:
 
 
 class NumberIndex:
-    """The numbers of a folded text, by their digits. What is beside them is read only when a value is looked up.
+    """The numbers of a folded text, keyed by their digits. The text beside them is read only when a value is looked up.
 
-    `joined(at)` tells whether the space at an offset is narrow enough to separate thousands. If so, `1 250,00` is one
-    number; `1 250` may be one or two. `near(at)` tells whether the words around it are on one line and close enough to
-    belong together.
+    `are_joined(at)` returns whether the space at an offset is narrow enough to separate thousands. If so, `1 250,00` is
+    one number; `1 250` may be one or two. `are_near(at)` returns whether the words around it are on one line and close
+    enough to belong together.
     """
 
-    def __init__(self, text: str, joined: Callable[[int], bool], near: Callable[[int], bool]) -> None:
+    def __init__(self, text: str, are_joined: Callable[[int], bool], are_near: Callable[[int], bool]) -> None:
         self._text = text
-        self._near = near
+        self._are_near = are_near
         self._weak: set[int] = set()  # offsets of numbers that may be a group of a longer number
         # Digits that are grouped by spaces, and fractions: `1 250,00`, `7 1/2`.
-        self.groups = sorted([*_space_grouped(text, joined), *_fractions(text, joined)])
+        self.groups = sorted([*_find_space_grouped(text, are_joined), *_find_fractions(text, are_joined)])
         # Keyed by significant digits: all values of a printed number share them.
         self._by_digits: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
         pieces: set[int] = set()
         for start, end in self.groups:
             whole = text[start:end]
-            values = _values_of(whole) if _is_fraction(whole) else (whole,)
+            values = _parse_digits(whole) if _is_fraction(whole) else (whole,)
             for value in values:
                 self._by_digits[_significant_digits(value)].append((start, end))
             # 1 250,00 and 10 000 are never two numbers.
@@ -194,7 +193,7 @@ class NumberIndex:
                 self._by_digits[_significant_digits(body[0])].append(body.span())
 
     def find_padded(self, value: str, limit: int) -> list[Number]:
-        """Return where a whole number is printed with zeros before it: 4 at `0004`."""
+        """Return where a whole number is printed with leading zeros: 4 at `0004`."""
         found: list[Number] = []
         digits = value.removeprefix("-")
         for start, end in self._by_digits.get(_significant_digits(digits), ())[:limit]:
@@ -204,18 +203,18 @@ class NumberIndex:
         return found
 
     def find(self, value: str, limit: int, as_printed: bool = False) -> list[Number]:
-        """Return the places of a canonical value, in order. At most `limit` printings of its digits are looked at.
+        """Return the matches of a canonical value, in order. At most `limit` occurrences of its digits are checked.
 
-        `as_printed` leaves out values by a percent sign or a scale. A number that may be a group of a longer one, as
-        250 in `1 250`, counts only if the value is printed nowhere else.
+        `as_printed` excludes values computed from a percent sign or scale. A number that may be a group of a longer
+        one, such as 250 in `1 250`, is returned only if there is no other match.
         """
         magnitude = value.removeprefix("-")
-        printed_as = {magnitude, *(_moved(magnitude, places) for places in _SHIFTS)}
+        printed_as = {magnitude, *(_shift_point(magnitude, places) for places in _SHIFTS)}
         strong: set[Number] = set()
         weak: set[Number] = set()
         for start, end in self._by_digits.get(_significant_digits(magnitude), ())[:limit]:
             is_moved = self._text[start - 1 : start] == "." or self._text[end : end + 1] == "e"  # .5, 1.2e+03
-            if not is_moved and printed_as.isdisjoint(_values_of(self._text[start:end])):
+            if not is_moved and printed_as.isdisjoint(_parse_digits(self._text[start:end])):
                 continue
             for number in self.read(start, end):
                 if value in number.values or (not as_printed and value in number.shifted):
@@ -224,26 +223,26 @@ class NumberIndex:
         return sorted(strong or weak, key=lambda number: number[:2])
 
     def read(self, start: int, end: int, digits: str | None = None) -> list[Number]:
-        """Return the numbers that the digits at these offsets may be; `digits` are those without the zeros before."""
-        text, near = self._text, self._near
+        """Return the numbers that the digits at these offsets may be. `digits` are the digits without leading zeros."""
+        text, are_near = self._text, self._are_near
         first, last = start, end
-        while first > max(0, start - _AROUND) and (text[first - 1] != "\n" or near(first - 1)):
+        while first > max(0, start - _CONTEXT_CHARACTERS) and (text[first - 1] != "\n" or are_near(first - 1)):
             first -= 1
-        while last < min(len(text), end + _AROUND) and (text[last] != "\n" or near(last)):
+        while last < min(len(text), end + _CONTEXT_CHARACTERS) and (text[last] != "\n" or are_near(last)):
             last += 1
         body = text[start:end] if digits is None else digits
-        numbers = read_number(_spaced(text[first:start]), body, _spaced(text[end:last])).numbers
+        numbers = read_number(_with_plain_spaces(text[first:start]), body, _with_plain_spaces(text[end:last])).numbers
         shift = end - len(body)
         return [number._replace(start=start + number.start, end=shift + number.end) for number in numbers]
 
 
 @lru_cache(maxsize=8192)
-def read_number(before: str, body: str, after: str) -> Reading:
-    """Read the number with these digits, and the text before and after them. Its offsets count from the digits.
+def read_number(before: str, body: str, after: str) -> ParsedNumber:
+    """Read the number with these digits, and the text before and after them. Offsets are relative to the digits.
 
-    Return no number if the digits belong to another token, or if the text beside them leaves their meaning open.
+    Returns no number if the digits belong to another token, or if the text beside them leaves their meaning open.
     """
-    values = _values_of(body)
+    values = _parse_digits(body)
     start, end = 0, len(body)
     if before.endswith(".") and body.isdigit() and not (before[-2:-1].isalnum() or before[-2:-1] == "."):
         values, start, before = (join_decimal("", body),), -1, before[:-1]  # .50
@@ -255,11 +254,15 @@ def read_number(before: str, body: str, after: str) -> Reading:
     letter = _LETTER_MONEY.search(before) if _CENTS.search(body) else None
     if letter:
         before = before[: letter.start()]
-    left, right = _tokens_before(before), _tokens_after(after)
-    if not values or not (_may_begin(before, left) and _may_end(after, right)) or _is_other_number(body, left, right):
-        return Reading()
+    left, right = _read_tokens_before(before), _read_tokens_after(after)
+    if (
+        not values
+        or not (_can_start_number(before, left) and _can_end_number(after, right))
+        or _is_part_of_other_number(body, left, right)
+    ):
+        return ParsedNumber()
     if _is_letter(before[-1:]) and _is_letter(after[:1]):
-        return Reading()  # "KR3M" is neither three crowns nor three metres
+        return ParsedNumber()  # "KR3M" is neither three crowns nor three metres
 
     opening, closing = left.get("open") or left.get("limit"), right.get("close")
     is_bracketed = opening is not None and closing is not None and opening[0][0] + closing[0][-1] in ("()", "<>")
@@ -268,15 +271,15 @@ def read_number(before: str, body: str, after: str) -> Reading:
         currency = units.LETTER_CURRENCIES[letter[1]]
     places = int(exponent[1]) if exponent else _scale_places(before, left, right)
     if places is None:
-        return Reading()
+        return ParsedNumber()
 
     if "unspaced" in right and "," in body:
-        values = tuple(value for value in values if "." not in value)  # 1,234千円: never a comma of decimals
+        values = tuple(value for value in values if "." not in value)  # 1,234千円: never a decimal comma
     shifted: tuple[str, ...] = ()
     if "percent" in right:
-        shifted = tuple(_moved(value, -2 if unit == "%" else -3) for value in values)
+        shifted = tuple(_shift_point(value, -2 if unit == "%" else -3) for value in values)
     elif places or exponent:
-        values, shifted = (), tuple(_moved(value, places) for value in values)
+        values, shifted = (), tuple(_shift_point(value, places) for value in values)
     is_minus, is_either, is_range = _sign(before, body, after, left, right)
     before_rest = before[: min((token.start() for token in left.values()), default=len(before))]
     after_rest = after[max((token.end() for token in right.values()), default=0) :]
@@ -285,33 +288,39 @@ def read_number(before: str, body: str, after: str) -> Reading:
         assert opening is not None
         assert closing is not None
         whole_start = start - len(before) + opening.start()
-        whole = Number(whole_start, end + closing.end(), _negated(values or shifted), (), currency, unit)
+        whole = Number(whole_start, end + closing.end(), _negate(values or shifted), (), currency, unit)
         plain = Number(start, end, values, shifted, currency, unit)
         is_remark = unit is not None or _YEAR.fullmatch(body) is not None
-        return Reading((plain, whole) if is_remark else (whole,), before_rest, after_rest)
+        return ParsedNumber((plain, whole) if is_remark else (whole,), before_rest, after_rest)
     if is_minus:
-        values, shifted = _negated(values), _negated(shifted)
+        values, shifted = _negate(values), _negate(shifted)
     elif is_either:
-        values, shifted = (*values, *_negated(values)), (*shifted, *_negated(shifted))
+        values, shifted = (*values, *_negate(values)), (*shifted, *_negate(shifted))
     first = next(iter(right), None)
     if first == "credit" and is_minus:
         end += right["credit"].end()
     elif after.startswith("-"):
         end += 1
     start -= before.endswith("-")
-    # `Shop > 75` may be a way through a site, and `9.99+` a mark of a receipt.
+    # `Shop > 75` may be breadcrumb navigation, and `9.99+` a mark on a receipt.
     is_limit = "limit" in left and left["limit"][0] != "> "
     is_range |= _RANGE_END.search(before_rest) is not None or _RANGE_START.match(after_rest) is not None
-    certainty = _LIMIT if "limit" in left or is_range or after.startswith("+") else _EITHER_SIGN if is_either else 1.0
+    certainty = (
+        _LIMIT_CERTAINTY
+        if "limit" in left or is_range or after.startswith("+")
+        else _EITHER_SIGN_CERTAINTY
+        if is_either
+        else 1.0
+    )
     number = Number(start, end, values, shifted, currency, unit, certainty, is_limit)
-    return Reading((number,), before_rest, after_rest)
+    return ParsedNumber((number,), before_rest, after_rest)
 
 
-def _tokens_before(text: str) -> _Tokens:
-    """Return the tokens before a number by their kinds, the nearest first."""
+def _read_tokens_before(text: str) -> _Tokens:
+    """Return the tokens before a number, keyed by kind, the nearest first."""
     found: _Tokens = {}
     while (
-        (token := _pattern(_BEFORE).search(text, max(0, len(text) - _LONGEST_TOKEN)))
+        (token := _pattern(_BEFORE).search(text, max(0, len(text) - _MAX_TOKEN_CHARACTERS)))
         and token.lastgroup is not None
         and token.lastgroup not in found
     ):
@@ -320,7 +329,7 @@ def _tokens_before(text: str) -> _Tokens:
     return found
 
 
-def _tokens_after(text: str) -> _Tokens:
+def _read_tokens_after(text: str) -> _Tokens:
     found: _Tokens = {}
     at = 0
     while (token := _pattern(_AFTER).match(text, at)) and token.lastgroup is not None and token.lastgroup not in found:
@@ -331,7 +340,7 @@ def _tokens_after(text: str) -> _Tokens:
     return found
 
 
-def _may_begin(before: str, left: _Tokens) -> bool:
+def _can_start_number(before: str, left: _Tokens) -> bool:
     nearest = next(iter(left.values()), None)
     character, above = before[-1:], before[-2:-1]
     if nearest is not None or character in ("", " ") or character in '"[{=*#~>|;?!':
@@ -346,7 +355,7 @@ def _may_begin(before: str, left: _Tokens) -> bool:
     return character not in "-^_@&\\" and not above.isdigit()
 
 
-def _may_end(after: str, right: _Tokens) -> bool:
+def _can_end_number(after: str, right: _Tokens) -> bool:
     nearest = next(iter(right.values()), None)
     character, beyond = after[:1], after[1:2]
     if nearest is not None and not nearest[0].startswith(" ") and character.isalpha():
@@ -369,24 +378,26 @@ def _is_letter(character: str) -> bool:
     return character.isascii() and character.isalpha() and character != "x"
 
 
-def _is_other_number(body: str, left: _Tokens, right: _Tokens) -> bool:
-    """Whether the digits only begin another number (7 1/2, 7.5 × 10³, 12⁹⁹), or nobody can tell its sign."""
-    if "unsure" in left or "debit" in right or "power" in right:  # a debit is a minus at a bank, a plus in a ledger
+def _is_part_of_other_number(body: str, left: _Tokens, right: _Tokens) -> bool:
+    """Return whether the digits only begin another number (7 1/2, 7.5 × 10³, 12⁹⁹), or their sign is ambiguous."""
+    if "unsure" in left or "debit" in right or "power" in right:  # a debit is negative at a bank, positive in a ledger
         return True
-    raised = right["raised"][0].count("^") if "raised" in right else 0  # a footnote has one digit, cents have two
+    raised = (
+        right["raised"][0].count("^") if "raised" in right else 0
+    )  # a superscript footnote has one digit, superscript cents have two
     return body.isdigit() and ("fraction" in right or raised == 2 or (raised > 0 and body == "10"))
 
 
 def _sign(before: str, body: str, after: str, left: _Tokens, right: _Tokens) -> tuple[bool, bool, bool]:
-    """Return whether a number is negative; whether nobody can tell, since a dash with spaces may be a minus or none;
-    and whether such a dash joins it to another number of its kind: `4711 - 75.00` is no range."""
+    """Return whether a number is negative; whether its sign is ambiguous, because of a dash with spaces; and whether
+    such a dash makes it a range with a similar number. `4711 - 75.00` is not a range."""
     dash, dash_after = left.get("sign"), right.get("sign")
     is_apart = dash is not None and dash[0].endswith(" ")
     is_apart_after = dash_after is not None and dash_after[0].startswith(" ")
     is_minus = (
         not {"minus", "money_minus"}.isdisjoint(left)
         or "minus" in right
-        or ("credit" in right and not _is_crore(left, right))  # on a bill as in a ledger: what somebody gets back
+        or ("credit" in right and not _is_crore(left, right))  # on a bill and in a ledger: an amount that is paid back
         or (dash is not None and not is_apart)
         or (dash_after is not None and not is_apart_after)
     )
@@ -409,7 +420,8 @@ def _unit(left: _Tokens, right: _Tokens) -> str | None:
 
 
 def _currency(before: str, after: str, left: _Tokens, right: _Tokens) -> Codes | None:
-    """Return the currency of a number: of one before and another behind it, one is the neighbouring number's."""
+    """Return the currency of a number. If a currency is printed on both sides, one of them belongs to the neighbouring
+    number."""
     one, other = left.get("money"), right.get("money")
     own = units.codes_of(one["money"]) if one else _other_currency(left)
     following = units.codes_of(other["money"]) if other else _other_currency(right)
@@ -435,7 +447,7 @@ def _other_currency(tokens: _Tokens) -> Codes | None:
 
 
 def _scale_places(before: str, left: _Tokens, right: _Tokens) -> int | None:
-    """Return by how many places the words beside a number move its point; None where nobody can tell."""
+    """Return by how many places a scale word shifts the decimal point, or None if that is ambiguous."""
     has_money = "money" in left or "money" in right or "money_minus" in left
     if _pattern(_UNSPACED_BEFORE).search(before):
         return None  # the 5000 of 3万5000
@@ -452,18 +464,18 @@ def _scale_places(before: str, left: _Tokens, right: _Tokens) -> int | None:
 
 
 def _is_crore(left: _Tokens, right: _Tokens) -> bool:
-    """Whether a `Cr` behind rupees is ten million of them, and no credit."""
+    """Return whether `Cr` after an amount in rupees means crore (ten million) and not credit."""
     return "credit" in right and "money" in left and "INR" in (units.codes_of(left["money"]["money"]) or ())
 
 
-def _values_of(body: str) -> tuple[str, ...]:
+def _parse_digits(body: str) -> tuple[str, ...]:
     if fraction := _FRACTION.fullmatch(body):
         value = int(fraction["whole"] or 0) + Decimal(int(fraction["part"])) / int(fraction["of"])
         return (one,) if (one := canonical_decimal(value)) else ()
     return possible_values(_SPACE.sub(HARD_SPACE, body))
 
 
-def _spaced(text: str) -> str:
+def _with_plain_spaces(text: str) -> str:
     return text.replace("\n", " ").replace(HARD_SPACE, " ")
 
 
@@ -471,13 +483,13 @@ def _significant_digits(text: str) -> str:
     return text.translate(_NO_DIGITS).strip("0")
 
 
-def _space_grouped(text: str, joined: Callable[[int], bool]) -> Iterator[tuple[int, int]]:
+def _find_space_grouped(text: str, are_joined: Callable[[int], bool]) -> Iterator[tuple[int, int]]:
     """Yield the (start, end) of digits that are grouped by spaces: `1 250,00`."""
     for chain in _SPACED.finditer(text):
         start, end = chain.span()
         for space in _SPACE.finditer(text[start:end]):
             at = chain.start() + space.start()
-            if not joined(at):
+            if not are_joined(at):
                 if any(character.isspace() for character in text[start:at]):
                     yield start, at
                 start = at + 1
@@ -485,21 +497,21 @@ def _space_grouped(text: str, joined: Callable[[int], bool]) -> Iterator[tuple[i
             yield start, end
 
 
-def _fractions(text: str, joined: Callable[[int], bool]) -> Iterator[tuple[int, int]]:
-    """Yield the (start, end) of the fractions whose value has an end: `7 1/2`, `½`. `1/2` alone may be a count."""
+def _find_fractions(text: str, are_joined: Callable[[int], bool]) -> Iterator[tuple[int, int]]:
+    """Yield the (start, end) of fractions with a finite decimal value: `7 1/2`, `½`. `1/2` alone may be a count."""
     for found in _FRACTION.finditer(text):
         part, of = int(found["part"]), int(found["of"])
         is_alone = not found["whole"]
         if not (0 < part < of in _DENOMINATORS and of % 3):
             continue
-        if not is_alone and joined(found.end("whole")):
+        if not is_alone and are_joined(found.end("whole")):
             yield found.span()
         elif found["bar"] == "⁄" and not text[found.start("part") - 1 : found.start("part")].isalnum():
             yield found.start("part"), found.end()
 
 
 def begins_fraction(text: str, at: int) -> bool:
-    """Whether the digits at an offset of a folded text are the whole number of a fraction: of `7 1/2`."""
+    """Return whether the digits at an offset of a folded text are the whole part of a mixed number such as `7 1/2`."""
     found = _FRACTION.match(text, at)
     return found is not None and found["whole"] is not None and int(found["part"]) < int(found["of"]) in _DENOMINATORS
 
@@ -509,15 +521,15 @@ def _is_fraction(whole: str) -> bool:
 
 
 def _is_grouped(whole: str) -> bool:
-    """Whether digits are grouped in thousands, as `1.250.000`, or in lakhs, as `12,50,000`."""
+    """Return whether digits are grouped in thousands, `1.250.000`, or in lakhs, `12,50,000`."""
     return bool(_THOUSANDS.fullmatch(whole) or _LAKHS.fullmatch(whole))
 
 
-def _negated(values: tuple[str, ...]) -> tuple[str, ...]:
+def _negate(values: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(with_sign(value, True) for value in values)
 
 
-def _moved(value: str, places: int) -> str:
+def _shift_point(value: str, places: int) -> str:
     whole, _, part = value.partition(".")
     if places < 0:
         whole = whole.rjust(1 - places, "0")

@@ -1,4 +1,4 @@
-"""RowGrounder: findings for many leaves. Those of one row share a line of the page; different rows take others."""
+"""RowGrounder: ground many leaves. Leaves of one row share a line of the page; different rows use different lines."""
 
 from __future__ import annotations
 
@@ -17,18 +17,16 @@ from fieldmark.grounding.locations import locate
 from fieldmark.grounding.text_stream import Span
 from fieldmark.grounding.word_index import WordIndex
 
-_MAX_RARE: Final = 400  # spans; a value with more says nothing about the line of its row
-_MAX_NEAR_LINE: Final = 64  # spans of such a value near the line of its row that are ranked
+_MAX_RARE: Final = 400  # spans; a value with more doesn't help to choose its row's line
+_MAX_NEAR_LINE: Final = 64  # spans near the row's line that are ranked for such a value
 
 _Line: TypeAlias = tuple[int, int]  # (page, number of the line)
 _Leaf: TypeAlias = tuple[paths.Path, str, JsonValue]  # (path, its name, value)
 
 
 class _ListProgress:
-    """The lines and spans that the rows of one list have taken so far.
-
-    The next row is expected behind the line `last`. A list within a row begins with the line of that row.
-    """
+    """The lines and spans already used by rows of one list. The next row is expected after the line `last`. A nested
+    list starts at the line of its row."""
 
     def __init__(self, last: _Line) -> None:
         self.lines: set[_Line] = set()
@@ -37,15 +35,13 @@ class _ListProgress:
 
 
 class RowGrounder:
-    """Findings for the leaves of one document."""
-
     def __init__(self, index: WordIndex, finder: CandidateFinder, ranker: CandidateRanker) -> None:
         self._index = index
         self._finder = finder
         self._ranker = ranker
 
     def ground(self, leaves: Iterable[tuple[str, JsonValue]], claims: Mapping[str, Claim]) -> dict[str, Finding]:
-        """A finding for every (path name, value), keyed by path name, in the same order."""
+        """Return a finding for every (path name, value), keyed by path name, in the same order."""
         found: dict[str, Finding] = {}
         rows: dict[paths.Path, list[_Leaf]] = {}
         for name, value in leaves:
@@ -59,10 +55,10 @@ class RowGrounder:
             if row:
                 above = [lists[row[:n]] for n in range(len(row) - 1) if row[:n] in lists]
                 progress = lists.setdefault(row[:-1], _ListProgress(above[-1].last if above else (-1, -1)))
-            found.update(self._row(members, claims, progress))
+            found.update(self._ground_row(members, claims, progress))
         return found
 
-    def _row(
+    def _ground_row(
         self, leaves: Sequence[_Leaf], claims: Mapping[str, Claim], progress: _ListProgress | None
     ) -> dict[str, Finding]:
         claimed = {name: claims.get(name, NO_CLAIM) for _, name, _ in leaves}
@@ -87,9 +83,9 @@ class RowGrounder:
             else:
                 ranked = self._ranker.rank(self._near_line(candidates.spans, line), path, claimed[name])
             if line is None or progress is None:
-                span = self._ranker.likeliest([(one[:4], one.span) for one in ranked])
+                span = self._ranker.most_likely([(one[:4], one.span) for one in ranked])
             else:
-                span = self._ranker.likeliest(
+                span = self._ranker.most_likely(
                     [
                         (
                             (
@@ -108,27 +104,25 @@ class RowGrounder:
         return result
 
     def _best_line(self, leaves: Sequence[Sequence[RankedSpan]], progress: _ListProgress) -> _Line | None:
-        """The line on which most leaves of a row have a span each; of equal ones the next line behind the previous row.
-
-        A leaf counts for more if it has few spans, or if it is near its label.
-        """
+        """Return the line that has spans of the most leaves of a row; of equal lines, the next one after the previous
+        row. A leaf counts more if it has few spans or is near its label."""
         scores: defaultdict[_Line, float] = defaultdict(float)
         spans: defaultdict[_Line, set[tuple[int, int]]] = defaultdict(set)
-        wanted: Counter[_Line] = Counter()
+        leaves_on_line: Counter[_Line] = Counter()
         for ranked in leaves:
             on: dict[_Line, float] = {}
             for one in ranked:
-                line = self._index.line_of(one.span.word)
+                line = self._index.line_of(one.span.first_word)
                 spans[line].add(one.span.key)
                 weight = 0.5 * (one.nearness < NOT_NEAR) + 1.0 * (not one.outside_quote) - 0.5 * one.other_page
                 on[line] = max(on.get(line, weight), weight)
             for line, weight in on.items():
                 scores[line] += 1 + weight + 1 / len(on)
-            wanted.update(on)
+            leaves_on_line.update(on)
         if not scores:
             return None
-        for line, on_line in spans.items():
-            scores[line] -= max(0, wanted[line] - len(on_line))
+        for line, spans_on_line in spans.items():
+            scores[line] -= max(0, leaves_on_line[line] - len(spans_on_line))
         free = scores.keys() - progress.lines if len(leaves) > 1 else set(scores)
         best = min(free or scores, key=lambda line: (-scores[line], line < progress.last, line))
         progress.lines.add(best)
@@ -136,11 +130,11 @@ class RowGrounder:
         return best
 
     def _near_line(self, spans: Sequence[Span], line: _Line) -> Sequence[Span]:
-        at = bisect_left(spans, line, key=lambda span: self._index.line_of(span.word))
+        at = bisect_left(spans, line, key=lambda span: self._index.line_of(span.first_word))
         return spans[max(0, at - _MAX_NEAR_LINE // 2) : at + _MAX_NEAR_LINE // 2]
 
     def _distance_from_line(self, span: Span, line: _Line) -> tuple[bool, int]:
-        page, number = self._index.line_of(span.word)
+        page, number = self._index.line_of(span.first_word)
         away = number - line[1]
         return page != line[0], 2 * away if away >= 0 else -3 * away
 

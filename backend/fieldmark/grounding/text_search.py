@@ -1,4 +1,4 @@
-"""TextSearch: the spans of a text, compared by letters and digits: as written, in another reading order, or misread."""
+"""TextSearch: find a text by its letters and digits: as written, in another reading order, or misread by OCR."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from fieldmark.grounding import fuzzy, layout, units
 from fieldmark.grounding.locations import Candidates
 from fieldmark.grounding.text_stream import BREAK, Span, TextStream
 from fieldmark.grounding.units import Agreement
-from fieldmark.grounding.word_index import MAX_PLACES, MAX_REORDERED_PAGES, MAX_TOKENS, WordIndex
+from fieldmark.grounding.word_index import MAX_MATCHES, MAX_REORDERED_PAGES, MAX_TOKENS, WordIndex
 
 MAX_VALUE_CHARACTERS: Final = 20_000
-_MAX_MISSES: Final = 2_000  # occurrences of one value that turn out to be parts of longer tokens
+_MAX_MISSES: Final = 2_000  # rejected occurrences of one value
 _MAX_FUZZY_SEARCHES: Final = 2_000  # in one document: each takes up to milliseconds
-_SIMILAR_CHARACTERS: Final = 100  # of a quote, by which the most similar text is searched for
+_SIMILAR_CHARACTERS: Final = 100  # of a quote, used to find the most similar text
 
-_SHORT: Final = 3  # characters; so few occur within very many longer words
-# From so many digits on, spaces or dashes between them are only a way of writing: IBANs, telephone numbers. A country's
-# letters before them count as digits.
-_LONG: Final = 8
-_SHORT_GROUP: Final = 4  # letters and digits; two of these above each other are two numbers
+_MAX_SHORT_CHARACTERS: Final = 3  # so short a text occurs within very many longer words
+# From this many digits on, spaces and dashes between them are only formatting: IBANs, telephone numbers. A country
+# code before them counts as digits.
+_MIN_LONG_DIGITS: Final = 8
+_MAX_SHORT_GROUP: Final = 4  # characters; two such groups on two lines are two numbers
 
 _DIGITS = re.compile(r"(?:(?<![^\W_])[^\W\d_]{1,3})?\d(?:[^\w,;:]{0,3}\d)*")
 _BETWEEN_DIGITS = re.compile(r"(?<=\d)[\W_]*(?=\d)")
 # A rating's minus at the end of a text: AA is not AA-, nor is B1 B1-.
 _RATING = re.compile(r"(?<![^\W_])[^\W\d_]{1,3}\d?-[^\w\s]*\Z")
-# A minus before a number, or the brackets of accounts around one, within a text.
+# A minus before a number, or accounting brackets around one, within a text.
 _MINUS = re.compile(r"(?<=\s)-(?=[$€£¥]?\d)|(?<=\s)\((?=[$€£¥]?\d[\d.,']*[.,]\d)")
-# What a number in a text is a number of, and whether it is only a limit: as much a part of it as its digits.
+# The unit or limit signs of a number. They matter as much as its digits.
 _MARKS = re.compile(rf"[{units.SYMBOLS}%‰<>≤≥±]")
 _SIGNS = re.compile(rf"[{units.SYMBOLS}]+")
 _ADDRESS = re.compile(r"[^\s@]+@[^\s@]+\.[^\s@]+")
 _YEARS = re.compile(r"(?:19|20)(?<![\d-]\d\d)\d\d\s?[-/]\s?(?:19|20)\d\d(?![\d-])")
 _NUMBER_MARKS = frozenset(".,'·:")
-_SEPARATORS = frozenset("*|~;=")  # between two digits these part two tokens, as in EDI and tables of text
+_SEPARATORS = frozenset("*|~;=")  # between two digits these separate two tokens, as in EDI and text tables
 _SHORT_PART = re.compile(r"[^\W\d_][^\W_]{0,2}(?![^\W_])")
 _LETTERS_END = re.compile(r"[^\W\d_]{0,6}\Z")
 _ALPHANUMERIC = regex.compile(r"[\p{L}\p{M}\p{N}]")
@@ -50,16 +50,14 @@ _MARK = regex.compile(r"\p{M}")
 
 
 class TextSearch:
-    """The spans of texts in one document."""
-
     def __init__(self, index: WordIndex) -> None:
         self._index = index
         self._fuzzy_searches_left = _MAX_FUZZY_SEARCHES
         self._quotes: dict[tuple[str, int | None], Candidates | None] = {}
 
     def find_quote(self, quote: str, page: int | None) -> Candidates | None:
-        """The candidates for a quote on the page with this number; if there are none, those on any page."""
-        # Kept: each leaf of a list asks for the quote of the list, and fuzzy searches are limited.
+        """Return the candidates for a quote on the page with this number, or on any page if that page has none."""
+        # Cached, because each leaf of a list looks up the list's quote, and fuzzy searches are limited.
         if (quote, page) not in self._quotes:
             self._quotes[quote, page] = self._find_quote(quote, page)
         return self._quotes[quote, page]
@@ -69,11 +67,12 @@ class TextSearch:
         if found is None or page not in index.pages:
             return found
         at = index.pages.index(page)
-        spans = [span for span in found.spans if index.page_of[span.word] == at]
+        spans = [span for span in found.spans if index.page_of[span.first_word] == at]
         return replace(found, spans=spans) if spans else self.find(quote, on=at) or found
 
     def find(self, value: str, on: int | None = None) -> Candidates | None:
-        """The candidates for a text in any reading order, or misread by OCR; `on` limits them to one page."""
+        """Return the candidates for a text in any reading order, or misread by OCR. `on` limits the search to one page
+        index."""
         index = self._index
         text = " ".join(value.split())
         found = self.find_in_reading_order(text) if on is None else None
@@ -81,9 +80,9 @@ class TextSearch:
         needle = folding.alphanumeric(folded)
         if found or not needle:
             return found
-        if on is None and (found := self._currency(folded, text)):
+        if on is None and (found := self._find_currency(folded, text)):
             return found
-        # Another order has the same words. So all of them must be printed, unless one is hyphenated.
+        # Another order has the same words, so all of them must be printed, unless one is hyphenated.
         if "-\n" in index.folded_stream.text or all(
             folding.alphanumeric(token) in index.alphanumeric_stream.text for token in folded.split()[:MAX_TOKENS]
         ):
@@ -99,28 +98,28 @@ class TextSearch:
             hits = fuzzy.occurrences(needle, one.text, one.starts)
             spans = [span for a, b in hits if index.is_on_one_page(span := one.span(a, b)) and self._is_from_ocr(span)]
             if spans:
-                return Candidates("fuzzy", spans[:MAX_PLACES], text)
+                return Candidates("fuzzy", spans[:MAX_MATCHES], text)
         return None
 
     def find_in_reading_order(self, text: str) -> Candidates | None:
-        """The candidates for a text in the order in which the words are given."""
+        """Return the candidates for a text in the document's own reading order."""
         folded = folding.fold(text)
         needle = folding.alphanumeric(folded)
         if not needle or len(needle) > MAX_VALUE_CHARACTERS:
-            return self._symbols(folded, text) if needle == "" and text else None
+            return self._find_symbols(folded, text) if needle == "" and text else None
         spans = self._occurrences(self._index.alphanumeric_stream, needle, folded)
         return Candidates("normalised", spans, text) if spans else None
 
     def most_similar(self, quote: str, page: int | None) -> Candidates | None:
-        """The one span on the page with this number that is most similar to a text, or None if more than half of the
-        text differs everywhere. Without a page, the pages that share the most words with the text are searched."""
+        """Return the span most similar to a text, or None if more than half of the text differs everywhere. Without a
+        page number, the pages that share the most words with the text are searched."""
         index = self._index
         needle = folding.fold_alphanumeric(quote[:MAX_VALUE_CHARACTERS])[:_SIMILAR_CHARACTERS]
         if not needle:
             return None
         at = [n for n, number in enumerate(index.pages) if page is None or number == page]
         if page is None and len(at) > MAX_REORDERED_PAGES:
-            at = index.likely_pages(quote, least=0.0) or at[:MAX_REORDERED_PAGES]
+            at = index.most_likely_pages(quote, min_share=0.0) or at[:MAX_REORDERED_PAGES]
         best: tuple[float, Span] | None = None
         for one in at:
             words = index.words_of_page(one)
@@ -136,7 +135,7 @@ class TextSearch:
     def _occurrences(self, on: TextStream, needle: str, folded: str) -> list[Span]:
         index = self._index
         spans: list[Span] = []
-        if len(needle) <= _SHORT and on is index.alphanumeric_stream:
+        if len(needle) <= _MAX_SHORT_CHARACTERS and on is index.alphanumeric_stream:
             for word in index.occurrences(needle):
                 if index.alphanumeric[word] != needle:
                     continue
@@ -146,7 +145,7 @@ class TextSearch:
             if spans:
                 return spans
         text, at, misses = on.text, on.text.find(needle), 0
-        while at >= 0 and len(spans) < MAX_PLACES and misses < _MAX_MISSES:
+        while at >= 0 and len(spans) < MAX_MATCHES and misses < _MAX_MISSES:
             span = on.span(at, at + len(needle))
             if (
                 self._covers_whole_tokens(span)
@@ -161,7 +160,6 @@ class TextSearch:
         return spans
 
     def _covers_whole_tokens(self, span: Span) -> bool:
-        """Whether a span cuts no token at its start or end."""
         index, order = self._index, span.stream.order
         if span.start_in_word and not _is_token_boundary(index.folded[order[span.first]], span.start_in_word):
             return False
@@ -184,12 +182,13 @@ class TextSearch:
         )
 
     def _is_from_ocr(self, span: Span) -> bool:
-        """Whether all words of a span come from OCR. Only OCR misreads: the text of a file is what it says."""
-        return all(len(self._index.words[word]) > 5 for word in span.indexes())
+        """Return whether all words of a span come from OCR. Text that was not read by OCR contains no misreadings."""
+        return all(len(self._index.words[word]) > 5 for word in span.word_indexes())
 
     def _punctuation_agrees(self, span: Span, folded: str, needle: str) -> bool:
-        """Whether a span with the needle's letters and digits means the same: 1.5 is not 15, and C++ is not C."""
-        index, indexes = self._index, span.indexes()
+        """Return whether a span with the needle's letters and digits has the same meaning: 1.5 is not 15, and C++ is
+        not C."""
+        index, indexes = self._index, span.word_indexes()
         parts = [index.folded[word] for word in indexes]
         if span.end_in_word != len(index.alphanumeric[indexes[-1]]):
             parts[-1] = parts[-1][: _alphanumeric_at(parts[-1], span.end_in_word - 1) + 1]
@@ -203,8 +202,8 @@ class TextSearch:
         if bool(_RATING.search(printed)) != bool(_RATING.search(folded)):
             return False
         if _ADDRESS.fullmatch(folded) and folded not in printed.replace(" ", ""):
-            return False  # a-b@example.com and ab@example.com are two
-        if not _joins_agree(printed, folded):
+            return False  # a-b@example.com is not ab@example.com
+        if not _connectors_agree(printed, folded):
             return False
         if not any(map(str.isdigit, needle)):
             return True
@@ -215,13 +214,13 @@ class TextSearch:
             return False
         if len(_YEARS.findall(printed)) != len(_YEARS.findall(folded)):
             return False  # 2024-2025 is not 20242025
-        is_long, gaps = _in_long_runs(folded), _BETWEEN_DIGITS.findall(printed)
+        is_long, gaps = _gaps_in_long_runs(folded), _BETWEEN_DIGITS.findall(printed)
         is_decimal = sum(gap.strip() in _NUMBER_MARKS for gap in gaps) == 1
         for a, b, long in zip(_BETWEEN_DIGITS.findall(folded), gaps, is_long, strict=False):
             one, other = a.strip(), b.strip()
             if is_decimal and other in _NUMBER_MARKS and one not in _NUMBER_MARKS:
                 return False  # 12.345678 is not 12-345678
-            if a == b or (a and b and (one == other or long or _kind(one) == _kind(other))):
+            if a == b or (a and b and (one == other or long or _separator_kind(one) == _separator_kind(other))):
                 continue
             if not long or (one in _NUMBER_MARKS if a else other in _NUMBER_MARKS):
                 return False
@@ -230,19 +229,19 @@ class TextSearch:
         return True
 
     def _continue_a_number(self, words: Sequence[int]) -> bool:
-        """Whether words are as close as the groups of one long number, which may be broken over two lines."""
+        """Return whether words are close enough to be groups of one long number, which may be broken over two lines."""
         index = self._index
         breaks = [pair for pair in pairwise(words) if not index.are_close(*pair)]
         if not breaks:
             return True
-        is_long = len(words) > 2 or len(index.alphanumeric[words[0]]) > _SHORT_GROUP
-        return len(breaks) == 1 and is_long and index.wraps(*breaks[0])
+        is_long = len(words) > 2 or len(index.alphanumeric[words[0]]) > _MAX_SHORT_GROUP
+        return len(breaks) == 1 and is_long and index.continues_below(*breaks[0])
 
     def _with_marks_around(self, printed: str, span: Span) -> Iterator[str]:
-        """What a span prints, with the words of marks alone that are next to it on its page: `$ 5`, `5 %`. A currency's
-        sign on one side may be that of the number before or behind: of `1 € 2 €` the last is `2 €`."""
-        index, indexes = self._index, span.indexes()
-        before, behind = (
+        """Yield the printed text with the marks next to it on its page: `$ 5`, `5 %`. A currency sign between two
+        numbers may belong to either, so the text is also yielded without it: `2 €` in `1 € 2 €`."""
+        index, indexes = self._index, span.word_indexes()
+        before, after = (
             index.folded[at]
             if 0 <= at < len(index.words)
             and index.page_of[at] == index.page_of[indexes[0]]
@@ -250,16 +249,16 @@ class TextSearch:
             else ""
             for at in (indexes[0] - 1, indexes[-1] + 1)
         )
-        yield before + printed + behind
-        if before and behind:
+        yield before + printed + after
+        if before and after:
             if _SIGNS.fullmatch(before):
-                yield printed + behind
-            if _SIGNS.fullmatch(behind):
+                yield printed + after
+            if _SIGNS.fullmatch(after):
                 yield before + printed
 
-    def _currency(self, folded: str, text: str) -> Candidates | None:
-        """The candidates for a currency that is printed in another way than it is written. At a symbol that others
-        share only where no page names one of those."""
+    def _find_currency(self, folded: str, text: str) -> Candidates | None:
+        """Return the candidates for a currency printed differently from the value: EUR at `€`. A symbol shared by
+        several currencies matches only on pages that name none of the others."""
         codes = units.codes_of(folded)
         if codes is None or len(codes) > 1:
             return None
@@ -268,26 +267,26 @@ class TextSearch:
             shared = how is Agreement.SHARED
             spans = [
                 printed.span(*hit)
-                for hit in units.places_of(printing, printed.text)
-                if not shared or not self._names_another(codes, printing, hit[0])
-            ][:MAX_PLACES]
+                for hit in units.find_currency(printing, printed.text)
+                if not shared or not self._page_names_other_currency(codes, printing, hit[0])
+            ][:MAX_MATCHES]
             if spans:
                 return Candidates("symbol" if shared else "normalised", spans, text)
         return None
 
-    def _names_another(self, codes: units.Codes, symbol: str, at: int) -> bool:
+    def _page_names_other_currency(self, codes: units.Codes, symbol: str, at: int) -> bool:
         index = self._index
         others = (units.codes_of(symbol) or frozenset[str]()) - codes
-        page = index.page_of[index.folded_stream.span(at, at + 1).word]
+        page = index.page_of[index.folded_stream.span(at, at + 1).first_word]
         return any(named <= others for named in index.currencies_on(page))
 
-    def _symbols(self, folded: str, text: str) -> Candidates | None:
+    def _find_symbols(self, folded: str, text: str) -> Candidates | None:
         glued = regex.fullmatch(r"[\p{L}]*\p{Sc}", folded) is not None
         printed = self._index.folded_stream
         spans: list[Span] = []
         at = printed.text.find(folded)
         for _ in range(_MAX_MISSES):
-            if at < 0 or len(spans) == MAX_PLACES:
+            if at < 0 or len(spans) == MAX_MATCHES:
                 break
             end = at + len(folded)
             around = printed.text[max(0, at - 1) : at] + printed.text[end : end + 1]
@@ -298,23 +297,23 @@ class TextSearch:
 
 
 @lru_cache(maxsize=256)
-def _in_long_runs(folded: str) -> list[bool]:
+def _gaps_in_long_runs(folded: str) -> list[bool]:
     """For each gap between two digits of a text, whether they are of one long number, as of an account or telephone."""
-    ends = [0] * len(folded)  # of the long run that a character is in
+    ends = [0] * len(folded)  # by character: the end of its long run of digits, or 0
     for run in _DIGITS.finditer(folded):
-        if sum(map(str.isalnum, run[0])) >= _LONG:
+        if sum(map(str.isalnum, run[0])) >= _MIN_LONG_DIGITS:
             ends[run.start() : run.end()] = [run.end()] * len(run[0])
     return [ends[gap.start() - 1] > gap.end() for gap in _BETWEEN_DIGITS.finditer(folded)]
 
 
-def _kind(between: str) -> str:
-    """What is between two digits, as far as it changes their meaning."""
+def _separator_kind(between: str) -> str:
+    """Return the part of a separator between two digits that changes their meaning."""
     return between if between in (":", "/") else "number" if between in _NUMBER_MARKS else ""
 
 
-def _joins_agree(printed: str, folded: str) -> bool:
-    """Whether two texts with the same letters and digits agree in the marks that make a name another: R&D is not RD,
-    nor is N/A NA, nor .NET NET."""
+def _connectors_agree(printed: str, folded: str) -> bool:
+    """Return whether two texts with the same letters and digits have the same `&`, `/` and leading dot: R&D is not RD,
+    N/A is not NA, and .NET is not NET."""
     if _INITIAL_POINT.match(printed) and not _INITIAL_POINT.match(folded):
         return False
     if _INITIAL_POINT.match(folded) and not _INITIAL_POINT.match(printed):
@@ -323,10 +322,10 @@ def _joins_agree(printed: str, folded: str) -> bool:
         return True
     letters = _ALPHANUMERIC.findall(folded)
     gaps = zip(_ALPHANUMERIC.split(printed)[1:-1], _ALPHANUMERIC.split(folded)[1:-1], pairwise(letters), strict=False)
-    for a, b, (before, behind) in gaps:
+    for a, b, (before, after) in gaps:
         if ("&" in a) != ("&" in b):
             return False
-        if not (before.isdigit() and behind.isdigit()) and (("/" in a and not b) or ("/" in b and not a)):
+        if not (before.isdigit() and after.isdigit()) and (("/" in a and not b) or ("/" in b and not a)):
             return False
     return True
 
@@ -341,7 +340,7 @@ def _alphanumeric_offsets(folded: str) -> list[int]:
 
 
 def _is_token_boundary(folded: str, number: int) -> bool:
-    """Whether a token begins at the letter or digit with this number in a folded word: at the 9 of `eur9.00`."""
+    """Return whether a token starts at the letter or digit with this number in a folded word: at the 9 of `eur9.00`."""
     left, right = _alphanumeric_at(folded, number - 1), _alphanumeric_at(folded, number)
     a, between, b = folded[left], folded[left + 1 : right], folded[right]
     if folding.UNSPACED.match(a) or folding.UNSPACED.match(b):
@@ -366,5 +365,5 @@ def _is_token_boundary(folded: str, number: int) -> bool:
 
 
 def _plus_and_hash_endings(text: str) -> list[str]:
-    """The + and # behind letters, as in C++, C# and B2+."""
+    """Return the + and # after letters, as in C++, C# and B2+."""
     return re.findall(r"(?<=[^\W\d_])\d?[+#]+", text) if "+" in text or "#" in text else []

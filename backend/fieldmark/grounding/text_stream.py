@@ -1,4 +1,4 @@
-"""Words joined into one searchable text, and the way back from a match in that text to the words it covers."""
+"""Join words into one searchable text, and map a match in that text back to its words."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ BREAK: Final = -1  # in an order: a gap that no match may cross, such as the end
 class TextStream:
     """The folded text of some words, in one reading order.
 
-    Word `order[n]` begins at character `starts[n]` of `text`. `fold` is the function that made the text of a word, and
-    `gap` is the number of characters between two words.
+    Word `order[n]` starts at character `starts[n]` of `text`. `fold` is the function that folded the words, and `gap`
+    is the number of characters between two words.
     """
 
     text: str
@@ -30,7 +30,7 @@ class TextStream:
     def of(
         cls, folded_words: Sequence[str], order: Sequence[int], fold: Callable[[str], str], gap: str = ""
     ) -> TextStream:
-        """The stream of words that are folded already; `order` holds their indexes."""
+        """Create a stream of folded words; `order` holds their indexes."""
         parts = folded_words
         if not isinstance(order, range):
             parts = ["\0" if index == BREAK else folded_words[index] for index in order]
@@ -41,7 +41,7 @@ class TextStream:
         return cls(gap.join(parts), starts, order, fold, len(gap))
 
     def span(self, start: int, end: int) -> Span:
-        """The words under the characters start..end-1."""
+        """Return the words under the characters start..end-1."""
         first = bisect_right(self.starts, start) - 1
         last = bisect_right(self.starts, end - 1, lo=first) - 1
         return Span(self, first, last, start - self.starts[first], end - self.starts[last], self.order[first])
@@ -50,20 +50,19 @@ class TextStream:
 @dataclass(frozen=True, slots=True)
 class Span:
     """A match in a stream: from character `start_in_word` of the word at position `first`, to before character
-    `end_in_word` of the word at position `last`. Both characters are counted in the stream's text."""
+    `end_in_word` of the word at position `last`. Both characters are counted in the folded text."""
 
     stream: TextStream
     first: int
     last: int
     start_in_word: int
     end_in_word: int
-    word: int  # the index of its first word in the document
+    first_word: int  # index of its first word in the document
 
-    def indexes(self) -> Sequence[int]:
-        """The indexes of its words in the document."""
+    def word_indexes(self) -> Sequence[int]:
         return self.stream.order[self.first : self.last + 1]
 
     @property
     def key(self) -> tuple[int, int]:
-        """Where it begins: what tells it from other spans on the same words."""
-        return self.word, self.start_in_word
+        """Return where the span starts, which distinguishes it from other spans on the same words."""
+        return self.first_word, self.start_in_word

@@ -1,4 +1,4 @@
-"""Currencies, units and scales: how they are printed, and which printings mean the same."""
+"""Currencies, units and scales: how they are printed, and which notations mean the same."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fieldmark.domain.folding import fold
 Codes: TypeAlias = frozenset[str]
 
 _DOLLARS: Final = "USD CAD AUD NZD SGD HKD TWD MXN ARS CLP COP JMD TTD BBD BSD BZD FJD GYD NAD XCD"
-# The codes that folded printings of currencies may mean. A hundredth is another amount.
+# Currency codes, and the folded signs and names that may mean them. Cents and pence are listed as a different unit.
 _PRINTINGS: Final = (
     (_DOLLARS, "$ dollar dollars"),
     ("USD", "us$ u$s"),
@@ -86,7 +86,7 @@ _PRINTINGS: Final = (
     ("DEM", "dm"),
     ("cent", "¢ ct cts cent cents pence rappen centimes groszy коп"),
 )
-_ISO: Final = """
+_ISO_LIST: Final = """
 EUR USD GBP CHF JPY CNY INR MYR SGD HKD TWD KRW AUD NZD CAD MXN BRL ARS CLP COP PEN SEK NOK DKK ISK PLN CZK HUF RON BGN
 RSD RUB UAH TRY ILS AED SAR QAR KWD BHD OMR EGP MAD TND ZAR NGN KES GHS THB VND IDR PHP PKR BDT LKR NPR
 AFN AMD AOA AWG AZN BAM BBD BIF BMD BND BOB BSD BTN BWP BYN BZD CDF CRC CVE DJF DOP DZD ERN ETB FJD FKP GEL GIP GMD GNF
@@ -94,14 +94,14 @@ GTQ GYD HNL HTG IQD IRR JMD JOD KGS KHR KMF KPW KYD KZT LAK LBP LRD LSL LYD MDL 
 NIO PAB PGK PYG RWF SBD SCR SDG SHP SLE SRD SSP STN SVC SYP SZL TJS TMT TTD TZS UGX UYU UZS VES VUV WST XAF XCD XOF XPF
 YER ZMW ZWL DEM FRF ITL ESP NLG ATS BEF
 """
-_ISO_CODES: Final = frozenset(_ISO.split())
-_MOST_PLACES: Final = 10_000
+_ISO_CODES: Final = frozenset(_ISO_LIST.split())
+_MAX_MATCHES: Final = 10_000
 _CODES: Final[Mapping[str, Codes]] = {
     **{code.lower(): frozenset({code}) for code in _ISO_CODES},
     **{fold(printing): frozenset(codes.split()) for codes, printings in _PRINTINGS for printing in printings.split()},
 }
 
-# The spellings of one unit, folded, the first as it is called here. Two units are never converted.
+# Each unit with its folded spellings, the canonical name first. Units are never converted.
 _UNITS: Final = """
 g gr gm gram grams gramm, kg kgs kilo kilos, mg, t tonne tonnes, lb lbs, oz, l ltr liter liters litre litres lt, ml,
 cl, dl, hl, gal, m mtr meter metre, cm, mm, km, m2 m^2 qm sqm mq, m3 m^3 cbm, cm2 cm^2, cm3 cm^3 ccm, ft, in inch
@@ -109,10 +109,10 @@ inches zoll, yd, mi, h hr hrs std, min mins, s sec secs, ms, d day days tag tage
 hz, ghz, mhz, kb, mb, gb, tb, pc pcs pce ea st stk stck stuck uds pz, ctn, pkt, px, pt, bar, °, °c, °f, %, ‰
 """
 UNIT_OF: Final = {spelling: unit.split()[0] for unit in _UNITS.split(",") for spelling in unit.split()}
-# Units that are as often words: as the heading of a column they count only in brackets.
-_ORDINARY: Final = "a d g h in l m min s st t v w d day days tag tage pt bar ft mi"
-_ORDINARY_WORDS: Final = frozenset(_ORDINARY.split())
-# Units whose upper and lower case are two: mW and MW, mb and MB.
+# Units that are also ordinary words: in a column heading they count only in brackets.
+_AMBIGUOUS_UNITS: Final = "a d g h in l m min s st t v w d day days tag tage pt bar ft mi"
+_AMBIGUOUS_UNIT_WORDS: Final = frozenset(_AMBIGUOUS_UNITS.split())
+# Units for which case matters: mW and MW, mb and MB.
 CASED: Final = frozenset({"mw", "mwh", "mb", "gb", "kb", "tb", "ms", "m", "t", "g"})
 
 # The words for a percent sign and a per mille sign.
@@ -126,7 +126,7 @@ PERCENT_WORDS: Final = {
     **dict.fromkeys(map(fold, ("promille", "per mille", "per mil", "vom tausend", "pour mille", "промилле")), "‰"),
 }
 
-# By how many places a word behind a number moves its point. None: it does, and nobody can tell by how many.
+# By how many places a word after a number shifts its decimal point. None: ambiguous.
 _SCALE_WORDS: Final[tuple[tuple[int | None, str], ...]] = (
     (3, "k tsd thsd thousand tausend mila mille duizend tusen tusind tuhat tuhatta ezer mie mii tys tis tisic ribu"),
     (3, "nghin ngan тыс тысяч тысячи тысяча тис тисяч χιλ χιλιαδες ألف آلاف אלף हज़ार हजार 천"),
@@ -145,7 +145,7 @@ _SCALE_WORDS: Final[tuple[tuple[int | None, str], ...]] = (
 SCALES: Final[Mapping[str, int | None]] = {
     fold(word): places for places, words in _SCALE_WORDS for word in words.split()
 }
-# The same in scripts without spaces, where anything may stand behind: `3万円`. More digits there make a longer number.
+# The same for scripts without spaces, where any text may follow: `3万円`. Digits that follow make a longer number.
 UNSPACED_SCALES: Final[Mapping[str, int | None]] = {
     fold(word): places
     for word, places in {
@@ -158,13 +158,13 @@ UNSPACED_SCALES: Final[Mapping[str, int | None]] = {
         "兆": None,
     }.items()
 }
-# Before a number, with the currency in one word.
+# Scale and currency in one word, before a number.
 SCALED_CURRENCIES: Final = {
     **{f"{scale}{money}": 3 for scale in "tk" for money in ("eur", "€", "chf", "usd", "gbp", "sek", "nok", "dkk")},
     **{f"m{money}": 6 for money in ("eur", "€", "chf", "usd", "gbp", "sek", "nok", "dkk", "kr")},
     "tkr": 3,
 }
-# A single letter is one only before an amount with cents: `R1,250.00`.
+# A single letter is a currency only before an amount with cents: `R1,250.00`.
 LETTER_CURRENCIES: Final[Mapping[str, Codes]] = {
     "r": frozenset({"ZAR"}),
     "p": frozenset({"PHP", "BWP"}),
@@ -173,7 +173,7 @@ LETTER_CURRENCIES: Final[Mapping[str, Codes]] = {
 CURRENCY_LETTERS: Final = frozenset(
     [*(printing for printing in _CODES if printing.isalpha()), *(one for one in SCALED_CURRENCIES if one.isalpha())]
 )
-# The units that may be glued to a number: 12a is the number of a house.
+# Units that may directly follow a number. Not `a`: 12a is a house number.
 GLUED_UNITS: Final = frozenset(
     spelling for spelling in UNIT_OF if spelling.isalnum() and (spelling not in "adstvw" and len(spelling) < 6)
 )
@@ -181,96 +181,98 @@ SYMBOLS: Final = "$€£¥₹₩₪₽₺₫₴฿₱₦¢₡₲₵₸₮₾৳�
 
 
 def any_of(words: Iterable[str]) -> str:
-    """Return a regular expression for any of the words, the longest first."""
+    """Return a regular expression that matches any of the words, the longest first."""
     return f"(?:{'|'.join(map(re.escape, sorted(words, key=lambda word: (-len(word), word))))})"
 
 
-# Letters that mean a currency only where a number stands at them, and not even there for sure.
-_OTHER: Final = "try mad cop pen ron sek ft fr kn lv lei р ct cts tl"
-_OTHER_WORDS: Final = frozenset(_OTHER.split())
+# Letters that may mean a currency only next to a number, and even there not for certain.
+_AMBIGUOUS_CURRENCIES: Final = "try mad cop pen ron sek ft fr kn lv lei р ct cts tl"
+_AMBIGUOUS_CURRENCY_WORDS: Final = frozenset(_AMBIGUOUS_CURRENCIES.split())
 _ANY_SYMBOL = re.compile(rf"(?:(?<![^\W\d_])[^\W\d_]{{1,3}})?[{SYMBOLS}]")
 
 
 @cache
-def _letters_at_a_number() -> re.Pattern[str]:
+def _currency_letters_pattern() -> re.Pattern[str]:
     # Compiled when first used: it takes milliseconds.
     return re.compile(
-        rf"(?:(?<=\d)|(?<=\d[ ])|(?<=[(\[]))(?P<behind>{any_of(CURRENCY_LETTERS - _OTHER_WORDS)})(?![^\W_])"
-        rf"|(?<![^\W_])(?P<before>{any_of(CURRENCY_LETTERS - _OTHER_WORDS)})[.:]?[ ]?(?=[-(]?\d|[)\]])"
+        rf"(?:(?<=\d)|(?<=\d[ ])|(?<=[(\[]))(?P<after>{any_of(CURRENCY_LETTERS - _AMBIGUOUS_CURRENCY_WORDS)})(?![^\W_])"
+        rf"|(?<![^\W_])(?P<before>{any_of(CURRENCY_LETTERS - _AMBIGUOUS_CURRENCY_WORDS)})[.:]?[ ]?(?=[-(]?\d|[)\]])"
     )
 
 
 class Agreement(IntEnum):
-    """How well a printed currency or unit agrees with a value's: the smaller, the better."""
+    """How well a printed currency or unit agrees with a value's; smaller is better."""
 
     SAME = 0
-    SHARED = 1  # a symbol that also stands for other currencies
+    SHARED = 1  # a symbol shared by several currencies
     NONE = 2
 
 
 def unit_name(spelling: str, per: str | None) -> str:
-    """Return the one name of a unit, and of what it is counted by: `kg/m3` of `kgs` and `/m³`."""
+    """Return the canonical name of a unit with its divisor: `kgs` and `/m³` give `kg/m3`."""
     divisor = per[1:].replace("^", "") if per else ""
     return UNIT_OF[spelling] + (f"/{UNIT_OF.get(divisor, divisor)}" if divisor else "")
 
 
 def codes_of(printing: str) -> Codes | None:
-    """The codes that a folded printing of a currency may mean; None for what is no currency."""
+    """Return the codes that a folded currency sign or name may mean, or None if it is not a currency."""
     codes = _CODES.get(printing)
     if codes is None and printing[-1:] in SYMBOLS and printing[:-1].isalpha():
-        # Some other dollar or pound, as B$: known to be none of the others.
+        # Some other dollar or pound, such as B$: a currency of its own.
         return frozenset({printing}) if len(printing) <= 4 else _CODES.get(printing[-1])
     return codes
 
 
-def compare(value: Codes, printed: Codes) -> Agreement:
-    """How well a printed currency says a value's: `US$` is USD, `$` may be."""
+def compare_currencies(value: Codes, printed: Codes) -> Agreement:
+    """Return how well a printed currency agrees with a value's: `US$` is USD, `$` may be."""
     if value & printed:
         return Agreement.SAME if printed <= value else Agreement.SHARED
     return Agreement.NONE
 
 
 def printings_of(codes: Codes) -> dict[str, Agreement]:
-    """The printings of a currency, the surer ones first: of USD `usd`, `us$`, and `$`, which others share."""
-    found = {printing: compare(codes, means) for printing, means in _CODES.items()}
+    """Return the signs and names of a currency, unambiguous ones first: for USD `usd`, `us$`, then the shared `$`."""
+    found = {printing: compare_currencies(codes, means) for printing, means in _CODES.items()}
     return {
         printing: how for printing, how in sorted(found.items(), key=lambda one: one[1]) if how is not Agreement.NONE
     }
 
 
-def places_of(printing: str, text: str) -> Iterator[tuple[int, int]]:
-    """The (start, end) of a currency's printing in a folded text: of a symbol anywhere, of letters at a number."""
+def find_currency(printing: str, text: str) -> Iterator[tuple[int, int]]:
+    """Yield the (start, end) of a currency sign or name in a folded text: a symbol anywhere, letters only next to a
+    number."""
     one = re.escape(printing)
     if printing[-1] in SYMBOLS:
-        # Up to three letters before a symbol make another of it: CA$.
+        # Up to three letters before a symbol make a different currency: CA$.
         pattern = rf"(?<![^\W\d_]){one}" if printing[:-1] else rf"(?:(?<![^\W\d_])|(?<=[^\W\d_]{{4}})){one}"
     elif printing.upper() in _ISO_CODES:
         pattern = rf"(?<![^\W\d_]){one}(?![^\W\d_])"
     else:
         pattern = rf"(?:(?<=\d)|(?<=\d\s)){one}(?![^\W_])|(?<![^\W_]){one}(?=[.:]?\s?[-(]?\d)"
-    return (found.span() for found in islice(re.finditer(pattern, text), _MOST_PLACES))
+    return (found.span() for found in islice(re.finditer(pattern, text), _MAX_MATCHES))
 
 
 def currencies_in(text: str) -> set[Codes]:
-    """The currencies of a folded text, with a space between two words: the symbols, and letters at a number or alone
-    in brackets."""
+    """Return the currencies of a folded text: symbols anywhere, and letters next to a number or alone in brackets."""
     printed = [one[0] for one in _ANY_SYMBOL.finditer(text)]
-    printed += [one["behind"] or one["before"] for one in _letters_at_a_number().finditer(text)]
+    printed += [one["after"] or one["before"] for one in _currency_letters_pattern().finditer(text)]
     return {codes for one in set(printed) if (codes := codes_of(one))}
 
 
-def names(currency: Codes, text: str) -> bool:
-    """Whether a folded text has the code of a currency as a word of its own."""
-    words = [code.lower() for code in currency if code.lower() not in _OTHER_WORDS]
+def names_currency(currency: Codes, text: str) -> bool:
+    """Return whether a folded text contains a currency code as a separate word."""
+    words = [code.lower() for code in currency if code.lower() not in _AMBIGUOUS_CURRENCY_WORDS]
     return bool(words) and re.search(rf"(?<![^\W_]){any_of(words)}(?![^\W_])", text) is not None
 
 
-def heads_a_column(unit: str, text: str) -> bool:
-    """Whether a folded text, with a space between two words, names a unit apart from any number: `Weight (lb)`."""
+def is_column_unit(unit: str, text: str) -> bool:
+    """Return whether a folded text names a unit apart from any number, as a column heading does: `Weight (lb)`."""
     for spelling in (spelling for spelling, name in UNIT_OF.items() if name == unit):
         one = re.escape(spelling)
         if re.search(rf"[(\[/]\s?{one}\s?[)\]]", text):
             return True
-        if spelling not in _ORDINARY_WORDS and re.search(rf"(?<![^\W_])(?<!\d )(?<!\d){one}(?![^\W_])(?! ?\d)", text):
+        if spelling not in _AMBIGUOUS_UNIT_WORDS and re.search(
+            rf"(?<![^\W_])(?<!\d )(?<!\d){one}(?![^\W_])(?! ?\d)", text
+        ):
             return True
     return False

@@ -1,4 +1,4 @@
-"""WordIndex: the words of a document, folded once, and looked up as text, numbers, dates, lines and reading orders."""
+"""WordIndex: the words of a document, folded once, with lookups by text, number, date, line and reading order."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from fieldmark.grounding import dates, layout, numbers, units
 from fieldmark.grounding.layout import Word
 from fieldmark.grounding.text_stream import Span, TextStream
 
-MAX_WORD_CHARACTERS: Final = 2_000  # of a word; nothing is found in a longer one
-MAX_CHARACTERS: Final = 20_000_000  # of a document; nothing is found behind them
-MAX_PLACES: Final = 10_000  # of one value; no more are kept or counted
+MAX_WORD_CHARACTERS: Final = 2_000  # of a word; longer words are not searched
+MAX_CHARACTERS: Final = 20_000_000  # of a document; later text is not searched
+MAX_MATCHES: Final = 10_000  # of one value; further ones are not counted
 MAX_REORDERED_PAGES: Final = 4  # pages that are also read in other orders for one value
-MAX_TOKENS: Final = 200  # words of one value that help to choose those pages
+MAX_TOKENS: Final = 200  # words of one value used to choose those pages
 
-_MAX_YEARS: Final = 20  # in which a day without one may be
-_MAX_WORDS_BETWEEN: Final = 60  # a word and the cell below it
-_WIDEST_SPACE_IN_A_NUMBER: Final = 0.75  # in heights of a line
-_WIDEST_SPACE_TO_A_UNIT: Final = 4.0
+_MAX_YEARS: Final = 20  # that are tried for a date without a year
+_MAX_WORDS_TO_CELL_BELOW: Final = 60
+_MAX_GAP_IN_NUMBER: Final = 0.75  # in line heights
+_MAX_GAP_TO_UNIT: Final = 4.0
 
-# Account, card and telephone numbers, which are printed in groups: one identifier, if their words are close. (In the
-# text a word is a line.)
+# Account, card and telephone numbers printed in groups, in text with one word per line. They are one identifier if
+# their words are close.
 _GROUPED = re.compile(
     r"(?<![^\n])[a-z]{2}\d\d(?:\n[a-z\d]{4}){2,7}(?:\n[a-z\d]{1,3})?(?![^\n.,;])"
     r"|(?<![^\n])(?!(?:(?:19|20)\d\d(?!\d)\n?)+(?!\d))\d{4}(?:\n\d{4}){2,4}(?:\n\d{1,4})?(?![^\n.,;])"
@@ -43,8 +43,9 @@ _GROUPED = re.compile(
 class PageWords:
     """One page: its number, and its words in reading order.
 
-    A word is [text, x0, y0, x1, y1], as in `document_pages.words`, with a confidence 0..1 behind it if OCR read it. The
-    box is in parts of the page's width and height. A page `for_machines` is part of the file, and shown to nobody.
+    A word is [text, x0, y0, x1, y1], as in `document_pages.words`, followed by a confidence 0..1 if OCR read it. The
+    box is in fractions of the page's width and height. A page with `is_xml` holds an embedded e-invoice, which is not
+    printed.
     """
 
     number: int
@@ -53,10 +54,10 @@ class PageWords:
 
 
 class WordIndex:
-    """All words of a document in reading order, and what can be looked up in them.
+    """All words of a document in reading order, with lookups.
 
-    `words`, `folded`, `alphanumeric` and `page_of` have an entry for each word: as it was given, its two folded forms,
-    and its page. A page is a position in `pages`, which holds the page numbers.
+    `words`, `folded`, `alphanumeric` and `page_of` have one entry per word: the word as given, its two folded forms,
+    and its page. A page is an index into `pages`, which holds the page numbers.
     """
 
     def __init__(self, pages: Iterable[PageWords]) -> None:
@@ -79,7 +80,7 @@ class WordIndex:
         self.folded: list[str] = folded.split("\n") if texts else []
         alphanumeric = folding.alphanumeric(folded)
         self.alphanumeric: list[str] = alphanumeric.split("\n") if texts else []
-        self._alphanumeric_lines = f"\n{alphanumeric}\n"  # a word each
+        self._alphanumeric_lines = f"\n{alphanumeric}\n"  # one word per line
         self._tokens: dict[str, list[int]] = {}
         self._lines: dict[int, dict[int, int]] = {}
         self._orders: dict[int, list[TextStream]] = {}
@@ -88,12 +89,12 @@ class WordIndex:
 
     @cached_property
     def alphanumeric_stream(self) -> TextStream:
-        """The letters and digits of all words in reading order, with nothing between two words."""
+        """Return the letters and digits of all words in reading order, joined without gaps."""
         return TextStream.of(self.alphanumeric, range(len(self.alphanumeric)), folding.fold_alphanumeric)
 
     @cached_property
     def folded_stream(self) -> TextStream:
-        """The folded words in reading order, each on a line of its own."""
+        """Return the folded words in reading order, each on a line of its own."""
         return TextStream.of(self.folded, range(len(self.folded)), folding.fold, gap="\n")
 
     @cached_property
@@ -101,7 +102,8 @@ class WordIndex:
         return list(map(add, self.alphanumeric_stream.starts, count()))
 
     def occurrences(self, token: str) -> list[int]:
-        """The indexes of the words that are this token alone, or that begin with it and a colon ("Date:12/03/2024")."""
+        """Return the indexes of the words that are exactly this token, or start with it and a colon
+        ("Date:12/03/2024")."""
         if token not in self._tokens:
             printed = self.folded_stream
             found = {
@@ -119,28 +121,28 @@ class WordIndex:
         printed = self.folded_stream
         starts = printed.starts
 
-        def joined(at: int) -> bool:
+        def are_joined(at: int) -> bool:
             if printed.text[at] != "\n":
                 return True
             index = bisect_right(starts, at) - 1
             return self.are_close(index, index + 1)
 
-        def near(at: int) -> bool:
+        def are_near(at: int) -> bool:
             if printed.text[at] != "\n":
                 return True
             index = bisect_right(starts, at) - 1
             return index + 1 < len(self.words) and layout.are_adjacent(
-                self.words[index], self.words[index + 1], _WIDEST_SPACE_TO_A_UNIT
+                self.words[index], self.words[index + 1], _MAX_GAP_TO_UNIT
             )
 
-        return numbers.NumberIndex(printed.text, joined, near)
+        return numbers.NumberIndex(printed.text, are_joined, are_near)
 
     @cached_property
     def dates(self) -> dict[dates.Day, list[tuple[int, int, float]]]:
-        """The (start, end, certainty) of the dates that may mean a day."""
+        """Return the (start, end, certainty) of the printed dates, keyed by each day that they may mean."""
         found: defaultdict[dates.Day, list[tuple[int, int, float]]] = defaultdict(list)
         together = (
-            one for one in dates.find_dates(self.folded_stream.text) if self.is_read_together(one.start, one.end)
+            one for one in dates.find_dates(self.folded_stream.text) if self.are_read_together(one.start, one.end)
         )
         for one, day, certainty in dates.certainties(together):
             found[day].append((one.start, one.end, certainty))
@@ -148,21 +150,21 @@ class WordIndex:
 
     @cached_property
     def days_without_year(self) -> dict[dates.Day, list[tuple[int, int]]]:
-        """The (start, end) of the days that are printed without a year, in each year that is printed anywhere."""
+        """Return the (start, end) of the days printed without a year, for each year that is printed anywhere."""
         found: defaultdict[dates.Day, list[tuple[int, int]]] = defaultdict(list)
         years = sorted(dates.years_in(self.folded_stream.text))[:_MAX_YEARS]
         for start, end, month, day in dates.find_without_year(self.folded_stream.text) if years else ():
-            if self.is_read_together(start, end):
+            if self.are_read_together(start, end):
                 for year in years:
                     found[year, month, day].append((start, end))
         return found
 
     @cached_property
     def periods(self) -> dict[dates.Period, list[tuple[int, int, float]]]:
-        """The (start, end, certainty) of the months and quarters of a year."""
+        """Return the (start, end, certainty) of the printed months and quarters of a year."""
         found: defaultdict[dates.Period, list[tuple[int, int, float]]] = defaultdict(list)
         for start, end, period, certainty in dates.find_periods(self.folded_stream.text):
-            if self.is_read_together(start, end):
+            if self.are_read_together(start, end):
                 found[period].append((start, end, certainty))
         return found
 
@@ -172,10 +174,10 @@ class WordIndex:
 
     @cached_property
     def identifiers(self) -> list[tuple[int, int]]:
-        """The first and the last words of the account, card and telephone numbers that are printed in groups."""
+        """Return the first and last word of each account, card and telephone number that is printed in groups."""
         found: list[tuple[int, int]] = []
         for group in _GROUPED.finditer(self.folded_stream.text):
-            words = self.folded_stream.span(*group.span()).indexes()
+            words = self.folded_stream.span(*group.span()).word_indexes()
             if self.page_of[words[0]] == self.page_of[words[-1]] and all(
                 self.are_close(at, at + 1) for at in range(words[0], words[-1])
             ):
@@ -183,29 +185,27 @@ class WordIndex:
         return found
 
     def is_part_of_identifier(self, first: int, last: int) -> bool:
-        """Whether words first..last are some, and not all, of those of an identifier in groups."""
+        """Return whether words first..last are part, but not all, of an identifier printed in groups."""
         at = bisect_right(self.identifiers, (first, len(self.words))) - 1
         return at >= 0 and last <= self.identifiers[at][1] and (first, last) != self.identifiers[at]
 
-    def is_read_together(self, start: int, end: int) -> bool:
-        """Whether the words of a folded text are next to each other, and not in two cells of a line or on two pages."""
+    def are_read_together(self, start: int, end: int) -> bool:
+        """Return whether the words at these offsets are next to each other: in one cell and on one page."""
         printed = self.folded_stream
         first, last = bisect_right(printed.starts, start) - 1, bisect_right(printed.starts, end - 1) - 1
         return self.page_of[first] == self.page_of[last] and all(
             not layout.on_same_line(self.words[at], self.words[at + 1])
-            or layout.are_adjacent(self.words[at], self.words[at + 1], _WIDEST_SPACE_TO_A_UNIT)
+            or layout.are_adjacent(self.words[at], self.words[at + 1], _MAX_GAP_TO_UNIT)
             for at in range(first, last)
         )
 
     def page_text(self, page: int) -> str:
-        """The folded words of a page, with a space between two."""
         if page not in self._page_texts:
             own = self.words_of_page(page)
             self._page_texts[page] = " ".join(self.folded[own.start : own.stop])
         return self._page_texts[page]
 
     def currencies_on(self, page: int) -> set[units.Codes]:
-        """The currencies that a page names."""
         if page not in self._currencies:
             self._currencies[page] = units.currencies_in(self.page_text(page))
         return self._currencies[page]
@@ -213,26 +213,26 @@ class WordIndex:
     # Words, lines and pages.
 
     def are_close(self, a: int, b: int) -> bool:
-        """Whether two words are as close on one line as the groups of one number: `1 250,00`."""
-        return layout.are_adjacent(self.words[a], self.words[b], _WIDEST_SPACE_IN_A_NUMBER)
+        """Return whether two words are as close on one line as the groups of one number: `1 250,00`."""
+        return layout.are_adjacent(self.words[a], self.words[b], _MAX_GAP_IN_NUMBER)
 
-    def wraps(self, a: int, b: int) -> bool:
-        """Whether a word begins the line below that of another, in its column."""
+    def continues_below(self, a: int, b: int) -> bool:
+        """Return whether a word starts the line below another word, in its column."""
         one, other = self.words[a], self.words[b]
         height = one[4] - one[2]
         is_below = 0 <= other[2] - one[4] + height / 2 <= 2 * height and other[1] < one[3]
         return is_below and self.page_of[a] == self.page_of[b] and not layout.on_same_line(one, other)
 
     def are_in_one_cell(self, a: int, b: int) -> bool:
-        """Whether only a space is between two words of one line."""
+        """Return whether only a space separates two words of one line."""
         return b < len(self.words) and layout.are_adjacent(self.words[a], self.words[b], layout.CELL_GAP)
 
     def cell_below(self, words: Sequence[int]) -> Sequence[int]:
-        """The words of the cell right below some words of a line; none if there is only paper."""
+        """Return the words of the cell directly below some words of a line, if there is one."""
         above = layout.merge([self.words[at] for at in words])
         height = above[4] - above[2]
         end = self.words_of_page(self.page_of[words[0]]).stop
-        for at in range(words[-1] + 1, min(words[-1] + 1 + _MAX_WORDS_BETWEEN, end)):
+        for at in range(words[-1] + 1, min(words[-1] + 1 + _MAX_WORDS_TO_CELL_BELOW, end)):
             word = self.words[at]
             is_under = word[1] < above[3] and above[1] < word[3] and 0 <= word[2] - above[4] + height / 2 <= 2 * height
             if is_under and not layout.on_same_line(above, word):
@@ -243,14 +243,14 @@ class WordIndex:
         return ()
 
     def is_on_one_page(self, span: Span) -> bool:
-        indexes = span.indexes()
+        indexes = span.word_indexes()
         return self.page_of[indexes[0]] == self.page_of[indexes[-1]]
 
     def words_of_page(self, page: int) -> range:
         return range(self._firsts[page], self._firsts[page + 1] if page + 1 < len(self._firsts) else len(self.words))
 
     def line_of(self, word: int) -> tuple[int, int]:
-        """The (page, number of the line) of a word."""
+        """Return the (page, line number) of a word."""
         page = self.page_of[word]
         if page not in self._lines:
             own = self.words_of_page(page)
@@ -260,24 +260,25 @@ class WordIndex:
 
     # Other reading orders.
 
-    def likely_pages(self, value: str, least: float = 0.5) -> list[int]:
-        """The pages that have the most of a value's words, and at least this share of them. All pages of a short
-        document."""
+    def most_likely_pages(self, value: str, min_share: float = 0.5) -> list[int]:
+        """Return the pages that contain the most of a value's words, and at least this share of them. For a short
+        document, return all pages."""
         if len(self.pages) <= MAX_REORDERED_PAGES:
             return list(range(len(self.pages)))
         counts: Counter[int] = Counter()
         tokens = {folding.fold_alphanumeric(token) for token in value.split()[:MAX_TOKENS]}
         for token in tokens:
             counts.update({self.page_of[index] for index in self.occurrences(token)})
-        return [page for page, count in counts.most_common(MAX_REORDERED_PAGES) if count >= least * len(tokens)]
+        return [page for page, count in counts.most_common(MAX_REORDERED_PAGES) if count >= min_share * len(tokens)]
 
     def other_reading_orders(self, value: str) -> Iterator[TextStream]:
-        """The likely pages of a value, read by columns and, if a word is written so, from right to left."""
-        for page in self.likely_pages(value):
+        """Yield the value's most likely pages in other reading orders: by column and, for right-to-left scripts, from
+        the right."""
+        for page in self.most_likely_pages(value):
             yield from self.reading_orders(page)[1:]
 
     def reading_orders(self, page: int) -> list[TextStream]:
-        """One page in all reading orders, the order of its words first. Nothing for a page without words."""
+        """Return one page in all its reading orders, the given order first. Empty for a page without words."""
         own = self.words_of_page(page)
         if own and page not in self._orders:
             orders = [own, layout.column_order(self.words, own.start, own.stop)]
@@ -301,7 +302,7 @@ def _within_limits(texts: Sequence[str]) -> list[str]:
 
 def _find_all(text: str, part: str) -> Iterator[int]:
     at = text.find(part)
-    for _ in range(MAX_PLACES):
+    for _ in range(MAX_MATCHES):
         if at < 0:
             return
         yield at

@@ -170,7 +170,7 @@ async def places(
     the evidence that is kept for it: of a yes or no the quote in it tells the places. Opens a transaction of its own.
     """
     index = await INDEXES.get(database, scope, document_id)
-    return await in_turn(scope.org_id, index.locations, value, _said(proof), label=path, most=MOST_PLACES)
+    return await in_turn(scope.org_id, index.locations, value, _said(proof), label=path, limit=MOST_PLACES)
 
 
 async def unmapped(database: Database, scope: Scope, row: ExtractionRow, since_page: int) -> UnmappedPart:
@@ -206,7 +206,7 @@ async def first_places(
     """For each value the first place where its document prints it. Opens a transaction of its own."""
     index = await INDEXES.get(database, scope, document_id)
     return await in_turn(
-        scope.org_id, lambda: [next(iter(index.locations(value, most=1)[0]), None) for value in values]
+        scope.org_id, lambda: [next(iter(index.locations(value, limit=1)[0]), None) for value in values]
     )
 
 

@@ -1,4 +1,4 @@
-"""Answers: whether a line of a page says yes or no, by its words and by the boxes that are ticked."""
+"""Yes-or-no answers on forms: whether a line says yes or no, by its words and its ticked boxes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NO: Final = """
 false nein falso faux hayir nej nee いいえ 否 不 未 無 无 ні nem οχι לא नहीं 아니오 아니요 khong tidak ไม่
 unchecked unpaid
 """
-# Before what they deny; some are an answer, too.
+# Negations, which come before the words they negate. Some are also answers.
 _NOT: Final = """
 no not none never without nicht kein keine keiner keinen ohne non ne pas sans aucun aucune sin senza sem nao geen niet
 zonder ikke ingen inga inte utan uden uten ei bez nie brak нет не без δεν χωρις لا بدون ללא
@@ -25,13 +25,16 @@ cannot nothing nobody hardly
 """
 _TICKED: Final = "☑☒✓✔🗹🗸◉●■▣✅"
 _EMPTY: Final = "☐□○◯❏❑▢◻⬜▫🞎🞏⚪⭘"
-_CROSSED: Final = "✗✘❌"  # no beside a tick elsewhere, or itself the mark in a box
+_CROSSED: Final = "✗✘❌"  # means no if others are ticked; otherwise it may be a tick itself
 
 _NEGATIONS: Final = frozenset(fold(_NOT).split())
-_WORDS: Final = {**dict.fromkeys(fold(_YES).split(), True), **dict.fromkeys([*fold(_NO).split(), *_NEGATIONS], False)}
-_OPTIONS: Final = frozenset(fold(_YES).split()) | frozenset(fold("no non não ne " + _NO).split())  # `☐ yes ☒ no`
-# Answers only where they stand alone behind a question: Paid: N.
-_SHORT: Final = {
+_ANSWER_WORDS: Final = {
+    **dict.fromkeys(fold(_YES).split(), True),
+    **dict.fromkeys([*fold(_NO).split(), *_NEGATIONS], False),
+}
+_OPTION_WORDS: Final = frozenset(fold(_YES).split()) | frozenset(fold("no non não ne " + _NO).split())  # `☐ yes ☒ no`
+# Short forms that are answers only at the end, after a question: `Paid: N`.
+_SHORT_ANSWERS: Final = {
     **dict.fromkeys(["y", "j", "o", "s", "1", "t", "da", "co"], True),
     **dict.fromkeys(["n", "0", "f", "nu"], False),
 }
@@ -46,41 +49,44 @@ _TOKEN = re.compile(
 
 
 def answers_in(line: str) -> set[bool]:
-    """What a folded line answers: of `☐ yes ☒ no` only no; both where it says both; nothing where it says neither."""
+    """Return what a folded line answers. `☐ yes ☒ no` gives {False}; a contradiction gives both; no answer gives an
+    empty set."""
     tokens = list(_TOKEN.finditer(line))
     if not tokens:
         return set()
     kinds = ["word" if one.lastgroup is None and one[0][0].isalnum() else one.lastgroup or "crossed" for one in tokens]
     marks = [n for n, kind in enumerate(kinds) if kind != "word"]
-    said: set[bool] = set()
+    answers: set[bool] = set()
     if not marks:
         if _NEITHER.search(line):
             return {True, False}
         last = _LAST_WORD.search(line)
-        if last and last["word"] in _SHORT:
-            return {_SHORT[last["word"]]}
-        return {_WORDS[one[0]] for one in tokens if one[0] in _WORDS}
-    # A mark belongs to the yes or no behind it, or before it if the last of them has none behind.
-    options = {n: _WORDS[one[0]] for n, one in enumerate(tokens) if kinds[n] == "word" and one[0] in _WORDS}
+        if last and last["word"] in _SHORT_ANSWERS:
+            return {_SHORT_ANSWERS[last["word"]]}
+        return {_ANSWER_WORDS[one[0]] for one in tokens if one[0] in _ANSWER_WORDS}
+    # A box belongs to the yes or no after it, or to the one before it if nothing follows the last box.
+    options = {
+        n: _ANSWER_WORDS[one[0]] for n, one in enumerate(tokens) if kinds[n] == "word" and one[0] in _ANSWER_WORDS
+    }
     step = 1 if marks[-1] + 1 in options or marks[0] - 1 not in options else -1
     for n in marks:
         option = options.pop(n + step, None)
         if kinds[n] == "crossed":
-            said |= {True, False}
+            answers |= {True, False}
         elif option is None:
-            said.add(kinds[n] == "ticked")
+            answers.add(kinds[n] == "ticked")
         elif kinds[n] == "ticked":
-            said.add(option)
-    return said or set(options.values()) or {True, False}  # boxes of which none is ticked
+            answers.add(option)
+    return answers or set(options.values()) or {True, False}  # none of the boxes is ticked
 
 
 def item_is_ticked(line: Sequence[str], first: int, last: int) -> set[bool]:
-    """Return whether the item with words first..last of a line is ticked; empty where its line has no boxes of items,
-    both where nobody can tell, or where a negation is between the box and the words.
+    """Return whether the form item with words first..last of a line is ticked. Empty if the line has no boxes of items;
+    both values if it is unclear, or if a negation is between the box and the item.
 
-    A box is that of the item behind it where one begins the line, and of the item before it where one ends the line.
-    `line` is folded but for words of one letter. A lone `o` before words is an empty box, and an `x` beside it a ticked
-    one; without an `x` it may only be the bullet of a list.
+    A box belongs to the item after it if a box starts the line, and to the item before it if a box ends the line.
+    `line` is folded except for single-letter words. A lone `o` before words is an empty box, and an `x` beside it a
+    ticked one; without an `x` the `o` may be a bullet point.
     """
     words = list(line)
     is_lettered = "o" in words and words[0] in ("o", "x")
@@ -95,57 +101,56 @@ def item_is_ticked(line: Sequence[str], first: int, last: int) -> set[bool]:
             ends = bisect_right(starts, token.start()) - 1, bisect_right(starts, token.end() - 1) - 1
             boxes.append((*ends, token.lastgroup == "ticked"))
     beside = {at for start, end, _ in boxes for at in (start - 1, end + 1) if 0 <= at < len(words)}
-    if any(words[at].strip(":;,.") in _OPTIONS for at in beside):
+    if any(words[at].strip(":;,.") in _OPTION_WORDS for at in beside):
         return set()
     before = [box for box in boxes if box[1] < first][-1:]
-    behind = [box for box in boxes if box[0] > last][:1]
+    after = [box for box in boxes if box[0] > last][:1]
     if boxes and boxes[0][0] == 0:
-        behind = []
+        after = []
     elif boxes and boxes[-1][1] == len(words) - 1:
         before = []
     elif len(boxes) < 2:
         return set()
     between = [word for box in before for word in words[box[1] + 1 : first]]
-    between += [word for box in behind for word in words[last + 1 : box[0]]]
-    ticked = {box[2] for box in before + behind}
+    between += [word for box in after for word in words[last + 1 : box[0]]]
+    ticked = {box[2] for box in before + after}
     is_open = any(map(is_negation, between)) or (is_lettered and "x" not in line)
     return {True, False} if ticked and is_open else ticked
 
 
 def is_answer(word: str) -> bool:
-    """Whether a folded word is a yes, a no, a box, or only punctuation."""
+    """Return whether a folded word is a yes, a no, a box, or only punctuation."""
     bare = word.strip(":;,.")
-    is_word = bare in _WORDS or bare in _SHORT or bare in ("n/a", "n.a", "[x]", "(x)")
+    is_word = bare in _ANSWER_WORDS or bare in _SHORT_ANSWERS or bare in ("n/a", "n.a", "[x]", "(x)")
     return is_word or not any(character.isalnum() for character in bare)
 
 
 def is_box(word: str) -> bool:
-    """Whether a folded word is a box, or the end of one."""
+    """Return whether a folded word is a box, or the end of one."""
     token = _TOKEN.fullmatch(word)
     return word in ("]", ")") or (token is not None and not token[0][0].isalnum())
 
 
 def is_negation(word: str) -> bool:
-    """Whether a folded word turns what follows it into its contrary."""
     return word in _NEGATIONS
 
 
-def denies(before: Sequence[str], behind: Sequence[str]) -> bool:
-    """Whether the folded words on both sides of a statement may deny it: a negation, or a box that is not ticked. The
-    box before a statement is its own, else the one behind it."""
-    if any(is_negation(word.strip(",;:()")) or _CONTRACTED.search(word) for word in [*before, *behind]):
+def is_denied(before: Sequence[str], after: Sequence[str]) -> bool:
+    """Return whether the folded words around a statement may deny it: by a negation, or by a box that is not ticked.
+    The box before a statement belongs to it; if there is none, the box after it does."""
+    if any(is_negation(word.strip(",;:()")) or _CONTRACTED.search(word) for word in [*before, *after]):
         return True
-    kinds = [[one.lastgroup for one in _TOKEN.finditer(" ".join(words)) if one.lastgroup] for words in (before, behind)]
+    kinds = [[one.lastgroup for one in _TOKEN.finditer(" ".join(words)) if one.lastgroup] for words in (before, after)]
     return (kinds[0][-1:] or kinds[1][:1]) == ["empty"]
 
 
 def is_evidence(value: bool, quote: str, around: str, is_denied: bool = False) -> bool:
-    """Whether a quote says a yes or a no, with what stands before and behind it on its line.
+    """Return whether a quote, with the text around it on its line, says yes (or no).
 
-    A statement alone, as `I agree to the terms`, says yes, unless something in its sentence may deny it. Nothing says
-    no but a word or an empty box.
+    A bare statement such as `I agree to the terms` says yes unless its sentence may deny it. Only a word or an empty
+    box says no.
     """
-    said = answers_in(quote)
-    if not said or said == {True, False}:
-        said = answers_in(around)
-    return said == {value} or (value and not said and not is_denied)
+    answers = answers_in(quote)
+    if not answers or answers == {True, False}:
+        answers = answers_in(around)
+    return answers == {value} or (value and not answers and not is_denied)
