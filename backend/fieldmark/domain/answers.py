@@ -1,4 +1,4 @@
-"""Typed answers: what a run ends with, for programs. Every claim has a source, with its place on a page."""
+"""Typed answers of runs. Every claim has a source with its location on a page."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from fieldmark.domain.statuses import RunError
 
 
 class Source(Citation):
-    """A place in a document that an answer rests on: the text says `[number]` where it does."""
+    """A location in a document that supports an answer. The text cites it as `[number]`."""
 
     filename: str
 
 
 class AnswerCoverage(BaseModel):
-    """How much of the documents an exact count or sum covers."""
+    """How many of the documents an exact count or sum covers."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -34,11 +34,11 @@ class AnswerCoverage(BaseModel):
 
 
 FallbackCode: TypeAlias = RunError | Literal["answer_invalid", "search_only"]
-"""Why an agent came to no answer of its own; `search_only`: none was asked for one."""
+"""Why the agent gave no answer of its own. `search_only`: no agent answer was requested."""
 
 
 class Fallback(BaseModel):
-    """Said where the agent came to no answer of its own, and this one was made in fixed steps."""
+    """Set if the agent gave no answer and a fixed procedure produced this one."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -50,7 +50,7 @@ class Fallback(BaseModel):
 
 
 class AnswerCost(BaseModel):
-    """What an answer has taken."""
+    """What an answer required."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -62,7 +62,7 @@ class AnswerCost(BaseModel):
 
 
 class RecordedIntent(BaseModel):
-    """What the agent understood the person to want."""
+    """What the agent understood the user to want."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -72,7 +72,7 @@ class RecordedIntent(BaseModel):
 
 
 class DocumentRead(BaseModel):
-    """A document that was read for an answer."""
+    """A document that the agent read for an answer."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -81,7 +81,7 @@ class DocumentRead(BaseModel):
 
 
 class ToolCallMade(BaseModel):
-    """A call of a tool before the answer."""
+    """A tool call made before the answer."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -91,7 +91,7 @@ class ToolCallMade(BaseModel):
 
 
 class Trace(BaseModel):
-    """The way to an answer. Empty in answers of a version that did not record it."""
+    """The steps that led to an answer. Empty for answers recorded by an older version."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -117,7 +117,7 @@ class _Answer(Trace):
 
 
 class AnswerResponse(_Answer):
-    """The answer to a question. Where nothing was found it says what was searched for."""
+    """The answer to a question. If nothing was found, it lists what was searched for."""
 
     kind: Literal["answer"]
     question: str
@@ -134,7 +134,7 @@ class SummarizationResponse(_Answer):
 
 
 class CalculationResponse(_Answer):
-    """A figure that was reckoned: by the calculator, or by the database from verified fields."""
+    """A figure computed by the calculator, or by the database from verified fields."""
 
     kind: Literal["calculation"]
     answer: str
@@ -149,5 +149,5 @@ _ANSWER: TypeAdapter[Any] = TypeAdapter(AnyAnswer)
 
 
 def parse_answer(result: object) -> AnyAnswer | None:
-    """A run's answer as it was kept; None where its task has none that is typed."""
+    """Return a run's stored answer, or None if its task has no typed answer."""
     return None if result is None else _ANSWER.validate_python(result)

@@ -1,4 +1,4 @@
-"""What a write would change: shown to a person before it is approved, and checked again when it is."""
+"""The changes a write would make: shown before approval, and checked again when the write is applied."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from fieldmark.domain.values import canonical
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One place that a write changes, from `old` to `new`. JSON null is a value: `added` says that nothing stands there
-    yet, `removed` that nothing will."""
+    """One changed path, from `old` to `new`. JSON null is a value: `added` means there was no value, `removed` that
+    there will be none."""
 
     path: str
     old: JsonValue
@@ -31,8 +31,8 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """The changes of a write, and its `target`: what must still stand when it is done, such as the rows it is in.
-    `version` is that of what it changes, where that has one."""
+    """The changes of a write. `target` is the data that must be unchanged when the write is applied, such as its rows;
+    `version` is the version of the changed object, if it has one."""
 
     changes: Sequence[Change] = ()
     target: JsonValue = None
@@ -40,11 +40,11 @@ class Preview:
 
     @property
     def target_hash(self) -> str:
-        """SHA-256 over the target in one spelling."""
+        """SHA-256 of the target's canonical JSON."""
         return hashlib.sha256(canonical(self.target)).hexdigest()
 
     def covers(self, other: Preview) -> bool:
-        """Whether whoever was shown this one was shown all that the other would change."""
+        """Return whether this preview's target includes all of the other's."""
         if isinstance(self.target, dict) and isinstance(other.target, dict):
             return other.target.items() <= self.target.items()
         return self.target == other.target

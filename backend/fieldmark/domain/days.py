@@ -1,4 +1,4 @@
-"""Days of the calendar as text."""
+"""Calendar dates as text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import date
 
 
 def is_iso_date(text: str) -> bool:
-    """Return whether the text is a day that exists, written YYYY-MM-DD."""
+    """Return whether the text is an existing date, formatted YYYY-MM-DD."""
     try:
         return date.fromisoformat(text).isoformat() == text
     except ValueError:

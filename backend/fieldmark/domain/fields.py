@@ -1,4 +1,4 @@
-"""Fields: the nested values of an extraction, by path."""
+"""The nested fields of an extraction, accessed by path."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from fieldmark.domain import paths
 
 @final
 class Missing:
-    """The type of NOTHING: no value at all, since None is a value."""
+    """The type of MISSING, which stands for no value. (None is a JSON value.)"""
 
 
 MISSING: Final = Missing()
 
 
 def value_at(fields: JsonValue, path: Sequence[str | int]) -> JsonValue | Missing:
-    """The value at a path, or NOTHING."""
+    """Return the value at a path, or MISSING."""
     for step in path:
         if isinstance(step, int):
             if not isinstance(fields, list) or step >= len(fields):
@@ -33,7 +33,8 @@ def value_at(fields: JsonValue, path: Sequence[str | int]) -> JsonValue | Missin
 
 
 def leaves(fields: JsonValue, above: paths.Path = ()) -> Iterator[tuple[str, JsonValue]]:
-    """The (path name, value) of every leaf: every scalar, empty object and empty list, in document order."""
+    """Yield (path name, value) of every leaf, in document order. A leaf is a scalar, an empty object or an empty
+    list."""
     for path, value in walk(fields, above):
         yield paths.name(path), value
 
@@ -44,7 +45,7 @@ def has_fields(fields: JsonValue) -> bool:
 
 
 def walk(fields: JsonValue, above: paths.Path = ()) -> Iterator[tuple[paths.Path, JsonValue]]:
-    """The (path, value) of every leaf, in document order."""
+    """Yield (path, value) of every leaf, in document order."""
     if isinstance(fields, dict) and (fields or not above):
         for key, value in fields.items():
             yield from walk(value, (*above, key))

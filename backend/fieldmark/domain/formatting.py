@@ -1,4 +1,4 @@
-"""Sentences: values and page numbers as text for a message, short and on one line."""
+"""Format values and page numbers for messages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 
 def short_json(value: JsonValue, limit: int = 80) -> str:
-    """The value as JSON, cut at `limit` characters; an object or a list by its size: `a list of 3 items`."""
+    """Return a value as JSON, cut to `limit` characters. An object or list is shown by size: `a list of 3 items`."""
     if isinstance(value, dict):
         return f"an object of {len(value)} fields"
     if isinstance(value, list):
@@ -20,7 +20,7 @@ def short_json(value: JsonValue, limit: int = 80) -> str:
 
 
 def format_ranges(numbers: Iterable[int]) -> str:
-    """Ascending numbers as text, with consecutive ones joined: `3, 7–9`."""
+    """Format ascending numbers, joining consecutive ones: `3, 7–9`."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][-1] + 1:

@@ -1,5 +1,3 @@
-"""New ids."""
-
 from __future__ import annotations
 
 import os
@@ -8,7 +6,7 @@ from uuid import UUID
 
 
 def new_id() -> UUID:
-    """A new id, in the order of time to the millisecond (UUID version 7), as `private.new_id` makes them in SQL. Rows
-    of one time then lie side by side in every index; random ids would touch a page of it each."""
+    """Return a new time-ordered id (UUID version 7), like `private.new_id` in SQL. Rows created together are then
+    adjacent in every index."""
     bits = int.from_bytes(os.urandom(10)) | time.time_ns() // 1_000_000 << 80
     return UUID(int=bits & ~(0xF << 76 | 0x3 << 62) | 0x7 << 76 | 0x2 << 62)

@@ -1,4 +1,4 @@
-"""Invisible characters: those by which two values look alike and are not, or read otherwise than they are stored."""
+"""Detect invisible characters, which make different values look alike."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _JOINABLE: Final = (
 )
 _IN_A_VALUE = regex.compile(rf"[{_INVISIBLE}]|(?<!{_JOINABLE})[\u200c\u200d]|[\u200c\u200d](?!{_JOINABLE})")
 IN_A_KEY: Final = f"[{_INVISIBLE}\u200c\u200d]"
-"""A regular expression for what no key may hold."""
+"""Regular expression of the characters that no key may contain."""
 _IN_A_KEY = regex.compile(IN_A_KEY)
 
 
 def find_invisible(text: str, *, key: bool = False) -> str | None:
-    """The name of the first invisible character of a text that may not be stored, or None."""
+    """Return the name of the first invisible character that may not be stored, or None."""
     if text.isascii():
         return None
     found = (_IN_A_KEY if key else _IN_A_VALUE).search(text)

@@ -1,4 +1,4 @@
-"""JSON as Python holds it. `isinstance` narrows a JsonValue, so what has this type needs no cast and no Any."""
+"""Typed access to JSON values, without casts."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ JsonObject: TypeAlias = dict[str, JsonValue]
 
 
 def as_object(value: JsonValue) -> JsonObject:
-    """The value itself, or an empty object for what is none."""
+    """Return the value if it is an object, else an empty object."""
     return value if isinstance(value, dict) else {}
 
 
 def as_list(value: JsonValue) -> list[JsonValue]:
-    """The value itself, or an empty list for what is none."""
+    """Return the value if it is a list, else an empty list."""
     return value if isinstance(value, list) else []

@@ -1,5 +1,5 @@
-"""Names of schemas, prompts, tags and documents: one line, in which nothing is hidden. The database says the same, in
-`private.is_name`."""
+"""Names of schemas, prompts, tags and documents: one line of visible characters. `private.is_name` in SQL checks the
+same."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _CONTROL_CATEGORIES: Final = ("Cc", "Zl", "Zp")  # controls, among them line end
 
 
 def name_problem(text: str) -> str | None:
-    """A sentence that says why a text can name nothing, or None if it can.
+    """Return why a text is not a valid name, or None if it is valid.
 
-    >>> problem_with_name("Invoices"), problem_with_name(" Invoices")
+    >>> name_problem("Invoices"), name_problem(" Invoices")
     (None, 'A name begins and ends with no space.')
     """
     if not 1 <= len(text) <= MAX_CHARACTERS:
@@ -33,6 +33,6 @@ def name_problem(text: str) -> str | None:
 
 
 def thread_title(message: str) -> str | None:
-    """Return a thread's title: the beginning of a message in one line of visible characters. None if it has none."""
+    """Return a thread title from the beginning of a message: one line of visible characters. None if there are none."""
     line = " ".join(_INVISIBLE.sub("", message).split())
     return "".join(character for character in line if character.isprintable())[:MAX_TITLE].strip() or None

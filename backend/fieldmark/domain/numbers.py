@@ -1,4 +1,4 @@
-"""Numbers: which JSON values are numbers, what they are exactly, and their one spelling by which two are compared."""
+"""JSON numbers: their exact value and canonical text."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ MAX_DIGITS: Final = 40  # of a number; a longer run of digits is something else
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Whether a JSON value is a finite number. True and false are none, though Python counts them as 1 and 0."""
+    """Return whether a JSON value is a finite number. Booleans are not numbers, although Python treats them as 1
+    and 0."""
     return math.isfinite(value) if isinstance(value, float) else isinstance(value, int) and not isinstance(value, bool)
 
 
 def to_decimal(value: JsonValue) -> Decimal:
-    """A JSON number as it is written: of a float its shortest spelling, 0.1, and not the nearest binary fraction."""
+    """Return a JSON number exactly as written: 0.1, not the nearest binary fraction."""
     return Decimal(repr(value))
 
 
 def decimal_places(number: Decimal) -> int:
-    """How many digits stand behind its point, without zeros at the end."""
+    """Return the number of digits after the decimal point, without trailing zeros."""
     exponent = number.normalize().as_tuple().exponent
     return max(0, -exponent) if isinstance(exponent, int) else 0
 
 
 def canonical_decimal(value: int | float | Decimal | str) -> str | None:
-    """The number's one spelling: `1250`, `-0.5`, without an exponent, without leading and trailing zeros.
+    """Return a number's canonical text: `1250`, `-0.5`; no exponent, no leading or trailing zeros.
 
-    None for what is not a finite number of at most MAX_DIGITS digits before or behind the point. A float counts as it
-    is written: 0.1, and not as the nearest binary fraction.
+    None if it is not finite, or has more than MAX_DIGITS digits before or after the point. A float counts as written:
+    0.1.
     """
     try:
         number = to_decimal(value) if isinstance(value, float) else Decimal(value)
@@ -46,11 +47,11 @@ def canonical_decimal(value: int | float | Decimal | str) -> str | None:
 
 
 def join_decimal(whole: str, fraction: str) -> str:
-    """The canonical spelling of digits before and behind the point: `0012` and `50` give `12.5`."""
+    """Return the canonical text of the digits before and after the point: `0012` and `50` give `12.5`."""
     whole, fraction = whole.lstrip("0") or "0", fraction.rstrip("0")
     return f"{whole}.{fraction}" if fraction else whole
 
 
 def with_sign(value: str, negative: bool) -> str:
-    """The canonical spelling with its sign; zero has none."""
+    """Add a minus sign if `negative`; zero has no sign."""
     return f"-{value}" if negative and value != "0" else value

@@ -1,4 +1,4 @@
-"""JSON that is still being written: the leaves that are finished."""
+"""Parse JSON that is still being written and return its finished leaves."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fieldmark.domain.numbers import is_number
 from fieldmark.domain.paths import Path
 
 WrittenLeaf: TypeAlias = tuple[Path, JsonValue]
-"""The path of a leaf, and its value: a scalar, or an empty object or list."""
+"""The path of a leaf and its value: a scalar, an empty object or an empty list."""
 
 _NUMBER_AT_END: Final = re.compile(r"[:,\[\s][-+.0-9eE]+\Z")
 

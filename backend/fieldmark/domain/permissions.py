@@ -1,4 +1,4 @@
-"""What there is to be allowed: the scopes of keys, and what a member must be for each."""
+"""The scopes of API keys and the role each scope requires."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _RANKS = (MembershipRole.VIEWER, MembershipRole.MEMBER, MembershipRole.OWNER)
 
 
 class Permission(StrEnum):
-    """What a key may be made for, as `create_api_key` in the database has it (tests/sql/test_refusals.py).
+    """Scopes of an API key, as checked by `create_api_key` in SQL (tests/sql/test_refusals.py).
 
-    `members` are the organisation itself too: its name, settings and members; with `members:write` also its invitations
-    and who changed its settings. `schemas` are prompts and tags too.
+    `members` includes the organisation's name, settings and members; `members:write` also its invitations and the
+    history of its settings. `schemas` includes prompts and tags.
     """
 
     DOCUMENTS_READ = "documents:read"
@@ -33,17 +33,16 @@ class Permission(StrEnum):
 
     @property
     def is_read_only(self) -> bool:
-        """Whether nothing is changed with it."""
         return self.value.endswith(":read")
 
     @property
     def minimum_role(self) -> MembershipRole:
-        """What a member must be at least."""
+        """The role a member needs for this scope."""
         if self is Permission.MEMBERS_WRITE:
             return MembershipRole.OWNER
         return MembershipRole.VIEWER if self.is_read_only else MembershipRole.MEMBER
 
 
 def is_at_least(role: MembershipRole, least: MembershipRole) -> bool:
-    """Whether a role is as much as another, or more."""
+    """Return whether a role equals or exceeds another."""
     return _RANKS.index(role) >= _RANKS.index(least)

@@ -1,4 +1,4 @@
-"""What a person should know of how a document was read: codes and counts as data, and the sentences made of them."""
+"""Warnings about how a document was read: codes and counts as data, and their messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAX_EXCERPT = 200  # characters of foreign text that are kept, for a person to s
 
 
 class WarningCode(StrEnum):
-    """What was not read, or not read well. docs/errors.md describes each code."""
+    """What was not read, or not read reliably. docs/documents.md describes each code."""
 
     HIDDEN_TEXT = "hidden_text"
     STRUCK_OUT = "struck_out"
@@ -39,7 +39,7 @@ class WarningCode(StrEnum):
 
 
 class WarningSeverity(StrEnum):
-    """`info`: all that a person can see was read. `warning`: look at the page, or at the file."""
+    """`info`: all visible text was read. `warning`: check the page or the file."""
 
     INFO = "info"
     WARNING = "warning"
@@ -54,14 +54,14 @@ SKIPPED_FILE_CODES = (
     WarningCode.ENCLOSED_PROTECTED,
     WarningCode.ENCLOSED_DAMAGED,
 )
-"""Why a reader leaves out a file that is inside another."""
+"""Reasons to skip a file inside another file."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadingWarning:
-    """One warning. `page` is None where it is about the whole file. `count` says how many words, lines or cells.
+    """One warning. `page` is None if it concerns the whole file. `count` is a number of words, lines or cells.
 
-    `excerpt` is foreign text: how the hidden words begin, which cells. It is for people; no model is shown it.
+    `excerpt` is text of the document, such as hidden words. It is shown to users only, never to a model.
     """
 
     code: WarningCode
@@ -71,7 +71,7 @@ class ReadingWarning:
 
     @property
     def message(self) -> str:
-        """One sentence, of ours alone: it repeats nothing that the document says."""
+        """A message of our own that contains no text of the document."""
         where = "The file" if self.page is None else f"Page {self.page}"
         return f"{where} {_SENTENCES[self.code][self.count != 1].format(count=self.count)}"
 
@@ -81,22 +81,22 @@ class ReadingWarning:
 
     @property
     def is_about_reading(self) -> bool:
-        """Whether something that a person can see may be missing or wrong in the text."""
+        """Whether visible text may be missing or wrong."""
         return self.severity is WarningSeverity.WARNING and self.code is not WarningCode.HIDDEN_TEXT
 
     def to_json(self) -> dict[str, Any]:
-        """The warning as it is stored."""
+        """Return the stored form of the warning."""
         return {"code": self.code.value, "page": self.page, "count": self.count, "excerpt": self.excerpt}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> ReadingWarning:
-        """The warning that `to_json` made this of. Raises TypeError, LookupError or ValueError for another shape."""
+        """Parse the stored form. Raise TypeError, LookupError or ValueError if it is invalid."""
         return cls(WarningCode(value["code"]), value["page"], value["count"], value["excerpt"])
 
 
 OCR_SCRIPTS = "Latin, Greek, Chinese and Japanese script"
 MAX_ENCLOSED = 100
-"""How many files inside one, and inside those, become documents."""
+"""Maximum number of files inside an uploaded file, at any depth, that become documents."""
 
 _ITSELF = "upload what you need of it by itself."
 
@@ -188,5 +188,5 @@ _SENTENCES: dict[WarningCode, tuple[str, str]] = {
 
 
 def skipped_files_warning(code: WarningCode, names: Sequence[str], count: int | None = None) -> ReadingWarning:
-    """The warning that files inside the file were left out: how many, and the names of the first."""
+    """Return the warning that files inside the file were skipped: their number and first names."""
     return ReadingWarning(code, None, len(names) if count is None else count, "; ".join(names[:20])[:MAX_EXCERPT])

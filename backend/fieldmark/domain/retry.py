@@ -1,4 +1,4 @@
-"""Doing something anew that was prepared for what does not stand any more."""
+"""Retry an operation whose input changed before it was applied (optimistic locking)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 async def retry_while_stale(attempt: Callable[[], Awaitable[T]]) -> T:
-    """What an attempt to prepare and apply answers. Begun anew where it is stale, three times in all; then it raises
+    """Run an attempt and return its result. Retry while it raises Stale, at most 3 attempts in all; then raise
     Stale."""
     for _ in range(MAX_ATTEMPTS - 1):
         with suppress(Stale):

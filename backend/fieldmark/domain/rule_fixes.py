@@ -1,7 +1,7 @@
-"""Which one value, where it stood in place of another, would make a broken rule hold.
+"""For a rule that fails: changes of a single field that would make it pass.
 
-A sum that is 0.50 short names its result, and each of its parts made 0.50 greater. Whether such a value is printed
-anywhere is for the evidence to say: only then was something misread.
+If a sum is 0.50 too low, the fixes are a different result, and each part increased by 0.50. The caller checks whether a
+page prints such a value: only then was a value misread.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from fieldmark.domain.rules import EXACT, BrokenRule, iter_broken_rules, rule_vi
 
 MAX_FIXES: Final = 200
 _MAX_DECIMAL_PLACES: Final = 6
-"""How many places behind the point a factor is reckoned to that does not come out even."""
+"""Decimal places of a factor that does not divide evenly."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuleFix:
-    """`value` at `path`, in place of what stands there, would make a rule of this `kind` hold."""
+    """Setting `path` to `value` would make a rule of this `kind` pass."""
 
     path: Path
     value: JsonValue
@@ -35,7 +35,7 @@ class RuleFix:
 
 
 def possible_fixes(schema: JsonObject, fields: JsonObject) -> list[RuleFix]:
-    """The first 200, in the order of the rules. Not tried yet: see `would_fix`. Raises Invalid for rules that cannot be
+    """Return up to 200 fixes, in rule order, unverified: see `would_fix`. Raise Invalid for rules that cannot be
     used."""
     found: dict[tuple[Path, str], RuleFix] = {}
     with localcontext(EXACT):
@@ -48,7 +48,7 @@ def possible_fixes(schema: JsonObject, fields: JsonObject) -> list[RuleFix]:
 
 
 def would_fix(schema: JsonObject, fields: JsonObject, reading: RuleFix) -> bool:
-    """Whether a rule holds with it that does not now, and every other that holds still does."""
+    """Return whether a fix makes a failing rule pass and breaks no other rule."""
     return _broken(schema, _with_value(fields, reading.path, reading.value)) < _broken(schema, fields)
 
 
@@ -89,7 +89,7 @@ def _as_json(number: Decimal, most_places: int) -> JsonValue:
 
 
 def _with_value(fields: JsonValue, path: Path, value: JsonValue) -> JsonObject:
-    """A copy in which the value stands at the path, which is there."""
+    """Return a copy of the fields with the value at an existing path replaced."""
 
     def put(node: JsonValue, rest: Path) -> JsonValue:
         if not rest:

@@ -36,7 +36,7 @@ MAX_SUGGESTION_CHARACTERS = 20_000
 MAX_REMEMBERED = 1000
 
 _usable: Final = OrderedDict[bytes, None]()
-"""Hashes of the schemas last found usable: each document of a batch comes with the same one."""
+"""Hashes of schemas recently found valid: all documents of a batch share one."""
 
 
 def check_schema(schema: JsonObject) -> None:
@@ -129,11 +129,12 @@ def violations(
     locks: Collection[str] = (),
     most: int = MAX_VIOLATIONS,
 ) -> list[Violation]:
-    """What keeps `fields` from being complete, the first twenty or as many as are asked.
+    """Return what keeps `fields` from being complete, at most `most` violations.
 
-    That is: where they do not follow the schema; what must be found in the document and is not by its `evidence`
-    ({path name: {"state", …}}), nor set by a person (`locks` holds its name); and which rules they break. Raises
-    InvalidSchema if the schema cannot be used."""
+    These are schema violations, broken rules, and values that must be found in the document but are not, according to
+    `evidence` ({path name: {"state", …}}), and that no user has locked (`locks`). Raise InvalidSchema if the schema
+    cannot be used.
+    """
     check_schema(schema)  # a front end on Supabase begins extractions by itself: its schema comes here unchecked
     found = [*validate(schema, fields), *_not_found(schema, fields, evidence or {}, locks)]
     return _limit([*found, *rule_violations(schema, fields)], most)
@@ -142,8 +143,8 @@ def violations(
 def violations_for_display(
     schema: JsonObject | None, fields: JsonObject, evidence: JsonObject, locks: Collection[str]
 ) -> list[Violation]:
-    """What a person is told of fields that stand whatever the schema says: the first two hundred `violations`, or why
-    the schema cannot be used. Nothing where there is none."""
+    """Return up to 200 violations to show to a user, or one `unusable_schema` violation if the schema cannot be used.
+    Empty if there is no schema."""
     try:
         return [] if schema is None else violations(schema, fields, evidence, locks, MAX_DISPLAYED)
     except InvalidSchema as error:
@@ -153,10 +154,11 @@ def violations_for_display(
 def write_violations(
     schema: JsonObject, before: JsonObject, after: JsonObject, written: Collection[Path]
 ) -> list[Violation]:
-    """Why a write that leads from `before` to `after` is refused while the work goes on.
+    """Return why a write from `before` to `after` is refused.
 
-    Only for what stands at or below a path that was `written`, and for what is wrong elsewhere because of the write: an
-    older violation does not keep anybody from writing another field. What only lacks is none yet."""
+    Reports violations at or below a `written` path, and violations that the write causes elsewhere. Existing violations
+    elsewhere do not block it, and missing fields are not violations yet.
+    """
     check_schema(schema)
     found = validate_partial(schema, after)
     if not found:
@@ -222,7 +224,7 @@ def _check_pattern(pattern: str) -> None:
 
 
 def _values_under(node: JsonValue, key: str) -> Iterator[JsonValue]:
-    """Every value that stands under a key, at any depth."""
+    """Yield every value of a key, at any depth."""
     if isinstance(node, dict):
         for name, value in node.items():
             if name == key:

@@ -1,7 +1,7 @@
-"""Words as search knows them: what of a printed word can be asked for, in which language a text is, where it is cut.
+"""Search terms: split words into terms, detect a text's language, and split pages into chunks.
 
-`Rechnung INV-2024/0077` gives `rechnung`, and `inv`, `2024`, `0077`, `inv20240077`. Questions are taken apart by the
-same rules, so that both sides agree. Stems are made from these terms by Postgres (`supabase/schemas/search.sql`).
+`Rechnung INV-2024/0077` gives `rechnung`, and `inv`, `2024`, `0077`, `inv20240077`. Queries are split by the same
+rules. Postgres stems the terms (`supabase/schemas/search.sql`).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import regex
 from fieldmark.domain.invisible import IN_A_KEY
 
 MAX_CHUNK_TERMS: Final = 400
-"""So many terms a chunk has at most, unless one word alone has more."""
+"""Maximum number of terms in a chunk, unless a single word has more."""
 MAX_LENGTH: Final = 64
 MAX_TERMS_A_WORD: Final = 2000
-"""What a file calls one word may be a whole line, or a megabyte without a space."""
+"""Bounds the terms of one word: a file may contain a "word" of a megabyte."""
 
 _RUN = regex.compile(r"[\p{L}\p{M}\p{N}]+")
 _SEPARATED = regex.compile(r"[\p{L}\p{M}\p{N}]+(?:[-_./:&@#+][\p{L}\p{M}\p{N}]+)+")
@@ -37,7 +37,7 @@ _IBAN_LENGTH: Final = range(15, 35)
 
 
 def terms(words: Sequence[str]) -> list[list[str]]:
-    """The terms of each word, in lower case, with their accents."""
+    """Return the terms of each word, in lower case, with accents."""
     found = [_terms(word) for word in words]
     for at, word in enumerate(words):
         if _IBAN_BEGINS.fullmatch(word) and (whole := _grouped_iban(words, at)):
@@ -65,7 +65,7 @@ def _terms(word: str) -> list[str]:
 
 
 def _split_run(run: str) -> Iterator[str]:
-    """A run of letters and digits: itself, or its pairs of characters in a script without spaces."""
+    """Yield a run of letters and digits, or its character pairs in a script without spaces."""
     if run.isascii() or not _IS_UNSPACED.search(run):
         yield run[:MAX_LENGTH]
         return
@@ -77,7 +77,7 @@ def _split_run(run: str) -> Iterator[str]:
 
 
 def _grouped_iban(words: Sequence[str], at: int) -> str | None:
-    """The account number (IBAN) that is printed in groups of four from this word on."""
+    """Return the IBAN that is printed in groups of four from word `at` on, or None."""
     groups = [words[at]]
     for word in words[at + 1 : at + 9]:
         bare = _EDGE.sub("", word)
@@ -123,16 +123,16 @@ _SCRIPTS: Final = {
 }
 _LATIN = regex.compile(r"\p{Latin}")
 DEFAULT_LANGUAGE: Final = "english"
-"""What a text in Latin letters is taken for that does not say its language: its plurals are found all the same."""
+"""Language of Latin text whose language is unknown."""
 SIMPLE: Final = "simple"
-"""No language that Postgres has stems for."""
+"""Postgres' text search configuration without stemming."""
 LANGUAGES: Final = frozenset({*_COMMON_WORDS, *_SCRIPTS, SIMPLE})
 _MIN_COUNT: Final = 3
 
 
 def detect_language(found: Sequence[str], otherwise: str | None = None) -> str:
-    """The language of a text by its terms: the name of what Postgres makes stems of it with. `otherwise` where the text
-    is too short to tell."""
+    """Return the Postgres text search configuration for a text's terms; `otherwise` if the text is too short to
+    tell."""
     counts: dict[str, float] = {}
     for term in found:
         names = _LANGUAGES_BY_WORD.get(term, ())
@@ -153,7 +153,7 @@ def detect_language(found: Sequence[str], otherwise: str | None = None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of a page: its words from `first` to `last`, counted from 0, with their terms."""
+    """Part of a page: words `first` to `last`, counted from 0, with their terms."""
 
     page: int
     first: int
@@ -163,7 +163,7 @@ class Chunk:
 
 
 def chunks(pages: Sequence[tuple[int, Sequence[str]]]) -> list[Chunk]:
-    """The pages, given as number and words, in pieces of about the same length. None crosses the end of a page."""
+    """Split pages, given as (number, words), into chunks of similar length. No chunk spans two pages."""
     by_page = [(number, terms(words)) for number, words in pages]
     beginning = [term for _, page in by_page[:20] for word in page for term in word]
     mostly = detect_language(beginning)

@@ -1,4 +1,4 @@
-"""How things stand: the statuses that SQL knows too. tests/sql/test_statuses.py holds both against each other."""
+"""Statuses shared with SQL. tests/sql/test_statuses.py compares both."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from enum import StrEnum
 
 
 class RunStatus(StrEnum):
-    """How a run stands. It goes on by itself from the first two, by a person's decision from the third, by the end of
-    its child runs from the fourth, and never from the last three."""
+    """The status of a run. QUEUED and RUNNING proceed by themselves, AWAITING_APPROVAL with a user's decision,
+    AWAITING_RUNS when child runs end. COMPLETED, FAILED and CANCELLED are final."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -48,7 +48,7 @@ class CallStatus(StrEnum):
 
 
 class DocumentStatus(StrEnum):
-    """How far a document is: being read, read, or not readable."""
+    """Whether a document is being read, is ready, or could not be read."""
 
     READING = "reading"
     READY = "ready"
@@ -103,7 +103,7 @@ class ReadingError(StrEnum):
 
 
 class RunError(StrEnum):
-    """Why a run failed or was cancelled. docs/errors.md says what each means, and what to do."""
+    """Why a run failed or was cancelled. docs/errors.md lists the meaning and fix of each code."""
 
     MODEL_REFUSED_REQUEST = "model_refused_request"
     MODEL_REFUSED_KEY = "model_refused_key"
@@ -131,7 +131,7 @@ class RunError(StrEnum):
 
 
 class ExtractionStatus(StrEnum):
-    """How far an extraction is. `FAILED`: its run failed or was cancelled, and no person has set a value."""
+    """The status of an extraction. `FAILED`: its run failed or was cancelled, and no user has set a value."""
 
     IN_PROGRESS = "in_progress"
     COMPLETED = "completed"
@@ -139,7 +139,7 @@ class ExtractionStatus(StrEnum):
 
 
 class ProposalStatus(StrEnum):
-    """What became of a proposal. Superseded: another took its place, or another value stands there now."""
+    """The status of a proposal. SUPERSEDED: a newer proposal or another value has replaced it."""
 
     PENDING = "pending"
     ACCEPTED = "accepted"
@@ -148,7 +148,7 @@ class ProposalStatus(StrEnum):
 
 
 class AutoCreationStatus(StrEnum):
-    """How far an agent is with what it proposes for a document, or what became of that."""
+    """The status of an automatically proposed schema and extraction."""
 
     RUNNING = "running"
     PROPOSED = "proposed"
@@ -172,7 +172,7 @@ class ApprovedBy(StrEnum):
 
 
 class MembershipRole(StrEnum):
-    """What a user is in an organisation: an owner changes who belongs to it, a member works in it, a viewer reads."""
+    """A user's role in an organisation: owners manage members, members work, viewers read."""
 
     OWNER = "owner"
     MEMBER = "member"
@@ -180,14 +180,14 @@ class MembershipRole(StrEnum):
 
 
 class Approvers(StrEnum):
-    """Who decides the calls of an organisation's runs: its owners, or its members too."""
+    """Who may decide tool calls of an organisation's runs: owners only, or members too."""
 
     OWNERS = "owners"
     MEMBERS = "members"
 
 
 class Effort(StrEnum):
-    """How hard the model tries for an answer."""
+    """The model's reasoning effort."""
 
     LOW = "low"
     MEDIUM = "medium"

@@ -1,4 +1,4 @@
-"""Values: which ones a field may hold: bounded in size, depth and digits, in characters that Postgres can store."""
+"""Check which values a field may store: bounded size, depth and digits, and characters that Postgres accepts."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 def value_problem(value: JsonValue) -> str | None:
-    """A sentence that says why a value may not be stored, or None if it may.
+    """Return why a value cannot be stored, or None if it can.
 
-    Bounds: 256 KB as JSON, 32 levels, 40 digits in a number, keys of 1 to 200 characters.
+    Limits: 256 KB of JSON, 32 levels, numbers of 40 digits, keys of 1 to 200 characters.
     """
     for problem in _problems(value, "value", 1):
         return problem
@@ -60,7 +60,7 @@ def _problems(value: JsonValue, where: str, depth: int) -> Iterator[str]:
 
 
 def invisible_problem(value: JsonValue, where: str = "value") -> str | None:
-    """A sentence that names the first invisible character of a value and where it is, or None if there is none."""
+    """Return a message with the first invisible character of a value and its position, or None."""
     if isinstance(value, str):
         found = find_invisible(value)
         return None if found is None else f"The text at {where} holds an invisible character, {found}: leave it out."
@@ -77,6 +77,5 @@ def invisible_problem(value: JsonValue, where: str = "value") -> str | None:
 
 
 def canonical(value: JsonValue) -> bytes:
-    """The value as JSON in one spelling: sorted keys, no spaces. Half of a surrogate pair stays escaped, so this never
-    fails."""
+    """Return the value as canonical JSON: sorted keys, no spaces, ASCII only, so that encoding never fails."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()

@@ -1,4 +1,4 @@
-"""What is wrong with fields: one type for whatever finds it, be it the schema, its rules, or the evidence."""
+"""A violation of a schema, its rules or its grounding."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from fieldmark.domain.paths import Path
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One thing that is wrong at `path`, the root for the fields as a whole.
+    """One error at `path`; an empty path means the fields as a whole.
 
-    `code` is what says so: a keyword of JSON Schema (`required`, `type`, …), a rule (`sum`, `date_order`, …),
-    `grounded` for what is on no page, `unusable_schema`, or `more` for those that are left out. `message` is a sentence
-    with the path in it. `rule` is the place in the schema, where it has one. `about` has the places that a rule
-    has looked at, each list as a whole.
+    `code` is a JSON Schema keyword (`required`, `type`, …), a rule (`sum`, `date_order`, …), `grounded` if the value
+    was not found on a page, `unusable_schema`, or `more` if further violations were omitted. `message` contains the
+    path. `rule` is the keyword's position in the schema, if any. `about` lists the paths that a rule compared.
     """
 
     path: Path
