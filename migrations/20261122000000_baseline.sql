@@ -1402,7 +1402,7 @@ create table public.extractions (
   -- The user who set the document type, if any.
   document_type_by uuid,
   status text not null default 'in_progress' check (status in ('in_progress', 'completed', 'failed')),
-  -- The person who completed it, or approved all that agents wrote in it. The check keeps it.
+  -- The user who completed it, or approved all writes by agents. Maintained by extraction_check.
   reviewed_by uuid,
   schema jsonb check (jsonb_typeof(schema) = 'object'),
   -- The version of the stored schema, and of the prompt, that the extraction uses.
@@ -1815,9 +1815,9 @@ create policy "members read the events of their runs" on public.run_events
 
 -- Appends an event and notifies readers. The lock on the run makes event numbers follow commit order. A child's event
 -- is also appended to its open parent as a `child` event; children are locked before parents (child_runs.sql).
--- Without `p_tell` the caller notifies after the commit (private.notify): NOTIFY holds a database-wide lock until the commit
+-- Without `p_notify` the caller notifies after the commit (private.notify): NOTIFY holds a database-wide lock until the commit
 -- is on disk, so only one writer at a time would get through.
-create function private.append_event(p_run_id uuid, p_body json, p_tell boolean default true) returns integer
+create function private.append_event(p_run_id uuid, p_body json, p_notify boolean default true) returns integer
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -1836,10 +1836,10 @@ begin
         v_run.parent_run_id,
         json_build_object(
           'type', 'child', 'parent_call_id', v_run.parent_call_id, 'run_id', p_run_id, 'event', p_body),
-        p_tell);
+        p_notify);
     end if;
   end if;
-  if p_tell then
+  if p_notify then
     perform pg_notify('fieldmark_run_events', p_run_id::text);
   end if;
   return v_number;
@@ -1879,14 +1879,14 @@ begin
     exit when v_run.parent_call_id is null;
     -- A part is "<position> <from> <to> <body>". Parts too long for a notification are dropped.
     v_pieces := array(
-      select told from (
+      select wrapped_part from (
         select n, format(
             '%s%s {"type": "child", "parent_call_id": %s, "run_id": "%s", "event": %s}',
             case when v_run.id = p_run_id then p_run_id || '/' end,
             array_to_string((string_to_array(piece, ' '))[1:3], ' '), to_json(v_run.parent_call_id), v_run.id,
-            array_to_string((string_to_array(piece, ' '))[4:], ' ')) as told
+            array_to_string((string_to_array(piece, ' '))[4:], ' ')) as wrapped_part
         from unnest(v_pieces) with ordinality as given (piece, n)) as wrapped
-      where octet_length(told) < 7900 order by n);
+      where octet_length(wrapped_part) < 7900 order by n);
     select * into v_run from public.runs where id = v_run.parent_run_id;
     exit when not found;
   end loop;
@@ -1899,17 +1899,17 @@ create function private.notify(p_channels text[], p_payloads text[]) returns voi
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_told bigint;
+  v_sent bigint;
 begin
   perform set_config('synchronous_commit', 'off', true);
-  perform pg_notify(channel, payload) from unnest(p_channels, p_payloads) as news (channel, payload);
+  perform pg_notify(channel, payload) from unnest(p_channels, p_payloads) as messages (channel, payload);
   with recursive above as (
-    select r.parent_run_id as id from unnest(p_channels, p_payloads) as news (channel, payload)
+    select r.parent_run_id as id from unnest(p_channels, p_payloads) as messages (channel, payload)
     join public.runs as r on r.id = case when channel = 'fieldmark_run_events' then payload::uuid end
     union
     select r.parent_run_id from public.runs as r join above on r.id = above.id
   )
-  select count(pg_notify('fieldmark_run_events', id::text)) into v_told from above where id is not null;
+  select count(pg_notify('fieldmark_run_events', id::text)) into v_sent from above where id is not null;
 end $$;
 
 create function private.notify_run_deleted() returns trigger
@@ -3872,8 +3872,8 @@ end $$;
 
 -- The check of extractions: a trigger that every write into the table passes.
 
--- The person who reviews an extraction by completing it now: who writes, or who approved all that agents wrote in it. Null
--- if nobody did.
+-- Returns the reviewer of an extraction that is being completed: the user who writes, or who approved all writes by
+-- agents; null if there is none.
 create function private.reviewer(p_extraction_id uuid) returns uuid
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -4034,7 +4034,7 @@ begin
   new.reviewed_by := case
     when new.status = 'completed' and (v_old.status is distinct from 'completed' or v_said ? 'completed')
       then coalesce(private.reviewer(new.id), v_old.reviewed_by)
-    -- What an agent writes by itself nobody has reviewed, nor what a new schema asks for.
+    -- Unapproved writes by an agent, and a new schema, need another review.
     when new.schema is distinct from v_old.schema or (
       new.version <> v_old.version and private.is_agent() and private.approving_user() is null
       and private.paths_allowed_by_message() = '{}') then null
@@ -4702,7 +4702,7 @@ begin
       order by s.in_all desc limit 500
     ), chosen as (
       select p.document_id, p.number, p.page, p.first_word, p.last_word, p.language, p.length, p.keys, p.counts, c.score,
-        v_leading as reckoned
+        v_leading as scored_terms
       from candidate as c join private.search_chunks as p on p.ctid = c.at
       union all
       select p.document_id, p.number, p.page, p.first_word, p.last_word, p.language, p.length, p.keys, p.counts, 0, 0
@@ -4718,14 +4718,14 @@ begin
       select p.document_id, p.number, p.page, p.first_word, p.last_word, p.language, p.length, p.keys, p.counts, 0, 0
       from private.search_chunks as p
       where v_is_of_few and p.document_id = any (p_documents) and p.org_number = v_org.number and (p_said or p.number > 0)
-    ), reckoned as (
+    ), scored as (
       select c.document_id, c.number, c.page, c.first_word, c.last_word,
         c.language, c.score + coalesce(rest.score, 0) as score
       from chosen as c
       left join lateral (
         select sum(t.weight * tf.n * (k1 + 1)
           / (tf.n + k1 * (1 - b + b * case when c.number = 0 then 1 else c.length / v_average end))) as score
-        from unnest(v_keys[c.reckoned + 1:], v_weights[c.reckoned + 1:]) as t (key, weight)
+        from unnest(v_keys[c.scored_terms + 1:], v_weights[c.scored_terms + 1:]) as t (key, weight)
         cross join lateral (select array_position(c.keys, t.key) offset 0) as a (place)
         cross join lateral (
           select case when a.place <= length(c.counts) then get_byte(c.counts, a.place - 1) else 1 end
@@ -4735,7 +4735,7 @@ begin
     ), answer as (
       select r.*, max(r.score) filter (where r.number = 0) over of_document as said,
         count(*) filter (where r.number > 0) over of_document as passages
-      from reckoned as r where r.score > 0
+      from scored as r where r.score > 0
       window of_document as (partition by r.document_id)
     )
     select a.document_id, a.number, a.page, a.first_word, a.last_word, a.language, (a.score + coalesce(a.said, 0))::real

@@ -1,7 +1,7 @@
 -- The check of extractions: a trigger that every write into the table passes.
 
--- The person who reviews an extraction by completing it now: who writes, or who approved all that agents wrote in it. Null
--- if nobody did.
+-- Returns the reviewer of an extraction that is being completed: the user who writes, or who approved all writes by
+-- agents; null if there is none.
 create function private.reviewer(p_extraction_id uuid) returns uuid
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -162,7 +162,7 @@ begin
   new.reviewed_by := case
     when new.status = 'completed' and (v_old.status is distinct from 'completed' or v_said ? 'completed')
       then coalesce(private.reviewer(new.id), v_old.reviewed_by)
-    -- What an agent writes by itself nobody has reviewed, nor what a new schema asks for.
+    -- Unapproved writes by an agent, and a new schema, need another review.
     when new.schema is distinct from v_old.schema or (
       new.version <> v_old.version and private.is_agent() and private.approving_user() is null
       and private.paths_allowed_by_message() = '{}') then null

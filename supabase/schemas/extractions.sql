@@ -11,7 +11,7 @@ create table public.extractions (
   -- The user who set the document type, if any.
   document_type_by uuid,
   status text not null default 'in_progress' check (status in ('in_progress', 'completed', 'failed')),
-  -- The person who completed it, or approved all that agents wrote in it. The check keeps it.
+  -- The user who completed it, or approved all writes by agents. Maintained by extraction_check.
   reviewed_by uuid,
   schema jsonb check (jsonb_typeof(schema) = 'object'),
   -- The version of the stored schema, and of the prompt, that the extraction uses.

@@ -21,9 +21,9 @@ create policy "members read the events of their runs" on public.run_events
 
 -- Appends an event and notifies readers. The lock on the run makes event numbers follow commit order. A child's event
 -- is also appended to its open parent as a `child` event; children are locked before parents (child_runs.sql).
--- Without `p_tell` the caller notifies after the commit (private.notify): NOTIFY holds a database-wide lock until the commit
+-- Without `p_notify` the caller notifies after the commit (private.notify): NOTIFY holds a database-wide lock until the commit
 -- is on disk, so only one writer at a time would get through.
-create function private.append_event(p_run_id uuid, p_body json, p_tell boolean default true) returns integer
+create function private.append_event(p_run_id uuid, p_body json, p_notify boolean default true) returns integer
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -42,10 +42,10 @@ begin
         v_run.parent_run_id,
         json_build_object(
           'type', 'child', 'parent_call_id', v_run.parent_call_id, 'run_id', p_run_id, 'event', p_body),
-        p_tell);
+        p_notify);
     end if;
   end if;
-  if p_tell then
+  if p_notify then
     perform pg_notify('fieldmark_run_events', p_run_id::text);
   end if;
   return v_number;
@@ -85,14 +85,14 @@ begin
     exit when v_run.parent_call_id is null;
     -- A part is "<position> <from> <to> <body>". Parts too long for a notification are dropped.
     v_pieces := array(
-      select told from (
+      select wrapped_part from (
         select n, format(
             '%s%s {"type": "child", "parent_call_id": %s, "run_id": "%s", "event": %s}',
             case when v_run.id = p_run_id then p_run_id || '/' end,
             array_to_string((string_to_array(piece, ' '))[1:3], ' '), to_json(v_run.parent_call_id), v_run.id,
-            array_to_string((string_to_array(piece, ' '))[4:], ' ')) as told
+            array_to_string((string_to_array(piece, ' '))[4:], ' ')) as wrapped_part
         from unnest(v_pieces) with ordinality as given (piece, n)) as wrapped
-      where octet_length(told) < 7900 order by n);
+      where octet_length(wrapped_part) < 7900 order by n);
     select * into v_run from public.runs where id = v_run.parent_run_id;
     exit when not found;
   end loop;
@@ -105,17 +105,17 @@ create function private.notify(p_channels text[], p_payloads text[]) returns voi
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_told bigint;
+  v_sent bigint;
 begin
   perform set_config('synchronous_commit', 'off', true);
-  perform pg_notify(channel, payload) from unnest(p_channels, p_payloads) as news (channel, payload);
+  perform pg_notify(channel, payload) from unnest(p_channels, p_payloads) as messages (channel, payload);
   with recursive above as (
-    select r.parent_run_id as id from unnest(p_channels, p_payloads) as news (channel, payload)
+    select r.parent_run_id as id from unnest(p_channels, p_payloads) as messages (channel, payload)
     join public.runs as r on r.id = case when channel = 'fieldmark_run_events' then payload::uuid end
     union
     select r.parent_run_id from public.runs as r join above on r.id = above.id
   )
-  select count(pg_notify('fieldmark_run_events', id::text)) into v_told from above where id is not null;
+  select count(pg_notify('fieldmark_run_events', id::text)) into v_sent from above where id is not null;
 end $$;
 
 create function private.notify_run_deleted() returns trigger

@@ -345,7 +345,7 @@ begin
       order by s.in_all desc limit 500
     ), chosen as (
       select p.document_id, p.number, p.page, p.first_word, p.last_word, p.language, p.length, p.keys, p.counts, c.score,
-        v_leading as reckoned
+        v_leading as scored_terms
       from candidate as c join private.search_chunks as p on p.ctid = c.at
       union all
       select p.document_id, p.number, p.page, p.first_word, p.last_word, p.language, p.length, p.keys, p.counts, 0, 0
@@ -361,14 +361,14 @@ begin
       select p.document_id, p.number, p.page, p.first_word, p.last_word, p.language, p.length, p.keys, p.counts, 0, 0
       from private.search_chunks as p
       where v_is_of_few and p.document_id = any (p_documents) and p.org_number = v_org.number and (p_said or p.number > 0)
-    ), reckoned as (
+    ), scored as (
       select c.document_id, c.number, c.page, c.first_word, c.last_word,
         c.language, c.score + coalesce(rest.score, 0) as score
       from chosen as c
       left join lateral (
         select sum(t.weight * tf.n * (k1 + 1)
           / (tf.n + k1 * (1 - b + b * case when c.number = 0 then 1 else c.length / v_average end))) as score
-        from unnest(v_keys[c.reckoned + 1:], v_weights[c.reckoned + 1:]) as t (key, weight)
+        from unnest(v_keys[c.scored_terms + 1:], v_weights[c.scored_terms + 1:]) as t (key, weight)
         cross join lateral (select array_position(c.keys, t.key) offset 0) as a (place)
         cross join lateral (
           select case when a.place <= length(c.counts) then get_byte(c.counts, a.place - 1) else 1 end
@@ -378,7 +378,7 @@ begin
     ), answer as (
       select r.*, max(r.score) filter (where r.number = 0) over of_document as said,
         count(*) filter (where r.number > 0) over of_document as passages
-      from reckoned as r where r.score > 0
+      from scored as r where r.score > 0
       window of_document as (partition by r.document_id)
     )
     select a.document_id, a.number, a.page, a.first_word, a.last_word, a.language, (a.score + coalesce(a.said, 0))::real

@@ -43,7 +43,7 @@ class Doors:
 
     @contextmanager
     def as_login(self) -> Iterator[psycopg.Connection]:
-        """The service's login role itself, which is nobody's user."""
+        """Connect as the service's login role, without a user."""
         with self.app.transaction(force_rollback=True):
             yield self.app
 

@@ -1,4 +1,4 @@
-"""Who can do what: every table and verb, and who is to succeed with a statement that is sound in itself."""
+"""The permission matrix: for every table and verb, valid statements and the actors who may run them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from psycopg import errors
 
 @dataclass(frozen=True)
 class Actor:
-    """Somebody at a door; `user` is who the token names."""
+    """A caller and its way to the database; `user` is the user of its token."""
 
     enter: Callable[[Doors, House], AbstractContextManager[psycopg.Connection]]
     user: Callable[[House], UUID | None]
@@ -32,21 +32,21 @@ def _at_service(who: str, org: str) -> Actor:
     )
 
 
-def _nobody(enter: Callable[[Doors], AbstractContextManager[psycopg.Connection]]) -> Actor:
+def _without_user(enter: Callable[[Doors], AbstractContextManager[psycopg.Connection]]) -> Actor:
     return Actor(lambda doors, _: enter(doors), lambda _: None)
 
 
 ACTORS = {
-    "anon": _nobody(lambda doors: doors.as_front_end(None, "anon")),
-    "no user": _nobody(lambda doors: doors.as_front_end(None)),
+    "anon": _without_user(lambda doors: doors.as_front_end(None, "anon")),
+    "no user": _without_user(lambda doors: doors.as_front_end(None)),
     "owner": _at_front_end("owner"),
     "member": _at_front_end("member"),
     # A member here, an owner of another organisation: rights must not mix.
     "colleague": _at_front_end("colleague"),
     "viewer": _at_front_end("viewer"),
     "stranger": _at_front_end("stranger"),
-    "service login": _nobody(lambda doors: doors.as_login()),
-    "service: no user": _nobody(lambda doors: doors.as_service(None)),
+    "service login": _without_user(lambda doors: doors.as_login()),
+    "service: no user": _without_user(lambda doors: doors.as_service(None)),
     "service: owner": _at_service("owner", "org"),
     "service: member": _at_service("member", "org"),
     "service: viewer": _at_service("viewer", "org"),
@@ -64,13 +64,13 @@ _SERVER = frozenset({"service: owner", "service: member"})
 
 # Who can, in the tables below: one of these names, or several joined by "+".
 _WHO = {
-    "NOBODY": frozenset[str](),
+    "NO_ACTOR": frozenset[str](),
     "OWNERS": _OWNERS,
     "MEMBER": _MEMBER,
     "VIEWER": _VIEWER,
     "MEMBERS": _MEMBERS,
     "READERS": _MEMBERS | _VIEWER,
-    # A request of the service: of a member, of a viewer too, of an owner, of anybody; its login alone.
+    # A request of the service: of a member, of a viewer too, of an owner, of any user; of its login role alone.
     "SERVER": _SERVER,
     "READING": _SERVER | {"service: viewer"},
     "SERVED_OWNER": frozenset({"service: owner"}),
@@ -129,48 +129,48 @@ def outcome(doors: Doors, house: House, actor: str, case: Case) -> bool:
 CASES = _cases(
     """
 READERS | theirs | select from organisations where id = %(org)s
-NOBODY | a new one | insert into organisations (name) values ('New')
+NO_ACTOR | a new one | insert into organisations (name) values ('New')
 OWNERS | name | update organisations set name = 'X' where id = %(org)s
 OWNERS | who decides | update organisations set approvers = 'owners', second_person = true where id = %(org)s
-NOBODY | whose it is | update organisations set personal_of = %(newcomer)s where id = %(org)s
-NOBODY | theirs | delete from organisations where id = %(org)s
+NO_ACTOR | whose it is | update organisations set personal_of = %(newcomer)s where id = %(org)s
+NO_ACTOR | theirs | delete from organisations where id = %(org)s
 
 READERS | theirs | select from memberships where org_id = %(org)s
-NOBODY | somebody | insert into memberships (org_id, user_id, role) values (%(org)s, %(newcomer)s, 'member')
-NOBODY | themselves | insert into memberships (org_id, user_id, role) select %(org)s, coalesce(%(me)s, %(newcomer)s),
+NO_ACTOR | somebody | insert into memberships (org_id, user_id, role) values (%(org)s, %(newcomer)s, 'member')
+NO_ACTOR | themselves | insert into memberships (org_id, user_id, role) select %(org)s, coalesce(%(me)s, %(newcomer)s),
     'owner' where coalesce(%(me)s, %(newcomer)s) not in (%(owner)s, %(member)s, %(colleague)s)
 OWNERS | another's role | update memberships set role = 'owner' where org_id = %(org)s and user_id = %(colleague)s
-NOBODY | their own role, being a member | update memberships set role = 'owner' where org_id = %(org)s and user_id =
+NO_ACTOR | their own role, being a member | update memberships set role = 'owner' where org_id = %(org)s and user_id =
     coalesce(%(me)s, %(member)s) and role = 'member'
-NOBODY | the role of whose personal organisation it is | update memberships set role = 'owner' where org_id = %(org)s
+NO_ACTOR | the role of whose personal organisation it is | update memberships set role = 'owner' where org_id = %(org)s
     and user_id = %(owner)s
-NOBODY | which organisation it is of | update memberships set org_id = %(second_org)s where org_id = %(org)s and
+NO_ACTOR | which organisation it is of | update memberships set org_id = %(second_org)s where org_id = %(org)s and
     user_id = %(member)s
-NOBODY | a member's | delete from memberships where org_id = %(org)s and user_id = %(member)s
+NO_ACTOR | a member's | delete from memberships where org_id = %(org)s and user_id = %(member)s
 
 OWNERS | their own | select id from api_keys where id = %(key)s
 OWNERS+MEMBER | a member's | select id from api_keys where id = %(member_key)s
-NOBODY | what it is known by | select hash from api_keys where id = %(key)s
-NOBODY | a forged one | insert into api_keys (org_id, created_by, name, prefix, hash, scopes) values (%(org)s,
+NO_ACTOR | what it is known by | select hash from api_keys where id = %(key)s
+NO_ACTOR | a forged one | insert into api_keys (org_id, created_by, name, prefix, hash, scopes) values (%(org)s,
     %(owner)s, 'k', 'fm_00000000', sha256('k'), '{runs:read}')
-NOBODY | more scopes | update api_keys set scopes = '{keys:write}'
+NO_ACTOR | more scopes | update api_keys set scopes = '{keys:write}'
 
 OWNERS | theirs | select id from invitations where id = %(invitation)s
-NOBODY | its token | select hash from invitations where id = %(invitation)s
-NOBODY | a forged one | insert into invitations (org_id, role, hash, expires_at) values (%(org)s, 'owner',
+NO_ACTOR | its token | select hash from invitations where id = %(invitation)s
+NO_ACTOR | a forged one | insert into invitations (org_id, role, hash, expires_at) values (%(org)s, 'owner',
     sha256('k'), now() + interval '1 day')
-NOBODY | for longer | update invitations set expires_at = 'infinity'
+NO_ACTOR | for longer | update invitations set expires_at = 'infinity'
 
 OWNERS | theirs | select from settings_journal where org_id = %(org)s
-NOBODY | a forged one | insert into settings_journal (org_id, setting, old, new) values (%(org)s, 'name', '1', '2')
-NOBODY | theirs | update settings_journal set created_by = null
+NO_ACTOR | a forged one | insert into settings_journal (org_id, setting, old, new) values (%(org)s, 'name', '1', '2')
+NO_ACTOR | theirs | update settings_journal set created_by = null
 
 READERS | theirs | select from documents where id = %(document)s
 MEMBERS | into it | insert into documents (id, org_id, filename, storage_path, media_type, byte_size) values
     (%(newcomer)s, %(org)s, 'b.pdf', concat_ws('/', %(org)s::uuid, %(newcomer)s::uuid, 'b.pdf'), 'application/pdf', 9)
-NOBODY | in another's name | insert into documents (id, org_id, filename, storage_path, created_by) values
+NO_ACTOR | in another's name | insert into documents (id, org_id, filename, storage_path, created_by) values
     (%(newcomer)s, %(org)s, 'b.pdf', concat_ws('/', %(org)s::uuid, %(newcomer)s::uuid, 'b.pdf'), %(owner)s)
-NOBODY | as if it were read | insert into documents (id, org_id, filename, storage_path, media_type, status,
+NO_ACTOR | as if it were read | insert into documents (id, org_id, filename, storage_path, media_type, status,
     page_count) values (%(newcomer)s, %(org)s, 'b.pdf', concat_ws('/', %(org)s::uuid, %(newcomer)s::uuid, 'b.pdf'),
     'application/pdf', 'ready', 1)
 SERVER | as if it had been inside another | insert into documents (id, org_id, filename, storage_path,
@@ -184,176 +184,176 @@ SERVER | as if it were the same as another | insert into documents (id, org_id, 
     'b.pdf'), repeat('0', 64))
 READING | what a reading found | update documents set status = 'failed', error = 'No.', media_type = 'text/plain',
     byte_size = 1, page_count = 1 where id = %(document)s
-NOBODY | whose | update documents set created_by = %(me)s where id = %(document)s
+NO_ACTOR | whose | update documents set created_by = %(me)s where id = %(document)s
 
 READERS | theirs | select from document_pages where document_id = %(document)s
 READING | of theirs | insert into document_pages (document_id, org_id, number, width, height, text, words, engine)
     values (%(document)s, %(org)s, 2, 1, 1, '', '[]', 'pdf')
-NOBODY | the text | update document_pages set text = 'Total 13' where document_id = %(document)s
+NO_ACTOR | the text | update document_pages set text = 'Total 13' where document_id = %(document)s
 
 READERS | theirs | select from ocr_results where document_id = %(document)s
-NOBODY | theirs | insert into ocr_results (document_id, org_id, raw_text) values (%(document)s, %(org)s, 'x')
-NOBODY | theirs | update ocr_results set raw_text = 'x'
-NOBODY | theirs | delete from ocr_results
+NO_ACTOR | theirs | insert into ocr_results (document_id, org_id, raw_text) values (%(document)s, %(org)s, 'x')
+NO_ACTOR | theirs | update ocr_results set raw_text = 'x'
+NO_ACTOR | theirs | delete from ocr_results
 
 READERS | theirs | select from current_extractions where id = %(member_extraction)s
-NOBODY | theirs | insert into current_extractions (org_id, document_id) values (%(org)s, %(document)s)
-NOBODY | theirs | update current_extractions set document_type = 'X'
-NOBODY | theirs | delete from current_extractions
+NO_ACTOR | theirs | insert into current_extractions (org_id, document_id) values (%(org)s, %(document)s)
+NO_ACTOR | theirs | update current_extractions set document_type = 'X'
+NO_ACTOR | theirs | delete from current_extractions
 
 READERS | theirs | select from extractions where id = %(extraction)s
 MEMBERS | of their document | insert into extractions (id, org_id, document_id, schema) values (%(newcomer)s, %(org)s,
     %(document)s, '{"type": "object"}')
-NOBODY | in another's name | insert into extractions (org_id, document_id, created_by) values (%(org)s, %(document)s,
+NO_ACTOR | in another's name | insert into extractions (org_id, document_id, created_by) values (%(org)s, %(document)s,
     %(owner)s)
-NOBODY | with fields and a version | insert into extractions (org_id, document_id, extracted_fields, version) values
+NO_ACTOR | with fields and a version | insert into extractions (org_id, document_id, extracted_fields, version) values
     (%(org)s, %(document)s, '{"a": 1}', 7)
 MEMBERS | what it says | update extractions set document_type = 'invoice', status = 'completed', extracted_fields =
     '{"a": 1}', confidence_scores = '{"a": 1}', evidence = '{"a": {}}', locks = '{}' where id = %(extraction)s
-NOBODY | whose | update extractions set created_by = %(me)s, created_at = now(), updated_at = now() where id =
+NO_ACTOR | whose | update extractions set created_by = %(me)s, created_at = now(), updated_at = now() where id =
     %(extraction)s
 
 READERS | theirs | select from extraction_journal where extraction_id = %(extraction)s
-NOBODY | a forged entry | insert into extraction_journal (org_id, extraction_id, version, path, steps, new, actor)
+NO_ACTOR | a forged entry | insert into extraction_journal (org_id, extraction_id, version, path, steps, new, actor)
     values (%(org)s, %(extraction)s, 9, '{a}', 'k', '1', 'agent')
-NOBODY | theirs | update extraction_journal set new = '13', actor = 'user'
+NO_ACTOR | theirs | update extraction_journal set new = '13', actor = 'user'
 
 READERS | theirs | select from extraction_proposals where extraction_id = %(extraction)s
-NOBODY | a forged one | insert into extraction_proposals (org_id, extraction_id, path, name, old, new,
+NO_ACTOR | a forged one | insert into extraction_proposals (org_id, extraction_id, path, name, old, new,
     confidence_scores, evidence) values (%(org)s, %(extraction)s, '{total}', 'total', '12', '99', '{}', '{}')
-NOBODY | decided in passing | update extraction_proposals set status = 'accepted', new = '99' where id = %(proposal)s
+NO_ACTOR | decided in passing | update extraction_proposals set status = 'accepted', new = '99' where id = %(proposal)s
 
 READERS | theirs | select from withdrawn_examples where extraction_id = %(extraction)s
 MEMBERS | one of theirs | insert into withdrawn_examples (org_id, extraction_id, name) values (%(org)s,
     %(extraction)s, 'vendor.name')
-NOBODY | back | update withdrawn_examples set name = 'other'
+NO_ACTOR | back | update withdrawn_examples set name = 'other'
 
 SERVER | with examples | insert into runs (org_id, agent, task, document_id, extraction_id, with_examples) values
     (%(org)s, 'extraction', 'extract', %(document)s, %(extraction)s, true)
 
 READERS | theirs | select from schemas where id = %(schema)s
-NOBODY | past its function | insert into schemas (org_id, name) values (%(org)s, 'X')
-NOBODY | past its function | update schemas set name = 'X', created_by = %(me)s, deleted_at = now(), run_id = null
+NO_ACTOR | past its function | insert into schemas (org_id, name) values (%(org)s, 'X')
+NO_ACTOR | past its function | update schemas set name = 'X', created_by = %(me)s, deleted_at = now(), run_id = null
     where id = %(schema)s
 
 READERS | theirs | select from prompts where id = %(prompt)s
-NOBODY | past its function | insert into prompts (org_id, name) values (%(org)s, 'X')
-NOBODY | past its function | update prompts set name = 'X', created_by = %(me)s, deleted_at = now(), run_id = null
+NO_ACTOR | past its function | insert into prompts (org_id, name) values (%(org)s, 'X')
+NO_ACTOR | past its function | update prompts set name = 'X', created_by = %(me)s, deleted_at = now(), run_id = null
     where id = %(prompt)s
 
 READERS | theirs | select from tags where id = %(tag)s
-NOBODY | past its function | insert into tags (org_id, name) values (%(org)s, 'X')
-NOBODY | past its function | update tags set name = 'X', created_by = %(me)s, deleted_at = now(), run_id = null where
+NO_ACTOR | past its function | insert into tags (org_id, name) values (%(org)s, 'X')
+NO_ACTOR | past its function | update tags set name = 'X', created_by = %(me)s, deleted_at = now(), run_id = null where
     id = %(tag)s
 
 READERS | theirs | select from schema_versions where id = %(schema_revid)s
-NOBODY | past its function | insert into schema_versions (org_id, schema_id, number, name, schema) values (%(org)s,
+NO_ACTOR | past its function | insert into schema_versions (org_id, schema_id, number, name, schema) values (%(org)s,
     %(schema)s, 9, 'X', '{}')
-NOBODY | what it said | update schema_versions set schema = '{}' where id = %(schema_revid)s
+NO_ACTOR | what it said | update schema_versions set schema = '{}' where id = %(schema_revid)s
 
 READERS | theirs | select from prompt_versions where id = %(prompt_revid)s
-NOBODY | past its function | insert into prompt_versions (org_id, prompt_id, number, name, content) values (%(org)s,
+NO_ACTOR | past its function | insert into prompt_versions (org_id, prompt_id, number, name, content) values (%(org)s,
     %(prompt)s, 9, 'X', 'Read it.')
-NOBODY | what it said | update prompt_versions set content = 'Read it.' where id = %(prompt_revid)s
+NO_ACTOR | what it said | update prompt_versions set content = 'Read it.' where id = %(prompt_revid)s
 
 READERS | theirs | select from document_tags where document_id = %(document)s
-NOBODY | past its function | insert into document_tags (org_id, document_id, tag_id, document_created_at) values
+NO_ACTOR | past its function | insert into document_tags (org_id, document_id, tag_id, document_created_at) values
     (%(org)s, %(document)s, %(free_tag)s, now())
-NOBODY | another tag | update document_tags set tag_id = %(free_tag)s where document_id = %(document)s
+NO_ACTOR | another tag | update document_tags set tag_id = %(free_tag)s where document_id = %(document)s
 
 READERS | theirs | select from auto_creations where document_id = %(document)s
-NOBODY | a forged one | insert into auto_creations (document_id, org_id, run_id, status) values (%(member_document)s,
+NO_ACTOR | a forged one | insert into auto_creations (document_id, org_id, run_id, status) values (%(member_document)s,
     %(org)s, %(newcomer)s, 'proposed')
 SERVER | what its run found | update auto_creations set kind = 'invoice', labels = '{Total}', matched = '{}',
     schema_revid = %(schema_revid)s, prompt_revid = %(prompt_revid)s, extraction_id = %(extraction)s where document_id
     = %(document)s
-NOBODY | decided in passing | update auto_creations set status = 'accepted', decided_by = %(me)s, decided_at = now()
+NO_ACTOR | decided in passing | update auto_creations set status = 'accepted', decided_by = %(me)s, decided_at = now()
     where document_id = %(document)s
-NOBODY | whose | update auto_creations set run_id = %(newcomer)s, created_by = %(me)s where document_id = %(document)s
+NO_ACTOR | whose | update auto_creations set run_id = %(newcomer)s, created_by = %(me)s where document_id = %(document)s
 
 OWNERS | their own | select from threads where id = %(thread)s
 READERS | a shared one | select from threads where id = %(shared_thread)s
 MEMBERS | with an agent | insert into threads (org_id, agent, document_id, title) values (%(org)s, 'talker',
     %(document)s, 'New')
-NOBODY | in another's name | insert into threads (org_id, agent, created_by) values (%(org)s, 'talker', %(owner)s)
-NOBODY | with what its runs keep | insert into threads (org_id, agent, working_state) values (%(org)s, 'talker', '{}')
+NO_ACTOR | in another's name | insert into threads (org_id, agent, created_by) values (%(org)s, 'talker', %(owner)s)
+NO_ACTOR | with what its runs keep | insert into threads (org_id, agent, working_state) values (%(org)s, 'talker', '{}')
 OWNERS | its title, and who reads it | update threads set title = 'X', shared = not shared where id = %(thread)s
 OWNERS | a shared one's | update threads set title = 'X' where id = %(shared_thread)s
-NOBODY | what its runs keep | update threads set working_state = '{"a": 1}' where id = %(thread)s
-NOBODY | whose | update threads set created_by = %(member)s where id = %(thread)s
+NO_ACTOR | what its runs keep | update threads set working_state = '{"a": 1}' where id = %(thread)s
+NO_ACTOR | whose | update threads set created_by = %(member)s where id = %(thread)s
 
 READERS | theirs | select from runs where id = %(run)s
 MEMBERS | of their extraction | insert into runs (id, org_id, agent, task, document_id, extraction_id, input,
     approval, auto_approved_tools, model, max_cost_usd, idempotency_key, max_turns) values (%(newcomer)s, %(org)s,
     'extraction', 'extract', %(document)s, %(extraction)s, '{"a": 1}', 'auto', '{}', 'm', 1, 'key', 5)
-NOBODY | in another's name | insert into runs (org_id, agent, task, document_id, extraction_id, created_by) values
+NO_ACTOR | in another's name | insert into runs (org_id, agent, task, document_id, extraction_id, created_by) values
     (%(org)s, 'extraction', 'extract', %(document)s, %(extraction)s, %(owner)s)
 SERVER | as a part of theirs | insert into runs (org_id, agent, task, document_id, extraction_id, parent_run_id,
     parent_call_id) values (%(org)s, 'extraction', 'extract', %(document)s, %(extraction)s, %(run)s, 'call_1')
-NOBODY | with a lock key or a root of another's | insert into runs (org_id, agent, task, document_id, extraction_id,
+NO_ACTOR | with a lock key or a root of another's | insert into runs (org_id, agent, task, document_id, extraction_id,
     lock_key, root_run_id) values (%(org)s, 'extraction', 'extract', %(document)s, %(extraction)s, 'x', %(other_run)s)
-NOBODY | as if it had run | insert into runs (org_id, agent, task, document_id, extraction_id, status, fencing_token,
+NO_ACTOR | as if it had run | insert into runs (org_id, agent, task, document_id, extraction_id, status, fencing_token,
     answer) values (%(org)s, 'extraction', 'extract', %(document)s, %(extraction)s, 'completed', 1, 'Done')
 SERVER | its course | update runs set status = 'failed', fencing_token = 2, consecutive_failures = 1, attached =
     false, started_at = now(), finished_at = now(), answer = 'x', result = '{}', error = 'No.', error_code = 'no',
     waiting_for_capacity_since = now(), pages_read = '{[1,2]}' where id = %(run)s
-NOBODY | what was asked | update runs set input = '{}', model = 'y', max_cost_usd = 9, auto_approved_tools = '{a}'
+NO_ACTOR | what was asked | update runs set input = '{}', model = 'y', max_cost_usd = 9, auto_approved_tools = '{a}'
     where id = %(run)s
-NOBODY | whose | update runs set created_by = %(me)s where id = %(run)s
+NO_ACTOR | whose | update runs set created_by = %(me)s where id = %(run)s
 OWNERS | in a thread that is not shared | select from runs where id = %(thread_run)s
 
 READERS | theirs | select from run_events where run_id = %(run)s
 SERVER | of their run | insert into run_events (run_id, number, org_id, body) values (%(run)s, 2, %(org)s, '{}')
 OWNERS | in a thread that is not shared | select from run_events where run_id = %(thread_run)s
-NOBODY | theirs | update run_events set body = '{"a": 1}'
+NO_ACTOR | theirs | update run_events set body = '{"a": 1}'
 
 READERS | theirs | select from tool_calls where run_id = %(run)s
 SERVER | of their run | insert into tool_calls (run_id, id, org_id, tool, arguments, arguments_hash, status,
     approved_by, reason) values (%(run)s, 'call_2', %(org)s, 'update_field', '{}', repeat('1', 64), 'approved',
     'policy', null)
-NOBODY | as if it were done | insert into tool_calls (run_id, id, org_id, tool, arguments, arguments_hash, status,
+NO_ACTOR | as if it were done | insert into tool_calls (run_id, id, org_id, tool, arguments, arguments_hash, status,
     approved_by, result, created_by) values (%(run)s, 'call_2', %(org)s, 't', '{}', repeat('1', 64), 'done', 'policy',
     'Done.', %(owner)s)
 SERVER | its result | update tool_calls set status = 'done', result = 'Done.', code = 'ok', data = '1', finished_at =
     now() where run_id = %(run)s
-NOBODY | what was approved | update tool_calls set tool = 'x', arguments = '{"a": 1}', arguments_hash = repeat('1',
+NO_ACTOR | what was approved | update tool_calls set tool = 'x', arguments = '{"a": 1}', arguments_hash = repeat('1',
     64), approved_by = 'policy' where run_id = %(run)s
 OWNERS | in a thread that is not shared | select from tool_calls where run_id = %(thread_run)s
 
 READING | theirs | select from agent_sessions where org_id = %(org)s
 SERVER | theirs | insert into agent_sessions (org_id, session_id, entry) values (%(org)s, 's', '{}')
-NOBODY | theirs | update agent_sessions set entry = '{}'
+NO_ACTOR | theirs | update agent_sessions set entry = '{}'
 
 READERS | theirs | select from usage where org_id = %(org)s
 READING | of their run | insert into usage (run_id, message_id, org_id, agent, model, input_tokens, output_tokens,
     cache_write_5m_tokens, cache_write_1h_tokens, cache_read_tokens, cost_usd) values (%(run)s, 'm2', %(org)s,
     'extraction', 'm', 1, 1, 0, 0, 0, 1)
-NOBODY | theirs | update usage set cost_usd = 0
+NO_ACTOR | theirs | update usage set cost_usd = 0
 
 READERS | theirs | select from usage_by_day where org_id = %(org)s
-NOBODY | theirs | insert into usage_by_day values (%(org)s, '2026-01-01', 'extraction', 'm', 1, 0, 0, 0, 0, 0, 0, -1)
-NOBODY | theirs | update usage_by_day set cost_usd = 0
+NO_ACTOR | theirs | insert into usage_by_day values (%(org)s, '2026-01-01', 'extraction', 'm', 1, 0, 0, 0, 0, 0, 0, -1)
+NO_ACTOR | theirs | update usage_by_day set cost_usd = 0
 
 READERS | theirs | select from credit_limits where org_id = %(org)s
-NOBODY | of an organisation without | insert into credit_limits (org_id, max_usd) values (%(second_org)s, 1000)
-NOBODY | theirs | update credit_limits set max_usd = 1000
+NO_ACTOR | of an organisation without | insert into credit_limits (org_id, max_usd) values (%(second_org)s, 1000)
+NO_ACTOR | theirs | update credit_limits set max_usd = 1000
 
 READERS | theirs | select from queue_limits where org_id = %(org)s
-NOBODY | of an organisation without | insert into queue_limits (org_id, max_waiting_runs) values (%(second_org)s,
+NO_ACTOR | of an organisation without | insert into queue_limits (org_id, max_waiting_runs) values (%(second_org)s,
     100000)
-NOBODY | theirs | update queue_limits set max_waiting_runs = 100000
+NO_ACTOR | theirs | update queue_limits set max_waiting_runs = 100000
 
 READERS | theirs | select from storage.objects where name like %(org)s::uuid || '/%%'
 MEMBERS | into it | insert into storage.objects (bucket_id, name) values ('documents', concat_ws('/', %(org)s::uuid,
     %(newcomer)s::uuid, 'b.pdf'))
-NOBODY | beside it | insert into storage.objects (bucket_id, name) values ('documents', concat_ws('/', 'x',
+NO_ACTOR | beside it | insert into storage.objects (bucket_id, name) values ('documents', concat_ws('/', 'x',
     %(org)s::uuid, 'b.pdf')), ('documents', %(org)s::uuid || '.pdf')
-NOBODY | in another bucket | select from storage.objects where bucket_id = 'another' and name like %(org)s::uuid ||
+NO_ACTOR | in another bucket | select from storage.objects where bucket_id = 'another' and name like %(org)s::uuid ||
     '/%%'
-NOBODY | into another bucket | insert into storage.objects (bucket_id, name) values ('another', concat_ws('/',
+NO_ACTOR | into another bucket | insert into storage.objects (bucket_id, name) values ('another', concat_ws('/',
     %(org)s::uuid, %(newcomer)s::uuid, 'b.pdf'))
-NOBODY | theirs | update storage.objects set name = 'x' || name
-NOBODY | theirs | delete from storage.objects
+NO_ACTOR | theirs | update storage.objects set name = 'x' || name
+NO_ACTOR | theirs | delete from storage.objects
 """
 )
 
@@ -426,7 +426,7 @@ LOGIN | of anybody | select private.fail_document(%(document)s, 'No.')
 LOGIN | of anybody | select private.waiting_runs()
 LOGIN | of anybody | select from private.scope_of_run(%(run)s)
 LOGIN | of anybody | select from private.scope_of_document(%(document)s)
-NOBODY | a job | select private.enqueue('runs', 'execute_run', '{}', 'x')
+NO_ACTOR | a job | select private.enqueue('runs', 'execute_run', '{}', 'x')
 LOGIN | a job | select from private.claim_job('runs', null, 1)
 LOGIN | jobs | select from queue.procrastinate_jobs
 """

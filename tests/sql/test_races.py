@@ -143,7 +143,7 @@ def acting_as(who: UUID, act: Act, org: UUID | None = None) -> Act:
 
 
 def removes(pair: Pair, who: UUID, by: UUID) -> Act:
-    """Somebody is removed from the organisation that two own."""
+    """A member is removed from an organisation with two owners."""
     org = pair.house.second_org
     return acting_as(by, does("select remove_member(%s, %s)", org, who), org)
 

@@ -129,7 +129,7 @@ def test_organisation_is_deleted_in_batches_and_others_are_untouched(
         one.execute("set local session authorization authenticator")
         become(one, "authenticated", {"sub": str(house.owner)})
         one.execute("select delete_organisation(%s)", [house.org])
-    # Nobody sees it any more, and whose personal organisation it was has another when next seen.
+    # It is invisible now, and the user of the personal organisation gets a new one.
     assert one.execute("select from memberships where org_id = %s", [house.org]).rowcount == 0
     with one.transaction():
         become(one, "authenticated", {"sub": str(house.owner)})

@@ -12,18 +12,18 @@ export interface RunAtRest<Call> {
   waits_for: Call | null;
 }
 
-/** What is asked of a service. Whatever it throws may be tried again; `isFinal` says what not. */
+/** The requests that `follow` sends. Errors are retried unless `isFinal` returns true. */
 export interface FollowedService<Call extends { call_id: string }> {
-  /** The bytes of a run's event stream, behind the event with this number. */
+  /** Return the bytes of a run's event stream, after the event with this number. */
   stream(runId: string, after: number, deltas: boolean, signal?: AbortSignal): Promise<ReadableStream<Uint8Array>>;
   look(runId: string): Promise<RunAtRest<Call>>;
   decide(runId: string, callId: string, decision: Decision): Promise<unknown>;
-  /** Whether no second try mends this. `deciding`: it came of a decision, where 409 means that somebody was faster. */
+  /** Whether a retry cannot help. `deciding`: the error is of a decision, where 409 means that it was already decided. */
   isFinal(error: unknown, deciding: boolean): boolean;
 }
 
-/** An event with its number. Deltas and progress are not kept: they have none. */
-export interface Told<Event> {
+/** An event with its number. Deltas and progress events are not stored and have no number. */
+export interface NumberedEvent<Event> {
   id?: number;
   event: Event;
 }
@@ -35,15 +35,15 @@ export type Decision =
   | { approved: false; reason?: string };
 
 export interface FollowOptions<Call> {
-  /** The number of the last event that was seen: what follows it comes. */
+  /** The number of the last event seen. Events after it are returned. */
   after?: number;
-  /** Also what the model says while it says it. */
+  /** Also return partial model output. */
   deltas?: boolean;
-  /** Decides the call that the run waits for, or a run that is part of it; then its events go on. Without it they end
-   * at its own. Asked again where what the call would change has moved meanwhile; where somebody else has decided, the
-   * events go on. */
+  /** Decide the call that the run or one of its child runs waits for; then the events continue. Without it, the events
+   * end at the run's own waiting call. Called again if the target of the call has changed. If the call was decided
+   * elsewhere, the events continue. */
   decide?: (call: Call) => Decision | Promise<Decision>;
-  /** Called when a connection is lost, before it is made again. */
+  /** Called when the connection is lost, before reconnecting. */
   lost?: (error: unknown) => void;
   signal?: AbortSignal;
 }
@@ -52,14 +52,14 @@ const MOST_FAILURES = 6;
 const ENDED: ReadonlySet<string> = new Set(['completed', 'failed', 'cancelled']);
 
 /**
- * The events of a run behind `after`, to its end or to the call that it waits for. A connection that is lost is made
- * again behind the last event that came, so none is missed or doubled. Break out of the loop to stop.
+ * Return the events of a run after `after`, until it ends or waits for a call. After a lost connection it reconnects at
+ * the last event, so that no event is missed or repeated. Break out of the loop to stop.
  */
 export async function* follow<Event extends AnyEvent, Call extends { call_id: string }>(
   service: FollowedService<Call>,
   runId: string,
   options: FollowOptions<Call> = {},
-): AsyncGenerator<Told<Event>> {
+): AsyncGenerator<NumberedEvent<Event>> {
   let after = options.after ?? 0;
   let failures = 0;
   let rested = false; // it was seen to be at rest before its stream was asked for
@@ -80,14 +80,14 @@ export async function* follow<Event extends AnyEvent, Call extends { call_id: st
     try {
       if (part === undefined) {
         const bytes = await service.stream(runId, after, options.deltas ?? false, options.signal);
-        for await (const told of eventsOf<Event>(bytes)) {
+        for await (const current of eventsOf<Event>(bytes)) {
           failures = 0;
-          if (told.id !== undefined) {
-            after = told.id;
-            last = told.event;
+          if (current.id !== undefined) {
+            after = current.id;
+            last = current.event;
           }
-          yield told;
-          part = options.decide === undefined ? undefined : partThatAsks(told.event);
+          yield current;
+          part = options.decide === undefined ? undefined : partThatAsks(current.event);
           if (part !== undefined) break;
         }
       }
@@ -121,7 +121,7 @@ export async function* follow<Event extends AnyEvent, Call extends { call_id: st
       await service.decide(part ?? runId, waiting.call_id, decision);
       part = undefined;
     } catch (error) {
-      // Whether it was heard, or somebody else was faster, or what it would change has moved, the run tells.
+      // Sent, decided elsewhere, or target changed: the run's state shows which.
       await mayTryAgain(error, true);
     }
     rested = false;
@@ -136,15 +136,15 @@ export function isLast(event: AnyEvent): boolean {
 /** The run below the one that tells this which asks a person. */
 export function partThatAsks(event: AnyEvent): string | undefined {
   let part: string | undefined;
-  let told = event as AnyEvent & { run_id?: string; event?: AnyEvent };
-  while (told.type === 'child' && told.event !== undefined) {
-    part = told.run_id;
-    told = told.event;
+  let current = event as AnyEvent & { run_id?: string; event?: AnyEvent };
+  while (current.type === 'child' && current.event !== undefined) {
+    part = current.run_id;
+    current = current.event;
   }
-  return told.type === 'approval' ? part : undefined;
+  return current.type === 'approval' ? part : undefined;
 }
 
-async function* eventsOf<Event>(bytes: ReadableStream<Uint8Array>): AsyncGenerator<Told<Event>> {
+async function* eventsOf<Event>(bytes: ReadableStream<Uint8Array>): AsyncGenerator<NumberedEvent<Event>> {
   const reader = bytes.getReader(); // Safari cannot iterate over a stream
   const decoder = new TextDecoder();
   let text = '';
@@ -156,16 +156,16 @@ async function* eventsOf<Event>(bytes: ReadableStream<Uint8Array>): AsyncGenerat
       const parts = text.split('\n\n');
       text = parts.pop() ?? '';
       for (const part of parts) {
-        const told = asTold<Event>(part);
-        if (told !== undefined) yield told;
+        const current = parseEvent<Event>(part);
+        if (current !== undefined) yield current;
       }
     }
   } finally {
-    await reader.cancel().catch(() => undefined); // whoever breaks out wants no more of it
+    await reader.cancel().catch(() => undefined); // the consumer has stopped reading
   }
 }
 
-function asTold<Event>(part: string): Told<Event> | undefined {
+function parseEvent<Event>(part: string): NumberedEvent<Event> | undefined {
   let id: number | undefined;
   let data = '';
   for (const line of part.split('\n')) {

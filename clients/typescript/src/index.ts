@@ -1,6 +1,6 @@
 /** Fieldmark's API: what is generated from its description, and a layer for events, resuming and approvals. */
 
-import { follow, type Decision, type FollowOptions as AnyFollowOptions, type Told as AnyTold } from './following.js';
+import { follow, type Decision, type FollowOptions as AnyFollowOptions, type NumberedEvent as AnyNumberedEvent } from './following.js';
 import { createClient, createConfig, type Client } from './generated/client/index.js';
 import { decideCall, getRun, startExtract } from './generated/sdk.gen.js';
 import type { Problem, RunAccepted, RunEvent, StartExtractData, WaitingCall } from './generated/types.gen.js';
@@ -20,7 +20,7 @@ export class FieldmarkError extends Error {
   }
 }
 
-export type Told = AnyTold<RunEvent>;
+export type NumberedEvent = AnyNumberedEvent<RunEvent>;
 export type FollowOptions = AnyFollowOptions<WaitingCall>;
 
 /** A service, and who asks it: a key (`fm_…`) or a token, and one of the caller's organisations. */
@@ -33,7 +33,7 @@ export class Fieldmark {
     const headers = { Accept: 'application/json', ...organisation };
     this.client = createClient(createConfig({ baseUrl: options.baseUrl, auth: () => options.key, headers }));
     this.client.interceptors.error.use((problem, response) => {
-      // Without a response nobody was reached; that says its own.
+      // Without a response the service was not reached; that error explains itself.
       return response === undefined ? problem : new FieldmarkError(response.status, asProblem(problem));
     });
   }
@@ -53,7 +53,7 @@ export class Fieldmark {
    * The events of a run behind `after`, to its end or to the call that it waits for. A connection that is lost is made
    * again behind the last event that came, so none is missed or doubled. Break out of the loop to stop.
    */
-  follow(runId: string, options: FollowOptions = {}): AsyncGenerator<Told> {
+  follow(runId: string, options: FollowOptions = {}): AsyncGenerator<NumberedEvent> {
     return follow<RunEvent, WaitingCall>(
       {
         stream: (id, after, deltas, signal) => this.#stream(id, after, deltas, signal),

@@ -1,6 +1,6 @@
 /** Starting runs and following their events. The code that follows is shared with clients/typescript. */
 
-import { follow, type FollowedService, type FollowOptions, type Told } from '@fieldmark/following';
+import { follow, type FollowedService, type FollowOptions, type NumberedEvent } from '@fieldmark/following';
 import { session } from '../session/session';
 import { dataOf, api, credentials, ApiError, apiErrorOf } from './client';
 import type { components } from './description';
@@ -82,7 +82,7 @@ const service: FollowedService<WaitingCall> = {
 };
 
 /** Yield a run's events, across lost connections, until it ends or needs a decision. */
-export function followRun(runId: string, options: FollowOptions<WaitingCall>): AsyncGenerator<Told<RunEvent>> {
+export function followRun(runId: string, options: FollowOptions<WaitingCall>): AsyncGenerator<NumberedEvent<RunEvent>> {
   return follow<RunEvent, WaitingCall>(service, runId, options);
 }
 

@@ -5,12 +5,12 @@ import { INITIAL_STATE, isRunning, runReducer, type RunState } from './runReduce
 const RUN = '00000000-0000-0000-0000-000000000001';
 const USAGE = { turns: 1, input_tokens: 1, output_tokens: 1, cache_creation_input_tokens: 0, cache_read_input_tokens: 0 };
 
-function after(state: RunState, ...told: [number | undefined, object][]): RunState {
-  return at(0, state, ...told);
+function after(state: RunState, ...numbered: [number | undefined, object][]): RunState {
+  return at(0, state, ...numbered);
 }
 
-function at(moment: number, state: RunState, ...told: [number | undefined, object][]): RunState {
-  const events = told.map(([id, event]) => (id === undefined ? { event: event as RunEvent } : { id, event: event as RunEvent }));
+function at(moment: number, state: RunState, ...numbered: [number | undefined, object][]): RunState {
+  const events = numbered.map(([id, event]) => (id === undefined ? { event: event as RunEvent } : { id, event: event as RunEvent }));
   return runReducer(state, { type: 'events', events: events, at: moment });
 }
 const begun = after(INITIAL_STATE, [1, { type: 'run', run_id: RUN, extraction_id: 'e' }]);

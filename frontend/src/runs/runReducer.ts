@@ -1,6 +1,6 @@
 /** The state of a run: a pure reducer over its events. */
 
-import type { Told } from '@fieldmark/following';
+import type { NumberedEvent } from '@fieldmark/following';
 import type { Evidence, RunEvent } from '../api/types';
 
 export interface Preview {
@@ -77,7 +77,7 @@ export const INITIAL_STATE: RunState = {
 };
 
 /** `at`: when the events arrived, in milliseconds. */
-export type RunAction = { type: 'begin' } | { type: 'lost' } | { type: 'events'; events: readonly Told<RunEvent>[]; at: number };
+export type RunAction = { type: 'begin' } | { type: 'lost' } | { type: 'events'; events: readonly NumberedEvent<RunEvent>[]; at: number };
 
 export function runReducer(state: RunState, action: RunAction): RunState {
   switch (action.type) {
@@ -90,7 +90,7 @@ export function runReducer(state: RunState, action: RunAction): RunState {
   }
 }
 
-function applyEvent(before: RunState, { id, event }: Told<RunEvent>, at: number): RunState {
+function applyEvent(before: RunState, { id, event }: NumberedEvent<RunEvent>, at: number): RunState {
   // Skip events that were already applied before a reconnect.
   if (id !== undefined && id <= before.lastId) return before;
   let state = before.lost ? { ...before, lost: false } : before;

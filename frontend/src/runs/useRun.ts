@@ -2,7 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query';
 import { useCallback, useEffect, useReducer, useRef, useState } from 'react';
-import type { Told } from '@fieldmark/following';
+import type { NumberedEvent } from '@fieldmark/following';
 import { followRun } from '../api/runs';
 import { waitingRunQuery } from '../approvals/approvalQueries';
 import type { RunEvent } from '../api/types';
@@ -33,7 +33,7 @@ export function useRun(runId: string | null): { state: RunState; resume: () => v
     if (runId === null) return undefined;
     const after = isSame ? last.current : 0;
     const controller = new AbortController();
-    let gathered: Told<RunEvent>[] = [];
+    let gathered: NumberedEvent<RunEvent>[] = [];
     let timer: ReturnType<typeof setTimeout> | undefined;
     // Batch events into one render. (Not with requestAnimationFrame: it pauses in background tabs.)
     const flush = () => {
