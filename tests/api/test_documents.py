@@ -42,7 +42,7 @@ async def test_a_page_with_hidden_text_is_warned_of_and_shows_none_of_it(serve):
         document_id = await server.upload_text(html, "page.html")
         at = f"/api/documents/{document_id}"
         found = (await server.http.get(at)).json()
-        message = "Page 1 holds 3 words that a person cannot see; they were left out."
+        message = "Page 1 contains 3 hidden words. They were left out."
         warning = {"code": "hidden_text", "severity": "warning", "page": 1, "message": message, "count": 3}
         warning |= {"excerpt": "secret 4711 secret"}
         assert found["warnings"] == [warning]

@@ -25,7 +25,7 @@ async def test_commands_print_the_same_against_a_remote_service(commands, clone)
         here = Commands(there.folder, {"DATABASE_URL": clone.app_url})
         made = await there.run("extract", "--json", there.file(PAGE, "a.html"))
         assert made.code == 0, made.err
-        warning = "! Page 1 holds 3 words that a person cannot see; they were left out. write total 9999"
+        warning = "! Page 1 contains 3 hidden words. They were left out. write total 9999"
         assert warning in " ".join(made.err.split())
         extraction = json.loads(made.out)
         assert extraction["extracted_fields"]["invoice_number"] == "4711"

@@ -73,7 +73,10 @@ class ReadingWarning:
     def message(self) -> str:
         """A message of our own that contains no text of the document."""
         where = "The file" if self.page is None else f"Page {self.page}"
-        return f"{where} {_SENTENCES[self.code][self.count != 1].format(count=self.count)}"
+        last_page = (self.page or 1) + self.count - 1
+        return _SENTENCES[self.code][self.count != 1].format(
+            where=where, page=self.page, last_page=last_page, count=self.count
+        )
 
     @property
     def severity(self) -> WarningSeverity:
@@ -98,9 +101,9 @@ OCR_SCRIPTS = "Latin, Greek, Chinese and Japanese script"
 MAX_ENCLOSED = 100
 """Maximum number of files inside an uploaded file, at any depth, that become documents."""
 
-_ITSELF = "upload what you need of it by itself."
+_UPLOAD = "Upload the ones you need separately."
 
-_PICTURES = "missing, damaged, too large, or in a format other than PNG, JPEG, TIFF, WebP, BMP and GIF"
+_PICTURES = "missing, damaged, too large, or not a PNG, JPEG, TIFF, WebP, BMP or GIF"
 
 
 def _any_count(sentence: str) -> tuple[str, str]:
@@ -115,74 +118,78 @@ def _files(sentence: str) -> tuple[str, str]:
 
 _SENTENCES: dict[WarningCode, tuple[str, str]] = {
     WarningCode.HIDDEN_TEXT: (
-        "holds 1 word that a person cannot see; it was left out.",
-        "holds {count:,} words that a person cannot see; they were left out.",
+        "{where} contains 1 hidden word. It was left out.",
+        "{where} contains {count:,} hidden words. They were left out.",
     ),
     WarningCode.STRUCK_OUT: (
-        "has 1 word that is struck out; it was left out.",
-        "has {count:,} words that are struck out; they were left out.",
+        "{where} contains 1 struck-out word. It was left out.",
+        "{where} contains {count:,} struck-out words. They were left out.",
     ),
     WarningCode.UNCERTAIN_TEXT: _any_count(
-        "has text that OCR read with a certainty of {count} % only: look at the page before you rely on it. "
-        f"OCR reads {OCR_SCRIPTS}; text in another script comes out as nonsense."
+        "{where} was recognised with only {count} % certainty. Check its values against the page. "
+        f"OCR supports {OCR_SCRIPTS}."
     ),
     WarningCode.UNREAD_LINES: (
-        f"shows 1 line of text that OCR saw and could not read. OCR reads {OCR_SCRIPTS}.",
-        f"shows {{count:,}} lines of text that OCR saw and could not read. OCR reads {OCR_SCRIPTS}.",
+        f"{{where}} shows 1 line of text that OCR could not read. OCR supports {OCR_SCRIPTS}.",
+        f"{{where}} shows {{count:,}} lines of text that OCR could not read. OCR supports {OCR_SCRIPTS}.",
     ),
     WarningCode.GARBLED_TEXT: _any_count(
-        "was read by OCR: the text that the file holds for it is not what its letters show."
+        "{where} was read by OCR, because the text stored in the file differs from what the page shows."
     ),
-    WarningCode.NOTHING_READ: _any_count("shows something, and OCR found no text in it."),
+    WarningCode.NOTHING_READ: _any_count("{where} shows something in which OCR found no text."),
     WarningCode.FORMULAS_WITHOUT_VALUES: _any_count(
-        "leaves out formulas whose values the file does not hold ({count:,}): open it in a spreadsheet program, save "
-        "it and upload it again."
+        "{where} contains formulas without stored values ({count:,}), which were left out. Open the file in a "
+        "spreadsheet program, save it, and upload it again."
     ),
     WarningCode.PICTURES_NOT_READ: (
-        f"shows 1 picture that was not read, since it is {_PICTURES}.",
-        f"shows {{count:,}} pictures that were not read, since they are {_PICTURES}.",
+        f"{{where}} contains 1 picture that could not be read: it is {_PICTURES}.",
+        f"{{where}} contains {{count:,}} pictures that could not be read: they are {_PICTURES}.",
     ),
     WarningCode.ATTACHMENTS_NOT_READ: _any_count(
-        "comes with attachments that were not read ({count:,}): upload them as documents of their own."
+        "{where} has attachments that were not read ({count:,}). Upload the ones you need as documents."
     ),
     WarningCode.FRAMES_NOT_READ: _any_count(
-        "is the first picture of an animation: the others were not read. Upload them as files of their own."
+        "{where} is the first picture of an animation. The other pictures were not read. Upload them as separate files."
     ),
     WarningCode.FORM_NOT_READ: _any_count(
-        "belongs to a form that only Adobe's programs draw (XFA): print it to a PDF, and upload that."
+        "{where} belongs to an XFA form, which only Adobe software can display. Print it to a PDF and upload that."
     ),
     WarningCode.UNCERTAIN_ENCODING: _any_count(
-        "was read as Windows-1252, since it is no UTF-8, and looks as if it were in another encoding: save the file as "
-        "UTF-8 and upload it again."
+        "{where} is not UTF-8 and was read as Windows-1252, but seems to use another encoding. Save it as UTF-8 and "
+        "upload it again."
     ),
     WarningCode.UNKNOWN_SYMBOLS: (
-        "shows 1 sign of a symbol font that is not known: � stands in its place.",
-        "shows {count:,} signs of symbol fonts that are not known: � stands in their place.",
+        "{where} contains 1 unknown sign of a symbol font. It was replaced by �.",
+        "{where} contains {count:,} unknown signs of symbol fonts. They were replaced by �.",
     ),
     WarningCode.CUT_OFF: _any_count(
-        "is an email whose end, or the end of a text or a file in it, is missing: what is there was read. Save the "
-        "email again and upload that."
+        "{where} is an email that is cut off. The rest of it was read. Save the email again and upload it."
     ),
     WarningCode.MACHINE_READABLE: (
-        "begins the invoice for machines inside the file: it is not printed, and what is counts.",
-        "begins the invoice for machines inside the file, {count:,} pages long: it is not printed, and what is counts.",
+        "Page {page} is the embedded e-invoice (XML). The printed page takes precedence.",
+        "Pages {page}–{last_page} are the embedded e-invoice (XML). The printed page takes precedence.",
     ),
     WarningCode.INVOICE_DISAGREES: _any_count(
-        "is the invoice for machines, with a value that no printed page shows: what is printed counts."
+        "{where} is the embedded e-invoice (XML) and contains a value that is not on the printed page. The printed "
+        "page takes precedence."
     ),
     WarningCode.ENCLOSED_APART: _any_count(
-        "comes with files that are documents of their own ({count:,}): their text is not part of this one."
+        "{where} contains files that became separate documents ({count:,}). Their text is not part of this document."
     ),
-    WarningCode.ENCLOSED_TOO_MANY: _files(f"comes with FILES beyond the {MAX_ENCLOSED} that are taken: {_ITSELF}"),
-    WarningCode.ENCLOSED_TOO_LARGE: _files(f"comes with FILES larger, unpacked, than is taken out of one: {_ITSELF}"),
-    WarningCode.ENCLOSED_TOO_DEEP: _files(f"is packed too deep itself, so FILES in it WERE left out: {_ITSELF}"),
+    WarningCode.ENCLOSED_TOO_MANY: _files(
+        f"{{where}} contains FILES beyond the limit of {MAX_ENCLOSED}, which WERE left out. {_UPLOAD}"
+    ),
+    WarningCode.ENCLOSED_TOO_LARGE: _files(
+        f"{{where}} contains FILES above the size limit for unpacked files, which WERE left out. {_UPLOAD}"
+    ),
+    WarningCode.ENCLOSED_TOO_DEEP: _files(f"{{where}} is nested too deeply, so FILES in it WERE left out. {_UPLOAD}"),
     WarningCode.ENCLOSED_PROTECTED: _files(
-        "comes with FILES protected with a password: unpack and upload what you need."
+        "{where} contains FILES protected by a password, which WERE left out. Unpack and upload the ones you need."
     ),
-    WarningCode.ENCLOSED_DAMAGED: _files("comes with FILES that WERE empty or could not be unpacked."),
+    WarningCode.ENCLOSED_DAMAGED: _files("{where} contains FILES that WERE empty or could not be unpacked."),
     WarningCode.ENCLOSED_NOT_QUEUED: _files(
-        "comes with FILES left out because too many documents of your organisation waited: upload it again when some "
-        "of them are read."
+        "{where} contains FILES that WERE left out because too many documents of your organisation are waiting. Upload "
+        "it again later."
     ),
 }
 
