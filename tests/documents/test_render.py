@@ -64,7 +64,7 @@ async def test_a_giant_page_is_drawn_small_and_a_damaged_image_not_at_all(tmp_pa
 
 
 def test_the_images_that_were_asked_for_last_are_kept():
-    images = PageImages(most_bytes=10)
+    images = PageImages(max_bytes=10)
     for key in "abc":
         images.keep(key, b"1234")
         images.get("a")

@@ -11,18 +11,18 @@ from fieldmark.documents.reading.pages import Limits
 from fieldmark.documents.reading.sandbox import MAX_CONTENT_BYTES, draw_pages
 from fieldmark.errors import OverLimit
 
-# A page image is for eyes, not for print: 100 megapixels of one would only fill the browser's memory.
+# Pixels. A larger image would only fill the browser's memory.
 LONGEST_SIDE = 4000
 
-LEAST_MARGIN = 0.005  # of the page
+MIN_MARGIN = 0.005  # of the page
 KEPT_BYTES = 32 * 1024 * 1024
 
 
 class PageImages:
-    """A cache of page images: the least recently used go first, beyond `most_bytes` in all."""
+    """An LRU cache of page images of at most `max_bytes`."""
 
-    def __init__(self, most_bytes: int = KEPT_BYTES) -> None:
-        self._most_bytes = most_bytes
+    def __init__(self, max_bytes: int = KEPT_BYTES) -> None:
+        self._max_bytes = max_bytes
         self._bytes = 0
         self._kept: OrderedDict[Hashable, bytes] = OrderedDict()
 
@@ -34,7 +34,7 @@ class PageImages:
     def keep(self, key: Hashable, image: bytes) -> None:
         self._bytes += len(image) - len(self._kept.pop(key, b""))
         self._kept[key] = image
-        while self._bytes > self._most_bytes:
+        while self._bytes > self._max_bytes:
             _, oldest = self._kept.popitem(last=False)
             self._bytes -= len(oldest)
 
@@ -49,11 +49,11 @@ async def render_page(
     box: Sequence[float] = WHOLE_PAGE,
     width: int | None = None,
 ) -> bytes:
-    """The PNG of page `number` (from 1) of a document whose media type reading has found.
+    """Return page `number` (from 1) of a document as a PNG.
 
-    The boxes of the page's words, which are fractions of the page, fit the image. An image keeps its own pixels and a
-    PDF is drawn at `dpi`; both are reduced to 16 megapixels and 4,000 pixels a side. Formats without pages are set in
-    Courier. `box` is the part of the page that is drawn, `width` how many pixels wide it is to be, instead of by `dpi`.
+    `media_type` is the one detected by reading. An image keeps its own pixels and a PDF is drawn at `dpi`; both are
+    reduced to 16 megapixels and 4,000 pixels a side. Formats without pages are set in Courier. `box` is the part of the
+    page that is drawn; `width` is its width in pixels and overrides `dpi`.
     Raises NotFound for a page or a media type that does not exist, Unreadable as `read_file` does.
     """
     job = DrawJob(media_type, [number], dpi, LONGEST_SIDE, MAX_CONTENT_BYTES, box, width)
@@ -64,7 +64,7 @@ async def render_page(
 
 
 def with_margin(box: Sequence[float]) -> tuple[float, float, float, float]:
-    """A box and what stands around it: its own height above and below, and twice that beside it, within the page."""
+    """Return a box enlarged by its own height above and below, and by twice that on both sides, within the page."""
     x0, y0, x1, y1 = box
-    margin = max(y1 - y0, LEAST_MARGIN)
+    margin = max(y1 - y0, MIN_MARGIN)
     return max(0.0, x0 - 2 * margin), max(0.0, y0 - margin), min(1.0, x1 + 2 * margin), min(1.0, y1 + margin)

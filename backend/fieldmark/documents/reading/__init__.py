@@ -1,1 +1,1 @@
-"""From bytes to pages: one file a format, run in a limited subprocess."""
+"""Turn file bytes into pages: one module per format, run in a sandboxed subprocess."""

@@ -1,6 +1,6 @@
-"""The answer of a reading process, and its check by the service: the file may have taken the process over.
+"""The answer of a reading process, and its validation by the service: a hostile file may have taken over the process.
 
-An answer is one line of JSON (`Answer`), followed by its contents. These are pages as JSON, files or pictures.
+An answer is one line of JSON (`Answer`), followed by its contents: pages as JSON, files or pictures.
 """
 
 from __future__ import annotations
@@ -55,7 +55,6 @@ _PAGE: Final = TypeAdapter(Annotated[Page, AfterValidator(_check_page)])
 
 
 def page_to_json(page: Page) -> bytes:
-    """Return a page as the content of an answer."""
     return _PAGE.dump_json(page)
 
 
@@ -71,8 +70,8 @@ class _Message(BaseModel):
 
 
 class Reading(_Message):
-    """The answer to `ReadJob`. Its contents are the pages that are neither `scans` nor `pictures`, then the image files
-    of `pictures`, then the files with `file_names`."""
+    """The answer to `ReadJob`. Its contents are the pages not in `scans` or `pictures`, then the image files of
+    `pictures`, then the files with `file_names`."""
 
     media_type: str
     page_count: Annotated[int, Field(ge=0)]
@@ -100,7 +99,7 @@ class Reading(_Message):
 
 
 class Failure(_Message):
-    """Why the job could not be done: an error's code and sentence, and a detail for developers."""
+    """Why a job failed: an error code and message, and a detail for developers."""
 
     code: str
     sentence: Annotated[str, Field(max_length=MAX_SENTENCE)]
@@ -108,7 +107,7 @@ class Failure(_Message):
 
 
 class Answer(_Message):
-    """The first line of an answer. `sizes` are those of its contents, in bytes."""
+    """The first line of an answer. `sizes` are the sizes of its contents in bytes."""
 
     failure: Failure | None = None
     reading: Reading | None = None

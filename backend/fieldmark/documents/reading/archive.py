@@ -1,4 +1,4 @@
-"""ZIP archives: the files in them, and the safe opening of Office files, which are archives of XML."""
+"""ZIP archives: list their files, and safely open Office files, which are ZIP archives of XML."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ _DECLARATIONS = [
 
 
 def open_archive(data: bytes, limits: Limits) -> zipfile.ZipFile:
-    """The archive, if it unpacks within the limits and no XML in it declares entities. Raises Unreadable."""
+    """Open an archive. Raise Unreadable if it exceeds the limits unpacked, or if an XML file in it
+    declares entities."""
     archive = zipfile.ZipFile(io.BytesIO(data))
     members = archive.infolist()
     if len(members) > MAX_MEMBERS:
@@ -57,18 +58,18 @@ def open_archive(data: bytes, limits: Limits) -> zipfile.ZipFile:
 
 
 def parse_xml(data: bytes) -> Any:
-    """Return the root element. No entity is expanded and nothing is loaded."""
+    """Return the root element. Entities are not expanded and external files are not loaded."""
     parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
     return etree.fromstring(data, parser)
 
 
 def related_parts(archive: zipfile.ZipFile, part: str, kind: str) -> list[str]:
-    """Return the names of the parts of an Office file that a part refers to, of a kind such as `drawing`."""
+    """Return the names of the parts that a part of an Office file refers to, of a kind such as `drawing`."""
     return [target for target, ending, is_inside in _relations(archive, part).values() if is_inside and ending == kind]
 
 
 def picture_files(archive: zipfile.ZipFile, part: str) -> Callable[[str | None], PictureFile]:
-    """Return a function that finds the picture file that an id means in a part of an Office file."""
+    """Return a function that returns the picture file for an id in a part of an Office file."""
     relations = _relations(archive, part)
 
     def found(identifier: str | None) -> PictureFile:
@@ -79,7 +80,7 @@ def picture_files(archive: zipfile.ZipFile, part: str) -> Callable[[str | None],
 
 
 def _relations(archive: zipfile.ZipFile, part: str) -> dict[str, tuple[str, str, bool]]:
-    """What a part of an Office file refers to by ids: (target, kind, whether it is in the file)."""
+    """Return the relations of a part of an Office file by id: (target, kind, whether the target is in the file)."""
     folder, name = posixpath.split(part)
     names = set(archive.namelist())
     if (path := f"{folder}/_rels/{name}.rels") not in names:
@@ -96,7 +97,7 @@ def _relations(archive: zipfile.ZipFile, part: str) -> dict[str, tuple[str, str,
 
 
 def read_zip(data: bytes) -> Container:
-    """Return the list of an archive's files as text, and the files. Raises Unreadable if none can be taken."""
+    """Return the archive's list of files as text, and the files. Raise Unreadable if none can be unpacked."""
     archive = zipfile.ZipFile(io.BytesIO(data))
     members = [member for member in archive.infolist() if _is_user_file(member)]
     if not members:
@@ -136,6 +137,6 @@ def _is_protected(member: zipfile.ZipInfo) -> bool:
 
 
 def _is_user_file(member: zipfile.ZipInfo) -> bool:
-    """Whether a person packed this file: it is not a folder, and nothing that the system left."""
+    """Return whether a person packed this file: not a folder or a system file."""
     path = PurePosixPath(member.filename)
     return not member.is_dir() and path.name not in _OF_THE_SYSTEM and path.parts[:1] != ("__MACOSX",)

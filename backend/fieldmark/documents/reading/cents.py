@@ -1,4 +1,5 @@
-"""Amounts in a form that has a ruled line before the cents, which OCR does not read: 1854┊67 is 1854.67."""
+"""Restore the decimal point in forms with a ruled line before the cents, which OCR does not read:
+1854┊67 is 1854.67."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ _SURE: Final = 0.9  # as OCR may be of such an amount at most
 def with_cents(words: Sequence[PlacedWord], grey: Any) -> list[PlacedWord]:
     """Return the words, with a decimal point in amounts that a line crosses before their last two digits.
 
-    `grey` is the image as an array of its brightness, in whose pixels the words are.
+    `grey` is the image as an array of grey levels; the word boxes are in its pixels.
     """
     found = list(words)
     amounts = [index for index, word in enumerate(words) if len(word.text) > 2 and word.text.isdecimal()]
@@ -38,7 +39,8 @@ def with_cents(words: Sequence[PlacedWord], grey: Any) -> list[PlacedWord]:
 
 
 def _has_line(column: Sequence[PlacedWord], grey: Any) -> bool:
-    """Whether a vertical line runs between all rows of a column, and not over the page, as the streak of a scanner."""
+    """Return whether a vertical line runs between all rows of a column, but not over the whole page like a scanner
+    streak."""
     rows = sorted(column, key=lambda word: word.y0)
     right = median(word.x1 for word in rows)
     digit = median((word.x1 - word.x0) / len(word.text) for word in rows)
@@ -60,7 +62,6 @@ def _has_line(column: Sequence[PlacedWord], grey: Any) -> bool:
 
 
 def _darkness(rows: Any) -> list[float]:
-    """How much darker each column of pixels is than the paper."""
     means = [float(value) for value in rows.mean(axis=0)]
     paper = median(means)
     return [paper - value for value in means]

@@ -1,4 +1,4 @@
-"""Charts and diagrams of Office files: their titles, and a table of their values."""
+"""Charts and diagrams in Office files: their titles, and a table of their values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DIAGRAM = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}relIds"
 
 
 def paragraphs(root: Any) -> Iterator[str]:
-    """The lines of text in a drawing."""
+    """Return the lines of text in a drawing."""
     for paragraph in root.iter(f"{_A}p"):
         text = ""
         for node in paragraph.iter(f"{_A}t", f"{_A}br", f"{_OMML}oMath"):
@@ -32,7 +32,6 @@ def paragraphs(root: Any) -> Iterator[str]:
 
 
 def _raised(node: Any, before: str) -> str:
-    """The text of a run, its digits raised or lowered as the run is."""
     properties = node.getparent().find(f"{_A}rPr")
     shift = "" if properties is None else properties.get("baseline", "")
     text = node.text or ""
@@ -40,7 +39,7 @@ def _raised(node: Any, before: str) -> str:
 
 
 def drawing_lines(data: bytes) -> list[str]:
-    """Return the lines of a chart or a diagram: its texts, and a row of values for each category."""
+    """Return the lines of a chart or diagram: its texts, and a row of values per category."""
     root = parse_xml(data)
     columns: list[list[str]] = []
     for series in root.iter(f"{_CHART}ser"):

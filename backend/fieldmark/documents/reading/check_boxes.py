@@ -1,4 +1,4 @@
-"""Check boxes and radio buttons that a PDF page draws: which outlines are such boxes, and whether they are ticked."""
+"""Find the check boxes and radio buttons drawn on a PDF page, and whether they are ticked."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _STEPS = range(1, 10)
 
 
 class CheckBox(NamedTuple):
-    """A box to tick, in points. `is_ticked` is None if only the page's picture can show it."""
+    """A check box, in points. `is_ticked` is None if only the page's picture can show it."""
 
     box: Box
     is_round: bool
@@ -42,19 +42,20 @@ class CheckBox(NamedTuple):
         return ("○●" if self.is_round else "☐☒")[bool(self.is_ticked)]
 
     def holds(self, box: Box) -> bool:
-        """Whether the middle of another box lies in this one."""
+        """Return whether the centre of another box is in this one."""
         x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
         return self.box[0] <= x <= self.box[2] and self.box[1] <= y <= self.box[3]
 
 
 def is_candidate(box: Box) -> bool:
-    """Whether the box around a path is about as high as wide, and as large as a box to tick."""
+    """Return whether the box around a path has the shape and size of a check box."""
     across, down = box[2] - box[0], box[3] - box[1]
     return SIDES[0] <= across <= SIDES[1] and SIDES[0] <= down <= SIDES[1] and 0.8 <= across / down <= 1.25
 
 
 def beside_words(outlines: Sequence[Box], words: Sequence[Box]) -> list[Box]:
-    """Return the outlines that have a word at their side, each once. A row of them is one to write letters into."""
+    """Return the distinct outlines that have a word beside them. A row of outlines is excluded: it is for writing
+    letters into."""
     found: list[Box] = []
     outlines = sorted(outlines, key=lambda box: (box[0] - box[2]) * (box[3] - box[1]))[:MAX_OUTLINES]
     for box in outlines:
@@ -80,7 +81,7 @@ def _are_cells(one: Box, other: Box) -> bool:
 
 
 def read_box(picture: Image.Image, box: Box, is_curved: bool) -> tuple[bool, bool] | None:
-    """Return whether a box in a grey picture is round and whether it is ticked. None if it is no box to tick."""
+    """Return whether a box in a grey picture is round and whether it is ticked, or None if it is not a check box."""
     if (state := _read_square(picture, box)) is not None:
         return False, state
     if is_curved and (state := _read_circle(picture, box)) is not None:
@@ -89,7 +90,7 @@ def read_box(picture: Image.Image, box: Box, is_curved: bool) -> tuple[bool, boo
 
 
 def has_mark(picture: Image.Image, box: Box) -> bool:
-    """Whether a picture shows something inside a box."""
+    """Return whether a picture shows something inside a box."""
     left, top, right, bottom = box
     across, down = right - left, bottom - top
     inside = _levels(picture, (left + _INSET * across, top + _INSET * down,
@@ -123,7 +124,7 @@ def _read_square(picture: Image.Image, box: Box) -> bool | None:
 
 
 def _read_circle(picture: Image.Image, box: Box) -> bool | None:
-    """As `_read_square`. What is in a circle and is no dot in its middle makes it an icon."""
+    """Like `_read_square`. A circle with anything but a central dot in it is an icon, not a radio button."""
     left, top, right, bottom = box
     x, y, radius = (left + right) / 2, (top + bottom) / 2, (right - left) / 2
     ways = [(cos(n * pi / 12), sin(n * pi / 12)) for n in range(24)]
@@ -152,7 +153,7 @@ def _level(picture: Image.Image, x: float, y: float) -> int:
 
 
 def _darkest(picture: Image.Image, x: float, y: float, across: int, down: int, reach: int) -> int:
-    """The darkest level on a short way across a point."""
+    """Return the darkest level on a short line across a point."""
     return min(_level(picture, x + across * n, y + down * n) for n in range(-reach, reach + 1))
 
 

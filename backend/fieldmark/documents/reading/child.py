@@ -1,8 +1,8 @@
-"""What a reader does: it parses an untrusted file. Standard input is the file, standard output the channel.
+"""The reading process: it parses one untrusted file. Standard input is the file, standard output the channel.
 
-The job is the first line of the channel, as JSON. The answer (`answers.py`) is written once it is whole.
+The first line of the channel is the job, as JSON. The answer (`answers.py`) is written when it is complete.
 
-All that any job needs was loaded before this process was forked. It is locked down before it looks at the file.
+Everything that jobs need was loaded before this process was forked. It is locked down before it opens the file.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _Content = Container | Sequence[Sequence[str]]
 
 
 class _Format(NamedTuple):
-    """A format without pages of its own: its name, the engine that its pages name, and the function that reads it."""
+    """A format without pages of its own: its name, its engine's name, and its reading function."""
 
     label: str
     engine: str
@@ -89,7 +89,8 @@ _loaded: list[Any] = []  # the OCR engine, where there is one
 
 
 def load(*, ocr: bool) -> None:
-    """Import and load all that readers need, with `ocr` the models too: nothing can be after lockdown."""
+    """Import and load everything that readers need, with `ocr` also the OCR models: nothing can be loaded after
+    lockdown."""
     import encodings
 
     Image.init()
@@ -104,7 +105,7 @@ def load(*, ocr: bool) -> None:
 
 
 def main(parent: int) -> None:
-    """Do the job and answer, as a process that `parent` has forked."""
+    """Do the job and write the answer, in a process forked by `parent`."""
     with os.fdopen(1, "rb", closefd=False) as channel:
         given: dict[str, Any] = json.loads(channel.readline())
     kind = ""
@@ -185,7 +186,7 @@ def _limit_cpu_to(page_count: int, limits: Limits) -> None:
 
 
 def _read(data: bytes, kind: str, is_too_deep: bool, limits: Limits) -> tuple[Reading, list[bytes]]:
-    """The pages with text of their own, then the files inside the file. The other pages are left to OCR."""
+    """Return the pages that have text, then the enclosed files. The other pages need OCR."""
     if kind == sniff.PDF:
         return _read_layers(data, limits)
     if kind in sniff.IMAGES:
@@ -216,7 +217,7 @@ def _paginate(container: Container, kind: str, limits: Limits) -> Pages:
 
 
 def _read_layers(data: bytes, limits: Limits) -> tuple[Reading, list[bytes]]:
-    """The text layer of every page of a PDF. An invoice inside the PDF follows as pages of its own."""
+    """Return the text layer of each PDF page. An embedded e-invoice follows as further pages."""
     pdf = Pdf(data, limits)
     invoice, warnings = read_attachments(pdf, limits)
     _limit_cpu_to(pdf.page_count + len(invoice), limits)

@@ -1,4 +1,4 @@
-"""DOCX: paragraphs and tables in their order, with headers, notes and footers."""
+"""DOCX: paragraphs and tables in order, with headers, notes and footers."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _Inline: TypeAlias = tuple[str, Any, TextStyle]
 
 
 def docx_parts(data: bytes, limits: Limits) -> list[Part]:
-    """The document's lines: headers, then the body in order, then footnotes, endnotes and footers.
+    """Return the document's lines: headers, the body in order, then footnotes, endnotes and footers.
 
-    A page break, or the place where Word last broke the page, starts a new part.
+    A page break, or a page break that Word last rendered, starts a new part.
     """
     archive = open_archive(data, limits)
     names = set(archive.namelist())
@@ -71,7 +71,7 @@ def docx_parts(data: bytes, limits: Limits) -> list[Part]:
 
 @dataclass(slots=True)
 class _Document:
-    """What the parts of a Word document share: styles, lists, and what is told of the whole."""
+    """State shared by the parts of a Word document: styles, lists, hidden words and warnings."""
 
     styles: DocxStyles
     lists: WordLists
@@ -164,7 +164,7 @@ class _Body:
                 self._lines.extend(drawing_lines(read()))
 
     def _inline(self, nodes: Iterable[Any], style: TextStyle) -> Iterator[_Inline]:
-        """What a paragraph holds, as (kind, value, style).
+        """Yield the content of a paragraph as (kind, value, style).
 
         The kinds are ("text", str), ("formula", str), ("line", None), ("page", None), ("box", element) for a text box,
         ("picture", element) and ("drawing", id) for a chart or a diagram.
@@ -218,7 +218,7 @@ class _Body:
         return shown
 
     def _ruby(self, ruby: Any, style: TextStyle) -> Iterator[_Inline]:
-        """A text, and how it is read in brackets behind. The file has the reading first."""
+        """Yield a ruby text, followed by its reading in brackets. The file has the reading first."""
         base, reading = (
             [one for part in ruby.iterchildren(f"{_W}{name}") for one in self._inline(part, style)]
             for name in ("rubyBase", "rt")
@@ -229,7 +229,7 @@ class _Body:
         yield from reading
 
     def _formula(self, formula: Any, style: TextStyle) -> Iterator[_Inline]:
-        """A formula as one line, then what is in it besides, such as hidden text."""
+        """Yield a formula as one line, then other content in it, such as hidden text."""
         others: list[_Inline] = []
 
         def token(node: Any) -> str:
@@ -254,13 +254,13 @@ class _Body:
 
 
 def _is_checked(box: Any) -> bool:
-    """Whether a check box of an old form is ticked."""
+    """Return whether a check box of a legacy form is ticked."""
     marks = (box.find(f"{_W}{name}") for name in ("checked", "default"))
     return is_on(next((mark for mark in marks if mark is not None), None))
 
 
 def _chosen(choice: Any) -> str:
-    """Return the entry that a drop-down list of an old form shows."""
+    """Return the selected entry of a drop-down list of a legacy form."""
     entries = [entry.get(f"{_W}val", "") for entry in choice.iterchildren(f"{_W}listEntry")]
     marks = (choice.find(f"{_W}{name}") for name in ("result", "default"))
     number = next((mark.get(f"{_W}val", "0") for mark in marks if mark is not None), "0")

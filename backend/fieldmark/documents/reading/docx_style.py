@@ -1,4 +1,4 @@
-"""The style of text in an office document, as far as it hides or raises the text."""
+"""Text styles of office documents, as far as they hide, raise or strike out text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OFF = frozenset({"0", "false", "off", "none"})
 
 @dataclass(frozen=True, slots=True)
 class TextStyle:
-    """Whether text is marked as hidden, its size in points, and whether it is raised, lowered or struck out."""
+    """Whether text is hidden, its size in points, and whether it is raised, lowered or struck out."""
 
     hidden: bool = False
     size: float = 10.0
@@ -29,12 +29,12 @@ class TextStyle:
 
     @property
     def is_visible(self) -> bool:
-        """Whether the text is shown, whatever its colour."""
+        """Return whether the text is shown. Its colour is ignored."""
         return not self.hidden and not self.is_squeezed and self.size >= SMALLEST_POINTS
 
 
 class DocxStyles:
-    """The styles of a Word document: their run and paragraph properties, with those they are based on."""
+    """The styles of a Word document: their run and paragraph properties, with inheritance resolved."""
 
     def __init__(self, root: Any | None) -> None:
         self._styles: dict[str, Any] = {}
@@ -48,20 +48,18 @@ class DocxStyles:
         self.default = _with_run_properties(defaults, self.default)
 
     def of_paragraph(self, paragraph: Any, inherited: TextStyle) -> TextStyle:
-        """The style of a paragraph's runs, before their own properties."""
+        """Return the style of a paragraph's runs, before their own properties."""
         return self._with_named(_value(paragraph, "pPr/{}pStyle") or self._normal, inherited)
 
     def of_run(self, run: Any, inherited: TextStyle) -> TextStyle:
-        """The style of a run (Word's name for a piece of text with properties of its own)."""
+        """Return the style of a run (Word's name for text with common properties)."""
         style = self._with_named(_value(run, "rPr/{}rStyle"), inherited)
         return _with_run_properties(run.find(f"{_W}rPr"), style)
 
     def of_table(self, table: Any, inherited: TextStyle) -> TextStyle:
-        """The style of a table's text."""
         return self._with_named(_value(table, "tblPr/{}tblStyle"), inherited)
 
     def of_row(self, row: Any, inherited: TextStyle) -> TextStyle:
-        """The style of the text in a row."""
         hidden = row.find(f"{_W}trPr/{_W}hidden")
         return replace(inherited, hidden=inherited.hidden or is_on(hidden))
 
@@ -111,7 +109,7 @@ def _with_run_properties(properties: Any, style: TextStyle) -> TextStyle:
 
 
 def is_on(mark: Any) -> bool:
-    """Whether a property of Word is given, and not as off."""
+    """Return whether a boolean Word property is present and not off."""
     return mark is not None and mark.get(f"{_W}val", "true") not in _OFF
 
 

@@ -1,4 +1,4 @@
-"""PNGs of pages, and pages of text drawn by the boxes of their words where a document has no pages of its own."""
+"""Draw pages as PNGs, and draw text pages for documents that have no pages of their own."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _BASELINE = 9.5  # points below the top of a line
 
 
 def draw_text_page(page: Page) -> bytes:
-    """A PDF of one page with the words in Courier where their boxes are.
+    """Return a one-page PDF with the words in Courier at their boxes.
 
-    PDFium carries that font, so no machine needs one. It knows the letters of Western Europe; any other letter is drawn
-    as a question mark. The page's text keeps the right characters.
+    PDFium includes that font, so no machine needs one. It covers Western European letters; any other is drawn as a
+    question mark. The page's text keeps the right characters.
     """
     pdfium.FPDF_InitLibrary()
     document: Any = pdfium.FPDF_CreateNewDocument()
@@ -47,20 +47,20 @@ def draw_text_page(page: Page) -> bytes:
 
 
 def png(pixels: bytes, width: int, height: int) -> bytes:
-    """RGBX pixels as a PNG."""
+    """Return RGBX pixels as a PNG."""
     return image_png(Image.frombytes("RGB", (width, height), pixels, "raw", "RGBX"))
 
 
 def image_png(image: Image.Image) -> bytes:
-    """The image as a PNG, quickly rather than small."""
+    """Return an image as a PNG, compressed for speed and not for size."""
     out = io.BytesIO()
     image.save(out, "PNG", compress_level=3)
     return out.getvalue()
 
 
 def part_of(image: Image.Image, box: Sequence[float], width: int | None) -> Image.Image:
-    """A box of an image (in parts of it), `width` pixels wide where that is given and makes it at most four times as
-    wide: what a scan does not hold, no enlargement shows."""
+    """Return a box of an image, given in fractions of it, resized to `width` pixels if given, at most four times
+    enlarged."""
     if tuple(box) != WHOLE_PAGE:
         x0, y0, x1, y1 = (at * side for at, side in zip(box, image.size * 2, strict=True))
         left, top = min(int(x0), image.width - 1), min(int(y0), image.height - 1)
@@ -72,7 +72,7 @@ def part_of(image: Image.Image, box: Sequence[float], width: int | None) -> Imag
 
 
 def put_text(document: Any, sheet: Any, font: Any, text: str, x: float, y: float, size: float = FONT_SIZE) -> None:
-    """Draw a line of text on a page, its foot at x and y in the page's coordinates."""
+    """Draw a line of text on a page, with its baseline starting at x and y in page coordinates."""
     shown = unicodedata.normalize("NFC", text).encode("cp1252", "replace").decode("cp1252", "replace")
     units = (shown + "\0").encode("utf-16-le")
     label: Any = pdfium.FPDFPageObj_CreateTextObj(document, font, size)

@@ -24,12 +24,12 @@ HEADING = "Machine-readable invoice inside the file. Where the printed pages dif
 
 
 def einvoice_parts(data: bytes) -> list[Part]:
-    """The lines of an electronic invoice that is a file of its own."""
+    """Return the lines of an electronic invoice that is a separate file."""
     return [_part(data)]
 
 
 def read_attachments(pdf: Pdf, limits: Limits) -> tuple[list[Page], list[ReadingWarning]]:
-    """Return the pages of the invoice that is attached to a PDF, and warnings about what was not read.
+    """Return the pages of the e-invoice attached to a PDF, and warnings about attachments that were not read.
 
     The pages follow those of the PDF. The warnings are for its first page.
     """
@@ -50,7 +50,8 @@ def read_attachments(pdf: Pdf, limits: Limits) -> tuple[list[Page], list[Reading
 
 
 def embedded_pages(data: bytes, page_count: int, limits: Limits) -> list[Page]:
-    """The pages of an invoice behind the `page_count` own ones of its PDF; none if it cannot be read."""
+    """Return the pages of an e-invoice, numbered after the `page_count` pages of its PDF; empty if it
+    cannot be read."""
     try:
         part = _part(data)
         part[:0] = [HEADING, ""]
@@ -84,8 +85,8 @@ def _leaves(data: bytes, files: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _below(node: Any, path: str, files: list[str]) -> Iterator[tuple[str, str]]:
-    """The path and value of each element without elements. Elements of one name are counted from 0. What holds a file
-    is only named, in `files`."""
+    """Yield the path and value of each leaf element. Elements with the same name are counted from 0. Embedded files are
+    only listed by name in `files`."""
     if etree.QName(node).localname in _FILES:
         files.append(next((node.get(name) for name in ("filename", "mimeCode") if node.get(name)), "without a name"))
         return

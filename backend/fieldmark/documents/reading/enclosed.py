@@ -1,4 +1,4 @@
-"""Files inside a file: what is attached to a mail or packed into an archive. They become documents of their own."""
+"""Enclosed files: files attached to an email or packed in an archive. They become separate documents."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ MAX_DEPTH = 2
 
 
 class Enclosed(NamedTuple):
-    """A file inside a file: its name, and a function that unpacks it, to so many bytes at most.
+    """An enclosed file: its name, and a function that unpacks at most a given number of bytes.
 
-    That raises OverLimit for what is larger, PasswordProtected, or anything for what is damaged.
+    The function raises OverLimit for a larger file, PasswordProtected, or any exception for a damaged file.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Enclosed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A file with files inside: its own text, and those files."""
+    """A file that encloses others: its own text, and the enclosed files."""
 
     parts: Sequence[Sequence[str]]
     enclosed: Iterable[Enclosed] = ()
@@ -42,7 +42,7 @@ class Container:
 def unpack(
     enclosed: Iterable[Enclosed], limits: Limits, *, is_too_deep: bool
 ) -> tuple[list[tuple[str, bytes]], list[ReadingWarning]]:
-    """Return name and content of the files that are within the limits, and warnings about the others."""
+    """Return name and content of the enclosed files within the limits, and warnings about the others."""
     left: dict[WarningCode, list[str]] = {code: [] for code in SKIPPED_FILE_CODES}
     files: list[tuple[str, bytes]] = []
     room = limits.max_decoded_bytes
@@ -69,6 +69,6 @@ def unpack(
 
 
 def shown_name(name: str) -> str:
-    """The last step of a file's name, on one line and without what nobody sees."""
+    """Return the last component of a path on one line, without invisible characters."""
     last = name.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
     return " ".join(clean(last).split())[:MAX_NAME] or "without a name"

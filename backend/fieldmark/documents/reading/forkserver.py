@@ -1,15 +1,14 @@
-"""The process that readers of files are forked from. It has loaded all that they need, and never sees a document.
+"""The fork server: the process from which readers are forked. It has loaded everything they need, and never sees a
+document.
 
-It is started with its control socket as standard input. Each byte that comes there brings two descriptors, and is the
-wish for one reader:
+Its standard input is its control socket. Each byte on it requests one reader and brings two descriptors:
 
-- the work: the file and the channel of one job, which the reader gets as standard input and output;
-- the status: `{"pid"}` and, at the end, `{"code", "cpu"}` are written to it. When its other end is shut, the reader is
-  killed.
+- the work: the file and the channel of one job, which become the reader's standard input and output; - the status: the
+server writes `{"pid"}` and, at the end, `{"code", "cpu"}`. When its other end is closed, the server kills the reader.
 
-The job itself comes through the channel, so that no name of a file, no password and no text is ever in this process,
-whose memory every reader has a copy of. When the control socket is closed, it ends, and its readers with it. On Linux
-it ends with the service while it loads, too, which takes seconds.
+The job itself comes through the channel, so this process never holds a file name, a password or a text: every reader
+has a copy of its memory. When the control socket is closed, the server ends with its readers. On Linux it also ends
+with the service while it is still loading, which takes seconds.
 """
 
 from __future__ import annotations
@@ -36,10 +35,11 @@ DESCRIPTORS = 3
 
 
 def main() -> NoReturn:
-    """Load what readers need (with `ocr` as the first argument, for OCR too) and fork them until the service is gone.
+    """Load what readers need (with `ocr` as the first argument, also the OCR models) and fork them until the service
+    ends.
 
-    The second argument is the service's process id: this process ends with it, and whoever looks at the processes sees
-    whose it is.
+    The second argument is the service's process id: this process ends with the service, and process listings show which
+    service it belongs to.
     """
     # Linux tells of the end of the thread that started it, too: then it is started again when it is needed.
     die_with_parent(int(sys.argv[2]))
@@ -52,7 +52,7 @@ def main() -> NoReturn:
 
 
 def serve(work: Work) -> NoReturn:
-    """Fork a reader for each wish on standard input."""
+    """Fork a reader for each request on standard input."""
     # What is loaded is not looked at again: the pages it lies in stay shared.
     gc.collect()
     gc.freeze()
@@ -126,7 +126,7 @@ class _Server:
             os._exit(code)
 
     def _kill(self, reader: _Reader) -> None:
-        """Nothing comes by the status but that its other end is shut."""
+        """Kill a reader whose status channel was closed by the service."""
         if self._readers.get(reader.pid) is reader:  # else it ended, as another event of this round has told
             self._selector.unregister(reader.status)
             os.kill(reader.pid, signal.SIGKILL)  # not reaped yet, so the number is its own
@@ -154,7 +154,7 @@ def _highest_descriptor() -> int:
 
 
 def _ignore(number: int, frame: object) -> None:
-    """A signal that only wakes the loop. Were it ignored by the system, no child could be waited for."""
+    """Do nothing: the signal only wakes the loop. If the system ignored it, children could not be waited for."""
 
 
 def _tell(status: socket.socket, message: dict[str, float]) -> None:

@@ -1,4 +1,4 @@
-"""Formulas of Word (OMML), of web pages and of OpenDocument (MathML) as one line: `(a+b)/2`, `10⁵`, `√(x+1)`."""
+"""Formulas of Word (OMML), and of web pages and OpenDocument (MathML), as one line: `(a+b)/2`, `10⁵`, `√(x+1)`."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ _MATHML_TOKENS = frozenset("mi mn mo mtext ms".split())  # noqa: SIM905
 
 
 def gap(before: str, after: str) -> str:
-    """Return the space that keeps a formula apart from the text beside it: `2 1/2`."""
+    """Return the space that separates a formula from the text beside it: `2 1/2`."""
     return " " if before[-1:].isalnum() and after[:1].isalnum() else ""
 
 
 def omml_line(node: Any, token: Token) -> str:
-    """Return a formula of Word, or a part of one, as a line."""
+    """Return a Word formula, or a part of one, as a line."""
     return _Omml(token).line(node)
 
 
 def mathml_line(node: Any, token: Token) -> str:
-    """Return a formula of MathML, or a part of one, as a line. Its tags may have a namespace or none."""
+    """Return a MathML formula, or a part of one, as a line. Its tags may have a namespace."""
     return _MathMl(token).line(node)
 
 
 def _join(pieces: Iterable[tuple[str, bool]]) -> str:
-    """Join pieces of text. Those that are no plain text stay apart from letters and digits beside them."""
+    """Join parts of a formula, with a space where a part would otherwise merge with letters or digits beside it."""
     line, was_apart = "", False
     for text, is_apart in pieces:
         line += (gap(line, text) if is_apart or was_apart else "") + text
@@ -51,7 +51,7 @@ def _join(pieces: Iterable[tuple[str, bool]]) -> str:
 
 
 def _operand(text: str) -> str:
-    """Return a part of a formula in parentheses, unless it is one number, one name, or has parentheses already."""
+    """Return a part of a formula in parentheses, unless it is a single number or name, or already in parentheses."""
     if len(text) < 2 or _OPERAND.fullmatch(text) or (text[0] == "(" and _closes_at(text) == len(text) - 1):
         return text
     return f"({text})"
@@ -94,7 +94,7 @@ def _with_scripts(base: str, below: str = "", above: str = "") -> str:
 
 
 def _accented(base: str, mark: str) -> str:
-    """Return a base with a sign over it: `x̂` of a letter, else the sign as a script."""
+    """Return a base with an accent: `x̂` for a single letter, otherwise the accent as a script."""
     return f"{base}{mark}" if len(base) == 1 and not mark.isalnum() else _with_scripts(base, "", mark)
 
 
@@ -112,7 +112,6 @@ class _Omml:
         self._token = token
 
     def line(self, node: Any) -> str:
-        """Return the line of an element that has the structure of a formula."""
         name = _local(node)
         part = self._part
         match name:
@@ -166,7 +165,7 @@ class _Omml:
 
 
 def _setting(node: Any, name: str, default: str) -> str:
-    """Return a property of a structure. A sign that is given without a value is none."""
+    """Return a property of a structure. A property given without a value is an empty sign."""
     found = node.find(f"{OMML}{_local(node)}Pr/{OMML}{name}")
     return default if found is None else found.get(f"{OMML}val", "")
 
@@ -176,7 +175,6 @@ class _MathMl:
         self._token = token
 
     def line(self, node: Any) -> str:
-        """Return the line of any element of MathML."""
         name = _local(node)
         children = [child for child in node if isinstance(child.tag, str)]
         if name in _MATHML_TOKENS or _has_loose_text(node):

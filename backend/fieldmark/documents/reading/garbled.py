@@ -1,4 +1,5 @@
-"""Whether the text of a PDF page is what its letters show: a font may name its glyphs wrongly, or not at all."""
+"""Detect text layers that don't match what the page shows: a font may map its glyphs to wrong
+characters, or to none."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ _FEWEST_WORDS = 12
 
 
 def is_garbled(text: str) -> bool:
-    """Whether most of a page's text layer is no text. Codes, amounts and short pages are none of this."""
+    """Return whether most of a page's text layer is not text. Codes, amounts and short pages are not garbled."""
     visible = len(_VISIBLE.findall(text))
     nameless = len(_NAMELESS.findall(text))
     if visible >= _FEWEST_CHARACTERS and nameless > _MOST_NAMELESS * visible:

@@ -1,9 +1,8 @@
-"""How a browser shows the elements of an HTML page: hidden or not, as a block or within a line, raised, struck out.
+"""How a browser shows the elements of an HTML page: hidden or not, as a block or inline, raised, struck out.
 
-Hidden means: the attribute `hidden` or `popover`, a closed `dialog`, `display: none`, `visibility: hidden`, no opacity,
-or a tiny font. These count in an element's `style` and in a style sheet inside the file. Anything else that hides text
-in a browser (colour, position, clipping, scripts, style sheets elsewhere) is not evaluated, and neither are CSS
-features that are not understood: such text is read.
+Hidden means: the attribute `hidden` or `popover`, a closed `dialog`, `display: none`, `visibility: hidden`, zero
+opacity, or a tiny font, in an element's `style` or in a style sheet inside the file. Other ways to hide text (colour,
+position, clipping, scripts, external style sheets) and unsupported CSS features are not evaluated: such text is read.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _MIN_GAP, _MIN_SHIFT, _MIN_SHIFT_OF_SMALL, _SMALL = 0.2, 0.3, 0.1, 0.9  # of the
 
 
 class Display(StrEnum):
-    """How an element is laid out among its neighbours, as far as text is concerned."""
+    """How an element is laid out among its neighbours."""
 
     INLINE = "inline"
     BLOCK = "block"
@@ -122,7 +121,7 @@ _WIDTH = re.compile(r"\((?:(min|max)-(?:device-)?width ?:|width ?([<>])=?) ?(\d+
 
 @dataclass(frozen=True, slots=True)
 class ElementStyle:
-    """What decides how an element's text is shown. An element starts with the style of the one around it."""
+    """The inherited style of an element's text."""
 
     is_removed: bool = False  # with everything inside
     is_hidden: bool = False  # an element inside may be visible again
@@ -134,12 +133,12 @@ class ElementStyle:
 
     @property
     def is_visible(self) -> bool:
-        """Whether the element's own text is shown."""
+        """Return whether the element's own text is shown."""
         return not self.is_removed and not self.is_hidden and self.font_pixels >= MIN_FONT_PIXELS
 
 
 class ElementBox(NamedTuple):
-    """How an element is laid out. Gaps are spaces between it and its neighbours on a line; sizes are in pixels."""
+    """How an element is laid out. Gaps are the spaces around it on a line; sizes are in pixels."""
 
     display: Display = Display.INLINE
     gap_before: int = 0
@@ -171,7 +170,7 @@ _INLINE_BOX = ElementBox()
 
 
 class StyleResolver:
-    """Computes the styles of a page's elements from its attributes and style sheets."""
+    """Computes the styles of elements from their attributes and the page's style sheets."""
 
     def __init__(self, root: Any) -> None:
         self.initial = ElementStyle()
@@ -217,7 +216,7 @@ class StyleResolver:
     def generate(
         self, node: Any, declared: Mapping[str, Declaration], parent: ElementStyle
     ) -> tuple[ElementStyle, ElementBox, str] | None:
-        """Return style, box and text of what a style sheet puts before or after the text of an element."""
+        """Return style, box and text of an element's `::before` or `::after`."""
         if "content" not in declared or declared["content"].value in ("none", "normal"):
             return None
         tokens = declared["content"].tokens
@@ -226,9 +225,9 @@ class StyleResolver:
         return style, box._replace(images=tuple(_addresses([*tokens, *background]))), _generated_text(tokens, node)
 
     def _declared(self, node: Any) -> tuple[Mapping[str, Declaration], ...]:
-        """The last declaration of each property, for the element and what is generated before and after it.
+        """Return the winning declaration of each property, for the element and its generated content.
 
-        Important ones win, then `style`, then the more specific selector.
+        Important declarations win, then `style`, then the more specific selector.
         """
         matches: list[tuple[Any, int, str | None, list[Declaration]]] = []
         if self._elements:
@@ -282,7 +281,7 @@ class StyleResolver:
 
 
 class _Element(_ElementWrapper):
-    """cssselect2's element. Its own `previous_siblings` keeps a tuple for each element and recurses through them."""
+    """A cssselect2 element without the tuple per element and the recursion of its `previous_siblings`."""
 
     @property
     def previous_siblings(self) -> Iterator[Any]:
@@ -385,7 +384,7 @@ def _box(values: _Values, default: ElementBox, size: float) -> ElementBox:
 
 
 def _columns(values: _Values, display: str) -> int:
-    """How many items a flex or grid container has on a line."""
+    """Return how many items of a flex or grid container are on one line."""
     if display == "grid":
         tracks = values.get("grid-template-columns", "none")
         if repeated := _REPEAT.match(tracks):
@@ -409,7 +408,7 @@ def _count_tracks(tracks: str) -> int:
 
 
 def _addresses(tokens: Iterable[Any]) -> Iterator[str]:
-    """The addresses of the pictures in a value."""
+    """Return the URLs of the pictures in a CSS value."""
     for token in tokens:
         if token.type == "url":
             yield token.value
@@ -427,7 +426,7 @@ def _addresses(tokens: Iterable[Any]) -> Iterator[str]:
 
 
 def _generated_text(tokens: Iterable[Any], node: Any) -> str:
-    """The text of a `content`, without counters and the symbols of icon fonts."""
+    """Return the text of a `content` value, without counters and icon font symbols."""
     pieces: list[str] = []
     for token in tokens:
         if token.type == "string":
@@ -444,7 +443,7 @@ def _generated_text(tokens: Iterable[Any], node: Any) -> str:
 
 
 def _text(tokens: Iterable[Any]) -> str:
-    """Return tokens as lower-case CSS without comments, or `?` if they are nested too deeply for any real value."""
+    """Return tokens as lower-case CSS without comments, or `?` if they are nested too deeply for a real value."""
     try:
         return " ".join(_COMMENT.sub(" ", css.serialize(tokens)).lower().split())
     except RecursionError:
@@ -452,7 +451,7 @@ def _text(tokens: Iterable[Any]) -> str:
 
 
 def applies_on_screen(queries: str) -> bool:
-    """Whether a list of media queries is true on a desktop screen. A query that is not understood is false."""
+    """Return whether a list of media queries matches a desktop screen. Unsupported queries don't match."""
     queries = " ".join(queries.lower().split())
     return not queries or any(_is_true_on_screen(query.strip()) for query in queries.split(","))
 
@@ -482,9 +481,9 @@ def _opacity(value: str) -> float:
 
 
 def _script(values: _Values, size: float, around: float, is_apart: bool) -> int:
-    """Whether text within a line is raised (1), lowered (-1) or neither.
+    """Return whether inline text is raised (1), lowered (-1) or neither (0).
 
-    Other properties than `sub` and `super` lay out boxes that are apart from what is around them.
+    For an inline block, only `sub` and `super` count: other properties position the box itself.
     """
     is_small = size <= _SMALL * around
     alignment = values.get("vertical-align") or values.get("baseline-shift") or ""
@@ -504,7 +503,7 @@ def _script(values: _Values, size: float, around: float, is_apart: bool) -> int:
 
 
 def _pixels(length: str | None, size: float) -> float:
-    """Return a length in pixels, for a font of `size` pixels. 0 if it is not understood."""
+    """Return a length in pixels, for a font of `size` pixels; 0 if it is not understood."""
     match = _LENGTH.fullmatch(length or "")
     if match is None:
         return 0.0

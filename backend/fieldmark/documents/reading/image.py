@@ -1,4 +1,4 @@
-"""PNG, JPEG, TIFF, WebP, BMP, GIF: each frame as it is meant to be seen. Its size is checked before it is unpacked."""
+"""PNG, JPEG, TIFF, WebP, BMP, GIF: decode the frames, upright. The size is checked before decoding."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ _SWAPS_SIDES = frozenset({5, 6, 7, 8})  # EXIF orientations that turn the image 
 
 
 class Images:
-    """The frames of an image file. Only a TIFF has more than one: frames of other formats are an animation."""
+    """The frames of an image file. Only TIFF files have several pages: further frames of other formats
+    are animation."""
 
     def __init__(self, data: bytes, media_type: str, limits: Limits) -> None:
-        """Raises Unreadable for what is damaged or over the limit of pages."""
+        """Raise Unreadable if the file is damaged or has more pages than the limit."""
         warnings.simplefilter("ignore")  # Pillow's own limit on pixels is lower than ours and only warns.
         Image.MAX_IMAGE_PIXELS = None
         self._limits = limits
@@ -46,14 +47,12 @@ class Images:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Width and height of the first frame in pixels, before it is unpacked."""
+        """Return width and height of the first frame in pixels, without decoding it."""
         return self._image.size
 
     def frame(self, number: int, longest_side: int) -> tuple[Image.Image, int, int]:
-        """One frame as RGB on white, with its full width and height.
-
-        It is turned as EXIF says, and reduced to `longest_side`.
-        """
+        """Return one frame as RGB on white, with its full width and height. It is rotated as EXIF says, and reduced to
+        `longest_side` pixels."""
         image: Any = self._image
         if self._kind == "TIFF":
             image.seek(number - 1)

@@ -1,4 +1,4 @@
-"""What the reading subprocess is asked to do. A job is handed over as one JSON object."""
+"""Jobs of the reading subprocess. A job is sent as one JSON object."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ WHOLE_PAGE: Final = (0.0, 0.0, 1.0, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class ReadJob:
-    """Read the text that a document has itself, and find the pages that need OCR.
-
-    `is_too_deep` says that no file inside the document is unpacked.
-    """
+    """Read a document's own text, and find the pages that need OCR. With `is_too_deep`, enclosed files are not
+    unpacked."""
 
     filename: str
     is_too_deep: bool = True
@@ -24,7 +22,7 @@ class ReadJob:
 
 @dataclass(frozen=True, slots=True)
 class OcrJob:
-    """Read one page of a document by OCR. `media_type` is None for a picture out of a document."""
+    """Read one page of a document by OCR. `media_type` is None for a picture inside a document."""
 
     media_type: str | None
     number: int
@@ -32,10 +30,10 @@ class OcrJob:
 
 @dataclass(frozen=True, slots=True)
 class DrawJob:
-    """Draw pages of a document as PNGs: as many as fit into `max_bytes`. `longest_side` is in pixels.
+    """Draw pages of a document as PNGs, as many as fit into `max_bytes`. `longest_side` is in pixels.
 
-    `box` is the part of each page that is drawn (x0, y0, x1, y1 from 0 to 1 of the page). `width` is how many pixels it
-    is to have, instead of so many as `dpi` gives.
+    `box` is the part of each page that is drawn (x0, y0, x1, y1 as fractions of the page). `width` is its width in
+    pixels and overrides `dpi`.
     """
 
     media_type: str
@@ -59,11 +57,10 @@ _KINDS: dict[str, type[Job]] = {"read": ReadJob, "ocr": OcrJob, "draw": DrawJob,
 
 
 def job_to_json(job: Job, limits: Limits, user: int | None) -> dict[str, Any]:
-    """The job with its limits and the user to do it as."""
+    """Return the job with its limits and the user to run it as."""
     kind = next(name for name, kind in _KINDS.items() if isinstance(job, kind))
     return {"kind": kind, "job": asdict(job), "limits": asdict(limits), "user": user}
 
 
 def job_from_json(value: dict[str, Any]) -> Job:
-    """The job that `job_to_json` made this of."""
     return _KINDS[value["kind"]](**value["job"])

@@ -1,4 +1,4 @@
-"""From words with boxes to lines of text: what stands side by side on the page stands side by side in the text."""
+"""Turn words with boxes into lines of text that keep the columns of the page."""
 
 from __future__ import annotations
 
@@ -28,11 +28,10 @@ def layout_page(
     engine: str,
     slope: float = 0.0,
 ) -> Page:
-    """The page of words whose boxes are in the page's units.
+    """Return the page of these words, whose boxes are in the page's units.
 
-    `groups` are (direction, words). Text of direction 0 runs to the right, 1 down, 2 to the left, 3 up. Each group is
-    laid out in its own direction, one after the other. `slope` is for a crooked scan: how far its lines fall per unit
-    of their own direction.
+    `groups` are (direction, words): direction 0 is to the right, 1 down, 2 to the left, 3 up. Each group is laid out in
+    its own direction, one after the other. `slope` is how far the lines of a crooked scan fall per unit of width.
     """
     if not (width > 0 and height > 0):
         raise Damaged(f"Page {number} has no area.")
@@ -46,14 +45,14 @@ def layout_page(
 
 
 def make_page(number: int, width: float, height: float, text: str, words: Sequence[PlacedWord], engine: str) -> Page:
-    """The page whose text is known already. `words` are the words of `text`, in its order."""
+    """Return the page of a known text. `words` are the words of `text`, in order."""
     check_size(number, [word.text for word in words])
     placed = [_word(word, width, height) for word in words]
     return Page(number, round(width, 2), round(height, 2), text, placed, engine)
 
 
 def check_size(number: int, words: Sequence[str]) -> None:
-    """Raises Unreadable for more words or characters than a page may hold."""
+    """Raise Unreadable if a page has too many words or characters."""
     characters = sum(map(len, words))
     if len(words) > MAX_PAGE_WORDS or characters > MAX_PAGE_CHARACTERS:
         raise OverLimit(
@@ -124,10 +123,10 @@ def _text_in_lines(words: list[PlacedWord], slope: float) -> tuple[str, list[int
 
 
 def _in_reading_order(row: Sequence[int], words: Sequence[PlacedWord], right: float) -> list[tuple[int, PlacedWord]]:
-    """The words of a line (indexes into `words`) as they are read, each as if the line ran to the right.
+    """Return the words of a line (indexes into `words`) in reading order, each as if the line ran to the right.
 
-    A line with more words of a script that runs to the left is mirrored, with `right` as its beginning. Numbers and
-    Latin words that stand side by side in it keep their order.
+    A line with mostly right-to-left words is mirrored at `right`. Numbers and Latin words beside each other keep their
+    order.
     """
     across = sorted(row, key=lambda index: words[index].x0)
     foreign = [is_right_to_left(words[index].text) for index in across]
@@ -152,7 +151,8 @@ def _in_reading_order(row: Sequence[int], words: Sequence[PlacedWord], right: fl
 
 
 def _line(row: list[PlacedWord], left: float, unit: float) -> str:
-    """The text of one line. After a wide gap it goes on in the column where the page has it: tables stay tables."""
+    """Return the text of one line. After a wide gap, text continues in its column of the page, so
+    tables stay aligned."""
     own = sum(word.x1 - word.x0 for word in row) / sum(len(word.text) for word in row) or unit
     parts: list[str] = []
     length = 0

@@ -1,4 +1,4 @@
-"""Numbers of list items, which files do not hold as text: how they are written, and those of a Word document."""
+"""Numbers of list items, which are computed and not part of a file's text: number formats, and the lists of Word."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def write_number(number: int, kind: str) -> str:
 
 
 class WordLists:
-    """The numbers of the paragraphs of a Word document. They are asked for in the order of the document."""
+    """The numbers of the paragraphs of a Word document. Call it for the paragraphs in order."""
 
     def __init__(self, numbering: Any | None, styles: Any | None) -> None:
         self._lists: dict[
@@ -58,7 +58,7 @@ class WordLists:
                 self._of_style[style.get(f"{_W}styleId", "")] = properties
 
     def label(self, paragraph: Any) -> str:
-        """Return the number before a paragraph as it is shown: `2.1`, `(a)`, `•`. Empty if it is no item of a list."""
+        """Return the number shown before a paragraph: `2.1`, `(a)`, `•`. Empty if it is not a list item."""
         properties = paragraph.find(f"{_W}pPr/{_W}numPr")
         style = _value(paragraph, f"pPr/{_W}pStyle")
         if properties is None:

@@ -1,4 +1,4 @@
-"""EML and MSG: the headers that a mail program shows, the body, and the attached files."""
+"""EML and MSG: the headers that an email program shows, the body, and the attachments."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _SHOWN = ("From", "To", "Cc", "Reply-To", "Date", "Subject")
 
 
 class _Policy(EmailPolicy):
-    """Python's policy, with a header that its parser does not get through as it is written."""
+    """Python's email policy, tolerating headers that its parser fails on."""
 
     def header_fetch_parse(self, name: str, value: str) -> Any:
         try:
@@ -50,7 +50,7 @@ class _Policy(EmailPolicy):
 
 
 class MailFile(NamedTuple):
-    """A file in a mail. `content_id` is the name by which the mail's HTML shows a picture."""
+    """A file in an email. `content_id` is the name by which the email's HTML refers to it."""
 
     name: str
     media_type: str
@@ -59,7 +59,7 @@ class MailFile(NamedTuple):
 
 
 def read_mail(data: bytes) -> Container:
-    """Read an email: its plain text, its HTML where that has more, and its files."""
+    """Read an EML file: its plain text, its HTML if that has more text, and its files."""
     policy: Any = _Policy()  # makes an EmailMessage, which its type does not say
     message: EmailMessage = BytesParser(policy=policy).parsebytes(data)
     found = _found(message)
@@ -76,7 +76,7 @@ def read_mail(data: bytes) -> Container:
 
 
 def read_msg(data: bytes) -> Container:
-    """Read an email as Outlook saves it: its plain text, its HTML where that has more, and its files."""
+    """Read an Outlook MSG file: its plain text, its HTML if that has more text, and its files."""
     message = Message.load(data)
     plain, html = message.body or "", message.html_body or ""
     if not message.subject and not plain and not html and not message.sender:
@@ -89,7 +89,7 @@ def read_msg(data: bytes) -> Container:
 
 
 def _container(headers: Mapping[str, object], body: Part, html: str, files: Sequence[MailFile]) -> Container:
-    """Return the text of an email with the names of its files, and those files but the small pictures in its HTML."""
+    """Return the text of an email with the names of its files, and the files except the small pictures in its HTML."""
     shown_headers = ((name, str(value).translate(_CONTROLS)) for name, value in headers.items() if value)
     lines = [f"{name}: {' '.join(value.split())}" for name, value in shown_headers]
     pictures = [file for file in files if _is_small_picture(file, html)]
@@ -155,7 +155,7 @@ def _content(part: EmailMessage) -> str:
 
 
 def _payload(part: EmailMessage) -> bytes:
-    """The content of a part. Base64 that is cut off is read as far as it goes."""
+    """Return the content of a part. Truncated base64 is decoded as far as possible."""
     if (letters := _base64(part)) is not None:
         whole = letters[: len(letters) - (len(letters) % 4 == 1)]
         return base64.b64decode(whole + "=" * (-len(whole) % 4))
@@ -164,14 +164,13 @@ def _payload(part: EmailMessage) -> bytes:
 
 
 def _base64(part: EmailMessage) -> str | None:
-    """The letters of a part that is written as Base64, up to the signs that fill it up."""
     written: Any = None if part.is_multipart() else part.get_payload()
     is_base64 = str(part.get("Content-Transfer-Encoding", "")).strip().lower() == "base64"
     return _NOT_BASE64.sub("", written.partition("=")[0]) if is_base64 and isinstance(written, str) else None
 
 
 def _cut_off(message: EmailMessage) -> list[ReadingWarning]:
-    """The warning that the end of a mail, or of a text or a file in it, is missing."""
+    """Return the warning that an email, or a text or file in it, is truncated."""
     names: list[str] = []
     for part in message.walk():
         letters = _base64(part)
@@ -182,7 +181,7 @@ def _cut_off(message: EmailMessage) -> list[ReadingWarning]:
 
 
 def _kind(part: EmailMessage) -> str:
-    """The media type of a part; plain text where it is malformed, or where there are no parts."""
+    """Return the media type of a part; `text/plain` if it is malformed."""
     kind = (part.get_content_type().split() or [""])[0]
     is_known = _MEDIA_TYPE.fullmatch(kind) and (part.is_multipart() or not kind.startswith("multipart/"))
     return kind if is_known else "text/plain"

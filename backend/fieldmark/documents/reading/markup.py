@@ -1,4 +1,5 @@
-"""HTML: the text that a person sees, line by line, with table rows as rows. Nothing is fetched, and no script runs."""
+"""HTML: the text that a person sees, line by line, with table rows as rows. Nothing is downloaded, and
+no script runs."""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ MAX_NESTED_PAGES = 3  # a page in a page; deeper ones count as pictures that are
 
 
 def html_parts(data: bytes) -> list[Part]:
-    """The lines of an HTML file."""
+    """Return the lines of an HTML file."""
     match = _CHARSET.search(data[:4096])
     declared = match[1].decode("ascii") if match else None
     if declared and declared.lower().startswith("utf-16"):
@@ -63,7 +64,7 @@ def html_parts(data: bytes) -> list[Part]:
 
 
 def html_lines(text: str) -> Part:
-    """The lines of HTML that a person can see, with the hidden words. Raises Unreadable."""
+    """Return the visible lines of HTML, and the hidden words. Raise Unreadable if it is damaged or over a limit."""
     files = _EmbeddedFiles()
     root = _parse(files.take_out(text))
     if root is None:
@@ -94,7 +95,8 @@ class _EmbeddedFile(NamedTuple):
 
 
 class _EmbeddedFiles:
-    """The files inside a page. Base64 of images is taken out of it, since the parser takes 10 MB at most."""
+    """Files embedded in a page as data URLs. They are removed before parsing, since the parser accepts
+    at most 10 MB."""
 
     def __init__(self) -> None:
         self._contents: list[str] = []
@@ -104,7 +106,7 @@ class _EmbeddedFiles:
         self.generated = 0  # characters
 
     def take_out(self, text: str) -> str:
-        """The text with a number in the place of each image."""
+        """Return the text with each embedded image replaced by a number."""
 
         def number(match: re.Match[str]) -> str:
             self._contents.append(match[2] or match[4])
@@ -113,7 +115,7 @@ class _EmbeddedFiles:
         return _EMBEDDED.sub(number, text)
 
     def find(self, address: str) -> _EmbeddedFile | None:
-        """The file that an address holds."""
+        """Return the file of a data URL."""
         if (match := _TAKEN_OUT.fullmatch(address)) and (number := int(match[2])) < len(self._contents):
             content = self._contents[number]
             if number not in self._keys:
@@ -127,7 +129,7 @@ class _EmbeddedFiles:
 
 
 class _Block:
-    """Lines of text that is added piece by piece."""
+    """Lines of text under construction."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -136,11 +138,10 @@ class _Block:
 
     @property
     def last(self) -> str:
-        """The last character of the open line."""
         return "" if not self._pieces else " " if self._gap else self._pieces[-1][-1]
 
     def gap(self, spaces: int = 1) -> None:
-        """Keep what follows apart from what is on the line."""
+        """Separate the following text from the current line."""
         if self._pieces:
             self._gap = max(self._gap, spaces)
 
@@ -182,7 +183,7 @@ class _Block:
 
 
 class _Page:
-    """Walks through a page. The words of hidden text are collected in `hidden`."""
+    """Walks through a page and collects its lines. Words of hidden text go to `hidden`."""
 
     def __init__(self, resolver: StyleResolver, files: _EmbeddedFiles, depth: int = 0) -> None:
         self._files = files
@@ -290,7 +291,7 @@ class _Page:
     def _generate(
         self, node: Any, block: _Block, parent: ElementStyle, declared: Mapping[str, Declaration] | None
     ) -> None:
-        """Add what a style sheet puts before or after the text of an element."""
+        """Add the text of an element's `::before` or `::after`."""
         if not declared or (generated := self._resolver.generate(node, declared, parent)) is None:
             return
         style, box, text = generated
@@ -318,7 +319,8 @@ class _Page:
             block.add(text, style.keeps_space)
 
     def _place(self, node: Any, block: _Block, style: ElementStyle) -> None:
-        """Keep the text of a drawing apart from text elsewhere in it. Text moved up or down by little is raised."""
+        """Separate positioned text of an SVG drawing from its other text. Text moved up or down slightly is raised or
+        lowered."""
         x, y = node.get("x"), node.get("y")
         across, down = (_offset(node.get(name), style) for name in ("dx", "dy"))
         if node.tag == "text":
@@ -345,10 +347,8 @@ class _Page:
         return f"{write_number(number, marker)}."
 
     def _add_replaced(self, node: Any, block: _Block, style: ElementStyle, box: ElementBox) -> bool:
-        """Add what an element shows of its own accord: a value, a box to tick, a picture, another page.
-
-        Return whether it is shown in the place of what is inside the element.
-        """
+        """Add what a replaced element shows: a value, a check box, a picture, another page. Return whether its content
+        is replaced."""
         tag = node.tag
         if tag == "input":
             kind = node.get("type", "").strip().lower()
@@ -387,7 +387,7 @@ class _Page:
                 self._add_file(address, None, block, style, ElementBox())
 
     def _add_file(self, address: str | None, node: Any, block: _Block, style: ElementStyle, box: ElementBox) -> None:
-        """Add a file that is shown: a picture for OCR, or the text of a drawing or a page."""
+        """Add an embedded file: a picture for OCR, or the text of a drawing or page."""
         address = (address or "").strip()
         if (
             not style.is_visible
@@ -411,7 +411,7 @@ class _Page:
     def _add_drawing(
         self, file: _EmbeddedFile, width: float | None, height: float | None, block: _Block, style: ElementStyle
     ) -> None:
-        """Add the text of a drawing or page in an address: each once, like pictures."""
+        """Add the text of an embedded drawing or page, each only once."""
         if file.key in self._files.read_drawings:
             return
         self._files.read_drawings.add(file.key)
@@ -428,7 +428,7 @@ class _Page:
                 self.pictures.append(Picture(file.key, None, width, height))
 
     def _add_page(self, source: str, block: _Block, style: ElementStyle) -> Any:
-        """Add the text of a page inside this one. Return its root if it has neither text nor pictures."""
+        """Add the text of an embedded page. Return its root if it has neither text nor pictures."""
         if self._depth >= MAX_NESTED_PAGES:
             self.pictures.append(Picture(source, None))
             return None
@@ -455,7 +455,7 @@ class _Page:
         return None if lines or page.pictures or page.struck else root
 
     def _items(self, node: Any, style: ElementStyle, columns: int) -> list[list[list[str]]]:
-        """The lines of each item of a flex or grid container, `columns` items to a row."""
+        """Return the lines of each item of a flex or grid container, `columns` items to a row."""
         items: list[list[str]] = []
 
         def add_text(text: str | None) -> None:
@@ -479,9 +479,9 @@ class _Page:
         return [items[start : start + columns] for start in range(0, len(items), columns)]
 
     def _rows(self, node: Any, style: ElementStyle, is_row: bool = False) -> list[list[list[str]]]:
-        """The rows of a table or of a group of rows, each a list of the lines of its cells.
+        """Return the rows of a table or row group, each a list of the lines of its cells.
 
-        Cells outside a row make up a row, and anything outside a cell is one: as in a browser.
+        As in a browser, cells outside a row form a row, and other content outside a cell is a cell.
         """
         rows: list[list[list[str]]] = []
         cells: list[list[str]] = []  # outside a row
@@ -519,7 +519,6 @@ class _Page:
         return [*rows, cells]
 
     def _is_textless(self, node: Any) -> bool:
-        """Whether neither an element nor what is inside it is ever shown."""
         tag: Any = node.tag
         if not isinstance(tag, str) or tag in _TEXTLESS_TAGS:
             return True
@@ -540,9 +539,9 @@ class _Page:
 
 
 def _arrange(rows: Iterable[Sequence[list[str]]]) -> list[str]:
-    """Rows of cells as aligned lines.
+    """Return rows of cells as aligned lines.
 
-    If the cells of a row differ in their number of lines, the table lays out the page: its cells follow each other.
+    If the cells of a row have different numbers of lines, the table is a page layout: its cells follow each other.
     """
     lines: list[str] = []
     aligned: list[list[str]] = []
@@ -577,7 +576,7 @@ def _end(block: _Block, box: ElementBox) -> None:
 
 
 def _image_address(node: Any) -> str:
-    """The address of an image; else the first of its other sizes, or of the `picture` around it."""
+    """Return the URL of an image, or else the first one in its `srcset` or in the `picture` around it."""
     for name in ("src", "href", "xlink:href"):
         if address := (node.get(name) or "").strip():
             return address
@@ -591,7 +590,7 @@ def _image_address(node: Any) -> str:
 
 
 def _offset(text: str | None, style: ElementStyle) -> float:
-    """The first number of an attribute of a drawing, in pixels; 0 if there is none."""
+    """Return the first number of an SVG attribute in pixels; 0 if there is none."""
     match = _OFFSET.match(text or "")
     return float(match[1]) * (style.font_pixels if match[2] else 1) if match else 0.0
 

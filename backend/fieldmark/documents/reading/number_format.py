@@ -1,7 +1,6 @@
 """Number formats of spreadsheets (ECMA-376 18.8.31): the text that a cell shows for its value.
 
-The decimal point and the separator of thousands are those of English, as in the format itself: the file does not say
-what the program of a reader replaces them by.
+Decimal points and thousands separators are English, as in the format itself: the file doesn't contain the locale.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class _Section(NamedTuple):
 
 
 def format_value(value: object, number_format: str) -> str:
-    """Return what a cell shows. Empty if it shows nothing."""
+    """Return the text that a cell shows; empty if it shows nothing."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -67,7 +66,7 @@ def format_value(value: object, number_format: str) -> str:
 
 
 def stored_text(value: object) -> str:
-    """Return the value of a cell whatever its format: a date as in ISO 8601, a number with up to 15 digits."""
+    """Return a cell's value without its format: a date in ISO 8601, a number with up to 15 digits."""
     if isinstance(value, float):
         return f"{value:.15g}"  # not the 17 that tell doubles apart
     if isinstance(value, datetime.datetime):
@@ -76,7 +75,7 @@ def stored_text(value: object) -> str:
 
 
 def is_same(shown: str, value: object) -> bool:
-    """Whether the shown text has the stored value in itself, so that it need not be given beside it."""
+    """Return whether the shown text contains the stored value, so that the value need not be repeated."""
     stored = stored_text(value)
     if not isinstance(value, int | float) or isinstance(value, bool):
         return stored in shown or not isinstance(value, Date | str)
@@ -140,7 +139,7 @@ def _holds(condition: tuple[str, float] | None, value: float) -> bool:
 
 
 def _digits(number: Decimal, tokens: Sequence[_Token]) -> str:
-    """Return a number that is not negative, as the tokens of a section show it."""
+    """Return a non-negative number formatted by the tokens of a section."""
     places = [at for at, token in enumerate(tokens) if token.kind == "digit"]
     if not places:
         general = f"{float(number):.15g}"
@@ -176,7 +175,7 @@ def _digits(number: Decimal, tokens: Sequence[_Token]) -> str:
 
 
 def _whole_digits(digits: str, places: Sequence[tuple[int, str]], *, is_grouped: bool) -> dict[int, str]:
-    """Return what each place before the point shows. The first one shows all digits that are left."""
+    """Return the text of each digit placeholder before the decimal point. The first one takes all remaining digits."""
     left, shown, count = list(digits), dict[int, str](), 0
     for at, kind in reversed(places):
         taken = left[:] if at == places[0][0] else left[-1:]
@@ -238,7 +237,7 @@ def _fraction(number: Decimal, tokens: Sequence[_Token], slash: int) -> str:
 
 
 def _date(value: Date, section: _Section) -> str:
-    """Return what a date or time is shown as. Empty if a program shows it in the language of its user."""
+    """Return a date or time as it is shown; empty if its format depends on the user's language."""
     tokens = section.tokens
     names = [token for token in tokens if token.kind == "date" and token.text[0] in "md" and len(token.text) > 2]
     if (names and not section.is_english) or not any(token.kind in ("date", "elapsed") for token in tokens):

@@ -1,4 +1,4 @@
-"""OCR: the words in an image, recognised with the models inside rapidocr's wheel. Nothing is downloaded."""
+"""OCR: recognise the words in an image with the models inside rapidocr's wheel. Nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ Box = tuple[float, float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """What was recognised in an image, in its pixels. `unread` counts the lines that were seen and not read."""
+    """The text recognised in an image, in its pixels. `unread` is the number of lines that were
+    detected but not read."""
 
     words: Sequence[PlacedWord]
     slope: float
@@ -49,10 +50,10 @@ class Ocr:
     """The OCR engine with its models loaded."""
 
     def __init__(self) -> None:
-        """Loads all that recognition needs. Afterwards no file is opened and no thread is started.
+        """Load everything that recognition needs. Afterwards no file is opened and no thread is started.
 
-        It computes in one thread: so a process that is forked from this one has the engine whole, and a page costs
-        less than with two threads, of which each waits for the other. Pages are what is shared between cores.
+        The engine uses one thread. So a forked process inherits it completely, and a page takes less processor time
+        than with two threads, which wait for each other. Pages are distributed over the cores instead.
         """
         import cv2
         import numpy
@@ -87,11 +88,11 @@ class Ocr:
         printed: Sequence[tuple[int, list[PlacedWord]]] = (),
         box: Box | None = None,
     ) -> Page:
-        """Return the page with its words, whichever way its text runs. Width and height are the page's own.
+        """Return the page with its words, in any orientation. Width and height are in the page's units.
 
-        The boxes are where the words are on the page as it is; the text is that of the page turned upright. `printed`
-        are the words that the page has as text, by their direction. A word of the image in the place of one of these
-        is left out. `box` is the part of the page that is read.
+        Boxes are positions on the page as it is; the text is in reading order of the upright page. `printed` are the
+        words of the text layer, by direction; recognised words at the same position are dropped. `box` is the part of
+        the page to read.
         """
         across, down = width / image.width, height / image.height
         x, y, right, bottom = box or (0.0, 0.0, width, height)
@@ -114,7 +115,8 @@ class Ocr:
         return replace(page, warnings=tuple(_warnings(number, image, reading, bool(found), bool(printed))))
 
     def _upright(self, image: Image.Image) -> tuple[int, _Reading]:
-        """How the text runs (0 to the right, 1 down, 2 to the left, 3 up), and what the image says read that way."""
+        """Return the direction of the text (0 right, 1 down, 2 left, 3 up), and the text recognised in
+        that direction."""
         pixels = self._pixels(image)
         found, crops = self._detect(pixels)
         if not crops:
@@ -142,7 +144,7 @@ class Ocr:
         return self._numpy.ascontiguousarray(self._numpy.asarray(image)[:, :, ::-1])  # the models want blue first
 
     def _detect(self, pixels: Any) -> tuple[Any, list[Any]]:
-        """Where lines are ((what was done to the image, the boxes)), and the picture of each."""
+        """Return the detected lines as (the image's transformation, the boxes), and the picture of each line."""
         prepared, done = self._engine.preprocess_img(pixels)
         try:
             crops, boxes = self._engine.detect_and_crop(prepared, done)
@@ -196,7 +198,7 @@ class Ocr:
         return _Reading(words, slope if math.isfinite(slope) else 0.0, certainty, unread)
 
     def _leaves_ink(self, grey: Any, corners: list[list[float]], words: Sequence[PlacedWord]) -> bool:
-        """Whether a line shows much beside its words: the models put a blank for a letter that they do not know."""
+        """Return whether a line has much ink outside its words: the models output a blank for unknown letters."""
         xs, ys = [x for x, _ in corners], [y for _, y in corners]
         left, right = max(0, int(min(xs))), int(max(xs)) + 1
         top, bottom = max(0, int(min(ys))), int(max(ys)) + 1
@@ -214,7 +216,7 @@ class Ocr:
 
 
 class _Printed:
-    """The words that a page has as text. A word is in it if it is in the place of one of these, and about as high."""
+    """The words of the text layer. A recognised word is in it if it is at the same position and of similar height."""
 
     def __init__(self, words: Sequence[PlacedWord]) -> None:
         self._words = sorted(words, key=lambda word: word.y0 + word.y1)
@@ -245,7 +247,7 @@ def _warnings(
 
 
 def _mean(texts: Sequence[str], scores: Sequence[float]) -> float:
-    """The mean score, each line's by its length. A line without a letter counts as read for nothing."""
+    """Return the mean score weighted by line length. Lines without letters count as 0."""
     lengths = [max(len(text.strip()), 1) for text in texts]
     total = sum(score * bool(text.strip()) * size for text, score, size in zip(texts, scores, lengths, strict=True))
     return float(total / sum(lengths)) if lengths else 0.0
@@ -263,13 +265,13 @@ def _is_vertical(boxes: Sequence[Sequence[Sequence[float]]]) -> bool:
 
 
 def _shows_something(image: Image.Image) -> bool:
-    """Whether an image is more than blank paper: paper has a grain, and no strong light beside dark."""
+    """Return whether an image is more than blank paper, which has low contrast."""
     low, high = image.convert("L").resize((64, 64), Image.Resampling.BOX).getextrema()
     return int(high) - int(low) > 40  # pyright: ignore[reportArgumentType]
 
 
 def _turned_back(word: PlacedWord, turns: int, width: int, height: int) -> PlacedWord:
-    """A word of the image turned by `turns` as it stands in the image itself, of this width and height."""
+    """Return a word of the rotated image in coordinates of the original image, of this width and height."""
     text, x0, y0, x1, y1, confidence = word
     if turns == 1:
         return PlacedWord(text, width - y1, x0, width - y0, x1, confidence)
@@ -281,7 +283,7 @@ def _turned_back(word: PlacedWord, turns: int, width: int, height: int) -> Place
 
 
 def line_words(text: str, score: float, corners: list[list[float]], parts: Any) -> list[PlacedWord]:
-    """Return the words of a line. `parts` are what the engine has boxes for: (text, confidence, corners)."""
+    """Return the words of a line. `parts` are the engine's boxes: (text, confidence, corners)."""
     placed: list[PlacedWord] = []
     for part, confidence, box in _joined(text, parts) or _words_without_boxes(text, score, corners):
         xs, ys = [corner[0] for corner in box], [corner[1] for corner in box]
@@ -324,7 +326,7 @@ def _spread(text: str, x0: float, x1: float) -> list[tuple[str, float, float]]:
 def _words_without_boxes(
     text: str, score: float, corners: list[list[float]]
 ) -> list[tuple[str, float, list[list[float]]]]:
-    """The words of a line that has no boxes for them: each gets its share of the line's box."""
+    """Return the words of a line without word boxes: each gets its share of the line's box."""
     (left, top), (right, right_top), (_, right_bottom), (_, bottom) = corners
     words: list[tuple[str, float, list[list[float]]]] = []
     for word, x0, x1 in _spread(text, 0.0, 1.0):

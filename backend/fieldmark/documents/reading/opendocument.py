@@ -1,4 +1,4 @@
-"""ODT, ODS, ODP: paragraphs and tables in their order, cells with their addresses, slides with their notes."""
+"""ODT, ODS, ODP: paragraphs and tables in order, cells with their addresses, slides with their notes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _HIDDEN = frozenset({f"{_TEXT}hidden-text", f"{_TEXT}hidden-paragraph"})
 
 
 def opendocument_parts(data: bytes, limits: Limits) -> list[Part]:
-    """The lines of a document; a part for each visible sheet of a workbook, or for each slide."""
+    """Return the lines of a document, with one part for each visible sheet of a workbook or each slide."""
     archive = open_archive(data, limits)
     names = set(archive.namelist())
     if "META-INF/manifest.xml" in names and b"encryption-data" in archive.read("META-INF/manifest.xml"):
@@ -63,7 +63,7 @@ def opendocument_parts(data: bytes, limits: Limits) -> list[Part]:
 
 
 class _Reader:
-    """Gathers lines; `hidden` are the words that a person cannot see."""
+    """Collects lines; `hidden` are the words that a person cannot see."""
 
     def __init__(self, roots: list[Any], archive: zipfile.ZipFile) -> None:
         self._archive = archive
@@ -85,7 +85,6 @@ class _Reader:
         self._list_counts: dict[tuple[str | None, int], int] = {}
 
     def parts(self) -> list[Part]:
-        """What was gathered."""
         parts = [part for part in self._parts if part or part.pictures] or [Part()]
         parts[0].hidden, parts[0].struck = self._hidden, self._struck
         return parts
@@ -153,7 +152,8 @@ class _Reader:
         return f"{prefix}{write_number(number, kind)}{suffix}"
 
     def sheets(self, body: Any) -> list[Part]:
-        """A part for each visible sheet: its name, then a line a row with `A1: value` for each cell with a value."""
+        """Return a part for each visible sheet: its name, then a line per row with `A1: value` for each cell with a
+        value."""
         parts: list[Part] = []
         for table in body.iter(f"{_TABLE}table"):
             shown = self._properties("table", table.get(f"{_TABLE}style-name"), "table")
@@ -174,7 +174,7 @@ class _Reader:
         return parts
 
     def _rows(self, table: Any, style: TextStyle) -> Iterator[list[list[str]]]:
-        """The rows of a table: for each cell its lines. What is repeated is given as often, if it holds anything."""
+        """Return the rows of a table as the lines of each cell. Repeated cells are repeated if they have content."""
         left = MAX_REPEATS
         columns = [
             column.get(f"{_TABLE}visibility") in ("collapse", "filter")
@@ -266,7 +266,7 @@ class _Reader:
             add(child.tail)
 
     def _formula(self, frame: Any) -> str:
-        """The formula that a frame shows, as a line; nothing if it shows something else."""
+        """Return the formula of a frame as a line; empty if the frame shows something else."""
         shown = frame.find(f"{_DRAW}object")
         if shown is None:
             return ""
@@ -280,7 +280,7 @@ class _Reader:
         return "" if formula is None else mathml_line(formula, _text)
 
     def _pictures(self, frame: Any) -> list[Picture]:
-        """The picture of a frame; the first one where the frame holds it in several formats."""
+        """Return the picture of a frame; the first one if the frame has it in several formats."""
         image = frame.find(f"{_DRAW}image")
         if image is None or self._formula(frame):
             return []

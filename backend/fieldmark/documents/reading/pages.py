@@ -1,4 +1,4 @@
-"""The content of a document: pages of words with boxes. And the limits that a file is read within."""
+"""The content of a document: pages of words with boxes. And the limits for reading a file."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ Count: TypeAlias = Annotated[int, Field(ge=0, lt=2**31)]
 class Word(NamedTuple):
     """Characters without white space, and their box.
 
-    The box is given in fractions of the page (0 to 1) from its top left corner, as the rendered page shows it.
-    `confidence` (0 to 1) is known for OCR only.
+    The box is in fractions (0 to 1) of the rendered page, from its top left corner. `confidence` (0 to 1) is set for
+    OCR only.
     """
 
     text: str
@@ -46,10 +46,9 @@ class Word(NamedTuple):
 class Page:
     """One page. `number` counts from 1; width and height are in points (for images, in pixels).
 
-    `text` holds the lines in reading order. A gap as wide as a column is two spaces or more. `words` are exactly
-    `text.split()`, in that order. `engine` is what read the page, one of ENGINES. `hidden_words` is the number of words
-    that were left out because a person cannot see them, and `hidden_excerpt` is how these begin. `warnings` are the
-    others: `all_warnings` has both.
+    `text` holds the lines in reading order; two or more spaces separate columns. `words` are exactly `text.split()`.
+    `engine` is one of ENGINES. `hidden_words` is the number of words that were left out because a person cannot see
+    them, and `hidden_excerpt` is the start of these words. `warnings` are the other warnings: `all_warnings` has both.
     """
 
     number: PositiveInt
@@ -64,18 +63,17 @@ class Page:
 
     @property
     def all_warnings(self) -> list[ReadingWarning]:
-        """The page's warnings, that of its hidden words first."""
+        """Return the page's warnings, the one about hidden words first."""
         if not self.hidden_words:
             return list(self.warnings)
         hidden = ReadingWarning(WarningCode.HIDDEN_TEXT, self.number, self.hidden_words, self.hidden_excerpt)
         return [hidden, *self.warnings]
 
     def renumbered(self, number: int) -> Page:
-        """Return the page as another one of its document."""
         return replace(self, number=number, warnings=tuple(replace(one, page=number) for one in self.warnings))
 
     def with_hidden_words(self, hidden: Sequence[str]) -> Page:
-        """The page with more words counted as hidden; they follow the ones that are counted already."""
+        """Return the page with more words counted as hidden."""
         if not hidden:
             return self
         excerpt = " ".join([self.hidden_excerpt, *hidden[:MAX_EXCERPT]]).strip()[:MAX_EXCERPT]
@@ -84,8 +82,6 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class DocumentContent:
-    """A whole document as read."""
-
     media_type: str
     pages: list[Page]
     enclosed: list[EnclosedFile] = field(default_factory=list["EnclosedFile"])
@@ -93,13 +89,13 @@ class DocumentContent:
 
     @property
     def warnings(self) -> list[ReadingWarning]:
-        """What a person should know of how it was read: of the whole file, then page by page."""
+        """Return the warnings about how the document was read: of the whole file, then page by page."""
         return [*self.left_out, *(warning for page in self.pages for warning in page.all_warnings)]
 
 
 @dataclass(frozen=True, slots=True)
 class EnclosedFile:
-    """A file that was inside a document: what that calls it, and where it was unpacked to."""
+    """A file enclosed in a document: its name there, and the path to which it was unpacked."""
 
     name: str
     path: Path
@@ -108,10 +104,10 @@ class EnclosedFile:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one document may cost. A file beyond any of these is unreadable, with a sentence that names the limit.
+    """Resource limits for one document. A file beyond a limit is unreadable, with a message that names the limit.
 
-    Seconds are the reader's own processor time, so that a busy machine fails no file. By the clock it may be
-    `patience` times as long: a net under a reader that waits for ever.
+    Seconds are the reader's own processor time, so a busy machine fails no file. Wall-clock time may be `patience`
+    times as long, to stop a reader that hangs.
     """
 
     max_bytes: int = 50 * MIB
@@ -125,16 +121,15 @@ class Limits:
     memory_bytes: int = 2048 * MIB  # address space of the subprocess; where it does OCR, the models come on top
 
     def cpu_seconds(self, page_count: int, *, by_ocr: bool = False) -> float:
-        """The processor time that this many pages may take."""
         return max(0, self.seconds + (self.seconds_per_scan if by_ocr else self.seconds_per_page) * page_count)
 
     def job_seconds(self, *, by_ocr: bool = False) -> float:
-        """The processor time that one reading process may take: for one page by OCR, or for all pages otherwise."""
+        """Return the processor time allowed for one reading process: one page by OCR, or all pages otherwise."""
         return self.cpu_seconds(1 if by_ocr else self.max_pages, by_ocr=by_ocr)
 
 
 class PlacedWord(NamedTuple):
-    """A word whose place in the text is not known yet. Its box is in the page's own units from its top left corner."""
+    """A word before layout. Its box is in the page's units from its top left corner."""
 
     text: str
     x0: float
@@ -156,7 +151,8 @@ _INVISIBLE = re.compile(
 
 
 def clean(text: str) -> str:
-    """The text without NUL, lone surrogates, controls and invisible characters, and with ligatures as letters."""
+    """Return the text without NUL, lone surrogates, controls and invisible characters, with ligatures split into
+    letters."""
     if text.isascii():
         return _INVISIBLE.sub("", text) if not text.isprintable() else text
     try:
@@ -169,5 +165,5 @@ def clean(text: str) -> str:
 
 
 def is_right_to_left(text: str) -> bool:
-    """Whether a word is written from right to left: it has a letter of Hebrew, Arabic or a script like them."""
+    """Return whether a word contains a letter of Hebrew, Arabic or another right-to-left script."""
     return not text.isascii() and _RIGHT_TO_LEFT.search(text) is not None

@@ -1,4 +1,4 @@
-"""From lines of text to pages, for documents without pages of their own: a grid of equally wide characters."""
+"""Paginate lines of text, for documents without pages of their own, on a grid of equally wide characters."""
 
 from __future__ import annotations
 
@@ -30,10 +30,9 @@ _TOKEN = re.compile(r"(\s*)(\S+)")
 
 
 class Part(list[str]):
-    """The lines of one part of a document, the words left out of them because a person cannot see them, and warnings.
+    """The lines of one part of a document, with its hidden words, struck-out words, pictures and warnings.
 
-    The warnings have no page: they get the first one of the part. `pictures` are those that the part shows. `struck`
-    are words left out because they are struck out.
+    The warnings have no page: they get the part's first page. `hidden` and `struck` are words left out of the lines.
     """
 
     def __init__(
@@ -52,7 +51,7 @@ class Part(list[str]):
 
 
 class Pages(list[Page]):
-    """The pages of text of a document. `pictures` are its other pages: an image file for each number."""
+    """The text pages of a document. `pictures` are its other pages: an image file by page number."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,9 +59,9 @@ class Pages(list[Page]):
 
 
 def paginate(parts: Iterable[Sequence[str]], engine: str, limits: Limits) -> Pages:
-    """Pages of about 4,000 characters with these lines. Each part starts on a new page, and its pictures follow it.
+    """Return pages of about 4,000 characters. Each part starts on a new page, followed by its pictures.
 
-    The text keeps its lines. A line too long for the page is wrapped in the boxes of its words only.
+    The text keeps its lines. A line that is too long for the page is wrapped only in the boxes of its words.
     """
     pages: list[Page] = []
     hidden: list[str] = []
@@ -98,7 +97,7 @@ def paginate(parts: Iterable[Sequence[str]], engine: str, limits: Limits) -> Pag
 
 
 def struck_out(words: Sequence[str], page: int | None = None) -> list[ReadingWarning]:
-    """Return the warning about words that are struck out; none if there are none."""
+    """Return the warning about struck-out words, if there are any."""
     excerpt = " ".join(words[:MAX_EXCERPT])[:MAX_EXCERPT].strip()
     return [ReadingWarning(WarningCode.STRUCK_OUT, page, len(words), excerpt)] if words else []
 
@@ -108,7 +107,7 @@ def pictures_not_read(count: int, page: int | None = None) -> ReadingWarning:
 
 
 def _with_pictures(pages: Sequence[Page], pictures: Sequence[tuple[int, bytes]]) -> Pages:
-    """Number all pages: each picture comes after as many pages of text as it has with it."""
+    """Number all pages: each picture follows the text pages that precede it."""
     numbered = Pages()
     left = deque(pictures)
     for count, page in enumerate([*pages, None]):
@@ -120,7 +119,7 @@ def _with_pictures(pages: Sequence[Page], pictures: Sequence[tuple[int, bytes]])
 
 
 def align(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Table rows as lines of text, with columns under each other and at least two spaces apart."""
+    """Return table rows as lines of text, with aligned columns at least two spaces apart."""
     cells = [[" ".join(clean(cell).splitlines()).strip() for cell in row] for row in rows]
     widths: list[int] = []
     for row in cells:
@@ -154,12 +153,13 @@ def row_lines(cells: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def superscript(text: str, before: str, *, is_lowered: bool = False) -> str:
-    """Return a raised or lowered text, so that its digits join no number: `100¹`, `12⁹⁹`, `¹250`, but `m2`."""
+    """Return a raised or lowered text so that its digits don't merge with a number: `100¹`, `12⁹⁹`,
+    `¹250`, but `m2`."""
     return text if before[-1:].isalpha() else text.translate(_SUBSCRIPTS if is_lowered else _SUPERSCRIPTS)
 
 
 def expand_tabs(line: str) -> str:
-    """The line with each tab as spaces up to the next eighth column, but at least two."""
+    """Return the line with each tab as spaces up to the next eighth column, at least two."""
     head, *rest = line.split("\t")
     for field in rest:
         head += " " * max(2, 8 - len(head) % 8) + field
@@ -196,7 +196,7 @@ def _pages(lines: list[str], first: int, engine: str) -> Iterator[Page]:
 
 
 def _tokens(line: str) -> Iterator[tuple[str, str]]:
-    """The words of a line, each with the space before it; what is longer than half a page is cut."""
+    """Yield the words of a line with their preceding space. Words longer than half a page are split."""
     for match in _TOKEN.finditer(line):
         spaces, token = match.groups()
         for start in range(0, len(token), PAGE_CHARACTERS // 2):
@@ -217,7 +217,7 @@ class _PageBuilder:
         return not self._words
 
     def is_full(self, more: int) -> bool:
-        """Whether the page has no room for `more` characters. An empty page has room for any."""
+        """Return whether the page has no room for `more` characters. An empty page always has room."""
         return not self.is_empty and (self._row + 1 >= PAGE_ROWS or self._characters + more > PAGE_CHARACTERS)
 
     def start_line(self) -> None:

@@ -1,4 +1,4 @@
-"""PDF: the words of each page's text layer and where they stand, read with PDFium."""
+"""PDF: the words of each page's text layer and their positions, read with PDFium."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Pdf:
     """An open PDF. All boxes are in points from the top left corner of the page as shown, cropped and rotated."""
 
     def __init__(self, data: bytes, limits: Limits, password: bytes | None = None) -> None:
-        """Raises Unreadable for what the password does not open, damaged, empty or over the limit of pages."""
+        """Raise Unreadable if the file is damaged, empty, over the page limit, or not opened by the password."""
         self._limits = limits
         self._data = data  # PDFium reads from this memory as long as the document is open.
         pdfium.FPDF_InitLibrary()
@@ -124,11 +124,11 @@ class Pdf:
             self._form = pdfium.FPDFDOC_InitFormFillEnvironment(self._document, ctypes.byref(self._form_settings))
 
     def read_page(self, number: int) -> Page | None:
-        """Return the page of its text layer, without the words that a person cannot see. None if the page needs OCR.
+        """Return the page of the text layer without its hidden words, or None if the page needs OCR.
 
-        A page needs OCR if it shows a picture beside its words, or something and no words. It also does if most of the
-        layer is invisible text over something drawn, as scanners leave it: our own OCR reads what the page shows. A
-        logo is recognised on the first page that shows it.
+        A page needs OCR if it shows a picture beside its words, or has drawings but no words. It also does if most of
+        the layer is invisible text over a drawing, as scanners produce: our own OCR reads what the page shows. A logo
+        is recognised only on the first page that shows it.
         """
         with self._page(number) as (page, width, height):
             layer = self._words(number, page, width, height)
@@ -142,8 +142,8 @@ class Pdf:
             return replace(page, warnings=tuple(layer.warnings(number)))
 
     def recognise_page(self, number: int, dpi: float, max_pixels: int, recognise: Recognise) -> Page:
-        """Return a page that needs OCR. `recognise` is given the words of its text layer, a picture of all else, and
-        which box of it to read."""
+        """Return a page that needs OCR. `recognise` gets the words of the text layer, a picture of everything else, and
+        the box of it to read."""
         with self._page(number) as (handle, width, height):
             layer = self._words(number, handle, width, height)
             for item in layer.objects:
@@ -159,11 +159,12 @@ class Pdf:
 
     @property
     def is_dynamic_form(self) -> bool:
-        """Whether the pages only stand for a form that a viewer is to draw itself (XFA)."""
+        """Return whether the pages are only placeholders for a form that the viewer draws itself (XFA)."""
         return pdfium.FPDF_GetFormType(self._document) == pdfium.FORMTYPE_XFA_FULL
 
     def attachments(self, most: int, max_bytes: int) -> Iterator[tuple[str, bytes]]:
-        """Name and content of the first files attached to the document. What is larger than the limit comes empty."""
+        """Return name and content of the first files attached to the document. The content of a file over the limit is
+        empty."""
         for index in range(min(pdfium.FPDFDoc_GetAttachmentCount(self._document), most)):
             attachment: Any = pdfium.FPDFDoc_GetAttachment(self._document, index)
             if not attachment:
@@ -182,7 +183,6 @@ class Pdf:
             yield name, content.raw if found else b""
 
     def saved_without_password(self) -> bytes:
-        """The PDF as a file that opens without a password."""
         copy = saved(self._document, pdfium.FPDF_REMOVE_SECURITY)
         if copy is None:
             raise Damaged("The PDF is damaged: it cannot be saved without its password.")
@@ -196,10 +196,8 @@ class Pdf:
         box: Sequence[float] = WHOLE_PAGE,
         wanted_width: int | None = None,
     ) -> tuple[bytes, int, int]:
-        """A box of the page as RGBX bytes and its width and height in pixels, coarser than `dpi` where it has too many.
-
-        `wanted_width` is in pixels, and counts instead of `dpi`: no pixel is drawn that is not asked for.
-        """
+        """Return a box of the page as RGBX bytes, with its width and height in pixels, reduced to `max_pixels`.
+        `wanted_width` is in pixels and overrides `dpi`."""
         x0, y0, x1, y1 = box
         with self._page(number) as (page, full_width, full_height):
             width, height = full_width * (x1 - x0), full_height * (y1 - y0)
@@ -252,10 +250,10 @@ class Pdf:
         pdfium.FPDF_ClosePage(page)
 
     def _words(self, number: int, page: Any, width: float, height: float) -> _Layer:
-        """The page's text layer.
+        """Return the words of the page's text layer.
 
-        A word's box is that of its first and last character together. Asking PDFium for these two only, not for every
-        character, halves the time of a page.
+        A word's box spans only its first and last character: fetching the boxes of all characters would double the time
+        of a page.
         """
         layer: Any = pdfium.FPDFText_LoadPage(page)
         if not layer:
@@ -327,7 +325,7 @@ class Pdf:
 
 
 def _drawn(page: Any, columns: int, rows: int, place: Sequence[int]) -> bytes:
-    """Return a picture as RGBX bytes. `place` (left, top, columns, rows) is where the whole page lies in it."""
+    """Return a picture as RGBX bytes. `place` (left, top, columns, rows) is the position of the whole page in it."""
     bitmap: Any = pdfium.FPDFBitmap_CreateEx(columns, rows, pdfium.FPDFBitmap_BGRx, None, 0)
     if not bitmap:
         raise MemoryError
@@ -341,7 +339,7 @@ def _drawn(page: Any, columns: int, rows: int, place: Sequence[int]) -> bytes:
 
 
 def _covers(mark: tuple[float, float, float, float], box: tuple[float, float, float, float]) -> bool:
-    """Whether the middle of a box lies in a mark, whose corners may be in another order."""
+    """Return whether the centre of a box lies in a mark, whose corners may be in any order."""
     x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
     return min(mark[0], mark[2]) <= x <= max(mark[0], mark[2]) and min(mark[1], mark[3]) <= y <= max(mark[1], mark[3])
 
@@ -371,7 +369,7 @@ def _find_check_boxes(
     codes: list[int],
     filled_in: Sequence[CheckBox],
 ) -> list[CheckBox]:
-    """Return the boxes to tick that the page draws, and those of its form. The marks in them are blanked in `codes`."""
+    """Return the check boxes drawn on the page, and those of its form. The marks in them are blanked in `codes`."""
     curved = {boxes.as_shown(*box): is_curved for box, is_curved in detector.outlines}
     drawn = beside_words(
         [box for box in curved if not any(one.holds(box) for one in filled_in)], [w.box for w in words]
@@ -404,7 +402,7 @@ def _find_check_boxes(
 
 
 def _characters_in(box: Box, words: Sequence[LayerWord], boxes: _Boxes) -> list[int]:
-    """The indexes of the characters whose middle is in a box."""
+    """Return the indexes of the characters whose centre is in a box."""
     x0, y0, x1, y1 = box
     near = [w for w in words if w.box[0] < x1 and x0 < w.box[2] and w.box[1] < y1 and y0 < w.box[3]]
     return [index for w in near for index in range(w.start, w.end) if _covers(box, boxes.of_character(index))]
@@ -416,7 +414,7 @@ def _characters(codes: list[int]) -> str:
 
 @dataclass(slots=True)
 class _Annotations:
-    """What the annotations of a page hold. Boxes are left, top, right and bottom in the page's coordinates."""
+    """The annotations of a page. Boxes are left, top, right and bottom in page coordinates."""
 
     hidden: list[str] = field(default_factory=list[str])  # words that a screen does not show
     strikes: list[tuple[float, float, float, float]] = field(default_factory=list[tuple[float, float, float, float]])
@@ -428,7 +426,7 @@ class _Annotations:
 
 
 def _read_annotations(page: Any, form: Any) -> _Annotations:
-    """Return what the annotations hold, and remove those that a screen does not show."""
+    """Return the annotations, and remove those that a screen does not show."""
     found = _Annotations()
     for index in reversed(range(pdfium.FPDFPage_GetAnnotCount(page))):
         annotation: Any = pdfium.FPDFPage_GetAnnot(page, index)
@@ -475,14 +473,14 @@ def _has_drawing(annotation: Any) -> bool:
 
 
 def _rectangle(annotation: Any) -> Box:
-    """Left, top, right and bottom in the page's coordinates."""
+    """Return left, top, right and bottom in page coordinates."""
     box = pdfium.FS_RECTF()
     pdfium.FPDFAnnot_GetRect(annotation, ctypes.byref(box))
     return float(box.left), float(box.top), float(box.right), float(box.bottom)
 
 
 def _button_kind(annotation: Any, form: Any) -> int | None:
-    """Whether a field of a form is a check box or a radio button. None for all others."""
+    """Return whether a form field is a check box or a radio button; None for other fields."""
     if form:
         kind = int(pdfium.FPDFAnnot_GetFormFieldType(form, annotation))
         return kind if kind in (pdfium.FPDF_FORMFIELD_CHECKBOX, pdfium.FPDF_FORMFIELD_RADIOBUTTON) else None
@@ -497,7 +495,7 @@ def _button_kind(annotation: Any, form: Any) -> int | None:
 
 
 def _draw_cross(page: Any, box: Box) -> None:
-    """Draw a ticked box that only has its state, as other programs do."""
+    """Draw a cross in a ticked box that has no appearance of its own, as other programs do."""
     left, top, right, bottom = box
     path: Any = pdfium.FPDFPageObj_CreateNewRect(left, bottom, right - left, top - bottom)
     for x0, x1 in ((left, right), (right, left)):
@@ -510,7 +508,7 @@ def _draw_cross(page: Any, box: Box) -> None:
 
 
 def _note_lines(annotation: Any) -> list[str]:
-    """The text of a note, or else that of its markup."""
+    """Return the text of a note, or else of its replies."""
     text = _value(annotation, b"Contents")
     if not text.strip():
         first, *rest = _value(annotation, b"RC").replace("</p>", "\n</p>").split("<")
@@ -519,7 +517,7 @@ def _note_lines(annotation: Any) -> list[str]:
 
 
 def _write_note(document: Any, page: Any, rectangle: Any, lines: Sequence[str]) -> None:
-    """Draw a note that only has its text, as other programs do."""
+    """Draw a text note that has no appearance of its own, as other programs do."""
     size = min(max(float(rectangle.top - rectangle.bottom) / max(len(lines), 1) * 0.7, 4.0), 12.0)
     font: Any = pdfium.FPDFText_LoadStandardFont(document, b"Helvetica")
     for at, line in enumerate(lines, start=1):
@@ -535,7 +533,7 @@ def _marked(annotation: Any) -> Iterator[tuple[float, float, float, float]]:
 
 
 def _straight_strokes(annotation: Any) -> Iterator[Box]:
-    """The strokes of a pen that are about straight, from one point to another."""
+    """Return the nearly straight strokes of an ink annotation, each from one point to another."""
     for index in range(min(pdfium.FPDFAnnot_GetInkListCount(annotation), MAX_MARKS)):
         count = min(pdfium.FPDFAnnot_GetInkListPath(annotation, index, None, 0), MAX_STROKE_POINTS)
         points = (pdfium.FS_POINTF * max(count, 1))()
@@ -557,7 +555,7 @@ def _value(annotation: Any, key: bytes) -> str:
 
 
 def _split_words(codes: list[int]) -> Iterator[tuple[int, int, str]]:
-    """Start, end and text of each word among the characters. A word hyphenated at a line's end is two words."""
+    """Yield start, end and text of each word. A word hyphenated at the end of a line is two words."""
     text = _characters(codes)
     breaks = [index + 1 for index, code in enumerate(codes) if code in _LINE_HYPHENS]
     breaks.append(len(text))
@@ -574,7 +572,7 @@ def _split_words(codes: list[int]) -> Iterator[tuple[int, int, str]]:
 def _apart_from_fractions(
     words: Iterator[tuple[int, int, str]], layer: Any, boxes: _Boxes
 ) -> Iterator[tuple[int, int, str]]:
-    """Yield `7` and `1/2` for `71/2` with a fraction of small digits."""
+    """Yield `7` and `1/2` for `71/2` if the fraction's digits are smaller."""
     for start, end, text in words:
         if len(text) == end - start and _WITH_FRACTION.fullmatch(text):
             slash = max(text.find("/"), text.find("⁄"))
@@ -588,8 +586,8 @@ def _apart_from_fractions(
 
 
 def _mark_raised(text: str, feet: Sequence[tuple[float, float]]) -> str:
-    """Return a word whose raised or lowered digits, beside other digits, are written as such. `feet` are the baseline
-    of each character, which grows upwards, and its height."""
+    """Return a word with its raised or lowered digits written as super- or subscript. `feet` are the baseline of each
+    character, which grows upwards, and its height."""
     runs = [0]
     for at, ((before, _), (foot, height)) in enumerate(pairwise(feet), start=1):
         if abs(foot - before) > _LEAST_RISE * height:
@@ -618,7 +616,7 @@ def _direction(first: tuple[float, float, float, float], last: tuple[float, floa
 
 
 def _line_direction(direction: int, text: str) -> int:
-    """How the line of a word runs. Arabic that runs to the left stands upright: `layout_page` puts it in order."""
+    """Return the direction of a word's line. Right-to-left Arabic is upright: `layout_page` orders it."""
     return _RIGHT if direction == _LEFT and is_right_to_left(text) else direction
 
 
@@ -637,9 +635,9 @@ class _Boxes:
         self._origin_at: Any = tuple(map(ctypes.byref, self._origin))
 
     def of_word(self, start: int, end: int, direction: int) -> tuple[int, tuple[float, float, float, float]]:
-        """The direction and box of a word, the characters `start` to `end`.
+        """Return the direction and box of a word, the characters `start` to `end`.
 
-        A single character has no direction of its own. It takes `direction`, that of the word before it.
+        A single character has no direction of its own and takes `direction`, that of the previous word.
         """
         first = self.of_character(start)
         if end - start < 2:
@@ -649,12 +647,13 @@ class _Boxes:
         return _direction(first, last), box
 
     def around(self, start: int, end: int) -> tuple[float, float, float, float]:
-        """The box around all characters of a word, of which neither the first nor the last may be at its edge."""
+        """Return the box around all characters of a word. Slower than `of_word`, for words whose first and last
+        character are not at their edges."""
         left, top, right, bottom = zip(*map(self.of_character, range(start, end)), strict=True)
         return min(left), min(top), max(right), max(bottom)
 
     def feet(self, start: int, end: int, direction: int) -> list[tuple[float, float]]:
-        """The baseline of each character, which grows upwards from a point of the page, and the character's height."""
+        """Return the baseline (growing upwards) and the height of each character."""
         axis, sign = ((1, -1), (0, 1), (1, 1), (0, -1))[direction]
         feet: list[tuple[float, float]] = []
         for index in range(start, end):
@@ -665,31 +664,30 @@ class _Boxes:
         return feet
 
     def of_character(self, index: int) -> tuple[float, float, float, float]:
-        """Left, top, right, bottom of one character in points. The height is that of its font."""
+        """Return left, top, right and bottom of one character in points. The height is that of its font."""
         get_loose_box(self._layer, self.order[index], self._reference)
         box = self._rectangle
         return self.as_shown(box.left, box.top, box.right, box.bottom)
 
     def glyph_height(self, layer: Any, index: int) -> float:
-        """How high the drawing of a character is on an upright page. A digit of a fraction is lower than others."""
+        """Return how high a character's glyph is on an upright page. Digits of a fraction are lower than others."""
         sides = [ctypes.c_double() for _ in range(4)]
         pdfium.FPDFText_GetCharBox(layer, self.order[index], *map(ctypes.byref, sides))
         return float(sides[3].value - sides[2].value)
 
     def symbol_font(self, layer: Any, index: int) -> str:
-        """The name of the font of symbols that a character is drawn in, or nothing."""
+        """Return the name of a character's symbol font, or an empty string for a normal font."""
         name = ctypes.create_string_buffer(100)
         pdfium.FPDFText_GetFontInfo(layer, self.order[index], name, len(name), None)
         found = _SYMBOL_FONT.search(name.value.decode("latin-1").lower())
         return found[0].replace(" ", "") if found else ""
 
     def line_as_shown(self, line: Box) -> Box:
-        """A line of the page's own coordinates, as `as_shown` says."""
         ends = [self.as_shown(x, y, x, y)[:2] for x, y in (line[:2], line[2:])]
         return *ends[0], *ends[1]
 
     def as_shown(self, left: float, top: float, right: float, bottom: float) -> tuple[float, float, float, float]:
-        """A box of the page's own coordinates in points from the top left corner of the page as it is shown."""
+        """Convert a box from page coordinates to points from the top left corner of the page as shown."""
         if self._turns == 0:
             return left - self._left, self._top - top, right - self._left, self._top - bottom
         if self._turns == 1:

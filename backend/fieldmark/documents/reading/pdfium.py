@@ -1,4 +1,4 @@
-"""Functions of PDFium with plain numbers for handles: twice as fast to call as with pypdfium2's typed pointers."""
+"""PDFium functions with plain integers as handles: twice as fast to call as with pypdfium2's typed pointers."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ CURVE, MOVE = int(pdfium.FPDF_SEGMENT_BEZIERTO), int(pdfium.FPDF_SEGMENT_MOVETO)
 
 
 def address(handle: Any) -> int:
-    """The number of a typed pointer, as the functions of this file take it."""
+    """Return the integer of a typed pointer, for the functions of this module."""
     number = ctypes.cast(handle, ctypes.c_void_p).value
     assert number is not None
     return number
 
 
 def saved(document: Any, flags: int) -> bytes | None:
-    """Return the document as a file, or None if PDFium cannot save it."""
+    """Return the document as file bytes, or None if PDFium cannot save it."""
     out = bytearray()
 
     def write(_: Any, block: int, size: int) -> int:

@@ -1,4 +1,4 @@
-"""Pictures inside documents without pages of their own: which of them become pages, to be read by OCR."""
+"""Pictures inside documents without pages of their own: choose those that become pages, to be read by OCR."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _UNITS = {"pt": 1.0, "px": 0.75, "in": 72.0, "cm": 72 / 2.54, "mm": 72 / 25.4, "
 
 
 class Picture(NamedTuple):
-    """A picture where a document shows it. `read` returns its file, and is None if that is not in the document.
+    """A picture in a document. `read` returns its file; it is None if the file is not in the document.
 
-    The same `key` is the same file. Width and height are in points, as far as the document says.
+    Pictures with the same `key` have the same file. Width and height are in points, if the document gives them.
     """
 
     key: str
@@ -41,7 +41,7 @@ class PictureChooser:
         self._pixels = 0
 
     def choose(self, pictures: Iterable[Picture]) -> tuple[list[bytes], int]:
-        """Return the files of the chosen pictures, and how many others a person sees that cannot be read."""
+        """Return the files of the chosen pictures, and the number of visible pictures that cannot be read."""
         chosen: list[bytes] = []
         unread = 0
         for picture in pictures:
@@ -85,7 +85,7 @@ class PictureChooser:
 
 
 def points(length: str | None, default_unit: str = "px") -> float | None:
-    """Return a length such as `2.5cm` in points. None if it is not understood."""
+    """Return a length such as `2.5cm` in points, or None if it is not understood."""
     number = (length or "").strip().lower()
     unit = next((unit for unit in _UNITS if number.endswith(unit)), "")
     try:
@@ -95,14 +95,14 @@ def points(length: str | None, default_unit: str = "px") -> float | None:
 
 
 def is_decoration(width: float | None, height: float | None) -> bool:
-    """Whether a picture of a size in points is too small to be read, and has not the shape of a line of text."""
+    """Return whether a picture (in points) is too small to read and is not shaped like a line of text."""
     if width is None or height is None or not _is_small(width, height):
         return False
     return height < LEAST_HEIGHT or width < LEAST_RATIO * height
 
 
 def is_text_line(image: tuple[int, int]) -> bool:
-    """Whether a picture of a size in pixels is small, and has the shape of a line of text."""
+    """Return whether a picture (in pixels) is small and shaped like a line of text."""
     width, height = (side * _POINTS_PER_PIXEL for side in image)
     return _is_small(width, height) and not is_decoration(width, height)
 

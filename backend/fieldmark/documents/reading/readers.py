@@ -1,7 +1,7 @@
-"""Readers of files as the service starts and ends them: each is forked for one job.
+"""Readers, as the service starts and ends them: processes that each do one job.
 
-What they are forked from is a process that has loaded all they need. There are two of these, which are started when
-first needed: one with the models of OCR, and one without for the rest.
+Readers are forked from a fork server that has loaded everything they need. There are two fork servers, each started at
+first use: one with the OCR models, and one without.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ _FULL_SECONDS: Final = 0.05
 
 
 class ReaderLost(Exception):
-    """The process that readers are forked from has ended, and this reader with it: the job may be given again."""
+    """The fork server died, and this reader with it. The job can be retried."""
 
 
 @dataclass(slots=True)
 class Ended:
-    """How a reader ended: its exit code, or the negative number of a signal, and the processor time that it took."""
+    """How a reader ended: its exit code, or the negative number of a signal, and the processor time it used."""
 
     code: int
     cpu_seconds: float
 
 
 class Reader:
-    """One forked process at work on one job."""
+    """A forked process at work on one job."""
 
     def __init__(
         self,
@@ -68,19 +68,19 @@ class Reader:
         self._ended: Ended | None = None
 
     async def say(self, line: bytes) -> None:
-        """Send it a line. One that has ended takes none, which its answers then tell."""
+        """Send the reader a line. If it has ended, the line is dropped, and reading its answer reports the end."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self._channel.write(line + b"\n")
             await self._channel.drain()
 
     async def ended(self) -> Ended:
-        """How it ended, once it has. Raises ReaderLost where nobody can tell."""
+        """Wait for the end of the reader, and return how it ended. Raise ReaderLost if that is unknown."""
         while self._ended is None:
             await self._hear()
         return self._ended
 
     async def pid(self) -> int:
-        """Its process id. Raises as `ended`."""
+        """Return the process id. Raises like `ended`."""
         while self._pid is None:
             await self._hear()
         return self._pid
@@ -96,7 +96,7 @@ class Reader:
             self._ended = Ended(told["code"], told["cpu"])
 
     async def end(self) -> float:
-        """Kill it, if it goes on. Return the processor time that it took, once it is gone."""
+        """Kill the reader if it is still running. Return the processor time it used."""
         try:
             if self._ended is None:
                 self._status_end.write_eof()  # what its parent kills it for
@@ -107,13 +107,13 @@ class Reader:
             self.abort()
 
     def abort(self) -> None:
-        """Let go of it."""
+        """Close the channels without waiting."""
         for writer in (self._channel, self._status_end):
             writer.transport.abort()
 
 
 class Forkserver:
-    """A process that forks readers. It is started when it is needed, and again when it has died."""
+    """A process that forks readers. It is started when needed, and again if it has died."""
 
     def __init__(self, kind: str, start: str = START) -> None:
         self._kind = kind
@@ -125,11 +125,11 @@ class Forkserver:
 
     @property
     def pid(self) -> int | None:
-        """The process's id, if one was started and goes on."""
+        """Return the process id if the process is running."""
         return self._process.pid if self._process and self._process.poll() is None else None
 
     def start(self) -> None:
-        """Start the process where there is none, so that it has loaded everything when the first file comes."""
+        """Start the process if it is not running, so that everything is loaded when the first file arrives."""
         with self._lock:
             self._ensure()
 
@@ -144,7 +144,7 @@ class Forkserver:
 
     @asynccontextmanager
     async def reader(self, file: int, job: dict[str, Any], max_line: int) -> AsyncGenerator[Reader]:
-        """A reader that was given the file and the job. It is killed at the end."""
+        """Yield a reader that was given the file and the job. It is killed at the end."""
         channel, theirs = socket.socketpair()
         status, of_status = socket.socketpair()
         with theirs, of_status:
@@ -169,7 +169,7 @@ class Forkserver:
             await reader.end()
 
     async def _send(self, descriptors: list[int]) -> None:
-        """Hand over descriptors. What was not taken by a process that died is handed to the next one."""
+        """Pass descriptors to the process. If it died before taking them, pass them to a new one."""
         for _ in range(3):
             with self._lock:
                 control = self._ensure()

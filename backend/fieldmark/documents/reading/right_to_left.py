@@ -1,6 +1,7 @@
-"""Put Hebrew and Arabic letters of a PDF's text layer in order, where the file draws a line in many pieces.
+"""Order the Hebrew and Arabic letters of a PDF's text layer if the file draws a line in many pieces.
 
-PDFium turns each piece of a line by itself, which scrambles a word that several pieces make. Their boxes are right.
+PDFium reverses each piece of a line separately, which scrambles words made of several pieces. The letters' boxes are
+right.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ _LEFT_TO_RIGHT = re.compile(r"[^\W_](?:.*[^\W_])?")
 
 
 def in_reading_order(codes: list[int], box_of: Callable[[int], Box]) -> tuple[list[int], list[int]]:
-    """Return the codes in reading order, and the index that each had. Lines in good order are left as they are.
+    """Return the codes in reading order, with their original indexes. Lines already in order are unchanged.
 
-    A space between two words that the file has none for has the index -1.
+    A space that was inserted between two words has the index -1.
     """
     order = list(range(len(codes)))
     text = "".join([chr(code) if code <= 0x10FFFF else " " for code in codes])
@@ -47,7 +48,7 @@ def in_reading_order(codes: list[int], box_of: Callable[[int], Box]) -> tuple[li
 
 
 def _is_scrambled(text: str, indexes: Sequence[int], box_of: Callable[[int], Box]) -> bool:
-    """Whether a letter of a horizontal line is to the right of the letter before it."""
+    """Return whether a letter of a horizontal line is to the right of the letter before it."""
     boxes = [box_of(index) for index in indexes if is_right_to_left(text[index]) and not _is_mark(text[index])]
     return any(a[0] + a[2] < b[0] + b[2] and min(a[3], b[3]) > max(a[1], b[1]) for a, b in pairwise(boxes))
 
@@ -75,7 +76,7 @@ def _reordered(text: str, indexes: Sequence[int], box_of: Callable[[int], Box]) 
 
 
 def _words(text: str, glyphs: Sequence[tuple[Box, list[int]]]) -> list[list[list[int]]]:
-    """Part the glyphs of a line, the rightmost first, into words."""
+    """Split the glyphs of a line, the rightmost first, into words."""
     words: list[list[list[int]]] = []
     before: Box | None = None
     is_spaced = False
@@ -91,7 +92,8 @@ def _words(text: str, glyphs: Sequence[tuple[Box, list[int]]]) -> list[list[list
 
 
 def _in_word(text: str, glyphs: Sequence[list[int]]) -> list[int]:
-    """Return the indexes of a word whose glyphs are given from the right. Its numbers and Latin run to the right."""
+    """Return the indexes of a word's glyphs, given from the right, in reading order. Numbers and Latin run to the
+    right."""
     first = [text[glyph[0]] for glyph in glyphs]
     if not any(map(is_right_to_left, first)):
         return [index for glyph in reversed(glyphs) for index in glyph]

@@ -1,4 +1,4 @@
-"""Read or draw a document in locked-down subprocesses, and check what they answer: the file may be hostile."""
+"""Read or draw documents in locked-down subprocesses, and validate their answers: the file may be hostile."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ T = TypeVar("T")
 async def read_file(
     path: Path, filename: str, limits: Limits, on_page: Progress | None = None, *, unpack_to: Path | None = None
 ) -> DocumentContent:
-    """The content of a document: pages of words with boxes.
+    """Return the content of a document: pages of words with boxes.
 
-    `filename` is what the uploader called it. The media type is found by the content. `on_page(done, total)` is called
-    after each page. Files inside the document are unpacked into the folder `unpack_to`; they are left out without one.
-    Raises Unreadable, with one sentence that says why, for any file that cannot be read within the limits. Cancelling
-    kills the subprocesses.
+    `filename` is the uploader's name for it; the media type is detected from the content. `on_page(done, total)` is
+    called after each page. Enclosed files are unpacked into the folder `unpack_to`, or skipped without one. Raises
+    Unreadable, with the reason as a sentence, if the file cannot be read within the limits. Cancelling kills the
+    subprocesses.
     """
     with TemporaryDirectory(prefix="fieldmark-") as folder:
         reading = _DocumentReading(path, Path(filename).name, limits, on_page, unpack_to, Path(folder))
@@ -83,7 +83,7 @@ async def read_file(
 
 
 class _DocumentReading:
-    """The reading of one document: first the text that it has itself in one process, then OCR in one per page."""
+    """The reading of one document: first its own text in one process, then OCR with one process per page."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class _DocumentReading:
         self.cpu_seconds: list[float] = []
 
     async def read_text(self) -> Reading:
-        """Read the pages that have text, and unpack the files inside the file."""
+        """Read the pages that have text, and unpack the enclosed files."""
         limits = self._limits
         self.pages, self.enclosed = {}, []  # a reader before this one may have been lost
         job = ReadJob(self._filename, is_too_deep=self._unpack_to is None)
@@ -137,7 +137,7 @@ class _DocumentReading:
         return reading
 
     async def recognise(self, reading: Reading) -> None:
-        """Read the pages without text by OCR. A document has as many of them waiting as there are cores."""
+        """Read the pages without text by OCR. Each document queues as many pages at a time as there are cores."""
         left = deque([*reading.scans, *reading.pictures])
         seconds = self._limits.cpu_seconds(reading.page_count)
         seconds += self._limits.cpu_seconds(len(left), by_ocr=True)
@@ -186,8 +186,8 @@ async def _parsed(content: bytes, page_count: int) -> Page:
 
 
 async def _retry_if_lost(do: Callable[[], Awaitable[T]]) -> T:
-    """Return what `do` returns, done again if its reader was lost without its own doing. Raise Unavailable if too many
-    readers are lost in a row."""
+    """Call `do`, and call it again if its reader was lost through no fault of its own. Raise Unavailable if too many
+    readers in a row are lost."""
     for _ in range(MOST_LOST + 1):
         with suppress(ReaderLost):
             return await do()
@@ -195,9 +195,9 @@ async def _retry_if_lost(do: Callable[[], Awaitable[T]]) -> T:
 
 
 async def unlock_file(path: Path, password: str, limits: Limits, target: Path) -> bool:
-    """Whether the document has a password; if so, a copy without it now lies at `target`.
+    """Return whether the document has a password; if so, write a copy without it to `target`.
 
-    Raises PasswordProtected where it is not this one, Unreadable as `read_file`.
+    Raises PasswordProtected if the password is wrong, Unreadable like `read_file`.
     """
 
     async def unlock() -> bool:
@@ -213,9 +213,9 @@ async def unlock_file(path: Path, password: str, limits: Limits, target: Path) -
 
 
 async def draw_pages(path: Path, job: DrawJob, limits: Limits) -> list[bytes]:
-    """PNGs of pages, in the order asked for: as many of them as fit into the job's `max_bytes` together.
+    """Return PNGs of pages, in the given order: as many as fit into the job's `max_bytes`.
 
-    Raises NotFound for a page or a media type that does not exist, Unreadable as `read_file`.
+    Raises NotFound for a page or a media type that does not exist, Unreadable like `read_file`.
     """
     if job.media_type not in MEDIA_TYPES:
         raise NotFound(f"A file of type {job.media_type} has no page images.")
@@ -240,7 +240,7 @@ class _CheckedAnswer:
         self._next_sizes = iter(answer.sizes)
 
     async def next_content(self) -> bytes:
-        """The next content, of a page or picture."""
+        """Return the next content: a page or a picture."""
         size = next(self._next_sizes, 0)
         if not size:
             raise _nonsense()
@@ -249,7 +249,7 @@ class _CheckedAnswer:
         return await self._receive(size)
 
     async def save_next_content(self, path: Path) -> None:
-        """Write the next content to a file. It is never all in memory."""
+        """Write the next content to a file, in chunks."""
         size = next(self._next_sizes)
         with await asyncio.to_thread(path.open, "wb") as file:
             while size:
@@ -266,9 +266,9 @@ class _CheckedAnswer:
 
 @asynccontextmanager
 async def _answer(path: Path, job: Job, limits: Limits, cpu_seconds: list[float]) -> AsyncGenerator[_CheckedAnswer]:
-    """The answer of a reader that did the job. Raises the error that it reports, and Unreadable if it died.
+    """Yield the answer of a reader that did the job. Raise the error that it reports, or Unreadable if it died.
 
-    The reader is killed at the end, and its processor time added to `cpu_seconds`.
+    The reader is killed at the end, and its processor time is added to `cpu_seconds`.
     """
     forkserver = WITH_OCR if isinstance(job, OcrJob) else PLAIN
     seconds = limits.patience * limits.job_seconds(by_ocr=isinstance(job, OcrJob))

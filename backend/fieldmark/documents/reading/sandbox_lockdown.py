@@ -1,18 +1,17 @@
 """Lock this process down before it parses an untrusted file: no new files, sockets, processes or privileges.
 
-What holds after lockdown, also if the file takes the process over:
+Guarantees after lockdown, even if the file takes over the process:
 
 - everywhere: no file, socket or other descriptor can be opened (a limit of zero descriptors, which only root could
-  raise again), so there is no network and no reading of other files; no core dump; bounded CPU time;
-- on Linux: bounded memory; no process or thread can be started; no set-user-id program gives privileges; the process
-  dies with the one that started it;
-- on Linux with Landlock, from `confine_early` on: nothing is written, deleted or renamed, no process outside is looked
-  into or traced, and from Landlock's version 6 on none is signalled;
-- on Linux as root: the process has a user of its own, and a network namespace without interfaces where the container
-  allows making one. It cannot touch what belongs to anybody.
+raise again), so there is no network and no reading of other files; no core dump; bounded CPU time; - on Linux: bounded
+memory; no process or thread can be started; set-user-id programs give no privileges; the process dies with its parent;
+- on Linux with Landlock, from `confine_early` on: no file is written, deleted or renamed, no outside process is
+inspected or traced, and from Landlock's version 6 on none is signalled; - on Linux as root: the process has a user of
+its own, and a network namespace without interfaces if the container allows one. It cannot access files or processes of
+other users.
 
-Not prevented where the service does not run as root and Landlock is missing: system calls that need no descriptor, such
-as deleting the user's own files or ending their processes. The service says so when it starts.
+Not prevented if the service does not run as root and Landlock is missing: system calls that need no descriptor, such as
+deleting the user's own files or ending its processes. The service warns about this when it starts.
 """
 
 from __future__ import annotations
@@ -32,16 +31,17 @@ CPU_GRACE_SECONDS = 2
 
 
 def confine_early() -> None:
-    """Give up what loading needs not: all but reading files. Before any thread begins, which would keep it.
+    """Drop all rights that loading doesn't need, which leaves reading files. Call it before any thread starts: threads
+    would keep their rights.
 
-    A process confines itself again after it was forked: those of one confinement may signal and trace each other.
+    A process confines itself again after it was forked: processes of one confinement may signal and trace each other.
     """
     landlock.confine(readable=("/",))
 
 
 def lock_down(memory_bytes: int, cpu_seconds: int, parent: int, user: int | None = None) -> None:
-    """Lock this process down for good; as `user`, where it is root. All that it needs must be imported, loaded and
-    open already."""
+    """Lock this process down permanently; as `user`, if it is root. Everything that it needs must already be imported,
+    loaded and open."""
     sys.meta_path.insert(0, _NoImports())
     linux = sys.platform == "linux"
     library = ctypes.CDLL(None, use_errno=True) if linux else None
@@ -68,7 +68,7 @@ def lock_down(memory_bytes: int, cpu_seconds: int, parent: int, user: int | None
 
 
 def die_with_parent(parent: int) -> None:
-    """Have the kernel kill this process when its parent ends. Only on Linux; at once if the parent has ended."""
+    """Have the kernel kill this process when its parent ends, or now if the parent has ended. Only on Linux."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent:
@@ -76,24 +76,24 @@ def die_with_parent(parent: int) -> None:
 
 
 def name_process(name: str) -> None:
-    """Have the system show this process under a name, of at most 15 characters. Only on Linux."""
+    """Set this process's name, of at most 15 characters. Only on Linux."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
 
 
 def limit_cpu(seconds: int) -> None:
-    """Lower the limit on processor time: SIGXCPU ends the process then, and a while later SIGKILL, which cannot be
-    ignored. Both at once would look like a lack of memory."""
+    """Lower the limit on processor time: SIGXCPU ends the process, and a while later SIGKILL, which cannot be ignored.
+    With both at once, the end would look like a lack of memory."""
     lower_limit(resource.RLIMIT_CPU, seconds + CPU_GRACE_SECONDS)
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     resource.setrlimit(resource.RLIMIT_CPU, (min(seconds, hard), hard))
 
 
 class _NoImports:
-    """Finds no module, so that an import after lockdown fails as for a module that is not installed.
+    """An import finder that finds no module, so that an import after lockdown raises ModuleNotFoundError.
 
-    Otherwise it would fail as a file that cannot be opened, which callers do not expect. Example: a mail names an
-    encoding that does not exist, and Python looks for a module of that name.
+    Otherwise it would fail with an OSError, which callers do not expect. Example: an email names an unknown encoding,
+    and Python looks for a module of that name.
     """
 
     def find_spec(self, name: str, *_: object) -> None:
@@ -101,7 +101,7 @@ class _NoImports:
 
 
 def lower_limit(kind: int, value: int) -> None:
-    """Lower a resource limit, soft and hard, to the value. A limit that is lower already stays."""
+    """Lower a resource limit, soft and hard, to the value. A lower limit is kept."""
     _, hard = resource.getrlimit(kind)
     bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
     resource.setrlimit(kind, (bound, bound))

@@ -1,4 +1,4 @@
-"""What a file is, by its content; its name only decides between kinds of text."""
+"""Detect a file's media type by its content; its name only decides between kinds of text."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ _MAIL_HEADERS = frozenset(
 
 
 def media_type(data: bytes, filename: str) -> str:
-    """The media type, one of MEDIA_TYPES. Raises Unreadable, with what the file is instead where that can be told."""
+    """Return the media type, one of MEDIA_TYPES. Raise Unreadable for others, naming the detected type if possible."""
     if not data:
         raise NoText("The file is empty.")
     if data.startswith(b"%PDF-"):
@@ -112,7 +112,7 @@ def media_type(data: bytes, filename: str) -> str:
 
 
 def is_einvoice(data: bytes) -> bool:
-    """Whether these bytes begin as an electronic invoice does."""
+    """Return whether these bytes start like an electronic invoice."""
     return _EINVOICE.search(data[:20_000]) is not None
 
 
@@ -136,7 +136,8 @@ def _archive(data: bytes) -> str:
 
 
 def _list_of_parts(data: bytes) -> bytes:
-    """The archive's directory alone: a file in the archive may be an archive, too. All of it if there is none."""
+    """Return the archive's directory, since a file in the archive may itself be an archive. Without a directory, return
+    everything."""
     end = data.rfind(b"PK\x05\x06")
     if end < 0 or len(data) < end + 20:
         return data

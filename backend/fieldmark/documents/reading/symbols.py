@@ -1,4 +1,4 @@
-"""Fonts that show signs in place of letters, such as Symbol and Wingdings: the characters that their codes show."""
+"""Symbol fonts, such as Symbol and Wingdings: the characters that their codes show."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _WITHOUT_FONT = {0xB7: "•", 0xA7: "▪"}
 
 
 def symbol_font(name: str | None) -> str:
-    """Return the name of a font as `shown_in` takes it; nothing if it shows letters."""
+    """Return the name of a symbol font as `shown_in` takes it; empty for a font of letters."""
     name = (name or "").strip("'\" ").lower()
     return name if name in _FONTS else ""
 
 
 def shown_in(font: str, text: str) -> str:
-    """Return what a text shows in a font; `UNKNOWN` for a sign that is not known."""
+    """Return what a text shows in a symbol font, with `UNKNOWN` for unknown symbols."""
     if not font and (text.isascii() or not any(ord(sign) in _PRIVATE for sign in text)):
         return text
     return "".join(_sign(font, sign) for sign in text)
@@ -53,7 +53,7 @@ def _sign(font: str, sign: str) -> str:
 
 
 def unknown_symbols(signs: list[str]) -> list[ReadingWarning]:
-    """The warning about signs that are not known, each given as its font and code; none if there are none."""
+    """Return the warning about unknown symbols, given as font and code, if there are any."""
     if not signs:
         return []
     excerpt = "; ".join(dict.fromkeys(signs))[:MAX_EXCERPT]

@@ -1,4 +1,4 @@
-"""TXT and CSV: their lines, in whatever encoding."""
+"""TXT and CSV: their lines, in any encoding."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ _WORD = re.compile(r"[^\W_]{2,}|\d")
 
 
 def decode(data: bytes, declared: str | None = None) -> str:
-    """The text, decoded by its byte order mark, else as declared, else as UTF-8, else as Windows-1252."""
+    """Return the text, decoded by its byte order mark, else as declared, else as UTF-8, else as Windows-1252."""
     return _decoded(data, declared)[0]
 
 
 def _decoded(data: bytes, declared: str | None) -> tuple[str, bool]:
-    """The text, and whether its encoding is a guess."""
+    """Return the text, and whether its encoding is a guess."""
     for mark, encoding in BYTE_ORDER_MARKS:
         if data.startswith(mark):
             return data[len(mark) :].decode(encoding, "replace"), False
@@ -73,9 +73,9 @@ def _decoded(data: bytes, declared: str | None) -> tuple[str, bool]:
 
 
 def _encoding(declared: str | None) -> str | None:
-    """The encoding that is meant by a name: for an old one the extension of it that programs write and browsers read.
+    """Return the codec for a declared encoding. Legacy names give the superset that programs write and browsers read.
 
-    None for one that is unknown, and for ASCII, which need not be decoded as declared.
+    None for an unknown one, and for ASCII, which need not be decoded as declared.
     """
     label = (declared or "").strip().lower()
     try:
@@ -87,7 +87,7 @@ def _encoding(declared: str | None) -> str | None:
 
 
 def says_more(one: Iterable[str], other: Iterable[str]) -> bool:
-    """Whether a text has what another lacks: a number, or more than a few of its words."""
+    """Return whether a text contains something that another lacks: a number, or more than a few of its words."""
     said, known = [set(_WORD.findall("\n".join(lines).casefold())) for lines in (one, other)]
     missing = said - known
     return any(map(str.isdigit, "".join(missing))) or len(missing) > _MOST_MISSING * len(said)
@@ -96,9 +96,9 @@ def says_more(one: Iterable[str], other: Iterable[str]) -> bool:
 def encoding_warnings(
     data: bytes, declared: str | None = None, lines: Iterable[str] | None = None
 ) -> list[ReadingWarning]:
-    """A warning if a text is most likely in another encoding than `decode` takes it for.
+    """Return a warning if a text is most likely in another encoding than the one that `decode` chose.
 
-    `lines` are what was read of it, if that is not all.
+    `lines` are the lines read from it, if not all.
     """
     text, is_guess = _decoded(data[:_SAMPLE], declared)
     if lines is not None:
@@ -110,15 +110,15 @@ def encoding_warnings(
 
 
 def plain_parts(data: bytes) -> list[Sequence[str]]:
-    """The lines of a text; a form feed ends a page."""
+    """Return the lines of a text; a form feed starts a new part."""
     first, *rest = [[expand_tabs(line) for line in part.splitlines()] for part in decode(data).split("\f")]
     return [Part(first, (), encoding_warnings(data)), *rest]
 
 
 def _delimiter(text: str) -> str:
-    """What separates the fields of a CSV file: what gives most rows the same number of fields.
+    """Return the delimiter of a CSV file: the one that gives the most rows the same number of fields.
 
-    `^` and `:` separate fields only where all rows agree, and a comma does not where it is in one number a row.
+    `^` and `:` are delimiters only if all rows agree. A comma that occurs in one number per row is not a delimiter.
     """
     if _separates_all(text, "^", 2):
         return "^"
@@ -136,20 +136,20 @@ def _sample(text: str, delimiter: str) -> list[list[str]]:
 
 
 def _regularity(rows: list[list[str]]) -> float:
-    """The share of rows that have as many fields as most. 0 if these have one only."""
+    """Return the share of rows with the most common number of fields; 0 if that is one."""
     widths = Counter(map(len, rows))
     width, count = max(widths.items(), key=lambda item: (item[1], item[0]), default=(1, 0))
     return count / widths.total() if width > 1 else 0.0
 
 
 def _separates_all(text: str, delimiter: str, fewest: int) -> bool:
-    """Whether there are several rows, all of the same number of fields, which is at least `fewest`."""
+    """Return whether there are several rows, all with the same number of fields, at least `fewest`."""
     rows = _sample(text, delimiter)
     return len(rows) > 1 and _regularity(rows) == 1 and len(rows[0]) >= fewest
 
 
 def csv_parts(data: bytes) -> list[Sequence[str]]:
-    """The rows of a CSV file as lines with aligned columns."""
+    """Return the rows of a CSV file as lines with aligned columns."""
     text = decode(data).replace("\0", "")
     # The default limit of a field is 128 KB; the file's own is the one that counts.
     csv.field_size_limit(len(text) + 1)

@@ -1,4 +1,4 @@
-"""Files that a password protects: the same file without it. PDF, and Office files since 2007 (DOCX, XLSX, PPTX)."""
+"""Remove the password from protected files: PDF, and Office files since 2007 (DOCX, XLSX, PPTX)."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
 
 def unlocked(data: bytes, password: str, limits: Limits) -> bytes | None:
-    """The file without its password; None if it opens without one. Raises PasswordProtected where the password is
-    wrong, Unsupported for a protected file of another kind."""
+    """Return the file without its password, or None if it opens without one. Raise PasswordProtected if the password is
+    wrong, Unsupported for other kinds of protected files."""
     if data.startswith(_OLE) and "EncryptedPackage".encode("utf-16-le") in data:
         return _office(data, password)
     if b"%PDF-" in data[:1024]:

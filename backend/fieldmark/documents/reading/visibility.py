@@ -1,14 +1,14 @@
-"""Which characters of a PDF page a person can see: those whose drawing changes the page where they stand.
+"""Which characters of a PDF page a person can see: those whose drawing changes the page at their position.
 
 The page is drawn with its text and without it. The difference of the two pictures is called ink.
 
-1. A word is visible if its box shows ink all along, where no other word reaches. Nearly every page is settled so, at
-   the cost of two small drawings.
-2. Any other word is doubtful: it shows a gap, or its characters stand on each other. Then the text objects of the
-   doubtful words are left out of finer drawings, layer by layer, and each character must have ink of its own.
+1. A word is visible if its box shows ink along its whole width, ignoring columns shared with other words. This decides
+nearly every page, at the cost of two small drawings. 2. Any other word is doubtful: it shows a gap, or its characters
+overlap. Then the text objects of the doubtful words are left out of finer drawings, layer by layer, and each character
+must have ink of its own.
 
-So it does not matter how a text was hidden. Examples: invisible ink, the colour behind it, no opacity, clipped, painted
-over, in a layer that is off, or in a font whose letters are empty.
+So it does not matter how a text was hidden: by invisible ink, background colour, zero opacity, clipping, an object over
+it, a disabled layer, or a font with empty glyphs.
 """
 
 from __future__ import annotations
@@ -112,14 +112,14 @@ class LayerWord(NamedTuple):
 
 
 class Pictures(NamedTuple):
-    """The box around a page's pictures. `logo` is the same for small pictures that look the same in the same place."""
+    """The box around a page's pictures. `logo` is equal for small pictures that look the same at the same position."""
 
     box: Box
     logo: int | None
 
 
 class _Line:
-    """The words between the same two rows of pixels, and the columns that one or two of them take, as bits."""
+    """Words in the same two rows of pixels, and the columns that one or two of them cover, as bits."""
 
     def __init__(self, ink: bytes) -> None:
         self.ink = ink  # for each column whether it shows any
@@ -181,10 +181,9 @@ class VisibilityDetector:
             self._collect([get_part(form, index) for index in range(count_parts(form))], (matrix, *matrices))
 
     def visible_stretches(self, words: Sequence[LayerWord], codes: Sequence[int]) -> list[list[tuple[int, int]]]:
-        """For each word the stretches (start, end) of its characters that a person can see.
+        """Return for each word the ranges (start, end) of its visible characters.
 
-        One stretch for a word that is visible as a whole, none for a hidden one. Example for several: a "0" hidden in
-        "100,00" leaves two.
+        There is one range for a fully visible word, and none for a hidden one. A "0" hidden in "100,00" leaves two.
         """
         whole: list[list[tuple[int, int]]] = [[(word.start, word.end)] for word in words]
         small = [_microscopic(word, self._smallest) for word in words]
@@ -197,12 +196,12 @@ class VisibilityDetector:
 
     @property
     def is_blank(self) -> bool:
-        """Whether the page shows nothing at all."""
+        """Return whether the page shows nothing at all."""
         extremes: Any = self._full.getextrema()
         return extremes[1] - extremes[0] < LEAST_CONTRAST
 
     def _measure_paths(self) -> None:
-        """Find the thin lines along an axis, and the outlines that may be boxes to tick."""
+        """Find the thin lines along an axis, and the outlines that may be check boxes."""
         for path, count, matrices in self._paths:
             left, top, right, bottom = _bounds(path, matrices)
             if min(right - left, top - bottom) <= THICKEST_LINE:
@@ -215,7 +214,7 @@ class VisibilityDetector:
                 self.slanted_lines += _straight_lines(path, count, matrices)
 
     def shows_slanted_line(self, line: Box) -> bool:
-        """Whether the page without its text shows something all along a line from one point to another."""
+        """Return whether the page without its text shows something along a whole line from one point to another."""
         x0, y0, x1, y1 = (side * self._scale for side in line)
         seen = 0
         for n in _ALONG:
@@ -226,7 +225,7 @@ class VisibilityDetector:
         return seen > 0.8 * len(_ALONG)
 
     def drawn_around(self, boxes: Sequence[Box], margin: float) -> tuple[Image.Image, float, tuple[float, float]]:
-        """Return a finer grey picture of the page around some boxes, its pixels a point, and where it begins."""
+        """Return a finer grey picture of the page around some boxes, its pixels per point, and its origin."""
         scale = self._scale * FINER
         x0, y0, x1, y1 = (list(sides) for sides in zip(*boxes, strict=True))
         left, top, right, bottom = _pixels(
@@ -238,7 +237,7 @@ class VisibilityDetector:
         return self._drawn(part).convert("L"), scale, (left / scale, top / scale)
 
     def shows_line(self, box: Box) -> bool:
-        """Whether the page without its text shows a line all along a box, on one background."""
+        """Return whether the page without its text shows a line along a whole box, on one background."""
         left, top, right, bottom = (side * self._scale for side in box)
         x0, _, x1, _ = _pixels(left, top, right, bottom, self._columns, self._rows)
         middle = int((top + bottom) / 2)
@@ -248,7 +247,7 @@ class VisibilityDetector:
         return any(most <= low - LEAST_CONTRAST or least >= high + LEAST_CONTRAST for least, most in extremes[1:])
 
     def _pictures_shown(self) -> Image.Image:
-        """What images, and paths that may be letters, change on the page without its text."""
+        """Return what images, and paths that may be letters, change on the page without its text."""
         if self._shown is None:
             size = self._columns, self._rows
             pictures = [*self._images, *self._curved]
@@ -260,7 +259,7 @@ class VisibilityDetector:
         return self._shown
 
     def find_pictures(self) -> Pictures | None:
-        """Return where images, and paths that may be letters, show something. None if on a small part of the page."""
+        """Return where images, and paths that may be letters, are visible; None if only on a small part of the page."""
         if not self._images and not self._curved:
             return None
         shown, with_pictures = self._pictures_shown(), self._with_pictures
@@ -280,7 +279,7 @@ class VisibilityDetector:
         return Pictures((max(x0, 0.0), max(y0, 0.0), x1, y1), logo)
 
     def count_unreadable_images(self, as_shown: Callable[[float, float, float, float], Box]) -> int:
-        """Return how many images on the page cannot be decoded. Only those that show nothing are decoded."""
+        """Return how many images on the page cannot be decoded. Only images that show nothing are checked."""
         if not self._images:
             return 0
         size, shown = (self._columns, self._rows), self._pictures_shown()
@@ -299,7 +298,7 @@ class VisibilityDetector:
         return count
 
     def _shows_a_line(self, drawn: Image.Image, squares: Image.Image) -> bool:
-        """Whether squares beside each other show what is as wide and high as a short line of print."""
+        """Return whether adjacent squares are as wide and high as a short line of print."""
         columns, left = squares.width, bytearray(squares.tobytes())
         while (start := left.find(255)) >= 0:
             left[start] = 0
@@ -323,7 +322,7 @@ class VisibilityDetector:
         return False
 
     def has_drawing(self, box: Box) -> bool:
-        """Whether anything is drawn within the box."""
+        """Return whether anything is drawn within the box."""
         left, top, right, bottom = (side * self._scale for side in box)
         x0, y0, x1, y1 = _pixels(left, top, right, bottom, self._columns, self._rows)
         if x0 >= x1 or y0 >= y1:
@@ -341,7 +340,7 @@ class VisibilityDetector:
         return sorted(set(doubtful))
 
     def _in_lines(self, words: Sequence[LayerWord], ink: bytes) -> tuple[dict[tuple[int, int], _Line], list[int]]:
-        """The words by the rows of pixels that they take, and the indexes of those that show a gap."""
+        """Return the words by the rows of pixels that they cover, and the indexes of those that show a gap."""
         scale = self._scale
         columns, rows = self._columns, self._rows
         layer, order = self._layer, self._order
@@ -379,7 +378,7 @@ class VisibilityDetector:
     def _doubtful_among_others(
         self, words: Sequence[LayerWord], lines: dict[tuple[int, int], _Line], ink: bytes
     ) -> list[int]:
-        """The indexes of the words that show a gap once the ink in places of several words is left out."""
+        """Return the indexes of the words that show a gap when ink at positions of several words is ignored."""
         columns, rows = self._columns, self._rows
         found: list[int] = []
         taken = [0] * rows
@@ -418,7 +417,7 @@ class VisibilityDetector:
         return found
 
     def _pieces(self, word: LayerWord) -> list[tuple[int, int]]:
-        """The columns of each character of a word that several objects make. None if characters stand on each other."""
+        """Return the columns of each character of a word made of several objects; None if characters overlap."""
         if word.direction % 2:
             return []
         found: list[tuple[int, int]] = []
@@ -437,7 +436,7 @@ class VisibilityDetector:
         return found
 
     def _visible_characters(self, words: Sequence[LayerWord], codes: Sequence[int]) -> set[int]:
-        """The characters of doubtful words that leave ink of their own, as indexes."""
+        """Return the indexes of the characters of doubtful words that have ink of their own."""
         scale = self._scale * FINER
         # Only the part of the page in which they stand.
         left, top, right, bottom = _pixels(
@@ -495,9 +494,10 @@ class VisibilityDetector:
         columns: int,
         rows: int,
     ) -> list[list[Handle]]:
-        """The objects in layers. Within one, no object reaches to where the ink of another is counted.
+        """Yield the objects in layers. Within a layer, no object reaches an area in which the ink of another is
+        counted.
 
-        An exception is the same character in the same place, as in bold print made by printing twice.
+        An exception is the same character at the same position, as in bold print made by printing twice.
         """
         layers: list[list[Handle]] = []
         taken: list[tuple[bytearray, bytearray]] = []  # as far as a character reaches, and where its ink is counted
@@ -524,11 +524,12 @@ class VisibilityDetector:
         return layers
 
     def _has_font(self, item: Handle) -> bool:
-        """Whether the file or PDFium has the font of a text object. If not, no letter of it is ever drawn."""
+        """Return whether the file or PDFium has the font of a text object. Without it no letter is drawn."""
         return bool(is_embedded(get_font(item)))
 
     def _would_show(self, item: Handle, code: int, full: Image.Image, box: Box) -> bool:
-        """Whether a letter without a font would be visible on a machine that has it, by its colour and render mode."""
+        """Return whether a letter without a font would be visible on a machine that has it, by its colour and render
+        mode."""
         if glyph_path(get_font(item), code, 12.0):
             return False  # there is one, and it left no ink
         red, green, blue, alpha = (ctypes.c_uint() for _ in range(4))
@@ -555,9 +556,9 @@ class VisibilityDetector:
             set_active(item, active)
 
     def _drawn(self, part: tuple[int, int, int, int], canvas_name: str | None = None) -> Image.Image:
-        """A picture of a part of the page (left, top, columns, rows in pixels).
+        """Return a picture of a part of the page (left, top, columns, rows in pixels).
 
-        With a canvas it is coarse and grey, and holds until that canvas is used again. Without, it is finer and in
+        With a canvas it is coarse and grey, and valid until that canvas is used again. Without one it is finer and in
         colour.
         """
         left, top, columns, rows = part
@@ -612,13 +613,13 @@ def _ink_by_row(ink: bytes, columns: int, those: Sequence[int], y0: int, y1: int
 
 
 def _all_inked(seen: bytes, pieces: Sequence[tuple[int, int]]) -> bool:
-    """Whether each character of a word shows ink. False if its characters stand on each other."""
+    """Return whether each character of a word shows ink. False if its characters overlap."""
     return bool(pieces) and all(any(seen[start:end]) for start, end in pieces)
 
 
 def struck_words(words: Sequence[LayerWord], lines: Sequence[Box]) -> dict[int, Box]:
-    """Return the words that thin lines go through: for each index the part of its line. Boxes are in points from the
-    top left corner. A line that goes on where there are no words is one of a table."""
+    """Return the words that thin lines strike through: by index, the part of its line. Boxes are in points from the top
+    left corner. A line that continues where there are no words is a table rule."""
     # A page that is turned has the corners of lines in another order.
     level = sorted(
         ((min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)) for x0, y0, x1, y1 in lines), key=lambda line: line[1]
@@ -642,8 +643,8 @@ def struck_words(words: Sequence[LayerWord], lines: Sequence[Box]) -> dict[int, 
 
 
 def crossed_words(words: Sequence[LayerWord], lines: Sequence[Box]) -> dict[int, tuple[Box, ...]]:
-    """Return the words that slanted lines go through, and those under two lines that cross each other: for each index
-    these lines. Lines are from one point to another, in points from the top left corner of the page."""
+    """Return the words that slanted lines strike through, and those under two crossing lines: by index, these lines.
+    Lines are from one point to another, in points from the top left corner of the page."""
     if not lines:
         return {}
     level = sorted((index for index, word in enumerate(words) if word.direction == 0), key=lambda n: words[n].box[1])
@@ -679,7 +680,7 @@ def _middle(box: Box) -> tuple[float, float]:
 
 
 def _struck_part(box: Box, line: Box) -> float:
-    """The width of a word if a line goes through it from side to side, or up and down through its middle; else 0."""
+    """Return the width of a word if a line crosses all of it, or crosses its middle from top to bottom; else 0."""
     left, top, right, bottom = box
     x0, y0, x1, y1 = line
     x = (left + right) / 2
@@ -701,7 +702,7 @@ def _struck_part(box: Box, line: Box) -> float:
 
 
 def _can_be_decoded(image: Handle) -> bool:
-    """Whether PDFium can decode an image. One that is too large to try counts as if it could."""
+    """Return whether PDFium can decode an image. True for one that is too large to try."""
     across, down = ctypes.c_uint(), ctypes.c_uint()
     get_image_size(image, ctypes.byref(across), ctypes.byref(down))
     if across.value * down.value > MAX_DECODED_PIXELS:
@@ -713,7 +714,8 @@ def _can_be_decoded(image: Handle) -> bool:
 
 
 def _bounds(item: Handle, matrices: Sequence[Any]) -> Box:
-    """Left, top, right and bottom of an object in the page's coordinates. `matrices` are of the forms around it."""
+    """Return left, top, right and bottom of an object in page coordinates. `matrices` are those of the
+    forms around it."""
     sides = [ctypes.c_float() for _ in range(4)]
     get_bounds(item, *map(ctypes.byref, sides))
     left, bottom, right, top = (side.value for side in sides)
@@ -726,8 +728,8 @@ def _bounds(item: Handle, matrices: Sequence[Any]) -> Box:
 
 
 def _straight_lines(path: Handle, count: int, matrices: Sequence[Any]) -> list[Box]:
-    """Return the lines that a path draws, each from one point to another in the page's coordinates: strokes between
-    two points, and areas of four corners that are as thin as a line."""
+    """Return the lines that a path draws, each from one point to another in page coordinates: strokes between two
+    points, and rectangles as thin as a line."""
     own: Any = pdfium.FS_MATRIX()
     get_matrix(path, ctypes.byref(own))
     across, up = ctypes.c_float(), ctypes.c_float()
@@ -797,7 +799,7 @@ def _has_ink(ink: Image.Image, box: Box, character: str) -> bool:
 
 
 def _own_area(box: Box, character: str, columns: int, rows: int) -> Pixels:
-    """Where ink is counted for a character: not at the edges of a letter, where its neighbours may leave some."""
+    """Return where ink is counted for a character: not at its edges, which may hold ink of its neighbours."""
     left, top, right, bottom = box
     inset = 0.15 * (right - left) if character.isalnum() else 0.0
     return _pixels(left + inset, top, right - inset, bottom, columns, rows)
@@ -806,7 +808,7 @@ def _own_area(box: Box, character: str, columns: int, rows: int) -> Pixels:
 def _repeated(
     words: Sequence[LayerWord], places: dict[int, Box], codes: Sequence[int], owner_of: dict[int, Handle]
 ) -> set[int]:
-    """The characters that another object of the same word has in the same place already: a person sees only one."""
+    """Return the characters that another object of the same word has already drawn at the same position."""
     found: set[int] = set()
     for word in words:
         order = sorted(range(word.start, word.end), key=lambda index: (codes[index], places[index]))
@@ -820,7 +822,7 @@ def _repeated(
 
 
 def _rows(taken: bytearray, columns: int, box: Pixels) -> Iterator[bytearray]:
-    """Every second row, from the even one at or above the box: two boxes that share a row share such a one."""
+    """Return every second row of a box, starting at an even row: two boxes that share rows share one of these."""
     x0, y0, x1, y1 = box
     for at in range((y0 - y0 % 2) * columns, y1 * columns, 2 * columns):
         yield taken[at + x0 : at + x1]

@@ -1,4 +1,4 @@
-"""XLSX: the cells of each sheet with their addresses, and the values that were last calculated."""
+"""XLSX: the cells of each sheet with their addresses, and their last calculated values."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _CODES = re.compile(r'(&(?:"[^"]{0,200}"?|\d{1,3}|K(?:\d\d[+-]\d{3}|[\dA-Fa-f]{6
 
 
 def xlsx_parts(data: bytes, limits: Limits) -> Sequence[Part]:
-    """A part for each visible sheet: its name, then a line a row with `A1: value` for each cell that has a value.
+    """Return a part for each visible sheet: its name, then a line per row with `A1: value` for each cell with a value.
 
-    The texts of its drawings follow, and the notes at its cells. What is printed on its pages is the head and the foot.
+    Then follow the texts of its drawings, its cell notes, and its printed headers and footers.
 
-    The value is what the sheet shows, by the cell's number format. What it stores follows in brackets where it differs.
-    A formula gives the value that was last calculated; none is evaluated. One that was never calculated is warned of.
+    The value is what the sheet shows, by the cell's number format, with the stored value in brackets if it differs. A
+    formula gives its last calculated value; formulas are never evaluated. A formula without a value gives a warning.
     """
     open_archive(data, limits).close()
     book = load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False, rich_text=True)
@@ -91,7 +91,7 @@ def xlsx_parts(data: bytes, limits: Limits) -> Sequence[Part]:
 
 
 def _plain(value: CellRichText, hidden: list[str], struck: list[str]) -> str:
-    """Return the text of a cell whose parts have fonts of their own. What is tiny or struck out goes to the lists."""
+    """Return the text of a rich-text cell. Tiny and struck-out text goes to the lists."""
     text = ""
     for part in value:
         font = part.font if isinstance(part, TextBlock) else None
@@ -108,7 +108,7 @@ def _plain(value: CellRichText, hidden: list[str], struck: list[str]) -> str:
 
 
 def _notes(archive: zipfile.ZipFile, sheet: Any) -> Iterator[tuple[str, CellRichText]]:
-    """The address and text of each note at a cell, those that are answers to another one included."""
+    """Return the address and text of each cell note, including replies."""
     path = sheet._worksheet_path.lstrip("/")
     threads = [
         (node.get("ref", ""), node.findtext(f"{_THREADS}text") or "")
@@ -127,7 +127,8 @@ def _notes(archive: zipfile.ZipFile, sheet: Any) -> Iterator[tuple[str, CellRich
 
 
 def _printed(texts: Sequence[str], title: str, hidden: list[str], struck: list[str]) -> list[str]:
-    """The lines of headers or footers. The page number, the date and the file name are known in print only."""
+    """Return the lines of headers or footers, without fields that are known only in print: page number, date, file
+    name."""
     lines: dict[str, None] = {}
     for text in texts:
         section, size, script, is_struck = "", 10, "", False
@@ -150,7 +151,7 @@ def _printed(texts: Sequence[str], title: str, hidden: list[str], struck: list[s
 
 
 def _drawings(archive: zipfile.ZipFile, sheet: Any) -> tuple[list[str], list[Picture]]:
-    """Return the lines of text, of charts too, and the pictures that lie over a sheet's cells."""
+    """Return the lines of text, including those of charts, and the pictures over a sheet's cells."""
     lines: list[str] = []
     pictures: list[Picture] = []
     for part in related_parts(archive, sheet._worksheet_path.lstrip("/"), "drawing"):
@@ -178,7 +179,7 @@ class _SheetVisibility:
     """Which cells of one sheet a person can see."""
 
     def __init__(self, archive: zipfile.ZipFile, sheet: Any) -> None:
-        """`sheet` is one that openpyxl opened read-only. Such a sheet does not know its rows and columns."""
+        """`sheet` must be opened read-only by openpyxl. Such a sheet has no row and column properties."""
         self._hidden_rows: set[int] = set()
         self._hidden_columns: list[tuple[int, int]] = []
         self.formulas_without_values: list[str] = []
@@ -220,7 +221,7 @@ class _SheetVisibility:
                     self._hidden_columns.append((int(node.get("min")), int(node.get("max"))))
 
     def shows_address(self, address: str) -> bool:
-        """Whether a cell is shown; so is what is at no cell."""
+        """Return whether a cell is shown. True for content that is not in a cell."""
         match = _ADDRESS.fullmatch(address)
         return match is None or self._shows(int(match[2]), column_index_from_string(match[1]))
 
@@ -228,7 +229,7 @@ class _SheetVisibility:
         return row not in self._hidden_rows and not any(one <= column <= two for one, two in self._hidden_columns)
 
     def shows(self, cell: Any) -> bool:
-        """Whether the value of a cell that has one is shown, whatever its colour."""
+        """Return whether the value of a cell is shown. Its colour is ignored."""
         if not self._shows(cell.row, cell.column):
             return False
         if not cell.has_style:
@@ -238,13 +239,13 @@ class _SheetVisibility:
 
 
 def _pages_with_their_own(node: Any) -> list[str]:
-    """The kinds of pages whose headers and footers a sheet prints."""
+    """Return the kinds of pages whose headers and footers a sheet prints."""
     flags = (("first", "differentFirst"), ("odd", ""), ("even", "differentOddEven"))
     return [kind for kind, flag in flags if not flag or node.get(flag) in ("1", "true")]
 
 
 def _formulas_without_values(row: Any) -> list[str]:
-    """The addresses of the cells whose formula was never calculated. An empty text is a value."""
+    """Return the addresses of the cells whose formula has no calculated value. An empty text is a value."""
     found: list[str] = []
     for cell in row.iterchildren(f"{_S}c"):
         value = cell.find(f"{_S}v")
