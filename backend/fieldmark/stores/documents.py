@@ -68,7 +68,8 @@ _COLUMNS = (
     f"(select e.id {CURRENT_EXTRACTION.format(which='e.document_id = documents.id')}) as current_extraction_id, "
     f"{_STAGE} as stage"
 )
-# Documents that may be at a stage, by indexes: so not every document is looked at.
+_COMPLETED: LiteralString = "select document_id from public.extractions where org_id = %(org)s and status = 'completed'"
+# Documents that may be at a stage, found by indexes, so that the stage of every document need not be computed.
 _MAY_BE_AT: Mapping[DocumentStage, LiteralString] = {
     DocumentStage.PROCESSING: "status = 'reading'",
     DocumentStage.FAILED: "status = 'failed'",
@@ -80,6 +81,16 @@ _MAY_BE_AT: Mapping[DocumentStage, LiteralString] = {
         select e.document_id from public.extraction_proposals as p
         join public.extractions as e on e.id = p.extraction_id
         where p.org_id = %(org)s and p.status = 'pending')""",
+    DocumentStage.READY: """not exists (
+        select from public.extractions as e where e.document_id = documents.id and e.status = 'completed')""",
+    DocumentStage.EXTRACTING: """id in (
+        select document_id from public.runs
+        where org_id = %(org)s and extraction_id is not null and status in ('queued', 'running', 'awaiting_runs')
+        union all select document_id from public.auto_creations where org_id = %(org)s and status = 'running')""",
+    DocumentStage.PROPOSED: """id in (
+        select document_id from public.auto_creations where org_id = %(org)s and status = 'proposed')""",
+    DocumentStage.EXTRACTED: f"id in ({_COMPLETED} and reviewed_by is null)",
+    DocumentStage.REVIEWED: f"id in ({_COMPLETED} and reviewed_by is not null)",
 }
 
 # In the order of their documents, which an index has.
