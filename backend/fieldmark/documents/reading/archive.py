@@ -121,7 +121,7 @@ def _files(archive: zipfile.ZipFile, members: list[zipfile.ZipInfo]) -> Iterator
 def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int) -> bytes:
     if _is_protected(member):
         raise PasswordProtected
-    # What is counted is what comes out. What the archive says of its size is its own word.
+    # The unpacked bytes are counted, because the size that the archive declares may be false.
     most = min(most, max(MIB, MAX_RATIO * member.compress_size))
     content = bytearray()
     with archive.open(member) as packed:

@@ -10,13 +10,13 @@ from typing import Any, Final
 
 from fieldmark.documents.reading.pages import PlacedWord
 
-_LEAST_AMOUNTS: Final = 3  # in a column: fewer may be crossed by any line
+_MIN_AMOUNTS: Final = 3  # in a column: fewer may be crossed by any line
 # Where the line may be, in widths of a digit from the right edge of the amounts: it may touch the digit before it.
 _FROM, _TO = 2.8, 1.6
 _CONTRAST: Final = 12.0  # of 255: a dotted line is half paper
 _MARGIN: Final = 0.22  # of a line's height
-_WIDEST: Final = 3.0  # heights of a line between two amounts
-_SURE: Final = 0.9  # as OCR may be of such an amount at most
+_MAX_GAP: Final = 3.0  # heights of a line between two amounts
+_MAX_CONFIDENCE: Final = 0.9  # maximum confidence of such an amount
 
 
 def with_cents(words: Sequence[PlacedWord], grey: Any) -> list[PlacedWord]:
@@ -31,9 +31,9 @@ def with_cents(words: Sequence[PlacedWord], grey: Any) -> list[PlacedWord]:
         width = (last.x1 - last.x0) / len(last.text)
         column = [index for index in amounts if abs(words[index].x1 - last.x1) < 0.7 * width]
         amounts = [index for index in amounts if index not in column]
-        if len(column) >= _LEAST_AMOUNTS and _has_line([words[index] for index in column], grey):
+        if len(column) >= _MIN_AMOUNTS and _has_line([words[index] for index in column], grey):
             for index in column:
-                text, sure = words[index].text, min(_SURE, words[index].confidence or 0.0)
+                text, sure = words[index].text, min(_MAX_CONFIDENCE, words[index].confidence or 0.0)
                 found[index] = words[index]._replace(text=f"{text[:-2]}.{text[-2:]}", confidence=sure)
     return found
 
@@ -48,7 +48,7 @@ def _has_line(column: Sequence[PlacedWord], grey: Any) -> bool:
     left, end = int(right - (_FROM + 1.5) * digit), int(right - (_TO - 1.0) * digit)
     # The boxes of words are larger than their ink.
     gaps = [(int(a.y1 - _MARGIN * line), int(b.y0 + _MARGIN * line) + 1) for a, b in pairwise(rows)]
-    if left < 0 or any(bottom - top < 3 or bottom - top > _WIDEST * line for top, bottom in gaps):
+    if left < 0 or any(bottom - top < 3 or bottom - top > _MAX_GAP * line for top, bottom in gaps):
         return False
     darkness = [_darkness(grey[top:bottom, left:end]) for top, bottom in gaps]
     means = [sum(of_column) / len(gaps) for of_column in zip(*darkness, strict=True)]

@@ -11,9 +11,9 @@ from PIL import Image
 
 Box = tuple[float, float, float, float]
 
-SIDES = (5.0, 21.0)  # points, with the line around
+SIDES = (5.0, 21.0)  # points, including the outline
 MAX_OUTLINES = 500  # a page with more is a drawing
-BESIDE = 1.6  # of a box's side: as far from it its label may be
+BESIDE = 1.6  # maximum distance of the label, relative to the box's side
 TICK_GLYPHS = frozenset("xX×✓✔✕✖✗✘☑☒✅\uf0fb\uf0fc\uf0fd\uf0fe\u2022●■")
 _SYMBOLS = {"¨": "☐", "o": "☐", "q": "☐", "ý": "☒", "þ": "☒"}
 _SYMBOLS_2 = {"£": "☐", "R": "☒", "S": "☒", "T": "☒"}
@@ -26,7 +26,7 @@ SYMBOLS = {
 _CONTRAST = 32  # of 255 levels, between a line and the paper
 _OUTLINED = 0.85  # of an outline that must be seen
 _INSET = 0.25  # of a side: where the inside of a box begins
-_MARKED = (0.03, 0.65)  # between these shares of the inside a mark covers
+_MARKED = (0.03, 0.65)  # share of the inside that a mark covers
 _STEPS = range(1, 10)
 
 

@@ -41,7 +41,7 @@ from fieldmark.documents.reading.xlsx import xlsx_parts
 from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode
 from fieldmark.errors import Damaged, FieldmarkError, NotFound, OverLimit, Unsupported
 
-# onnxruntime and the models map 1.4 GiB of address space, of which 600 MiB are used.
+# onnxruntime and the models map 1.4 GiB of address space and use 600 MiB of it.
 OCR_MEMORY_BYTES = 1536 * MIB
 
 _LABELS = {
@@ -166,7 +166,7 @@ def _do(job: Job, data: bytes, kind: str, limits: Limits) -> _Answer:
         case OcrJob():
             page = _recognise(data, kind, job.number, limits)
             if job.media_type is None and not is_text_line(Images(data, kind, limits).size):
-                # A photograph in a document need not have text.
+                # A photograph in a document may have no text.
                 page = replace(page, warnings=tuple(one for one in page.warnings if not _is_without_text(one)))
             contents = [page_to_json(page)]
         case DrawJob():

@@ -197,7 +197,7 @@ class _Body:
                 yield "text", f" {child.get('string', '')} ", style
             elif tag in _PICTURES:
                 yield "picture", child, style
-            # pPr holds tab stops, Fallback repeats the text box for old versions, del and moveFrom are gone from the
+            # pPr holds tab stops, Fallback repeats the text box for old versions, del and moveFrom are not on the
             # page.
             elif tag in (f"{_W}pPr", f"{_W}del", f"{_W}moveFrom", _FALLBACK):
                 continue

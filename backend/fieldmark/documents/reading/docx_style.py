@@ -11,7 +11,7 @@ SMALLEST_POINTS = 1.5  # Word goes down to 1
 MAX_STYLE_DEPTH = 20  # of styles based on one another
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
-_LEAST_SCALES = frozenset(map(str, range(1, 10)))  # per cent of a letter's width
+_LEAST_SCALES = frozenset(map(str, range(1, 10)))  # percent of a letter's width
 _OFF = frozenset({"0", "false", "off", "none"})
 
 

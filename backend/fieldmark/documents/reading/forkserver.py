@@ -41,7 +41,7 @@ def main() -> NoReturn:
     The second argument is the service's process id: this process ends with the service, and process listings show which
     service it belongs to.
     """
-    # Linux tells of the end of the thread that started it, too: then it is started again when it is needed.
+    # Linux also sends the signal when only the parent's thread ends. Then a new server is started when needed.
     die_with_parent(int(sys.argv[2]))
     confine_early()
     name_process("forkserver")
@@ -53,7 +53,7 @@ def main() -> NoReturn:
 
 def serve(work: Work) -> NoReturn:
     """Fork a reader for each request on standard input."""
-    # What is loaded is not looked at again: the pages it lies in stay shared.
+    # Freeze loaded objects, so that garbage collection doesn't copy the shared memory pages.
     gc.collect()
     gc.freeze()
     _Server(socket.socket(fileno=os.dup(0)), work).serve()
@@ -71,13 +71,13 @@ class _Server:
         self._work = work
         self._readers: dict[int, _Reader] = {}
         self._selector = selectors.DefaultSelector()
-        self._wakeup, told = socket.socketpair()
+        self._wakeup, writer = socket.socketpair()
         self._wakeup.setblocking(False)
-        told.setblocking(False)
-        signal.set_wakeup_fd(told.fileno(), warn_on_full_buffer=False)
+        writer.setblocking(False)
+        signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, _ignore)
-        self._told = told
-        self._selector.register(control, selectors.EVENT_READ, self._on_wish)
+        self._wakeup_writer = writer
+        self._selector.register(control, selectors.EVENT_READ, self._on_request)
         self._selector.register(self._wakeup, selectors.EVENT_READ, self._on_death)
 
     def serve(self) -> NoReturn:
@@ -85,7 +85,7 @@ class _Server:
             for key, _ in self._selector.select():
                 key.data()
 
-    def _on_wish(self) -> None:
+    def _on_request(self) -> None:
         wish, descriptors, _, _ = socket.recv_fds(self._control, 1, DESCRIPTORS)
         if not wish:
             os._exit(0)  # the kernel kills the readers: each has asked for it
@@ -95,7 +95,7 @@ class _Server:
             pid = os.fork()
             if pid == 0:
                 self._become_reader(file, channel, parent)
-        except OSError:  # no more processes: who asked sees that there is none
+        except OSError:  # no more processes: the service sees that no reader started
             os.close(status)
             return
         finally:
@@ -115,19 +115,19 @@ class _Server:
             os.setsid()
             os.dup2(file, 0)
             os.dup2(channel, 1)
-            # Among the rest are the ends of other readers, and the socket that wishes come by.
+            # The other descriptors include channels of other readers, and the control socket.
             os.closerange(3, _highest_descriptor() + 1)
             name_process("reader")
             confine_early()
             self._work(parent)
             code = 0
         finally:
-            # Nothing of the server's is tidied up here: neither its frames nor its buffers are this process's own.
+            # Skip the server's cleanup: its frames and buffers belong to the parent.
             os._exit(code)
 
     def _kill(self, reader: _Reader) -> None:
         """Kill a reader whose status channel was closed by the service."""
-        if self._readers.get(reader.pid) is reader:  # else it ended, as another event of this round has told
+        if self._readers.get(reader.pid) is reader:  # else it ended in another event of this round
             self._selector.unregister(reader.status)
             os.kill(reader.pid, signal.SIGKILL)  # not reaped yet, so the number is its own
 
@@ -158,5 +158,5 @@ def _ignore(number: int, frame: object) -> None:
 
 
 def _tell(status: socket.socket, message: dict[str, float]) -> None:
-    with contextlib.suppress(OSError):  # whoever asked for it may be gone
+    with contextlib.suppress(OSError):  # the service may have closed its end
         status.send(json.dumps(message).encode() + b"\n", socket.MSG_DONTWAIT)

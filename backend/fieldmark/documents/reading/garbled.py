@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-# No character, one that stands for another that is missing, and those whose meaning only the font knows.
+# Missing characters, replacement characters, and private-use characters, whose meaning only the font knows.
 _NAMELESS = re.compile("[\0\ufffd\ue000-\uf8ff\U000f0000-\U0010ffff]")
 _VISIBLE = re.compile(r"\S")
 _LATIN_WORD = re.compile("[a-z\u00df-\u024f]{4,}")
@@ -13,8 +13,8 @@ _VOWEL = re.compile("[aeiouy\u00df-\u024f]")
 
 _MOST_NAMELESS = 0.3
 _FEWEST_CHARACTERS = 10
-# In text of any language in Latin script a third and more of the letters are vowels. Where each letter stands for
-# another one, it is an eighth to a fifth: b, f, l and r are then read for e, i, o and u.
+# In all languages in Latin script, at least a third of the letters are vowels. If each letter is replaced by another
+# one, an eighth to a fifth are.
 _FEWEST_VOWELS = 0.25
 _FEWEST_WORDS = 12
 

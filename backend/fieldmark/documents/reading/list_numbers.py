@@ -39,7 +39,7 @@ class WordLists:
     def __init__(self, numbering: Any | None, styles: Any | None) -> None:
         self._lists: dict[
             str, tuple[str, dict[int, int]]
-        ] = {}  # the definition that each uses, and where it starts anew
+        ] = {}  # the definition that each uses, and where its numbers restart
         self._levels: dict[tuple[str, int], Any] = {}
         self._of_style: dict[str, Any] = {}
         self._counts: dict[str, dict[int, int]] = {}

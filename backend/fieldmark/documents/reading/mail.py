@@ -29,7 +29,7 @@ importlib.import_module("email.generator")  # email does when a mail is written,
 
 _CONTENT_ID = 0x3712  # the property of an MSG by which its HTML names a picture
 SMALL_PICTURE = 64 * 1024
-"""A smaller picture that stands in the text is a logo or a signature. A larger one may be a photograph of a receipt."""
+"""A smaller picture in the text is a logo or a signature. A larger one may be a photograph of a receipt."""
 
 _AS_IT_CAME = default.clone(refold_source="none")
 _NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/]")
@@ -122,7 +122,7 @@ def _found(part: EmailMessage) -> _Found:
         said = [one.texts for one in inner if _says_something(one.texts)]
         plain = [texts for texts in said if all(_kind(text) == "text/plain" for text in texts)]
         read = [*plain, *said, []][0]
-        # What a mail program shows is the last. The first may be "Your program shows no HTML" and no more.
+        # Email programs show the last alternative. The first may only say "Your program shows no HTML".
         if said and said[-1] is not read and says_more(_body(said[-1]), _body(read)):
             read = [*read, *said[-1]]
         return _Found(read, files)
@@ -189,7 +189,7 @@ def _kind(part: EmailMessage) -> str:
 
 def _is_small_picture(file: MailFile, html: str) -> bool:
     is_shown = bool(file.content_id) and f"cid:{file.content_id}" in html
-    may_be_picture = file.media_type.startswith(("image/", "application/octet-stream"))  # Outlook names few types
+    may_be_picture = file.media_type.startswith(("image/", "application/octet-stream"))  # Outlook declares few types
     return is_shown and may_be_picture and len(file.content) <= SMALL_PICTURE
 
 

@@ -27,7 +27,7 @@ _COMPARISONS = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq, "<>": operator.ne
 }  # fmt: skip
 _ELAPSED = re.compile(r"\[(h+|m+|s+)\]", re.I)
-_OF_THE_USER = "mm-dd-yy"  # format 14: the order of day and month is that of the user's computer
+_OF_THE_USER = "mm-dd-yy"  # format 14: its order of day and month depends on the user's locale
 _LOCALE = re.compile(r"\[\$([^\]-]*)(?:-([0-9a-f]{1,8}))?\]", re.I)
 _PLAIN_NUMBER = re.compile(r"\d[\d,]*(?:\.\d*)?|\.\d+")
 
@@ -68,7 +68,7 @@ def format_value(value: object, number_format: str) -> str:
 def stored_text(value: object) -> str:
     """Return a cell's value without its format: a date in ISO 8601, a number with up to 15 digits."""
     if isinstance(value, float):
-        return f"{value:.15g}"  # not the 17 that tell doubles apart
+        return f"{value:.15g}"  # not 17, which would distinguish all doubles
     if isinstance(value, datetime.datetime):
         return value.date().isoformat() if value.time() == datetime.time() else value.isoformat(" ", "seconds")
     return " ".join(str(value).split())
@@ -126,7 +126,7 @@ def _number(value: float, sections: Sequence[_Section]) -> str:
         has_own_sign = place == 1
     section = numeric[place]
     if any(token.kind in ("date", "elapsed", "half") for token in section.tokens):
-        return stored_text(value)  # what is no date any more
+        return stored_text(value)  # out of the range of dates
     with localcontext(_DIGITS):
         number = Decimal(stored_text(value))
         shown = _digits(abs(number), section.tokens)

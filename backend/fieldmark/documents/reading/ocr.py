@@ -22,12 +22,12 @@ LONGEST_SIDE = 2000  # pixels; with twice as many, printed pages gave no more wo
 
 # Of the samples: printed receipts give 0.95 and more, upside down 0.75 and less, other scripts up to 0.93.
 UPRIGHT, CERTAIN = 0.85, 0.93
-LEAST_SCORE = 0.5  # a line below it is noise more often than text
-SAMPLE = 16  # the longest lines: enough to tell which way is up
+LEAST_SCORE = 0.5  # lines below it are more often noise than text
+SAMPLE = 16  # the longest lines, which show the orientation
 UNREAD_INK = 0.35  # of a line's inked columns, beside all words: letters that the models left out
 _TURNS = (None, Image.Transpose.ROTATE_90, Image.Transpose.ROTATE_180, Image.Transpose.ROTATE_270)
 _CHINESE_OR_JAPANESE = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
-# Printed close together, they come without the blank between them.
+# OCR may omit the space between them.
 _DATE_AND_TIME = re.compile(
     r"(?<!\d)(\d{4}[-/.]\d\d?[-/.]\d\d|\d\d?[-/.]\d\d?[-/.](?:\d{4}|\d\d))(\d\d?:\d\d(?::\d\d)?)(?!\d)"
 )
@@ -36,7 +36,7 @@ Box = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _Recognition:
     """The text recognised in an image, in its pixels. `unread` is the number of lines that were
     detected but not read."""
 
@@ -70,7 +70,7 @@ class Ocr:
                 "Global.log_level": "critical",
                 "Global.use_cls": False,
                 "Global.return_word_box": True,
-                "Global.text_score": 0.0,  # what is below LEAST_SCORE is left out here, and counted
+                "Global.text_score": 0.0,  # lines below LEAST_SCORE are dropped and counted here
                 "EngineConfig.onnxruntime.intra_op_num_threads": 1,
                 "EngineConfig.onnxruntime.inter_op_num_threads": 1,
             }
@@ -114,13 +114,13 @@ class Ocr:
         page = layout_page(number, width, height, sorted(groups.items()), "pdf" if printed else "rapidocr", slope)
         return replace(page, warnings=tuple(_warnings(number, image, reading, bool(found), bool(printed))))
 
-    def _upright(self, image: Image.Image) -> tuple[int, _Reading]:
+    def _upright(self, image: Image.Image) -> tuple[int, _Recognition]:
         """Return the direction of the text (0 right, 1 down, 2 left, 3 up), and the text recognised in
         that direction."""
         pixels = self._pixels(image)
         found, crops = self._detect(pixels)
         if not crops:
-            return 0, _Reading([], 0.0, 1.0, 0)
+            return 0, _Recognition([], 0.0, 1.0, 0)
         if _is_vertical(found[1].boxes.tolist()):
             # The engine gives tall lines turned as if they ran down.
             sample = self._longest(crops)
@@ -133,12 +133,12 @@ class Ocr:
                 return 2, self._read_turned(image, 2)
         return 0, reading
 
-    def _read_turned(self, image: Image.Image, turns: int) -> _Reading:
+    def _read_turned(self, image: Image.Image, turns: int) -> _Recognition:
         way = _TURNS[turns]
         assert way is not None
         pixels = self._pixels(image.transpose(way))
         found, crops = self._detect(pixels)
-        return self._recognise(pixels, found, crops) if crops else _Reading([], 0.0, 1.0, 0)
+        return self._recognise(pixels, found, crops) if crops else _Recognition([], 0.0, 1.0, 0)
 
     def _pixels(self, image: Image.Image) -> Any:
         return self._numpy.ascontiguousarray(self._numpy.asarray(image)[:, :, ::-1])  # the models want blue first
@@ -165,16 +165,16 @@ class Ocr:
             return 0.0
         return _mean(found.txts, found.scores)
 
-    def _recognise(self, pixels: Any, found: Any, crops: list[Any]) -> _Reading:
+    def _recognise(self, pixels: Any, found: Any, crops: list[Any]) -> _Recognition:
         done, boxes = found
         try:
             recognised: Any = self._engine.recognize_txt(crops)
         except self._nothing_found:
-            return _Reading([], 0.0, 0.0, len(crops))
+            return _Recognition([], 0.0, 0.0, len(crops))
         unread = sum(not text.strip() for text in recognised.txts)
         lines: Any = self._engine.build_final_output(pixels, boxes, self._no_directions, recognised, crops, done)
         if getattr(lines, "boxes", None) is None:
-            return _Reading([], 0.0, 0.0, unread)
+            return _Recognition([], 0.0, 0.0, unread)
         grey = pixels.mean(axis=2)
         words: list[PlacedWord] = []
         slopes: list[float] = []
@@ -195,7 +195,7 @@ class Ocr:
         words = with_cents(words, grey)
         slope = median(slopes) if slopes else 0.0
         certainty = _mean([text for text, _ in kept], [score for _, score in kept])
-        return _Reading(words, slope if math.isfinite(slope) else 0.0, certainty, unread)
+        return _Recognition(words, slope if math.isfinite(slope) else 0.0, certainty, unread)
 
     def _leaves_ink(self, grey: Any, corners: list[list[float]], words: Sequence[PlacedWord]) -> bool:
         """Return whether a line has much ink outside its words: the models output a blank for unknown letters."""
@@ -234,7 +234,7 @@ class _Printed:
 
 
 def _warnings(
-    number: int, image: Image.Image, reading: _Reading, has_words: bool, has_print: bool
+    number: int, image: Image.Image, reading: _Recognition, has_words: bool, has_print: bool
 ) -> Iterator[ReadingWarning]:
     if not reading.words and not has_print:
         if reading.unread or _shows_something(image):

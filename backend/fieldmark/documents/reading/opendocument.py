@@ -20,7 +20,7 @@ from fieldmark.documents.reading.pagination import Part, align, expand_tabs, row
 from fieldmark.documents.reading.pictures import Picture, points
 from fieldmark.errors import Damaged, OverLimit, PasswordProtected
 
-MAX_REPEATS = 10_000  # cells that a file writes once and means so many times
+MAX_REPEATS = 10_000  # repeats of a cell
 
 _NAMES = "urn:oasis:names:tc:opendocument:xmlns:"
 _TEXT, _TABLE, _DRAW, _STYLE = (f"{{{_NAMES}{name}:1.0}}" for name in ("text", "table", "drawing", "style"))
@@ -50,7 +50,7 @@ def opendocument_parts(data: bytes, limits: Limits) -> list[Part]:
     reader = _Reader(roots, archive)
     if body[0].tag == f"{_OFFICE}spreadsheet":
         return reader.sheets(body[0])
-    # What stands in the head and the foot of the pages comes first and last.
+    # Page headers come first, page footers last.
     masters = roots[0].find(f"{_OFFICE}master-styles") if len(roots) > 1 else None
     styled = masters if masters is not None and body[0].tag == f"{_OFFICE}text" else ()
     heads, feet = (

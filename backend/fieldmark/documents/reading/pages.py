@@ -113,7 +113,7 @@ class Limits:
     max_bytes: int = 50 * MIB
     max_pages: int = 500
     max_pixels: int = 100_000_000  # a page
-    max_decoded_bytes: int = 256 * MIB  # what an archive unpacks to, and what the reader may hand back
+    max_decoded_bytes: int = 256 * MIB  # of an unpacked archive, and of the reader's answer
     seconds: float = 30
     seconds_per_page: float = 2
     seconds_per_scan: float = 10

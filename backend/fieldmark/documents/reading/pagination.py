@@ -21,7 +21,7 @@ COLUMNS = int((WIDTH - 2 * MARGIN) / CHARACTER)
 MAX_COLUMNS = 200
 PAGE_CHARACTERS = 4000
 PAGE_ROWS = 150
-MAX_ROW_CHARACTERS = 160  # a wider row of a sheet goes on in the next line
+MAX_ROW_CHARACTERS = 160  # a wider row of a sheet is wrapped
 MAX_CELL = 40  # characters; a longer cell does not move the columns after it on the other lines
 
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -76,9 +76,9 @@ def paginate(parts: Iterable[Sequence[str]], engine: str, limits: Limits) -> Pag
             chosen, unread = chooser.choose(part.pictures)
             warnings += [*part.warnings, *([pictures_not_read(unread)] if unread else []), *struck_out(part.struck)]
         for page in _pages(lines, len(pages) + 1, engine):
-            # What is to be told of a part is told with its first page. If a part has no lines, with the next page.
-            told = tuple(replace(warning, page=page.number) for warning in warnings)
-            pages.append(replace(page.with_hidden_words(hidden), warnings=told))
+            # Warnings about a part go to its first page, or to the next page if the part has no lines.
+            page_warnings = tuple(replace(warning, page=page.number) for warning in warnings)
+            pages.append(replace(page.with_hidden_words(hidden), warnings=page_warnings))
             hidden, warnings = [], []
             if len(pages) > limits.max_pages:
                 raise OverLimit(
@@ -91,8 +91,8 @@ def paginate(parts: Iterable[Sequence[str]], engine: str, limits: Limits) -> Pag
         pictures = pictures[: limits.max_pages - len(pages)]
     if pages:
         last = pages[-1].with_hidden_words(hidden)
-        told = tuple(replace(warning, page=last.number) for warning in warnings)
-        pages[-1] = replace(last, warnings=(*last.warnings, *told))
+        page_warnings = tuple(replace(warning, page=last.number) for warning in warnings)
+        pages[-1] = replace(last, warnings=(*last.warnings, *page_warnings))
     return _with_pictures(pages, pictures)
 
 

@@ -52,15 +52,15 @@ from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode
 from fieldmark.errors import Damaged, NoText, OverLimit, PasswordProtected
 
 MAX_NOTE_LINES = 100
-MAX_MARKS = 500  # lines that a page strikes out by annotations
+MAX_MARKS = 500  # strike-out annotations of a page
 MAX_STROKE_POINTS = 2000
-UNSTEADY = 3.0  # points: as far a straight line drawn by hand may stray
-FINEST = 600  # dots per inch: a part of a page is drawn no finer
+UNSTEADY = 3.0  # points that a straight line drawn by hand may deviate
+FINEST = 600  # maximum dots per inch for a part of a page
 Groups: TypeAlias = Sequence[tuple[int, list[PlacedWord]]]
 Recognise: TypeAlias = Callable[[int, Image.Image, float, float, Groups, tuple[float, float, float, float]], Page]
 _RIGHT, _DOWN, _LEFT, _UP = range(4)
 # PDFium's marks for a hyphen at which it joined two lines into one word, and the soft hyphen: on a PDF page that is
-# a glyph somebody drew, often the producer's name for a plain hyphen.
+# a visible glyph, often the producer's name for a plain hyphen.
 _HYPHENS = {0x2: "-", 0xFFFE: "-", 0xAD: "-"}
 _WITHOUT_TEXT = frozenset({pdfium.FPDF_ANNOT_LINK, pdfium.FPDF_ANNOT_POPUP})
 _LEAST_RISE = 0.15  # of a character's height, between neighbours: more than slanted print has
@@ -87,12 +87,12 @@ class _Layer:
     unreadable: int = 0  # pictures that PDFium cannot decode
 
     def warnings(self, page: int) -> list[ReadingWarning]:
-        told = struck_out(self.struck, page)
+        warnings = struck_out(self.struck, page)
         if self.is_garbled:
-            told.append(ReadingWarning(WarningCode.GARBLED_TEXT, page))
+            warnings.append(ReadingWarning(WarningCode.GARBLED_TEXT, page))
         if self.unreadable:
-            told.append(pictures_not_read(self.unreadable, page))
-        return told
+            warnings.append(pictures_not_read(self.unreadable, page))
+        return warnings
 
 
 class Pdf:
@@ -204,7 +204,7 @@ class Pdf:
             scale = dpi / 72 if wanted_width is None else min(wanted_width / width, FINEST / 72)
             scale = min(scale, (max_pixels / (width * height)) ** 0.5)
             columns, rows = max(1, int(round(width * scale, 6))), max(1, int(height * scale))
-            # Where the whole page would lie, of which the bitmap holds the box.
+            # Position of the whole page relative to the bitmap, which holds only the box.
             all_columns, all_rows = columns / (x1 - x0), rows / (y1 - y0)
             place = [round(at) for at in (-x0 * all_columns, -y0 * all_rows, all_columns, all_rows)]
             return _drawn(page, columns, rows, place), columns, rows
@@ -305,19 +305,21 @@ class Pdf:
             if check_boxes:
                 direction = max(groups, key=lambda one: len(groups[one]), default=_RIGHT)
                 groups.setdefault(direction, []).extend(PlacedWord(one.text, *one.box) for one in check_boxes)
-            # Of the text layer of a scan or a picture only the words count as hidden that are where nothing is drawn.
+            # In the text layer of a scan, only words where nothing is drawn count as hidden.
             over_drawing = sum(covered for _, covered in hidden)
             scanned = over_drawing > sum(map(len, groups.values())) or not (groups or struck or detector.is_blank)
             pictures = None if scanned else detector.find_pictures()
             unreadable = detector.count_unreadable_images(boxes.as_shown)
             by_ocr = (0.0, 0.0, width, height) if scanned else pictures.box if pictures else None
-            told = [word.text for word, covered in hidden if not (covered and by_ocr and _covers(by_ocr, word.box))]
+            hidden_words = [
+                word.text for word, covered in hidden if not (covered and by_ocr and _covers(by_ocr, word.box))
+            ]
             if not scanned and not pictures:
-                return _Layer(sorted(groups.items()), told, struck, unreadable=unreadable)
+                return _Layer(sorted(groups.items()), hidden_words, struck, unreadable=unreadable)
             shown = (boxes.order[index] for start, end in visible for index in range(start, end))
             objects = {text_object(at, index) for index in shown} - {None}
             return _Layer(
-                sorted(groups.items()), told, struck, needs_ocr=True, objects=objects, pictures=pictures,
+                sorted(groups.items()), hidden_words, struck, needs_ocr=True, objects=objects, pictures=pictures,
                 unreadable=unreadable,
             )  # fmt: skip
         finally:
@@ -508,7 +510,7 @@ def _draw_cross(page: Any, box: Box) -> None:
 
 
 def _note_lines(annotation: Any) -> list[str]:
-    """Return the text of a note, or else of its replies."""
+    """Return the lines of a note's plain text, or else of its rich text."""
     text = _value(annotation, b"Contents")
     if not text.strip():
         first, *rest = _value(annotation, b"RC").replace("</p>", "\n</p>").split("<")

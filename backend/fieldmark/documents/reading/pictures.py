@@ -10,7 +10,7 @@ from fieldmark.documents.reading.image import Images
 from fieldmark.documents.reading.pages import Limits
 from fieldmark.errors import OverLimit, Unsupported
 
-LEAST_AREA = 10_000  # square points, 2 % of a sheet: what is smaller is a logo, an icon or a line
+LEAST_AREA = 10_000  # square points, 2 % of a sheet: a smaller picture is a logo, an icon or a line
 LEAST_RATIO, LEAST_HEIGHT = 3, 8.0  # points: a smaller picture of this shape may be a line of text
 MAX_PICTURES, MAX_LINES = 100, 10
 _POINTS_PER_PIXEL = 0.75

@@ -89,11 +89,11 @@ class Reader:
         line = await self._status.readline()
         if not line:
             raise ReaderLost
-        told: dict[str, Any] = json.loads(line)
-        if "pid" in told:
-            self._pid = told["pid"]
+        status: dict[str, Any] = json.loads(line)
+        if "pid" in status:
+            self._pid = status["pid"]
         else:
-            self._ended = Ended(told["code"], told["cpu"])
+            self._ended = Ended(status["code"], status["cpu"])
 
     async def end(self) -> float:
         """Kill the reader if it is still running. Return the processor time it used."""
@@ -176,7 +176,7 @@ class Forkserver:
             while True:
                 try:
                     socket.send_fds(control, [b"r"], descriptors, socket.MSG_DONTWAIT)
-                except BlockingIOError:  # it loads still, and many wait
+                except BlockingIOError:  # still loading, and the queue is full
                     await asyncio.sleep(_FULL_SECONDS)
                 except OSError:
                     self._forget(control)

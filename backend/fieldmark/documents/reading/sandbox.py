@@ -46,7 +46,7 @@ CORES: Final = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") 
 MOST_LOST: Final = 3
 """How many readers of one job may be lost without their own doing."""
 
-# What the child may say happened; any other word of it is no more than that the file is unreadable.
+# The errors that the child may report; anything else counts as an unreadable file.
 _ERRORS: dict[str, type[FieldmarkError]] = {
     error.code: error for error in (Damaged, NoText, NotFound, OverLimit, PasswordProtected, Unsupported)
 }

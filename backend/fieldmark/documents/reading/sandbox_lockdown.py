@@ -54,7 +54,7 @@ def lock_down(memory_bytes: int, cpu_seconds: int, parent: int, user: int | None
     if linux:
         lower_limit(resource.RLIMIT_AS, memory_bytes)
     if linux and user is not None and os.geteuid() == 0:
-        # A container may have taken root the right to change its user; then root is no more than a name in it.
+        # A container may forbid root to change its user.
         with contextlib.suppress(OSError):
             os.setgroups([])
         with contextlib.suppress(OSError):
@@ -64,7 +64,7 @@ def lock_down(memory_bytes: int, cpu_seconds: int, parent: int, user: int | None
         library.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
         lower_limit(resource.RLIMIT_NPROC, 0)
     lower_limit(resource.RLIMIT_NOFILE, 0)
-    die_with_parent(parent)  # again: the change of user has taken it back
+    die_with_parent(parent)  # again: the change of user resets it
 
 
 def die_with_parent(parent: int) -> None:

@@ -117,7 +117,7 @@ def is_einvoice(data: bytes) -> bool:
 
 
 def _archive(data: bytes) -> str:
-    # Names stand uncompressed in the list of parts. That the parts are what they say is for the reader to find out.
+    # Names are uncompressed in the list of parts. The reader checks their content.
     names = _list_of_parts(data)
     if b"word/document" in names:
         return DOCX
@@ -164,7 +164,7 @@ def _text(data: bytes) -> str | None:
         text = sample.decode("cp1252", "replace")
         if text.count("\ufffd") > len(text) // 100:
             return None
-    # A stray control happens in texts; where one character in a hundred is one, it is no text.
+    # Texts may contain a stray control character; a file with one in a hundred characters is not a text.
     return None if len(_CONTROL.findall(text)) > max(2, len(text) // 100) else text
 
 

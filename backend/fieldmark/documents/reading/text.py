@@ -14,7 +14,7 @@ from fieldmark.documents.reading.pagination import Part, align, expand_tabs
 from fieldmark.documents.reading.sniff import BYTE_ORDER_MARKS
 from fieldmark.domain.reading_warnings import ReadingWarning, WarningCode
 
-_DELIMITERS = "\t;|,"  # of two that fit alike the first: a comma may be within numbers
+_DELIMITERS = "\t;|,"  # the first wins a tie: a comma may be within numbers
 _SAMPLE_ROWS = 200
 _SAMPLE = 100_000  # bytes, by which the encoding is judged
 _MOST_ACCENTS = 0.3  # of the letters
@@ -64,7 +64,7 @@ def _decoded(data: bytes, declared: str | None) -> tuple[str, bool]:
             continue
     if known not in (None, "utf-8"):
         return data.decode(known, "replace"), False
-    # A few bad bytes, such as at the end of what is cut off, do not make UTF-8 another encoding.
+    # A few bad bytes, such as at the end of a truncated file, are still UTF-8.
     text = data.decode("utf-8", "replace")
     beyond_ascii = len(text) - len(text.encode("ascii", "ignore"))
     if beyond_ascii > 2 * text.count("\ufffd"):
@@ -80,7 +80,7 @@ def _encoding(declared: str | None) -> str | None:
     label = (declared or "").strip().lower()
     try:
         name = codecs.lookup(_LABELS.get(label, label)).name
-        "".encode(name)  # some codecs are none of text
+        "".encode(name)  # some codecs don't decode to text
     except (LookupError, ValueError):
         return None
     return None if name == "ascii" else _EXTENSIONS.get(name, name)
@@ -103,7 +103,7 @@ def encoding_warnings(
     text, is_guess = _decoded(data[:_SAMPLE], declared)
     if lines is not None:
         text = "\n".join(lines)[:_SAMPLE]
-    # In Western languages accents are few. What is in another script comes out as nothing else.
+    # Western languages have few accents. Text in another script decodes to little else.
     letters = [character for character in text if character.isalpha()] if is_guess else []
     odd = sum(not letter.isascii() for letter in letters)
     return [ReadingWarning(WarningCode.UNCERTAIN_ENCODING, None)] if odd > _MOST_ACCENTS * len(letters) else []

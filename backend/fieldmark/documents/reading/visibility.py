@@ -71,8 +71,8 @@ LEAST_PIXELS = 600  # of a page's longer side
 MAX_PIXELS = 2_000_000
 COARSE = 0.75  # pixels a point: the fewest that show each word of 6 points without a gap
 FINER = 3  # times as many for doubtful words
-MAX_LAYERS = 8  # of text over text; what lies deeper counts as hidden
-TWIN = 0.7  # share of a character's middle on that of the same character: then it was printed twice, as for bold
+MAX_LAYERS = 8  # of text over text; deeper text counts as hidden
+TWIN = 0.7  # shared part of two equal characters that count as one printed twice, as for bold
 CELL = 8  # pixels: a picture is measured by the squares of the page in which it shows an edge, as every letter does
 LEAST_EDGE = 24  # levels; pale print has as many
 PICTURE_SHARE = 0.006  # of the page's squares; a line of print of 10 cm has as many
@@ -88,7 +88,7 @@ MAX_SLANTED = 300
 SLANTED_SHARES = (0.25, 0.85)  # as STRUCK_SHARES, of the middle of a line that rises or falls
 _ALONG = range(1, 10)  # tenths of a line
 LETTER_SEGMENTS = range(8, 200)  # of a path with curves; several of them may be letters
-LEAST_INK = 0.04  # share of a letter's or digit's box; the digit 1 in a wide font has 0.1
+LEAST_INK = 0.04  # share of a letter's or digit's box; the digit 1 in a wide font covers 0.1
 
 _LEVELS = [0] * LEAST_CONTRAST + [255] * (256 - LEAST_CONTRAST)  # what is seen, of a difference
 
@@ -387,7 +387,7 @@ class VisibilityDetector:
             for y in range(y0, y1):
                 contested[y] |= taken[y] & line.taken | line.taken_twice
                 taken[y] |= line.taken
-        # If two words share a place, its ink proves neither of them. Lines may overlap at their edges: the ink there
+        # If two words overlap, the ink there proves neither of them. Lines may overlap at their edges: the ink there
         # proves nothing, but the ink beside it can only be the word's own.
         for (y0, y1), line in lines.items():
             touched = 0
@@ -438,7 +438,7 @@ class VisibilityDetector:
     def _visible_characters(self, words: Sequence[LayerWord], codes: Sequence[int]) -> set[int]:
         """Return the indexes of the characters of doubtful words that have ink of their own."""
         scale = self._scale * FINER
-        # Only the part of the page in which they stand.
+        # Only the part of the page that contains them.
         left, top, right, bottom = _pixels(
             min(word.box[0] for word in words) * scale,
             min(word.box[1] for word in words) * scale,
@@ -473,7 +473,7 @@ class VisibilityDetector:
         )
         for objects in self._in_layers(owners, places, codes, columns, rows):
             self._show(objects, False)
-            # Ink leads away from the background. White on black letters that stand on white leads back to it.
+            # Ink differs from the background. White text over black text on white changes pixels back to it.
             without = _difference(self._drawn(part), background)
             ink = ImageChops.subtract(from_background, without).point(_LEVELS)
             self._show(objects, True)
@@ -815,8 +815,8 @@ def _repeated(
         for one, other in pairwise(order):
             if codes[one] == codes[other] and owner_of.get(one) != owner_of.get(other):
                 left, top, right, bottom = places[one]
-                aside, below = places[other][0] - left, abs(places[other][1] - top)
-                if aside < (right - left) / 2 and below < (bottom - top) / 2:
+                apart, below = places[other][0] - left, abs(places[other][1] - top)
+                if apart < (right - left) / 2 and below < (bottom - top) / 2:
                     found.add(max(one, other))
     return found
 
