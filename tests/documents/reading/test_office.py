@@ -150,7 +150,7 @@ def test_cells_are_read_as_shown_with_the_stored_value_beside_and_without_what_i
     out = io.BytesIO()
     book.save(out)
     (part,) = xlsx_parts(out.getvalue(), Limits())
-    shown = "A1: 19% (0.19)   B1: 00004711 (4711)   C1: 1,234.50 EUR   D1: 12/3/24 (2024-03-12)"
+    shown = "A1: 19% [0.19]   B1: 00004711 [4711]   C1: 1,234.50 EUR   D1: 12/3/24 [2024-03-12]"
     assert (part[1:], part.struck, part.hidden) == ([shown, "B2: 49", "A3: 100¹ EUR"], ["99", "120"], ["secret"])
 
 

@@ -36,8 +36,9 @@ def xlsx_parts(data: bytes, limits: Limits) -> Sequence[Part]:
 
     Then follow the texts of its drawings, its cell notes, and its printed headers and footers.
 
-    The value is what the sheet shows, by the cell's number format, with the stored value in brackets if it differs. A
-    formula gives its last calculated value; formulas are never evaluated. A formula without a value gives a warning.
+    The value is what the sheet shows, by the cell's number format. If the stored value differs, it follows in square
+    brackets: round ones would make it a negative amount. A formula gives its last calculated value; formulas are never
+    evaluated. A formula without a value gives a warning.
     """
     open_archive(data, limits).close()
     book = load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False, rich_text=True)
@@ -68,7 +69,7 @@ def xlsx_parts(data: bytes, limits: Limits) -> Sequence[Part]:
                     struck.extend(clean(shown).split())
                 else:
                     is_whole = isinstance(value, bool) or is_same(shown, value)
-                    cells.append((cell.coordinate, shown if is_whole else f"{shown} ({stored})"))
+                    cells.append((cell.coordinate, shown if is_whole else f"{shown} [{stored}]"))
             lines += row_lines(cells)
         notes: list[str] = []
         for address, note in _notes(archive, sheet):
