@@ -13,7 +13,7 @@ from fieldmark.api.problems import log
 from fieldmark.domain.events import EVENT
 from fieldmark.errors import BadRequest, FieldmarkError
 from fieldmark.identity.scope import Scope
-from fieldmark.runs.events.follow import DELTA, follow
+from fieldmark.runs.events.follow import EPHEMERAL, follow
 from fieldmark.runtime import Runtime
 
 STREAM: dict[str, Any] = {
@@ -72,7 +72,7 @@ async def _events(runtime: Runtime, scope: Scope, run_id: UUID, after: int, delt
                     yield format_sse_event(comment="waiting")
                 else:
                     number, body = event
-                    yield format_sse_event(data_str=body, id=None if number == DELTA else str(number))
+                    yield format_sse_event(data_str=body, id=None if number == EPHEMERAL else str(number))
     except FieldmarkError as error:
         # The response has begun: the reader is cut off here and comes back with the last number it saw.
         log.warning("stream broke off", run_id=str(run_id), reason=error.code)

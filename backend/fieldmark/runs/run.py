@@ -137,7 +137,7 @@ class Runner:
             )
         except Invalid as fault:
             return Outcome("failed", error=str(fault), code=RunError.INVALID_INPUT)
-        deltas = DeltaBuffer(run.fencing_token, is_told=not run.background)
+        deltas = DeltaBuffer(run.fencing_token, is_published=not run.background)
         if run.fencing_token > 1:
             deltas.withdraw_all()
         monitor = RunMonitor(context, self.approval_wait_seconds, self.pool)
@@ -311,7 +311,7 @@ class Runner:
             # The end of the call that the run waited for was already reported.
             hook.decided.update([] if run.waiting_call is None else [run.waiting_call])
             executor = ToolExecutor(hook)
-            mapper = EventMapper(tools, events.say, outcome_of=hook.outcomes.get, ended=hook.decided)
+            mapper = EventMapper(tools, events.append, outcome_of=hook.outcomes.get, ended=hook.decided)
             outcome_observer = OutcomeObserver(lambda: hook.answer)
             # The order matters: a refused key ends the run before "the service is busy" is reported. A message is
             # reported even if the budget is used up, but `calls` completes it only once it is charged and stored, so

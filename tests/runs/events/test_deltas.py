@@ -14,7 +14,7 @@ from hypothesis import strategies as some
 from fieldmark.domain.events import TextEvent
 from fieldmark.errors import NotFound
 from fieldmark.runs.events.deltas import DeltaAssembler, DeltaBuffer
-from fieldmark.runs.events.follow import DELTA, follow
+from fieldmark.runs.events.follow import EPHEMERAL, follow
 from fieldmark.runs.events.writer import EventWriter
 from fieldmark.runs.parts import BlockDelta, BlockStarted
 from fieldmark.stores import runs
@@ -35,33 +35,33 @@ def say(draft: DeltaBuffer, *words: str, kind: str = "text") -> None:
 
 def read(reading: DeltaAssembler, pieces: list[str], after: int = 0) -> str:
     """What a reader gathers of pieces that were told behind event `after`."""
-    passed = [reading.passes(f"run {after} {piece}", after) for piece in pieces]
+    passed = [reading.accept(f"run {after} {piece}", after) for piece in pieces]
     return "".join(json.loads(body)["text_delta"] for body in passed if body is not None)
 
 
 def test_a_run_of_a_batch_tells_nothing_nor_does_what_is_blank_or_no_words_or_became_an_event():
-    silent = DeltaBuffer(1, is_told=False)
+    silent = DeltaBuffer(1, is_published=False)
     begin(silent, "Words.")
-    assert silent.take() == []
+    assert silent.take_chunks() == []
     draft = DeltaBuffer(1)
     begin(draft, "\n", " ")
-    assert draft.take() == []
+    assert draft.take_chunks() == []
     begin(draft)
     draft.on_part(BlockDelta("arguments", "{"))
-    assert draft.take() == []
+    assert draft.take_chunks() == []
     say(draft, "\n", "A")
-    assert read(DeltaAssembler(), draft.take()) == "\nA"
+    assert read(DeltaAssembler(), draft.take_chunks()) == "\nA"
     begin(draft, "The whole.")
-    draft.pass_over()
+    draft.finish_block()
     say(draft, " More.")
-    assert draft.take() == []
+    assert draft.take_chunks() == []
 
 
 @pytest.mark.parametrize("character", ["a", "\0", "\ud800", "\U0001f600"])
 def test_a_piece_fits_into_a_notification_and_comes_back_as_it_was(character):
     draft, reading = DeltaBuffer(9_999), DeltaAssembler()
     begin(draft, character * 2000, "!")
-    pieces = draft.take()
+    pieces = draft.take_chunks()
     assert all(len(f"{'0' * 36} {2**31 - 1} {piece}".encode()) < 7900 and "\0" not in piece for piece in pieces)
     assert read(reading, pieces) == character * 2000 + "!"
 
@@ -72,8 +72,8 @@ def test_what_two_parts_of_a_run_say_at_once_is_put_together_each_by_itself():
     for n in range(3):
         for part, draft in (("a", first), ("b", second)):
             begin(draft, f"{part}0") if n == 0 else say(draft, f"{part}{n}")
-            for piece in draft.take():
-                if (body := reading.passes(f"run 0 {part}/{piece}", 0)) is not None:
+            for piece in draft.take_chunks():
+                if (body := reading.accept(f"run 0 {part}/{piece}", 0)) is not None:
                     heard[part] += json.loads(body)["text_delta"]
     assert heard == {"a": "a0a1a2", "b": "b0b1b2"}
 
@@ -91,15 +91,15 @@ def test_whatever_is_lost_or_late_what_is_gathered_is_the_beginning_of_the_block
     for step in course:
         match step:
             case "text_of":
-                under_way += [f"run {after} {piece}" for piece in draft.take()]
+                under_way += [f"run {after} {piece}" for piece in draft.take_chunks()]
             case "lost":
-                draft.take()
+                draft.take_chunks()
             case "heard":
-                passed = [body for piece in under_way if (body := reading.passes(piece, after))]
+                passed = [body for piece in under_way if (body := reading.accept(piece, after))]
                 gathered += "".join(json.loads(body)["text_delta"] for body in passed)
                 under_way = []
             case "event":
-                draft.pass_over()  # what is still said of its block is told no more
+                draft.finish_block()  # what is still said of its block is told no more
                 after, gathered, blocks = after + 1, "", [""]
             case "another block" | "another worker":
                 draft = draft if step == "another block" else DeltaBuffer(next(attempts))
@@ -119,13 +119,13 @@ async def test_words_are_told_between_the_events_and_never_behind_their_own(case
     async with case.database.listen(*channels, about=str(context.run_id)) as heard, EventWriter(context, draft) as log:
         begin(draft, "I re", "ad")
         assert await text_of(heard) == '0 1.1 0 6 {"type": "text_delta", "text_delta": "I read"}'
-        log.say(TextEvent(text="I read."))
+        log.append(TextEvent(text="I read."))
         begin(draft, "Then")  # at once: it waits for the row all the same, and may overtake the news of it
         piece = '1 1.2 0 4 {"type": "text_delta", "text_delta": "Then"}'
         both = {await asyncio.wait_for(anext(heard), 30) for _ in range(2)}
         assert both == {str(context.run_id), f"{context.run_id} {piece}"}
         say(draft, " I")
-        log.say(TextEvent(text="Then I write."))
+        log.append(TextEvent(text="Then I write."))
         assert await anext(heard) == str(context.run_id)
         begin(draft, "Done")
         assert (
@@ -156,7 +156,7 @@ async def test_a_worker_that_lost_the_run_tells_nobody_and_the_one_that_has_it_d
             draft = DeltaBuffer(attempt.fencing_token)
             async with EventWriter(attempt, draft) as log:
                 begin(draft, "Words.")
-                await log.pass_on()
+                await log.flush_and_publish()
         assert await text_of(heard) == '0 2.1 0 6 {"type": "text_delta", "text_delta": "Words."}'
 
 
@@ -171,10 +171,10 @@ async def test_who_can_listen_to_the_database_overhears_no_words(case, clone):
     ):
         for channel in (EVENTS_CHANNEL, WORK_CHANNEL, "delta_channel"):
             await eavesdropper.execute(f"listen {channel}")
-        begin(log._draft, "Secret words.")
-        await log.pass_on()
+        begin(log._deltas, "Secret words.")
+        await log.flush_and_publish()
         assert "Secret words." in await text_of(here)  # the control
-        log.say(TextEvent(text="Secret words."))
+        log.append(TextEvent(text="Secret words."))
         await log.flush()
         assert await text_of(here) == ""  # of the event
         case.sql("select pg_notify(%s, 'end') from public.runs", WORK_CHANNEL)
@@ -191,7 +191,7 @@ async def test_who_may_no_longer_see_the_run_hears_no_more_of_it_however_fast_th
     context = await case.context()
     following = follow(case.database, case.scope, context.run_id, deltas=True, poll_seconds=0.5)
     async with EventWriter(context, DeltaBuffer(1)) as log:
-        log.say(TextEvent(text="Now."))
+        log.append(TextEvent(text="Now."))
     assert (await anext(following))[0] == 1
 
     channel = await delta_channel(case)
@@ -205,7 +205,7 @@ async def test_who_may_no_longer_see_the_run_hears_no_more_of_it_however_fast_th
 
     talking = asyncio.create_task(words())
     try:
-        assert await asyncio.wait_for(anext(following), 30) == (DELTA, "{}")
+        assert await asyncio.wait_for(anext(following), 30) == (EPHEMERAL, "{}")
         case.sql("delete from auth.users where id = %s", case.scope.user_id)
         async with asyncio.timeout(30):
             with pytest.raises(NotFound):
@@ -221,7 +221,7 @@ async def test_who_reads_slowly_is_told_nothing_that_came_after_the_right_to_hea
     context = await case.context()
     following = follow(case.database, case.scope, context.run_id, deltas=True, poll_seconds=0.2)
     async with EventWriter(context, DeltaBuffer(1)) as log:
-        log.say(TextEvent(text="Now."))
+        log.append(TextEvent(text="Now."))
     assert (await anext(following))[0] == 1
     case.sql("delete from auth.users where id = %s", case.scope.user_id)
     case.sql("select pg_notify(%s, %s)", await delta_channel(case), f"{context.run_id} 1 1.1 0 1 {{}}")
@@ -242,5 +242,5 @@ async def test_words_that_overtake_the_news_of_an_event_come_behind_it_all_the_s
     piece = f'{context.run_id} 2 1.1 0 1 {{"a": 1}}'
     case.sql("select pg_notify(%s, %s)", await delta_channel(case), piece)
     assert (await asyncio.wait_for(reading, 30))[0] == 2
-    assert await asyncio.wait_for(anext(following), 30) == (DELTA, '{"a": 1}')
+    assert await asyncio.wait_for(anext(following), 30) == (EPHEMERAL, '{"a": 1}')
     await following.aclose()

@@ -180,12 +180,12 @@ async def test_what_was_said_is_written_in_order_before_a_flush_returns_and_even
     with pytest.raises(KeyError):
         async with EventWriter(context) as log:
             for n in range(100):
-                log.say(TextEvent(text=str(n)))
+                log.append(TextEvent(text=str(n)))
                 if n % 50 == 0:
                     await asyncio.sleep(0.01)
             await log.flush()
             assert len(case.events(context.run_id)) == 100
-            log.say(TextEvent(text="100"))
+            log.append(TextEvent(text="100"))
             raise KeyError
     assert [event["text"] for event in case.events(context.run_id)] == [str(n) for n in range(101)]
 
@@ -197,7 +197,7 @@ async def test_losing_it_in_the_middle_is_told_at_the_next_word(case):
         async with EventWriter(context) as log:
             await case.context(context.run_id)
             for n in range(100):
-                log.say(TextEvent(text=str(n)))
+                log.append(TextEvent(text=str(n)))
                 await asyncio.sleep(0.02)
     assert case.events(context.run_id) == []
 
@@ -210,7 +210,7 @@ async def test_losing_it_while_the_last_words_are_being_written_is_told_once(cas
     with pytest.raises(Fenced), psycopg.connect(case.owner_url) as other:
         other.execute("update public.runs set fencing_token = fencing_token + 1 where id = %s", [context.run_id])
         async with EventWriter(context) as log:
-            log.say(TextEvent(text="Late."))
+            log.append(TextEvent(text="Late."))
             await until(lambda: case.sql(waits))
             asyncio.get_running_loop().call_later(0.1, other.commit)
     assert case.events(context.run_id) == []
@@ -280,7 +280,7 @@ async def test_readers_are_told_after_the_commit_and_not_inside_of_it(case):
         stored_events = [await anext(following)]
         async with EventWriter(context) as log:
             for n in range(3):
-                log.say(TextEvent(text=str(n)))
+                log.append(TextEvent(text=str(n)))
                 await log.flush()
                 stored_events.append(await found(following))
         case.sql("select pg_notify('fieldmark_run_events', 'end')")

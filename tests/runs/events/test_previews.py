@@ -15,8 +15,8 @@ from fieldmark.agents.extraction.tools import EXTRACT_FIELDS, UPDATE_FIELD
 from fieldmark.domain.events import EVENT, PreviewEvent, PreviewWithdrawnEvent, TextEvent, ToolEvent, ToolResultEvent
 from fieldmark.domain.statuses import RunError
 from fieldmark.errors import NotFound
-from fieldmark.runs.events.deltas import MOST_PREVIEWS, PREVIEW_BYTES, DeltaAssembler, DeltaBuffer
-from fieldmark.runs.events.follow import DELTA, follow
+from fieldmark.runs.events.deltas import MAX_PREVIEWS, PREVIEW_BYTES, DeltaAssembler, DeltaBuffer
+from fieldmark.runs.events.follow import EPHEMERAL, follow
 from fieldmark.runs.events.previews import CallPreviews
 from fieldmark.runs.events.writer import EventWriter
 from fieldmark.runs.parts import BlockDelta, BlockStarted, MessageStarted, ToolReturned
@@ -51,7 +51,7 @@ def begin(draft: DeltaBuffer, *call_ids: str) -> None:
 def heard(pieces: list[str], reading: DeltaAssembler | None = None, at: int = 3, after: int = 3) -> list[Any]:
     """What a reader that is behind event `after` is told of pieces that were told behind event `at`."""
     reading = reading or DeltaAssembler()
-    return [json.loads(body) for body in reading.passing([f"run {at} {piece}" for piece in pieces], after)]
+    return [json.loads(body) for body in reading.accept_all([f"run {at} {piece}" for piece in pieces], after)]
 
 
 def withdrawn(call_id: str | None = "c") -> dict[str, Any]:
@@ -66,14 +66,14 @@ def test_a_preview_is_told_once_and_not_behind_the_event_of_its_call():
     draft.preview(field())  # of a call that there is not
     begin(draft)
     draft.preview(field())
-    (told,) = heard(draft.take(), reading)
-    assert EVENT.validate_python(told) == field() and draft.take() == []
+    (told,) = heard(draft.take_chunks(), reading)
+    assert EVENT.validate_python(told) == field() and draft.take_chunks() == []
     draft.preview(field(path="net"))
-    assert heard(draft.take(), reading) == [field(path="net").flat()]
+    assert heard(draft.take_chunks(), reading) == [field(path="net").flat()]
     draft.preview(field(path="gross"))
-    draft.pass_over(begun())
+    draft.finish_block(begun())
     draft.preview(field(path="late"))
-    assert draft.take() == []
+    assert draft.take_chunks() == []
 
 
 def test_a_refused_call_takes_its_previews_back_and_another_s_stay():
@@ -81,17 +81,17 @@ def test_a_refused_call_takes_its_previews_back_and_another_s_stay():
     begin(draft, "c", "d")
     for call_id in "cd":
         draft.preview(field(call_id))
-    assert len(heard(draft.take())) == 2
-    draft.pass_over(begun())
-    draft.pass_over(begun("d"))
-    assert draft.take() == []
-    draft.pass_over(ended("complete", "d"))
+    assert len(heard(draft.take_chunks())) == 2
+    draft.finish_block(begun())
+    draft.finish_block(begun("d"))
+    assert draft.take_chunks() == []
+    draft.finish_block(ended("complete", "d"))
     draft.on_part(ToolReturned("d", "Stored.", False))
-    draft.pass_over(ended("error"))
+    draft.finish_block(ended("error"))
     draft.on_part(ToolReturned("c", "No.", True))
-    assert heard(draft.take()) == [withdrawn()]
+    assert heard(draft.take_chunks()) == [withdrawn()]
     draft.on_part(MESSAGE)
-    assert draft.take() == []
+    assert draft.take_chunks() == []
 
 
 def test_an_answer_that_broke_off_takes_back_what_its_calls_foresaw_whole_ones_too():
@@ -99,36 +99,36 @@ def test_an_answer_that_broke_off_takes_back_what_its_calls_foresaw_whole_ones_t
     begin(draft, "whole", "half", "unseen")
     draft.preview(field("whole"))
     draft.preview(field("half"))
-    draft.take()
-    draft.pass_over(begun("whole"))
+    draft.take_chunks()
+    draft.finish_block(begun("whole"))
     draft.on_part(MESSAGE)
-    assert {one["call_id"] for one in heard(draft.take())} == {"whole", "half"}
+    assert {one["call_id"] for one in heard(draft.take_chunks())} == {"whole", "half"}
 
 
 def test_another_worker_takes_back_what_the_one_before_may_have_foreseen():
     reading, lost, draft = DeltaAssembler(), DeltaBuffer(1), DeltaBuffer(2)
     begin(lost)
     lost.preview(field())
-    assert heard(lost.take(), reading) == [field().flat()]
+    assert heard(lost.take_chunks(), reading) == [field().flat()]
     draft.withdraw_all()
     begin(draft, "d")
     draft.preview(field("d"))
-    assert heard(draft.take(), reading) == [{"type": "preview_withdrawn"}, field("d").flat()]
-    of_a_batch = DeltaBuffer(2, is_told=False)
+    assert heard(draft.take_chunks(), reading) == [{"type": "preview_withdrawn"}, field("d").flat()]
+    of_a_batch = DeltaBuffer(2, is_published=False)
     of_a_batch.withdraw_all()
     begin(of_a_batch)
     of_a_batch.preview(field())
     of_a_batch.on_part(MESSAGE)
-    assert of_a_batch.take() == []
+    assert of_a_batch.take_chunks() == []
 
 
 def test_a_reader_that_is_behind_another_event_is_told_no_preview_but_what_is_void():
     draft, reading = DeltaBuffer(1), DeltaAssembler()
     begin(draft)
     draft.preview(field())
-    assert heard(draft.take(), reading, at=3, after=4) == []
-    draft.pass_over(ended("error"))
-    assert heard(draft.take(), reading, at=3, after=4) == [withdrawn()]
+    assert heard(draft.take_chunks(), reading, at=3, after=4) == []
+    draft.finish_block(ended("error"))
+    assert heard(draft.take_chunks(), reading, at=3, after=4) == [withdrawn()]
 
 
 def test_a_preview_fits_into_a_notification_or_there_is_none():
@@ -136,7 +136,7 @@ def test_a_preview_fits_into_a_notification_or_there_is_none():
     begin(draft)
     for length in range(0, 2_000, 50):
         draft.preview(field(value="\U0001f600" * length))
-    pieces = draft.take()
+    pieces = draft.take_chunks()
     assert pieces and max(len(f"{'0' * 36} {2**31 - 1} {piece}") for piece in pieces) < 7_900
     assert max(len(piece) for piece in pieces) > PREVIEW_BYTES - 1_000
 
@@ -144,9 +144,9 @@ def test_a_preview_fits_into_a_notification_or_there_is_none():
 def test_a_call_has_so_many_previews_and_no_more():
     draft = DeltaBuffer(1)
     begin(draft)
-    for number in range(MOST_PREVIEWS * 2):
+    for number in range(MAX_PREVIEWS * 2):
         draft.preview(field(path=f"f{number}"))
-    assert len(draft.take()) == MOST_PREVIEWS
+    assert len(draft.take_chunks()) == MAX_PREVIEWS
 
 
 # Finding --------------------------------------------------------------------------------------------------------------
@@ -155,8 +155,8 @@ def test_a_call_has_so_many_previews_and_no_more():
 class Recorded(DeltaBuffer):
     """A draft that tells a test what it was given."""
 
-    def __init__(self, *, is_told: bool = True) -> None:
-        super().__init__(1, is_told=is_told)
+    def __init__(self, *, is_published: bool = True) -> None:
+        super().__init__(1, is_published=is_published)
         self.given: list[PreviewEvent] = []
 
     def preview(self, event: PreviewEvent) -> None:
@@ -250,23 +250,23 @@ async def test_previews_go_to_who_asked_behind_the_events_before_them_and_to_no_
     ]
     finder = CallPreviews(EXTRACTION.toolset, draft)
     async with EventWriter(context, draft) as log:
-        log.say(TextEvent(text="I begin."))
+        log.append(TextEvent(text="I begin."))
         await until(lambda: whole and kept)
         for observer in (draft, finder):
             observer.on_part(MESSAGE)
             observer.on_part(BlockStarted("c", "update_field"))
         go_on(finder, '{"path": "total", "value": 10.0, ')
         await until(lambda: draft._calls["c"].told)
-        log.say(begun())
-        log.say(ended("error"))
-        log.say(TextEvent(text="I stop."))
-        await until(lambda: [n for n, _ in whole].count(DELTA) == 2)
+        log.append(begun())
+        log.append(ended("error"))
+        log.append(TextEvent(text="I stop."))
+        await until(lambda: [n for n, _ in whole].count(EPHEMERAL) == 2)
     async with case.database.as_service() as conn:
         await runs.fail(conn, context.run_id, "It stops.", RunError.INTERNAL)
     await asyncio.wait_for(asyncio.gather(*readers), 60)
-    assert [event for event in whole if event[0] != DELTA] == kept
+    assert [event for event in whole if event[0] != EPHEMERAL] == kept
     assert [event["type"] for _, event in kept] == ["text", "tool", "tool_result", "text", "error"]
-    (first, preview), (last, taken_back) = [(at, event) for at, (n, event) in enumerate(whole) if n == DELTA]
+    (first, preview), (last, taken_back) = [(at, event) for at, (n, event) in enumerate(whole) if n == EPHEMERAL]
     assert (first, preview["type"], preview["call_id"], preview["path"]) == (1, "preview", "c", "total")
     assert (preview["value"], taken_back) == (10.0, withdrawn()) and last >= 4
     assert [event for event in case.events(context.run_id) if "preview" in event["type"]] == []

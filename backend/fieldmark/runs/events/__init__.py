@@ -1,1 +1,1 @@
-"""What a run tells: its events, how they are written and followed."""
+"""The events of a run: how they are created, written and followed."""

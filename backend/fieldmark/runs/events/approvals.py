@@ -1,4 +1,4 @@
-"""What a person is shown of a call that waits: old → new for each path, fit to be looked at."""
+"""Formats the changes of a pending call for the person who decides it: old → new for each path."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from pydantic import JsonValue
 from fieldmark.domain.events import ApprovalEvent, ProposedCall, ShownChange
 
 Changed = Mapping[str, JsonValue]
-"""A change as the ledger keeps it: {path, old, new, added?, removed?}."""
+"""A change as stored in the ledger: {path, old, new, added?, removed?}."""
 
 MAX_SHOWN_CHARACTERS = 2000
-"""How much of a value is shown. The call itself has all of it."""
+"""A longer value is cut. The call itself contains all of it."""
 MAX_SHOWN_CHANGES = 500
 
 
 def approval_event(
     run_id: UUID, call_id: str, tool: str, arguments: dict[str, JsonValue], message: str, changes: Sequence[Changed]
 ) -> ApprovalEvent:
-    """The event of a run that waits for a person. `message` says what the call does, in words."""
+    """Return the event of a run that awaits approval. `message` is a summary of the call."""
     return ApprovalEvent(
         run_id=run_id,
         approval=ProposedCall(
@@ -31,8 +31,8 @@ def approval_event(
 
 
 def shown_changes(changes: Sequence[Changed]) -> list[ShownChange]:
-    """Changes as people see them: what a screen would obey or hide is spelt out (control, bidi and zero-width
-    characters), what is too long is cut, marked `shortened`, and ends in "… (shortened)".
+    """Return changes for display. Control, bidi and zero-width characters are escaped. A long value is cut, marked
+    `shortened`, and ends in "… (shortened)".
 
     >>> shown_changes([{"path": "total", "old": "1\\u202e2", "new": 3}])[0].old
     '1\\\\u202e2'
@@ -59,12 +59,12 @@ def shown_changes(changes: Sequence[Changed]) -> list[ShownChange]:
 
 
 def visible(text: str) -> str:
-    """Text with every character spelt out that nobody would see, or that would move what others see."""
+    """Return text with all invisible and control characters escaped."""
     return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
 
 def _shown(value: JsonValue) -> tuple[JsonValue, bool]:
-    """A value to be looked at, and whether it was cut. What is no text and is too long becomes its JSON, cut."""
+    """Return a value for display, and whether it was cut. A long list or object is returned as text: its JSON, cut."""
     if isinstance(value, str):
         text = visible(value[: MAX_SHOWN_CHARACTERS + 1])
         is_long = len(value) > MAX_SHOWN_CHARACTERS

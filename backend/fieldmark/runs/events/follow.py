@@ -1,4 +1,4 @@
-"""A run's events as they come: what is there already, then what follows, from any number on, on any machine."""
+"""Streams a run's events: those that are stored, then new ones, starting after any number."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from fieldmark.domain.events import EventBase
 from fieldmark.domain.statuses import RunStatus
 from fieldmark.errors import NotFound, Unauthenticated
 from fieldmark.identity.scope import Scope
-from fieldmark.runs.events.deltas import DeltaAssembler, follows
+from fieldmark.runs.events.deltas import DeltaAssembler, preceding_event
 from fieldmark.stores import runs
 from fieldmark.stores.channels import EVENTS_CHANNEL
 from fieldmark.stores.runs import RunRow, StoredEvent
 
-ENDED = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.AWAITING_APPROVAL})
-"""Where a reader has all there is, for the time being."""
+STREAM_ENDS = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.AWAITING_APPROVAL})
+"""Statuses in which no further event is expected for now, so the stream ends."""
 BATCH = 500
 POLL_SECONDS = 5
-"""How long a reader trusts silence. Notifications carry the news; this mends the loss of one."""
-DELTA = 0
-"""Stands where an event has its number: a delta is no event, and is not kept."""
+"""How often the events are queried without a notification, in case one was lost."""
+EPHEMERAL = 0
+"""Used as the number of deltas and progress, which are not stored."""
 
 
 async def follow(
@@ -40,97 +40,98 @@ async def follow(
     progress: bool = False,
     poll_seconds: float = POLL_SECONDS,
 ) -> AsyncIterator[tuple[int, str] | None]:
-    """(number, flat object as JSON text) of every event behind `after`, until the run has ended. None now and then
-    while nothing happens, for a sign of life. Raises NotFound, Unauthenticated once the scope has expired.
+    """Yield (number, flat object as JSON text) for every event after `after`, until the run has ended or awaits
+    approval. Yield None every `poll_seconds` without an event, as a keep-alive. Raise NotFound, or Unauthenticated
+    once the scope has expired.
 
-    With `deltas` also (DELTA, flat object) of what the model is saying, as far as it is heard: it belongs to the event
-    that comes next. With `progress` also (DELTA, flat object) of what the run waits for: how far its document is read,
-    which run it comes behind.
+    With `deltas`, also yield (EPHEMERAL, flat object) for the text that the model is writing, as far as notifications
+    arrive; it belongs to the next event. With `progress`, also yield (EPHEMERAL, flat object) for what a queued run
+    waits for: the reading of its document, or another run.
 
-    No connection is held while the reader is slow or waits."""
+    No database connection is held while the reader is slow or waits."""
     channels = [EVENTS_CHANNEL]
     if deltas:
         async with database.as_user(scope) as conn:
             channels.append(await runs.delta_channel(conn))
-    async with database.listen(*channels, about=str(run_id)) as news:
-        waiting: asyncio.Task[str | None] | None = None
-        said = time.monotonic()
-        looked = -math.inf
-        heard: list[str | None] = [None]
-        reading = DeltaAssembler()
-        told: list[EventBase] = []
+    async with database.listen(*channels, about=str(run_id)) as notifications:
+        next_notification: asyncio.Task[str | None] | None = None
+        last_yield = time.monotonic()
+        last_query = -math.inf
+        payloads: list[str | None] = [None]
+        assembler = DeltaAssembler()
+        last_progress: list[EventBase] = []
         try:
             while True:
-                pieces = [word for word in heard if word is not None and " " in word]
-                is_fresh = time.monotonic() - looked < poll_seconds
-                # What belongs behind the last event comes before those that were heard of together with it.
-                early = [piece for piece in pieces if is_fresh and follows(piece) <= after]
-                late = [piece for piece in pieces if not is_fresh or follows(piece) > after]
-                for body in reading.passing(early, after):
-                    yield DELTA, body
-                    said = time.monotonic()
-                # Whatever else was heard is a reason to look. So is a while of pieces alone: the right to hear them may
-                # have been lost. So is a piece that has overtaken the news of the events that it comes behind.
-                if len(pieces) < len(heard) or late or not is_fresh:
-                    looked = time.monotonic()
-                    looking = asyncio.ensure_future(_look(database, scope, run_id, after, progress=progress))
-                    _looks.add(looking)
-                    looking.add_done_callback(_looks.discard)
-                    # A reader that is cut off in the middle of a statement would cost the connection: it is let finish.
-                    found = await asyncio.shield(looking)
+                chunks = [payload for payload in payloads if payload is not None and " " in payload]
+                is_fresh = time.monotonic() - last_query < poll_seconds
+                # Chunks that follow the last event come before the new events that were notified with them.
+                early = [chunk for chunk in chunks if is_fresh and preceding_event(chunk) <= after]
+                late = [chunk for chunk in chunks if not is_fresh or preceding_event(chunk) > after]
+                for body in assembler.accept_all(early, after):
+                    yield EPHEMERAL, body
+                    last_yield = time.monotonic()
+                # Query after any other notification, and if a chunk arrived before the event that it follows. Query
+                # also every `poll_seconds`: the reader may have lost its access meanwhile.
+                if len(chunks) < len(payloads) or late or not is_fresh:
+                    last_query = time.monotonic()
+                    query = asyncio.ensure_future(_query(database, scope, run_id, after, progress=progress))
+                    _queries.add(query)
+                    query.add_done_callback(_queries.discard)
+                    # Shielded: cancelling a reader during a statement would close the connection.
+                    found = await asyncio.shield(query)
                     if scope.expires_at is not None and scope.expires_at <= datetime.now(UTC):
-                        raise Unauthenticated("The token or key has expired: follow the run with another one.")
+                        raise Unauthenticated("The token or key has expired. Follow the run with a new one.")
                     if found is None:
-                        raise NotFound("There is no such run.")
-                    status, events, now = found
+                        raise NotFound("The run does not exist, or you may not see it.")
+                    status, events, progress_events = found
                     for event in events:
                         after = event.number
                         yield after, event.body
-                        said = time.monotonic()
-                    for progressed in now:
-                        if progressed not in told:
-                            yield DELTA, json.dumps(progressed.flat())
-                            said = time.monotonic()
-                    told = now
+                        last_yield = time.monotonic()
+                    for event in progress_events:
+                        if event not in last_progress:
+                            yield EPHEMERAL, json.dumps(event.flat())
+                            last_yield = time.monotonic()
+                    last_progress = progress_events
                     if len(events) == BATCH:
-                        heard = [None]
+                        payloads = [None]
                         continue
-                    if status in ENDED:
+                    if status in STREAM_ENDS:
                         return
-                for body in reading.passing(late, after):
-                    yield DELTA, body
-                    said = time.monotonic()
-                if waiting is None:
-                    waiting = asyncio.ensure_future(anext(news))
-                done, _ = await asyncio.wait({waiting}, timeout=poll_seconds)
-                heard = [None]
+                for body in assembler.accept_all(late, after):
+                    yield EPHEMERAL, body
+                    last_yield = time.monotonic()
+                if next_notification is None:
+                    next_notification = asyncio.ensure_future(anext(notifications))
+                done, _ = await asyncio.wait({next_notification}, timeout=poll_seconds)
+                payloads = [None]
                 if done:
-                    heard = [waiting.result(), *news.rest()]
-                    waiting = None
-                if time.monotonic() - said >= poll_seconds:
+                    payloads = [next_notification.result(), *notifications.rest()]
+                    next_notification = None
+                if time.monotonic() - last_yield >= poll_seconds:
                     yield None
-                    said = time.monotonic()
+                    last_yield = time.monotonic()
         finally:
-            if waiting is not None:
-                waiting.cancel()
+            if next_notification is not None:
+                next_notification.cancel()
 
 
-_looks: set[asyncio.Future[Any]] = set()
+_queries: set[asyncio.Future[Any]] = set()
 
 
-async def _look(
+async def _query(
     database: Database, scope: Scope, run_id: UUID, after: int, *, progress: bool
 ) -> tuple[RunStatus, list[StoredEvent], list[EventBase]] | None:
     async with database.as_user(scope) as conn:
         found = await runs.news(conn, run_id, after, BATCH)
         if found is None:
             return None
-        waits = progress and found[0] is RunStatus.QUEUED
-        return *found, await runs.progress_of(conn, run_id) if waits else []
+        is_waiting = progress and found[0] is RunStatus.QUEUED
+        return *found, await runs.progress_of(conn, run_id) if is_waiting else []
 
 
-async def end_of(database: Database, scope: Scope, run_id: UUID) -> RunRow:
-    """Wait until a run has ended and answer its row."""
+async def wait_until_ended(database: Database, scope: Scope, run_id: UUID) -> RunRow:
+    """Wait until a run has ended or awaits approval. Return its row."""
     async for _ in follow(database, scope, run_id, after=2**31 - 2):
         pass
     async with database.as_user(scope) as conn:
