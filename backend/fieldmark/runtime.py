@@ -22,7 +22,7 @@ from fieldmark.embedding import Embedder, embedder_for
 from fieldmark.errors import Misconfigured
 from fieldmark.files import Files, LocalFiles, files_for
 from fieldmark.isolation import close_memory, users
-from fieldmark.runs.billing.prices import Prices, said_price
+from fieldmark.runs.billing.prices import Prices, parse_price
 from fieldmark.services.documents import DocumentService
 from fieldmark.settings import Settings
 from fieldmark.stores import search_vectors
@@ -109,7 +109,7 @@ async def open_runtime(settings: Settings) -> AsyncGenerator[Runtime]:
             )
         files = files_for(settings)
         limits = ReadingLimits(max_bytes=settings.max_file_mb * 1024 * 1024, max_pages=settings.max_pages)
-        said = None if settings.model_price is None else said_price(settings.model_price)
+        said = None if settings.model_price is None else parse_price(settings.model_price)
         prices = Prices(settings.model, said, settings.offline, settings.fallback_model)
         documents = DocumentService(database, files, limits)
         embedder = await stack.enter_async_context(_embedder(settings, database))

@@ -143,7 +143,7 @@ class Settings(BaseSettings):
     ask_fallback: bool = True
     # How long one call of a tool may work in its transaction.
     tool_seconds: Annotated[float, Field(ge=0.1, le=3600)] = 60
-    # Two figures or five: see runs/billing/prices.said_price.
+    # Two figures or five: see runs/billing/prices.parse_price.
     model_price: (
         Annotated[str, Field(pattern=r"^\d{1,6}(\.\d{1,9})?(/\d{1,6}(\.\d{1,9})?){1}((/\d{1,6}(\.\d{1,9})?){3})?$")]
         | None

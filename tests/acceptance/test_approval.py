@@ -49,7 +49,7 @@ async def test_nothing_is_written_until_a_person_approves(serve):
 
 
 @pytest.mark.story
-async def test_what_a_person_changes_is_what_is_written(serve):
+async def test_edited_arguments_are_written(serve):
     async with serve(proposing(call("update_field", TOTAL))) as server:
         result = await asked(server)
         last = (await server.decide(result, input={**TOTAL, "value": 12})).json()
@@ -60,20 +60,20 @@ async def test_what_a_person_changes_is_what_is_written(serve):
 
 
 @pytest.mark.story
-async def test_a_rejection_and_its_reason_reach_the_model(serve):
+async def test_rejection_and_reason_reach_the_model(serve):
     async with serve(proposing(call("update_field", TOTAL))) as server:
         last = (await server.decide(await asked(server), approved=False, reason="It is the subtotal.")).json()
         assert last["status"] == "completed" and last["extraction"]["version"] == 0
         assert "It is the subtotal." in json.dumps(server.model.requests[-1])
 
 
-async def test_tools_named_in_advance_do_not_wait(serve):
+async def test_tools_approved_in_advance_do_not_wait(serve):
     async with serve(proposing(call("update_field", TOTAL))) as server:
         result = await asked(server, auto_approved_tools=["update_field"])
         assert result["status"] == "completed" and result["extraction"]["extracted_fields"] == {"total": 10}
 
 
-async def test_a_decision_that_cannot_be_meant_changes_nothing_and_one_is_taken_once(serve, clone):
+async def test_invalid_decision_changes_nothing_and_a_call_is_decided_once(serve, clone):
     async with serve(Script([lambda body: [call("update_field", TOTAL)], [text("Done.")]])) as server:
         result, other = await asked(server), await asked(server)
         run_id, call_id = result["run_id"], result["waits_for"]["call_id"]
@@ -112,7 +112,7 @@ async def test_a_decision_that_cannot_be_meant_changes_nothing_and_one_is_taken_
         await refused(404)  # as if it had never been
 
 
-async def test_a_cancelled_run_cannot_be_approved_any_more(serve):
+async def test_cancelled_run_cannot_be_approved(serve):
     async with serve(proposing(call("update_field", TOTAL))) as server:
         result = await asked(server)
         shown = len(await server.events(result["run_id"]))

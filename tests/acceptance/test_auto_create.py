@@ -84,7 +84,7 @@ ALL = {"schemas": 1, "prompts": 1, "extractions": 1}
 
 
 @pytest.mark.story
-async def test_a_schema_a_prompt_and_an_extraction_are_proposed_refined_in_a_chat_and_accepted(serve, clone):
+async def test_proposals_are_refined_in_a_chat_and_accepted(serve, clone):
     refined = {"type": "object", "properties": {**SCHEMA["properties"], "payment_terms": {"type": "string"}}}
     made, refines = Script(MADE), Script([[call("update_schema", {"schema": refined})], [text("I have added it.")]])
 
@@ -148,7 +148,7 @@ NULL = Script([[call("extract_fields", {"fields": {"total": None}}), call("compl
 
 
 @pytest.mark.parametrize("part", [Script([[text("There is no total.")]]), NULL], ids=["empty", "null"])
-async def test_nothing_is_proposed_where_nothing_was_extracted(serve, clone, part):
+async def test_nothing_is_proposed_without_extracted_fields(serve, clone, part):
     async with serve(model(*MADE, part=part)) as server:
         auto_create = (await ended(server, await upload(server)))["auto_create"]
         assert (auto_create["status"], auto_create["extraction_id"]) == ("failed", None)
@@ -156,7 +156,7 @@ async def test_nothing_is_proposed_where_nothing_was_extracted(serve, clone, par
         assert left(clone) == {}
 
 
-async def test_an_unfinished_extraction_is_proposed_unless_a_completed_one_came_before(serve):
+async def test_unfinished_extraction_is_proposed_unless_one_was_completed(serve):
     unfinished = [[call("extract_fields", {"fields": {"total": 2.0}})], [text("That is all.")]]
     whole = [[call("extract_fields", {"fields": {"total": 1.0}}), call("complete_extraction", {"summary": "Read."})]]
     for first, again, expected in ((unfinished, [], 2.0), (whole, unfinished, 1.0)):
@@ -176,7 +176,7 @@ async def test_an_unfinished_extraction_is_proposed_unless_a_completed_one_came_
             assert extraction["extracted_fields"] == {"total": expected}
 
 
-async def test_a_document_like_it_is_read_with_the_schema_that_there_is(serve, clone):
+async def test_similar_document_uses_the_existing_schema(serve, clone):
     numbers = iter((MADE, TAKEN))
     scripts: dict[str, Script] = {}
 
@@ -210,7 +210,7 @@ async def test_a_document_like_it_is_read_with_the_schema_that_there_is(serve, c
         assert left(clone) == {}
 
 
-async def test_the_time_of_what_it_has_started_is_its_own(serve, clone):
+async def test_child_runs_share_the_time_limit(serve, clone):
     async def silent(_: Body) -> Any:
         await asyncio.sleep(600)
 

@@ -70,7 +70,7 @@ async def ended(server, run_id):
 
 
 @pytest.mark.story
-async def test_a_field_more_is_read_where_it_lacks_and_nowhere_else(serve, clone):
+async def test_added_field_is_extracted_only_where_it_is_missing(serve, clone):
     script = Script(
         [
             [save({"vendor": "Someone"})],  # what a person set
@@ -116,7 +116,7 @@ def fields_in(request) -> list[str]:
     return [one["path"] for one in json.loads(listed)]
 
 
-async def test_fields_of_an_extraction_can_be_asked_for_by_anybody(serve, clone):
+async def test_any_member_can_request_single_fields(serve, clone):
     script = Script([[save({"vendor": "X"}), save({"due_date": "2024-05-01"}), complete()], [complete()]] * 2)
     async with kept(serve, script, NEW) as (server, _, revid):
         document_id, one = await extraction(server, clone, revid, {"vendor": "Acme GmbH"})
@@ -140,7 +140,7 @@ async def test_fields_of_an_extraction_can_be_asked_for_by_anybody(serve, clone)
         assert after["extracted_fields"]["vendor"] == "Acme GmbH"
 
 
-async def test_the_words_of_the_prompt_hold_again(serve, clone):
+async def test_prompt_applies_to_the_added_fields(serve, clone):
     async with kept(serve, Script([[save({"due_date": "2024-05-01"}), complete()]])) as (server, schema_id, revid):
         _, one = await extraction(server, clone, revid, {"invoice_number": "1", "vendor": "Acme GmbH"})
         async with server.runtime.database.as_user(server.scope) as conn:

@@ -76,7 +76,7 @@ async def found(case) -> Callable[[], set[str]]:
         ("update public.extraction_journal set path = '{items,0}'", "duplicated"),
     ],
 )
-async def test_what_goes_wrong_is_found(case, found, tampering, fault):
+async def test_chaos_checks_find_faults(case, found, tampering, fault):
     assert found() == set()
     case.sql(f"{tampering} returning 1")
     assert fault in found()

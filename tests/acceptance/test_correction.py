@@ -42,7 +42,7 @@ def first_scripted_then_by_rules(body):
 
 @pytest.mark.story
 @pytest.mark.parametrize("model", [scripted, first_scripted_then_by_rules], ids=["script", "rules"])
-async def test_exactly_what_was_named_changes(serve, clone, model):
+async def test_correction_changes_only_the_named_field(serve, clone, model):
     async with serve(model) as server:
         document_id = await server.upload_text(PRINTED)
         before = await server.extract(document_id)

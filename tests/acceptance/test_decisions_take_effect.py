@@ -56,7 +56,7 @@ order by number desc limit 1
 
 
 @pytest.mark.long
-async def test_of_three_approvals_none_is_lost_whatever_the_cli_has_bookmarked(serve, clone):
+async def test_three_approvals_are_kept_with_any_cli_bookmark(serve, clone):
     proposed = [update("a", 1), update("b", 2), update("c", 3)]
     async with serve(Script([*[[one] for one in proposed], [text("Done.")]])) as server:
         result = await asked(server)
@@ -78,7 +78,7 @@ async def test_of_three_approvals_none_is_lost_whatever_the_cli_has_bookmarked(s
         (update("total", 9), {"total": 4}),
     ],
 )
-async def test_a_target_that_has_moved_is_not_written_and_is_shown_anew(serve, clone, proposed, moved):
+async def test_changed_target_is_not_written_and_shown_again(serve, clone, proposed, moved):
     extraction = {}
 
     async def first(body):
@@ -113,9 +113,7 @@ async def test_a_target_that_has_moved_is_not_written_and_is_shown_anew(serve, c
         (update("total", 9), {"path": "items[1].price"}, {}, 200),
     ],
 )
-async def test_a_place_that_was_not_shown_can_be_chosen_while_nothing_moves(
-    serve, clone, proposed, chosen, moved, code
-):
+async def test_edited_path_is_accepted_while_the_target_is_unchanged(serve, clone, proposed, chosen, moved, code):
     extraction = {}
 
     async def first(body):
@@ -142,7 +140,7 @@ async def test_a_place_that_was_not_shown_can_be_chosen_while_nothing_moves(
         assert answer.json()["status"] == "completed"
 
 
-async def test_an_approval_shows_old_and_new_with_nothing_hidden(serve, clone):
+async def test_approval_shows_old_and_new_with_hidden_characters_escaped(serve, clone):
     hostile = "12\u202e34\u200b\n\x1b[31m" + "x" * 5000
     async with serve(Script([[update("total", hostile)], [text("Done.")]])) as server:
         result = await asked(server)
@@ -155,7 +153,7 @@ async def test_an_approval_shows_old_and_new_with_nothing_hidden(serve, clone):
 
 
 @pytest.mark.real_cli("its process stays")
-async def test_the_cli_stays_a_while_for_a_person_who_decides_at_once(serve, clone):
+async def test_cli_is_kept_for_a_prompt_decision(serve, clone):
     script = Script([[update("a", 1)], [update("b", 2)], [text("Done.")]])
     async with serve(script, approval_wait_seconds=20) as server:
         result = await asked(server)
@@ -171,7 +169,7 @@ async def test_the_cli_stays_a_while_for_a_person_who_decides_at_once(serve, clo
 
 
 @pytest.mark.real_cli("its process stays")
-async def test_the_cli_that_stayed_is_let_go_and_the_decision_comes_later(serve):
+async def test_cli_is_released_if_the_decision_comes_later(serve):
     async with serve(Script([[update("a", 1)], [text("Done.")]]), approval_wait_seconds=0.5) as server:
         result = await asked(server)
         await until(lambda: cli_processes() == [])
@@ -180,7 +178,7 @@ async def test_the_cli_that_stayed_is_let_go_and_the_decision_comes_later(serve)
         assert (await server.get(f"runs/{result['run_id']}"))["attempt"] == 2
 
 
-async def test_a_correction_writes_after_it_has_completed_too(serve, clone):
+async def test_correction_can_write_after_completion(serve, clone):
     steps = [[call("complete_extraction")], [update("a", 1)], [text("Done.")]]
     async with serve(Script(steps)) as server:
         ids = await new_extraction(server, clone)
@@ -189,7 +187,7 @@ async def test_a_correction_writes_after_it_has_completed_too(serve, clone):
         assert last["status"] == "completed" and last["extraction"]["extracted_fields"] == {"a": 1}
 
 
-async def test_what_follows_is_approved_with_a_decision(serve):
+async def test_later_calls_are_approved_with_a_decision(serve):
     script = Script(
         [
             [update("net", 9)],

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.real_cli("its processes end, or liv
 TOTAL = {"path": "total", "value": 10, "confidence": 0.9}
 
 
-async def test_a_worker_that_stops_hands_its_run_back(serve, clone):
+async def test_stopping_worker_releases_its_run(serve, clone):
     first, then = [call("update_field", TOTAL)], [text("Done after all.")]
     async with serve(Script([first, stall(600)])) as server:
         body = {"document_id": str(await server.upload_text())}

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.story
-async def test_a_document_becomes_fields(serve):
+async def test_document_is_extracted_into_fields(serve):
     script = Script(
         [
             [thinking("I read first."), call("get_document_text", {})],

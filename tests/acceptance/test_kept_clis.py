@@ -32,7 +32,7 @@ async def metrics(server, name: str) -> dict[str, float]:
     }
 
 
-async def test_runs_share_clis_within_their_organisation_and_nothing_else(serve):
+async def test_runs_share_clis_only_within_their_organisation(serve):
     script = Script(
         turns(call("get_document_text"), call("extract_fields", FIELDS), call("complete_extraction"), text("Done."))
     )

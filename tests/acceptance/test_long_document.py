@@ -17,7 +17,7 @@ PAGE = "Terms and conditions of page {n}\n" + "Nothing on this line is of any in
 
 
 @pytest.mark.story
-async def test_a_model_that_reads_on_as_told_finds_the_last_page(serve):
+async def test_model_that_continues_reading_finds_the_last_page(serve):
     last = "Grand total: 4,711.00 EUR\n"
     seen: list[str] = []
 

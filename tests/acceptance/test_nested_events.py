@@ -40,7 +40,7 @@ def inner(events: list) -> list[dict[str, Any]]:
 
 
 @pytest.mark.story
-async def test_a_child_s_events_stand_in_its_parent_s_in_one_order_live_and_later(serve):
+async def test_child_events_have_the_same_order_live_and_later(serve):
     async with serve(chat_script([extraction_call()], [text("Done.")])) as server:
         parent = (await begun(server))["run_id"]
         live = await asyncio.wait_for(read(server.http, parent), PATIENCE)
@@ -65,7 +65,7 @@ async def test_a_child_s_events_stand_in_its_parent_s_in_one_order_live_and_late
         assert [event["type"] for _, event in later if event["type"] in ("complete", "error")] == ["complete"]
 
 
-async def test_nothing_comes_behind_a_parent_s_end(serve):
+async def test_no_event_follows_the_end_of_the_parent(serve):
     asked = asyncio.Event()
 
     async def silent(body: Any) -> Any:
@@ -82,7 +82,7 @@ async def test_nothing_comes_behind_a_parent_s_end(serve):
         assert (await read(server.http, child))[-1][1]["code"] == "cancelled"
 
 
-async def test_a_turn_whose_part_is_at_work_keeps_its_thread_to_itself(serve):
+async def test_next_turn_waits_for_a_running_child_run(serve):
     """A message that comes meanwhile goes on in the same conversation: so it waits until the turn has ended."""
     goes_on = asyncio.Event()
     extracts = Script([held(goes_on.wait, text("I look."), EXTRACTS[0][0]), *EXTRACTS[1:]])

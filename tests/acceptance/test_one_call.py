@@ -43,7 +43,7 @@ def statuses(finished) -> dict[str, str]:
 
 
 @pytest.mark.story
-async def test_one_message_of_the_model_is_the_whole_run(case):
+async def test_run_needs_one_message_of_the_model(case):
     finished = await case.execute_run(Script([whole()]))
     assert len(finished.requests) == 1 and "Vendor: Acme GmbH" in first(finished)
     assert (finished.state["status"], finished.state["answer"]) == ("completed", "Two fields.")
@@ -54,13 +54,13 @@ async def test_one_message_of_the_model_is_the_whole_run(case):
     assert ended == [("complete_extraction", None, None), (None, "Two fields.", None), (None, None, True)]
 
 
-async def test_without_a_summary_the_model_has_the_last_word(case):
+async def test_model_writes_the_answer_without_a_summary(case):
     finished = await case.execute_run(Script([whole(None), [text("Done.")]]))
     assert len(finished.requests) == 2
     assert (finished.state["status"], finished.state["answer"]) == ("completed", "Done.")
 
 
-async def test_what_stands_behind_a_refused_call_is_refused_with_that_reason(case):
+async def test_calls_after_a_refused_call_are_refused(case):
     bad = call("extract_fields", {"fields": {"a": 1}, "confidences": {"b": 1.0}})
     script = Script([[whole()[0], bad, whole()[2]], whole()[1:]])
     finished = await case.execute_run(script)
@@ -81,20 +81,20 @@ async def test_what_stands_behind_a_refused_call_is_refused_with_that_reason(cas
     ],
     ids=["no JSON", "no tool", "no value", "no such page"],
 )
-async def test_a_run_does_not_end_over_a_call_that_was_refused_by_whomever(case, bad):
+async def test_completion_after_a_refused_call_is_refused(case, bad):
     finished = await case.execute_run(Script([[bad, whole()[2]], [text("Stopped.")]]))
     assert finished.state["answer"] == "Stopped." and case.extraction()["status"] == "in_progress"
     assert "behind_refused" in finished.results[1][0]
 
 
-async def test_a_run_does_not_end_over_an_answer_that_nobody_has_seen(case):
+async def test_completion_after_an_unread_result_is_refused(case):
     await case.set_fields({"total": 1})
     finished = await case.execute_run(Script([[call("search_document", {"query": "Acme"}), whole()[2]], [whole()[2]]]))
     assert "answer_unread" in finished.results[1][0]
     assert len(finished.requests) == 2 and finished.state["status"] == "completed"
 
 
-async def test_a_write_behind_a_refused_one_could_find_another_row(case):
+async def test_write_after_a_refused_write_does_not_hit_another_row(case):
     await case.set_fields({"items": ["a", "b", "c"]})
     gone = call("remove_field", {"path": "items[7]"})
     then, again = (call("update_field", {"path": "items[0]", "value": "z", "confidence": 1.0}) for _ in range(2))
@@ -103,14 +103,14 @@ async def test_a_write_behind_a_refused_one_could_find_another_row(case):
     assert case.extraction()["extracted_fields"] == {"items": ["z", "b", "c"]}
 
 
-async def test_nothing_is_done_behind_the_call_that_ends_the_run(case):
+async def test_calls_after_the_ending_call_are_refused(case):
     late = call("update_field", {"path": "late", "value": 1, "confidence": 1.0})
     finished = await case.execute_run(Script([[*whole(), late, call("get_document_text")]]))
     assert finished.state["status"] == "completed" and "late" not in case.extraction()["extracted_fields"]
     assert late.id not in [entry["id"] for entry in finished.ledger]
 
 
-async def test_a_refused_completion_tells_all_faults_at_once(database, clone, make_user):
+async def test_refused_completion_lists_all_faults(database, clone, make_user):
     scope = await make_user()
     async with document_with_pages(
         database, clone.owner_url, scope, ["Number: 1\nTotal: 10.00", "x" * 90_000, "Last."]
@@ -128,7 +128,7 @@ async def test_a_refused_completion_tells_all_faults_at_once(database, clone, ma
         assert failed and "unread_pages" in text_sent and "vendor" in text_sent and "2" in text_sent
 
 
-async def test_a_correction_does_not_end_over_a_change_that_became_a_proposal(case):
+async def test_correction_does_not_end_after_a_write_became_a_proposal(case):
     await case.set_fields({"vendor": "Acme", "total": 3})
     async with case.database.as_user(case.scope) as conn:
         await extractions.update_field(conn, case.extraction_id, ["vendor"], "Acme Ltd", {}, {})
@@ -139,7 +139,7 @@ async def test_a_correction_does_not_end_over_a_change_that_became_a_proposal(ca
     assert finished.state["answer"] == "The vendor stays."
 
 
-async def test_a_person_is_asked_for_one_call_at_a_time(case):
+async def test_one_call_at_a_time_awaits_approval(case):
     finished = await case.execute_run(answer_by_rules, approval="ask")
     assert finished.state["status"] == "awaiting_approval"
     assert statuses(finished) == {"identify_document": "done", "extract_fields": "pending"}
@@ -147,7 +147,7 @@ async def test_a_person_is_asked_for_one_call_at_a_time(case):
 
 
 @pytest.mark.parametrize("approved", [True, False])
-async def test_approval_of_the_values_is_the_only_one_and_a_completion_without_one_asks(case, approved):
+async def test_completion_asks_unless_the_values_were_approved(case, approved):
     await case.set_fields({"note": "x"})
     kind, save, done = call("identify_document", {"document_type": "invoice"}), *whole()[1:]
     script = Script([[kind], [save], [done]])
@@ -160,7 +160,7 @@ async def test_approval_of_the_values_is_the_only_one_and_a_completion_without_o
     )
 
 
-async def test_change_of_a_type_that_is_set_asks(case):
+async def test_changing_a_set_document_type_asks(case):
     case.sql("update public.extractions set document_type = 'receipt' where id = %s", case.extraction_id)
     finished = await case.execute_run(
         Script([[call("identify_document", {"document_type": "invoice"})]]), approval="ask"
@@ -182,7 +182,7 @@ async def test_an_approved_completion_ends_the_run_without_the_model(case):
 
 
 @pytest.mark.real_cli("it is killed")
-async def test_a_worker_that_dies_between_two_calls_of_a_message(case):
+async def test_worker_death_between_two_calls_of_a_message_loses_nothing(case):
     """The message's second call waits for a lock when the CLI is killed: the next attempt does what is left."""
     calls = whole()
     with psycopg.connect(case.owner_url) as conn:
@@ -201,7 +201,7 @@ async def test_a_worker_that_dies_between_two_calls_of_a_message(case):
     assert [row["path"] for row in case.journal()] == [["number"], ["total"]]
 
 
-async def test_a_worker_that_dies_behind_the_completion_needs_no_model_any_more(case):
+async def test_worker_death_after_the_completion_needs_no_model(case):
     await case.set_fields({"total": 1})
     context = await case.context()
     await case.call(context, "get_document_text")
@@ -221,7 +221,7 @@ def as_cached(finished) -> str:
 
 
 @pytest.mark.real_cli("what it caches")
-async def test_what_many_runs_share_comes_first(database, clone, make_user):
+async def test_request_starts_with_the_shared_prefix(database, clone, make_user):
     """Documents of one schema share all up to the document; those of two schemas all up to the schema."""
     schemas = [{"type": "object", "title": title, "properties": {"number": {}}} for title in ("Bill", "Order")]
     sent = []

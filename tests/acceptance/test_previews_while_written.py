@@ -95,7 +95,7 @@ async def watching(
 
 
 @pytest.mark.story
-async def test_each_field_is_seen_before_the_next_is_written_and_gives_way_to_what_is_stored(serve):
+async def test_each_field_is_previewed_and_replaced_by_its_stored_value(serve):
     pen = Pen('"number": "1"', '"total": 10.0}')
     fields = saved(number="1", total=10.0)
     async with serve(Script([paced(pen, IDENTIFIED, fields, COMPLETE)])) as server:
@@ -135,7 +135,7 @@ def _changes(event: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize("eager", ["true", ""])
 @pytest.mark.real_cli("its request's details")
-async def test_the_cli_asks_for_the_pieces_of_arguments_where_it_is_told_to(case, eager):
+async def test_cli_requests_eager_argument_streaming_if_enabled(case, eager):
     def received(options):
         return replace(options, env={**options.env, "FIELDMARK_EAGER_ARGUMENTS": eager})
 
@@ -146,7 +146,7 @@ async def test_the_cli_asks_for_the_pieces_of_arguments_where_it_is_told_to(case
 
 
 @pytest.mark.parametrize(("base_url", "eager"), [(None, "true"), ("http://127.0.0.1:1", "")])
-def test_only_the_model_s_own_service_is_asked_for_them(tmp_path, base_url, eager):
+def test_eager_streaming_is_enabled_only_for_anthropics_service(tmp_path, base_url, eager):
     kind = CliKind("a", "", Toolset(), "m", 1)
     service = ModelService(base_url, "k", None)
     options = agent_options(kind, RunBinding(uuid4()), tmp_path, service=service, cpu_seconds=1)

@@ -19,7 +19,7 @@ def extracting(total):
 
 
 @pytest.mark.story
-async def test_a_second_run_proposes_what_a_person_set_otherwise_and_writes_the_rest(serve):
+async def test_second_run_proposes_changes_to_a_persons_values_and_writes_the_rest(serve):
     first, second = Script(extracting(10.5)), Script(extracting(10))
     runs: list[Script] = [first]
     async with serve(lambda body: runs[-1](body)) as server:

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.story
-async def test_a_second_run_on_one_extraction_waits_and_one_on_another_does_not(serve, clone):
+async def test_runs_on_one_extraction_are_sequential_others_are_not(serve, clone):
     go_on = asyncio.Event()
     extracting = Script([[update_call("first")], [text("Done.")]])
 

@@ -47,7 +47,7 @@ def jobs(case: Any) -> list[str]:
     return [row["status"] for row in rows]
 
 
-async def test_a_worker_puts_its_own_job_back_and_ends_it(case, clone):
+async def test_worker_can_retry_and_finish_its_own_job(case, clone):
     async with queue_of(case, clone) as queue:
         await queue.job_manager.retry_job(await take(queue))
         assert jobs(case) == ["todo"]
@@ -58,7 +58,7 @@ async def test_a_worker_puts_its_own_job_back_and_ends_it(case, clone):
 
 
 @pytest.mark.parametrize("late", ["ends it", "puts it back"])
-async def test_one_that_was_taken_for_dead_leaves_its_job_to_the_next(case, clone, late):
+async def test_worker_counted_as_dead_cannot_finish_its_job(case, clone, late):
     async with queue_of(case, clone) as queue:
         first = await take(queue)
         (left,) = await bury(case, queue)
@@ -73,7 +73,7 @@ async def test_one_that_was_taken_for_dead_leaves_its_job_to_the_next(case, clon
         assert jobs(case) == []
 
 
-async def test_two_sweeps_that_find_the_same_job_put_it_back_once(case, clone):
+async def test_two_sweeps_requeue_a_job_once(case, clone):
     async with queue_of(case, clone) as queue:
         await take(queue)
         one, other = [await bury(case, queue) for _ in range(2)]
@@ -83,7 +83,7 @@ async def test_two_sweeps_that_find_the_same_job_put_it_back_once(case, clone):
         assert jobs(case) == ["doing"]
 
 
-async def test_a_process_that_stood_still_does_not_take_its_own_workers_for_dead(case, clone):
+async def test_paused_process_does_not_count_its_own_workers_as_dead(case, clone):
     async with queue_of(case, clone) as queue:
         await take(queue)
         await bury(case, queue)
@@ -94,7 +94,7 @@ async def test_a_process_that_stood_still_does_not_take_its_own_workers_for_dead
         assert jobs(case) == ["todo"]
 
 
-async def test_the_end_of_a_job_is_recorded_though_the_connection_is_lost_over_it(case, clone):
+async def test_job_end_is_recorded_despite_a_lost_connection(case, clone):
     async with queue_of(case, clone) as queue:
         job = await take(queue)
         with psycopg.connect(clone.owner_url) as other:
@@ -112,7 +112,7 @@ async def test_the_end_of_a_job_is_recorded_though_the_connection_is_lost_over_i
     ("deaths", "reason"),
     [(MAX_TRIES - 1, "original"), (MAX_TRIES, "reading it failed")],
 )
-async def test_a_document_whose_reading_was_begun_too_often_is_given_up(serve, clone, deaths, reason):
+async def test_document_fails_after_too_many_reading_attempts(serve, clone, deaths, reason):
     """One time fewer it is read, and then it shows that there is nothing to read here."""
     async with serve() as server:
         document_id, org_id = uuid4(), server.scope.org_id

@@ -64,7 +64,7 @@ async def told_once(hosts: Any, api: Any, begun: dict[str, Any]) -> dict[str, An
     return run["result"]
 
 
-async def test_a_run_that_has_cited_goes_on_from_there(on_hosts):
+async def test_run_continues_after_its_recorded_citations(on_hosts):
     end = Falls([submit("It leaks [1].")])
     async with on_hosts(Script([[INTENT, READ], cite(1, "The roof leaks"), endless(end)])) as hosts:
         api, worker = await asyncio.gather(hosts.api(), hosts.worker())
@@ -110,7 +110,7 @@ NOTHING = submit("No dragons.", nothing_found=True)
 SEARCHED = [INTENT, call("search_documents", {"query": "dragons"})]
 
 
-async def test_an_answer_that_is_there_before_the_run_says_so_is_the_only_one(on_hosts):
+async def test_answer_stored_before_a_crash_is_the_only_answer(on_hosts):
     async with on_hosts(Script([SEARCHED, [NOTHING]])) as hosts:
         api, worker = await asyncio.gather(hosts.api(), hosts.worker())
         await survey(api)

@@ -66,7 +66,7 @@ def count(hosts: Any, table: str) -> int:
 
 
 @pytest.mark.long
-async def test_what_is_proposed_survives_workers_that_are_killed_between_its_steps(on_hosts):
+async def test_proposals_survive_workers_killed_between_steps(on_hosts):
     places = ["the end of the part", "the end"]
     model = Deadly(*places, steps=KEPT)
     async with on_hosts(model) as hosts:
@@ -101,7 +101,7 @@ async def test_what_is_proposed_survives_workers_that_are_killed_between_its_ste
 
 
 @pytest.mark.long
-async def test_a_turn_survives_workers_that_are_killed_while_it_waits_and_after_it(on_hosts):
+async def test_turn_survives_workers_killed_while_it_waits_and_afterwards(on_hosts):
     model = Deadly("the end", steps={"create_schema": "schema_revid"})
     async with on_hosts(model) as hosts:
         api, worker = await asyncio.gather(hosts.api(), hosts.worker())

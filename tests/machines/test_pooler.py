@@ -111,7 +111,7 @@ async def test_extraction_stream_and_approval_go_through_a_pooler(on_hosts, clon
         assert extraction["extracted_fields"] == {"total": 10}
 
 
-async def test_two_users_over_one_connection_see_their_own_and_nothing_else(
+async def test_two_users_on_a_pooled_connection_see_only_their_own_rows(
     clone: Clone, make_user: Callable[[], Awaitable[Scope]]
 ):
     users = [await make_user(), await make_user()]
@@ -142,7 +142,7 @@ async def test_two_users_over_one_connection_see_their_own_and_nothing_else(
         assert await _left_over(url) == {"role": "fieldmark_app", "claims": None, "patience": "0"}
 
 
-async def test_what_is_set_for_longer_than_a_transaction_would_be_seen(clone: Clone):
+async def test_session_settings_would_leak_through_the_pooler(clone: Clone):
     """The control: through the same pooler a session's setting does reach the next one."""
     async with pgbouncer(clone, size=1) as url:
         async with await _session(url) as careless:

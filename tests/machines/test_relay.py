@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 TOTAL = {"path": "total", "value": 10, "confidence": 0.9}
 
 
-async def test_a_run_passes_through_four_processes(on_hosts):
+async def test_run_is_executed_by_four_processes(on_hosts):
     goes_on, half_was_read = asyncio.Event(), asyncio.Event()
 
     async def proposes(body):
@@ -77,7 +77,7 @@ async def test_a_run_passes_through_four_processes(on_hosts):
         assert successor.cli_processes() == []
 
 
-async def test_what_lies_on_one_machine_alone_is_said_plainly_on_another(on_hosts, tmp_path):
+async def test_file_missing_on_another_machine_is_reported(on_hosts, tmp_path):
     async with on_hosts(Script([[text("Done.")]])) as hosts:
         elsewhere = {"FIELDMARK_HOME": str(tmp_path / "another")}
         here, there, _ = await asyncio.gather(hosts.api(), hosts.api(**elsewhere), hosts.worker(**elsewhere))

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 TOTAL = {"path": "total", "value": 10, "confidence": 0.9}
 
 
-async def test_a_stream_follows_by_asking(on_hosts, clone):
+async def test_stream_works_by_polling(on_hosts, clone):
     goes_on = asyncio.Event()
 
     async def answers(body):
@@ -48,7 +48,7 @@ async def test_a_stream_follows_by_asking(on_hosts, clone):
             assert [event for _, event in seen] == hosts.events(run_id) and seen[-1][1]["complete"] is True
 
 
-async def test_a_run_is_cancelled_and_followed_by_asking(clone, make_user):
+async def test_cancelling_works_by_polling(clone, make_user):
     asked = asyncio.Event()
 
     async def silent(body):
@@ -75,7 +75,7 @@ async def _last_event(events) -> str:
     return [event async for event in events][-1][1]
 
 
-async def test_a_worker_says_that_it_needs_a_direct_connection(on_hosts, clone):
+async def test_worker_without_a_direct_connection_reports_misconfiguration(on_hosts, clone):
     async with on_hosts(Script([[text("Done.")]])) as hosts:
         none = hosts.start("worker", DATABASE_URL=f"{clone.app_url}&pgbouncer=true")
         unreachable = hosts.start("worker", DATABASE_DIRECT_URL="postgresql://fieldmark_app@127.0.0.1:1/postgres")

@@ -61,7 +61,7 @@ def nested(depth: int) -> str:
     ],
     ids=["success", "deadline", "depth", "size"],
 )  # fmt: skip
-async def test_it_says_how_and_nothing_stays(case, watching, homes, steps, limits, status, code):
+async def test_run_end_is_recorded_and_no_process_is_left(case, watching, homes, steps, limits, status, code):
     finished = await case.execute_run(watching(*steps), **limits)
     assert (finished.state["status"], finished.state["error_code"]) == (status, code)
     assert finished.state["finished_at"] is not None
@@ -73,7 +73,7 @@ async def test_it_says_how_and_nothing_stays(case, watching, homes, steps, limit
     assert cli_processes() == [] and not any(home.exists() for home in homes)
 
 
-async def test_a_run_whose_cli_is_killed_is_left_to_be_taken_up_again(case):
+async def test_run_with_killed_cli_is_retried(case):
     run_id = await case.queue_run()
     for times, number in enumerate((signal.SIGKILL, signal.SIGTERM), 1):
         async with run_in_progress(case, run_id=run_id) as (task, cli):
@@ -91,7 +91,7 @@ async def test_a_run_whose_cli_is_killed_is_left_to_be_taken_up_again(case):
 @pytest.mark.parametrize(
     ("error", "status"), [(CLIConnectionError("It hung up."), "running"), (CLINotFoundError("It is gone."), "failed")]
 )
-async def test_a_cli_that_could_not_start_is_tried_again_and_one_that_is_not_there_is_not(case, error, status):
+async def test_failed_cli_start_is_retried_missing_cli_is_not(case, error, status):
     class Broken(CliPool):
         @asynccontextmanager
         async def acquire(self, *_, **__):
@@ -108,7 +108,7 @@ async def test_a_cli_that_could_not_start_is_tried_again_and_one_that_is_not_the
     assert (state["status"], state["error_code"]) == (status, None if status == "running" else "agent_process")
 
 
-async def test_a_cli_that_has_no_folder_leaves_no_user_taken_and_is_tried_again(case, monkeypatch, quick_path):
+async def test_cli_without_folder_releases_its_user_and_is_retried(case, monkeypatch, quick_path):
     def locked() -> list[str]:
         links = [link.readlink() for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
         return [str(link) for link in links if link.name.isdigit() and "fieldmark" in str(link.parent)]
@@ -124,7 +124,7 @@ async def test_a_cli_that_has_no_folder_leaves_no_user_taken_and_is_tried_again(
     assert case.state(run_id)["status"] == "completed"
 
 
-async def test_a_second_cancellation_leaves_nothing_either(case):
+async def test_second_cancellation_leaves_no_process(case):
     async with run_in_progress(case) as (task, cli):
         home = home_folder(cli)
         task.cancel()
@@ -134,7 +134,7 @@ async def test_a_second_cancellation_leaves_nothing_either(case):
         await until(lambda: not cli_processes() and not home.exists())
 
 
-async def test_stopped_while_it_starts_no_cli_stays(case):
+async def test_worker_stopped_during_cli_start_leaves_no_cli(case):
     run_id = await case.queue_run()
     async with OfflineModel(Script([stall(600)])) as model:
         task = asyncio.create_task(case.runner(model).execute(run_id))

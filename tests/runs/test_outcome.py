@@ -23,7 +23,7 @@ def result(**differing) -> ConversationResult:
 @pytest.mark.parametrize(
     "differing", [{}, {"stop_reason": "stop_sequence"}, {"terminal_reason": None}], ids=["end", "stop", "older"]
 )
-def test_success_is_what_is_proven_to_be_one(differing):
+def test_success_needs_every_sign_of_it(differing):
     outcome = outcome_of_result(result(**differing), None)
     assert (outcome.status, outcome.answer, outcome.error, outcome.code) == ("completed", "Done.", None, None)
 
@@ -53,23 +53,23 @@ API_ERROR = {"is_error": True, "stop_reason": "stop_sequence", "terminal_reason"
         ({"terminal_reason": "aborted_streaming"}, None, "agent_stopped"),
     ],
 )
-def test_everything_else_is_a_failure_with_a_code(differing, api_error, code):
+def test_every_other_result_is_a_failure_with_a_code(differing, api_error, code):
     outcome = outcome_of_result(result(**differing), api_error)
     assert (outcome.status, outcome.code, outcome.answer) == ("failed", code, None)
     assert outcome.error
 
 
-def test_an_answer_that_postgres_cannot_hold_is_mended_and_one_may_be_missing():
+def test_unstorable_characters_of_an_answer_are_replaced():
     assert outcome_of_result(result(text="a\0b\ud800c"), None).answer == "a\ufffdb\ufffdc"
     assert outcome_of_result(result(text=None), None).answer == ""
 
 
-def test_a_deferred_call_is_waited_for_unless_the_cli_failed():
+def test_deferred_call_awaits_approval_unless_the_cli_failed():
     assert outcome_of_result(result(deferred_call="c")).status == "awaiting_approval"
     assert outcome_of_result(result(deferred_call="c", is_error=True)).status == "failed"
 
 
-def test_a_refused_key_is_seen_at_the_first_answer():
+def test_refused_key_ends_the_run_at_the_first_401():
     watching = OutcomeObserver()
     for status in (429, None):
         watching.on_part(ServiceRetry(0.5, status))
@@ -78,7 +78,7 @@ def test_a_refused_key_is_seen_at_the_first_answer():
     assert ended.value.outcome == KEY_REFUSED and KEY_REFUSED.code == "model_refused_key"
 
 
-def test_the_last_answer_s_fault_says_why_and_one_that_was_overcome_does_not():
+def test_only_the_last_fault_of_the_service_is_reported():
     failed, overcome, silent = OutcomeObserver(), OutcomeObserver(), OutcomeObserver()
     cut_off = AssistantBlocks((TextBlock("And"),), error="max_output_tokens")
     for part in (AssistantBlocks(()), cut_off, result(is_error=True)):

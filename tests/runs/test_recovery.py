@@ -29,7 +29,7 @@ def script(case, query: str, *parameters):
     return Script([[update_call("first")], in_between, [text("Done.")]])
 
 
-async def test_undisturbed_both_writes_happen(case):
+async def test_both_writes_happen_without_a_fault(case):
     conversation = "select entry from public.agent_sessions"
 
     async def done(body):
@@ -41,7 +41,7 @@ async def test_undisturbed_both_writes_happen(case):
     assert case.sql(conversation) == []  # nobody goes on with it
 
 
-async def test_a_worker_that_lost_the_run_writes_nothing_more_and_is_quiet(case):
+async def test_worker_that_lost_the_run_writes_nothing(case):
     run_id = await case.queue_run()
     finished = await case.execute_run(script(case, TAKEN_AWAY, run_id), run_id=run_id)
     assert case.extraction()["extracted_fields"] == {"first": 1}
@@ -52,7 +52,7 @@ async def test_a_worker_that_lost_the_run_writes_nothing_more_and_is_quiet(case)
 
 
 @pytest.mark.parametrize("then", [endless([call("get_document_text")]), []], ids=["in the middle", "at its very end"])
-async def test_a_worker_that_lost_the_run_asks_no_more_and_does_not_end_it(case, then):
+async def test_worker_that_lost_the_run_stops_and_does_not_end_it(case, then):
     run_id = await case.queue_run()
 
     async def lose(body):
@@ -64,7 +64,7 @@ async def test_a_worker_that_lost_the_run_asks_no_more_and_does_not_end_it(case,
     assert not [event for event in finished.events if "complete" in event or "code" in event]
 
 
-async def test_a_run_that_was_ended_meanwhile_stays_as_it_is(case):
+async def test_run_ended_during_its_execution_keeps_its_status(case):
     run_id = await case.queue_run()
     finished = await case.execute_run(
         script(case, "update public.runs set status = 'cancelled' where id = %s", run_id), run_id=run_id
@@ -73,7 +73,7 @@ async def test_a_run_that_was_ended_meanwhile_stays_as_it_is(case):
 
 
 @pytest.mark.parametrize("table", ["extractions", "documents"])
-async def test_what_is_deleted_meanwhile_takes_its_run_along(case, table):
+async def test_deleting_the_subject_ends_the_run(case, table):
     row = case.extraction_id if table == "extractions" else case.document_id
     run_id = await case.queue_run()
     await case.execute_run(script(case, f"delete from public.{table} where id = %s", row), run_id=run_id)
@@ -86,7 +86,7 @@ async def test_what_is_deleted_meanwhile_takes_its_run_along(case, table):
     ["delete from auth.users where id = %s", "update public.memberships set role = 'viewer' where user_id = %s"],
     ids=["leaves", "only reads"],
 )
-async def test_a_user_who_may_not_write_any_more_changes_nothing_and_the_run_ends(case, leaves):
+async def test_run_ends_if_its_user_loses_write_access(case, leaves):
     other, next_run = uuid4(), await case.queue_run(background=True)
     case.sql("insert into auth.users (id) values (%s)", other)
     owns = "insert into public.memberships (org_id, user_id, role) values (%s, %s, 'owner')"
@@ -100,7 +100,7 @@ async def test_a_user_who_may_not_write_any_more_changes_nothing_and_the_run_end
     assert waiting.requests == [] and waiting.state["error_code"] == "cancelled"
 
 
-async def test_a_run_that_is_gone_or_has_ended_is_nothing_to_do(case):
+async def test_job_of_a_deleted_or_ended_run_does_nothing(case):
     ended = await case.execute_run(Script([[text("Done.")]]))
     before = ended.events
     for run_id, events in ((uuid4(), []), (ended.run_id, before)):
@@ -108,7 +108,7 @@ async def test_a_run_that_is_gone_or_has_ended_is_nothing_to_do(case):
         assert finished.requests == [] and finished.events == events
 
 
-async def test_a_second_attempt_is_told_so_and_repeats_nothing_by_itself(case):
+async def test_second_attempt_is_informed_and_repeats_nothing(case):
     run_id = await case.queue_run()
     await case.context(run_id)  # a first worker took it up and died
     finished = await case.execute_run(Script([[update_call("first")], [text("Done.")]]), run_id=run_id)
@@ -116,7 +116,7 @@ async def test_a_second_attempt_is_told_so_and_repeats_nothing_by_itself(case):
     assert "begun before" in str(finished.requests[0]["messages"])
 
 
-async def test_a_run_that_is_broken_off_before_the_model_answers_begins_anew(case):
+async def test_run_interrupted_before_the_first_answer_starts_over(case):
     run_id, asked = await case.queue_run(), asyncio.Event()
 
     async def silent(body):
@@ -132,7 +132,7 @@ async def test_a_run_that_is_broken_off_before_the_model_answers_begins_anew(cas
     assert "begun before" in str(finished.requests[0]["messages"])
 
 
-async def test_a_run_that_is_taken_up_again_and_again_is_given_up(case):
+async def test_run_fails_after_too_many_claims(case):
     """Whether it gets nothing done in between, or something each time for ever."""
     first, second = await case.queue_run(), await (await case.another_extraction()).queue_run()
     for _ in range(MAX_CONSECUTIVE_FAILURES):
@@ -144,7 +144,7 @@ async def test_a_run_that_is_taken_up_again_and_again_is_given_up(case):
         assert (finished.state["status"], finished.state["error_code"]) == ("failed", "abandoned")
 
 
-async def test_a_run_that_gets_something_done_each_time_is_not_given_up(case):
+async def test_run_with_progress_in_each_attempt_continues(case):
     run_id = await case.queue_run()
     for number in range(MAX_CONSECUTIVE_FAILURES + 1):
         context = await case.context(run_id)
@@ -153,7 +153,7 @@ async def test_a_run_that_gets_something_done_each_time_is_not_given_up(case):
     assert (finished.state["status"], finished.state["fencing_token"]) == ("completed", MAX_CONSECUTIVE_FAILURES + 2)
 
 
-async def test_connections_that_are_lost_in_the_middle_cost_an_attempt_at_most(case, postgres):
+async def test_lost_connections_cost_at_most_one_attempt(case, postgres):
     name = case.owner_url.rsplit("/", 1)[1]
 
     async def cut(body):

@@ -77,7 +77,7 @@ async def test_a_failure_ends_the_run(case):
         assert not [event for event in finished.events if "API Error" in str(event) or "script says so" in str(event)]
 
 
-async def test_what_passes_is_waited_out_and_what_does_not_ends_the_run(case):
+async def test_temporary_service_fault_is_retried_permanent_one_ends_the_run(case):
     """All beside each other, because they wait before each of their three retries."""
     flaky = Script([[UPDATE], http_error(429, retry_after=2), http_error(500), drop(text("Almost")), [text("Done.")]])
     lasting = {
@@ -100,7 +100,7 @@ async def test_what_passes_is_waited_out_and_what_does_not_ends_the_run(case):
 
 
 @pytest.mark.real_cli("what it does when a call breaks off")
-async def test_a_call_that_breaks_off_in_mid_stream_is_asked_for_again_and_done_once(case):
+async def test_call_interrupted_in_mid_stream_is_retried_and_executed_once(case):
     other = call("update_field", {"path": "number", "value": "1", "confidence": 1.0})
     script = Script([drop(UPDATE), [UPDATE], stall(0.5, other), [other], [text("Done.")]])
     finished = in_order(await case.execute_run(script))
@@ -112,7 +112,7 @@ async def test_a_call_that_breaks_off_in_mid_stream_is_asked_for_again_and_done_
 
 
 @pytest.mark.real_cli("what it does when an answer falls silent behind a whole block")
-async def test_what_was_said_before_a_stream_broke_off_is_not_said_again(case):
+async def test_text_before_an_interrupted_stream_is_reported_once(case):
     """The CLI keeps a block that came whole and has the model go on from there; what came in half is nothing."""
     finished = in_order(
         await case.execute_run(Script([stall(0.5, text("I write."), UPDATE), [UPDATE], [text("Done.")]]))
@@ -124,7 +124,7 @@ async def test_what_was_said_before_a_stream_broke_off_is_not_said_again(case):
 
 
 @pytest.mark.real_cli("it asks the fallback model")
-async def test_where_a_model_is_overloaded_the_fallback_answers_and_is_charged_for(case):
+async def test_fallback_model_answers_for_an_overloaded_model_and_is_charged(case):
     def answer(body):
         if body["model"] == "claude-sonnet-5":
             return http_error(529)

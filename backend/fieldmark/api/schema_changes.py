@@ -67,8 +67,10 @@ async def apply_schema_changes(
 
     async def begin(conn: Connection, row: ExtractionRow, fields: Sequence[str] | None) -> UUID:
         given = {"document_id": row.document_id, "extraction_id": row.id, "fields": fields}
-        request = launch.request_of("extract", given)
-        return await launch.start_within(conn, scope, "extract", request, prices=runtime.prices, options=options)
+        request = launch.parse_request("extract", given)
+        return await launch.start_in_transaction(
+            conn, scope, "extract", request, prices=runtime.prices, options=options
+        )
 
     return await schema_changes.apply(
         runtime.database,

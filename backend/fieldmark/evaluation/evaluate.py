@@ -129,7 +129,7 @@ async def evaluate(
                     runtime.database,
                     scope,
                     TASK,
-                    launch.request_of(TASK, wanted),
+                    launch.parse_request(TASK, wanted),
                     prices=runtime.prices,
                     options=RunOptions(approval="auto", background=True, with_examples=with_examples),
                 )

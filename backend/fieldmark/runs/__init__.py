@@ -1,1 +1,1 @@
-"""One run: launched, queued, driven through the Agent SDK, gated, recorded as events, streamed."""
+"""Runs: start, queue, execute with the Agent SDK, approve calls, record and stream events."""

@@ -11,7 +11,7 @@ from fieldmark.domain.events import RunStartedEvent
 from fieldmark.domain.statuses import RunError, RunStatus
 from fieldmark.errors import FieldmarkError
 from fieldmark.identity.scope import Scope
-from fieldmark.runs.billing.meter import REFUSALS
+from fieldmark.runs.billing.meter import LIMIT_MESSAGES
 from fieldmark.runs.billing.prices import Prices
 from fieldmark.stores import runs, usage
 from fieldmark.stores.runs import RunRow
@@ -40,9 +40,9 @@ async def claim(database: Database, scope: Scope, run_id: UUID, prices: Prices, 
             return None
     if room == "held":
         log.info("the run waits until another run of its organisation ends")
-    elif room is not None and room in REFUSALS:
+    elif room is not None and room in LIMIT_MESSAGES:
         async with database.as_service() as conn:
-            await runs.fail(conn, run_id, REFUSALS[room], RunError(room))
+            await runs.fail(conn, run_id, LIMIT_MESSAGES[room], RunError(room))
     else:
         # Its user is no longer a member or may only read, or the run was claimed too often.
         await _abandon(database, run_id)

@@ -288,12 +288,12 @@ class Runner:
         reserved = 1 if claimed.task.last_question is not None and turns > 1 else 0
         calls, decided_call = MessageCalls(), start.decided_call
         meter = Meter(
-            context, agent.name, self.prices, model, 1 if last_question else turns - reserved, paid=decided_call
+            context, agent.name, self.prices, model, 1 if last_question else turns - reserved, charged_call=decided_call
         )
         async with EventWriter(context, claimed.deltas) as events, meter:
 
             async def before_call(call_id: str) -> None:
-                await meter.charged(call_id)
+                await meter.wait_until_charged(call_id)
                 await events.flush()
 
             hook = PermissionHook(

@@ -60,7 +60,7 @@ WAITS = """select 1 from pg_locks where relation = 'usage'::regclass and not gra
            and database = (select oid from pg_database where datname = current_database())"""
 
 
-async def test_each_message_is_one_row_and_the_run_s_cost_is_their_sum(case):
+async def test_run_cost_is_the_sum_of_its_messages(case):
     finished = await case.execute_run(
         Script([Turn([update_call("a")], usage=used(1_000, 100, **CACHES)), Turn([text("Done.")], usage=used(500, 10))])
     )
@@ -81,7 +81,7 @@ async def test_each_message_is_one_row_and_the_run_s_cost_is_their_sum(case):
     }
 
 
-async def test_a_call_is_not_done_before_its_message_is_charged(case):
+async def test_call_waits_until_its_message_is_charged(case):
     """So that a crash loses the message in flight at the most."""
     with psycopg.connect(case.owner_url) as other:
 
@@ -126,14 +126,14 @@ async def metered(case, *parts: Part, turns=50, **columns) -> list[tuple]:
 
 
 @pytest.mark.parametrize("name", ["a", None])
-async def test_a_message_is_charged_once_however_often_its_blocks_are_told(case, name):
+async def test_message_with_repeated_blocks_is_charged_once(case, name):
     streamed = [begun(name, input=5), changed(output=7), STOPPED]
     early, late = whole(name, input=5, output=1), whole(name, input=99)
     stream = [*streamed[:1], early, early, *streamed[1:], late, ToolReturned("c", "", False), late]
     assert [figures for _, *figures in await metered(case, *stream)] == [[5, 7]]
 
 
-async def test_every_message_is_charged_though_the_service_repeats_its_ids(case):
+async def test_messages_with_repeated_ids_are_all_charged(case):
     streamed = [begun("a", input=5), changed("tool_use", output=7), STOPPED, ToolReturned("c", "", False)]
     assert await metered(case, *streamed, *streamed, *streamed) == [("a", 5, 7)] * 3
     with pytest.raises(RunEnded) as spent:
@@ -144,7 +144,7 @@ async def test_every_message_is_charged_though_the_service_repeats_its_ids(case)
     assert await metered(case, *stream, *stream) == [("b", 5, 2)] * 2
 
 
-async def test_every_attempt_at_a_run_charges_its_own_messages(case):
+async def test_each_attempt_charges_its_own_messages(case):
     run_id = await case.queue_run()
     for attempt in (1, 2):
         context = await case.context(run_id)
@@ -154,23 +154,23 @@ async def test_every_attempt_at_a_run_charges_its_own_messages(case):
     assert len(rows(case, run_id)) == 2
 
 
-async def test_an_answer_that_was_not_streamed_is_charged_and_the_cli_s_own_words_are_not(case):
+async def test_unstreamed_answer_is_charged_the_clis_own_text_is_not(case):
     stream = [whole("a", input=5, output=2), whole("b", "<synthetic>", input=9)]
     assert await metered(case, *stream) == [("a", 5, 2)]
 
 
-async def test_a_message_whose_id_cannot_be_kept_is_charged_under_another(case):
+async def test_message_with_unstorable_id_is_charged_under_a_generated_id(case):
     ((kept, *figures),) = await metered(case, whole("a\0", input=5, output=2))
     assert kept.startswith("unnamed-") and figures == [5, 2]
 
 
-async def test_the_prompt_may_be_counted_at_the_beginning_or_at_the_end(case):
+async def test_prompt_tokens_are_taken_from_the_start_or_the_end(case):
     for first, last in [({"input": 5}, {}), ({}, {"input": 5}), ({"input": 5}, {"input": 0})]:
         stream = [begun("a", **first), changed(**last, output=1), STOPPED]
         assert await metered(case, *stream) == [("a", 5, 1)]
 
 
-async def test_turns_are_counted_here_and_not_by_a_cli_that_may_have_had_other_runs(case):
+async def test_turn_limit_holds_without_the_cli(case):
     def turn(name: str, stop_reason: str | None = "tool_use") -> list[Part]:
         return [begun(name, input=5), changed(stop_reason, output=1), STOPPED]
 
@@ -191,7 +191,7 @@ async def test_turns_are_counted_here_and_not_by_a_cli_that_may_have_had_other_r
     assert charged == [{"n": 1}]  # what was asked for is paid for all the same
 
 
-async def test_what_is_in_flight_when_the_next_begins_or_the_run_ends_is_charged(case):
+async def test_interrupted_message_is_charged(case):
     said = BlockDelta("text", "x" * 40)
     assert await metered(case, begun("a", input=5), said, begun("b", input=6)) == [
         ("a", 5, 10),
@@ -199,7 +199,7 @@ async def test_what_is_in_flight_when_the_next_begins_or_the_run_ends_is_charged
     ]
 
 
-async def test_a_run_that_is_broken_off_is_charged_for_the_message_in_flight(case):
+async def test_cancelled_run_is_charged_for_its_current_message(case):
     run_id = await case.queue_run()
     silent = Script([stall(600, text("I begin."), text("x" * 400))])
     work = asyncio.create_task(case.execute_run(silent, run_id))
@@ -214,7 +214,7 @@ DEAR = used(50_000, 0)  # 0.10 a message
 
 
 @pytest.mark.parametrize("code", ["max_cost", "out_of_credit"])
-async def test_a_run_stops_at_its_limit_and_keeps_what_it_wrote(case, code):
+async def test_run_stops_at_its_cost_limit_and_keeps_its_writes(case, code):
     if code == "out_of_credit":
         limit(case, "0.2")
     script = Script(
@@ -231,19 +231,19 @@ async def test_a_run_stops_at_its_limit_and_keeps_what_it_wrote(case, code):
     assert len(finished.requests) == 2 and spent(case, finished.run_id) == Decimal("0.2")
 
 
-async def test_a_model_without_a_price_does_not_run_under_a_limit(case):
+async def test_unpriced_model_is_refused_with_a_cost_limit(case):
     finished = await case.execute_run(Script([[text("Done.")]]), model="unheard-of", max_cost_usd=1000)
     assert (finished.state["status"], finished.state["error_code"]) == ("failed", "model_unpriced")
     assert finished.requests == []
 
 
-async def test_a_run_that_is_done_is_done_whatever_its_last_words_cost(case):
+async def test_last_message_over_the_limit_does_not_fail_the_run(case):
     script = Script([Turn([update_call("a")], usage=DEAR), Turn([text("Done.")], usage=used(10_000_000))])
     finished = await case.execute_run(script, max_cost_usd=Decimal("0.2"))
     assert finished.state["status"] == "completed" and spent(case, finished.run_id) == Decimal("20.1")
 
 
-async def test_what_was_spent_in_another_month_does_not_count(case):
+async def test_cost_of_other_months_does_not_count(case):
     limit(case, "0.1")
     earlier = await case.execute_run(Script([Turn([text("Done.")], usage=DEAR)]))
     refused = await case.execute_run(Script([[text("Done.")]]))
@@ -253,7 +253,7 @@ async def test_what_was_spent_in_another_month_does_not_count(case):
     assert spent(case, earlier.run_id) == Decimal("0.1")
 
 
-async def test_turns_are_those_of_the_whole_run_and_never_more_than_the_service_allows(case):
+async def test_turns_count_over_attempts_up_to_the_service_limit(case):
     read = endless([call("get_document_text")])
     finished = await case.execute_run(Script([read]), max_turns=5)
     assert len(finished.requests) == 5 and finished.state["error_code"] == "max_turns"

@@ -9,7 +9,7 @@ from importlib.resources import files
 import pytest
 from pydantic import ValidationError
 
-from fieldmark.runs.billing.prices import FREE, Price, Prices, Tokens, plain_name, said_price
+from fieldmark.runs.billing.prices import FREE, Price, Prices, Tokens, parse_price, plain_name
 from fieldmark.settings import Settings
 
 LISTED = tomllib.loads((files("fieldmark.runs.billing") / "prices.toml").read_text(), parse_float=Decimal)
@@ -17,7 +17,7 @@ KINDS = {"input", "output", "cache_write_5m", "cache_write_1h", "cache_read"}
 
 
 @pytest.mark.parametrize("name", LISTED)
-def test_the_list_is_whole_and_in_proportion(name):
+def test_price_list_is_complete_and_proportional(name):
     price = LISTED[name]
     for figures in (price, price.get("beyond")):
         if figures is not None:
@@ -40,7 +40,7 @@ def test_the_list_is_whole_and_in_proportion(name):
         ("us.anthropic.claude-opus-4-5-20251101-v1:0", "claude-opus-4-5"),
     ],
 )
-def test_a_model_is_known_by_all_its_names(model, name):
+def test_model_is_priced_under_all_its_names(model, name):
     assert plain_name(model) == name and Prices().of(model) == Prices().of(name) is not None
 
 
@@ -48,7 +48,7 @@ def test_a_model_is_known_by_all_its_names(model, name):
     "model",
     ["", "sonnet", "my-claude-sonnet-5", "claude-sonnet-5-mini", "claude-sonnet-99", "claude-sonnet-5@eu@20250929"],
 )
-def test_what_is_not_listed_has_no_price(model):
+def test_unlisted_model_has_no_price(model):
     assert Prices().of(model) is None
 
 
@@ -67,35 +67,35 @@ TOKENS = Tokens(input=1_000, output=100, cache_write_5m=10_000, cache_write_1h=3
         ("claude-haiku-5-5", Tokens(input=1, cache_read=60_000, cache_write_5m=40_000, output=1_000), "0.0305005"),
     ],
 )
-def test_it_costs_what_the_list_says_to_the_last_digit(model, tokens, cost):
+def test_cost_is_exact(model, tokens, cost):
     price = Prices().of(model)
     assert price is not None and price.of(tokens) == Decimal(cost)
 
 
-def test_a_price_that_is_said_holds_for_the_settings_model_alone():
-    prices = Prices("claude-sonnet-5", said_price("1/2"))
-    assert prices.of("claude-sonnet-5") == said_price("1/2")
+def test_price_in_settings_applies_only_to_the_settings_model():
+    prices = Prices("claude-sonnet-5", parse_price("1/2"))
+    assert prices.of("claude-sonnet-5") == parse_price("1/2")
     assert prices.of("claude-opus-5") == Prices().of("claude-opus-5")
-    assert Prices("mine", said_price("1/2")).of("mine") == said_price("1/2")
-    assert Prices("mine", said_price("1/2")).of("yours") is None
+    assert Prices("mine", parse_price("1/2")).of("mine") == parse_price("1/2")
+    assert Prices("mine", parse_price("1/2")).of("yours") is None
 
 
-def test_what_is_left_out_of_a_price_is_in_the_usual_proportion():
-    assert said_price("4/20") == said_price("4/20/5/8/0.4")
-    assert said_price("0/0") == FREE
-    assert said_price("4/20/1/2/3") == Price(*map(Decimal, (4, 20, 1, 2, 3)))
+def test_missing_cache_prices_are_derived_from_the_input_price():
+    assert parse_price("4/20") == parse_price("4/20/5/8/0.4")
+    assert parse_price("0/0") == FREE
+    assert parse_price("4/20/1/2/3") == Price(*map(Decimal, (4, 20, 1, 2, 3)))
 
 
 @pytest.mark.parametrize("said", ["3", "3/", "3/15/1", "a/b", "-1/2", "nan/1", "1e9/2", "3/15/1/2/3/4"])
-def test_a_price_that_cannot_be_meant_is_refused_at_the_start(said):
+def test_invalid_price_setting_is_refused_at_the_start(said):
     assert Settings(_env_file=None, model_price="3/15").model_price == "3/15"
     with pytest.raises(ValidationError, match="model_price"):
         Settings(_env_file=None, model_price=said)
 
 
-def test_a_message_is_priced_by_who_answered_where_that_is_known():
-    prices = Prices("claude-sonnet-5", said_price("1/2"))
-    said, haiku = said_price("1/2"), Prices().of("claude-haiku-4-5")
+def test_message_is_priced_by_the_answering_model_if_known():
+    prices = Prices("claude-sonnet-5", parse_price("1/2"))
+    said, haiku = parse_price("1/2"), Prices().of("claude-haiku-4-5")
     assert prices.of_message("claude-sonnet-5", "claude-sonnet-5-20260630") == said
     assert prices.of_message("claude-sonnet-5", "claude-haiku-4-5-20251001") == haiku
     assert prices.of_message("claude-sonnet-5", "who-knows") == said
@@ -104,15 +104,15 @@ def test_a_message_is_priced_by_who_answered_where_that_is_known():
     assert prices.are_known("claude-sonnet-5") and not prices.are_known("sonnet")
 
 
-def test_a_fallback_has_its_own_price_and_without_one_no_cost_can_be_limited():
-    haiku, unknown = (Prices("m", said_price("1/2"), fallback=name) for name in ("claude-haiku-4-5", "who-knows"))
+def test_unpriced_fallback_model_prevents_a_cost_limit():
+    haiku, unknown = (Prices("m", parse_price("1/2"), fallback=name) for name in ("claude-haiku-4-5", "who-knows"))
     assert haiku.of_message("m", "claude-haiku-4-5-20251001") == Prices().of("claude-haiku-4-5")
-    assert haiku.of_message("m", "another-name-of-m") == said_price("1/2")
+    assert haiku.of_message("m", "another-name-of-m") == parse_price("1/2")
     assert unknown.of_message("m", "who-knows") is None
     assert haiku.are_known("m") and not unknown.are_known("m")
 
 
-def test_the_offline_model_costs_nothing_whatever_is_asked_for():
-    prices = Prices("claude-opus-5", said_price("1/2"), offline=True)
+def test_offline_model_is_free():
+    prices = Prices("claude-opus-5", parse_price("1/2"), offline=True)
     assert prices.of("claude-opus-5") == prices.of("x") == prices.of_message("x", "claude-opus-5") == FREE
     assert FREE.of(TOKENS) == 0

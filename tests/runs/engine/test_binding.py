@@ -45,7 +45,7 @@ async def is_answered(answering) -> bool:
     return True
 
 
-async def test_between_runs_no_call_is_answered_since_the_cli_would_ask_the_model_again(case):
+async def test_call_between_runs_gets_no_answer(case):
     holder = RunBinding(uuid4())
     assert not await is_answered(holder.before_call(READ, "a", {})) and holder.tainted
     holder.tainted = False
@@ -59,7 +59,7 @@ async def test_between_runs_no_call_is_answered_since_the_cli_would_ask_the_mode
         assert not await is_answered(ask()) and holder.tainted
 
 
-async def test_a_call_is_answered_in_the_context_of_the_run_that_has_the_cli(case):
+async def test_call_runs_in_the_context_of_the_attached_run(case):
     holder, seen = RunBinding(uuid4()), []
     for name in ("first", "second"):
         token = WHOSE.set(name)
@@ -77,7 +77,7 @@ def entry(word: str) -> list[dict]:
     return [{"type": "user", "uuid": str(uuid4()), "text": word}]
 
 
-async def test_only_the_run_s_own_conversation_is_kept(case):
+async def test_only_the_runs_own_conversation_is_stored(case):
     old, new, other = uuid4(), uuid4(), uuid4()
     store = ConversationStore(case.database, case.scope)
     holder = RunBinding(old)
@@ -102,7 +102,7 @@ async def test_only_the_run_s_own_conversation_is_kept(case):
     assert (await kept(old), await kept(new), await kept(other)) == (["mine"], ["it begins", "it goes on"], [])
 
 
-async def test_one_that_says_too_much_between_runs_is_spoilt():
+async def test_cli_with_too_many_entries_between_runs_is_tainted():
     holder = RunBinding(uuid4())
     holder.detach()
     for _ in range(MAX_EARLY_BATCHES + 1):

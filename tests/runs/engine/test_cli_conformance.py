@@ -163,7 +163,7 @@ STORIES: list[Callable[[ExtractionCase], Awaitable[Requests]]] = [
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
-async def test_it_tells_what_the_cli_tells(database, clone, make_user, story):
+async def test_stand_in_behaves_like_the_cli(database, clone, make_user, story):
     async with AsyncExitStack() as stack:
         one, other = [
             await stack.enter_async_context(

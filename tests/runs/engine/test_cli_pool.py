@@ -63,7 +63,7 @@ def kept_of(case, run_id) -> str:
     return "\n".join(row["entry"] for row in rows)
 
 
-async def test_runs_of_one_organisation_share_a_cli_and_nothing_of_each_other(cases):
+async def test_runs_of_an_organisation_share_a_cli_but_no_text(cases):
     used = {"input_tokens": 100, "output_tokens": 10, "cache_read_input_tokens": 5_000}
     script = Script([Turn([call("get_document_text")], usage=used), Turn([UPDATE], usage=used), Turn(DONE, usage=used)])
     one, two, three = cases
@@ -90,7 +90,7 @@ async def test_runs_of_one_organisation_share_a_cli_and_nothing_of_each_other(ca
     assert cli_processes() == []
 
 
-async def test_a_run_that_does_not_complete_leaves_no_cli(cases):
+async def test_cli_of_an_incomplete_run_is_ended(cases):
     case, asked = cases[0], asyncio.Event()
 
     async def silent(body):
@@ -110,7 +110,7 @@ async def test_a_run_that_does_not_complete_leaves_no_cli(cases):
         assert warm.end_reasons == {"run": 1} and cli_processes() == []
 
 
-async def test_a_run_that_was_broken_off_before_its_message_was_kept_begins_anew(cases):
+async def test_run_interrupted_before_its_message_was_stored_starts_over(cases):
     """What the CLI notes of the `/clear` is kept ahead of it, and looks like messages of the user."""
     one, two, _ = cases
     asked = asyncio.Event()
@@ -142,7 +142,7 @@ async def test_a_run_that_was_broken_off_before_its_message_was_kept_begins_anew
         assert sent.count("Extract all fields") == 1 and "broken off" in sent
 
 
-async def test_a_run_that_was_broken_off_goes_on_in_a_cli_of_its_own(cases):
+async def test_interrupted_run_continues_in_a_new_cli(cases):
     one, two, _ = cases
     script, asked = Script([READ, endless(DONE)]), asyncio.Event()
     breaks = False
@@ -175,7 +175,7 @@ async def test_a_run_that_was_broken_off_goes_on_in_a_cli_of_its_own(cases):
         assert "Canary-one" not in finished.sent
 
 
-async def test_questions_to_the_library_share_a_cli(cases):
+async def test_questions_to_the_library_reuse_a_cli(cases):
     case, prices = cases[0], Prices(MODEL, None, offline=False)
     async with warm_pool(Script([endless(DONE)])) as warm:
         for _ in range(2):
@@ -188,14 +188,14 @@ async def test_questions_to_the_library_share_a_cli(cases):
 @pytest.mark.parametrize(
     ("reason", "chosen"), [("memory", {"max_mb": 1}), ("idle", {"idle_seconds": 0}), ("runs", {"runs": 1})]
 )
-async def test_a_cli_that_holds_much_memory_has_nothing_to_do_or_served_many_runs_ends(cases, reason, chosen):
+async def test_large_idle_or_old_cli_is_ended(cases, reason, chosen):
     async with warm_pool(Script([DONE]), **chosen) as warm:
         await warm.execute_run(cases[0])
         await until(lambda: warm.end_reasons == {reason: 1})
         await until(lambda: cli_processes() == [])
 
 
-async def test_a_spare_that_is_not_fit_for_a_run_is_not_replaced_at_once(cases):
+async def test_unusable_spare_is_not_replaced_until_a_run_asks(cases):
     async with warm_pool(Script([DONE]), spares=1, max_mb=1) as warm:
         await until(lambda: warm.end_reasons == {"memory": 1} and not cli_processes())
         await asyncio.sleep(0.1)
@@ -203,7 +203,7 @@ async def test_a_spare_that_is_not_fit_for_a_run_is_not_replaced_at_once(cases):
         assert (await warm.execute_run(cases[0])).state["status"] == "completed" and warm.cli_sources == {"new": 1}
 
 
-async def test_there_is_room_for_so_many(cases):
+async def test_number_of_clis_is_limited(cases):
     ours, _, theirs = cases
     async with warm_pool(Script([DONE]), processes=1) as warm:
         for case in (ours, theirs):
@@ -212,7 +212,7 @@ async def test_there_is_room_for_so_many(cases):
         await until(lambda: len(cli_processes()) == 1)
 
 
-async def test_a_run_waits_for_a_cli_that_is_being_cleared(cases):
+async def test_run_waits_for_a_cli_that_is_being_cleared(cases):
     async with warm_pool(Script([DONE]), processes=1) as warm:
         async with warm.acquire(cases[0]) as client:
             assert [message async for message in client.converse("Go on.")]
@@ -226,7 +226,7 @@ async def test_a_run_waits_for_a_cli_that_is_being_cleared(cases):
         assert warm.cli_sources == {"new": 1, "used_before": 1}
 
 
-async def test_a_cli_that_has_died_meanwhile_is_given_to_nobody(cases):
+async def test_dead_cli_is_not_reused(cases):
     async with warm_pool(Script([DONE])) as warm:
         await warm.execute_run(cases[0])
         await until(lambda: warm.pool._available[0].clearing.done())
@@ -237,7 +237,7 @@ async def test_a_cli_that_has_died_meanwhile_is_given_to_nobody(cases):
         assert warm.end_reasons == {"died": 1}
 
 
-def test_a_cli_with_other_words_another_model_or_other_limits_is_of_another_kind(quick_path):
+def test_prompt_model_and_limits_determine_the_cli_kind(quick_path):
     copy_briefs(quick_path)
     with (quick_path / "prompt.md").open("a") as prompt:
         prompt.write("Say banana.")
@@ -251,7 +251,7 @@ def test_a_cli_with_other_words_another_model_or_other_limits_is_of_another_kind
     )
 
 
-async def test_a_cli_that_does_something_without_a_run_is_used_no_more(cases):
+async def test_cli_that_acts_between_runs_is_not_reused(cases):
     async with warm_pool(Script([DONE])) as warm:
         await warm.execute_run(cases[0])
         (idle,) = warm.pool._available
@@ -266,7 +266,7 @@ async def test_a_cli_that_does_something_without_a_run_is_used_no_more(cases):
 COMMANDS = ["/model opus", "/clear", "/anything", "!ls /", "@/etc/passwd", "@/etc/hostname"]
 
 
-async def test_what_is_not_ours_is_text_where_commands_are_on(cases):
+async def test_foreign_text_is_never_a_command(cases):
     """The control is in every one of these tests: our own `/clear` does clear."""
     async with warm_pool(Script([DONE])) as warm:
         for command in COMMANDS:

@@ -112,7 +112,7 @@ COUNTS = TokenCounts(1, 2, 30, 10, 4)
         ),
     ],
 )
-def test_each_message_is_a_part(message, part):
+def test_each_sdk_message_becomes_its_part(message, part):
     assert list(message_parts(message)) == [part]
 
 
@@ -129,7 +129,7 @@ def test_each_message_is_a_part(message, part):
         sdk.UserMessage([sdk.TextBlock("words")]),
     ],
 )
-def test_all_else_says_nothing(message):
+def test_other_sdk_messages_are_ignored(message):
     assert list(message_parts(message)) == []
 
 
@@ -141,7 +141,7 @@ def test_all_else_says_nothing(message):
         ({"output_tokens": 10**30}, TokenCounts(output=1_000_000_000)),
     ],
 )
-def test_figures_that_cannot_be_meant_are_no_figures(figures, counts):
+def test_invalid_token_counts_are_none(figures, counts):
     assert list(message_parts(piece("message_delta", usage=figures))) == [MessageDelta(None, counts)]
 
 
@@ -156,14 +156,14 @@ class Noting:
 
 
 @anyio
-async def test_each_observer_has_done_with_a_part_before_the_next_is_shown_it():
+async def test_observers_handle_a_part_one_after_the_other():
     noted: list[str] = []
     await notify([Noting("first", noted), Noting("last", noted)], MessageStopped())
     assert noted == ["first", "last"]
 
 
 @anyio
-async def test_an_answer_that_does_not_stream_is_a_new_message_once_the_last_one_s_calls_were_answered():
+async def test_unstreamed_answer_is_a_new_message_once_all_calls_returned():
     """The CLI asks again without streaming where a stream failed: then nothing says that a message begins."""
     calls = MessageCalls()
     first, second = (ToolUseBlock(id_, "update_field", {}) for id_ in "ab")
@@ -178,7 +178,7 @@ async def test_an_answer_that_does_not_stream_is_a_new_message_once_the_last_one
 
 
 @anyio
-async def test_a_message_s_calls_are_known_once_it_is_whole():
+async def test_calls_are_counted_once_the_message_is_complete():
     calls = MessageCalls()
     for part in (MessageStarted(None, None), BlockStarted(), BlockStarted("a"), BlockStarted("b")):
         calls.on_part(part)

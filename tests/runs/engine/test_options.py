@@ -21,7 +21,7 @@ from fieldmark.runs.engine.options import CliKind, ModelService, agent_options
         ("library", Effort.LOW, "low", "disabled"),
     ],
 )
-def test_each_agent_has_its_effort_unless_a_setting_says_otherwise(tmp_path, agent, set_to, effort, thinking):
+def test_setting_overrides_the_effort_of_agents(tmp_path, agent, set_to, effort, thinking):
     kind, service = CliKind.of(AGENTS[agent], "m", max_turns=2), ModelService(None, "k", None, effort=set_to)
     options = agent_options(kind, RunBinding(uuid4()), tmp_path, service=service, cpu_seconds=1)
     assert (options.effort, options.thinking) == (effort, {"type": thinking})

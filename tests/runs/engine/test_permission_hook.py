@@ -47,12 +47,12 @@ def calls(hook) -> ToolExecutor:
     return ToolExecutor(hook)
 
 
-async def test_a_read_passes_and_stands_in_no_ledger(case, hook, context):
+async def test_read_is_allowed_and_not_in_the_ledger(case, hook, context):
     assert await ask(hook, "mcp__fieldmark__get_document_text", {}) == ("allow", None)
     assert hook.allowed_calls == {"call-1"} and case.ledger(context.run_id) == []
 
 
-async def test_a_write_passes_and_is_recorded_with_who_approved_it(case, hook, context):
+async def test_write_is_allowed_and_recorded_with_its_approver(case, hook, context):
     assert await ask(hook, UPDATE, TOTAL) == ("allow", None)
     (entry,) = case.ledger(context.run_id)
     assert (entry["id"], entry["tool"], entry["arguments"]) == ("call-1", "update_field", TOTAL)
@@ -67,7 +67,7 @@ async def test_a_write_passes_and_is_recorded_with_who_approved_it(case, hook, c
         ({}, "path: Field required."),
     ],
 )
-async def test_a_write_that_cannot_be_is_refused_with_a_reason_for_the_model(case, hook, context, arguments, reason):
+async def test_invalid_write_is_refused_with_a_reason_for_the_model(case, hook, context, arguments, reason):
     decision, said = await ask(hook, UPDATE, arguments)
     (entry,) = case.ledger(context.run_id)
     assert decision == "deny" and reason in said
@@ -77,13 +77,13 @@ async def test_a_write_that_cannot_be_is_refused_with_a_reason_for_the_model(cas
 
 
 @pytest.mark.parametrize("name", ["Read", "update_field", "mcp__fieldmark__drop", "mcp__other__update_field"])
-async def test_what_is_no_tool_of_ours_is_denied(case, hook, context, name):
+async def test_undeclared_tool_is_denied(case, hook, context, name):
     assert (await ask(hook, name, TOTAL))[0] == "deny"
     assert hook.allowed_calls == set() and case.ledger(context.run_id) == []
 
 
 @pytest.mark.parametrize("beside", [[], ["call-2"]], ids=["alone", "beside another"])
-async def test_a_call_that_a_person_is_asked_about_stands_alone_in_its_message(case, context, beside):
+async def test_call_that_asks_a_person_must_be_alone_in_its_message(case, context, beside):
     hook = PermissionHook(EXTRACTION.create_tools(context), context, Policy("ask"))
     blocks = [BlockStarted(call_id) for call_id in ("call-1", *beside)]
     for part in (MessageStarted("m", None), *blocks, MessageStopped()):
@@ -99,12 +99,12 @@ async def test_a_call_that_a_person_is_asked_about_stands_alone_in_its_message(c
 
 
 @pytest.mark.parametrize("call_id", [None, "", "x" * 201, "a\0b"])
-async def test_a_write_with_no_id_that_the_ledger_can_hold_is_denied(case, hook, context, call_id):
+async def test_write_without_a_valid_call_id_is_denied(case, hook, context, call_id):
     assert (await ask(hook, UPDATE, TOTAL, call_id))[0] == "deny"
     assert hook.allowed_calls == set() and case.ledger(context.run_id) == []
 
 
-async def test_whatever_goes_wrong_in_it_the_call_is_denied(case, clone):
+async def test_call_is_denied_if_the_hook_fails(case, clone):
     context = await case.context()
     async with Database(clone.app_url, size=2) as closed:
         pass
@@ -115,7 +115,7 @@ async def test_whatever_goes_wrong_in_it_the_call_is_denied(case, clone):
 
 
 @pytest.mark.parametrize("call_id", [None, "toolu_forged"])
-async def test_a_call_with_no_id_or_a_forged_one_ends_the_run(case, hook, calls, call_id):
+async def test_call_with_missing_or_forged_id_ends_the_run(case, hook, calls, call_id):
     await ask(hook, UPDATE, TOTAL)
     answer = await calls("get_document_text", call_id, {})
     assert answer.is_error and answer.code == "ended"
@@ -125,7 +125,7 @@ async def test_a_call_with_no_id_or_a_forged_one_ends_the_run(case, hook, calls,
     assert case.extraction()["version"] == 0
 
 
-async def test_losing_the_run_in_mid_call_ends_it(case, hook, calls, context):
+async def test_call_fails_if_the_run_is_lost_before_it_runs(case, hook, calls, context):
     await ask(hook, UPDATE, TOTAL)
     case.sql("update public.runs set fencing_token = fencing_token + 1 where id = %s", context.run_id)
     assert (await calls("update_field", "call-1", TOTAL)).is_error
@@ -133,7 +133,7 @@ async def test_losing_the_run_in_mid_call_ends_it(case, hook, calls, context):
         calls.check()
 
 
-async def test_what_was_said_before_a_call_is_written_before_it(context):
+async def test_events_before_a_call_are_written_before_it_runs(context):
     order = []
 
     async def flush(call_id: str) -> None:
@@ -148,7 +148,7 @@ async def test_what_was_said_before_a_call_is_written_before_it(context):
 
 
 @pytest.mark.parametrize("edited", [None, TOTAL | {"value": 2}], ids=["as it was asked", "edited"])
-async def test_a_decided_call_goes_on_with_what_the_person_decided(case, context, edited):
+async def test_decided_call_continues_with_the_decision(case, context, edited):
     asking = PermissionHook(EXTRACTION.create_tools(context), context, Policy("ask"))
     for part in (MessageStarted("m", None), BlockStarted("call-1"), MessageStopped()):
         asking.calls.on_part(part)

@@ -49,7 +49,7 @@ async def say(process: CliProcess, words: str) -> list:
 
 
 @pytest.mark.real_cli("it is cleared")
-async def test_it_is_cleared_with_all_that_lies_in_its_folder():
+async def test_clearing_removes_the_conversation_and_its_files():
     async with connected(Script([[text("Done.")]])) as process:
         (cli,) = cli_processes()
         assert process.is_running() and process.memory_mb() > 20 and process.cpu_seconds() > 0
@@ -91,7 +91,7 @@ class Said:
             yield message
 
 
-async def test_one_that_answers_anything_but_that_it_was_cleared_is_not(tmp_path):
+async def test_clearing_fails_unless_the_cli_confirms_it(tmp_path):
     process = clearable(ModelService(None, "test-key", None))
     process._folder = tmp_path
     before, other = str(process.session_id), str(uuid4())

@@ -47,7 +47,7 @@ def age(base: Path) -> None:
         os.utime(scratch_dir, (seconds, seconds))
 
 
-def test_what_a_killed_process_left_is_removed_and_what_others_use_is_not(tmp_path):
+def test_folders_of_killed_processes_are_removed_those_in_use_are_not(tmp_path):
     with at_work(tmp_path) as (dead, lost), at_work(tmp_path) as (next_one, own):
         age(tmp_path)
         clear_up(next_one)

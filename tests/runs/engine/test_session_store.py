@@ -48,7 +48,7 @@ async def test_the_sdks_own_contracts_hold(database, make_user):
     await run_session_store_conformance(fresh)
 
 
-async def test_a_tenant_finds_its_own_conversation_and_no_other(database, make_user):
+async def test_organisation_sees_only_its_own_conversations(database, make_user):
     ours, theirs = await make_user(), await make_user()
     await ConversationStore(database, ours).append(KEY, [{"type": "user", "uuid": "1", "text": "ours"}])
     assert await ConversationStore(database, theirs).load(KEY) is None
@@ -59,14 +59,14 @@ async def test_a_tenant_finds_its_own_conversation_and_no_other(database, make_u
     ]
 
 
-async def test_what_jsonb_would_refuse_is_kept(database, make_user):
+async def test_entries_that_jsonb_rejects_are_stored(database, make_user):
     store = ConversationStore(database, await make_user())
     entry = {"type": "user", "uuid": "1", "text": "NUL \0 and half \ud800 a pair"}
     await store.append(KEY, [entry])
     assert await store.load(KEY) == [entry]
 
 
-async def test_a_batch_that_comes_again_adds_nothing(database, make_user):
+async def test_repeated_batch_is_stored_once(database, make_user):
     store = ConversationStore(database, await make_user())
     batch = [{"type": "user", "uuid": "1"}, {"type": "assistant", "uuid": "2"}]
     await store.append(KEY, batch)
@@ -81,7 +81,7 @@ async def test_a_batch_that_comes_again_adds_nothing(database, make_user):
         "update public.runs set status = 'cancelled' where id = %s",
     ],
 )
-async def test_a_worker_that_lost_the_run_adds_nothing_to_its_conversation(case, lost):
+async def test_worker_that_lost_the_run_cannot_append(case, lost):
     context = await case.context()
     store = ConversationStore(case.database, case.scope, run=(context.run_id, context.fencing_token))
     await store.append(KEY, [{"type": "user", "uuid": "1"}])
@@ -93,7 +93,7 @@ async def test_a_worker_that_lost_the_run_adds_nothing_to_its_conversation(case,
         store.check()
 
 
-async def test_a_run_cannot_change_hands_while_something_is_added_to_its_conversation(case):
+async def test_run_cannot_be_claimed_during_an_append(case):
     context = await case.context()
     store = ConversationStore(case.database, case.scope, run=(context.run_id, context.fencing_token))
     with psycopg.connect(case.owner_url) as conn:
@@ -114,7 +114,7 @@ create trigger refuse before insert on public.agent_sessions for each row execut
 """
 
 
-async def test_a_run_that_waits_and_whose_conversation_was_not_kept_goes_on_in_a_new_one(case):
+async def test_waiting_run_without_stored_conversation_starts_a_new_one(case):
     case.sql(REFUSES)
     waiting = await case.execute_run(Script([[update_call("total")]]), approval="ask")
     assert waiting.state["status"] == "awaiting_approval" and case.sql("select 1 from public.agent_sessions") == []
@@ -125,7 +125,7 @@ async def test_a_run_that_waits_and_whose_conversation_was_not_kept_goes_on_in_a
     assert "(done): " in finished.sent
 
 
-async def test_what_is_gathered_is_kept_in_one_transaction(case):
+async def test_buffered_entries_are_stored_in_one_transaction(case):
     store = ConversationStore(case.database, case.scope)
     batches = [[{"type": kind, "uuid": kind}] for kind in ("user", "assistant", "attachment")]
     for batch in batches:
@@ -136,7 +136,7 @@ async def test_what_is_gathered_is_kept_in_one_transaction(case):
     assert len(case.sql("select distinct xmin::text from public.agent_sessions")) == 1
 
 
-async def test_what_is_discarded_is_never_kept(database, make_user):
+async def test_discarded_entries_are_not_stored(database, make_user):
     store = ConversationStore(database, await make_user())
     store.buffer(KEY, [{"type": "user", "uuid": "1"}])
     store.discard()
@@ -145,7 +145,7 @@ async def test_what_is_discarded_is_never_kept(database, make_user):
     assert await store.load(KEY) == [{"type": "user", "uuid": "2"}]
 
 
-async def test_what_was_lost_is_remembered_though_the_rest_is_kept(case):
+async def test_failed_append_is_raised_by_check_after_later_success(case):
     store = ConversationStore(case.database, case.scope)
     case.sql(REFUSES)
     with pytest.raises(psycopg.Error, match="disk"):
@@ -157,7 +157,7 @@ async def test_what_was_lost_is_remembered_though_the_rest_is_kept(case):
         store.check()
 
 
-async def test_what_takes_the_sdk_too_long_is_remembered_as_lost(case):
+async def test_append_cancelled_by_the_sdk_counts_as_failed(case):
     store = ConversationStore(case.database, case.scope)
     with psycopg.connect(case.owner_url) as conn:
         conn.execute("lock table public.agent_sessions in exclusive mode")

@@ -12,7 +12,7 @@ from fieldmark.runs.engine.start_gate import StartGate, StartRank
 pytestmark = pytest.mark.anyio
 
 
-async def test_so_many_start_at_a_time_and_those_first_that_people_wait_for():
+async def test_concurrent_starts_are_limited_and_ordered_by_rank():
     gate, started, most, now = StartGate(2), [], 0, 0
 
     async def start(name: str, rank: StartRank) -> None:
@@ -30,7 +30,7 @@ async def test_so_many_start_at_a_time_and_those_first_that_people_wait_for():
     assert (started, most) == (["a", "b", "e", "f", "d", "c"], 2)
 
 
-async def test_organisations_start_in_turn():
+async def test_starts_are_round_robin_per_organisation():
     gate, started, (loud, too, quiet) = StartGate(1), list[UUID](), (uuid4() for _ in range(3))
 
     async def start(org_id: UUID) -> None:
@@ -42,7 +42,7 @@ async def test_organisations_start_in_turn():
     assert started == [loud, too, quiet, loud, too, loud, too]
 
 
-async def test_a_place_is_not_lost_with_who_gave_up():
+async def test_cancelled_wait_does_not_lose_a_slot():
     gate = StartGate(1)
     async with gate.slot(StartRank.SPARE):
         waiting = [asyncio.create_task(_enter(gate)) for _ in range(3)]

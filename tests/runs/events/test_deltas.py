@@ -39,7 +39,7 @@ def read(reading: DeltaAssembler, pieces: list[str], after: int = 0) -> str:
     return "".join(json.loads(body)["text_delta"] for body in passed if body is not None)
 
 
-def test_a_run_of_a_batch_tells_nothing_nor_does_what_is_blank_or_no_words_or_became_an_event():
+def test_background_blank_or_finished_blocks_send_no_deltas():
     silent = DeltaBuffer(1, is_published=False)
     begin(silent, "Words.")
     assert silent.take_chunks() == []
@@ -58,7 +58,7 @@ def test_a_run_of_a_batch_tells_nothing_nor_does_what_is_blank_or_no_words_or_be
 
 
 @pytest.mark.parametrize("character", ["a", "\0", "\ud800", "\U0001f600"])
-def test_a_piece_fits_into_a_notification_and_comes_back_as_it_was(character):
+def test_chunk_fits_into_a_notification_and_is_read_unchanged(character):
     draft, reading = DeltaBuffer(9_999), DeltaAssembler()
     begin(draft, character * 2000, "!")
     pieces = draft.take_chunks()
@@ -66,7 +66,7 @@ def test_a_piece_fits_into_a_notification_and_comes_back_as_it_was(character):
     assert read(reading, pieces) == character * 2000 + "!"
 
 
-def test_what_two_parts_of_a_run_say_at_once_is_put_together_each_by_itself():
+def test_deltas_of_child_runs_are_assembled_separately():
     first, second, reading = DeltaBuffer(1), DeltaBuffer(1), DeltaAssembler()
     heard = {"a": "", "b": ""}
     for n in range(3):
@@ -84,7 +84,7 @@ _STEPS = ["text_of", "lost", "heard", "event", "another block", "another worker"
 @given(some.lists(some.one_of(some.text("ab \ud800", max_size=700), some.sampled_from(_STEPS)), max_size=40))
 @example(["a", "lost", "b", "text_of", "heard"])
 @example(["a", "text_of", "event", "heard"])
-def test_whatever_is_lost_or_late_what_is_gathered_is_the_beginning_of_the_block(course):
+def test_lost_or_late_chunks_leave_the_start_of_the_block(course):
     draft, reading = DeltaBuffer(1), DeltaAssembler()
     attempts, after, under_way, gathered, blocks = count(2), 0, [], "", [""]
     begin(draft)
@@ -112,7 +112,7 @@ def test_whatever_is_lost_or_late_what_is_gathered_is_the_beginning_of_the_block
 
 
 @anyio
-async def test_words_are_told_between_the_events_and_never_behind_their_own(case):
+async def test_deltas_are_sent_between_events_and_never_after_their_own(case):
     context = await case.context()
     draft = DeltaBuffer(1)
     channels = (EVENTS_CHANNEL, await delta_channel(case))
@@ -148,7 +148,7 @@ async def text_of(heard) -> str:
 
 
 @anyio
-async def test_a_worker_that_lost_the_run_tells_nobody_and_the_one_that_has_it_does(case):
+async def test_only_the_owning_worker_publishes_deltas(case):
     lost = await case.context()
     context = await case.context(lost.run_id)
     async with case.database.listen(await delta_channel(case), about=str(context.run_id)) as heard:
@@ -161,7 +161,7 @@ async def test_a_worker_that_lost_the_run_tells_nobody_and_the_one_that_has_it_d
 
 
 @anyio
-async def test_who_can_listen_to_the_database_overhears_no_words(case, clone):
+async def test_database_listener_without_channel_name_receives_no_deltas(case, clone):
     """Postgres asks no right for LISTEN: the channel of deltas has a secret name, and the others carry ids alone."""
     context = await case.context()
     async with (
@@ -187,7 +187,7 @@ async def test_who_can_listen_to_the_database_overhears_no_words(case, clone):
 
 
 @anyio
-async def test_who_may_no_longer_see_the_run_hears_no_more_of_it_however_fast_the_words_come(case):
+async def test_reader_that_lost_access_receives_no_more_deltas(case):
     context = await case.context()
     following = follow(case.database, case.scope, context.run_id, deltas=True, poll_seconds=0.5)
     async with EventWriter(context, DeltaBuffer(1)) as log:
@@ -217,7 +217,7 @@ async def test_who_may_no_longer_see_the_run_hears_no_more_of_it_however_fast_th
 
 
 @anyio
-async def test_who_reads_slowly_is_told_nothing_that_came_after_the_right_to_hear_it_was_lost(case):
+async def test_slow_reader_receives_nothing_from_after_losing_access(case):
     context = await case.context()
     following = follow(case.database, case.scope, context.run_id, deltas=True, poll_seconds=0.2)
     async with EventWriter(context, DeltaBuffer(1)) as log:
@@ -231,7 +231,7 @@ async def test_who_reads_slowly_is_told_nothing_that_came_after_the_right_to_hea
 
 
 @anyio
-async def test_words_that_overtake_the_news_of_an_event_come_behind_it_all_the_same(case):
+async def test_delta_that_arrives_before_its_event_is_sent_after_it(case):
     context = await case.context()
     following = follow(case.database, case.scope, context.run_id, deltas=True, poll_seconds=60)
     # The events are there, and nobody is told of them.

@@ -54,7 +54,7 @@ def ended(text: str, call_id: str = "c", is_error: bool = False) -> ToolReturned
     return ToolReturned(call_id, text, is_error)
 
 
-def test_words_and_thoughts_are_told_and_blank_ones_are_not():
+def test_text_and_reasoning_become_events_unless_blank():
     thought, said = stored_events(
         AssistantBlocks((ThinkingBlock("Hm."), ThinkingBlock(" "), TextBlock("Yes."), TextBlock("\n")))
     )
@@ -79,7 +79,7 @@ DONE = AssistantBlocks((TextBlock("Done."),))
         ([*BROKEN, AssistantBlocks((TextBlock("API error"),), error="unknown")], []),  # it gave up
     ],
 )
-def test_an_answer_that_breaks_off_and_is_asked_for_again_is_told_once(messages, retries):
+def test_interrupted_and_retried_answer_is_reported_once(messages, retries):
     assert [said["wait_s"] for said in stored_events(*messages) if "retry" in said] == retries
 
 
@@ -90,7 +90,7 @@ def test_an_answer_that_breaks_off_and_is_asked_for_again_is_told_once(messages,
         ("<tool_use_error>mcp__fieldmark__update_field got no JSON</tool_use_error>", "update_field got no JSON"),
     ],
 )
-def test_a_refusal_is_told_without_what_the_cli_wraps_around_it(text, shown):
+def test_refusal_is_reported_without_the_clis_wrapping(text, shown):
     _, end = stored_events(began("update_field", {}), ended(text, is_error=True))
     assert (end["status"], end["error"], end["code"]) == ("error", shown, "invalid") and "output" not in end
     # The CLI names a tool that there is not with its prefix.
@@ -99,7 +99,7 @@ def test_a_refusal_is_told_without_what_the_cli_wraps_around_it(text, shown):
     assert unknown["code"] == "unknown_tool" and "mcp__" not in unknown["error"] and "'find'" in unknown["error"]
 
 
-def test_how_a_call_ended_is_told_by_whoever_executed_it():
+def test_end_of_a_call_is_reported_from_its_outcome():
     wrapped = "<tool_use_error>x</tool_use_error>"
     known = {"c": ToolOutcome("Stored.", "stored"), "d": ToolOutcome(wrapped, "invalid", is_error=True)}
     _, stored, _, refused, _, unknown = stored_events(
@@ -116,7 +116,7 @@ def test_how_a_call_ended_is_told_by_whoever_executed_it():
     assert (unknown["status"], unknown["output"]) == ("complete", "what the CLI repeats")
 
 
-def test_a_call_whose_end_was_told_by_a_decision_ends_once():
+def test_call_that_ended_with_its_decision_is_reported_once():
     decided: set[str] = set()
     said = []
     mapper = EventMapper(EXTRACTION.toolset, said.append, ended=decided)
@@ -128,19 +128,19 @@ def test_a_call_whose_end_was_told_by_a_decision_ends_once():
     assert [(event.call_id, event.status) for event in said] == [("c", "running"), ("d", "running"), ("d", "complete")]
 
 
-def test_a_long_output_is_shown_in_part_and_a_tool_that_no_one_knows_too():
+def test_long_output_is_cut_and_unknown_tool_is_reported():
     _, end = stored_events(began("get_document_text", {}), ended("x" * 10_000))
     assert end["output"] == "x" * MAX_SHOWN_CHARACTERS + " […]"
     assert stored_events(ended("?", call_id="never begun"))[0]["tool_result"] == "unknown"
 
 
 @pytest.mark.parametrize("given", [[1, 2], {"value": "x" * 300_000}, {"value": "a\0"}])
-def test_an_input_that_could_not_be_stored_is_not_shown(given):
+def test_unstorable_input_is_left_out_of_the_event(given):
     (begin,) = stored_events(began("update_field", given))
     assert begin["input"] == {} and begin["message"] == "Calling update_field"
 
 
-def test_waiting_for_the_service_is_told_and_what_the_cli_says_of_it_is_not():
+def test_service_retry_is_reported_without_the_clis_text():
     busy, silent = stored_events(ServiceRetry(1.234, 529), ServiceRetry(1.0, None))
     assert (busy["type"], busy["wait_s"]) == ("retry", 1.2) and silent["retry"] != busy["retry"]
     assert (
@@ -149,7 +149,7 @@ def test_waiting_for_the_service_is_told_and_what_the_cli_says_of_it_is_not():
 
 
 @anyio
-async def test_numbers_have_no_gap_whoever_adds_events_at_once(case):
+async def test_event_numbers_have_no_gap_with_concurrent_writers(case):
     context = await case.context()
 
     async def add(worker: int) -> None:
@@ -175,7 +175,7 @@ async def test_numbers_have_no_gap_whoever_adds_events_at_once(case):
 
 
 @anyio
-async def test_what_was_said_is_written_in_order_before_a_flush_returns_and_even_if_the_block_fails(case):
+async def test_events_are_written_in_order_even_if_the_block_fails(case):
     context = await case.context()
     with pytest.raises(KeyError):
         async with EventWriter(context) as log:
@@ -191,7 +191,7 @@ async def test_what_was_said_is_written_in_order_before_a_flush_returns_and_even
 
 
 @anyio
-async def test_losing_it_in_the_middle_is_told_at_the_next_word(case):
+async def test_losing_the_run_raises_at_the_next_event(case):
     context = await case.context()
     with pytest.raises(Fenced):
         async with EventWriter(context) as log:
@@ -203,7 +203,7 @@ async def test_losing_it_in_the_middle_is_told_at_the_next_word(case):
 
 
 @anyio
-async def test_losing_it_while_the_last_words_are_being_written_is_told_once(case):
+async def test_losing_the_run_during_the_last_write_raises_once(case):
     """Here a failure that nobody waits for fails the test."""
     context = await case.context()
     waits = "select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
@@ -217,7 +217,7 @@ async def test_losing_it_while_the_last_words_are_being_written_is_told_once(cas
 
 
 @anyio
-async def test_the_events_of_a_run_from_first_to_last(case):
+async def test_event_log_of_a_whole_run(case):
     read, write = call("get_document_text"), call("update_field", {"path": "total", "value": 10, "confidence": 0.9})
     bad = call("update_field", {"path": "total.net", "value": 1, "confidence": 0.9})
     script = Script([[thinking("Hm."), read], [text("I write."), write], [bad], [text("Done.")]])
@@ -242,7 +242,7 @@ async def test_the_events_of_a_run_from_first_to_last(case):
     over = {event["call_id"]: event for event in events if event.get("status") in ("complete", "error")}
     assert list(begun) == list(over) == [read.id, write.id, bad.id]
     assert all(0 <= event["duration_ms"] < 60_000 for event in over.values())
-    assert all(event["message"] == begun[call_id]["message"] for call_id, event in over.items())
+    assert over[bad.id]["message"] == begun[bad.id]["message"] and all(event["message"] for event in over.values())
     ((changed,),) = [event["changed"] for event in events if event.get("version") == 1]
     assert (changed["path"], changed["value"], changed["evidence"]["quote"]) == ("total", 10, "10.00")
     last = events[-1]
@@ -262,7 +262,7 @@ async def heard_by(listener, payload: str) -> list[str]:
     return heard
 
 
-async def test_readers_are_told_after_the_commit_and_not_inside_of_it(case):
+async def test_readers_are_notified_after_the_commit(case):
     """A transaction that notifies holds a lock of the whole database until it is on the disk."""
     context = await case.context()
     async with await psycopg.AsyncConnection.connect(case.owner_url, autocommit=True) as listener:

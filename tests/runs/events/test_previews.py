@@ -61,7 +61,7 @@ def withdrawn(call_id: str | None = "c") -> dict[str, Any]:
 # Telling --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_preview_is_told_once_and_not_behind_the_event_of_its_call():
+def test_preview_is_sent_once_and_not_after_the_event_of_its_call():
     draft, reading = DeltaBuffer(1), DeltaAssembler()
     draft.preview(field())  # of a call that there is not
     begin(draft)
@@ -76,7 +76,7 @@ def test_a_preview_is_told_once_and_not_behind_the_event_of_its_call():
     assert draft.take_chunks() == []
 
 
-def test_a_refused_call_takes_its_previews_back_and_another_s_stay():
+def test_previews_of_a_refused_call_are_withdrawn_others_stay():
     draft = DeltaBuffer(1)
     begin(draft, "c", "d")
     for call_id in "cd":
@@ -94,7 +94,7 @@ def test_a_refused_call_takes_its_previews_back_and_another_s_stay():
     assert draft.take_chunks() == []
 
 
-def test_an_answer_that_broke_off_takes_back_what_its_calls_foresaw_whole_ones_too():
+def test_interrupted_message_withdraws_the_previews_of_all_its_calls():
     draft = DeltaBuffer(1)
     begin(draft, "whole", "half", "unseen")
     draft.preview(field("whole"))
@@ -105,7 +105,7 @@ def test_an_answer_that_broke_off_takes_back_what_its_calls_foresaw_whole_ones_t
     assert {one["call_id"] for one in heard(draft.take_chunks())} == {"whole", "half"}
 
 
-def test_another_worker_takes_back_what_the_one_before_may_have_foreseen():
+def test_next_worker_withdraws_previews_of_earlier_attempts():
     reading, lost, draft = DeltaAssembler(), DeltaBuffer(1), DeltaBuffer(2)
     begin(lost)
     lost.preview(field())
@@ -122,7 +122,7 @@ def test_another_worker_takes_back_what_the_one_before_may_have_foreseen():
     assert of_a_batch.take_chunks() == []
 
 
-def test_a_reader_that_is_behind_another_event_is_told_no_preview_but_what_is_void():
+def test_reader_at_another_event_gets_withdrawals_only():
     draft, reading = DeltaBuffer(1), DeltaAssembler()
     begin(draft)
     draft.preview(field())
@@ -131,7 +131,7 @@ def test_a_reader_that_is_behind_another_event_is_told_no_preview_but_what_is_vo
     assert heard(draft.take_chunks(), reading, at=3, after=4) == [withdrawn()]
 
 
-def test_a_preview_fits_into_a_notification_or_there_is_none():
+def test_preview_larger_than_a_notification_is_not_sent():
     draft = DeltaBuffer(9_999)
     begin(draft)
     for length in range(0, 2_000, 50):
@@ -141,7 +141,7 @@ def test_a_preview_fits_into_a_notification_or_there_is_none():
     assert max(len(piece) for piece in pieces) > PREVIEW_BYTES - 1_000
 
 
-def test_a_call_has_so_many_previews_and_no_more():
+def test_previews_per_call_are_limited():
     draft = DeltaBuffer(1)
     begin(draft)
     for number in range(MAX_PREVIEWS * 2):
@@ -178,7 +178,7 @@ def go_on(finder: CallPreviews, *pieces: str) -> None:
 
 
 @anyio
-async def test_a_field_is_shown_as_soon_as_it_is_whole_and_nothing_is_stored(case):
+async def test_field_is_previewed_once_complete_and_not_stored(case):
     context, draft = await case.context(), Recorded()
     finder = CallPreviews(EXTRACTION.toolset, draft)
     write(finder, "extract_fields", '{"fields": {"vendor": {"name": "Acme Gm')
@@ -201,7 +201,7 @@ HOSTILE = {
 
 
 @anyio
-async def test_of_what_would_be_refused_there_is_no_preview_and_the_next_call_is_none_the_worse():
+async def test_refused_field_has_no_preview_and_the_next_call_has():
     draft = Recorded()
     finder = CallPreviews(EXTRACTION.toolset, draft)
     for hostile in HOSTILE.values():
@@ -216,7 +216,7 @@ async def test_of_what_would_be_refused_there_is_no_preview_and_the_next_call_is
 
 
 @anyio
-async def test_what_fails_costs_previews_and_nothing_else():
+async def test_failing_preview_does_not_end_the_run():
     def fails(leaves: Any) -> Any:
         raise ValueError("10.00")
 
@@ -233,7 +233,7 @@ async def test_what_fails_costs_previews_and_nothing_else():
 
 
 @anyio
-async def test_previews_go_to_who_asked_behind_the_events_before_them_and_to_no_other_organisation(case, make_user):
+async def test_previews_reach_only_subscribers_of_the_organisation_in_order(case, make_user):
     context, stranger = await case.context(), await make_user()
     draft = DeltaBuffer(context.fencing_token)
 
@@ -256,7 +256,7 @@ async def test_previews_go_to_who_asked_behind_the_events_before_them_and_to_no_
             observer.on_part(MESSAGE)
             observer.on_part(BlockStarted("c", "update_field"))
         go_on(finder, '{"path": "total", "value": 10.0, ')
-        await until(lambda: draft._calls["c"].told)
+        await until(lambda: draft._calls["c"].sent)
         log.append(begun())
         log.append(ended("error"))
         log.append(TextEvent(text="I stop."))

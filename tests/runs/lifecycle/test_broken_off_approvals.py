@@ -61,7 +61,7 @@ def once(case, run_id, approved: bool) -> bool:
     return case.extraction()["extracted_fields"] == ({"total": 10} if approved else {})
 
 
-async def test_put_to_work_before_it_is_decided_it_waits_for_the_same_call(case):
+async def test_run_requeued_before_the_decision_waits_for_the_same_call(case):
     run_id, call_id = await proposed(case)
     case.sql("update public.runs set status = 'running' where id = %s", run_id)
     finished = await case.execute_run(Script([]), run_id=run_id)
@@ -75,7 +75,7 @@ async def test_put_to_work_before_it_is_decided_it_waits_for_the_same_call(case)
 
 
 @pytest.mark.parametrize("approved", [True, False])
-async def test_whose_worker_died_beside_its_cli_waits_on_and_the_agent_is_told_what_was_decided(case, approved):
+async def test_waiting_run_survives_its_dead_worker(case, approved):
     run_id = await case.queue_run(approval="ask")
     async with OfflineModel(Script([[call("update_field", TOTAL)]])) as model:
         task = asyncio.create_task(patient(case, model).execute(run_id))
@@ -103,7 +103,7 @@ async def test_whose_worker_died_beside_its_cli_waits_on_and_the_agent_is_told_w
     assert once(case, run_id, approved)
 
 
-async def test_time_in_which_a_person_decides_does_not_count_as_the_run_s(case):
+async def test_decision_time_does_not_count_towards_the_deadline(case):
     context = await case.context(await case.queue_run(approval="ask"))
     service = ModelService("http://127.0.0.1:9", "test-key", None)
     monitor = RunMonitor(context, 1, CliPool(service, seconds=60))
@@ -116,7 +116,7 @@ async def test_time_in_which_a_person_decides_does_not_count_as_the_run_s(case):
     assert 0.2 < time.monotonic() - before < 30  # what was left of its time it has
 
 
-async def test_a_deadline_does_not_end_a_run_that_has_just_asked_a_person(case):
+async def test_deadline_does_not_end_a_run_that_awaits_approval(case):
     run_id = await case.queue_run(approval="ask")
     async with OfflineModel(Script([[call("update_field", TOTAL)]])) as model:
         # No room for it to wait, so the worker asks whether others wait, which it is kept from.
@@ -125,7 +125,7 @@ async def test_a_deadline_does_not_end_a_run_that_has_just_asked_a_person(case):
             held.execute("lock table queue.procrastinate_jobs in access exclusive mode")
             task = asyncio.create_task(runner.execute(run_id))
             await until(lambda: case.state(run_id)["attached"] or task.done())
-            await until(lambda: not runner.pool._at_work or task.done())
+            await until(lambda: not runner.pool._active or task.done())
         await asyncio.wait_for(task, 60)
     assert (case.state(run_id)["status"], case.state(run_id)["attached"]) == ("awaiting_approval", False)
     await decide(case, run_id, approved=True)
@@ -135,7 +135,7 @@ async def test_a_deadline_does_not_end_a_run_that_has_just_asked_a_person(case):
 
 @pytest.mark.real_cli("it crashes")
 @pytest.mark.parametrize("approved", [True, False])
-async def test_a_cli_that_crashes_while_a_person_decides_does_not_end_its_run(case, approved):
+async def test_cli_crash_during_a_decision_does_not_end_the_run(case, approved):
     run_id = await case.queue_run(approval="ask")
     async with OfflineModel(Script([[call("update_field", TOTAL)]])) as model:
         task = asyncio.create_task(patient(case, model).execute(run_id))
@@ -149,7 +149,7 @@ async def test_a_cli_that_crashes_while_a_person_decides_does_not_end_its_run(ca
     assert finished.state["status"] == "completed" and once(case, run_id, approved)
 
 
-async def test_a_run_that_fails_refuses_the_call_that_no_one_has_decided(case):
+async def test_failed_run_refuses_its_pending_call(case):
     run_id, _ = await proposed(case)
     async with case.database.as_user(case.scope) as conn:
         await runs.finish(conn, run_id, RunStatus.FAILED, error="It is not sealed.", error_code="unsealed")
@@ -158,7 +158,7 @@ async def test_a_run_that_fails_refuses_the_call_that_no_one_has_decided(case):
         await decide(case, run_id, approved=True)
 
 
-async def test_decided_beside_its_cli_it_goes_on_at_once(case):
+async def test_decision_while_the_cli_waits_continues_at_once(case):
     run_id = await case.queue_run(approval="ask")
     async with OfflineModel(Script([[call("update_field", TOTAL)], [text("Done.")]])) as model:
         task = asyncio.create_task(patient(case, model).execute(run_id))
@@ -173,7 +173,7 @@ async def test_decided_beside_its_cli_it_goes_on_at_once(case):
 
 
 @pytest.mark.real_cli("it is killed")
-async def test_killed_before_it_is_known_that_a_decision_was_told_it_goes_on(case):
+async def test_run_killed_right_after_a_decision_continues(case):
     run_id, call_id = await proposed(case)
     await decide(case, run_id, approved=True)
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 TOO_LATE_SECONDS = 300
 
 
-async def test_a_job_that_ends_makes_room_for_the_next_at_once(case, clone):
+async def test_finished_job_starts_the_next_at_once(case, clone):
     read: list[UUID] = []
     released, all_read = asyncio.Event(), asyncio.Event()
     async with open_queue(case.database, clone.app_url, {DOCUMENTS: 2}) as queue:
@@ -39,7 +39,7 @@ async def test_a_job_that_ends_makes_room_for_the_next_at_once(case, clone):
     assert len(set(read)) == 7
 
 
-async def test_a_job_that_failed_is_tried_again_when_its_pause_is_over(case, clone):
+async def test_failed_job_is_retried_after_its_pause(case, clone):
     tries = 0
     done = asyncio.Event()
     async with open_queue(case.database, clone.app_url, {DOCUMENTS: 2}) as queue:

@@ -22,7 +22,7 @@ delete from public.agent_sessions where entry -> 'attachment' ->> 'type' = 'hook
 
 @pytest.mark.real_cli("what it makes of a conversation with a gap")
 @pytest.mark.parametrize(("lost", "approved"), [(THE_CALL, True), (THE_DEFERRAL, False)], ids=["call", "deferral"])
-async def test_what_was_decided_stands_and_the_agent_is_told(case, lost, approved):
+async def test_decision_is_kept_and_the_agent_receives_it(case, lost, approved):
     proposed = await case.execute_run(Script([[call("update_field", TOTAL)]]), approval="ask")
     run_id, before = proposed.run_id, proposed.state
     await decisions.decide(case.database, case.scope, run_id, Decision(before["waiting_call"], approved))

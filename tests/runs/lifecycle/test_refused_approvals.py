@@ -17,14 +17,14 @@ async def asked(case, name: str, arguments: dict):
     return context.run_id
 
 
-async def test_the_agent_hears_what_the_database_refused(case):
+async def test_agent_receives_the_refusal_of_the_database(case):
     run_id = await asked(case, "remove_field", {"path": "gone"})
     await decisions.decide(case.database, case.scope, run_id, decisions.Decision("asked", approved=True))
     (entry,) = case.ledger(run_id)
     assert (entry["status"], entry["code"]) == ("failed", "invalid") and "gone" in entry["result"]
 
 
-async def test_the_person_who_wrote_other_arguments_hears_it_and_can_mend_them(case):
+async def test_person_can_correct_refused_arguments(case):
     run_id = await asked(case, "update_field", {"path": "total", "value": 1, "confidence": 0.5})
     wrong = {"path": "items[3]", "value": 1, "confidence": 0.5}
     with pytest.raises(Invalid, match="items") as refused:

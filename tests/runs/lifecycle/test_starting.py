@@ -29,7 +29,7 @@ async def add(case, *, agent="extraction", task="extract", given=None, subject=N
 
 
 @pytest.mark.parametrize(("task", "given"), [("extract", {"bogus": 1}), ("correct", {})])
-async def test_a_run_whose_input_is_none_of_its_task_s_fails_and_says_so(case, task, given):
+async def test_run_with_invalid_input_fails_with_a_code(case, task, given):
     run_id = await add(case, task=task, given=given)
     finished = await case.execute_run(DONE, run_id=run_id)
     assert finished.requests == [] and case.extraction()["version"] == 0
@@ -39,7 +39,7 @@ async def test_a_run_whose_input_is_none_of_its_task_s_fails_and_says_so(case, t
     assert (finished.events[-1]["code"], finished.events[-1]["error"]) == ("invalid_input", finished.state["error"])
 
 
-async def test_a_run_of_an_agent_that_this_worker_has_not_fails_and_says_so(case):
+async def test_run_of_an_unknown_agent_fails_with_a_code(case):
     """The database may be a version ahead of a worker, or behind it."""
     case.sql("insert into private.agents (name, approval) values ('ghost', 'auto') returning 1")
     case.sql("insert into private.agent_tasks (agent, task, needs) values ('ghost', 'haunt', '{}') returning 1")
@@ -52,12 +52,12 @@ async def test_a_run_of_an_agent_that_this_worker_has_not_fails_and_says_so(case
         assert finished.events[-1]["code"] == "invalid_input"
 
 
-async def test_a_task_is_asked_for_by_name_with_what_it_takes(case):
+async def test_request_is_validated_by_its_task(case):
     extract = {"document_id": str(case.document_id)}
     with pytest.raises(KeyError):
-        launch.request_of("haunt", extract)
+        launch.parse_request("haunt", extract)
     for given in ({}, extract | {"bogus": 1}, {"document_id": 7}):
         with pytest.raises(Invalid):
-            launch.request_of("extract", given)
-    request = launch.request_of("extract", extract)
+            launch.parse_request("extract", given)
+    request = launch.parse_request("extract", extract)
     assert await launch.start(case.database, case.scope, "extract", request, prices=PRICES)

@@ -34,7 +34,7 @@ async def ask(case, message: str, approval: str, thread_id=None):
     return await launch.start(case.database, case.scope, "compare", request, prices=PRICES, options=options)
 
 
-async def test_what_a_turn_stopped_at_is_not_made_by_the_next_which_has_a_conversation_of_its_own(case):
+async def test_next_turn_does_not_run_the_pending_call_of_the_previous_one(case):
     first = await case.execute_run(
         lambda body: [call("note", {"text": "Stale."})], run_id=await ask(case, "One.", "ask")
     )
@@ -56,7 +56,7 @@ async def test_what_a_turn_stopped_at_is_not_made_by_the_next_which_has_a_conver
     assert [entry["status"] for entry in first.ledger] == ["refused"]
 
 
-async def test_a_turn_after_a_decision_goes_on_in_its_conversation(case):
+async def test_turn_after_a_decision_continues_its_conversation(case):
     note = call("note", {"text": "Mine."})
     waiting = await case.execute_run(lambda body: [note], run_id=await ask(case, "One.", "ask"))
     await decide(case.database, case.scope, waiting.run_id, Decision(note.id, approved=True))

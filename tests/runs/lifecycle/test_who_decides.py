@@ -84,7 +84,7 @@ async def decided(case, who: Scope, run_id) -> object:
     return error_type
 
 
-async def test_who_decides_a_member_s_run(case):
+async def test_who_may_decide_a_members_run(case):
     owner, member, colleague, viewer = (
         case.scope,
         joined(case, "member"),
@@ -106,7 +106,7 @@ async def test_who_decides_a_member_s_run(case):
         assert tuple(asked) == error_type, (approvers, second)
 
 
-async def test_an_owner_does_not_decide_their_own_where_a_second_person_is_needed(case):
+async def test_owner_cannot_decide_own_run_if_a_second_person_is_required(case):
     owner, other = case.scope, joined(case, "owner")
     robot = key_of(case, owner)
     for starter in (owner, robot):
@@ -118,7 +118,7 @@ async def test_an_owner_does_not_decide_their_own_where_a_second_person_is_neede
         assert [await decided(case, who, run_id) for who in (owner, robot, other)] == [None, None, None]
 
 
-async def test_nobody_approves_beforehand_what_others_decide(case):
+async def test_calls_that_others_decide_cannot_be_approved_in_advance(case):
     asks, approves = ("ask", []), ("auto", ["update_field"])
     member = joined(case, "member")
     expected = {
@@ -143,7 +143,7 @@ async def test_nobody_approves_beforehand_what_others_decide(case):
             assert (row["approval"], row["auto_approved_tools"]) == approved, (approvers, second_person)
 
 
-async def test_a_second_person_s_word_is_carried_out_and_the_run_stays_whose_it_is(case):
+async def test_second_persons_decision_is_executed_and_the_run_keeps_its_owner(case):
     settings(case, "members", second_person=True)
     colleague = joined(case, "member")
     finished = await case.execute_run(Script([[call("update_field", TOTAL)], [text("Done.")]]))
@@ -168,7 +168,7 @@ async def test_a_second_person_s_word_is_carried_out_and_the_run_stays_whose_it_
     ],
     ids=["removed", "made a viewer"],
 )
-async def test_leaving_cancels_one_s_open_runs_and_those_of_one_s_keys(case, leaves):
+async def test_leaving_cancels_the_members_open_runs_and_those_of_their_keys(case, leaves):
     member = joined(case, "member")
     own, of_key, other = [
         await waiting(await case.another_extraction(), who) for who in (member, key_of(case, member), case.scope)

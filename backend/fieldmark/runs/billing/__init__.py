@@ -1,1 +1,1 @@
-"""What a run costs: prices, and the meter that charges."""
+"""Costs of runs: prices, and the meter that charges messages."""

@@ -1,4 +1,4 @@
-"""Charges what the model uses while a run goes on, and ends the run where there is nothing left to spend."""
+"""Charges each message of a run, and ends the run once its budget, credit or turns are used up."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ from fieldmark.tools.context import RunContext
 log = structlog.get_logger()
 
 WAIT_SECONDS = 10
-"""How long a call waits for the message it stands in to be charged."""
+"""Limit of how long a call waits until its message is charged."""
 
 CHARACTERS_PER_TOKEN = 4
 _MOST_ID_CHARACTERS = 170
-_LAST = ("end_turn", "stop_sequence", "refusal")
-_SYNTHETIC = "<synthetic>"  # the CLI's own words, which nobody pays for
+_FINAL_STOP_REASONS = ("end_turn", "stop_sequence", "refusal")
+_SYNTHETIC = "<synthetic>"  # the CLI's own text, which is free
 
-REFUSALS: Mapping[str, str] = {
-    RunError.MAX_COST: "The run reached its limit of cost (max_cost_usd). What it wrote stays.",
-    RunError.OUT_OF_CREDIT: "The organisation's credit for this month is used up. What the run wrote stays.",
-    RunError.MODEL_UNPRICED: "The price of the run's model is not known, so its cost cannot be limited: ask for a "
-    "model of the price list, or have FIELDMARK_MODEL_PRICE set.",
+LIMIT_MESSAGES: Mapping[str, str] = {
+    RunError.MAX_COST: "The run reached its cost limit (max_cost_usd). What it wrote is kept.",
+    RunError.OUT_OF_CREDIT: "The organisation's credit for this month is used up. What the run wrote is kept.",
+    RunError.MODEL_UNPRICED: "The price of the model is unknown, so the cost can't be limited. Use a model from the "
+    "price list, or set FIELDMARK_MODEL_PRICE.",
 }
 
 
 @dataclass(slots=True)
 class _Message:
-    """One message of the model as far as it has come. `key` is ours, and its own: the service may repeat its ids."""
+    """A message of the model so far. `key` is our own unique id: the service may repeat its ids."""
 
     key: str
     model: str
@@ -63,29 +63,35 @@ class _Message:
 
 
 class Meter:
-    """An observer that charges all messages of one run; whatever ends the block, what has been used is charged.
+    """An observer that charges all messages of one run. Tokens used so far are charged however the block ends.
 
-    `asked` is the model that the run asks for, `turns` how many messages it may have; `paid` a call whose message was
-    charged by an earlier attempt.
+    `requested_model` is the run's model, `turns` the number of messages it may have, `charged_call` a call whose
+    message was charged by an earlier attempt.
     """
 
     def __init__(
-        self, context: RunContext, agent: str, prices: Prices, asked: str, turns: int, paid: str | None = None
+        self,
+        context: RunContext,
+        agent: str,
+        prices: Prices,
+        requested_model: str,
+        turns: int,
+        charged_call: str | None = None,
     ) -> None:
         self._context = context
         self._agent = agent
         self._prices = prices
-        self._asked = asked
+        self._requested_model = requested_model
         self._turns = turns
-        self._now: _Message | None = None
+        self._current: _Message | None = None
         self._messages = 0
-        # A run may have two conversations under one fencing token: its own, and that of its last question.
+        # An attempt may have two conversations: its own, and that of the last question.
         self._conversation = token_hex(3)
-        # What the service called the answer that came last in pieces, and the one that has come since without.
-        self._in_pieces: set[str | None] = set()
-        self._at_once: set[str | None] = set()
-        self._paid_calls = {paid}
-        self._news = asyncio.Event()
+        # The service's ids of the last streamed message, and of a message since then that was not streamed.
+        self._streamed_ids: set[str | None] = set()
+        self._unstreamed_ids: set[str | None] = set()
+        self._charged_calls = {charged_call}
+        self._charge_event = asyncio.Event()
 
     async def __aenter__(self) -> Self:
         return self
@@ -93,77 +99,76 @@ class Meter:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._now is None:
+        if self._current is None:
             return
         try:
-            await self._charge(self._now)
+            await self._charge(self._current)
         except FieldmarkError as fault:
             log.warning("a message that broke off was not charged", reason=str(fault))
 
     async def on_part(self, part: Part) -> None:
-        """Take note of a part, and charge the message that it ends. Raises RunEnded."""
-        now = self._now
+        """Handle a part, and charge the message if it is complete. Raise RunEnded if the run may not continue."""
+        current = self._current
         match part:
             case MessageStarted():
-                if now is not None:
-                    await self._settle(now)  # the stream broke, and the CLI asks again
-                self._in_pieces, self._at_once = {part.id}, set()
-                self._now = self._new(part.id, part.model, part.counts)
-                if self._turns <= 0:  # the CLI counts too, and ends before it asks again; this does not rely on it
+                if current is not None:
+                    await self._settle(current)  # the message was interrupted, and the CLI retries
+                self._streamed_ids, self._unstreamed_ids = {part.id}, set()
+                self._current = self._new(part.id, part.model, part.counts)
+                if self._turns <= 0:  # the CLI has the same limit; this does not rely on it
                     raise RunEnded(NO_TURNS_LEFT)
-            case BlockStarted(call_id=str(call_id)) if now is not None:
-                now.calls.append(call_id)
-            case BlockDelta() if now is not None:
-                now.characters += len(part.text)
-            case MessageDelta() if now is not None:
-                now.counts = _merged(now.counts, part.counts)
-                now.stop_reason = part.stop_reason or now.stop_reason
-            case MessageStopped() if now is not None:
-                await self._settle(now)
+            case BlockStarted(call_id=str(call_id)) if current is not None:
+                current.calls.append(call_id)
+            case BlockDelta() if current is not None:
+                current.characters += len(part.text)
+            case MessageDelta() if current is not None:
+                current.counts = _merged(current.counts, part.counts)
+                current.stop_reason = part.stop_reason or current.stop_reason
+            case MessageStopped() if current is not None:
+                await self._settle(current)
             case AssistantBlocks(counts=TokenCounts() as counts) if part.model != _SYNTHETIC:
-                # Without pieces where the CLI asked again without streaming; else it repeats what came in pieces.
-                # Either way there may be one for each block.
-                if part.id not in self._in_pieces | self._at_once:
-                    self._at_once = {part.id}
-                    whole = self._new(part.id, part.model, counts)
-                    whole.calls = [block.id for block in part.blocks if isinstance(block, ToolUseBlock)]
-                    whole.stop_reason = part.stop_reason
-                    await self._settle(whole)
+                # Repeats what was streamed, unless the CLI retried without streaming. There may be one per block.
+                if part.id not in self._streamed_ids | self._unstreamed_ids:
+                    self._unstreamed_ids = {part.id}
+                    message = self._new(part.id, part.model, counts)
+                    message.calls = [block.id for block in part.blocks if isinstance(block, ToolUseBlock)]
+                    message.stop_reason = part.stop_reason
+                    await self._settle(message)
             case ToolReturned():
-                self._at_once = set()  # what follows is another answer, whatever it calls itself
+                self._unstreamed_ids = set()  # the next message is a new one, even with the same id
             case _:
                 pass
 
-    async def charged(self, call_id: str | None) -> None:
-        """Wait until the message with this call is charged: what follows it must not begin before."""
+    async def wait_until_charged(self, call_id: str | None) -> None:
+        """Wait until the message with this call is charged. Give up after WAIT_SECONDS."""
         with suppress(TimeoutError):
             async with asyncio.timeout(WAIT_SECONDS):
-                while call_id not in self._paid_calls:
-                    self._news.clear()
-                    await self._news.wait()
+                while call_id not in self._charged_calls:
+                    self._charge_event.clear()
+                    await self._charge_event.wait()
 
     def _new(self, message_id: str | None, model: str | None, counts: TokenCounts) -> _Message:
         self._messages += 1
-        named = _name(message_id, _MOST_ID_CHARACTERS)
-        key = f"{self._context.fencing_token}.{self._conversation}.{self._messages} {named}"
+        name = _name(message_id, _MOST_ID_CHARACTERS)
+        key = f"{self._context.fencing_token}.{self._conversation}.{self._messages} {name}"
         return _Message(key, _name(model), counts)
 
     async def _settle(self, message: _Message) -> None:
-        # One that broke off is asked for again, which is no new turn.
+        # An interrupted message is retried and doesn't count as a turn.
         if message.stop_reason is not None:
             self._turns -= 1
         refusal = await self._charge(message)
-        # The last message's work is done already: it is not undone for what it cost.
-        if refusal is not None and message.stop_reason not in _LAST:
-            raise RunEnded(Outcome("failed", error=REFUSALS[refusal], code=RunError(refusal)))
-        self._paid_calls.update(message.calls)
-        self._news.set()
+        # After the last message the run is done, so it is not failed for its cost.
+        if refusal is not None and message.stop_reason not in _FINAL_STOP_REASONS:
+            raise RunEnded(Outcome("failed", error=LIMIT_MESSAGES[refusal], code=RunError(refusal)))
+        self._charged_calls.update(message.calls)
+        self._charge_event.set()
 
     async def _charge(self, message: _Message) -> str | None:
-        if self._now is message:
-            self._now = None
+        if self._current is message:
+            self._current = None
         tokens = _tokens(message)
-        price = self._prices.of_message(self._asked, message.model)
+        price = self._prices.of_message(self._requested_model, message.model)
         async with self._context.database.as_user(self._context.scope) as conn:
             charged = usage.ChargedMessage(
                 run_id=self._context.run_id,
@@ -185,7 +190,7 @@ def _tokens(message: _Message) -> Tokens:
     counts = message.counts
     hour = counts.cache_write_1h or 0
     output = counts.output or 0
-    if message.stop_reason is None:  # it broke off before it said: what came was made, and is paid for
+    if message.stop_reason is None:  # interrupted before its final count: estimate the output from the text so far
         output = max(output, message.characters // CHARACTERS_PER_TOKEN)
     return Tokens(
         input=counts.input or 0,
@@ -197,8 +202,8 @@ def _tokens(message: _Message) -> Tokens:
 
 
 def _merged(before: TokenCounts, after: TokenCounts) -> TokenCounts:
-    """The counts of a message's beginning and of its end. The prompt is counted at the one, the other or at both; of
-    the answer the end knows more."""
+    """Merge the counts from the start and the end of a message. The prompt's tokens are in either or both; the output's
+    final count is at the end."""
     return replace(
         before,
         input=max(before.input or 0, after.input or 0),
@@ -210,6 +215,6 @@ def _merged(before: TokenCounts, after: TokenCounts) -> TokenCounts:
 
 
 def _name(given: str | None, most_characters: int = 200) -> str:
-    """An id or a model's name, if Postgres can hold it; else one of our own."""
+    """Return an id or model name if Postgres can store it, otherwise a generated one."""
     fits = given is not None and given.isprintable() and 0 < len(given) <= most_characters
     return given if given is not None and fits else f"unnamed-{uuid4()}"

@@ -1,4 +1,4 @@
-"""What the model's messages cost, by our own table (prices.toml) or by what the settings say of one model."""
+"""Prices of model messages, from prices.toml or, for one model, from the settings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MILLION = Decimal(1_000_000)
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """What one message of the model has used."""
+    """Tokens used by one message."""
 
     input: int = 0
     output: int = 0
@@ -30,7 +30,7 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """US dollars per million tokens. `beyond` holds for prompts of more than `beyond_tokens`."""
+    """US dollars per million tokens. `beyond` is the price for prompts of more than `beyond_tokens`."""
 
     input: Decimal
     output: Decimal
@@ -41,7 +41,7 @@ class Price:
     beyond_tokens: int = 0
 
     def of(self, tokens: Tokens) -> Decimal:
-        """US dollars for one message."""
+        """Return the cost of one message in US dollars."""
         if self.beyond is not None and tokens.prompt > self.beyond_tokens:
             return self.beyond.of(tokens)
         return (
@@ -53,50 +53,50 @@ class Price:
         ) / _MILLION
 
 
-_NOTHING = Decimal(0)
-FREE = Price(_NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOTHING)
+_ZERO = Decimal(0)
+FREE = Price(_ZERO, _ZERO, _ZERO, _ZERO, _ZERO)
 
 
-def said_price(said: str) -> Price:
-    """`input/output`, or with `/5-minute cache write/1-hour cache write/cache read` behind, US dollars per million
-    tokens. Caches that are left out cost what they cost of the input by the list: 1.25, 2 and 0.1 times."""
-    given, output, *caches = (Decimal(figure) for figure in said.split("/"))
+def parse_price(text: str) -> Price:
+    """Parse a price: `input/output`, optionally followed by `/5-minute cache write/1-hour cache write/cache read`, in
+    US dollars per million tokens. Without these, cache prices are 1.25, 2 and 0.1 times the input price."""
+    given, output, *caches = (Decimal(number) for number in text.split("/"))
     write_5m, write_1h, read = caches or (given * Decimal("1.25"), given * 2, given * Decimal("0.1"))
     return Price(given, output, write_5m, write_1h, read)
 
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """What models cost here. `model` and `fallback` are those that the settings name, `said` the price of `model` if
-    they state one; `offline`: the offline model answers, at no cost, whatever a run asks for."""
+    """Prices of all models. `model` and `fallback` are the models in the settings, `override` is the price of `model`
+    in the settings, if any. If `offline`, the offline model answers and every price is 0."""
 
     model: str = ""
-    said: Price | None = None
+    override: Price | None = None
     offline: bool = False
     fallback: str | None = None
 
     def of(self, model: str) -> Price | None:
-        """The price of the model that a run asks for, or None if nobody knows it."""
+        """Return the price of a requested model, or None if it is unknown."""
         if self.offline:
             return FREE
-        if self.said is not None and model == self.model:
-            return self.said
+        if self.override is not None and model == self.model:
+            return self.override
         return _listed().get(plain_name(model))
 
     def are_known(self, model: str) -> bool:
-        """Whether the cost of a run with this model can be limited: its price is known, and the fallback's."""
+        """Whether the prices of this model and of the fallback model are known, so that a run's cost can be limited."""
         return all(self.of(one) is not None for one in (model, self.fallback) if one is not None)
 
-    def of_message(self, asked: str, answered: str) -> Price | None:
-        """The price of a message for which a run asked one model and another may have answered. An unknown name is
-        taken for the asked model under another name, unless it is the fallback's."""
-        if self.fallback is not None and plain_name(answered) == plain_name(self.fallback):
+    def of_message(self, requested: str, used: str) -> Price | None:
+        """Return the price of a message, which another model than the requested one may have written. An unknown name
+        counts as another name of the requested model, unless it is the fallback model's."""
+        if self.fallback is not None and plain_name(used) == plain_name(self.fallback):
             return self.of(self.fallback)
-        answered_by_another = plain_name(answered) != plain_name(asked)
-        known = _listed().get(plain_name(answered))
-        if answered_by_another and known is not None and not self.offline:
-            return known
-        return self.of(asked)
+        is_other_model = plain_name(used) != plain_name(requested)
+        listed = _listed().get(plain_name(used))
+        if is_other_model and listed is not None and not self.offline:
+            return listed
+        return self.of(requested)
 
 
 # us.anthropic.claude-opus-4-5-20251101-v1:0, vertex_ai/claude-haiku-4-5@20251001, anthropic/claude-sonnet-4.5, …[1m]
@@ -106,7 +106,7 @@ _ID = re.compile(
 
 
 def plain_name(model: str) -> str:
-    """A model's id without provider, region, date and version, as prices.toml names it."""
+    """Return a model's name in prices.toml: its id without provider, region, date and version."""
     found = _ID.fullmatch(model)
     name = found["name"].replace(".", "-") if found else model
     return re.sub(r"^(claude-(?:opus|sonnet)-4)-0$", r"\1", name)
@@ -115,13 +115,13 @@ def plain_name(model: str) -> str:
 @cache
 def _listed() -> dict[str, Price]:
     text = (files("fieldmark.runs.billing") / "prices.toml").read_text()
-    return {name: _price(given) for name, given in tomllib.loads(text, parse_float=Decimal).items()}
+    return {name: _price(values) for name, values in tomllib.loads(text, parse_float=Decimal).items()}
 
 
-def _price(given: dict[str, Any]) -> Price:
-    figures = dict(given)
-    beyond: dict[str, Any] | None = figures.pop("beyond", None)
+def _price(values: dict[str, Any]) -> Price:
+    prices = dict(values)
+    beyond: dict[str, Any] | None = prices.pop("beyond", None)
     if beyond is None:
-        return Price(**figures)
+        return Price(**prices)
     tokens: int = beyond.pop("tokens")
-    return Price(**figures, beyond=_price(beyond), beyond_tokens=tokens)
+    return Price(**prices, beyond=_price(beyond), beyond_tokens=tokens)

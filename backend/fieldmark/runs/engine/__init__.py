@@ -1,1 +1,1 @@
-"""Drives the Agent SDK: the only user of it."""
+"""Drives the Agent SDK. No other folder imports it."""

@@ -1,1 +1,1 @@
-"""A run from its start to its end: launch, decide, queue, outcome."""
+"""Operations on runs: start, queue, decide, cancel, and their representation in the API."""

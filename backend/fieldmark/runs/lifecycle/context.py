@@ -1,4 +1,4 @@
-"""The context that a run's tools get, whether a worker runs it or a person decides one of its calls."""
+"""Creates the context for a run's tools, for a worker and for a person's decision."""
 
 from __future__ import annotations
 
@@ -20,27 +20,28 @@ from fieldmark.tools.ledger import By, ToolCall, ToolOutcome, execute
 
 
 def run_context(database: Database, scope: Scope, run: RunRow) -> RunContext:
-    """The context of a run. Raises Invalid where its input is none of its task's, or nobody here knows its task: the
-    database may be another version's."""
+    """Return the context of a run. Raise Invalid if its input does not fit its task, or if this version of Fieldmark
+    has no such task."""
     agent = AGENTS.get(run.agent)
     task = None if agent is None else agent.tasks.get(run.task)
     if agent is None or task is None:
-        raise Invalid(f"There is no task {run.task!r} of an agent {run.agent!r}.")
-    given = task.parse(run)
-    message = None if task.message is None else task.message(given)
+        raise Invalid(f"This version of Fieldmark has no task {run.task!r} of agent {run.agent!r}.")
+    task_input = task.parse(run)
+    message = None if task.message is None else task.message(task_input)
     return RunContext(database, scope, run, message, start_run=start_child)
 
 
 def service_calls(context: RunContext) -> CallTool:
-    """Calls that the service makes for a run: in the ledger, and reported, like the model's."""
+    """Return a function that calls a tool on behalf of the service. The call is recorded in the ledger and reported in
+    events, like a call of the model."""
     tools, numbers = AGENTS[context.run.agent].create_tools(context), count(1)
 
-    async def make(tool: str, arguments: dict[str, JsonValue]) -> ToolOutcome:
+    async def call_tool(tool: str, arguments: dict[str, JsonValue]) -> ToolOutcome:
         call_id = f"fallback_{context.fencing_token}_{next(numbers)}"
-        begun = tool_event(tools, tool, call_id, arguments)
+        started = tool_event(tools, tool, call_id, arguments)
         async with context.database.as_user(context.scope) as conn:
-            await runs.append_event(conn, context.run_id, begun)
-        then = end_reporter(context.run_id, begun)
-        return await execute(tools, context, ToolCall(tool, call_id, arguments), by=By.SERVICE, then=then)
+            await runs.append_event(conn, context.run_id, started)
+        report_end = end_reporter(context.run_id, started)
+        return await execute(tools, context, ToolCall(tool, call_id, arguments), by=By.SERVICE, then=report_end)
 
-    return make
+    return call_tool

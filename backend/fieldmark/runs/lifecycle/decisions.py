@@ -1,7 +1,7 @@
-"""What people decide of runs. A decision is the execution: when it is answered, the write is there, or its refusal.
+"""Decisions of people on pending calls. Approving a call executes it: when `decide` returns, its write is stored.
 
-The agent only hears of it: its CLI repeats the call and gets the recorded result, or its next message says what was
-done."""
+The agent learns the result later: its CLI repeats the call and receives the recorded result, or the next message to the
+agent contains it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from fieldmark.tools.toolset import RunTools, Toolset, hash_of
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a person says of one call. `arguments` replace the agent's own; `reason` is what the agent is told.
+    """A person's decision on one call. `arguments` replace those of the agent; the agent receives the `reason`.
     `approve_rest` also approves the run's later calls: of the same tool, or of all tools."""
 
     call_id: str
@@ -54,18 +54,17 @@ class Decision:
 
 
 class WaitingCall(BaseModel):
-    """The call that a run waits for: `POST /api/agent/approve` decides it."""
+    """A call that awaits a person's decision (`POST /api/agent/approve`)."""
 
     call_id: str
     tool: str
     input: dict[str, JsonValue]
     message: str = Field(description="What the call does, in words.", examples=["Updating total"])
-    changes: list[ShownChange] = Field(description="What it would change, as you approve it: old → new for each path.")
+    changes: list[ShownChange] = Field(description="The changes you would approve: old → new for each path.")
 
 
 async def pending_calls(conn: Connection, agents: Mapping[UUID, str]) -> dict[UUID, WaitingCall]:
-    """Return the pending calls of those runs that await approval, by run id. `agents` are the runs with their
-    agents."""
+    """Return the pending calls of runs that await approval, by run id. `agents` maps run ids to agent names."""
     if not agents:
         return {}
     waiting = await tool_calls.waiting(conn, list(agents))
@@ -73,8 +72,7 @@ async def pending_calls(conn: Connection, agents: Mapping[UUID, str]) -> dict[UU
 
 
 def as_pending(agent: str, call: CallRow) -> WaitingCall:
-    """A call of an agent's run as the person who is to decide it sees it. An agent that this process does not have may
-    be another's: its call is shown by its tool's name."""
+    """Return a pending call for display. If this process does not have the agent, the message is the tool's name."""
     spec = AGENTS.get(agent)
     message = call.tool if spec is None else spec.toolset.summary(call.tool, call.arguments)
     changes = shown_changes(call.changes or [])
@@ -82,45 +80,45 @@ def as_pending(agent: str, call: CallRow) -> WaitingCall:
 
 
 async def proposed_evidence(database: Database, scope: Scope, run_id: UUID) -> Evidence:
-    """Return where the values that a run waits to write are on the pages, as approving the call would store it. Empty
-    for a call that writes no fields. Opens transactions of its own. Raises NotFound for a run that waits for no one."""
+    """Return the page locations of the values that a pending call would write. Empty for a call that writes no fields.
+    Opens its own transactions. Raise NotFound if the run has no pending call."""
     async with database.as_user(scope) as conn:
         run = await runs.find(conn, run_id)
         call = (await tool_calls.waiting(conn, [run_id])).get(run_id)
     if call is None:
-        raise NotFound("This run waits for no decision.")
+        raise NotFound("The run has no pending call. It was decided already, or the run has ended.")
     if run.agent not in AGENTS:
         return Evidence()
     tools = AGENTS[run.agent].create_tools(run_context(database, scope, run))
     prepare = tools.actions[call.tool].prepare
     try:
         prepared = prepare and await prepare(tools.check(call.tool, call.arguments))
-    except REFUSALS:  # deciding it says why it cannot be done
+    except REFUSALS:  # the decision itself reports the error
         return Evidence()
-    shown = getattr(prepared, "shown", None)
-    return shown if isinstance(shown, Evidence) else Evidence()
+    evidence = getattr(prepared, "shown", None)
+    return evidence if isinstance(evidence, Evidence) else Evidence()
 
 
 async def decide(database: Database, scope: Scope, run_id: UUID, decision: Decision) -> int:
-    """Decide the call that a run waits for, and do what was decided; the run goes on. Answers the number of the last
-    event before that.
+    """Decide a pending call, execute it if it is approved, and continue the run. Return the number of the last event
+    before the decision.
 
-    It is carried out with the rights of whoever decides.
+    The call is executed with the permissions of the person who decides.
 
-    Raises ReadOnly, NotApprover, or SecondPersonNeeded (also for `approve_rest` if a second person decides each call);
-    NotFound if the run or call is not this user's to decide; Conflict if it is not pending; TargetChanged if its target
-    changed since it was shown; Invalid if the tool does not accept the arguments.
+    Raise ReadOnly, NotApprover, or SecondPersonNeeded (also for `approve_rest` if a second person decides each call);
+    NotFound if the user can't see the run or call; Conflict if it is not pending; TargetChanged if its target changed
+    since it was shown; Invalid if the tool does not accept the arguments.
     """
     async with database.as_user(scope) as conn:
         run = await runs.find(conn, run_id)
         call = await tool_calls.get(conn, run_id, decision.call_id)
-        why = (await runs.approval_refusal_reason(conn, [run_id])).get(run_id, "not_found")
-    if call is None or why:
-        raise _refusal(run, "not_found" if call is None else why)
+        refusal_reason = (await runs.approval_refusal_reason(conn, [run_id])).get(run_id, "not_found")
+    if call is None or refusal_reason:
+        raise _refusal(run, "not_found" if call is None else refusal_reason)
     if call.status is not CallStatus.PENDING or run.status is not RunStatus.AWAITING_APPROVAL:
-        raise Conflict("This call waits no more: it was decided, or its run has ended.")
+        raise Conflict("The call is not pending any more: it was decided, or its run has ended.")
     if decision.arguments is not None and not decision.approved:
-        raise Invalid("A rejected call needs no input.")
+        raise Invalid("A rejected call takes no `input`. Leave it out.")
     if decision.approve_rest is not None and not decision.approved:
         raise Invalid("`approve_rest` needs `approved: true`: a rejection cannot approve later calls.")
     if not decision.approved:
@@ -128,18 +126,18 @@ async def decide(database: Database, scope: Scope, run_id: UUID, decision: Decis
     return await _approve(database, scope, run, call, decision)
 
 
-def _refusal(run: RunRow, why: str) -> FieldmarkError:
-    # Others see a run of a thread only where that is shared.
-    first = "" if run.thread_id is None else " They see the conversation once you share it."
-    match why:
+def _refusal(run: RunRow, refusal_reason: str) -> FieldmarkError:
+    # Other members see a run of a thread only if the thread is shared.
+    share_hint = "" if run.thread_id is None else " Share the conversation to let them see it."
+    match refusal_reason:
         case "read_only":
-            return ReadOnly("A viewer reads what a run waits for and decides nothing.")
+            return ReadOnly("Viewers can't decide calls. Ask a member or an owner.")
         case "not_approver":
-            return NotApprover(f"In this organisation an owner decides what a run waits for.{first}")
+            return NotApprover(f"In this organisation only owners decide calls. Ask an owner.{share_hint}")
         case "second_person_needed":
-            return SecondPersonNeeded(f"In this organisation somebody else decides than who started the run.{first}")
+            return SecondPersonNeeded(f"Another member must decide the calls of a run that you started.{share_hint}")
         case _:
-            return NotFound("There is no such call that waits for you.")
+            return NotFound("The call does not exist, or you may not see it.")
 
 
 def _end_reporter(run: RunRow, call: CallRow) -> Callable[[Connection, ToolOutcome], Awaitable[None]]:
@@ -151,9 +149,9 @@ async def _reject(database: Database, scope: Scope, run: RunRow, call: CallRow, 
     report_end = _end_reporter(run, call)
     async with database.as_user(scope) as conn:
         last = await runs.last_event(conn, run.id)
-        await _begin(conn, run, call, decision, None)
-        said = f"A person refused this change. {decision.reason or ''}".strip()
-        outcome = ToolOutcome(said, "refused", is_error=True)
+        await _record_decision(conn, run, call, decision, None)
+        text = f"A person rejected this change. {decision.reason or ''}".strip()
+        outcome = ToolOutcome(text, "refused", is_error=True)
         await report_end(conn, outcome)
         await runs.resume(conn, run.id)
     return last
@@ -161,7 +159,7 @@ async def _reject(database: Database, scope: Scope, run: RunRow, call: CallRow, 
 
 async def _approve(database: Database, scope: Scope, run: RunRow, call: CallRow, decision: Decision) -> int:
     if run.agent not in AGENTS:
-        raise Conflict(f"This service does not have the agent {run.agent!r}: decide its calls where it is.")
+        raise Conflict(f"This service has no agent {run.agent!r}. Decide the call in the service that started it.")
     edited = decision.arguments if decision.arguments != call.arguments else None
     arguments = call.arguments if edited is None else edited
     context = run_context(database, scope, run)
@@ -177,16 +175,18 @@ async def _approve(database: Database, scope: Scope, run: RunRow, call: CallRow,
         nonlocal last
         last = await runs.last_event(conn, run.id)
         if decision.approve_rest is not None:
-            every = [one.name for one in tools.tools.values() if one.asks]
+            tool_names = [one.name for one in tools.tools.values() if one.asks]
             if not await runs.approve_later_calls(
-                conn, run.id, [call.tool] if decision.approve_rest == "tool" else every
+                conn, run.id, [call.tool] if decision.approve_rest == "tool" else tool_names
             ):
-                raise SecondPersonNeeded("In this organisation a second person decides each call by itself.")
-        await _begin(conn, run, call, decision, edited)
+                raise SecondPersonNeeded(
+                    "In this organisation a second person decides each call. Leave out `approve_rest`."
+                )
+        await _record_decision(conn, run, call, decision, edited)
         await _check_target(conn, tools, call, edited)
 
     async def then(conn: Connection, outcome: ToolOutcome) -> None:
-        if outcome.is_error and edited is not None:  # the person can mend what they wrote: nothing is decided yet
+        if outcome.is_error and edited is not None:  # not decided yet: the person can correct the arguments
             raise Invalid(outcome.sentence)
         if outcome.code == "awaiting_runs":
             return
@@ -194,32 +194,32 @@ async def _approve(database: Database, scope: Scope, run: RunRow, call: CallRow,
         await runs.resume(conn, run.id)
 
     try:
-        wanted = ToolCall(call.tool, call.id, arguments)
-        await execute(tools, context, wanted, by=By.PERSON, decide=decide, then=then)
-    except _Moved as moved:
-        changes = [change.as_json() for change in moved.now.changes]
+        tool_call = ToolCall(call.tool, call.id, arguments)
+        await execute(tools, context, tool_call, by=By.PERSON, decide=decide, then=then)
+    except _PreviewChanged as changed:
+        changes = [change.as_json() for change in changed.now.changes]
         event = approval_event(
             run.id, call.id, call.tool, call.arguments, tools.summary(call.tool, call.arguments), changes
         )
         async with database.as_user(scope) as conn:
-            await tool_calls.show_updated_call(conn, run.id, call.id, moved.now, event)
-        raise _target_changed(call, moved) from None
+            await tool_calls.show_updated_call(conn, run.id, call.id, changed.now, event)
+        raise _target_changed(call, changed) from None
     return last
 
 
-class _Moved(Exception):
-    """What a call would change is no more as it was shown: `now` is how it stands. `chosen` is what the person's own
-    arguments would change, where those are what moved."""
+class _PreviewChanged(Exception):
+    """The data that a call changes has changed since the call was shown. `now` is the current preview. `chosen` is the
+    preview of the person's own arguments, if those caused the error."""
 
     def __init__(self, now: Preview, chosen: Preview | None = None) -> None:
         self.now = now
         self.chosen = chosen
 
 
-async def _begin(
+async def _record_decision(
     conn: Connection, run: RunRow, call: CallRow, decision: Decision, edited: dict[str, JsonValue] | None
 ) -> None:
-    begun = await tool_calls.start_decision(
+    recorded = await tool_calls.start_decision(
         conn,
         run.id,
         call.id,
@@ -229,8 +229,8 @@ async def _begin(
         arguments=edited,
         arguments_hash=None if edited is None else hash_of(edited),
     )
-    if not begun:
-        raise Conflict("This call waits no more: it was decided just now.")
+    if not recorded:
+        raise Conflict("The call is not pending any more: it was just decided.")
 
 
 async def _check_target(
@@ -239,46 +239,45 @@ async def _check_target(
     call: CallRow,
     edited: dict[str, JsonValue] | None,
 ) -> None:
-    """Raise _Moved where what the person was shown stands no more. The agent's own arguments are what was shown.
-    Whoever edits them may choose places that were not: only while nothing at all has changed since."""
+    """Raise _PreviewChanged if the preview that the person saw is not valid any more. The preview showed the agent's
+    arguments. Edited arguments may change other paths only if nothing in the target has changed since."""
     preview = tools.actions[call.tool].preview
     if preview is None or call.target_hash is None:
         return
     try:
         now = await preview(conn, tools.check(call.tool, call.arguments))
-    except REFUSALS as error:  # nothing stands there any more
+    except REFUSALS as error:  # the target does not exist any more
         now = Preview((), refused(error).sentence)
     if now.target_hash != call.target_hash:
-        raise _Moved(now)
+        raise _PreviewChanged(now)
     if edited is None or now.version == call.target_version:
         return
-    with contextlib.suppress(*REFUSALS):  # what cannot be done is refused when it is tried
+    with contextlib.suppress(*REFUSALS):  # the execution reports the error
         chosen = await preview(conn, tools.check(call.tool, edited))
         if not now.covers(chosen):
-            raise _Moved(now, chosen)
+            raise _PreviewChanged(now, chosen)
 
 
-def _target_changed(call: CallRow, moved: _Moved) -> TargetChanged:
+def _target_changed(call: CallRow, changed: _PreviewChanged) -> TargetChanged:
     before = {str(one["path"]): one for one in call.changes or []}
-    now = moved.now if moved.chosen is None else moved.chosen
-    places: list[JsonValue] = []
+    now = changed.now if changed.chosen is None else changed.chosen
+    changes: list[JsonValue] = []
     for change in now.changes:
-        (seen,) = shown_changes([change.as_json()])
-        places.append({**seen.model_dump(mode="json"), "shown": before.get(change.path, {}).get("old")})
-    missing = before.keys() - {change.path for change in moved.now.changes}
-    places += [
+        (shown,) = shown_changes([change.as_json()])
+        changes.append({**shown.model_dump(mode="json"), "shown": before.get(change.path, {}).get("old")})
+    missing = before.keys() - {change.path for change in changed.now.changes}
+    changes += [
         {"path": path, "old": None, "shown": before[path].get("old"), "new": before[path].get("new")}
         for path in sorted(missing)
     ]
     return TargetChanged(
-        "What this call would change was changed since it was shown. It waits with what stands there now.",
-        details={"changes": places},
+        "The data that this call changes has changed since. Review the updated call and decide again.",
+        details={"changes": changes},
     )
 
 
 async def cancel(database: Database, scope: Scope, run_id: UUID) -> None:
-    """End a run, whatever it is at, and its child runs. What they wrote stays. Nothing happens to one that has ended;
-    raises NotFound."""
+    """Cancel a run and its child runs. Their writes are kept. Do nothing if the run has ended. Raise NotFound."""
     async with database.as_user(scope) as conn:
         run = await runs.find(conn, run_id)
         if not run.status.is_final:

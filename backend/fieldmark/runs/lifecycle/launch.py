@@ -1,4 +1,4 @@
-"""Starting a run: its row is inserted, and that is all. Triggers put it into the queue."""
+"""Starts a run by inserting its row. Database triggers queue its job."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fieldmark.domain.ids import new_id
 from fieldmark.domain.values import canonical
 from fieldmark.errors import Invalid, OutOfCredit
 from fieldmark.identity.scope import Scope
-from fieldmark.runs.billing.meter import REFUSALS
+from fieldmark.runs.billing.meter import LIMIT_MESSAGES
 from fieldmark.runs.billing.prices import Prices
 from fieldmark.stores import runs, usage
 from fieldmark.stores.runs import RunOptions
@@ -35,27 +35,27 @@ async def start(
     prices: Prices,
     options: RunOptions | None = None,
 ) -> UUID:
-    """Start a run of a task; answers its id. What waits for a person on the same subject waits no longer. The run
-    itself waits for a run that is at work there, and for its document while that is read.
+    """Start a run of a task and return its id. A run on the same subject that awaits approval is cancelled. The new run
+    waits for a run that is being executed on the same subject, and for its document to be read.
 
-    Raises what the task's `check` and `begin` raise, Invalid, OutOfCredit, or IdempotencyKeyReused if the idempotency
-    key started something else.
+    Raise the exceptions of the task's `check` and `begin`, Invalid, OutOfCredit, or IdempotencyKeyReused if the
+    idempotency key was used for another request.
     """
     options = options or RunOptions()
     agent, task = find_task(task_name)
     unknown = set(options.auto_approved_tools) - agent.toolset.tools.keys()
     if unknown:
-        raise Invalid(f"There is no tool {sorted(unknown)[0]!r} to approve in advance.")
+        raise Invalid(f"auto_approved_tools names {sorted(unknown)[0]!r}, which is not a tool of the agent. Remove it.")
     if task.check is not None:
         await task.check(request)
     try:
         async with database.as_user(scope) as conn:
-            return await start_within(conn, scope, task_name, request, prices=prices, options=options)
-    except _StartedBefore as earlier:
-        return earlier.run_id
+            return await start_in_transaction(conn, scope, task_name, request, prices=prices, options=options)
+    except _AlreadyStarted as duplicate:
+        return duplicate.run_id
 
 
-async def start_within(
+async def start_in_transaction(
     conn: Connection,
     scope: Scope,
     task_name: str,
@@ -64,49 +64,49 @@ async def start_within(
     prices: Prices,
     options: RunOptions | None = None,
 ) -> UUID:
-    """Start a run, of a request that the task's `check` has nothing against, in a transaction of the caller's; answers
-    its id. Raises as `start`; then the transaction is to be undone."""
+    """Start a run in the caller's transaction and return its id. The task's `check` must have accepted the request.
+    Raise the same exceptions as `start`; the caller must then roll back."""
     options = options or RunOptions()
     agent, task = find_task(task_name)
     request_hash = None if options.idempotency_key is None else _hash_of(task.name, task.request, request, options)
     if options.idempotency_key is not None:
-        # First of all: what was started may be asked for again when it could not be begun any more.
+        # Checked first: a repeated request must succeed even if a new run could not be started any more.
         earlier_id = await runs.started_before(conn, scope, options.idempotency_key, request_hash)
         if earlier_id is not None:
             return earlier_id
-    begun = await task.begin(conn, scope, request)
-    subject = begun.subject
+    subject_and_input = await task.begin(conn, scope, request)
+    subject = subject_and_input.subject
     if subject.extraction_id is not None or subject.thread_id is not None:
-        await runs.supersede(conn, subject, "A newer run took its place.")
+        await runs.supersede(conn, subject, "A newer run replaced this run.")
     approval = options.approval or task.approval or agent.approval
-    options = replace(options, approval=approval, model=options.model or begun.model)
-    wanted = new_id()
+    options = replace(options, approval=approval, model=options.model or subject_and_input.model)
+    new_run_id = new_id()
     run_id = await runs.add(
         conn,
         scope,
-        id=wanted,
+        id=new_run_id,
         agent=agent.name,
         task=task.name,
-        task_input=begun.input.model_dump(mode="json", exclude_none=True),
+        task_input=subject_and_input.input.model_dump(mode="json", exclude_none=True),
         subject=subject,
         options=options,
         request_hash=request_hash,
     )
-    if run_id != wanted:
-        raise _StartedBefore(run_id)
+    if run_id != new_run_id:
+        raise _AlreadyStarted(run_id)
     await _check_credit(conn, scope, prices, options)
     started = RunStartedEvent(run_id=run_id, extraction_id=subject.extraction_id, thread_id=subject.thread_id)
     await runs.append_event(conn, run_id, started)
     return run_id
 
 
-def request_of(task_name: str, given: Mapping[str, Any]) -> BaseModel:
-    """A request of a task. Raises Invalid where it cannot be one."""
+def parse_request(task_name: str, values: Mapping[str, Any]) -> BaseModel:
+    """Parse a request of a task. Raise Invalid if it is not valid."""
     _, task = find_task(task_name)
     try:
-        return task.request.model_validate(dict(given))
+        return task.request.model_validate(dict(values))
     except ValidationError as error:
-        raise Invalid(f"The task cannot be begun: {faults_of(error)}.") from None
+        raise Invalid(f"The request is not valid: {faults_of(error)}.") from None
 
 
 async def start_child(
@@ -114,13 +114,13 @@ async def start_child(
     context: RunContext,
     child: ChildRun,
 ) -> UUID:
-    """Start a run for a call of another run, in the call's transaction, and return its id. It spends from the budget of
-    the run at the root, and ends with its parent. Raises Invalid if there is no such task."""
+    """Start a child run for a call, in the call's transaction, and return its id. It shares the budget of the root run
+    and is cancelled with its parent. Raise Invalid if there is no such task or its input is not valid."""
     try:
         agent, found = find_task(child.task)
-        given = found.input.model_validate(dict(child.input))
+        values = found.input.model_validate(dict(child.input))
     except (KeyError, ValidationError):
-        raise Invalid(f"There is no task {child.task!r}, or its input is none.") from None
+        raise Invalid(f"There is no task {child.task!r}, or its input is not valid.") from None
     assert context.call_id is not None
     return await runs.add(
         conn,
@@ -128,7 +128,7 @@ async def start_child(
         id=new_id(),
         agent=agent.name,
         task=child.task,
-        task_input=given.model_dump(mode="json", exclude_none=True),
+        task_input=values.model_dump(mode="json", exclude_none=True),
         subject=child.subject,
         options=RunOptions(
             approval=child.approval or context.run.approval,
@@ -141,27 +141,25 @@ async def start_child(
 
 
 def _hash_of(task: str, kind: type[BaseModel], request: BaseModel, options: RunOptions) -> str:
-    """The hash of all that is asked for: what a repetition must have in common with the first request."""
-    asked: JsonValue = request.model_dump(mode="json", include=set(kind.model_fields))
-    wanted: JsonValue = {name: str(value) for name, value in asdict(options).items() if name != "idempotency_key"}
-    return sha256(canonical([task, asked, wanted])).hexdigest()
+    """Return the hash that a repeated request with the same idempotency key must have."""
+    request_json: JsonValue = request.model_dump(mode="json", include=set(kind.model_fields))
+    options_json: JsonValue = {name: str(value) for name, value in asdict(options).items() if name != "idempotency_key"}
+    return sha256(canonical([task, request_json, options_json])).hexdigest()
 
 
-class _StartedBefore(Exception):
-    """The idempotency key was used meanwhile: what this transaction has inserted goes, and that run is the answer."""
+class _AlreadyStarted(Exception):
+    """A concurrent request with the same idempotency key started the run: roll back and return that run."""
 
     def __init__(self, run_id: UUID) -> None:
         self.run_id = run_id
 
 
 async def _check_credit(conn: Connection, scope: Scope, prices: Prices, options: RunOptions) -> None:
-    """Refuse a run when its cost could not be limited, or the organisation's credit is used up."""
+    """Raise Invalid if a required cost limit can't be applied, OutOfCredit if the organisation's credit is used up."""
     credit = await usage.credit(conn, scope.org_id)
-    most, spent = (credit["max_usd"], credit["spent_usd"]) if credit is not None else (None, None)
+    limit, spent = (credit["max_usd"], credit["spent_usd"]) if credit is not None else (None, None)
     is_priced = prices.are_known(options.model or prices.model)
-    if not is_priced and (most is not None or options.max_cost_usd is not None):
-        raise Invalid(REFUSALS["model_unpriced"])
-    if is_priced and most is not None and spent >= most:
-        raise OutOfCredit(
-            f"The organisation may spend {most:.2f} US dollars a month, and has spent {spent:.2f} in this one."
-        )
+    if not is_priced and (limit is not None or options.max_cost_usd is not None):
+        raise Invalid(LIMIT_MESSAGES["model_unpriced"])
+    if is_priced and limit is not None and spent >= limit:
+        raise OutOfCredit(f"The organisation has spent {spent:.2f} of its {limit:.2f} US dollars for this month.")

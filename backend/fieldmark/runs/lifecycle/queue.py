@@ -1,4 +1,4 @@
-"""The job queue: procrastinate on the same Postgres, in the schema `queue`. Triggers put jobs there, nobody else."""
+"""The job queue: procrastinate in the same Postgres, in the schema `queue`. Only triggers insert jobs."""
 
 from __future__ import annotations
 
@@ -32,47 +32,46 @@ DOCUMENTS = "documents"
 SEARCH = "search"
 HEARTBEAT_SECONDS = 5
 STALLED_SECONDS = 15
-"""A worker that was silent for so long is taken for dead, and its jobs for open."""
+"""A worker without a heartbeat for this long counts as dead, and its jobs are queued again."""
 PERSISTENT_SECONDS = 8
 
 
 @asynccontextmanager
 async def open_queue(database: Database, direct_url: str, places: Mapping[str, int]) -> AsyncGenerator[App]:
-    """The queue over direct connections: `database` listens for its workers, which no transaction pooler lets it.
-    `places` says how many jobs of each queue the worker on it has for whoever waits (see `private.claim_job`). Raises
-    Misconfigured where there is no such connection, Unavailable where nothing answers."""
+    """Open the queue over direct connections: a worker needs LISTEN, which transaction poolers don't support. `places`
+    is the number of concurrent jobs of each queue's worker (see `private.claim_job`). Raise Misconfigured if the URL
+    leads to a pooler, Unavailable if the database does not respond."""
     url, pooled = libpq_url(direct_url)
     if pooled:
         raise Misconfigured(
-            "DATABASE_URL leads to a transaction pooler, through which no worker can work. Set DATABASE_DIRECT_URL to "
-            "the same database without the pooler (port 5432), or leave the jobs to other processes "
-            "(`fieldmark serve --no-worker`)."
+            "DATABASE_URL is a transaction pooler, and workers need a direct connection. Set DATABASE_DIRECT_URL to "
+            "the same database without the pooler (port 5432), or run without a worker (`fieldmark serve --no-worker`)."
         )
     options = f"-c search_path=queue -c idle_in_transaction_session_timeout={IDLE_IN_TRANSACTION}"
     connector = PsycopgConnector(
         conninfo=url,
         min_size=1,
-        max_size=2,  # of an idle process too: its workers look for jobs all at the same moment
+        max_size=2,  # workers query for jobs at the same time, also when idle
         max_idle=IDLE_SECONDS,
-        timeout=5,  # a database that is gone must not keep a worker from ending
+        timeout=5,  # a worker must be able to stop while the database is down
         reconnect_timeout=RECONNECT_SECONDS,
         kwargs={**CONNECTION_OPTIONS, "application_name": "fieldmark-queue", "options": options},
     )
     app = App(connector=connector)
-    app.job_manager = _Jobs(connector, database, places)
+    app.job_manager = _JobManager(connector, database, places)
     await check_connection(url, "The database itself (DATABASE_DIRECT_URL)")
     async with app.open_async():
         yield app
 
 
-class _Jobs(JobManager):
-    """Jobs that only who holds them ends or puts back: a worker that was taken for dead may come back after another has
-    taken its job up, and two sweeps may find the same job. Each putting back is counted in the job's `attempts`.
+class _JobManager(JobManager):
+    """A JobManager in which only the current holder of a job can finish or retry it. A worker that seemed dead may
+    return after another worker has claimed its job. `attempts` is increased by each retry and identifies the holder.
 
-    A database that restarts is waited for: a job whose end was not recorded would be its living worker's for ever.
+    Finishing a job waits for a database that restarts: otherwise the job would stay with its worker forever.
 
-    procrastinate wakes a worker for each new job, and loses a wake-up that comes while the worker is fetching one. Here
-    the end of a job and a retry that is due wake it too, and a worker that is woken while it fetches fetches again.
+    procrastinate wakes a worker for each new job, but loses a wake-up during a fetch. Here the end of a job and a due
+    retry also wake the worker, and a worker that is woken during a fetch fetches again.
     """
 
     def __init__(self, connector: BaseConnector, database: Database, places: Mapping[str, int]) -> None:
@@ -85,14 +84,14 @@ class _Jobs(JobManager):
     async def listen_for_jobs(
         self, *, on_notification: NotificationCallback, queues: Iterable[str] | None = None
     ) -> None:
-        """Hear of new jobs over the connection that all of this process listens on. procrastinate would open another
-        for each worker, and end the worker when that is lost."""
+        """Listen for new jobs on the shared connection of this process. procrastinate would open one per worker, and
+        stop the worker if it is lost."""
         (queue,) = list(queues or ())
         (channel,) = get_channel_for_queues([queue])
         self._callbacks[queue] = on_notification
         async with self._database.listen(channel) as heard:
             async for payload in heard:
-                if payload is None:  # where something may have been missed, there may be a job
+                if payload is None:  # notifications may have been lost, so there may be a job
                     await self._wake(queue)
                 else:
                     self._woken.add(queue)
@@ -109,8 +108,7 @@ class _Jobs(JobManager):
         loop.call_later(max(0, seconds), lambda: loop.create_task(self._wake(queue)))
 
     async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:
-        """The next job of a worker's queue, which is now the worker's: fair to organisations, as no function of
-        procrastinate's is."""
+        """Claim and return the next job of a queue, round-robin per organisation."""
         (queue,) = list(queues or ())
         while True:
             self._woken.discard(queue)
@@ -126,13 +124,13 @@ class _Jobs(JobManager):
                 return None
 
     async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:
-        await self._of_its_holder(
+        await self._execute_as_holder(
             "select procrastinate_finish_job_v1(id, %(status)s, %(delete_job)s) from held",
             job,
             status=status.value,
             delete_job=delete_job,
         )
-        await self._wake(job.queue)  # its place is free
+        await self._wake(job.queue)  # its slot is free
 
     async def retry_job(
         self,
@@ -142,7 +140,7 @@ class _Jobs(JobManager):
         queue: str | None = None,
         lock: str | None = None,
     ) -> None:
-        await self._of_its_holder(
+        await self._execute_as_holder(
             "select procrastinate_retry_job_v2(id, coalesce(%(retry_at)s::timestamptz, now()), %(priority)s::integer, "
             "%(queue)s::varchar, %(lock)s::varchar) from held",
             job,
@@ -153,19 +151,19 @@ class _Jobs(JobManager):
         )
         self._wake_at(queue or job.queue, retry_at)
 
-    async def _of_its_holder(self, query: LiteralString, job: Job, **arguments: Any) -> None:
+    async def _execute_as_holder(self, query: LiteralString, job: Job, **arguments: Any) -> None:
         async with asyncio.timeout(PERSISTENT_SECONDS):
             while True:
                 try:
                     await self.connector.execute_query_async(
-                        _HELD + query, id=job.id, attempts=job.attempts, **arguments
+                        _HELD_JOB + query, id=job.id, attempts=job.attempts, **arguments
                     )
                     return
                 except ConnectorException:
                     await asyncio.sleep(0.5)
 
 
-_HELD: Final = """
+_HELD_JOB: Final = """
     with held as materialized (
         select id from procrastinate_jobs
         where id = %(id)s and attempts = %(attempts)s and status = 'doing' for update)

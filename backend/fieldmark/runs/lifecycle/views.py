@@ -1,4 +1,4 @@
-"""Runs as people are shown them, over HTTP and on the command line."""
+"""Runs and turns as the API returns them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from fieldmark.stores.threads import TurnRow
 
 
 class ShownExample(BaseModel):
-    """A correction that was shown as an example: `DELETE /api/extractions/{id}/examples?path=…` takes it out."""
+    """A correction that the agent got as an example. `DELETE /api/extractions/{id}/examples?path=…` withdraws it."""
 
     extraction_id: UUID
     path: str
 
 
 class ModelUsage(BaseModel):
-    """What one model used in a run."""
+    """Tokens and cost of one model in a run."""
 
     model: str
     turns: int
@@ -39,7 +39,7 @@ class ModelUsage(BaseModel):
 
 
 class Run(BaseModel):
-    """One agent at work on one thing."""
+    """One execution of a task by an agent."""
 
     id: UUID
     agent: str
@@ -47,63 +47,59 @@ class Run(BaseModel):
     document_id: UUID | None
     extraction_id: UUID | None
     thread_id: UUID | None
-    parent_run_id: UUID | None = Field(description="The run whose call started this one.")
+    parent_run_id: UUID | None = Field(description="The run whose call started this run.")
     status: RunStatus
     waiting_call: str | None
-    waits_for: WaitingCall | None = Field(description="That call, while the run is `awaiting_approval`.")
+    waits_for: WaitingCall | None = Field(
+        description="The call that awaits a decision, while the run is `awaiting_approval`."
+    )
     decision_refusal: Literal["read_only", "not_approver", "second_person_needed", "not_found"] | None = Field(
-        description="Why you may not decide that call; null if you may, or if it waits for no one."
+        description="Why you may not decide the call. null if you may, or if no call is pending."
     )
-    waits_behind: UUID | None = Field(
-        description="The run that it comes right behind, while it is `queued`: one that works on the same."
-    )
-    attempt: int = Field(description="How often a worker has claimed it.")
+    waits_behind: UUID | None = Field(description="While `queued`: the run on the same subject that comes first.")
+    attempt: int = Field(description="Number of times a worker has claimed the run.")
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
     answer: str | None
-    result: AnyAnswer | None = Field(description="The answer for programs, where the task has typed ones.")
+    result: AnyAnswer | None = Field(description="The structured answer, if the task has one.")
     error: str | None
-    error_code: RunError | None = Field(description="Why it failed or was cancelled, for programs.")
+    error_code: RunError | None = Field(description="Code of the reason why the run failed or was cancelled.")
     cost_usd: float | None
     usage: TokensUsed
-    examples: list[ShownExample] | None = Field(
-        description="The corrections that it was shown as examples. null where none were looked for."
-    )
-    models: list[ModelUsage] | None = Field(description="What each model used. null in a list of runs.")
+    examples: list[ShownExample] | None = Field(description="Corrections that the agent got as examples. null if off.")
+    models: list[ModelUsage] | None = Field(description="Usage of each model. null in a list of runs.")
 
 
 class Turn(BaseModel):
-    """One turn of a thread: a message of the person's, and what became of it. `GET /api/runs/{run_id}/events` tells all
-    of it: words, reasoning, calls."""
+    """One turn of a thread: a person's message and the run that answers it. `GET /api/runs/{run_id}/events` has the
+    text, reasoning and calls."""
 
     run_id: UUID
-    created_by: UUID = Field(description="Whose run it is: who said the message, or who has taken the run over.")
-    message: str | None = Field(description="What the person said, where the task has a message.")
-    mentions: list[JsonValue] = Field(description="What the message named besides its words: `type` and `id`.")
+    created_by: UUID = Field(description="The author of the message, or the member who took the run over.")
+    message: str | None = Field(description="The person's message, if the task has one.")
+    mentions: list[JsonValue] = Field(description="Objects mentioned in the message: `type` and `id`.")
     created_at: datetime
     finished_at: datetime | None
     status: RunStatus
-    earlier_texts: list[str] = Field(
-        description="What the agent said before its answer, in order: between its calls, or before it failed."
-    )
+    earlier_texts: list[str] = Field(description="The agent's texts before its answer, in order.")
     answer: str | None
-    result: AnyAnswer | None = Field(description="The answer for programs, where the task has typed ones.")
+    result: AnyAnswer | None = Field(description="The structured answer, if the task has one.")
     error: str | None
-    error_code: RunError | None = Field(description="Why it failed or was cancelled, for programs.")
-    waits_behind: UUID | None = Field(description="The run that it comes right behind, while it is `queued`.")
-    waiting_run_id: UUID | None = Field(description="The run whose call waits for a person: its own, or a part of it.")
-    waits_for: WaitingCall | None = Field(description="That call: `POST /api/agent/approve` decides it for that run.")
+    error_code: RunError | None = Field(description="Code of the reason why the run failed or was cancelled.")
+    waits_behind: UUID | None = Field(description="While `queued`: the run on the same subject that comes first.")
+    waiting_run_id: UUID | None = Field(description="The run whose call awaits a decision: this run, or a child run.")
+    waits_for: WaitingCall | None = Field(description="The call of `waiting_run_id` that awaits a decision.")
 
 
 async def described(conn: Connection, row: RunRow) -> Run:
-    """One run with what it waits for, and with what each model used."""
+    """Return a run for the API, with its usage by model."""
     (run,) = await listed(conn, [row])
     return run.model_copy(update={"models": [ModelUsage(**one) for one in await usage.by_model(conn, row.id)]})
 
 
 async def listed(conn: Connection, rows: Sequence[RunRow]) -> list[Run]:
-    """The runs of a list with what they wait for."""
+    """Return runs for the API, with their pending calls."""
     behind = await runs.waits_behind(conn, rows)
     waiting = {row.id: row.agent for row in rows if row.status is RunStatus.AWAITING_APPROVAL}
     calls = await pending_calls(conn, waiting)
@@ -112,7 +108,7 @@ async def listed(conn: Connection, rows: Sequence[RunRow]) -> list[Run]:
 
 
 async def turns(conn: Connection, rows: Sequence[TurnRow]) -> list[Turn]:
-    """Return turns of a thread with the calls that they wait for."""
+    """Return turns of a thread for the API, with their pending calls."""
     calls = await pending_calls(
         conn, {row.waiting_run: row.waiting_agent or row.agent for row in rows if row.waiting_run}
     )
