@@ -76,7 +76,8 @@ AT_A_PATH = (
     "Two of the changes are of one place",
     "Path ",
     "Nothing stands at",
-    "Nothing at path",
+    "There is no value at",
+    "There is no lock at",
     "The path of a field may",
     "A path may have at most",
 )

@@ -48,9 +48,9 @@ BAD = {
     "a long key": (update(value={"k" * 201: 1}), "has 201 characters", "refused"),
     "300 KB": (update(value=LONG), "at most 262,144 are allowed", "refused"),
     "a path that is none": (update(path="a..b"), "character 2", "failed"),
-    "a path through a value": (update(path="total.net"), "already holds the value 10", "failed"),
+    "a path through a value": (update(path="total.net"), "already contains the value 10", "failed"),
     "past the end": (update(path="items[5]"), "past the end", "failed"),
-    "nothing to remove": (call("remove_field", {"path": "vendor.phone"}), "Nothing stands at path", "failed"),
+    "nothing to remove": (call("remove_field", {"path": "vendor.phone"}), "There is no value at path", "failed"),
     "no fields": (call("extract_fields", {"fields": {}, "confidences": {}}), "at least 1 item", "refused"),
     "fields as text": (call("extract_fields", {"fields": "all", "confidences": {}}), "valid dictionary", "refused"),
     "a score for nothing": (

@@ -34,4 +34,4 @@ async def test_tool_exception_text_is_never_exposed(case, clone):
 async def test_database_refusals_reach_the_model_as_messages(case):
     """The other half: not every exception is hidden."""
     finished = await case.execute_run(Script([[call("remove_field", {"path": "nowhere"})], [text("Done.")]]))
-    assert finished.results == [('Nothing stands at path nowhere.\n{"code":"invalid"}', True)]
+    assert finished.results == [('There is no value at path nowhere.\n{"code":"invalid"}', True)]
