@@ -238,7 +238,9 @@ class Play:
         after = await self._row()
         if end == "again":
             again = await self._execute(context, name, call_id, arguments)
-            if again != replace(outcome, heed=again.heed):  # which is for those behind it in one message only
+            if again != replace(
+                outcome, needs_attention=again.needs_attention
+            ):  # which is for those behind it in one message only
                 self._fault("unrecorded", f"{name} was answered {outcome} and then {again}")
             if (await self._row())["version"] != after["version"]:
                 self._fault("invented", f"{name} was done twice")

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from fieldmark.agents.spec import AgentSpec, Begun, Task
+from fieldmark.agents.spec import AgentSpec, RunStart, Task
 from fieldmark.db.pool import Connection
 from fieldmark.errors import NotFound
 from fieldmark.identity.scope import Scope
@@ -38,7 +38,7 @@ class CompareInput(BaseModel):
     message: str
 
 
-async def begin(conn: Connection, scope: Scope, request: CompareRequest) -> Begun[CompareInput]:
+async def begin(conn: Connection, scope: Scope, request: CompareRequest) -> RunStart[CompareInput]:
     thread = (
         await threads.add(conn, scope, agent="toy", title=request.message[:100])
         if request.thread_id is None
@@ -46,7 +46,7 @@ async def begin(conn: Connection, scope: Scope, request: CompareRequest) -> Begu
     )
     if thread is None:
         raise NotFound("There is no such thread.")
-    return Begun(Subject(thread_id=thread.id), CompareInput(documents=request.documents, message=request.message))
+    return RunStart(Subject(thread_id=thread.id), CompareInput(documents=request.documents, message=request.message))
 
 
 async def brief(conn: Connection, context: RunContext, given: CompareInput) -> str:

@@ -114,9 +114,9 @@ def _conversation(body: Body) -> tuple[str, list[Done]]:
             if block.get("type") == "tool_result" and (tool := calls.get(str(block.get("tool_use_id")))):
                 said = _words(items(block, "content")) or str(block.get("content"))
                 found = _OUTCOME.search(said)
-                told = json_object(found[1]) if found else {}
-                said = said[: found.start()] if found and told else said
-                code, data = str(told.get("code", "ok")), as_object(told.get("data"))
+                outcome = json_object(found[1]) if found else {}
+                said = said[: found.start()] if found and outcome else said
+                code, data = str(outcome.get("code", "ok")), as_object(outcome.get("data"))
                 done.append(Done(tool, said, bool(block.get("is_error")), code, data))
     return task, done
 
@@ -148,10 +148,10 @@ def tagged(task: str, tag: str) -> str | None:
 
 def _foreign(task: str) -> tuple[dict[str, str], str]:
     """The foreign texts in a task, by what they are, and the task without them."""
-    begun = _BOUNDARY.search(task)
-    if begun is None:
+    boundary = _BOUNDARY.search(task)
+    if boundary is None:
         return {}, task
-    word = begun[1]
+    word = boundary[1]
     part = re.compile(rf"(?ms)^\[{word} ([\w ]+) begins\]\n(.*?)^\[{word} \1 ends\]$")
     page = re.compile(rf"^\[{word} (page \d+ of \d+(?:, for machines)?)\]$", re.MULTILINE)
     return {kind: page.sub(r"--- \1 ---", said) for kind, said in part.findall(task)}, part.sub("", task)
@@ -183,7 +183,11 @@ def changes(words: str, places: dict[paths.Path, JsonValue]) -> tuple[Calls, lis
             unclear.append(f'I did not understand "{clause[:100]}". {CHANGES_HELP}')
             continue
         gone, field, value = said.groups("")
-        found = meant_at(gone, [*places]) if gone else meant_at(field, leaves_of(places)) or [*fields_named(field)][:1]
+        found = (
+            match_paths(gone, [*places])
+            if gone
+            else match_paths(field, leaves_of(places)) or [*fields_named(field)][:1]
+        )
         typed = _typed(value, places.get(found[0]), found[0]) if value and found else None
         if len(found) != 1:
             options = ", ".join(paths.name(one) for one in found[:5])
@@ -199,7 +203,7 @@ def changes(words: str, places: dict[paths.Path, JsonValue]) -> tuple[Calls, lis
     return updates + removals, unclear
 
 
-def meant_at(named: str, among: list[paths.Path]) -> list[paths.Path]:
+def match_paths(named: str, among: list[paths.Path]) -> list[paths.Path]:
     """Return the places that words can mean: as a path, as its words or its last word, as another word for the same."""
     words, known = normalise_label(named), fields_named(named).keys()
     ways = (

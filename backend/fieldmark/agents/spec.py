@@ -40,11 +40,11 @@ MORE_TURNS = 3
 question."""
 
 _BRIEFS = Path(__file__).parent / "briefs"
-_MAX_TOLD_CHARACTERS = 500
+_MAX_DECIDED_CHARACTERS = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Begun(Generic[TaskInput]):
+class RunStart(Generic[TaskInput]):
     """What a request comes to: what the run is about, what is kept as its input, and the model that is asked where the
     request names none."""
 
@@ -86,7 +86,7 @@ class Task(Generic[Request, TaskInput]):
     description: str
     request: type[Request]
     input: type[TaskInput]
-    begin: Callable[[Connection, Scope, Request], Awaitable[Begun[TaskInput]]]
+    begin: Callable[[Connection, Scope, Request], Awaitable[RunStart[TaskInput]]]
     briefing: Callable[[Connection, RunContext, TaskInput], Awaitable[Prompt]]
     needs: Sequence[Literal["document_id", "extraction_id", "thread_id"]]
     check: Callable[[Request], Awaitable[None]] | None = None
@@ -166,7 +166,7 @@ def decided_text(calls: Sequence[CallRow]) -> str:
 def _decided_line(call: CallRow) -> str:
     arguments = json.dumps(call.arguments, ensure_ascii=False)
     said = call.result or call.reason or "A person refused it."
-    return f"- {call.tool} {arguments[:_MAX_TOLD_CHARACTERS]} ({call.status}): {said[:_MAX_TOLD_CHARACTERS]}"
+    return f"- {call.tool} {arguments[:_MAX_DECIDED_CHARACTERS]} ({call.status}): {said[:_MAX_DECIDED_CHARACTERS]}"
 
 
 def _filled(file: Path, particulars: Mapping[str, str | int | None]) -> str:

@@ -147,11 +147,12 @@ async def read_pages(
     count = document.page_count or 0
     first, last = _range(pages, count)
     warnings = await documents.warnings(conn, document.id)
-    told = _by_page(warnings, "[{}]".format)
+    page_warnings = _by_page(warnings, "[{}]".format)
     found = await _excerpt(conn, document.id, first, last, offset, MAX_RESULT_BYTES - _ROOM_TO_GO_ON, warnings)
     await _record(conn, context, found)
     text = "".join(
-        f"--- page {page.number} of {count} ---\n" + told.get(page.number, "") + page.text for page in found.pages
+        f"--- page {page.number} of {count} ---\n" + page_warnings.get(page.number, "") + page.text
+        for page in found.pages
     )
     data: dict[str, JsonValue] = {} if found.more is None else found.more.as_json()
     if for_machines := [page.number for page in found.pages if page.is_xml]:
@@ -176,13 +177,13 @@ async def first_part(conn: Connection, context: RunContext, document_id: UUID, *
     found = await _excerpt(conn, document.id, 1, count if room else 0, 0, room, warnings)
     await _record(conn, context, found)
     boundary = Boundary(context.run_id, *foreign, document.filename, *(page.text for page in found.pages))
-    told = _by_page(warnings, boundary.line)
+    page_warnings = _by_page(warnings, boundary.line)
     text = boundary.around(
         "document",
         "".join(
             boundary.line(f"page {page.number} of {count}" + (", for machines" if page.is_xml else ""))
             + "\n"
-            + told.get(page.number, "")
+            + page_warnings.get(page.number, "")
             + page.text
             for page in found.pages
         ),
@@ -245,11 +246,11 @@ def _call_again(page: int, offset: int | None) -> str:
 def _by_page(warnings: Sequence[ReadingWarning], line: Callable[[str], str]) -> dict[int, str]:
     """What was not read, or not read well, by page. Our own sentences alone: what a person cannot see is not shown to
     the model in a warning either."""
-    told: dict[int, str] = {}
+    page_warnings: dict[int, str] = {}
     for warning in warnings:
         number = warning.page or 1
-        told[number] = told.get(number, "") + line(f"warning: {warning.message}") + "\n"
-    return told
+        page_warnings[number] = page_warnings.get(number, "") + line(f"warning: {warning.message}") + "\n"
+    return page_warnings
 
 
 def _hits(pages: Sequence[PageText], wanted: str, most: int) -> list[str]:

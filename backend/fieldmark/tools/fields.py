@@ -31,8 +31,8 @@ FieldPath = Annotated[
 ]
 
 
-def told(
-    context: RunContext, written: WrittenFields, stands: dict[str, JsonValue], also: dict[str, JsonValue] | None = None
+def write_result(
+    context: RunContext, written: WrittenFields, current: dict[str, JsonValue], also: dict[str, JsonValue] | None = None
 ) -> ToolResult:
     """What is stored now, since the model's JSON may have lost something on its way (duplicate keys), and a person may
     have set what it would change. `also` is data of the call beside that of its fields."""
@@ -43,23 +43,23 @@ def told(
     data |= {"proposed": list(stored.proposed)} if stored.proposed else {}
     data |= {"reopened": True} if written.reopened else {}
     if not stored.proposed:
-        code, text = "stored", f"Stored, version {stored.version}: {short(stands, MAX_RESULT_BYTES - 12_000)}"
+        code, text = "stored", f"Stored, version {stored.version}: {short(current, MAX_RESULT_BYTES - 12_000)}"
     else:
         code, how = ("stored_in_part", "Stored in part") if stored.changed else ("not_stored", "Not stored")
         text = (
             f"{how}, version {stored.version}: {stays(stored.proposed)} "
-            f"What stands now: {short(stands, MAX_RESULT_BYTES - 16_000)}"
+            f"What stands now: {short(current, MAX_RESULT_BYTES - 16_000)}"
         )
     # Who reads takes a proposal for done; who carries out a person's word must not say that it is.
-    heed = context.message is not None and bool(stored.proposed)
+    needs_attention = context.message is not None and bool(stored.proposed)
     events: list[ChangedEvent] = []
     if stored.changed:
         changed = [ChangedField.model_validate(one) for one in stored.changed]
         events.append(ChangedEvent(changed=changed, version=stored.version))
-    return ToolResult(text + missing + reopened(written), code, fitting(data), events, heed)
+    return ToolResult(text + missing + reopened(written), code, shorten_lists(data), events, needs_attention)
 
 
-def fitting(data: dict[str, JsonValue]) -> dict[str, JsonValue]:
+def shorten_lists(data: dict[str, JsonValue]) -> dict[str, JsonValue]:
     """The data with its lists cut to what an answer has room for: a path may have a thousand characters."""
     return {name: cut(value, 4000) if isinstance(value, list) else value for name, value in data.items()}
 

@@ -36,7 +36,7 @@ from fieldmark.stores import runs, tool_calls
 from fieldmark.stores.tool_calls import Claimed
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.errors import ModelRetry, ToolFailed, ToolRefusal
-from fieldmark.tools.fields import fitting
+from fieldmark.tools.fields import shorten_lists
 from fieldmark.tools.toolset import (
     Action,
     ChildRun,
@@ -64,7 +64,7 @@ class ToolOutcome:
     code: str
     data: JsonValue = None
     is_error: bool = False
-    heed: bool = False
+    needs_attention: bool = False
     shown: ShownResult | None = None
 
     @property
@@ -239,7 +239,9 @@ async def _perform(conn: Connection, context: RunContext, prepared: Prepared) ->
         await context.start_run(conn, context, result)
         await runs.await_runs(conn, context.run_id, context.call_id)
         return ToolOutcome(result.text, "awaiting_runs")
-    outcome = ToolOutcome(result.text, result.code, result.data, heed=result.heed, shown=result.shown)
+    outcome = ToolOutcome(
+        result.text, result.code, result.data, needs_attention=result.needs_attention, shown=result.shown
+    )
     if prepared.tool.is_gated:
         await _record(conn, context, outcome, result.events)
     return outcome
@@ -302,7 +304,7 @@ def refused(error: Exception) -> ToolOutcome:
         case ToolRefusal():
             return ToolOutcome(error.text, error.code, error.data, is_error=True)
         case InvalidFields():
-            return ToolOutcome(str(error), error.code, fitting({"paths": list(error.paths)}), is_error=True)
+            return ToolOutcome(str(error), error.code, shorten_lists({"paths": list(error.paths)}), is_error=True)
         case Invalid() | TooLarge() | NameTaken() | VersionChanged():
             return ToolOutcome(str(error), error.code, is_error=True)
         case Fenced():

@@ -62,15 +62,15 @@ class ShownResult:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool answers. `code` and `data` are for programs, `text` for the model. `events` are told to whoever
-    watches the run, in the transaction of the call. With `heed` it did not go as it was asked for: the model must have
-    seen that before it ends the run."""
+    """A tool's result. `code` and `data` are for programs, `text` for the model. `events` are published in the call's
+    transaction. `needs_attention`: the call did not do what was asked, so the model must see the result before it ends
+    the run."""
 
     text: str
     code: str = "ok"
     data: JsonValue = None
     events: Sequence[EventBase] = ()
-    heed: bool = False
+    needs_attention: bool = False
     shown: ShownResult | None = None
 
 
@@ -140,7 +140,7 @@ class Tool(Generic[Input]):
     # it answered, is the run's answer. With None the run goes on.
     answer: Callable[[Input, JsonValue], Answer | None] | None = None
     # Of a message with several calls, those behind a refused one are refused too, unless one of the two stands alone.
-    stands_alone: bool = False
+    is_independent: bool = False
 
     @property
     def description(self) -> str:

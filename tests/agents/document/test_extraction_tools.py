@@ -139,7 +139,7 @@ async def test_chat_sets_a_locked_field_named_by_the_user(talk):
     assert talk.case.events(context.run_id)[-1]["changed"][0]["path"] == "total"
     # What a person set stays where they do not speak of it.
     answer = await talk.call(context, "update_extraction_field", path="vendor.name", value="Acne")
-    assert (answer.code, answer.data["proposed"], answer.heed) == ("not_stored", ["vendor.name"], True)
+    assert (answer.code, answer.data["proposed"], answer.needs_attention) == ("not_stored", ["vendor.name"], True)
 
 
 async def test_completed_extraction_stays_completed_after_a_valid_change(talk):
@@ -200,7 +200,7 @@ async def test_unfinished_extraction_does_not_replace_a_completed_one(talk, save
     child = await started(talk, context)
     answer = await ended(talk, context, child, saved, extraction="in_progress", answer="I found the tax.")
     assert (answer.code, answer.data["status"], answer.data["fields"]) == ("not_completed", "in_progress", saved)
-    assert answer.heed and ("Nothing was extracted" in answer.text) == (saved != {"tax": 7})
+    assert answer.needs_attention and ("Nothing was extracted" in answer.text) == (saved != {"tax": 7})
     assert "extraction_id" not in talk.state
     await talk.end(context)
     context = await talk.turn("set the total to 72")

@@ -68,7 +68,7 @@ async def test_lock_owners_correction_writes_only_fields_of_the_message(by_hand)
     ):
         answer = await by_hand.call(context, tool, **arguments)
         assert answer.code in ("not_stored", "not_removed"), answer
-        assert (answer.data["proposed"], answer.heed) == (["vendor.name"], True)
+        assert (answer.data["proposed"], answer.needs_attention) == (["vendor.name"], True)
     answer = await by_hand.call(context, "update_field", path="vendor.name", value="Acme Limited", confidence=1.0)
     assert (answer.code, answer.data) == ("stored", {"version": 3})
     stored = by_hand.extraction()

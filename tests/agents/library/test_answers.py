@@ -88,7 +88,7 @@ FAULTS: list[tuple[str | None, list[str], tuple[str, dict[str, Any]], str]] = [
     ("qa", ["roof leaks", "gutters"], ("submit_answer", {"answer": "It leaks [1]."}), "citation_unused"),
     ("summarization", [], ("submit_answer", {"answer": "It leaks."}), "other_intent"),
     ("summarization", ["roof leaks"], ("submit_summary", SUMMARY), "not_cited"),
-    ("calculation", [], ("submit_calculation", {"answer": "It is 5.", "result": "5"}), "not_reckoned"),
+    ("calculation", [], ("submit_calculation", {"answer": "It is 5.", "result": "5"}), "not_computed"),
     ("calculation", [], ("submit_calculation", {"answer": "It is 5.", "result": "4"}), "result_not_said"),
     ("calculation", [], ("submit_calculation", {"answer": "It is 4.", "result": "4"}), "not_cited"),
 ]

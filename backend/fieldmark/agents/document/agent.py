@@ -39,7 +39,7 @@ from fieldmark.agents.document.tools.library import (
     TagTools,
     actions_of,
 )
-from fieldmark.agents.spec import AgentSpec, Begun, Message, Prompt, Task, check_words
+from fieldmark.agents.spec import AgentSpec, Message, Prompt, RunStart, Task, check_words
 from fieldmark.db.pool import Connection
 from fieldmark.domain.statuses import Approval, DocumentStatus
 from fieldmark.errors import DocumentFailed, Invalid, NotFound
@@ -110,7 +110,7 @@ async def _check_chat(request: ChatRequest) -> None:
     check_words("message", request.message)
 
 
-async def _begin_chat(conn: Connection, scope: Scope, request: ChatRequest) -> Begun[ChatInput]:
+async def _begin_chat(conn: Connection, scope: Scope, request: ChatRequest) -> RunStart[ChatInput]:
     document_id = request.document_id
     if document_id is None:
         if request.thread_id is None:
@@ -123,12 +123,12 @@ async def _begin_chat(conn: Connection, scope: Scope, request: ChatRequest) -> B
     )
     mentioned = list(dict.fromkeys(request.mentions))
     await mentions.check(conn, mentioned)
-    return Begun(Subject(document_id, None, thread.id), ChatInput(message=request.message, mentions=mentioned))
+    return RunStart(Subject(document_id, None, thread.id), ChatInput(message=request.message, mentions=mentioned))
 
 
-async def _begin_auto_create(conn: Connection, scope: Scope, request: AutoCreateRequest) -> Begun[AutoCreateInput]:
+async def _begin_auto_create(conn: Connection, scope: Scope, request: AutoCreateRequest) -> RunStart[AutoCreateInput]:
     await _document_of(conn, request.document_id)
-    return Begun(Subject(request.document_id), AutoCreateInput())
+    return RunStart(Subject(request.document_id), AutoCreateInput())
 
 
 async def _document_of(conn: Connection, document_id: UUID) -> DocumentRow:
@@ -141,18 +141,18 @@ async def _document_of(conn: Connection, document_id: UUID) -> DocumentRow:
 
 
 async def _brief_chat(conn: Connection, context: RunContext, given: ChatInput) -> Prompt:
-    told = await message_context(conn, Conversation.of(context), given.mentions, given.message)
-    return DOCUMENT.text("chat", boundary=told.boundary, context=told.text, message=given.message.strip())
+    shown = await message_context(conn, Conversation.of(context), given.mentions, given.message)
+    return DOCUMENT.text("chat", boundary=shown.boundary, context=shown.text, message=given.message.strip())
 
 
 async def _brief_auto_create(conn: Connection, context: RunContext, given: AutoCreateInput) -> Prompt:
-    begun = await auto_creations.recognise(conn, context.scope, context.run_id, context.document_id)
-    # (Read after that: the working state begins with what an earlier document has lent.)
-    told = await message_context(conn, Conversation.of(context))
-    asked = DOCUMENT.text("propose", kind=begun.kind, refinements=REFINEMENTS)
-    if begun.matched is not None:
-        asked = DOCUMENT.text("propose_again", why=str(begun.matched["why"]))
-    return DOCUMENT.text("auto_create", boundary=told.boundary, context=told.text, asked=asked.strip())
+    proposal = await auto_creations.recognise(conn, context.scope, context.run_id, context.document_id)
+    # (Read after `recognise`, which puts a matching document's schema and prompt into the working state.)
+    shown = await message_context(conn, Conversation.of(context))
+    asked = DOCUMENT.text("propose", kind=proposal.kind, refinements=REFINEMENTS)
+    if proposal.matched is not None:
+        asked = DOCUMENT.text("propose_again", why=str(proposal.matched["why"]))
+    return DOCUMENT.text("auto_create", boundary=shown.boundary, context=shown.text, asked=asked.strip())
 
 
 CHAT = Task(
@@ -165,7 +165,7 @@ CHAT = Task(
     briefing=_brief_chat,
     needs=("document_id", "thread_id"),
     message=lambda given: given.message,
-    max_turns=MAX_ROUNDS + 2,  # one that is told to come to an end, and one that does
+    max_turns=MAX_ROUNDS + 2,  # one to ask the model to finish, and one for its answer
     rounds=MAX_ROUNDS,
 )
 AUTO_CREATE = Task(

@@ -70,25 +70,25 @@ async def _text_of(conn: Connection, mention: Mention, room: int) -> str:
         case MentionType.SCHEMA:
             schema = await schemas.get_any(conn, mention.id)
             _refuse(schema.is_deleted, "schema")
-            told = {**of_schema(schema), "schema": schema.schema}
+            data = {**of_schema(schema), "schema": schema.schema}
         case MentionType.PROMPT:
             prompt = await prompts.get_any(conn, mention.id)
             _refuse(prompt.is_deleted, "prompt")
-            told = {**of_prompt(prompt), "content": prompt.content, "tags": await _tags(conn, prompt.tag_ids)}
+            data = {**of_prompt(prompt), "content": prompt.content, "tags": await _tags(conn, prompt.tag_ids)}
             if prompt.schema_id is not None:
                 follows = await schemas.get(conn, prompt.schema_id)
-                told["schema"] = {**of_schema(follows), "schema": follows.schema}
+                data["schema"] = {**of_schema(follows), "schema": follows.schema}
         case MentionType.TAG:
             tag = await tags.get(conn, mention.id)
             _refuse(tag.is_deleted, "tag")
-            told = of_tag(tag)
+            data = of_tag(tag)
         case MentionType.EXTRACTION:
             extraction = await extractions.find(conn, mention.id)
-            told = {**of_extraction(extraction), "document_id": str(extraction.document_id)}
-            told["fields"] = extraction.extracted_fields
+            data = {**of_extraction(extraction), "document_id": str(extraction.document_id)}
+            data["fields"] = extraction.extracted_fields
         case MentionType.DOCUMENT:
             return await _document(conn, mention.id, room)
-    text = await run_in_thread(_said, {"type": mention.type, **told})
+    text = await run_in_thread(_said, {"type": mention.type, **data})
     if len(text.encode()) > room:
         raise _TooLong
     return text
@@ -99,8 +99,8 @@ async def _tags(conn: Connection, tag_ids: Sequence[UUID]) -> list[JsonValue]:
     return [of_tag(row) for row in rows if row is not None and not row.is_deleted]
 
 
-def _said(told: dict[str, JsonValue]) -> str:
-    return json.dumps(told, ensure_ascii=False)
+def _said(data: dict[str, JsonValue]) -> str:
+    return json.dumps(data, ensure_ascii=False)
 
 
 def _refuse(is_deleted: bool, what: str) -> None:

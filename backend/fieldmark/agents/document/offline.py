@@ -19,7 +19,7 @@ from fieldmark.agents.offline_rules import (
     follow,
     json_object,
     leaves_of,
-    meant_at,
+    match_paths,
     places_of,
     without_machine_pages,
 )
@@ -93,10 +93,10 @@ def _answer(turn: RuleTurn, named: str) -> str:
     """Answer with what was extracted, else with what a label of the document names."""
     read = turn.call("get_extraction_result")
     places = {} if read.failed else places_of(read.data.get("fields"))
-    if found := meant_at(named, leaves_of(places)):
+    if found := match_paths(named, leaves_of(places)):
         return " ".join(f"{paths.name(keys)} is {_shown(places[keys])}." for keys in found[:5])
     fields: dict[paths.Path, Field] = {one.keys: one for one in read_fields(_document(turn))}
-    if found := meant_at(named, [*fields]):
+    if found := match_paths(named, [*fields]):
         return " ".join(
             f'{paths.name(keys)} is {_shown(fields[keys].value)}: "{fields[keys].quote}".' for keys in found
         )
@@ -107,17 +107,19 @@ def _change(turn: RuleTurn, words: str) -> str:
     read = turn.call("get_extraction_result")
     if read.failed:
         return _not_done("Nothing was changed", read)
-    wanted, told = changes(words, places_of(read.data.get("fields")))
+    wanted, sentences = changes(words, places_of(read.data.get("fields")))
     for tool, arguments in wanted:
         path, value = str(arguments["path"]), arguments.get("value")
         if tool != "update_field":
-            told.append(f"I cannot remove {path} here: correct the extraction instead.")
+            sentences.append(f"I cannot remove {path} here: correct the extraction instead.")
             continue
         why = f"I set {path} to {_shown(value)}."
         changed = turn.call("update_extraction_field", {"path": path, "value": value}, why)
         kept = changed.failed or changed.code == "not_stored"  # a value that a person set stays
-        told.append(_not_done(f"{path} could not be changed", changed) if kept else f"{path} is {_shown(value)} now.")
-    return " ".join(told)
+        sentences.append(
+            _not_done(f"{path} could not be changed", changed) if kept else f"{path} is {_shown(value)} now."
+        )
+    return " ".join(sentences)
 
 
 def _propose(turn: RuleTurn) -> str:

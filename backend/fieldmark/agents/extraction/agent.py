@@ -20,7 +20,7 @@ from fieldmark.agents.extraction.tools import (
     ExtractionTools,
     current_extraction,
 )
-from fieldmark.agents.spec import MAX_MESSAGE, AgentSpec, Begun, Message, Prompt, Task, check_words
+from fieldmark.agents.spec import MAX_MESSAGE, AgentSpec, Message, Prompt, RunStart, Task, check_words
 from fieldmark.db.pool import Connection
 from fieldmark.db.worker_thread import run_in_thread
 from fieldmark.domain import paths
@@ -139,7 +139,7 @@ async def _check_extract(request: ExtractRequest) -> None:
     check_words("instructions", request.instructions)
 
 
-async def _begin_extract(conn: Connection, scope: Scope, request: ExtractRequest) -> Begun[ExtractInput]:
+async def _begin_extract(conn: Connection, scope: Scope, request: ExtractRequest) -> RunStart[ExtractInput]:
     document = await documents.get(conn, request.document_id)
     if document is None:
         raise NotFound("There is no such document.")
@@ -165,7 +165,7 @@ async def _begin_extract(conn: Connection, scope: Scope, request: ExtractRequest
         revid = extraction.prompt_revid if request.fields is not None else None
     prompt = None if revid is None else await prompts.get_version(conn, revid)
     words = "\n\n".join(filter(None, (prompt and prompt.content, request.instructions)))
-    return Begun(
+    return RunStart(
         Subject(request.document_id, extraction_id),
         ExtractInput(instructions=words or None, fields=request.fields),
         None if prompt is None else prompt.model,
@@ -176,11 +176,11 @@ async def _check_correct(request: CorrectRequest) -> None:
     check_words("message", request.message)
 
 
-async def _begin_correct(conn: Connection, scope: Scope, request: CorrectRequest) -> Begun[CorrectInput]:
+async def _begin_correct(conn: Connection, scope: Scope, request: CorrectRequest) -> RunStart[CorrectInput]:
     extraction = await extractions.get(conn, request.extraction_id)
     if extraction is None:
         raise NotFound("There is no such extraction.")
-    return Begun(Subject(extraction.document_id, request.extraction_id), CorrectInput(message=request.message))
+    return RunStart(Subject(extraction.document_id, request.extraction_id), CorrectInput(message=request.message))
 
 
 async def _brief_extract(conn: Connection, context: RunContext, given: ExtractInput) -> Prompt:

@@ -40,12 +40,12 @@ from fieldmark.tools.fields import (
     FieldPath,
     cut,
     fields_for_people,
-    fitting,
     outline,
     reopened,
     short,
+    shorten_lists,
     stays,
-    told,
+    write_result,
 )
 from fieldmark.tools.toolset import (
     MAX_RESULT_BYTES,
@@ -186,8 +186,8 @@ class ExtractionTools:
         data = await self._identify(conn, prepared.document_type)
         written = await self._apply(conn, prepared.write)
         value = written.stored.value
-        stands = {key: value.get(key) for key in prepared.keys} if isinstance(value, dict) else {}
-        return told(self.context, written, stands, data)
+        current = {key: value.get(key) for key in prepared.keys} if isinstance(value, dict) else {}
+        return write_result(self.context, written, current, data)
 
     async def preview_fields(self, conn: Connection, args: ExtractFields) -> Preview:
         return await self._with_type(conn, args.document_type, await self._preview(conn, _fields_write(args)))
@@ -197,7 +197,7 @@ class ExtractionTools:
 
     async def update_field(self, conn: Connection, prepared: PreparedWrite) -> ToolResult:
         written = await self._apply(conn, prepared)
-        return told(self.context, written, {str(written.stored.path): written.stored.value})
+        return write_result(self.context, written, {str(written.stored.path): written.stored.value})
 
     async def preview_field(self, conn: Connection, args: UpdateField) -> Preview:
         return await self._preview(conn, _field_write(args))
@@ -213,7 +213,7 @@ class ExtractionTools:
                 f"Not removed, version {stored.version}: {stays(stored.proposed)}",
                 "not_removed",
                 {"version": stored.version, "proposed": list(stored.proposed)},
-                heed=self.context.message is not None,
+                needs_attention=self.context.message is not None,
             )
         assert isinstance(prepared.write, FieldRemoval)  # what `_prepare_removal` prepares
         gone = ChangedField(path=str(stored.path), value=None, confidence=None, evidence=None, removed=True)
@@ -241,7 +241,7 @@ class ExtractionTools:
                 "Read what can hold a field; if it holds none, complete again: this is asked once."
                 + (f"\n{extractions.not_yet(found)}" if found else ""),
                 "unread_pages",
-                fitting(data),
+                shorten_lists(data),
             )
         data = await self._identify(conn, args.document_type)
         stored = await extractions.complete(conn, row.id, self._author(), found)
@@ -414,7 +414,7 @@ IDENTIFY_DOCUMENT = Tool(
     IdentifyDocument,
     summary=lambda args: f"It is a document of type {args.document_type}",
     effect=ToolEffect.WRITE,
-    stands_alone=True,
+    is_independent=True,
 )
 EXTRACT_FIELDS = Tool(
     "extract_fields",

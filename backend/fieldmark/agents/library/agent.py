@@ -33,11 +33,11 @@ from fieldmark.agents.library.tools.submitting import (
 from fieldmark.agents.spec import (
     MORE_TURNS,
     AgentSpec,
-    Begun,
     CallTool,
     LastQuestion,
     Message,
     Prompt,
+    RunStart,
     Task,
     check_words,
 )
@@ -84,21 +84,21 @@ async def _check(request: AskRequest) -> None:
     check_words("message", request.message)
 
 
-async def _begin(conn: Connection, scope: Scope, request: AskRequest) -> Begun[AskInput]:
+async def _begin(conn: Connection, scope: Scope, request: AskRequest) -> RunStart[AskInput]:
     thread = await threads.for_message(conn, scope, request.thread_id, request.message, agent=LIBRARY.name)
-    return Begun(
+    return RunStart(
         Subject(thread_id=thread.id), AskInput(message=request.message, filters=request.filters, mode=request.mode)
     )
 
 
 async def _brief(conn: Connection, context: RunContext, given: AskInput) -> Prompt:
-    state = await memory.recall(conn, Question.of(context))
-    told: dict[str, JsonValue] = {
-        name: state[name] for name in ("active_documents", "conversation", "turns_left_out") if name in state
+    kept = await memory.recall(conn, Question.of(context))
+    state: dict[str, JsonValue] = {
+        name: kept[name] for name in ("active_documents", "conversation", "turns_left_out") if name in kept
     }
     if given.filters is not None:
-        told["filters"] = given.filters.model_dump(mode="json", exclude_defaults=True)
-    remembered = json.dumps(told, ensure_ascii=False)
+        state["filters"] = given.filters.model_dump(mode="json", exclude_defaults=True)
+    remembered = json.dumps(state, ensure_ascii=False)
     boundary = Boundary(context.run_id, remembered, given.message)
     return LIBRARY.text(
         "ask",

@@ -82,8 +82,8 @@ async def passages(conn: Connection, question: Question, code: FallbackCode, rec
         sources += [] if source is None or not source.quote else [source]
     why = _WHY.get(code, "the agent came to no answer")
     end = "These are the passages that fit best." if sources else "A search found nothing that fits."
-    told = Fallback(code=code, text=f"No model has made this answer: {why}. {end}", by_model=False)
-    lines = [told.text, *(f"“{source.quote}” [{source.number}]" for source in sources)]
+    fallback = Fallback(code=code, text=f"No model has made this answer: {why}. {end}", by_model=False)
+    lines = [fallback.text, *(f"“{source.quote}” [{source.number}]" for source in sources)]
     if found.not_indexed:
         lines.append(f"({found.not_indexed} documents are not searched yet.)")
     return AnswerResponse(
@@ -97,7 +97,7 @@ async def passages(conn: Connection, question: Question, code: FallbackCode, rec
         confidence=_CONFIDENCE,
         timestamp=datetime.now(UTC),
         effort=await effort_of(conn, question, record),
-        fallback=told,
+        fallback=fallback,
     )
 
 
@@ -143,10 +143,10 @@ async def _source(conn: Connection, number: int, hit: Hit) -> Source | None:
 
 def _window(words: Sequence[Word], snippet: str) -> Sequence[Word]:
     """The words that a snippet is made of; none where it is none of theirs."""
-    spelt = [" ".join(str(word[0]).split()) for word in words]
-    for begin in range(len(spelt) if snippet else 0):
-        if snippet.startswith(spelt[begin]):
-            for end in range(begin + 1, min(begin + _MOST_WORDS, len(spelt)) + 1):
-                if " ".join(spelt[begin:end]) == snippet:
-                    return words[begin:end]
+    texts = [" ".join(str(word[0]).split()) for word in words]
+    for start in range(len(texts) if snippet else 0):
+        if snippet.startswith(texts[start]):
+            for end in range(start + 1, min(start + _MOST_WORDS, len(texts)) + 1):
+                if " ".join(texts[start:end]) == snippet:
+                    return words[start:end]
     return ()

@@ -10,7 +10,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from fieldmark.agents.library.tools.submitting import Intent
-from fieldmark.agents.offline_rules import NOTE, Done, RuleTurn, follow, json_object, leaves_of, meant_at, places_of
+from fieldmark.agents.offline_rules import NOTE, Done, RuleTurn, follow, json_object, leaves_of, match_paths, places_of
 from fieldmark.domain import paths
 from fieldmark.domain.calculator import MAX_CHARACTERS
 from fieldmark.domain.json_values import JsonObject, as_list, as_object
@@ -123,13 +123,13 @@ def _field(turn: RuleTurn, named: str, subject: str) -> None:
         document = as_object(hits[0]).get("doc_id") if hits else None
     if document is None:
         return
-    told = turn.call("get_document_summary", {"doc_id": document})
-    places = places_of(json_object(told.data.get("fields")))
-    for path in meant_at(named, leaves_of(places))[:1]:
+    summary = turn.call("get_document_summary", {"doc_id": document})
+    places = places_of(json_object(summary.data.get("fields")))
+    for path in match_paths(named, leaves_of(places))[:1]:
         value = places[path]
         for block, words in _BLOCK.findall(turn.call("read_document", {"doc_id": document}).answer):
             if (quote := _printed(value, words)) is not None:
-                said = f"{told.data.get('name')}: {paths.name(path)} is {value}, printed “{quote}” [1]. {NOTE}"
+                said = f"{summary.data.get('name')}: {paths.name(path)} is {value}, printed “{quote}” [1]. {NOTE}"
                 # A quote of one character is refused.
                 cited: JsonObject = {"number": 1, "block_id": block, "quote": quote if quote[1:] else words[:300]}
                 turn.call("submit_answer", {"answer": said, "confidence": _SURE, "citations": [cited]})

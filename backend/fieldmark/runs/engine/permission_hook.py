@@ -224,14 +224,14 @@ class PermissionHook:
             earlier_name = "a call" if before is None else before.name
             if outcome is None or outcome.is_error:  # None: the CLI refused it without asking the hook
                 is_read = before is not None and not before.is_gated
-                is_independent = is_read or tool.stands_alone or (before is not None and before.stands_alone)
+                is_independent = is_read or tool.is_independent or (before is not None and before.is_independent)
                 if tool.answer is not None or not is_independent:
                     return (
                         f"Not done, because {earlier_name} before it in the same message was refused. "
                         "Correct that call first, then repeat this one.",
                         "behind_refused",
                     )
-            elif tool.answer is not None and (outcome.heed or (before is not None and not before.is_gated)):
+            elif tool.answer is not None and (outcome.needs_attention or (before is not None and not before.is_gated)):
                 return (
                     f"Not done: you have not read the result of {earlier_name} yet. Read it, then repeat this call.",
                     "answer_unread",

@@ -25,7 +25,7 @@ from fieldmark.stores.library import prompts, schemas
 from fieldmark.stores.rows import ExtractionRow, PromptRow, SchemaRow
 from fieldmark.stores.runs import RunRow, Subject
 from fieldmark.tools.errors import ModelRetry, ToolFailed
-from fieldmark.tools.fields import FieldPath, cut, fields_for_people, outline, told
+from fieldmark.tools.fields import FieldPath, cut, fields_for_people, outline, write_result
 from fieldmark.tools.toolset import ChildRun, Tool, ToolEffect, ToolInput, ToolResult
 
 _EXTRACT = "extract"
@@ -169,13 +169,13 @@ class ChatExtractionTools:
         if args.path is None:
             return _shown("What is extracted.", "ok", row)
         at = paths.parse(args.path)
-        stands = value_at(row.extracted_fields, at)
-        if isinstance(stands, Missing):
+        value = value_at(row.extracted_fields, at)
+        if isinstance(value, Missing):
             raise ModelRetry(f"Nothing stands at path {args.path}.", "nothing_there")
-        if size(stands) > ROOM:
+        if size(value) > ROOM:
             raise ModelRetry(f"What stands at {args.path} is too long to show: read it by longer paths.", "too_long")
-        shown = fields_for_people("Read", row, stands, at)
-        return ToolResult("What stands there.", "ok", {**of_extraction(row), "value": stands}, shown=shown)
+        shown = fields_for_people("Read", row, value, at)
+        return ToolResult("What stands there.", "ok", {**of_extraction(row), "value": value}, shown=shown)
 
     def _author(self) -> Author:
         return Author(is_person=False, message=self.context.message)
@@ -192,7 +192,9 @@ class ChatExtractionTools:
         written = await extractions.apply(conn, prepared)
         written = await _closed_again(conn, prepared, written)
         await self.about.remember(conn, extraction_id=prepared.row.id)
-        result = told(self.context, replace(written, reopened=False), {str(written.stored.path): written.stored.value})
+        result = write_result(
+            self.context, replace(written, reopened=False), {str(written.stored.path): written.stored.value}
+        )
         if not written.reopened:
             return result
         data = result.data if isinstance(result.data, dict) else {}
@@ -223,7 +225,7 @@ def _collected(row: ExtractionRow, answer: str) -> ToolResult:
         )
     else:
         return _shown(f"The document is extracted. {answer}".strip()[:4000], "extracted", row)
-    return replace(_shown(f"{text} {answer}".strip()[:4000], "not_completed", row), heed=True)
+    return replace(_shown(f"{text} {answer}".strip()[:4000], "not_completed", row), needs_attention=True)
 
 
 def _shown(text: str, code: str, row: ExtractionRow) -> ToolResult:

@@ -332,15 +332,15 @@ class SchemaTools(_VersionedTools[SchemaRow]):
 
     async def get(self, conn: Connection, args: GetSchema) -> ToolResult:
         row = await self.find(conn, args)
-        told = of_schema(row)
+        version = of_schema(row)
         names = list(as_object(as_object(row.schema).get("properties")))
         count = "1 property" if len(names) == 1 else f"{len(names)} properties"
-        shown = item_for_people("Read", "schema", told, f"{count}: {', '.join(names)}" if names else f"{count}.")
+        shown = item_for_people("Read", "schema", version, f"{count}: {', '.join(names)}" if names else f"{count}.")
         if row.schema is not None and size(row.schema) > ROOM:
-            data: dict[str, JsonValue] = {**told, "properties": cut([*names], ROOM - 2000)}
+            data: dict[str, JsonValue] = {**version, "properties": cut([*names], ROOM - 2000)}
             text = "The schema is too long to show at once. These are its properties."
             return ToolResult(text, "too_long", data, shown=shown)
-        return ToolResult(f"Version {row.number} of the schema.", "ok", {**told, "schema": row.schema}, shown=shown)
+        return ToolResult(f"Version {row.number} of the schema.", "ok", {**version, "schema": row.schema}, shown=shown)
 
     async def validated(self, args: ValidateSchema) -> ToolResult:
         try:
@@ -416,10 +416,10 @@ async def _check(schema: JsonObject) -> None:
     try:
         await check(schema)
     except InvalidSchema as error:
-        raise ModelRetry(str(error), error.code, _told_of(error)) from None
+        raise ModelRetry(str(error), error.code, _suggested_fixes(error)) from None
 
 
-def _told_of(error: InvalidSchema) -> JsonValue:
+def _suggested_fixes(error: InvalidSchema) -> JsonValue:
     data: dict[str, JsonValue] = {}
     for name in ("errors", "suggestion"):
         if name in error.details:

@@ -58,41 +58,41 @@ def listed(what: str, items: Sequence[JsonValue], goes_on: str | None) -> ToolRe
     return ToolResult(text, "ok" if goes_on is None else "more", data, shown=for_people)
 
 
-def item_for_people(verb: str, kind: str, told: Mapping[str, JsonValue], *lines: str) -> ShownResult:
+def item_for_people(verb: str, kind: str, data: Mapping[str, JsonValue], *lines: str) -> ShownResult:
     """Return how a step shows what was done with one item: its name, its version if it has versions, and what was
     found of it. Without lines the step shows the tool's own sentence."""
-    version = f", version {told['number']}" if "number" in told else ""
-    return ShownResult(f"{verb} the {kind} {told['name']!r}{version}", dict(told), "\n".join(lines) or None)
+    version = f", version {data['number']}" if "number" in data else ""
+    return ShownResult(f"{verb} the {kind} {data['name']!r}{version}", dict(data), "\n".join(lines) or None)
 
 
 def of_schema(row: SchemaRow) -> dict[str, JsonValue]:
     """A version of a schema as a program is told of it, without the schema itself."""
-    told: dict[str, JsonValue] = {
+    data: dict[str, JsonValue] = {
         "schema_id": str(row.id),
         "schema_revid": str(row.schema_revid),
         "name": row.name,
         "number": row.number,
     }
-    return told | _marks(is_latest=row.is_latest, is_deleted=row.is_deleted, is_proposed=row.is_proposed)
+    return data | _marks(is_latest=row.is_latest, is_deleted=row.is_deleted, is_proposed=row.is_proposed)
 
 
 def of_prompt(row: PromptRow) -> dict[str, JsonValue]:
     """A version of a prompt as a program is told of it, without its words."""
-    told: dict[str, JsonValue] = {
+    data: dict[str, JsonValue] = {
         "prompt_id": str(row.id),
         "prompt_revid": str(row.prompt_revid),
         "name": row.name,
         "number": row.number,
         "schema_id": None if row.schema_id is None else str(row.schema_id),
     }
-    told |= {} if row.model is None else {"model": row.model}
-    return told | _marks(is_latest=row.is_latest, is_deleted=row.is_deleted, is_proposed=row.is_proposed)
+    data |= {} if row.model is None else {"model": row.model}
+    return data | _marks(is_latest=row.is_latest, is_deleted=row.is_deleted, is_proposed=row.is_proposed)
 
 
 def of_tag(row: TagRow) -> dict[str, JsonValue]:
     """A tag as a program is told of it."""
-    told: dict[str, JsonValue] = {"tag_id": str(row.id), "name": row.name, "color": row.color}
-    return told | _marks(is_latest=True, is_deleted=row.is_deleted, is_proposed=row.is_proposed)
+    data: dict[str, JsonValue] = {"tag_id": str(row.id), "name": row.name, "color": row.color}
+    return data | _marks(is_latest=True, is_deleted=row.is_deleted, is_proposed=row.is_proposed)
 
 
 def versions_of(row: ExtractionRow) -> dict[str, UUID | None]:

@@ -78,12 +78,12 @@ class CitingTools:
 
     async def cite_source(self, conn: Connection, args: CiteSource) -> ToolResult:
         source = await source_of(conn, self.question, await Record.of(conn, self.context.run_id), args)
-        told: dict[str, JsonValue] = source.model_dump(mode="json")
+        data: dict[str, JsonValue] = source.model_dump(mode="json")
         return ToolResult(
             f"[{args.number}] is page {source.page} of the document: write [{args.number}] behind what you say from "
             "it.",
             "cited",
-            {"source": told},
+            {"source": data},
             [CitationEvent(citation=citation_of(source))],
             shown=_shown("Cited", source),
         )
@@ -137,12 +137,12 @@ CITE_SOURCE = Tool(
     CiteSource,
     summary=lambda args: f"Citing [{args.number}]: {args.quote[:80]}",
     effect=ToolEffect.NOTE,
-    stands_alone=True,
+    is_independent=True,
 )
 OPEN_DOCUMENT = Tool(
     "open_document",
     OpenDocument,
     summary=lambda args: f"Opening the document at [{args.citation}]",
     effect=ToolEffect.NOTE,
-    stands_alone=True,
+    is_independent=True,
 )

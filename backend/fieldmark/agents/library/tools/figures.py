@@ -96,7 +96,7 @@ class FigureTools:
             text += f" {found.in_several_groups} documents are in several groups: the groups do not add up."
         details: dict[str, JsonValue] = {"matched": found.coverage.matched, "groups": data["groups"]}
         shown = ShownResult(f"Computed {said[:200]}", details, "\n".join([text, *_lines(found)]))
-        return ToolResult(text, "reckoned", data, shown=shown)
+        return ToolResult(text, "computed", data, shown=shown)
 
 
 class QueryFields(ToolInput):
@@ -204,12 +204,12 @@ QUERY_FIELDS = Tool(
     QueryFields,
     summary=lambda args: f"Computing {described(args)[:200]}",
     effect=ToolEffect.NOTE,
-    stands_alone=True,
+    is_independent=True,
 )
 CALCULATOR = Tool(
     "calculator",
     Calculator,
     summary=lambda args: f"Computing {args.expression[:100]}",
     effect=ToolEffect.NOTE,
-    stands_alone=True,
+    is_independent=True,
 )

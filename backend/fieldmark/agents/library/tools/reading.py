@@ -256,12 +256,12 @@ READ_DOCUMENT = Tool(
     ReadDocument,
     summary=_about,
     effect=ToolEffect.NOTE,
-    stands_alone=True,
+    is_independent=True,
 )
 READ_MULTIPLE_DOCUMENTS = Tool(
     "read_multiple_documents",
     ReadMultipleDocuments,
     summary=lambda args: f"Reading {len(args.doc_ids)} documents",
     effect=ToolEffect.NOTE,
-    stands_alone=True,
+    is_independent=True,
 )

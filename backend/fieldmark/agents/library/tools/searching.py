@@ -175,19 +175,19 @@ SEARCH_DOCUMENTS = Tool(
     SearchDocuments,
     summary=lambda args: f"Searching for: {args.query[:100]}",
     effect=ToolEffect.NOTE,
-    stands_alone=True,
+    is_independent=True,
 )
 RERANK_DOCUMENTS = Tool(
     "rerank_documents",
     RerankDocuments,
     summary=lambda args: f"Ordering {len(args.doc_ids)} documents by: {args.query[:80]}",
     effect=ToolEffect.NOTE,
-    stands_alone=True,
+    is_independent=True,
 )
 GET_DOCUMENT_SUMMARY = Tool(
     "get_document_summary",
     GetDocumentSummary,
     summary=lambda args: f"Looking at {args.doc_id[:80]}",
     effect=ToolEffect.NOTE,
-    stands_alone=True,
+    is_independent=True,
 )

@@ -164,8 +164,8 @@ class SubmittingTools:
         yield from _citation_faults(record, cited(args.answer, args.formula))
         result = decimal(args.result)
         if result is None or all(value != result for value, _ in record.results()):
-            yield _Fault("not_reckoned", "The result is none that calculator or query_fields gave you in this run.")
-        elif not _stands(args.result, args.answer):
+            yield _Fault("not_computed", "The result is none that calculator or query_fields gave you in this run.")
+        elif not _contains_number(args.result, args.answer):
             yield _Fault(
                 "result_not_said", "The answer does not say the result. Write it there as it stands in result."
             )
@@ -325,7 +325,7 @@ def _plain(text: str) -> str:
     return re.sub(r"(?<=\d)[, '’\u00a0\u202f](?=\d{3}(?!\d))", "", text)
 
 
-def _stands(result: str, text: str) -> bool:
+def _contains_number(result: str, text: str) -> bool:
     """Whether a text says a number, with or without separators between its thousands."""
     wanted = decimal(result)
     said = _NUMBER.findall(_plain(text))
@@ -377,7 +377,7 @@ RECORD_INTENT = Tool(
     RecordIntent,
     summary=lambda args: f"Understood as {args.intent}",
     effect=ToolEffect.NOTE,
-    stands_alone=True,
+    is_independent=True,
 )
 SUBMIT_ANSWER = Tool(
     "submit_answer",
