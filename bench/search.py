@@ -49,7 +49,7 @@ from fieldmark.files import stored_path
 from fieldmark.identity.scope import Scope
 from fieldmark.services import search
 from fieldmark.services.organisations import enter
-from fieldmark.services.search_vectors import VectorMaker
+from fieldmark.services.search_vectors import VectorIndexer
 from fieldmark.stores import documents
 from fieldmark.stores.rows import PageRow
 from processes import bounded, heed_signals
@@ -127,7 +127,7 @@ async def quality(database: Database, name: str, judged: Judged, most: int, embe
             await documents.finish_reading(conn, document, media_type="text/plain", page_count=1)
         await search.index(database, document)
     if embedder is not None:
-        await VectorMaker(database, embedder).make_all()
+        await VectorIndexer(database, embedder).index_all()
     indexed = (time.perf_counter() - began) / len(passages)
     goal = (GOALS if embedder is None else GOALS_BY_MEANING)[name]
 
@@ -137,9 +137,9 @@ async def quality(database: Database, name: str, judged: Judged, most: int, embe
         if not answers.get(asked):
             continue
         began = time.perf_counter()
-        meaning = await search.meaning_of(embedder, question)
+        embedding = await search.embed_query(embedder, question)
         async with database.as_user(scope) as conn:
-            found = await search.search(conn, scope, question[: search.MAX_QUERY], limit=30, meaning=meaning)
+            found = await search.search(conn, scope, question[: search.MAX_QUERY], limit=30, embedding=embedding)
         assert found.semantic == ("off" if embedder is None else "on")
         hits = found.hits
         took.append(time.perf_counter() - began)

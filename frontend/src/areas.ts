@@ -1,4 +1,4 @@
-/** The areas in the navigation bar. Their addresses are also in api/edge.py (PAGE_ADDRESSES). */
+/** The areas in the navigation bar. Their addresses are also in api/request_guard.py (UI_PATHS). */
 
 export const AREAS = [
   { to: '/documents', area: 'documents' },

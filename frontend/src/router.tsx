@@ -1,5 +1,5 @@
 /** The addresses of the page. Each area is loaded when it is first opened. The first word of each address is also in
- * api/edge.py (PAGE_ADDRESSES): the service serves the page only there. */
+ * api/request_guard.py (UI_PATHS): the service serves the page only there. */
 
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Link, redirect } from '@tanstack/react-router';
 import { parseDocumentFilter, type DocumentFilter } from './documents/filter';

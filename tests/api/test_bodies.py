@@ -12,7 +12,7 @@ import psutil
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from fieldmark.api.edge import Edge
+from fieldmark.api.request_guard import RequestGuard
 from running_server import PATIENCE, RunningServer
 
 pytestmark = pytest.mark.anyio
@@ -92,5 +92,5 @@ async def test_a_body_that_comes_too_slowly_gets_408(pause: float) -> None:
         sent.append(message)
 
     scope = {"type": "http", "method": "GET", "path": "/healthz", "headers": [], "query_string": b""}
-    await Edge(_read_body, {}, seconds=0.1)(scope, receive, send)
+    await RequestGuard(_read_body, {}, seconds=0.1)(scope, receive, send)
     assert sent[0]["status"] == 408

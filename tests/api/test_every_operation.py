@@ -15,8 +15,8 @@ import pytest
 from answers import as_owner, problem
 from people import invited, joined, org_of
 
-from fieldmark.api.edge import OPEN
-from fieldmark.api.permissions import ALSO_NEEDED, FOR_ANYBODY, FOR_PEOPLE, SAFE, permission_of
+from fieldmark.api.permissions import NO_SCOPE_NEEDED, PEOPLE_ONLY, SAFE_METHODS, SECOND_SCOPES, required_scope
+from fieldmark.api.request_guard import PUBLIC_PATHS
 from fieldmark.domain.permissions import Permission
 from fieldmark.stores.paging import Cursor
 from fieldmark.stores.rows import Position
@@ -33,7 +33,7 @@ JSON = {"content-type": "application/json"}
 def operations(openapi: dict[str, Any], names: dict[str, str]) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
     """Method, template, address with what is there, and description of each."""
     for path, item in openapi["paths"].items():
-        if path.startswith("/api/") and path not in OPEN:
+        if path.startswith("/api/") and path not in PUBLIC_PATHS:
             for verb, operation in item.items():
                 yield verb.upper(), path, re.sub(r"\{(\w+)\}", lambda found: names[found[1]], path), operation
 
@@ -117,11 +117,11 @@ async def test_every_operation_refuses_callers_and_input_with_the_same_codes(ser
                 if "before" in {one["name"] for one in known}:
                     of_another = str(Cursor("others", Position(datetime.now(UTC) + timedelta(days=1), uuid4())))
                     problem(await ask(server.http, before=of_another), 422)
-                if (method, template) in FOR_PEOPLE:
+                if (method, template) in PEOPLE_ONLY:
                     problem(await ask(other), 403, "person_needed")
-                elif (method, template) not in FOR_ANYBODY:
-                    needed = permission_of(method, template)
-                    also = ALSO_NEEDED.get((method, template))
+                elif (method, template) not in NO_SCOPE_NEEDED:
+                    needed = required_scope(method, template)
+                    also = SECOND_SCOPES.get((method, template))
                     scopes = [one.value for one in (needed, also) if one is not None]
                     assert needed is not None and operation["security"] == [{"HTTPBearer": scopes}]
                     robot.headers["authorization"] = f"Bearer {lacking[needed]['key']}"
@@ -132,7 +132,7 @@ async def test_every_operation_refuses_callers_and_input_with_the_same_codes(ser
                     other.headers["x-org-id"] = org
                     problem(await ask(other), 404)
                     del other.headers["x-org-id"]
-                    if method not in SAFE and not needed.is_read_only:
+                    if method not in SAFE_METHODS and not needed.only_reads:
                         problem(await ask(viewer), 403, "read_only")
             assert asked == set(Permission)
             assert everything(clone) == before
@@ -195,7 +195,7 @@ async def test_an_answer_to_a_key_holds_nothing_but_what_its_scope_is_for(serve,
         }
         held: dict[Permission, set[str]] = {}
         for scope in Permission:
-            routes = [one for one in operations(openapi, names) if permission_of(one[0], one[1]) is scope]
+            routes = [one for one in operations(openapi, names) if required_scope(one[0], one[1]) is scope]
             async with server.client_with_token((await key_of(server.http, scope))["key"]) as robot:
                 for method, template, path, operation in routes:
                     if method == "DELETE" or template.endswith("/events"):

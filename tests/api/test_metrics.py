@@ -10,7 +10,7 @@ from answers import problem
 from prometheus_client.parser import text_string_to_metric_families
 
 from extraction_case import until
-from fieldmark.api.app import create_watching_app
+from fieldmark.api.app import create_monitoring_app
 from fieldmark.offline_model.messages import call, text
 from fieldmark.testing.script import Script
 from running_server import METRICS_TOKEN, SCRAPER
@@ -102,7 +102,7 @@ async def test_without_a_token_only_this_machine_is_told_and_only_at_a_port_of_i
         # The API's port: behind a proxy on this machine everybody comes from here.
         async with httpx.AsyncClient(base_url=server.base_url) as nobody:
             assert "METRICS_TOKEN" in problem(await nobody.get("/metrics"), 401)
-        app = create_watching_app(server.runtime, None)
+        app = create_monitoring_app(server.runtime, None)
         for host, status in (("127.0.0.1", 200), ("::1", 200), ("10.0.0.1", 401)):
             transport = httpx.ASGITransport(app, client=(host, 4711))
             async with httpx.AsyncClient(transport=transport, base_url="http://here") as asking:

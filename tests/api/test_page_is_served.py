@@ -9,8 +9,8 @@ import pytest
 from answers import problem
 from fastapi import FastAPI
 
-from fieldmark.api.page import add_page
-from fieldmark.api.problems import add_handlers
+from fieldmark.api.problems import add_error_handlers
+from fieldmark.api.web_ui import add_web_ui
 from fieldmark.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -30,8 +30,8 @@ def built(tmp_path: Path) -> Path:
 
 def page_of(built: Path, **settings: str) -> httpx.AsyncClient:
     app = FastAPI(openapi_url=None)
-    add_handlers(app)
-    add_page(app, Settings(_env_file=None, **settings), built)
+    add_error_handlers(app)
+    add_web_ui(app, Settings(_env_file=None, **settings), built)
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://page")
 
 

@@ -7,8 +7,8 @@ import gzip
 import re
 from pathlib import Path
 
-from fieldmark.api.edge import PAGE_ADDRESSES
-from fieldmark.api.page import BUILT
+from fieldmark.api.request_guard import UI_PATHS
+from fieldmark.api.web_ui import UI_FOLDER
 
 FRONTEND = Path(__file__).parents[2] / "frontend"
 FIRST_LOAD = 210_000
@@ -16,12 +16,12 @@ FIRST_LOAD = 210_000
 
 
 def test_first_load_is_small_and_has_no_inline_script(built_page):
-    page = (BUILT / "index.html").read_text()
+    page = (UI_FOLDER / "index.html").read_text()
     # What the list of documents loads: the page's own files, and the chunk of that area.
     first = re.findall(r'(?:src|href)="/(assets/[^"]+)"', page)
-    area = [path.relative_to(BUILT).as_posix() for path in BUILT.glob("assets/DocumentsPage-*")]
+    area = [path.relative_to(UI_FOLDER).as_posix() for path in UI_FOLDER.glob("assets/DocumentsPage-*")]
     assert len(first) >= 3 and len(area) == 2
-    sizes = {name: len(gzip.compress((BUILT / name).read_bytes())) for name in {*first, *area}}
+    sizes = {name: len(gzip.compress((UI_FOLDER / name).read_bytes())) for name in {*first, *area}}
     assert sum(sizes.values()) < FIRST_LOAD, sizes
     assert not re.search(r"<script(?![^>]*\ssrc=)|<style|\sstyle=|\son\w+=", page)
 
@@ -29,7 +29,7 @@ def test_first_load_is_small_and_has_no_inline_script(built_page):
 def test_addresses_of_the_router_are_served():
     router = (FRONTEND / "src" / "router.tsx").read_text()
     addresses = {path.split("/")[1] for path in re.findall(r"path: '(/[^']*)'", router)} - {""}
-    assert addresses and addresses <= set(PAGE_ADDRESSES)
+    assert addresses and addresses <= set(UI_PATHS)
 
 
 def test_no_html_is_made_from_text():

@@ -119,13 +119,13 @@ async def held(page: Any, pattern: str) -> AsyncIterator[None]:
 
 def build_page() -> None:
     """Let the page be there as it is written now. Where Fieldmark is installed, it was built with it."""
-    from fieldmark.api.page import BUILT
+    from fieldmark.api.web_ui import UI_FOLDER
 
     sys.path.insert(0, str(ROOT / "frontend"))
     import building
 
-    if building.BUILT == BUILT:
+    if building.UI_FOLDER == UI_FOLDER:
         if not building.is_up_to_date():
             building.build()
-    elif not (BUILT / "index.html").is_file():
+    elif not (UI_FOLDER / "index.html").is_file():
         pytest.skip("Fieldmark was installed without its page: FIELDMARK_UI=require pip install .")

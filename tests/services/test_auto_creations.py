@@ -522,7 +522,7 @@ async def test_whoever_decides_runs_of_the_organisation_decides_it(house: House)
 async def recognised(it: Proposal) -> rows.AutoCreationRow:
     await it.begin()
     async with it.house.acting() as conn:
-        return await auto_creations.recognise(conn, it.house.scope, it.run_id, it.document_id)
+        return await auto_creations.match_earlier_document(conn, it.house.scope, it.run_id, it.document_id)
 
 
 async def first(house: House, text: str = INVOICE.format(1), name: str = "Invoices") -> Proposal:
@@ -545,7 +545,9 @@ async def test_a_document_of_the_same_form_is_known_again(house: House) -> None:
     # Which stays so when the run is begun again.
     await earlier.decide(False)
     async with house.acting() as conn:
-        assert (await auto_creations.recognise(conn, house.scope, row.run_id, row.document_id)).matched == row.matched
+        assert (
+            await auto_creations.match_earlier_document(conn, house.scope, row.run_id, row.document_id)
+        ).matched == row.matched
 
 
 async def test_its_prompt_is_lent_when_a_person_has_accepted_it_and_the_latest_schema(house: House) -> None:

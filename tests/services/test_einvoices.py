@@ -12,7 +12,7 @@ from fieldmark.documents.reading.pagination import paginate
 from fieldmark.domain.reading_warnings import MAX_EXCERPT, WarningCode
 from fieldmark.files import LocalFiles
 from fieldmark.services.documents import DocumentService
-from fieldmark.services.einvoices import MOST_TOLD, disagreements
+from fieldmark.services.einvoices import MAX_MISMATCHES, find_mismatches
 from fieldmark.stores import documents
 
 SAMPLE = Path(__file__).parents[2] / "docs" / "samples" / "zf_mustang_20221026.pdf"
@@ -57,8 +57,8 @@ def pages(xml: str, printed: str = PRINTED) -> list[Page]:
     ],
 )
 def test_an_invoice_that_agrees_is_not_told(xml: str, printed: str) -> None:
-    assert disagreements(pages(xml, printed)) == []
-    assert disagreements(pages(xml)[:1]) == []
+    assert find_mismatches(pages(xml, printed)) == []
+    assert find_mismatches(pages(xml)[:1]) == []
 
 
 @pytest.mark.parametrize(
@@ -80,13 +80,13 @@ def test_what_is_printed_otherwise_is_told_with_both_values(old: str, new: str, 
         for one, other in zip(old.split("|"), new.split("|"), strict=True):
             changed = changed.replace(one, other)
         assert changed != xml
-        (warning,) = disagreements(pages(changed))
+        (warning,) = find_mismatches(pages(changed))
         assert (warning.code, warning.page) == (WarningCode.INVOICE_DISAGREES, 2)
         assert warning.excerpt.endswith(expected) and warning.excerpt.split(":")[0].endswith(tuple(path.split("|")))
 
 
 def test_an_account_that_is_printed_nowhere_is_told() -> None:
-    (warning,) = disagreements(pages(UBL, PRINTED.rsplit("\n", 1)[0]))
+    (warning,) = find_mismatches(pages(UBL, PRINTED.rsplit("\n", 1)[0]))
     assert warning.excerpt == "PaymentMeans.PayeeFinancialAccount.ID: DE75512108001245126199; printed: nothing like it"
 
 
@@ -95,8 +95,8 @@ def test_what_is_told_is_bounded() -> None:
         f"<{'x' * 300}{n}><PayeeFinancialAccount><ID>{n}{'9' * 100}</ID></PayeeFinancialAccount></{'x' * 300}{n}>"
         for n in range(50)
     )
-    expected = disagreements(pages(UBL.replace("<LegalMonetaryTotal>", many + "<LegalMonetaryTotal>")))
-    assert len(expected) == MOST_TOLD and all(len(one.excerpt) <= MAX_EXCERPT for one in expected)
+    expected = find_mismatches(pages(UBL.replace("<LegalMonetaryTotal>", many + "<LegalMonetaryTotal>")))
+    assert len(expected) == MAX_MISMATCHES and all(len(one.excerpt) <= MAX_EXCERPT for one in expected)
 
 
 @pytest.mark.anyio

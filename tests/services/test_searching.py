@@ -114,7 +114,7 @@ async def test_the_page_is_told_and_a_long_document_does_not_fill_the_list(libra
     long = await library.add(*pages, "Here zinc is named.")
     short = await library.add("Copper is also named here, once, among other metals like iron or tin or lead.")
     assert (await library.find("zinc")).hits[0].page == 10
-    assert sorted(await library.found("copper")) == sorted([long] * search.MOST_OF_A_DOCUMENT + [short])
+    assert sorted(await library.found("copper")) == sorted([long] * search.MAX_HITS_PER_DOCUMENT + [short])
     # Inside one document all are found.
     inside = (await library.find("copper", filters=DocumentFilters(document_ids=(long,)))).hits
     assert {(hit.document_id, hit.page) for hit in inside} == {(long, page) for page in range(1, 10)}
@@ -225,7 +225,7 @@ async def test_of_another_organisation_nothing_is_found_and_nothing_counts(libra
 
 
 async def test_where_words_are_frequent_filters_come_before_what_is_left_out(library, monkeypatch):
-    monkeypatch.setattr(search, "MOST_LOOKED_AT", 8)
+    monkeypatch.setattr(search, "MAX_RANKED_CHUNKS", 8)
     for _ in range(9):
         await library.add("The roof is sound.", filename="other.pdf")
     kept = {await library.add("The roof leaks.", filename=f"{number}.txt") for number in range(5)}

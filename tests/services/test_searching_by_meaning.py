@@ -17,7 +17,7 @@ from fieldmark.embedding.endpoint import Endpoint
 from fieldmark.errors import Unavailable
 from fieldmark.services import search
 from fieldmark.services.search import SearchResult
-from fieldmark.services.search_vectors import VectorMaker
+from fieldmark.services.search_vectors import VectorIndexer
 from fieldmark.stores import documents, search_vectors
 
 pytestmark = pytest.mark.anyio
@@ -40,15 +40,15 @@ async def endpoint(fake):
 
 @pytest.fixture
 async def maker(endpoint, library):
-    maker = VectorMaker(library.database, endpoint)
-    await maker.make_all()  # so that the database knows that there is an embedder
+    maker = VectorIndexer(library.database, endpoint)
+    await maker.index_all()  # so that the database knows that there is an embedder
     return maker
 
 
 async def ask(library: Library, embedder: Embedder, query: str, **asked) -> SearchResult:
-    meaning = await search.meaning_of(embedder, query)
+    embedding = await search.embed_query(embedder, query)
     async with library.database.as_user(library.scope) as conn:
-        return await search.search(conn, library.scope, query, meaning=meaning, **asked)
+        return await search.search(conn, library.scope, query, embedding=embedding, **asked)
 
 
 def vectors_of(library: Library, document) -> int:
@@ -61,7 +61,7 @@ async def test_what_means_the_same_is_found_once_it_has_vectors(library, endpoin
     other = await library.add("The cellar is dry.")
     found = await ask(library, endpoint, "shingles")
     assert (found.hits, found.semantic, found.not_embedded) == ([], "on", 2)
-    await maker.make_all()
+    await maker.index_all()
     found = await ask(library, endpoint, "shingles")
     assert [hit.document_id for hit in found.hits] == [roof, other]
     assert (found.semantic, found.not_embedded) == ("on", 0)
@@ -73,7 +73,7 @@ async def test_what_both_find_comes_before_what_one_finds(library, endpoint, mak
     word = await library.add("A box of shingles, lawn, lawn, lawn, lawn and lawn.")
     meaning = await library.add("The roof leaks.")
     both = await library.add("The roof has old shingles.")
-    await maker.make_all()
+    await maker.index_all()
     hits = (await ask(library, endpoint, "shingles")).hits
     assert hits[0].document_id == both
     assert {hit.document_id for hit in hits} == {word, meaning, both}
@@ -85,20 +85,20 @@ async def test_filters_come_before_the_cut(library, endpoint, maker, monkeypatch
     for _ in range(8):
         await library.add("The roof, only the roof.", filename="other.pdf")
     kept = await library.add("A roof, and a cellar.", filename="kept.txt")
-    await maker.make_all()
+    await maker.index_all()
     found = await ask(library, endpoint, "shingles", filters=DocumentFilters(filename=".txt"))
     assert [hit.document_id for hit in found.hits] == [kept]
 
 
 async def test_of_another_organisation_nothing_is_near_and_nothing_counts(library, enter, endpoint, maker):
     mine = [await library.add(text) for text in ("The roof leaks.", "The cellar is dry.")]
-    await maker.make_all()
+    await maker.index_all()
     alone = await ask(library, endpoint, "shingles")
     other = await enter()
     theirs = [await other.add("The roof, the shingles and the roof.") for _ in range(20)]
     assert await ask(library, endpoint, "shingles") == alone  # how far others lag says nothing here
     assert (await ask(other, endpoint, "the")).not_embedded == 20
-    await maker.make_all()
+    await maker.index_all()
     assert await ask(library, endpoint, "shingles") == alone
     assert {hit.document_id for hit in alone.hits} == set(mine)
     assert {hit.document_id for hit in (await ask(other, endpoint, "shingles")).hits} <= set(theirs)
@@ -119,14 +119,14 @@ async def test_of_another_organisation_nothing_is_near_and_nothing_counts(librar
 async def test_what_is_deleted_is_near_nothing_and_leaves_nothing(library, endpoint, maker):
     document = await library.add("The roof leaks.")
     kept = await library.add("The cellar is dry.")
-    await maker.make_all()
+    await maker.index_all()
     async with library.database.as_user(library.scope) as conn:
         await documents.remove(conn, document)
     assert [hit.document_id for hit in (await ask(library, endpoint, "shingles")).hits] == [kept]  # before its job, too
     assert vectors_of(library, document) == 1
     await search.index(library.database, document)
     assert (vectors_of(library, document), vectors_of(library, kept)) == (0, 1)
-    await maker.make_all()
+    await maker.index_all()
     assert (await ask(library, endpoint, "shingles")).not_embedded == 0
     sql(library.owner_url, "update documents set status = 'reading' where id = %s", kept)
     assert (await ask(library, endpoint, "shingles")).hits == []
@@ -144,7 +144,7 @@ async def test_what_changes_gets_new_vectors_and_none_of_what_was(library, endpo
         assert await search_vectors.pieces(conn, due, name, 10) == []
         await search_vectors.write(conn, due, name, [(1, [1.0, 0.0, 0.0, 0.0])])  # made of what was
     assert vectors_of(library, document) == 0
-    await maker.make_all()
+    await maker.index_all()
     assert vectors_of(library, document) == 1
     assert (await ask(library, endpoint, "the garden")).hits[0].document_id == document
 
@@ -153,10 +153,10 @@ async def test_what_a_dead_worker_has_taken_is_due_when_its_lease_ends(library, 
     await library.add("The roof leaks.")
     async with library.database.as_service() as conn:
         assert await search_vectors.take(conn, 60) is not None
-    assert not await maker.make_some()
+    assert not await maker.index_some()
     assert (await ask(library, endpoint, "shingles")).not_embedded == 1
     sql(library.owner_url, "update private.embedding_queue set taken_until = now() - interval '1 second'")
-    await maker.make_all()
+    await maker.index_all()
     assert (await ask(library, endpoint, "shingles")).not_embedded == 0
 
 
@@ -165,22 +165,22 @@ async def test_no_organisation_waits_for_all_of_another(library, enter, endpoint
     other = await enter()
     await other.add("The cellar is dry.")
     for _ in range(30):  # of 40 that the first one needs; whose turn it is, is drawn
-        await maker.make_some()
+        await maker.index_some()
     assert (await ask(other, endpoint, "basement")).not_embedded == 0
     assert (await ask(library, endpoint, "basement")).not_embedded == 1
 
 
 async def test_another_embedder_makes_all_anew_and_is_compared_with_its_own_alone(library, fake, endpoint, maker):
     document = await library.add("The roof leaks.")
-    await maker.make_all()
+    await maker.index_all()
     fake.dimensions = 9
     another = Endpoint(fake.url, "large", None)
     try:
         found = await ask(library, another, "shingles")
         assert (found.hits, found.semantic) == ([], "on")
-        remaker = VectorMaker(library.database, another)
-        assert await remaker.make_some()
-        await remaker.make_all()
+        remaker = VectorIndexer(library.database, another)
+        assert await remaker.index_some()
+        await remaker.index_all()
         assert [hit.document_id for hit in (await ask(library, another, "shingles")).hits] == [document]
         assert vectors_of(library, document) == 1
     finally:
@@ -203,11 +203,11 @@ async def test_an_embedder_that_is_down_leaves_the_words_and_is_told(library, fa
         assert ([hit.document_id for hit in found.hits], found.semantic) == ([document], "unavailable")
         assert found.not_embedded == 1
         with pytest.raises(Unavailable) as error:
-            await maker.make_all()
+            await maker.index_all()
         assert "roof" not in str(error.value) and "the-key" not in str(error.value)
         sql(library.owner_url, "update private.embedding_queue set taken_until = null")
     fake.refusal = None
-    await maker.make_all()
+    await maker.index_all()
     found = await ask(library, endpoint, "shingles")
     assert ([hit.document_id for hit in found.hits], found.semantic) == ([document], "on")
 
@@ -216,7 +216,7 @@ async def test_the_endpoint_is_asked_with_its_key_and_each_document_for_itself(l
     await library.add("The roof leaks.")
     await library.add("The cellar is dry.")
     fake.requests.clear()
-    await maker.make_all()
+    await maker.index_all()
     assert sorted(body["input"] for _, body in fake.requests) == [
         ["a.txt The cellar is dry."],
         ["a.txt The roof leaks."],
@@ -227,7 +227,7 @@ async def test_the_endpoint_is_asked_with_its_key_and_each_document_for_itself(l
 
 async def test_without_the_extension_nothing_is_near(library, endpoint, maker):
     await library.add("The roof leaks.")
-    await maker.make_all()
+    await maker.index_all()
     sql(library.owner_url, "drop extension vector")
     assert (await ask(library, endpoint, "shingles")).hits == []
     assert len((await ask(library, endpoint, "roof")).hits) == 1
@@ -244,12 +244,12 @@ async def test_the_packaged_model_finds_what_is_meant(library, fake):
     try:
         roof = await library.add("Water comes through the ceiling of the attic when it rains.")
         await library.add("The invoice is due within thirty days of delivery.")
-        await VectorMaker(library.database, packaged).make_all()
+        await VectorIndexer(library.database, packaged).index_all()
         sql(
             library.owner_url,
             "insert into private.embedding_queue (org_id, document_id) select org_id, id from documents",
         )
-        await VectorMaker(library.database, packaged).make_all()
+        await VectorIndexer(library.database, packaged).index_all()
         found = await ask(library, packaged, "leaking roof")
         assert found.hits[0].document_id == roof
         (hostile,) = await packaged.passages(["\0\ud7ff\U0010ffff" + "漢" * 100_000])

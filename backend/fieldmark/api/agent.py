@@ -1,6 +1,6 @@
-"""/api/agent: start an agent, decide what it waits for, and watch it or wait for it.
+"""/api/agent: start a run, approve its calls, and stream its events or wait for its result.
 
-Each task of each agent has a route of its own, made from its spec: `POST /api/agent/<task>`.
+Each task of each agent has its own route, generated from the agent's spec: `POST /api/agent/<task>`.
 """
 
 from decimal import ROUND_CEILING, Decimal
@@ -15,7 +15,7 @@ from fieldmark.agents.spec import AgentSpec, Task
 from fieldmark.api.auth import Conn, TheCaller, TheRuntime, TheScope
 from fieldmark.api.extractions import Extraction
 from fieldmark.api.routing import Routes
-from fieldmark.api.shapes import Body, json_of
+from fieldmark.api.shared_types import RequestBody, json_response
 from fieldmark.api.streams import STREAM, Deltas, event_stream
 from fieldmark.domain.answers import AnyAnswer, parse_answer
 from fieldmark.domain.events import TokensUsed
@@ -35,82 +35,83 @@ from fieldmark.stores.rows import ExtractionRow
 from fieldmark.stores.runs import RunOptions
 
 
-def _to_a_millionth(amount: Decimal) -> Decimal:
+def _round_up_to_micros(amount: Decimal) -> Decimal:
     return amount.quantize(Decimal("0.000001"), ROUND_CEILING)
 
 
 Dollars = Annotated[
     Decimal,
     Field(gt=0, le=100_000),
-    AfterValidator(_to_a_millionth),  # what is kept of it; never nothing
+    AfterValidator(_round_up_to_micros),  # the precision of the column; rounded up so that it is never zero
     WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": 100_000}),
 ]
 
 
 ModelName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@/\[\]-]*$")]
 
-_WAIT = "false: answer at once in JSON, with 202 and the run's id. `GET /api/runs/{id}/events` streams what follows."
+_WAIT = "false: return 202 with the run's id at once, as JSON. Follow the run with `GET /api/runs/{id}/events`."
 
 
-class RunRequest(Body):
-    """What every run may be asked for."""
+class RunRequest(RequestBody):
+    """Options of every run."""
 
     approval: Literal["auto", "ask"] | None = Field(
         None,
         description="Who approves the agent's writes. `auto`: all are approved and recorded. `ask`: you approve each. "
-        "Left out: as the agent has it, auto for extract and correct.",
+        "Default: the agent's own setting, which is auto for extract and correct.",
     )
     auto_approve: bool | None = Field(None, description="true: `approval: auto`. false: `approval: ask`.")
     auto_approved_tools: list[Annotated[str, Field(max_length=100)]] = Field(default=[], max_length=100)
-    model: ModelName | None = Field(None, description="Another model than the service's.")
-    background: bool = Field(False, description="Part of a batch: it waits for others of its kind, not for people.")
+    model: ModelName | None = Field(None, description="The model to use instead of the service's.")
+    background: bool = Field(False, description="Part of a batch: interactive runs go first.")
     max_cost_usd: Dollars | None = Field(
         None,
-        description="The run ends as soon as it and its child runs have cost that much. Refused for a model whose "
-        "price is not known.",
+        description="The run ends as soon as it and its child runs have cost this much. Refused for a model without a "
+        "known price.",
     )
     max_turns: Annotated[int, Field(ge=1, le=1000)] | None = Field(
-        None, description="How often the model may be asked, where that is less than the service allows."
+        None, description="The most calls of the model. The service's own limit still applies."
     )
     wait: bool = Field(True, description=_WAIT)
 
 
 class RunResult(BaseModel):
-    """How a run ended, or what it waits for."""
+    """The result of a run, or the call that it waits for."""
 
     run_id: UUID
-    thread_id: UUID | None = Field(description="The conversation that the run is a turn of, if it is one.")
+    thread_id: UUID | None = Field(description="The conversation that the run is a turn of, if any.")
     status: RunStatus
-    extraction: Extraction | None = Field(description="Where the run is about one.")
+    extraction: Extraction | None = Field(description="The extraction that the run worked on, if any.")
     answer: str | None
-    result: AnyAnswer | None = Field(None, description="The answer for programs, where the task has typed ones.")
-    cost_usd: float | None = Field(description="null where the model's price is not known.")
+    result: AnyAnswer | None = Field(None, description="The answer as typed data, if the task has typed answers.")
+    cost_usd: float | None = Field(description="null: the model's price is not known.")
     usage: TokensUsed
-    waits_for: WaitingCall | None = Field(None, description="The call to decide, where it is `awaiting_approval`.")
+    waits_for: WaitingCall | None = Field(None, description="The call to decide if the status is `awaiting_approval`.")
     error: str | None = None
     code: RunError | None = None
 
 
 class RunAccepted(BaseModel):
-    """A run that goes on by itself: nobody waits for it here."""
+    """A run that continues in the background."""
 
     run_id: UUID
-    extraction_id: UUID | None = Field(description="Where the run is about one.")
+    extraction_id: UUID | None = Field(description="The extraction that the run works on, if any.")
     document_id: UUID | None
-    thread_id: UUID | None = Field(description="Where the run is a turn of one.")
+    thread_id: UUID | None = Field(description="The conversation that the run is a turn of, if any.")
     status: RunStatus
     waits_behind: UUID | None = Field(
-        description="The run that it comes right behind: one that works on the same, an earlier message of its thread."
+        description="The run that must end first: it works on the same extraction, or answers an earlier message of "
+        "the thread."
     )
 
 
-class Approval(Body):
-    """What you say of one call."""
+class CallDecision(RequestBody):
+    """Your decision on one call."""
 
     call_id: Annotated[str, Field(min_length=1, max_length=200)]
     approved: bool
-    input: dict[str, Any] | None = Field(None, description="Other arguments than the agent's own.")
-    reason: Annotated[str, Field(max_length=2000)] | None = Field(None, description="What the agent is told.")
+    input: dict[str, Any] | None = Field(None, description="Arguments that replace the agent's own.")
+    reason: Annotated[str, Field(max_length=2000)] | None = Field(None, description="Sent to the agent.")
     approve_rest: Literal["tool", "all"] | None = Field(
         None,
         description="With an approval: also approve the run's later calls. tool: calls of the same tool. all: every "
@@ -131,59 +132,60 @@ _APPROVE: dict[str, JsonValue] = {
 
 
 class ApproveRequest(BaseModel):
-    """Decide what a run waits for."""
+    """A decision on the call that a run waits for."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [_APPROVE]})
 
     run_id: UUID
-    approvals: Annotated[list[Approval], Field(min_length=1, max_length=1)] = Field(
-        description="One: a run waits for one call at a time."
+    approvals: Annotated[list[CallDecision], Field(min_length=1, max_length=1)] = Field(
+        description="Exactly one: a run waits for one call at a time."
     )
     wait: bool = Field(True, description=_WAIT)
 
 
 class ToolNames(BaseModel):
-    """What an agent may call."""
+    """The names of an agent's tools."""
 
-    read_only: list[str] = Field(description="These never need an approval.")
+    read_only: list[str] = Field(description="Tools that never need approval.")
     read_write: list[str] = Field(
-        description="These need one where a run's `approval` is `ask`, unless `auto_approved_tools` names them."
+        description="Tools that need approval if a run's `approval` is `ask` and `auto_approved_tools` does not name "
+        "them."
     )
     always_ask: bool = Field(
-        description="Whether `read_write` needs an approval whatever a run of yours is started with: your organisation "
-        "wants a second person's, or an owner's."
+        description="Whether `read_write` tools need approval in every run of yours, because your organisation "
+        "requires a second approver or an owner."
     )
 
 
-ANSWERS: dict[int | str, dict[str, Any]] = {
-    200: {"model": RunResult, "description": "How the run ended, or its events", "content": STREAM},
-    202: {"model": RunAccepted, "description": "The run goes on; nobody waits for it"},
+RESPONSES: dict[int | str, dict[str, Any]] = {
+    200: {"model": RunResult, "description": "The result, or the events", "content": STREAM},
+    202: {"model": RunAccepted, "description": "The run continues in the background"},
 }
 
 IdempotencyKey = Annotated[
-    str | None, Header(min_length=1, max_length=200, description="The same key again answers with the same run.")
+    str | None, Header(min_length=1, max_length=200, description="A repeated key returns the same run.")
 ]
 
 
 def make_router() -> Routes:
-    """The routes of all agents that are registered now."""
+    """Return the routes of all registered agents."""
     router = Routes(prefix="/api/agent", tags=["agent"])
     for agent in AGENTS.values():
         for task in agent.tasks.values():
             _add_task(router, agent, task)
-    router.add_api_route("/approve", decide_call, methods=["POST"], responses=ANSWERS, response_model=None)
+    router.add_api_route("/approve", decide_call, methods=["POST"], responses=RESPONSES, response_model=None)
     router.add_api_route("/tools", list_tools, methods=["GET"])
     return router
 
 
 def _add_task(router: Routes, agent: AgentSpec, task: Task[Any, Any]) -> None:
-    # One flat object: what the task is given, and what every run may be asked for.
-    told = Field(max_length=100, json_schema_extra={"enum": list(agent.toolset.tools)})
+    # One flat object: the task's own fields and the options of every run.
+    tool_name = Field(max_length=100, json_schema_extra={"enum": list(agent.toolset.tools)})
     body_type = create_model(
         task.request.__name__,
         __base__=(RunRequest, task.request),
         __doc__=task.request.__doc__,
-        auto_approved_tools=(list[Annotated[str, told]], Field([], max_length=100)),
+        auto_approved_tools=(list[Annotated[str, tool_name]], Field([], max_length=100)),
     )
 
     async def start(
@@ -200,10 +202,10 @@ def _add_task(router: Routes, agent: AgentSpec, task: Task[Any, Any]) -> None:
         if body.auto_approve is not None:
             approval = "auto" if body.auto_approve else "ask"
             if body.approval not in (None, approval):
-                raise Invalid("`approval` and `auto_approve` contradict each other: leave one out.")
+                raise Invalid("`approval` and `auto_approve` contradict each other. Send only one of them.")
         if asks and (approval == "auto" or body.auto_approved_tools):
-            why = "`approval: auto` and `auto_approved_tools` need with an agent that asks before it writes"
-            require_scope(caller, Permission.RUNS_APPROVE, why)
+            option = "`approval: auto` and `auto_approved_tools` of an agent that asks before it writes"
+            require_scope(caller, Permission.RUNS_APPROVE, option)
         options = RunOptions(
             approval=approval,
             background=body.background,
@@ -215,8 +217,8 @@ def _add_task(router: Routes, agent: AgentSpec, task: Task[Any, Any]) -> None:
         )
         run_id = await launch.start(runtime.database, scope, task.name, body, prices=runtime.prices, options=options)
         if not body.wait:
-            return await _accepted(runtime, scope, run_id)
-        return await _answer(request, runtime, scope, run_id, deltas=deltas)
+            return await _accepted_response(runtime, scope, run_id)
+        return await _result_response(request, runtime, scope, run_id, deltas=deltas)
 
     start.__annotations__["body"] = body_type
     router.add_api_route(
@@ -225,9 +227,9 @@ def _add_task(router: Routes, agent: AgentSpec, task: Task[Any, Any]) -> None:
         methods=["POST"],
         name=f"start_{task.name}",
         description=f"{task.description} Streams the run's events. With `Accept: application/json` it waits and "
-        "returns the result; with `wait: false` it returns the run's id at once. The run goes on if you disconnect; "
+        "returns the result; with `wait: false` it returns the run's id at once. The run continues if you disconnect; "
         "`/api/runs/{id}/events` streams its events again from any event.",
-        responses=ANSWERS,
+        responses=RESPONSES,
         response_model=None,
     )
 
@@ -239,32 +241,32 @@ async def decide_call(
     runtime: TheRuntime,
     deltas: Deltas = False,
 ) -> Response:
-    """Approve, reject or change the call that a run waits for. When this answers, what you decided is done; then come
-    the events that follow, or with `Accept: application/json` the result. A decision is taken once, by the run's own
-    user, or by whom the organisation has decide. 409 for a call that waits no more, or (`target_changed`) whose target
-    is no more as it was shown."""
-    said = body.approvals[0]
+    """Approve, reject or change the call that a run waits for. The decision is carried out before the response starts.
+    Streams the events that follow; with `Accept: application/json` it waits and returns the result. The run's own user
+    decides, or the approvers that the organisation requires. 409 if the call is not pending any more, or
+    (`target_changed`) if its target changed since it was shown."""
+    decision = body.approvals[0]
     last = await decisions.decide(
         runtime.database,
         scope,
         body.run_id,
-        decisions.Decision(said.call_id, said.approved, said.input, said.reason, said.approve_rest),
+        decisions.Decision(decision.call_id, decision.approved, decision.input, decision.reason, decision.approve_rest),
     )
     if not body.wait:
-        return await _accepted(runtime, scope, body.run_id)
-    return await _answer(request, runtime, scope, body.run_id, after=last, deltas=deltas)
+        return await _accepted_response(runtime, scope, body.run_id)
+    return await _result_response(request, runtime, scope, body.run_id, after=last, deltas=deltas)
 
 
 async def list_tools(
     scope: TheScope,
     conn: Conn,
-    agent: Annotated[str | None, Query(description="The agent's name; the first one's.")] = None,
+    agent: Annotated[str | None, Query(description="The agent's name. Default: the first agent.")] = None,
 ) -> ToolNames:
-    """The names of an agent's tools: those that only read, and those that write; and whether the organisation lets
-    nobody approve their own in advance."""
+    """List an agent's tools, those that only read and those that write, and say whether your organisation always
+    requires approval."""
     spec = AGENTS.get(agent) if agent is not None else next(iter(AGENTS.values()))
     if spec is None:
-        raise NotFound("There is no such agent.")
+        raise NotFound(f"There is no agent {(agent or '')[:100]!r}. The agents are: {', '.join(AGENTS)}.")
     tools = spec.toolset.tools.values()
     org = await organisations.get(conn, scope.org_id)
     return ToolNames(
@@ -279,7 +281,7 @@ def _wants_events(request: Request) -> bool:
     return "text/event-stream" in accepted or "application/json" not in accepted
 
 
-async def _accepted(runtime: Runtime, scope: Scope, run_id: UUID) -> Response:
+async def _accepted_response(runtime: Runtime, scope: Scope, run_id: UUID) -> Response:
     async with runtime.database.as_user(scope) as conn:
         run = await runs.find(conn, run_id)
         behind = await runs.waits_behind(conn, [run])
@@ -295,7 +297,7 @@ async def _accepted(runtime: Runtime, scope: Scope, run_id: UUID) -> Response:
     return Response(accepted.model_dump_json(), 202, headers, "application/json")
 
 
-async def _answer(
+async def _result_response(
     request: Request, runtime: Runtime, scope: Scope, run_id: UUID, after: int = 0, *, deltas: bool
 ) -> Response:
     if _wants_events(request):
@@ -307,7 +309,7 @@ async def _answer(
         extraction = None
         if run.extraction_id is not None:
             extraction = await extractions.get(conn, run.extraction_id)
-            if extraction is None:  # deleted between two looks, and the run with it
+            if extraction is None:  # deleted since the run was read, and the run with it
                 raise NotFound("There is no such run.")
         waiting = (await decisions.pending_calls(conn, {run_id: run.agent})).get(run_id)
     result = RunResult(
@@ -324,7 +326,7 @@ async def _answer(
         code=None if run.error_code is None else RunError(run.error_code),
     )
     valid = None if extraction is None else await is_valid(scope.org_id, extraction)
-    return await json_of(_with_extraction, result, extraction, valid)
+    return await json_response(_with_extraction, result, extraction, valid)
 
 
 def _with_extraction(result: RunResult, row: ExtractionRow | None, valid: bool | None) -> RunResult:

@@ -1,4 +1,4 @@
-"""/api/keys: keys for machines."""
+"""/api/keys: API keys."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import AwareDatetime, Field
 
 from fieldmark.api.auth import Conn, ThePerson, TheScope
 from fieldmark.api.routing import Routes
-from fieldmark.api.shapes import Before, Body, Limit, ListPage, Shown
+from fieldmark.api.shared_types import Before, Limit, ListPage, RequestBody, ResponseModel
 from fieldmark.domain.permissions import Permission
 from fieldmark.errors import NotFound
 from fieldmark.stores import api_keys
@@ -19,34 +19,34 @@ from fieldmark.stores import api_keys
 router = Routes(prefix="/api/keys", tags=["keys"])
 
 
-class NewKey(Body):
-    """A key to make."""
+class NewKey(RequestBody):
+    """An API key to create."""
 
-    name: Annotated[str, Field(min_length=1, max_length=200)] = Field(description="What it is for.")
+    name: Annotated[str, Field(min_length=1, max_length=200)]
     scopes: Annotated[list[Permission], Field(min_length=1, max_length=50)] = Field(
-        description="What it may do. It never comes to more than its maker may."
+        description="What the key may do. Limited to the rights of the person who created it."
     )
-    expires_at: AwareDatetime | None = Field(None, description="Left out: when it is revoked.")
+    expires_at: AwareDatetime | None = Field(None, description="Default: never; the key works until it is revoked.")
 
 
-class Key(Shown):
-    """A key for a machine."""
+class Key(ResponseModel):
+    """An API key, without its secret."""
 
-    id: UUID = Field(description="Under which it writes.")
+    id: UUID = Field(description="Recorded as the author of what the key writes.")
     name: str
-    prefix: str = Field(description="How it begins.", examples=["fm_0a1b2c3d"])
+    prefix: str = Field(description="The first characters of the key.", examples=["fm_0a1b2c3d"])
     scopes: list[Permission]
-    created_by: UUID = Field(description="The person who made it: it ends with their membership.")
+    created_by: UUID = Field(description="The person who created it. The key stops working if they leave.")
     created_at: datetime
     expires_at: datetime | None
-    last_used_at: datetime | None = Field(description="To the minute.")
+    last_used_at: datetime | None = Field(description="Accurate to the minute.")
     revoked_at: datetime | None
 
 
-class KeyMade(Key):
-    """A key with what it is known by, which nothing shows again."""
+class CreatedKey(Key):
+    """A new API key with its secret."""
 
-    key: str = Field(examples=["fm_0a1b2c3d_…"])
+    key: str = Field(description="The secret. It is returned only once.", examples=["fm_0a1b2c3d_…"])
 
 
 @router.get("")
@@ -56,25 +56,25 @@ async def list_keys(
     limit: Limit = 50,
     before: Before = None,
 ) -> ListPage[Key]:
-    """Your keys in the organisation; an owner sees all of its keys. Those that were revoked, too."""
+    """List your keys in the organisation, including revoked ones. An owner sees all keys of the organisation."""
     return ListPage[Key].of(await api_keys.list_keys(conn, scope.org_id, limit=limit, before=before))
 
 
 @router.post("", status_code=201)
-async def create_key(body: NewKey, _: ThePerson, scope: TheScope, conn: Conn) -> KeyMade:
-    """Make a key of the organisation, as a person. Keep the answer's `key`: it is shown this once."""
+async def create_key(body: NewKey, _: ThePerson, scope: TheScope, conn: Conn) -> CreatedKey:
+    """Create a key. Only a person can. Save `key` from the response: it is returned only once."""
     made = await api_keys.add(conn, scope.org_id, name=body.name, scopes=list(body.scopes), expires_at=body.expires_at)
     row = await api_keys.get(conn, made.id)
-    assert row is not None  # its maker sees it
-    return KeyMade(key=made.key, **Key.of(row).model_dump())
+    assert row is not None  # its creator sees it
+    return CreatedKey(key=made.key, **Key.of(row).model_dump())
 
 
 @router.delete("/{key_id}")
 async def revoke_key(key_id: UUID, conn: Conn) -> Key:
-    """Revoke a key of yours, or as an owner any key. It is refused at once, on every server, and its open runs are
-    cancelled."""
-    row = await api_keys.get(conn, key_id)  # before: a key that ends itself sees nothing afterwards
+    """Revoke a key of yours; an owner can revoke any key. Every server refuses the key at once, and its unfinished runs
+    are cancelled."""
+    row = await api_keys.get(conn, key_id)  # first, since a key that revokes itself can read nothing afterwards
     revoked_at = await api_keys.revoke(conn, key_id)
     if row is None:
-        raise NotFound("There is no such key that you may revoke.")
+        raise NotFound("There is no such key, or you may not revoke it.")
     return Key.of(replace(row, revoked_at=revoked_at))

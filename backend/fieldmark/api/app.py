@@ -1,4 +1,4 @@
-"""The HTTP application: routers, errors, limits, and what is open while it lives."""
+"""The HTTP application: its routes, middleware and lifespan."""
 
 from __future__ import annotations
 
@@ -23,61 +23,62 @@ from fieldmark.api import (
     library,
     metrics,
     organisations,
-    page,
     runs,
     schema_changes,
     search,
     threads,
     usage,
+    web_ui,
 )
-from fieldmark.api.description import complete_description
-from fieldmark.api.edge import FORM_BYTES, Edge
-from fieldmark.api.known_query import KnownQuery
-from fieldmark.api.problems import ERRORS, add_handlers
+from fieldmark.api.known_parameters import KnownParameters
+from fieldmark.api.openapi import extend_openapi
+from fieldmark.api.problems import ERRORS, add_error_handlers
+from fieldmark.api.request_guard import FORM_BYTES, RequestGuard
 from fieldmark.api.request_log import RequestLog
 from fieldmark.errors import Misconfigured
 from fieldmark.identity.tokens import tokens_for
 from fieldmark.runtime import Runtime, open_runtime
-from fieldmark.services.api_keys import known_keys
+from fieldmark.services.api_keys import open_api_keys
 from fieldmark.settings import Settings, read_settings
 
 MAX_CONNECTIONS = 700
-"""More get 503. Fewer than the 1024 descriptors that a process usually may have, with those for its own work."""
+"""Further connections get 503. Leaves room for the service's own files below the usual limit of 1024 descriptors."""
 
-_ABOUT = """Documents in, typed fields in Postgres out, through an agent whose every write is one checked transaction.
+_DESCRIPTION = """Reads documents into typed fields in Postgres, with an agent whose every write is one checked
+transaction.
 
-1. `POST /api/documents` takes the file. 2. `POST /api/agent/extract` starts the agent; ask for `text/event-stream` to
-watch it, or send `"wait": false` and follow `GET /api/runs/{id}/events`. 3. `GET /api/extractions/{id}` shows the
-fields. 4. `POST /api/agent/correct` changes them in words.
+1. `POST /api/documents` uploads a file. 2. `POST /api/agent/extract` starts the agent; send `Accept: text/event-stream`
+to watch it, or `"wait": false` and follow `GET /api/runs/{id}/events`. 3. `GET /api/extractions/{id}` returns the
+fields. 4. `POST /api/agent/correct` changes them by a message in plain language.
 
-Errors are `application/problem+json` (RFC 9457) with a stable `code`. Another tenant's id answers exactly like one that
-does not exist."""
+Errors are `application/problem+json` (RFC 9457) with a stable `code`. The id of another organisation's row gets the
+same response as an id that does not exist."""
 
 _TAGS = {
-    "documents": "Uploaded files, their pages, and where each word stands.",
-    "search": "What of the documents answers a question.",
-    "agent": "Starts an agent on a document or an extraction.",
-    "runs": "What an agent did, event by event, as often as you like.",
-    "threads": "Conversations with an agent about a document.",
-    "extractions": "The fields that were read.",
-    "schemas": "JSON Schemas by name, with their versions.",
-    "prompts": "What extractions are asked for, by name, with their versions.",
-    "tags": "Words by which documents and prompts are sorted.",
-    "fields": "Figures over the fields of many documents.",
-    "usage": "What the agents used of the model, and what it cost.",
-    "organisations": "Who belongs together, as what, and who is invited.",
-    "keys": "Keys for machines.",
-    "page": "For front ends.",
-    "health": "For whoever keeps the service running.",
+    "documents": "Uploaded files, their pages, and the location of each word.",
+    "search": "Full-text and semantic search in the documents.",
+    "agent": "Runs of agents: start one, approve its calls.",
+    "runs": "Past and current runs, with their events.",
+    "threads": "Conversations with an agent.",
+    "extractions": "The fields read from documents.",
+    "schemas": "Named JSON Schemas with their versions.",
+    "prompts": "Named instructions for extractions, with their versions.",
+    "tags": "Labels of documents and prompts.",
+    "fields": "Counts, sums and values of fields over many documents.",
+    "usage": "Tokens used and their cost.",
+    "organisations": "Organisations, their members and invitations.",
+    "keys": "API keys.",
+    "page": "Configuration for front ends.",
+    "health": "Health checks and metrics.",
 }
 
 
-# FastAPI's own spans and records would hold paths, queries and the texts of exceptions.
-_OWN_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
+# FastAPI's own spans and logs would contain paths, queries and the texts of exceptions.
+_NO_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
 
 
-def create_app(settings: Settings | None = None, *, with_worker: bool = True, with_page: bool = True) -> FastAPI:
-    """The application. `with_worker`: jobs are done in this process too. `with_page`: it serves the web UI."""
+def create_app(settings: Settings | None = None, *, with_worker: bool = True, with_ui: bool = True) -> FastAPI:
+    """Return the application. `with_worker`: also run jobs in this process. `with_ui`: also serve the web UI."""
     settings = settings or read_settings()
 
     @asynccontextmanager
@@ -86,10 +87,10 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True, wi
             runtime = await stack.enter_async_context(open_runtime(settings))
             app.state.runtime = runtime
             app.state.tokens = tokens_for(settings)
-            app.state.api_keys = await stack.enter_async_context(known_keys(runtime.database))
+            app.state.api_keys = await stack.enter_async_context(open_api_keys(runtime.database))
             app.state.worker = None
             if with_worker:
-                # Here: it takes as long to import as the rest, and most commands ask nothing of it.
+                # Imported here: it takes as long as all other imports, and most commands do not need it.
                 from fieldmark.worker.jobs import working
 
                 app.state.worker = await stack.enter_async_context(working(runtime))
@@ -98,21 +99,21 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True, wi
     app = FastAPI(
         title="Fieldmark",
         version="0.1.0",
-        description=_ABOUT,
+        description=_DESCRIPTION,
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
-        servers=[{"url": "/", "description": "The service that this was read from."}],
+        servers=[{"url": "/", "description": "The service that returned this document."}],
         openapi_tags=[{"name": name, "description": about} for name, about in _TAGS.items()],
         lifespan=lifespan,
-        docs_url=None,  # FastAPI's pages load scripts from elsewhere, and are blank without a network
+        docs_url=None,  # FastAPI's pages load scripts from a CDN, and are blank without internet access
         redoc_url=None,
-        telemetry=_OWN_TELEMETRY,
+        telemetry=_NO_TELEMETRY,
         generate_unique_id_function=lambda route: route.name,
     )
-    app.state.own_port = False
-    add_handlers(app)
-    complete_description(app)
-    forms = {("POST", "/api/documents"): settings.max_file_mb * 1024 * 1024 + FORM_BYTES}
-    app.add_middleware(Edge, forms=forms)
+    app.state.is_monitoring_port = False
+    add_error_handlers(app)
+    extend_openapi(app)
+    form_limits = {("POST", "/api/documents"): settings.max_file_mb * 1024 * 1024 + FORM_BYTES}
+    app.add_middleware(RequestGuard, form_limits=form_limits)
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -125,25 +126,25 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True, wi
             expose_headers=["content-disposition", "location", "retry-after", "x-box"],
         )
     app.add_middleware(RequestLog)
-    # Made here and not when it is imported: an agent may have been registered since.
-    things = (documents, search, extractions, exports, library, schema_changes)
-    modules = (runs, threads, *things, fields, usage, organisations, api_keys)
+    # The agents' routes are made here and not on import: agents may be registered later than that.
+    data = (documents, search, extractions, exports, library, schema_changes, fields)
+    modules = (runs, threads, *data, usage, organisations, api_keys)
     for router in (agent.make_router(), *(module.router for module in modules)):
-        router.add_to(app, dependencies=[KnownQuery], responses=ERRORS)
-    for router in (page.router, health.router, metrics.router):
+        router.add_to(app, dependencies=[KnownParameters], responses=ERRORS)
+    for router in (web_ui.router, health.router, metrics.router):
         router.add_to(app, responses=ERRORS)
-    if with_page:
-        page.add_page(app, settings)
+    if with_ui:
+        web_ui.add_web_ui(app, settings)
     return app
 
 
-def create_watching_app(runtime: Runtime, worker: asyncio.Task[None] | None) -> FastAPI:
-    """Return the app at a worker's own port: /healthz, /readyz and /metrics."""
-    app = FastAPI(title="Fieldmark, watched", openapi_url=None, telemetry=_OWN_TELEMETRY)
+def create_monitoring_app(runtime: Runtime, worker: asyncio.Task[None] | None) -> FastAPI:
+    """Return the app for a worker's monitoring port: /healthz, /readyz and /metrics."""
+    app = FastAPI(title="Fieldmark worker", openapi_url=None, telemetry=_NO_TELEMETRY)
     app.state.runtime = runtime
     app.state.worker = worker
-    app.state.own_port = True
-    add_handlers(app)
+    app.state.is_monitoring_port = True
+    add_error_handlers(app)
     app.add_middleware(RequestLog)
     for router in (health.router, metrics.router):
         router.add_to(app)
@@ -151,21 +152,23 @@ def create_watching_app(runtime: Runtime, worker: asyncio.Task[None] | None) -> 
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 for any free one. Raises Misconfigured where nobody can listen."""
+    """Return a listening socket; port 0 takes any free port. Raise Misconfigured if the address cannot be used."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family)
     except OSError as error:
-        raise Misconfigured(f"The service cannot listen: {error.strerror}.") from error
-    # Else each event of a stream waits 40 ms for the reader's acknowledgement of the one before: asyncio sees to that
-    # for sockets of its own making only.
+        raise Misconfigured(
+            f"The service cannot listen on {host}, port {port}: {error.strerror}. Choose another address or port."
+        ) from error
+    # Without it each event of a stream waits 40 ms for the acknowledgement of the previous one. asyncio sets it only on
+    # sockets that it creates itself.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
 
 async def serve_app(app: FastAPI, listener: socket.socket) -> None:
-    """Answer at `listener` until cancelled; requests under way then get two seconds. The app's lifespan is the
-    caller's to open, so what keeps it from starting reaches the caller as it is."""
+    """Serve at `listener` until cancelled; running requests then get two seconds to finish. The caller opens the app's
+    lifespan, and so gets its exceptions."""
     config = uvicorn.Config(
         app,
         http="h11",
@@ -189,5 +192,5 @@ async def serve_app(app: FastAPI, listener: socket.socket) -> None:
 class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Generator[None]:
-        """The process's signals are the command's: it closes more than this server."""
+        """Leave signals to the command, which has more to close than this server."""
         yield

@@ -1,4 +1,4 @@
-"""/api/documents: upload, list, look at, name and tag, delete."""
+"""/api/documents: upload, list, read, rename, tag and delete documents."""
 
 from __future__ import annotations
 
@@ -19,10 +19,22 @@ from pydantic import BaseModel, Field, SecretStr
 from starlette.datastructures import UploadFile
 
 from fieldmark.api.auth import Conn, TheCaller, TheRuntime, TheScope
-from fieldmark.api.downloads import StoredFile
+from fieldmark.api.downloads import StoredFileResponse
 from fieldmark.api.problems import log
 from fieldmark.api.routing import Routes
-from fieldmark.api.shapes import STORABLE, Before, Body, Filename, Limit, ListPage, Name, Shown, Since, Until, json_of
+from fieldmark.api.shared_types import (
+    STORABLE,
+    Before,
+    Filename,
+    Limit,
+    ListPage,
+    Name,
+    RequestBody,
+    ResponseModel,
+    Since,
+    Until,
+    json_response,
+)
 from fieldmark.documents.reading.jobs import WHOLE_PAGE
 from fieldmark.documents.render import LONGEST_SIDE, render_page, with_margin
 from fieldmark.domain.document_filters import MAX_IDS
@@ -34,7 +46,7 @@ from fieldmark.identity.scope import Scope
 from fieldmark.runtime import Runtime
 from fieldmark.services import auto_creations, extractions
 from fieldmark.services.api_keys import require_scope
-from fieldmark.services.turns import DRAWING
+from fieldmark.services.fair_share import PAGE_RENDERING
 from fieldmark.stores import documents
 from fieldmark.stores.documents import DocumentFilter
 from fieldmark.stores.library import tags
@@ -45,32 +57,34 @@ router = Routes(prefix="/api/documents", tags=["documents"])
 
 PAGES_AT_ONCE = 25
 
-_PART = r"(?:0?\.[0-9]{1,17}|[01](?:\.0{1,17})?)"
-_BOX = rf"^{_PART},{_PART},{_PART},{_PART}$"
+_FRACTION = r"(?:0?\.[0-9]{1,17}|[01](?:\.0{1,17})?)"
+_BOX = rf"^{_FRACTION},{_FRACTION},{_FRACTION},{_FRACTION}$"
 
-MAX_PASSWORD = 250  # characters; as UTF-8 no more than the reader takes
+MAX_PASSWORD = 250  # characters; encoded as UTF-8 they fit the reader's limit
 
 
-class Matched(BaseModel):
-    """The earlier document that one is like, and what was taken from it in the place of something new."""
+class MatchedDocument(BaseModel):
+    """A similar earlier document, with the schema and prompt that were reused from it."""
 
     document_id: UUID
     schema_id: UUID
     schema_revid: UUID
     prompt_revid: UUID | None
-    why: str = Field(description="One sentence for people.")
+    why: str = Field(description="The reason, one sentence for people.")
 
 
 class AutoCreation(BaseModel):
-    """What an agent has proposed for a document by itself: a schema, a prompt and an extraction."""
+    """An agent's suggestion for a document: a schema, a prompt and an extraction."""
 
     status: AutoCreationStatus
     schema_revid: UUID | None
     prompt_revid: UUID | None
     extraction_id: UUID | None
-    run_id: UUID = Field(description="Its conversation: see `GET /api/runs/{id}/events`.")
-    error: str | None = Field(description="Why it failed, or was not even begun.")
-    matched: Matched | None = Field(description="Where the document is like an earlier one: no new schema was made.")
+    run_id: UUID = Field(description="The run that made the suggestion. See `GET /api/runs/{id}/events`.")
+    error: str | None = Field(description="Why it failed or did not start.")
+    matched: MatchedDocument | None = Field(
+        description="Set if the document is similar to an earlier one, whose schema was reused."
+    )
 
 
 class DocumentTag(BaseModel):
@@ -81,102 +95,103 @@ class DocumentTag(BaseModel):
     color: str = Field(examples=["#1e90ff"])
 
 
-class Document(Shown):
+class Document(ResponseModel):
     """An uploaded file."""
 
     id: UUID
     filename: str
-    media_type: str | None = Field(description="Told from the content, once it is read.")
+    media_type: str | None = Field(description="Detected from the content when the document is read.")
     byte_size: int | None
     page_count: int | None
     status: DocumentStatus
-    error: str | None = Field(description="Why it failed: one sentence a person can act on.")
-    error_code: ReadingError | None = Field(description="Why it failed, for programs.")
+    error: str | None = Field(description="Why reading failed and what to do, for people.")
+    error_code: ReadingError | None = Field(description="Why reading failed, for programs.")
     parent_document_id: UUID | None = Field(
-        description="The document that it was inside of: the mail it was attached to, the archive it was packed into."
+        description="The document that contains this one: the email of an attachment, the archive of a file."
     )
     duplicate_of: UUID | None = Field(
-        description="The organisation's first document with the same bytes, where this one came later. Told at once of "
-        "an upload, of other files when they are read."
+        description="The organisation's first document with the same bytes, if this one is a later copy. Known at once "
+        "for uploads; for other files when they are read."
     )
     tags: list[DocumentTag] = Field(description="By name.")
     created_at: datetime
     auto_create: AutoCreation | None = Field(
-        description="What an agent has proposed for it by itself; null where it was never asked to, and before the "
-        "document is read.",
+        description="An agent's suggestion of a schema. null: none was requested, or the document is not read yet.",
     )
     current_extraction_id: UUID | None = Field(
-        description="The newest completed extraction, else the newest that is in progress or proposed; never one whose "
-        "run failed or was cancelled."
+        description="The newest completed extraction, or else the newest that is in progress or proposed. Extractions "
+        "whose run failed or was cancelled are excluded."
     )
-    stage: DocumentStage = Field(description="What happens to it now, or what it needs next.")
+    stage: DocumentStage = Field(description="What happens to the document now, or what it needs next.")
     to_review: int | None = Field(
         None,
-        description="In how many places a person should look at the current extraction: what is missing, breaks the "
-        "schema or a rule, is unsure, or has a proposal. Where the stage is `needs_review`.",
+        description="The number of values to review in the current extraction: missing, against the schema or a rule, "
+        "unsure, or with a proposal. Set only at the stage `needs_review`.",
     )
 
 
-class Acceptance(Body):
-    """What comes with the acceptance of a proposal."""
+class Acceptance(RequestBody):
+    """Options when accepting a suggestion."""
 
-    tags: Annotated[list[UUID], Field(max_length=100)] = Field([], description="Tags to put on the document, too.")
+    tags: Annotated[list[UUID], Field(max_length=100)] = Field([], description="Tags to add to the document.")
 
 
-class ReadingWarning(Shown):
-    """What of a document was not read, or not read well."""
+class ReadingWarning(ResponseModel):
+    """A part of a document that was not read, or not read reliably."""
 
     code: WarningCode
-    severity: WarningSeverity = Field(description="`info`: nothing that a person can see is missing or uncertain.")
-    page: int | None = Field(description="null: it is about the whole file.")
+    severity: WarningSeverity = Field(description="`info`: nothing visible is missing or uncertain.")
+    page: int | None = Field(description="null: the whole file.")
     message: str = Field(description="One sentence for people.")
-    count: int = Field(description="How many words, lines or cells; the certainty in per cent for uncertain_text.")
+    count: int = Field(description="The number of words, lines or cells; for uncertain_text the certainty in percent.")
     excerpt: str = Field(
-        description="How the hidden words begin, or which cells: at most 200 characters of foreign text, to be shown "
-        "as such."
+        description="The start of the hidden text, or the cells concerned. Untrusted text of the document, at most 200 "
+        "characters."
     )
 
 
-class DocumentInFull(Document):
-    """A document with what a person should know of it, and the documents that were inside it."""
+class DocumentDetails(Document):
+    """A document with its warnings and the documents inside it."""
 
     warnings: list[ReadingWarning]
-    children: list[Document] = Field(description="In their order there. They are deleted with it.")
+    children: list[Document] = Field(description="The documents inside it, in order. They are deleted with it.")
 
 
 AutoCreate = Annotated[
     bool | None,
     Query(
-        description="Whether an agent proposes a schema, a prompt and an extraction when the document is read. Left "
-        "out: as the organisation's setting says. A key needs runs:write for it.",
+        description="Whether an agent suggests a schema, a prompt and an extraction when the document is read. "
+        "Default: the organisation's setting. A key needs runs:write for it.",
     ),
 ]
 
-# Told to clients: names that every storage takes, of those that are taken here.
 _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
 
-class StoredObject(Body):
-    """An object that a front end has put into the bucket `documents` already."""
+class StoredObject(RequestBody):
+    """An object that a front end has put into the bucket `documents`."""
 
     storage_path: Annotated[
         str,
         Field(
             max_length=500,
             description="<your organisation's id>/<a new document id>/<name>",
+            # Only for clients: names that every storage accepts.
             json_schema_extra={"pattern": rf"^{_UUID}/{_UUID}/(?!\.+$)[A-Za-z0-9_!'()*&$@=;:+,? .-]{{1,200}}$"},
         ),
     ]
 
 
-class DocumentChange(Body):
-    """Another name, other tags, or both. What is left out stays."""
+class DocumentChange(RequestBody):
+    """Changes of a document. Fields that are left out stay unchanged."""
 
-    filename: Name | None = Field(None, description="One line without what nobody sees. The original keeps its own.")
-    tags: Annotated[list[UUID], Field(max_length=100)] | None = Field(None, description="These and no others.")
+    filename: Name | None = Field(
+        None, description="One line without invisible characters. The stored original keeps its name."
+    )
+    tags: Annotated[list[UUID], Field(max_length=100)] | None = Field(None, description="Replaces all tags.")
 
 
-class Password(Body):
+class Password(RequestBody):
     """The password of a protected file."""
 
     password: Annotated[SecretStr, Field(min_length=1, max_length=MAX_PASSWORD)]
@@ -190,14 +205,14 @@ class PageText(BaseModel):
 
 
 class Word(BaseModel):
-    """A word and its box, 0..1 of the page, origin top left."""
+    """A word and its box in fractions of the page (0 to 1), origin top left."""
 
     text: str
     x0: float
     y0: float
     x1: float
     y1: float
-    confidence: float | None = Field(description="The OCR's, 0..1; null where the text was read from the file.")
+    confidence: float | None = Field(description="Of the OCR, 0 to 1. null: the text is in the file.")
 
 
 class Page(BaseModel):
@@ -228,8 +243,8 @@ class Page(BaseModel):
                                 "type": "string",
                                 "minLength": 1,
                                 "maxLength": MAX_PASSWORD,
-                                "description": "Of a protected PDF or Office file. It is used at once, and kept "
-                                "nowhere; a copy of the file without it is kept beside the original.",
+                                "description": "The password of a protected PDF or Office file. It is not stored; an "
+                                "unprotected copy is stored next to the original.",
                             },
                         },
                     }
@@ -241,17 +256,17 @@ class Page(BaseModel):
 async def upload_document(
     request: Request, caller: TheCaller, scope: TheScope, runtime: TheRuntime, auto_create: AutoCreate = None
 ) -> Document:
-    """Upload a file. Its reading begins at once, as a job."""
+    """Upload a file. A job starts to read it at once."""
     if auto_create:
-        require_scope(caller, Permission.RUNS_WRITE, "auto_create needs")
+        require_scope(caller, Permission.RUNS_WRITE, "auto_create")
     if not request.headers.get("content-type", "").startswith("multipart/form-data"):
-        raise Invalid("Send the file as multipart/form-data, in a part named file.")
+        raise Invalid("The request is not a form. Send the file as multipart/form-data, in a part named file.")
     async with request.form(max_files=1, max_fields=10) as form:
         file, password = form.get("file"), form.get("password")
         if not isinstance(file, UploadFile):
-            raise Invalid("The form has no file in a part named file.")
+            raise Invalid("The form has no file. Send the file in a part named file.")
         if password is not None and not (isinstance(password, str) and 0 < len(password) <= MAX_PASSWORD):
-            raise Invalid(f"The form's password is a text of 1 to {MAX_PASSWORD} characters.")
+            raise Invalid(f"The form's password must be a text of 1 to {MAX_PASSWORD} characters.")
         with tempfile.NamedTemporaryFile(prefix="fieldmark-upload-") as copy:
             await asyncio.to_thread(shutil.copyfileobj, file.file, copy)
             copy.flush()
@@ -265,10 +280,10 @@ async def upload_document(
 async def adopt_document(
     body: StoredObject, caller: TheCaller, scope: TheScope, runtime: TheRuntime, auto_create: AutoCreate = None
 ) -> Document:
-    """Make a document of an object that a front end has put into the bucket `documents` already. Its reading begins at
-    once, as a job."""
+    """Create a document from an object that a front end has put into the bucket `documents`. A job starts to read it at
+    once."""
     if auto_create:
-        require_scope(caller, Permission.RUNS_WRITE, "auto_create needs")
+        require_scope(caller, Permission.RUNS_WRITE, "auto_create")
     return Document.of(await runtime.documents.adopt(scope, body.storage_path, auto_create=auto_create))
 
 
@@ -278,34 +293,33 @@ async def list_documents(
     runtime: TheRuntime,
     limit: Limit = 50,
     before: Before = None,
-    parent_document_id: Annotated[UUID | None, Query(description="Only those that were inside this document.")] = None,
+    parent_document_id: Annotated[UUID | None, Query(description="Only documents inside this one.")] = None,
     status: Annotated[DocumentStatus | None, Query(description="Only documents of this status.")] = None,
     stage: Annotated[DocumentStage | None, Query(description="Only documents at this stage.")] = None,
     media_type: Annotated[
         str | None, Query(max_length=200, pattern=STORABLE, description="Only files of this type.")
     ] = None,
-    tag_id: Annotated[UUID | None, Query(description="Only those with this tag.")] = None,
+    tag_id: Annotated[UUID | None, Query(description="Only documents with this tag.")] = None,
     filename: Filename = None,
     since: Since = None,
     until: Until = None,
-    document_id: Annotated[list[UUID] | None, Query(max_length=MAX_IDS, description="Only these.")] = None,
+    document_id: Annotated[list[UUID] | None, Query(max_length=MAX_IDS, description="Only these documents.")] = None,
 ) -> ListPage[Document]:
-    """The organisation's documents, newest first."""
-    wanted = DocumentFilter(parent_document_id, status, media_type, filename, since, until, tag_id, document_id, stage)
+    """List the organisation's documents, newest first."""
+    filters = DocumentFilter(parent_document_id, status, media_type, filename, since, until, tag_id, document_id, stage)
     async with runtime.database.as_user(scope) as conn:
-        page = await documents.list_documents(conn, scope.org_id, limit=limit, before=before, wanted=wanted)
-    return ListPage[Document](items=await _with_counts(runtime, scope, page.items), next=page.next)
+        page = await documents.list_documents(conn, scope.org_id, limit=limit, before=before, wanted=filters)
+    return ListPage[Document](items=await _with_review_counts(runtime, scope, page.items), next=page.next)
 
 
-async def _with_counts(runtime: Runtime, scope: Scope, rows: Sequence[DocumentRow]) -> list[Document]:
-    """Return documents with the number of places to review in each."""
+async def _with_review_counts(runtime: Runtime, scope: Scope, rows: Sequence[DocumentRow]) -> list[Document]:
     current = [row.current_extraction_id for row in rows if row.stage is DocumentStage.NEEDS_REVIEW]
     counts = await extractions.count_to_review(runtime.database, scope, [one for one in current if one is not None])
     return [Document.of({**asdict(row), "to_review": counts.get(row.current_extraction_id or row.id)}) for row in rows]
 
 
 class DocumentCount(BaseModel):
-    """How many documents there are."""
+    """A number of documents."""
 
     count: int
 
@@ -314,24 +328,26 @@ class DocumentCount(BaseModel):
 async def count_documents(
     scope: TheScope, conn: Conn, stage: Annotated[DocumentStage, Query(description="Only documents at this stage.")]
 ) -> DocumentCount:
-    """How many of the organisation's documents are at a stage."""
+    """Count the organisation's documents at a stage."""
     return DocumentCount(count=await documents.count_documents(conn, scope.org_id, stage))
 
 
 @router.get("/{document_id}")
-async def get_document(document_id: UUID, scope: TheScope, runtime: TheRuntime) -> DocumentInFull:
-    """One document, with warnings of what was not read, or not read well."""
+async def get_document(document_id: UUID, scope: TheScope, runtime: TheRuntime) -> DocumentDetails:
+    """Return a document with its warnings and the documents inside it."""
     async with runtime.database.as_user(scope) as conn:
         row = await documents.find(conn, document_id)
         warnings = await documents.warnings(conn, document_id)
-        inside = await documents.children(conn, document_id)
-    (document,) = await _with_counts(runtime, scope, [row])
-    return DocumentInFull.of({**asdict(row), "to_review": document.to_review, "warnings": warnings, "children": inside})
+        children = await documents.children(conn, document_id)
+    (document,) = await _with_review_counts(runtime, scope, [row])
+    return DocumentDetails.of(
+        {**asdict(row), "to_review": document.to_review, "warnings": warnings, "children": children}
+    )
 
 
 @router.patch("/{document_id}")
 async def update_document(document_id: UUID, body: DocumentChange, conn: Conn) -> Document:
-    """Give a document another name, other tags, or both."""
+    """Rename a document, replace its tags, or both."""
     if body.filename is not None:
         await documents.rename(conn, document_id, body.filename)
     if body.tags is not None:
@@ -340,36 +356,36 @@ async def update_document(document_id: UUID, body: DocumentChange, conn: Conn) -
 
 
 @router.post("/{document_id}/read", status_code=202)
-async def read_document(document_id: UUID, given: Password, scope: TheScope, runtime: TheRuntime) -> Document:
-    """Read a document once more that failed for want of its password (`error_code` is `password`). The password is used
-    at once and kept nowhere; if it is wrong, the answer is 422 with the code `password`."""
-    return Document.of(await runtime.documents.read_with(scope, document_id, given.password.get_secret_value()))
+async def read_document(document_id: UUID, body: Password, scope: TheScope, runtime: TheRuntime) -> Document:
+    """Read a document again that needs a password (`error_code` is `password`). The password is not stored. 422
+    `password` if it is wrong."""
+    password = body.password.get_secret_value()
+    return Document.of(await runtime.documents.read_with_password(scope, document_id, password))
 
 
 @router.post("/{document_id}/auto_create/accept")
 async def accept_auto_creation(
     document_id: UUID, caller: TheCaller, conn: Conn, body: Acceptance | None = None
 ) -> Document:
-    """Accept what an agent has proposed for a document, and put tags on the document if any are given. Return the
-    document."""
+    """Accept an agent's suggestion for a document, and add tags to the document. Return the document."""
     row = await auto_creations.decide(conn, document_id, accepted=True)
     if body is None or not body.tags:
         return Document.of(row)
-    require_scope(caller, Permission.DOCUMENTS_WRITE, "`tags` need")
+    require_scope(caller, Permission.DOCUMENTS_WRITE, "`tags`")
     await tags.change_of_document(conn, document_id, add=body.tags)
     return Document.of(await documents.find(conn, document_id))
 
 
 @router.post("/{document_id}/auto_create/reject")
 async def reject_auto_creation(document_id: UUID, conn: Conn) -> Document:
-    """Reject what an agent has proposed for a document: what its run made is gone, and nothing else. What somebody has
-    changed of it stays. Answers the document."""
+    """Reject an agent's suggestion for a document. What its run created is deleted, except what people have changed
+    since. Return the document."""
     return Document.of(await auto_creations.decide(conn, document_id, accepted=False))
 
 
 @router.delete("/{document_id}", status_code=204)
 async def delete_document(document_id: UUID, scope: TheScope, runtime: TheRuntime) -> None:
-    """Delete a document with its pages, extractions, runs, original, and the documents that were inside it."""
+    """Delete a document with its pages, extractions, runs, original file, and the documents inside it."""
     await runtime.documents.remove(scope, document_id)
 
 
@@ -381,14 +397,14 @@ _BYTES = {"application/octet-stream": {"schema": {"type": "string", "format": "b
     response_class=Response,
     responses={
         200: {"description": "The original", "content": _BYTES},
-        206: {"description": "The part of it that `Range` asks for", "content": _BYTES},
+        206: {"description": "The bytes that `Range` requests", "content": _BYTES},
     },
 )
 async def download_document(document_id: UUID, conn: Conn, runtime: TheRuntime) -> Response:
-    """The file as it was uploaded, with its password if it has one. It is to be stored: whatever it is, no browser
-    shows it as a page. `Range` asks for a part of it."""
+    """Download the original file, still protected if it has a password. Browsers save it and never show it. `Range`
+    requests a part of it."""
     row = await documents.find(conn, document_id)
-    return StoredFile(runtime.files, row.storage_path, row.filename, row.content_sha256 or str(row.id))
+    return StoredFileResponse(runtime.files, row.storage_path, row.filename, row.content_sha256 or str(row.id))
 
 
 @router.get("/{document_id}/text", response_model=list[PageText])
@@ -397,18 +413,18 @@ async def get_document_text(
     scope: TheScope,
     runtime: TheRuntime,
     first: Annotated[int, Query(ge=1, description="The first page, counted from 1.")] = 1,
-    last: Annotated[int | None, Query(ge=1, description="The last page; all that follow if left out.")] = None,
+    last: Annotated[int | None, Query(ge=1, description="The last page. Default: the document's last page.")] = None,
 ) -> Response:
-    """The text of pages `first` to `last`, of all pages without them."""
-    pages = _texts(runtime, scope, document_id, first, last)
-    begun = await anext(pages)  # what is refused is refused before the answer begins
-    return StreamingResponse(_as_list(begun, pages), media_type="application/json")
+    """Return the text of pages `first` to `last`. Default: all pages."""
+    batches = _page_batches(runtime, scope, document_id, first, last)
+    first_batch = await anext(batches)  # raises its errors before the response starts
+    return StreamingResponse(_json_list(first_batch, batches), media_type="application/json")
 
 
-async def _texts(
+async def _page_batches(
     runtime: Runtime, scope: Scope, document_id: UUID, first: int, last: int | None
 ) -> AsyncGenerator[list[PageTextRow]]:
-    """The pages a few at a time: all of a document may have hundreds of megabytes."""
+    # The text of a whole document may have hundreds of megabytes.
     while True:
         until = first + PAGES_AT_ONCE - 1 if last is None else min(last, first + PAGES_AT_ONCE - 1)
         async with runtime.database.as_user(scope) as conn:
@@ -420,20 +436,20 @@ async def _texts(
         first = until + 1
 
 
-async def _as_list(rows: list[PageTextRow], others: AsyncGenerator[list[PageTextRow]]) -> AsyncGenerator[bytes]:
-    before = b"["
+async def _json_list(rows: list[PageTextRow], batches: AsyncGenerator[list[PageTextRow]]) -> AsyncGenerator[bytes]:
+    separator = b"["
     try:
         while True:
             for row in rows:
-                yield before + PageText(number=row.number, text=row.text).model_dump_json().encode()
-                before = b","
-            if (following := await anext(others, None)) is None:
+                yield separator + PageText(number=row.number, text=row.text).model_dump_json().encode()
+                separator = b","
+            if (batch := await anext(batches, None)) is None:
                 break
-            rows = following
-    except FieldmarkError as error:  # deleted meanwhile, say: the list is never closed
-        log.warning("text broke off", reason=error.code)
+            rows = batch
+    except FieldmarkError as error:  # such as a document deleted meanwhile: the client gets an unclosed list
+        log.warning("text aborted", reason=error.code)
         return
-    yield b"[]" if before == b"[" else b"]"
+    yield b"[]" if separator == b"[" else b"]"
 
 
 @router.get(
@@ -451,57 +467,60 @@ async def get_page_image(
         Query(
             ge=32,
             le=LONGEST_SIDE,
-            description="How many pixels wide: fewer where that would be finer than 600 dpi, or four times a scan's "
-            "own pixels. Left out: 144 dpi, or a scan's own.",
+            description="Width in pixels, limited to 600 dpi or four times a scan's own pixels. Default: 144 dpi, or a "
+            "scan's own.",
         ),
     ] = None,
     box: Annotated[
         str | None,
         Query(
             max_length=100,
-            description="x0,y0,x1,y1 in parts of the page, as evidence has them: only that, with a margin of its own "
-            "height above and below and of twice that beside it. The header `X-Box` says what is shown.",
+            description="x0,y0,x1,y1 in fractions of the page, as in evidence: return only this area with a margin, "
+            "its own height above and below and twice that on each side. The header `X-Box` has the area returned.",
             json_schema_extra={"pattern": _BOX},
         ),
     ] = None,
 ) -> Response:
-    """One page as a PNG, on which the words' boxes lie; or a part of it, enlarged."""
-    shown = WHOLE_PAGE if box is None else with_margin(_box_in(box))
+    """Return a page, or an area of it, as a PNG. The boxes of words refer to this image."""
+    area = WHOLE_PAGE if box is None else with_margin(_parse_box(box))
     async with runtime.database.as_user(scope) as conn:
         document = await documents.find_read(conn, document_id)
     if not 1 <= number <= (document.page_count or 0):
         raise NotFound("There is no such page.")
     # A document's content never changes under its id.
-    key = (document_id, number, shown, width)
+    key = (document_id, number, area, width)
     image = runtime.page_images.get(key)
     if image is None:
-        async with DRAWING.of(scope.org_id), runtime.files.local(document.readable_path) as path:
+        async with PAGE_RENDERING.slot(scope.org_id), runtime.files.local(document.readable_path) as path:
             image = await render_page(
-                path, document.media_type or "", number, runtime.reading_limits, box=shown, width=width
+                path, document.media_type or "", number, runtime.reading_limits, box=area, width=width
             )
         runtime.page_images.keep(key, image)
-    headers = {"Cache-Control": "private, max-age=86400, immutable", "X-Box": ",".join(f"{at:.5f}" for at in shown)}
+    headers = {"Cache-Control": "private, max-age=86400, immutable", "X-Box": ",".join(f"{edge:.5f}" for edge in area)}
     return Response(image, media_type="image/png", headers=headers)
 
 
-def _box_in(given: str) -> tuple[float, float, float, float]:
-    """The box that a query names. Raises Invalid where it has no area on the page."""
-    if re.fullmatch(_BOX, given, re.ASCII):
-        x0, y0, x1, y1 = map(float, given.split(","))
+def _parse_box(text: str) -> tuple[float, float, float, float]:
+    """Return the box in a query parameter. Raise Invalid if it is malformed or empty."""
+    if re.fullmatch(_BOX, text, re.ASCII):
+        x0, y0, x1, y1 = map(float, text.split(","))
         if x0 < x1 and y0 < y1:
             return x0, y0, x1, y1
-    raise Invalid("box is x0,y0,x1,y1 from 0 to 1 of the page, such as 0.1,0.2,0.3,0.25: left, top, right, bottom.")
+    raise Invalid(
+        "`box` must be left,top,right,bottom in fractions of the page from 0 to 1, such as 0.1,0.2,0.3,0.25, with "
+        "left < right and top < bottom."
+    )
 
 
 @router.get("/{document_id}/pages/{number}", response_model=Page)
 async def get_page(document_id: UUID, number: int, scope: TheScope, runtime: TheRuntime) -> Response:
-    """One page: its text, size, and words with boxes."""
+    """Return a page: its text, its size, and its words with boxes."""
     async with runtime.database.as_user(scope) as conn:
         await documents.find_read(conn, document_id)
         row = await documents.page(conn, document_id, number)
     if row is None:
         raise NotFound("There is no such page.")
-    return await json_of(_page, row)
+    return await json_response(_page, row)
 
 
 def _page(row: PageRow) -> Page:

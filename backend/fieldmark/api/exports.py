@@ -8,7 +8,7 @@ from uuid import UUID
 from fastapi import Query, Response
 
 from fieldmark.api.auth import TheRuntime, TheScope
-from fieldmark.api.downloads import as_attachment
+from fieldmark.api.downloads import attachment_headers
 from fieldmark.api.routing import Routes
 from fieldmark.services.exports.export import MEDIA_TYPES, Format, export
 
@@ -29,21 +29,21 @@ async def export_extraction(
     extraction_id: UUID,
     scope: TheScope,
     runtime: TheRuntime,
-    wanted: Annotated[Format, Query(alias="format", description="What the file shall be.")] = "json",
+    file_format: Annotated[Format, Query(alias="format", description="The format of the file.")] = "json",
     list_name: Annotated[
         str | None,
         Query(
             alias="list",
             min_length=1,
             max_length=1000,
-            description="With csv: the rows of this list of objects, such as items or items[].taxes.",
+            description="Only with csv: export the rows of this list of objects, such as items or items[].taxes.",
         ),
     ] = None,
 ) -> Response:
-    """The fields with where they stand: as JSON; as CSV, a row a value; as a workbook with a sheet for each list; or as
-    one HTML file that shows the pages with a box for each value."""
-    made = await export(
-        runtime.database, runtime.files, runtime.reading_limits, scope, extraction_id, wanted, list_name
+    """Export the fields with their locations: as JSON, as CSV with one row per value, as a workbook with one sheet per
+    list, or as an HTML file that shows the pages with a box for each value."""
+    file = await export(
+        runtime.database, runtime.files, runtime.reading_limits, scope, extraction_id, file_format, list_name
     )
-    headers = as_attachment(made.filename) | {"Cache-Control": "private, no-store"}
-    return Response(made.content, media_type=made.media_type, headers=headers)
+    headers = attachment_headers(file.filename) | {"Cache-Control": "private, no-store"}
+    return Response(file.content, media_type=file.media_type, headers=headers)

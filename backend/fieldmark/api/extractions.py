@@ -1,4 +1,4 @@
-"""/api/extractions: the typed fields read from a document, their history, and what people change in them."""
+"""/api/extractions: the typed fields read from documents, their history, and changes by people."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from pydantic import BaseModel, BeforeValidator, Discriminator, Field, JsonValue
 from fieldmark.api.auth import Conn, TheRuntime, TheScope
 from fieldmark.api.problems import FieldError
 from fieldmark.api.routing import Routes
-from fieldmark.api.shapes import (
+from fieldmark.api.shared_types import (
     STORABLE,
     Before,
-    Body,
     Filename,
     Limit,
     ListPage,
     NumberedListPage,
-    Shown,
+    RequestBody,
+    ResponseModel,
     Since,
     Until,
-    json_of,
+    json_response,
 )
 from fieldmark.db.pool import Connection
 from fieldmark.domain import paths
@@ -48,9 +48,14 @@ Prepared = TypeVar("Prepared")
 
 Match = Literal["exact", "normalised", "number", "date", "fuzzy", "quote", "symbol"]
 
+Boxes = Annotated[
+    list[tuple[float, float, float, float]],
+    Field(description="One box per line: x0, y0, x1, y1 in fractions of the page, from its upper left corner."),
+]
+
 
 class Claim(BaseModel):
-    """What the agent's model said of a value. Nobody has to believe it."""
+    """The model's own statement about a value. It is not verified."""
 
     confidence: float | None
     quote: str | None
@@ -58,50 +63,45 @@ class Claim(BaseModel):
 
 
 class Evidence(BaseModel):
-    """Where a value stands in the document."""
+    """The location of a value in the document."""
 
     state: Literal["found", "blank", "not_found", "message"] = Field(
-        description="blank: there is no value, and the field's label is printed. message: no page prints the value, "
-        "and the message of the person who asked for it has it."
+        description="blank: the field's label is printed without a value. message: the value is on no page, but in the "
+        "message of the person who asked for the change."
     )
     match: Match | None = Field(
-        description="How the page prints it. quote: only the agent's quote is there, as for a yes or no. "
-        "symbol: a currency's symbol that other currencies have too."
+        description="How the printed text matches the value. quote: only the agent's quote is printed, as for a yes or "
+        "no. symbol: a currency symbol that several currencies share."
     )
     page: int | None
-    boxes: list[tuple[float, float, float, float]] = Field(
-        description="x0, y0, x1, y1 in parts of the page from its upper left corner, one box a line."
-    )
-    quote: str | None = Field(description="As the page prints it.")
-    places: int = Field(description="In how many places the value could stand.")
+    boxes: Boxes
+    quote: str | None = Field(description="The text as printed.")
+    places: int = Field(description="The number of locations that match the value.")
     claim: Claim | None
 
 
 class Lock(BaseModel):
-    """A value that a person set: agents cannot change it."""
+    """Marks a value that a person set or confirmed. Agents cannot change it."""
 
     by: UUID
     at: datetime
 
 
 class Proposal(BaseModel):
-    """What an agent would have written where a person set a value. It waits for you to accept or reject it."""
+    """A value that an agent would write over a person's value. It waits until you accept or reject it."""
 
     id: UUID
     path: str
-    old: Any = Field(description="What stands there.")
+    old: Any = Field(description="The current value.")
     new: Any
-    removed: bool = Field(description="The agent would remove it: `new` is null then and stands for nothing.")
-    confidence_scores: dict[str, float] = Field(description="By path, of `new` and what stands below it.")
-    evidence: dict[str, Evidence] = Field(description="By path, of `new` and what stands below it.")
+    removed: bool = Field(description="Whether the agent would remove the field. `new` is then null.")
+    confidence_scores: dict[str, float] = Field(description="Of `new` and the values below it, by path.")
+    evidence: dict[str, Evidence] = Field(description="Of `new` and the values below it, by path.")
     run_id: UUID | None
     created_at: datetime
 
 
-_VALID = (
-    "Whether the fields follow the extraction's schema and its rules as they stand, whoever wrote them. null without a "
-    "schema. What is wrong is in `problems`."
-)
+_VALID = "Whether the current fields follow the extraction's schema and its rules. null: no schema. See `…/problems`."
 
 
 class Extraction(BaseModel):
@@ -112,152 +112,144 @@ class Extraction(BaseModel):
     document_type: str | None
     status: ExtractionStatus
     reviewed_by: UUID | None = Field(
-        description="The person who completed it, or approved all that agents wrote in it. null: nobody, or an agent "
-        "changed it since."
+        description="The person who completed it, or approved everything that agents wrote in it. null: no one, or an "
+        "agent changed it since."
     )
     valid: bool | None = Field(description=_VALID)
-    schema_revid: UUID | None = Field(description="The version of a kept schema that it follows.")
+    schema_revid: UUID | None = Field(description="The version of the named schema that it follows.")
     prompt_revid: UUID | None = Field(description="The version of the prompt that it was made with.")
-    proposed: bool = Field(description="Whether an agent has begun it by itself, and nobody has accepted it yet.")
-    extracted_fields: dict[str, Any] = Field(description="Nested as the document is.")
+    proposed: bool = Field(description="Whether it is an agent's suggestion that no person has accepted yet.")
+    extracted_fields: dict[str, Any] = Field(description="Nested objects and lists of values.")
     confidence_scores: dict[str, float] = Field(
-        description='0..1 by path: {"vendor.name": 0.95}. How surely the value stands where its evidence says; 0 if an '
-        "agent wrote what is on no page. A blank has none, nor what a person set and is on no page."
+        description='0 to 1 by path: {"vendor.name": 0.95}. The certainty that the value is at the location of its '
+        "evidence; 0 if an agent wrote a value that is on no page. Blanks have none, nor have a person's values that "
+        "are on no page."
     )
     evidence: dict[str, Evidence] = Field(
-        description="Where each value stands, by path. (A front end that writes to the table may put anything here.)"
+        description="The location of each value, by path. (A front end may write anything to this column.)"
     )
-    locks: dict[str, Lock] = Field(description="Values that a person set, by path.")
-    proposals: list[Proposal] = Field(description="Those that wait, oldest first.")
-    version: int = Field(description="Rises with each change of the fields.")
+    locks: dict[str, Lock] = Field(description="The values that a person set or confirmed, by path.")
+    proposals: list[Proposal] = Field(description="Pending proposals, oldest first.")
+    version: int = Field(description="Increases with each change of the fields.")
     created_at: datetime
     updated_at: datetime
 
     @classmethod
     def of(cls, row: ExtractionRow, valid: bool | None) -> Self:
-        """An extraction as the service answers it."""
-        # Not validated: thousands of values, of which a front end may have written some to the table itself.
+        # Not validated: there may be thousands of values, and a front end may have written some directly to the table.
         return cls.model_construct(**row.shown(), valid=valid)
 
 
 class FieldViolation(FieldError):
-    """One thing that is wrong in fields."""
+    """One error in fields."""
 
-    about: list[str] = Field(description="What a rule has looked at, each list as a whole: total, items.")
+    about: list[str] = Field(description="The paths that a rule compared, each list as a whole: total, items.")
 
 
 class ChangedExtraction(Extraction):
-    """The extraction after your change. What you write stands, whatever its schema says; where it does not follow the
-    schema, you are told."""
+    """The extraction after your change. Your values are stored even if they break the schema; `problems` lists that."""
 
     problems: list[str] = Field(
-        description="What a run could not complete it with, a sentence each with its path: what lacks, is of another "
-        "type than the schema wants, or breaks a rule of it. The first 200; none without a schema."
+        description="Why a run could not complete the extraction, one sentence each: fields that are missing, have the "
+        "wrong type, or break a rule of the schema. The first 200. Empty without a schema."
     )
-    errors: list[FieldViolation] = Field(description="The same for programs, in the same order.")
+    errors: list[FieldViolation] = Field(description="The same problems for programs, in the same order.")
 
     @classmethod
     def with_problems(cls, row: ExtractionRow, found: Sequence[Violation]) -> Self:
-        """An extraction and what the schema says against it."""
         valid = None if row.schema is None else not found
-        return cls.model_construct(**row.shown(), valid=valid, **_told(found))
+        return cls.model_construct(**row.shown(), valid=valid, **_problem_fields(found))
 
 
-class Problems(BaseModel):
-    """What the schema says against the fields."""
+class ExtractionProblems(BaseModel):
+    """How the fields break their schema."""
 
     version: int
-    problems: list[str] = Field(description="As in the answer to a change.")
-    errors: list[FieldViolation] = Field(description="As in the answer to a change.")
+    problems: list[str] = Field(description="As in the response to a change.")
+    errors: list[FieldViolation] = Field(description="As in the response to a change.")
 
 
-class FieldPlace(Shown):
-    """One place where a value could stand."""
+class FieldLocation(ResponseModel):
+    """One location that matches a value."""
 
     page: int
-    boxes: list[tuple[float, float, float, float]] = Field(
-        description="x0, y0, x1, y1 in parts of the page from its upper left corner, one box a line."
-    )
-    quote: str = Field(description="As the page prints it.")
-    match: Match = Field(description="How the page prints it, as in the evidence.")
+    boxes: Boxes
+    quote: str = Field(description="The text as printed.")
+    match: Match = Field(description="How the printed text matches the value, as in the evidence.")
 
 
-class Places(BaseModel):
-    """Where a value could stand."""
+class FieldLocations(BaseModel):
+    """The locations that match a value."""
 
-    version: int = Field(description="The version of the extraction whose value was looked for.")
-    items: list[FieldPlace] = Field(description="In the order of the pages' words; at most 200.")
-    count: int = Field(description="How many there are.")
+    version: int = Field(description="The extraction's version that the value is from.")
+    items: list[FieldLocation] = Field(description="In reading order, at most 200.")
+    count: int = Field(description="The number of all locations.")
 
 
 class RuleReading(BaseModel):
-    """A value that would make a broken rule hold, and where the document prints it."""
+    """A printed value that would satisfy a broken rule, with its location."""
 
     path: str
     value: JsonValue
     rule: str = Field(description="The rule's kind.", examples=["sum"])
-    place: FieldPlace
+    place: FieldLocation
 
 
 class RuleReadings(BaseModel):
-    """What may have been misread where rules are broken."""
+    """Values that may have been misread, found by broken rules."""
 
-    version: int = Field(description="The version of the extraction whose rules were looked at.")
-    items: list[RuleReading] = Field(description="In the order of the rules; at most 20.")
+    version: int = Field(description="The extraction's version whose rules were checked.")
+    items: list[RuleReading] = Field(description="In the order of the rules, at most 20.")
 
 
-class UnmappedItem(Shown):
-    """What a page prints and no field has."""
+class UnmappedItem(ResponseModel):
+    """Printed text that no field contains."""
 
     page: int
-    kind: Literal["number", "date"] = Field(description="number: has digits and is not a date; identifiers too.")
-    text: str = Field(description="As the page prints it.")
+    kind: Literal["number", "date"] = Field(description="number: text with digits that is not a date; identifiers too.")
+    text: str = Field(description="The text as printed.")
     value: str | int | float | None = Field(
-        description="The number, or the date as YYYY-MM-DD. null: it can be read in several ways, or is an identifier."
+        description="The number, or the date as YYYY-MM-DD. null: the text is ambiguous or an identifier."
     )
-    boxes: list[tuple[float, float, float, float]] = Field(
-        description="x0, y0, x1, y1 in parts of the page from its upper left corner, one box a line."
-    )
-    first: int = Field(description="Its first word, counted from 0 in the words of the page.")
-    last: int = Field(description="Its last word.")
+    boxes: Boxes
+    first: int = Field(description="The index of its first word on the page, from 0.")
+    last: int = Field(description="The index of its last word.")
 
 
 class UnmappedCount(BaseModel):
-    """How much of a page no field has."""
+    """The number of unmapped items on a page."""
 
     page: int
     count: int
 
 
 class Unmapped(BaseModel):
-    """The numbers, dates and names that no field has."""
+    """The numbers and dates that no field contains."""
 
-    version: int = Field(description="The version of the extraction whose fields were looked for.")
+    version: int = Field(description="The extraction's version that the fields are from.")
     items: list[UnmappedItem] = Field(
-        description="As they are read: whole pages, at most 1000 items (of a page that has more, its first 1000)."
+        description="In reading order: whole pages, at most 1000 items (the first 1000 of a page that has more)."
     )
-    pages: list[UnmappedCount] = Field(
-        description="How many there are on each of these pages; pages without any are not told."
-    )
-    next: int | None = Field(description="Give it as `page` to get those that follow. null at the end.")
+    pages: list[UnmappedCount] = Field(description="The counts of these pages. Pages without items are left out.")
+    next: int | None = Field(description="Pass it as `page` to get the next pages. null at the end.")
 
 
 class ExtractionSchema(BaseModel):
-    """The schema of an extraction."""
+    """The schema that an extraction follows."""
 
-    schema_revid: UUID | None = Field(description="The version of a kept schema that it is.")
-    json_schema: dict[str, Any] | None = Field(alias="schema", description="null: it follows none.")
+    schema_revid: UUID | None = Field(description="The version of a named schema. null: not a named schema.")
+    json_schema: dict[str, Any] | None = Field(alias="schema", description="null: no schema.")
 
 
-class PastExtraction(Shown):
-    """The fields as they stood at a version. Scores, evidence, locks and proposals are kept for the present only."""
+class PastExtraction(ResponseModel):
+    """The fields at an earlier version. Scores, evidence, locks and proposals exist only for the current version."""
 
     id: UUID
     document_id: UUID
     version: int
     latest_version: int
     extracted_fields: dict[str, Any]
-    changed_at: datetime = Field(description="When this version came about.")
+    changed_at: datetime = Field(description="When this version was created.")
 
 
 class ExtractionSummary(BaseModel):
@@ -268,69 +260,71 @@ class ExtractionSummary(BaseModel):
     document_type: str | None
     status: ExtractionStatus
     valid: bool | None = Field(description=_VALID)
-    schema_revid: UUID | None = Field(description="The version of a kept schema that it follows.")
+    schema_revid: UUID | None = Field(description="The version of the named schema that it follows.")
     prompt_revid: UUID | None = Field(description="The version of the prompt that it was made with.")
-    proposed: bool = Field(description="Whether an agent has begun it by itself, and nobody has accepted it yet.")
+    proposed: bool = Field(description="Whether it is an agent's suggestion that no person has accepted yet.")
     version: int
-    proposals: int = Field(description="How many wait for you.")
+    proposals: int = Field(description="The number of pending proposals.")
     created_at: datetime
     updated_at: datetime
 
 
-# Told and not checked here: `paths.parse` says what is wrong, and where.
-_AS_PATH: dict[str, Any] = {"pattern": paths.PATTERN}
+# Only for clients. `paths.parse` checks paths and says which character is wrong.
+_PATH_SCHEMA: dict[str, Any] = {"pattern": paths.PATTERN}
 
 
-class FieldValue(Body):
+class FieldValue(RequestBody):
     """A value for a field."""
 
     path: Annotated[
         str,
-        Field(min_length=1, max_length=1000, examples=["vendor.name", "items[2].price"], json_schema_extra=_AS_PATH),
+        Field(
+            min_length=1, max_length=1000, examples=["vendor.name", "items[2].price"], json_schema_extra=_PATH_SCHEMA
+        ),
     ]
     value: Any = Field(description="Any JSON.")
 
 
-def _how_many(body: object) -> str:
+def _one_or_several(body: object) -> str:
     return "<several>" if isinstance(body, list) else "<one>"
 
 
-# (Told apart beforehand: what is wrong with a list is then not also told as what is wrong with an object.)
-FieldValues = Annotated[
+# A discriminated union: an error in a list is then not also reported as an error of a single object.
+FieldUpdates = Annotated[
     Annotated[FieldValue, Tag("<one>")]
     | Annotated[list[FieldValue], Field(min_length=1, max_length=200), Tag("<several>")],
-    Discriminator(_how_many),
+    Discriminator(_one_or_several),
 ]
 
 
-class DocumentType(Body):
-    """What kind of document it is, such as invoice or contract."""
+class DocumentType(RequestBody):
+    """The document's type, such as invoice or contract."""
 
     document_type: Annotated[str, Field(min_length=1, max_length=200)]
 
 
-def _whole(number: Any) -> Any:
-    """To JSON 7.0 is an integer."""
+def _as_integer(number: Any) -> Any:
+    # In JSON 7.0 is an integer.
     return int(number) if isinstance(number, float) and number.is_integer() else number
 
 
-class RestoreRequest(Body):
-    """The version to go back to."""
+class RestoreRequest(RequestBody):
+    """The version to restore."""
 
-    version: Annotated[int, Field(ge=0, le=2**31 - 1, strict=True), BeforeValidator(_whole)]
+    version: Annotated[int, Field(ge=0, le=2**31 - 1, strict=True), BeforeValidator(_as_integer)]
 
 
-class Decision(Body):
-    """What you say of one proposal."""
+class ProposalDecision(RequestBody):
+    """Your decision on one proposal."""
 
     id: UUID
     accepted: bool
 
 
-class DecisionsRequest(Body):
-    """Decide proposals: all of these or, if one cannot be decided, none."""
+class DecisionsRequest(RequestBody):
+    """Decisions on proposals. If one of them cannot be decided, none is."""
 
-    decisions: Annotated[list[Decision], Field(min_length=1, max_length=1000)]
+    decisions: Annotated[list[ProposalDecision], Field(min_length=1, max_length=1000)]
 
 
 FieldPath = Annotated[
@@ -338,59 +332,59 @@ FieldPath = Annotated[
     Query(
         min_length=1,
         max_length=1000,
-        description='Where the field stands: vendor.name, items[2].price, ["a.b"].c.',
-        json_schema_extra=_AS_PATH,
+        description='The path of the field: vendor.name, items[2].price, ["a.b"].c.',
+        json_schema_extra=_PATH_SCHEMA,
     ),
 ]
 IfMatch = Annotated[
     str | None,
     Header(
         max_length=100,
-        description='The version that you saw, such as "7": 409 if the fields changed since.',
+        description='The version that you saw, such as "7". 409 if the fields changed since.',
         json_schema_extra={"pattern": r'^(\*|"?[0-9]{1,10}"?)$'},
     ),
 ]
 
 
-async def extraction_of(extraction_id: UUID, scope: TheScope, runtime: TheRuntime) -> ExtractionRow:
-    """Return the extraction that the path names, in a transaction of its own: what follows may take long."""
+async def get_extraction_row(extraction_id: UUID, scope: TheScope, runtime: TheRuntime) -> ExtractionRow:
+    """Return the extraction that the path names. The transaction ends here because the route may take long."""
     async with runtime.database.as_user(scope) as conn:
         return await stored.find(conn, extraction_id)
 
 
-TheExtraction = Annotated[ExtractionRow, Depends(extraction_of)]
+TheExtraction = Annotated[ExtractionRow, Depends(get_extraction_row)]
 
 
 class ExtractionChange:
-    """One change of an extraction by a person: made at the version that they saw, read back and answered in one
-    transaction."""
+    """A person's change of an extraction. It is checked against If-Match, made and read back in one transaction."""
 
     def __init__(self, extraction_id: UUID, scope: TheScope, runtime: TheRuntime, if_match: IfMatch = None) -> None:
         self.id = extraction_id
         self.scope = scope
         self.database = runtime.database
-        self._seen = _version_in(if_match)
+        self._seen = _parse_version(if_match)
 
     async def make(self, act: Callable[[Connection], Awaitable[object]]) -> Response:
-        """Make the change in a transaction."""
+        """Make the change in a transaction. Return the response."""
         async with self.database.as_user(self.scope) as conn:
             before = await extractions.lock(conn, self.id, self._seen)
             await act(conn)
             row = await stored.find(conn, self.id)
         found = await extractions.problems(self.scope.org_id, row)
         if found and row.version != before and row.status is ExtractionStatus.COMPLETED:
-            # What was reviewed is to be looked at again. (Judged outside of the transaction: it may take long.)
+            # A completed extraction that now breaks its schema must be reviewed again. Checked after the transaction
+            # because the check may take long.
             async with self.database.as_user(self.scope) as conn:
                 await stored.reopen(conn, row.id, row.version)
                 row = await stored.find(conn, self.id)
-        return await json_of(ChangedExtraction.with_problems, row, found)
+        return await json_response(ChangedExtraction.with_problems, row, found)
 
     async def make_prepared(
         self,
         prepare: Callable[[], Awaitable[Prepared]],
         apply: Callable[[Connection, Prepared], Awaitable[object]],
     ) -> Response:
-        """Make a change whose evidence is looked for before anything is locked."""
+        """Make a change whose evidence is searched before the extraction is locked. Retried if it became stale."""
 
         async def attempt() -> Response:
             prepared = await prepare()
@@ -399,7 +393,7 @@ class ExtractionChange:
         return await retry_while_stale(attempt)
 
     async def write(self, write: Write) -> Response:
-        """Write one value, or remove one."""
+        """Write or remove one value. Return the response."""
         return await self.make_prepared(
             lambda: extractions.prepare_write(self.database, self.scope, INDEXES, self.id, write, PERSON),
             extractions.apply,
@@ -413,40 +407,38 @@ TheChange = Annotated[ExtractionChange, Depends()]
 async def list_extractions(
     scope: TheScope,
     runtime: TheRuntime,
-    document_id: Annotated[UUID | None, Query(description="Only those of this document.")] = None,
+    document_id: Annotated[UUID | None, Query(description="Only extractions of this document.")] = None,
     status: Annotated[ExtractionStatus | None, Query(description="Only extractions of this status.")] = None,
     document_type: Annotated[
         str | None,
-        Query(min_length=1, max_length=200, pattern=STORABLE, description="Only those of documents of this type."),
+        Query(min_length=1, max_length=200, pattern=STORABLE, description="Only documents of this type."),
     ] = None,
     to_check: Annotated[
         bool | None,
         Query(
-            description="true: only those that a person should look at, since a proposal waits or a value that no "
-            "person has set is unsure (its score is below 0.5). false: only the others."
+            description="true: only extractions with a pending proposal, or with a value below confidence 0.5 that no "
+            "person has set. false: only the others."
         ),
     ] = None,
-    schema_id: Annotated[UUID | None, Query(description="Only those that follow a version of this schema.")] = None,
-    prompt_id: Annotated[
-        UUID | None, Query(description="Only those that were made with a version of this prompt.")
-    ] = None,
+    schema_id: Annotated[UUID | None, Query(description="Only with a version of this schema.")] = None,
+    prompt_id: Annotated[UUID | None, Query(description="Only with a version of this prompt.")] = None,
     filename: Filename = None,
     since: Since = None,
     until: Until = None,
     limit: Limit = 50,
     before: Before = None,
 ) -> ListPage[ExtractionSummary]:
-    """The organisation's extractions, or those of one document."""
-    wanted = ExtractionFilter(
+    """List the organisation's extractions, newest first."""
+    filters = ExtractionFilter(
         document_id, status, document_type, to_check, filename, since, until, schema_id, prompt_id
     )
     async with runtime.database.as_user(scope) as conn:
-        page = await stored.list_extractions(conn, scope.org_id, limit=limit, before=before, wanted=wanted)
+        page = await stored.list_extractions(conn, scope.org_id, limit=limit, before=before, wanted=filters)
     valid = await extractions.are_valid(runtime.database, scope, page.items)
     items = [
         ExtractionSummary.model_validate({**asdict(row), "valid": valid[row.id]})
         for row in page.items
-        if row.id in valid  # else deleted meanwhile
+        if row.id in valid  # otherwise deleted meanwhile
     ]
     return ListPage[ExtractionSummary](items=items, next=page.next)
 
@@ -456,52 +448,53 @@ async def get_extraction(
     extraction_id: UUID,
     scope: TheScope,
     runtime: TheRuntime,
-    version: Annotated[int | None, Query(ge=0, le=2**31 - 1, description="The fields as they stood then.")] = None,
+    version: Annotated[int | None, Query(ge=0, le=2**31 - 1, description="Return the fields of this version.")] = None,
 ) -> Response:
-    """One extraction as it stands now, or its fields as they stood at a version."""
+    """Return an extraction, or its fields at an earlier version."""
     async with runtime.database.as_user(scope) as conn:
         if version is not None:
-            return await json_of(PastExtraction.of, await stored.find_version(conn, extraction_id, version))
+            return await json_response(PastExtraction.of, await stored.find_version(conn, extraction_id, version))
         row = await stored.find(conn, extraction_id)
-    return await json_of(Extraction.of, row, await extractions.is_valid(scope.org_id, row))
+    return await json_response(Extraction.of, row, await extractions.is_valid(scope.org_id, row))
 
 
 @router.delete("/{extraction_id}", status_code=204)
 async def delete_extraction(extraction_id: UUID, conn: Conn) -> None:
-    """Delete an extraction with its history and its runs, which end. A member may delete their own, an owner any."""
+    """Delete an extraction with its history, and end and delete its runs. A member can delete their own, an owner
+    any."""
     await stored.remove(conn, extraction_id)
 
 
 @router.patch("/{extraction_id}", response_model=ChangedExtraction)
 async def set_document_type(body: DocumentType, change: TheChange) -> Response:
-    """Say what kind of document it is. No agent says otherwise then, unless you ask for it."""
+    """Set the document's type. Agents then change it only if you ask for it."""
     return await change.make(lambda conn: extractions.identify(conn, change.id, body.document_type))
 
 
 @router.get("/{extraction_id}/problems")
-async def get_problems(row: TheExtraction, scope: TheScope) -> Problems:
-    """What keeps the fields from following the extraction's schema and its rules, whoever wrote them and wherever."""
-    return Problems(version=row.version, **_told(await extractions.problems(scope.org_id, row)))
+async def get_problems(row: TheExtraction, scope: TheScope) -> ExtractionProblems:
+    """List how the current fields break the extraction's schema and its rules."""
+    return ExtractionProblems(version=row.version, **_problem_fields(await extractions.problems(scope.org_id, row)))
 
 
 @router.get("/{extraction_id}/places")
-async def list_places(row: TheExtraction, path: FieldPath, scope: TheScope, runtime: TheRuntime) -> Places:
-    """Every place in the document where a field's value could stand, so that a person can step through them. `evidence`
-    has the one that was taken for the field's, and counts them all. A blank has none."""
-    found, count = await extractions.places(runtime.database, scope, row, paths.parse(path))
-    return Places(version=row.version, items=[FieldPlace.of(place) for place in found], count=count)
+async def list_places(row: TheExtraction, path: FieldPath, scope: TheScope, runtime: TheRuntime) -> FieldLocations:
+    """List every location in the document that matches a field's value, so that a person can step through them.
+    `evidence` has the most likely one. A blank has none."""
+    found, count = await extractions.locations(runtime.database, scope, row, paths.parse(path))
+    return FieldLocations(version=row.version, items=[FieldLocation.of(one) for one in found], count=count)
 
 
 @router.get("/{extraction_id}/readings")
 async def list_readings(row: TheExtraction, scope: TheScope, runtime: TheRuntime) -> RuleReadings:
-    """Where a rule of the schema is broken: which one value, in place of another, would make it hold, of those that the
-    document prints somewhere. None that breaks another rule instead. Nothing is changed."""
+    """List printed values that would satisfy a broken rule of the schema if they replaced the value of one field.
+    Values that would break another rule are left out. Changes nothing."""
     items = [
         RuleReading(
             path=paths.name(one.reading.path),
             value=one.reading.value,
             rule=one.reading.kind,
-            place=FieldPlace.of(one.place),
+            place=FieldLocation.of(one.location),
         )
         for one in await extractions.readings(runtime.database, scope, row)
     ]
@@ -513,10 +506,10 @@ async def list_unmapped(
     row: TheExtraction,
     scope: TheScope,
     runtime: TheRuntime,
-    page: Annotated[int, Query(ge=1, le=2**31 - 1, description="From this page on.")] = 1,
+    page: Annotated[int, Query(ge=1, le=2**31 - 1, description="The first page to list.")] = 1,
 ) -> Unmapped:
-    """Return every number and date of the document that no field has, so that a person sees what was missed. A value
-    covers all places where it could be."""
+    """List the numbers and dates in the document that no field contains, so that a person sees what was missed. A value
+    maps every location that matches it."""
     part = await unmapped(runtime.database, scope, row, page)
     return Unmapped(
         version=row.version,
@@ -528,7 +521,7 @@ async def list_unmapped(
 
 @router.get("/{extraction_id}/schema")
 async def get_extraction_schema(row: TheExtraction) -> ExtractionSchema:
-    """The JSON Schema that an extraction follows, and the version of a kept one that this is."""
+    """Return the JSON Schema that an extraction follows."""
     return ExtractionSchema(schema_revid=row.schema_revid, schema=row.schema)
 
 
@@ -541,26 +534,26 @@ async def get_history(
         Query(
             min_length=1,
             max_length=1000,
-            description="Only what stood there or below it.",
-            json_schema_extra=_AS_PATH,
+            description="Only changes at this path or below it.",
+            json_schema_extra=_PATH_SCHEMA,
         ),
     ] = None,
-    limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 100,
-    before: Annotated[int | None, Query(ge=0, le=2**63 - 1, description="The `next` of the last answer.")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000, description="The most changes to return.")] = 100,
+    before: Annotated[int | None, Query(ge=0, le=2**63 - 1, description="The `next` of the previous page.")] = None,
 ) -> NumberedListPage[Change]:
-    """Who changed what, when, from what to what, in which run and call: an entry for each single value."""
+    """List the changes of an extraction, newest first, one entry per value: the old and new value, author and run."""
     under = None if path is None else paths.parse(path)
-    rows, following = await stored.history(conn, extraction_id, path=under, limit=limit, before=before)
-    return NumberedListPage[Change](items=rows, next=following)
+    rows, next_page = await stored.history(conn, extraction_id, path=under, limit=limit, before=before)
+    return NumberedListPage[Change](items=rows, next=next_page)
 
 
 @router.patch("/{extraction_id}/fields", response_model=ChangedExtraction)
-async def set_fields(body: FieldValues, change: TheChange) -> Response:
-    """Set a field, or several at once with a list: that is one version, all of them or none. Each is set to another
-    value, or to the one that stands there because it is right: then it is locked, and agents propose another value
-    instead of writing it. Missing objects on the way are made, a list grows at its end. A value that breaks the schema
-    is stored, since the document may say so, and `problems` names it. Where the value stands on a page is its evidence;
-    where it does not, it needs no confidence, because you say so."""
+async def set_fields(body: FieldUpdates, change: TheChange) -> Response:
+    """Set a field, or up to 200 fields with a list: all of them as one version, or none. Setting the current value
+    confirms it. The fields are locked: agents propose other values instead of writing them. Missing objects are
+    created, and a list can grow by one item at its end. A value that breaks the schema is stored, since the document
+    may contain it, and reported in `problems`. Evidence is searched on the pages; a value that is on no page gets no
+    confidence score."""
     if isinstance(body, FieldValue):
         return await change.write(FieldWrite(paths.parse(body.path), body.value))
     writes = [FieldWrite(paths.parse(one.path), one.value) for one in body]
@@ -572,22 +565,21 @@ async def set_fields(body: FieldValues, change: TheChange) -> Response:
 
 @router.delete("/{extraction_id}/fields", response_model=ChangedExtraction)
 async def remove_field(path: FieldPath, change: TheChange) -> Response:
-    """Remove one field, or one item of a list, with everything below it. The items behind it move up with their
-    locks."""
+    """Remove a field or an item of a list, with everything below it. The following items move up with their locks."""
     return await change.write(FieldRemoval(paths.parse(path)))
 
 
 @router.post("/{extraction_id}/complete", response_model=ChangedExtraction)
 async def complete_extraction(change: TheChange) -> Response:
-    """Declare the extraction complete as it stands. You may where an agent may not: when the document itself breaks a
-    rule of the schema, say. `problems` lists what it is complete in spite of."""
+    """Complete the extraction, even if it breaks its schema (which an agent cannot do): the document itself may be
+    wrong. `problems` lists what is still wrong."""
     return await change.make(lambda conn: stored.complete(conn, change.id))
 
 
 @router.post("/{extraction_id}/restore", response_model=ChangedExtraction)
 async def restore_version(body: RestoreRequest, change: TheChange) -> Response:
-    """Write the fields as they stood at a version, as a new version. What this changes is looked for on the pages
-    again, and locked by you."""
+    """Write the fields of an earlier version as a new version. Changed values get new evidence and are locked by
+    you."""
     return await change.make_prepared(
         lambda: extractions.prepare_restore(change.database, change.scope, INDEXES, change.id, body.version),
         extractions.apply,
@@ -596,44 +588,43 @@ async def restore_version(body: RestoreRequest, change: TheChange) -> Response:
 
 @router.post("/{extraction_id}/locks", response_model=ChangedExtraction)
 async def confirm_field(path: FieldPath, change: TheChange) -> Response:
-    """Say that the value at a path is right as it stands, to the last digit: it is locked, as one that you set."""
+    """Confirm the current value at a path. It is locked like a value that you set."""
     steps = paths.parse(path)
     return await change.make(lambda conn: stored.confirm(conn, change.id, steps))
 
 
 @router.delete("/{extraction_id}/locks", response_model=ChangedExtraction)
 async def unlock_field(path: FieldPath, change: TheChange) -> Response:
-    """Let agents change again what a person set at a path or below it. Any member may."""
+    """Unlock the values at a path and below it, so that agents can change them. Any member can."""
     steps = paths.parse(path)
     return await change.make(lambda conn: stored.unlock(conn, change.id, steps))
 
 
 @router.delete("/{extraction_id}/examples", status_code=204)
 async def remove_example(extraction_id: UUID, path: FieldPath, scope: TheScope, conn: Conn) -> None:
-    """Take the correction at a path out of the examples that the agent is shown (`examples` of a run has them). It is
-    not shown again; the field stays as it is."""
+    """Exclude the correction at a path from the examples that are sent to agents (see `examples` of a run). The field
+    itself does not change."""
     await examples.withdraw(conn, scope, extraction_id, paths.parse(path))
 
 
 @router.post("/{extraction_id}/proposals", response_model=ChangedExtraction)
 async def decide_proposals(body: DecisionsRequest, change: TheChange) -> Response:
-    """Accept or reject proposals. An accepted one is written as yours, with its evidence; a rejected one is not
-    proposed again while the same value stands."""
+    """Accept or reject proposals. An accepted value is written as yours, with its evidence. A rejected value is not
+    proposed again while the current value stays the same."""
     decisions = [(decision.id, decision.accepted) for decision in body.decisions]
     return await change.make(lambda conn: stored.decide(conn, change.id, decisions))
 
 
-def _version_in(if_match: str | None) -> int | None:
+def _parse_version(if_match: str | None) -> int | None:
     if if_match is None or if_match.strip() == "*":
         return None
     found = re.fullmatch(r'"?([0-9]{1,10})"?', if_match.strip())
     if found is None:
-        raise Invalid('If-Match is a version of the extraction, such as "7".')
+        raise Invalid('If-Match must be a version of the extraction, such as "7", or "*".')
     return int(found[1])
 
 
-def _told(found: Sequence[Violation]) -> dict[str, Any]:
-    """Violations in sentences, and for programs."""
+def _problem_fields(found: Sequence[Violation]) -> dict[str, Any]:
     errors = [
         FieldViolation(
             path=paths.name(one.path),

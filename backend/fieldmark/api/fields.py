@@ -1,4 +1,4 @@
-"""/api/fields: which fields there are, one field over many documents, and exact counts and sums over them."""
+"""/api/fields: known field paths, the values of one field in many documents, and exact counts and sums."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from fieldmark.api.auth import Conn, TheScope
 from fieldmark.api.extractions import Evidence, FieldPath, Lock
 from fieldmark.api.routing import Routes
-from fieldmark.api.shapes import Before, ListPage, Text, json_of
+from fieldmark.api.shared_types import Before, FilterText, ListPage, json_response
 from fieldmark.domain import paths
 from fieldmark.domain.document_filters import MAX_TAGS, DocumentFilters, validate_model
 from fieldmark.domain.field_query import FieldAnswer, FieldQuery, KnownFields
@@ -24,66 +24,66 @@ from fieldmark.stores.paging import Page
 router = Routes(prefix="/api/fields", tags=["fields"])
 
 
-async def filters_of(
-    document_type: Annotated[Text | None, Query(description="Only of this type, as the extraction says.")] = None,
+async def get_filters(
+    document_type: Annotated[FilterText | None, Query(description="Only documents of this type.")] = None,
     tag: Annotated[
-        list[Text] | None, Query(max_length=MAX_TAGS, description="Only with the tags of all these names.")
+        list[FilterText] | None,
+        Query(max_length=MAX_TAGS, description="Only documents with all of these tags, by name."),
     ] = None,
 ) -> DocumentFilters:
-    """Return which documents a query asks about."""
-    asked: dict[str, Any] = {"document_type": document_type, "tags": tag}
-    return validate_model(DocumentFilters, {name: value for name, value in asked.items() if value})
+    conditions: dict[str, Any] = {"document_type": document_type, "tags": tag}
+    return validate_model(DocumentFilters, {name: value for name, value in conditions.items() if value})
 
 
-Filters = Annotated[DocumentFilters, Depends(filters_of)]
+Filters = Annotated[DocumentFilters, Depends(get_filters)]
 
 
 @router.get("")
 async def list_fields(scope: TheScope, conn: Conn, where: Filters) -> KnownFields:
-    """The paths that can be asked for, of each type of document, in so many of the newest ones."""
+    """List the field paths in the newest documents, by document type."""
     return await known_fields.run(conn, scope.org_id, where)
 
 
-class ValueOfDocument(BaseModel):
-    """The value of one field in one document."""
+class DocumentFieldValue(BaseModel):
+    """The value of a field in one document."""
 
     document_id: UUID
     filename: str
     extraction_id: UUID
-    version: int = Field(description="Of the extraction: for If-Match, where you change the value.")
+    version: int = Field(description="The extraction's version. Send it as If-Match when you change the value.")
     value: str | float | int | bool
     confidence: float | None = Field(description="As in `confidence_scores` of the extraction.")
     evidence: Evidence
-    lock: Lock | None = Field(description="A person has set it.")
-    proposed: bool = Field(description="What an agent would have written here waits for you.")
+    lock: Lock | None = Field(description="Set if a person set or confirmed the value.")
+    proposed: bool = Field(description="Whether an agent's proposal for this field is pending.")
 
 
-@router.get("/values", response_model=ListPage[ValueOfDocument])
+@router.get("/values", response_model=ListPage[DocumentFieldValue])
 async def list_field_values(
     scope: TheScope,
     conn: Conn,
     path: FieldPath,
     where: Filters,
-    limit: Annotated[int, Query(ge=1, le=200, description="How many at most; fewer where values are large.")] = 50,
+    limit: Annotated[int, Query(ge=1, le=200, description="The most items to return; fewer if they are large.")] = 50,
     before: Before = None,
 ) -> Response:
-    """One field over many documents: its value in the current extraction of each, with where it stands. Blanks, objects
+    """List the values of one field in the current extractions of the documents, with their locations. Blanks, objects
     and lists are left out."""
     steps = paths.parse(path)
     page = await field_values.list_values(conn, scope.org_id, steps, where, limit=limit, before=before)
-    return await json_of(_values, page)
+    return await json_response(_values, page)
 
 
-def _values(page: Page[FieldValueRow]) -> ListPage[ValueOfDocument]:
+def _values(page: Page[FieldValueRow]) -> ListPage[DocumentFieldValue]:
     items = [
-        ValueOfDocument.model_construct(**asdict(row), document_id=row.id, proposed=row.is_proposed)
+        DocumentFieldValue.model_construct(**asdict(row), document_id=row.id, proposed=row.is_proposed)
         for row in page.items
     ]
-    return ListPage[ValueOfDocument].model_construct(items=items, next=page.next)
+    return ListPage[DocumentFieldValue].model_construct(items=items, next=page.next)
 
 
 @router.post("/query")
 async def query_fields(scope: TheScope, conn: Conn, body: FieldQuery) -> FieldAnswer:
-    """How many documents, what their fields come to, by group: each figure exact, with the first values that it is made
-    of, and what it leaves out. It changes nothing."""
+    """Count documents and aggregate their fields, by group. Each figure is exact, and comes with the first values that
+    it was computed from and the number of documents without a value. Changes nothing."""
     return await field_queries.query(conn, scope, body)

@@ -1,4 +1,4 @@
-"""/healthz and /readyz: does the process live, can it work."""
+"""/healthz and /readyz: liveness and readiness checks."""
 
 from __future__ import annotations
 
@@ -18,38 +18,37 @@ log = structlog.get_logger()
 router = Routes(tags=["health"])
 
 READY_SECONDS = 2
-"""Whoever asks asks again soon, and waits less long than a request does."""
+"""Time limit of the database check. Shorter than that of other requests: probes repeat soon."""
 
 
 class Health(BaseModel):
-    """`model` is offline where the offline model by rules answers, for want of a key."""
+    """The service's status. `model` is `offline` if built-in rules replace the model because no API key is set."""
 
     status: str
     model: str | None = None
 
 
-@router.get("/healthz", summary="Does the process live")
+@router.get("/healthz", summary="Liveness")
 async def get_health() -> Health:
-    """The process answers."""
+    """Return `ok`: the process responds."""
     return Health(status="ok")
 
 
-@router.get("/readyz", summary="Can it work")
+@router.get("/readyz", summary="Readiness")
 async def get_readiness(request: Request, runtime: TheRuntime) -> Health:
-    """The database answers, the worker (if this process has one) works, and no disk that it writes to is full."""
+    """Return `ready` if the database responds, the worker (if this process has one) runs, and no disk is full."""
     try:
         async with asyncio.timeout(READY_SECONDS):
             await runtime.database.check_connection()
     except (TimeoutError, Unavailable) as error:
         log.warning("the database cannot be reached", reason=str(error))
-        raise Unavailable("The database cannot be reached; the service's log says why.") from None
+        raise Unavailable("The database cannot be reached. The service's log has the reason.") from None
     full = await asyncio.to_thread(runtime.full_disk)
     if full is not None:
         log.warning("a disk is full", code="disk_full", folder=str(full))
-        raise Unavailable("A disk of the service is full, or nearly so; the service's log says which.")
+        raise Unavailable("A disk of the service is full or nearly full. The service's log names its folder.")
     worker: asyncio.Task[None] | None = request.app.state.worker
     if worker is not None and worker.done():
-        raise Unavailable("The worker has stopped; the service's log says why.")
+        raise Unavailable("The worker has stopped. The service's log has the reason.")
     settings = runtime.settings
-    named = OFFLINE if settings.offline else settings.model
-    return Health(status="ready", model=named)
+    return Health(status="ready", model=OFFLINE if settings.offline else settings.model)

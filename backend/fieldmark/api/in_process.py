@@ -1,6 +1,6 @@
-"""The service in this process, for a command: reached over a Unix socket, as one user.
+"""Runs the service inside a command's process, for one user, on a Unix socket.
 
-The command line speaks to it as it speaks to a service elsewhere, so each command is written once.
+Commands talk to it over HTTP as they do to a remote service, so each command is written once.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from fieldmark.identity.tokens import Person
 from fieldmark.runtime import Runtime
 from fieldmark.settings import Settings
 
-_LONGEST_ROOT: Final = 70
+_MAX_FOLDER_BYTES: Final = 70
 
 
 @dataclass(frozen=True, slots=True)
-class InProcess:
-    """A service that only this process reaches: with `token`, as one user."""
+class InProcessService:
+    """A service that only this process can reach. `token` authenticates its one user."""
 
     transport: httpx.AsyncBaseTransport
     token: str
@@ -38,30 +38,32 @@ class InProcess:
 
 
 @asynccontextmanager
-async def open_in_process(settings: Settings, user_id: UUID) -> AsyncGenerator[InProcess]:
-    """Open the service for one user, whatever signs tokens elsewhere. Raises what `open_runtime` raises."""
-    app = create_app(settings, with_worker=False, with_page=False)
+async def open_in_process(settings: Settings, user_id: UUID) -> AsyncGenerator[InProcessService]:
+    """Open the service for one user, with a token of its own. Raises what `open_runtime` raises."""
+    app = create_app(settings, with_worker=False, with_ui=False)
     async with app.router.lifespan_context(app):
         token = f"local-{secrets.token_urlsafe(32)}"
-        app.state.tokens = _OneToken(token, Person(user_id))
-        # The folder is closed to other users. (A socket's path has 107 bytes at most.)
-        root = tempfile.gettempdir() if len(os.fsencode(tempfile.gettempdir())) < _LONGEST_ROOT else "/tmp"  # noqa: S108
+        app.state.tokens = _SingleToken(token, Person(user_id))
+        # Other users cannot enter the folder. The path of a socket is limited to 107 bytes.
+        parent = tempfile.gettempdir()
+        if len(os.fsencode(parent)) >= _MAX_FOLDER_BYTES:
+            parent = "/tmp"  # noqa: S108
         with (
-            tempfile.TemporaryDirectory(prefix="fieldmark-", dir=root) as folder,
+            tempfile.TemporaryDirectory(prefix="fieldmark-", dir=parent) as folder,
             socket.socket(socket.AF_UNIX) as listener,
         ):
             path = str(Path(folder) / "service")
             listener.bind(path)
             serving = asyncio.create_task(serve_app(app, listener), name="service in this process")
             try:
-                yield InProcess(httpx.AsyncHTTPTransport(uds=path), token, app.state.runtime)
+                yield InProcessService(httpx.AsyncHTTPTransport(uds=path), token, app.state.runtime)
             finally:
                 serving.cancel()
                 await asyncio.wait({serving})
 
 
-class _OneToken:
-    """Knows one person by one token, which nobody else has."""
+class _SingleToken:
+    """Accepts one token, which only this process has."""
 
     def __init__(self, token: str, person: Person) -> None:
         self._token = token
@@ -69,5 +71,5 @@ class _OneToken:
 
     async def person_of(self, token: str) -> Person:
         if not secrets.compare_digest(token.encode(), self._token.encode()):
-            raise Unauthenticated("Only this process is answered here.")
+            raise Unauthenticated("This service accepts only requests of the command that started it.")
         return self._person

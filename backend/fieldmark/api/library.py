@@ -1,6 +1,6 @@
-"""/api/schemas, /api/prompts, /api/tags: what an organisation keeps by name, with its versions."""
+"""/api/schemas, /api/prompts, /api/tags: named items and their versions."""
 
-# (Annotations are evaluated, since some name what a function around them is given.)
+# No `from __future__ import annotations`: some annotations use the arguments of the enclosing function.
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -11,11 +11,10 @@ from pydantic import Field
 
 from fieldmark.api.auth import Conn, TheRuntime, TheScope
 from fieldmark.api.routing import Routes
-from fieldmark.api.shapes import (
+from fieldmark.api.shared_types import (
     STORABLE,
     Before,
     BeforeVersion,
-    Body,
     IfMatchRevid,
     Limit,
     ListPage,
@@ -23,8 +22,9 @@ from fieldmark.api.shapes import (
     NameContains,
     NameEquals,
     NumberedListPage,
-    Shown,
-    revid_in,
+    RequestBody,
+    ResponseModel,
+    parse_if_match_revid,
 )
 from fieldmark.domain.retry import retry_while_stale
 from fieldmark.services.schemas import check
@@ -34,100 +34,100 @@ router = Routes(prefix="/api")
 
 JsonSchema = Annotated[
     dict[str, Any],
-    Field(description="A JSON Schema (Draft 2020-12) of an object, at most 256 kB. References lead inside it."),
+    Field(description="A JSON Schema (Draft 2020-12) of an object, at most 256 kB. Only local references."),
 ]
 Content = Annotated[
-    str, Field(min_length=1, max_length=20_000, pattern=STORABLE, description="What to look for, in words.")
+    str, Field(min_length=1, max_length=20_000, pattern=STORABLE, description="Instructions for the agent.")
 ]
-Model = Annotated[str, Field(min_length=1, max_length=200, pattern=STORABLE, description="The model that is asked.")]
-TagIds = Annotated[list[UUID], Field(max_length=50, description="The tags of the documents that it is meant for.")]
+Model = Annotated[str, Field(min_length=1, max_length=200, pattern=STORABLE)]
+TagIds = Annotated[list[UUID], Field(max_length=50, description="The prompt is for documents with one of these tags.")]
 Color = Annotated[str, Field(pattern=r"^#[0-9a-fA-F]{6}$", examples=["#1e90ff"])]
 
 
-class NewSchema(Body):
+class NewSchema(RequestBody):
     """A schema to create."""
 
     name: Name
     json_schema: JsonSchema = Field(alias="schema")
 
 
-class SchemaChange(Body):
-    """Another name, another schema, or both. What is left out stays."""
+class SchemaChange(RequestBody):
+    """Changes of a schema. Fields that are left out stay unchanged."""
 
     name: Name | None = None
     json_schema: JsonSchema | None = Field(None, alias="schema")
 
 
-class NewPrompt(Body):
+class NewPrompt(RequestBody):
     """A prompt to create."""
 
     name: Name
     content: Content
-    schema_id: UUID | None = Field(None, description="The schema that it follows: its latest version when it is used.")
-    model: Model | None = Field(None, description="The model that is asked; the service's if left out.")
+    schema_id: UUID | None = Field(None, description="The prompt's schema. Each use takes its latest version.")
+    model: Model | None = Field(None, description="The model to use. Default: the service's.")
     tag_ids: TagIds = Field([])
 
 
-class PromptChange(Body):
-    """What changes of a prompt. What is left out stays."""
+class PromptChange(RequestBody):
+    """Changes of a prompt. Fields that are left out stay unchanged."""
 
     name: Name | None = None
     content: Content | None = None
-    schema_id: UUID | None = Field(None, description="null: it follows none.")
-    model: Model | None = Field(None, description="null: the service's.")
-    tag_ids: TagIds | None = Field(None, description="These and no others.")
+    schema_id: UUID | None = Field(None, description="null: no schema.")
+    model: Model | None = Field(None, description="null: the service's model.")
+    tag_ids: TagIds | None = Field(None, description="Replaces all tags.")
 
 
-class NewTag(Body):
+class NewTag(RequestBody):
     """A tag to create."""
 
     name: Name
     color: Color = GREY
 
 
-class TagChange(Body):
-    """Another name, another color, or both. What is left out stays."""
+class TagChange(RequestBody):
+    """Changes of a tag. Fields that are left out stay unchanged."""
 
     name: Name | None = None
     color: Color | None = None
 
 
-class Tag(Shown):
+class Tag(ResponseModel):
     """A tag of the organisation."""
 
     id: UUID
     name: str
     color: str = Field(examples=["#1e90ff"])
-    deleted: bool = Field(description="In no list and for no new use.", validation_alias="is_deleted")
+    deleted: bool = Field(description="Hidden from lists and from new use.", validation_alias="is_deleted")
     proposed: bool = Field(
-        description="An agent created it, and nobody has accepted it yet.", validation_alias="is_proposed"
+        description="An agent created it, and no person has accepted it yet.", validation_alias="is_proposed"
     )
-    created_by: UUID | None = Field(description="Who created it; null if they are gone.")
+    created_by: UUID | None = Field(description="The creator. null: no longer a member.")
     created_at: datetime
 
 
-class _Version(Shown):
-    id: UUID = Field(description="The same for all its versions.")
+class _Version(ResponseModel):
+    id: UUID = Field(description="The same for all versions.")
     number: int = Field(description="The number of the version, from 1.")
     name: str
-    latest: bool = Field(description="Whether it has no newer version.", validation_alias="is_latest")
-    deleted: bool = Field(description="In no list and for no new use.", validation_alias="is_deleted")
+    latest: bool = Field(description="Whether this is the latest version.", validation_alias="is_latest")
+    deleted: bool = Field(description="Hidden from lists and from new use.", validation_alias="is_deleted")
     proposed: bool = Field(
-        description="An agent created it, and nobody has accepted it yet.", validation_alias="is_proposed"
+        description="An agent created it, and no person has accepted it yet.", validation_alias="is_proposed"
     )
-    created_by: UUID | None = Field(description="Who created the first version; null if they are gone.")
+    created_by: UUID | None = Field(description="The creator of the first version. null: no longer a member.")
     created_at: datetime = Field(description="When the first version was created.")
-    changed_by: UUID | None = Field(description="Who created this version; null if they are gone.")
+    changed_by: UUID | None = Field(description="The creator of this version. null: no longer a member.")
     changed_at: datetime = Field(description="When this version was created.")
 
 
 class SchemaVersion(_Version):
     """A version of a schema, without its text."""
 
-    schema_revid: UUID = Field(description="This version, which never changes.")
+    schema_revid: UUID = Field(description="The id of this version, which never changes.")
 
 
-class KeptSchema(SchemaVersion):
+class Schema(SchemaVersion):
     """A version of a schema."""
 
     json_schema: dict[str, Any] = Field(
@@ -135,44 +135,45 @@ class KeptSchema(SchemaVersion):
     )
 
 
-class KeptPrompt(_Version):
+class Prompt(_Version):
     """A version of a prompt."""
 
-    prompt_revid: UUID = Field(description="This version, which never changes.")
-    content: str = Field(description="What to look for, in words.")
-    schema_id: UUID | None = Field(description="The schema that it follows: its latest version when it is used.")
-    model: str | None = Field(description="null: the service's.")
-    tag_ids: list[UUID] = Field(description="The tags of the documents that it is meant for.")
+    prompt_revid: UUID = Field(description="The id of this version, which never changes.")
+    content: str = Field(description="Instructions for the agent.")
+    schema_id: UUID | None = Field(description="The prompt's schema. Each use takes its latest version.")
+    model: str | None = Field(description="null: the service's model.")
+    tag_ids: list[UUID] = Field(description="The prompt is for documents with one of these tags.")
 
 
-def _add_item_routes(kind: str, items: NamedItems[Any], shape: type[Shown]) -> None:
-    async def get(item_id: Annotated[UUID, Path(alias=f"{kind}_id")], conn: Conn) -> Shown:
-        return shape.of(await items.get(conn, item_id))
+def _add_item_routes(kind: str, items: NamedItems[Any], model: type[ResponseModel]) -> None:
+    async def get(item_id: Annotated[UUID, Path(alias=f"{kind}_id")], conn: Conn) -> ResponseModel:
+        return model.of(await items.get(conn, item_id))
 
     async def delete(item_id: Annotated[UUID, Path(alias=f"{kind}_id")], conn: Conn) -> dict[str, int]:
         return await items.remove(conn, item_id)
 
-    of_item = f"/{kind}s/{{{kind}_id}}"
+    path = f"/{kind}s/{{{kind}_id}}"
     router.add_api_route(
-        of_item,
+        path,
         get,
         name=f"get_{kind}",
-        response_model=shape,
+        response_model=model,
         tags=[f"{kind}s"],
         description=f"Return a {kind} in its latest version, also a deleted one.",
     )
     router.add_api_route(
-        of_item,
+        path,
         delete,
         methods=["DELETE"],
         name=f"delete_{kind}",
         tags=[f"{kind}s"],
-        description=f"Delete a {kind}: it is in no list and for no new use. What refers to it keeps it; the response "
-        "counts that by kind. A member may delete their own, an owner any.",
+        description=f"Delete a {kind}. It is hidden from lists and from new use, but rows that refer to it keep it; "
+        f"the "
+        "response counts them by kind. A member can delete their own, an owner any.",
     )
 
 
-def _add_list_route(kind: str, items: NamedItems[Any], listed: type[Shown]) -> None:
+def _add_list_route(kind: str, items: NamedItems[Any], list_model: type[ResponseModel]) -> None:
     async def list_items(
         scope: TheScope,
         conn: Conn,
@@ -180,36 +181,38 @@ def _add_list_route(kind: str, items: NamedItems[Any], listed: type[Shown]) -> N
         name_contains: NameContains = None,
         limit: Limit = 50,
         before: Before = None,
-    ) -> Shown:
+    ) -> ResponseModel:
         page = await items.list_page(conn, scope, name=name, name_contains=name_contains, limit=limit, before=before)
-        return ListPage[listed].of(page)
+        return ListPage[list_model].of(page)
 
     router.add_api_route(
         f"/{kind}s",
         list_items,
         name=f"list_{kind}s",
-        response_model=ListPage[listed],
+        response_model=ListPage[list_model],
         tags=[f"{kind}s"],
-        description=f"List the organisation's {kind}s, those created last first.",
+        description=f"List the organisation's {kind}s, newest first.",
     )
 
 
-def _add_version_routes(kind: str, items: VersionedItems[Any], listed: type[Shown], shape: type[Shown]) -> None:
-    async def get_version(revid: Annotated[UUID, Path(alias=f"{kind}_revid")], conn: Conn) -> Shown:
-        return shape.of(await items.get_version(conn, revid))
+def _add_version_routes(
+    kind: str, items: VersionedItems[Any], list_model: type[ResponseModel], model: type[ResponseModel]
+) -> None:
+    async def get_version(revid: Annotated[UUID, Path(alias=f"{kind}_revid")], conn: Conn) -> ResponseModel:
+        return model.of(await items.get_version(conn, revid))
 
     async def list_versions(
         item_id: Annotated[UUID, Path(alias=f"{kind}_id")], conn: Conn, limit: Limit = 50, before: BeforeVersion = None
-    ) -> Shown:
+    ) -> ResponseModel:
         rows = await items.versions(conn, item_id, limit=limit + 1, before=before)
         following = rows[limit - 1].number if len(rows) > limit else None
-        return NumberedListPage[listed](items=[listed.of(row) for row in rows[:limit]], next=following)
+        return NumberedListPage[list_model](items=[list_model.of(row) for row in rows[:limit]], next=following)
 
     router.add_api_route(
         f"/{kind}_versions/{{{kind}_revid}}",
         get_version,
         name=f"get_{kind}_version",
-        response_model=shape,
+        response_model=model,
         tags=[f"{kind}s"],
         description=f"Return a version of a {kind}, the latest or an older one, also of a deleted one.",
     )
@@ -217,32 +220,31 @@ def _add_version_routes(kind: str, items: VersionedItems[Any], listed: type[Show
         f"/{kind}s/{{{kind}_id}}/versions",
         list_versions,
         name=f"list_{kind}_versions",
-        response_model=NumberedListPage[listed],
+        response_model=NumberedListPage[list_model],
         tags=[f"{kind}s"],
         description=f"List the versions of a {kind}, newest first.",
     )
 
 
 @router.post("/schemas", status_code=201, tags=["schemas"])
-async def create_schema(body: NewSchema, scope: TheScope, runtime: TheRuntime) -> KeptSchema:
-    """Create a schema. One that cannot be used is refused, with where."""
+async def create_schema(body: NewSchema, scope: TheScope, runtime: TheRuntime) -> Schema:
+    """Create a schema. 422 `invalid_schema` with the path of each error if it cannot be used."""
     await check(body.json_schema)
     async with runtime.database.as_user(scope) as conn:
-        return KeptSchema.of(await schemas.create(conn, scope.org_id, body.name, body.json_schema))
+        return Schema.of(await schemas.create(conn, scope.org_id, body.name, body.json_schema))
 
 
 @router.patch("/schemas/{schema_id}", tags=["schemas"])
 async def update_schema(
     schema_id: UUID, body: SchemaChange, scope: TheScope, runtime: TheRuntime, if_match: IfMatchRevid = None
-) -> KeptSchema:
-    """Give a schema another name, another text, or both: that is a new version. What was made with an older one keeps
-    that. Without a difference there is no new version."""
-    seen = revid_in(if_match)
+) -> Schema:
+    """Change a schema's name or text. A change creates a new version; extractions keep the version that they follow."""
+    seen = parse_if_match_revid(if_match)
     if body.json_schema is not None:
         await check(body.json_schema)
     async with runtime.database.as_user(scope) as conn:
         row = await schemas.update(conn, schema_id, name=body.name, schema=body.json_schema, revid=seen)
-    return KeptSchema.of(row)
+    return Schema.of(row)
 
 
 @router.get("/prompts", tags=["prompts"])
@@ -251,13 +253,13 @@ async def list_prompts(
     conn: Conn,
     name: NameEquals = None,
     name_contains: NameContains = None,
-    schema_id: Annotated[UUID | None, Query(description="Only those that follow this schema.")] = None,
-    tag_id: Annotated[UUID | None, Query(description="Only those with this tag.")] = None,
-    document_id: Annotated[UUID | None, Query(description="Only those that share a tag with this document.")] = None,
+    schema_id: Annotated[UUID | None, Query(description="Only prompts with this schema.")] = None,
+    tag_id: Annotated[UUID | None, Query(description="Only prompts with this tag.")] = None,
+    document_id: Annotated[UUID | None, Query(description="Only prompts that share a tag with this document.")] = None,
     limit: Limit = 50,
     before: Before = None,
-) -> ListPage[KeptPrompt]:
-    """List the organisation's prompts, those created last first."""
+) -> ListPage[Prompt]:
+    """List the organisation's prompts, newest first."""
     filters = {
         "name": name,
         "name_contains": name_contains,
@@ -265,25 +267,24 @@ async def list_prompts(
         "tag_id": tag_id,
         "document_id": document_id,
     }
-    return ListPage[KeptPrompt].of(await prompts.list_page(conn, scope, limit=limit, before=before, **filters))
+    return ListPage[Prompt].of(await prompts.list_page(conn, scope, limit=limit, before=before, **filters))
 
 
 @router.post("/prompts", status_code=201, tags=["prompts"])
-async def create_prompt(body: NewPrompt, scope: TheScope, conn: Conn) -> KeptPrompt:
+async def create_prompt(body: NewPrompt, scope: TheScope, conn: Conn) -> Prompt:
     """Create a prompt."""
     text = PromptText(body.name, body.content, body.schema_id, body.model, body.tag_ids)
-    return KeptPrompt.of(await prompts.create(conn, scope.org_id, text))
+    return Prompt.of(await prompts.create(conn, scope.org_id, text))
 
 
 @router.patch("/prompts/{prompt_id}", tags=["prompts"])
 async def update_prompt(
     prompt_id: UUID, body: PromptChange, scope: TheScope, runtime: TheRuntime, if_match: IfMatchRevid = None
-) -> KeptPrompt:
-    """Change a prompt: that is a new version. What was made with an older one keeps that. Without a difference there is
-    no new version."""
-    seen, given = revid_in(if_match), body.model_fields_set
+) -> Prompt:
+    """Change a prompt. A change creates a new version; extractions keep the version that they were made with."""
+    seen, given = parse_if_match_revid(if_match), body.model_fields_set
 
-    async def attempt() -> KeptPrompt:
+    async def attempt() -> Prompt:
         async with runtime.database.as_user(scope) as conn:
             row = await prompts.get(conn, prompt_id)
             text = PromptText(
@@ -293,7 +294,7 @@ async def update_prompt(
                 model=body.model if "model" in given else row.model,
                 tag_ids=row.tag_ids if body.tag_ids is None else body.tag_ids,
             )
-            return KeptPrompt.of(await prompts.update(conn, prompt_id, text, revid=seen or row.prompt_revid))
+            return Prompt.of(await prompts.update(conn, prompt_id, text, revid=seen or row.prompt_revid))
 
     return await retry_while_stale(attempt)
 
@@ -306,14 +307,14 @@ async def create_tag(body: NewTag, scope: TheScope, conn: Conn) -> Tag:
 
 @router.patch("/tags/{tag_id}", tags=["tags"])
 async def update_tag(tag_id: UUID, body: TagChange, conn: Conn) -> Tag:
-    """Give a tag another name, another color, or both, wherever it is."""
+    """Change a tag's name or color, on all documents and prompts that have it."""
     return Tag.of(await tags.update(conn, tag_id, name=body.name, color=body.color))
 
 
 _add_list_route("schema", schemas, SchemaVersion)
 _add_list_route("tag", tags, Tag)
-_add_item_routes("schema", schemas, KeptSchema)
-_add_item_routes("prompt", prompts, KeptPrompt)
+_add_item_routes("schema", schemas, Schema)
+_add_item_routes("prompt", prompts, Prompt)
 _add_item_routes("tag", tags, Tag)
-_add_version_routes("schema", schemas, SchemaVersion, KeptSchema)
-_add_version_routes("prompt", prompts, KeptPrompt, KeptPrompt)
+_add_version_routes("schema", schemas, SchemaVersion, Schema)
+_add_version_routes("prompt", prompts, Prompt, Prompt)

@@ -1,4 +1,4 @@
-"""/metrics: what is counted, for Prometheus. Not for the public: see `_check`."""
+"""/metrics for Prometheus. Never public: see `_check_access`."""
 
 from __future__ import annotations
 
@@ -19,55 +19,57 @@ from fieldmark.stores import jobs, runs
 router = Routes(tags=["health"])
 
 DATABASE_SECONDS = 2
-"""How long the queue is asked for; without an answer the rest is told."""
+"""Time limit of the queue's query. After it the other metrics are returned without the queue's."""
 
 _MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-_bearer = HTTPBearer(auto_error=False, scheme_name="MetricsToken", description="What FIELDMARK_METRICS_TOKEN is.")
+_bearer = HTTPBearer(auto_error=False, scheme_name="MetricsToken", description="The value of FIELDMARK_METRICS_TOKEN.")
 
 
 @router.get(
     "/metrics",
-    dependencies=[Depends(_bearer)],  # for the description: `_check` checks it
-    summary="What is counted",
+    dependencies=[Depends(_bearer)],  # only for the OpenAPI
+    summary="Metrics",
     response_class=Response,
     responses={
         200: {"description": "Prometheus' text format", "content": {"text/plain": {"schema": {"type": "string"}}}},
     },
 )
 async def get_metrics(request: Request, runtime: TheRuntime) -> Response:
-    """For Prometheus, with FIELDMARK_METRICS_TOKEN as the bearer token. Without that setting only a worker answers, at
-    the port of `fieldmark worker --port`, and only this machine."""
-    _check(request, runtime)
-    await _look(runtime)
+    """Return metrics for Prometheus. Needs FIELDMARK_METRICS_TOKEN as the bearer token. If that setting is not set,
+    only the port of `fieldmark worker --port` returns metrics, and only to the same machine."""
+    _check_access(request, runtime)
+    await _update_gauges(runtime)
     return Response(runtime.metrics.text(), media_type=_MEDIA_TYPE)
 
 
-def _check(request: Request, runtime: Runtime) -> None:
+def _check_access(request: Request, runtime: Runtime) -> None:
     token = runtime.settings.metrics_token
     if token is not None:
-        given = request.headers.get("authorization", "")
-        if not secrets.compare_digest(given.encode(), f"Bearer {token.get_secret_value()}".encode()):
-            raise Unauthenticated("Send the metrics' token: Authorization: Bearer <FIELDMARK_METRICS_TOKEN>.")
+        header = request.headers.get("authorization", "")
+        if not secrets.compare_digest(header.encode(), f"Bearer {token.get_secret_value()}".encode()):
+            raise Unauthenticated(
+                "The metrics token is missing or wrong. Send it: Authorization: Bearer <FIELDMARK_METRICS_TOKEN>."
+            )
         return
-    # At the port of the API a proxy on the same machine makes the whole world come from here.
-    own_port: bool = request.app.state.own_port
-    if not own_port or request.client is None or not _is_loopback(request.client.host):
+    # Behind a proxy on the same machine every client of the API's port has a loopback address.
+    is_monitoring_port: bool = request.app.state.is_monitoring_port
+    if not is_monitoring_port or request.client is None or not _is_loopback(request.client.host):
         raise Unauthenticated(
-            "Set FIELDMARK_METRICS_TOKEN and send it. Without it only a worker's own port answers, to this machine."
+            "Metrics are closed here because FIELDMARK_METRICS_TOKEN is not set. Set it and send it, or read a "
+            "worker's monitoring port on its own machine."
         )
 
 
 def _is_loopback(host: str) -> bool:
     try:
         return ip_address(host).is_loopback
-    except ValueError:  # a socket that has a name and no address
+    except ValueError:  # a Unix socket
         return False
 
 
-async def _look(runtime: Runtime) -> None:
-    """Take over what is not counted but looked up."""
+async def _update_gauges(runtime: Runtime) -> None:
     metrics, load = runtime.metrics, runtime.database.pool_stats()
     metrics.pool_connections.labels("busy").set(load.busy)
     metrics.pool_connections.labels("idle").set(load.idle)

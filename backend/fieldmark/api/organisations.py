@@ -1,4 +1,4 @@
-"""/api/me, /api/organisations, /api/invitations: who the caller is, who works with them, and who is to."""
+"""/api/me, /api/organisations, /api/invitations: the caller, organisations, members and invitations."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pydantic import BaseModel, Field
 
 from fieldmark.api.auth import OrganisationConn, TheCaller, TheOrganisation, ThePerson, TheRuntime
 from fieldmark.api.routing import Routes
-from fieldmark.api.shapes import Before, Body, Limit, ListPage
+from fieldmark.api.shared_types import Before, Limit, ListPage, RequestBody
 from fieldmark.domain.permissions import Permission
 from fieldmark.domain.statuses import Approvers, MembershipRole
 from fieldmark.identity.scope import Scope
 from fieldmark.runtime import Runtime
 from fieldmark.services import organisations as service
-from fieldmark.services.api_keys import Machine, require_scope
+from fieldmark.services.api_keys import KeyCaller, require_scope
 from fieldmark.stores import organisations
 from fieldmark.stores.organisations import Invitation, Member, Organisation, SettingChange
 
@@ -25,8 +25,8 @@ router = Routes(tags=["organisations"])
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 
-class KeyOfCaller(BaseModel):
-    """The key that the request bears."""
+class CallerKey(BaseModel):
+    """The API key that sent the request."""
 
     id: UUID
     name: str
@@ -35,23 +35,23 @@ class KeyOfCaller(BaseModel):
 
 
 class Me(BaseModel):
-    """Who the caller is: a person, or a key."""
+    """The caller: a person or an API key."""
 
-    user_id: UUID = Field(description="Under which rows are written: the person's id, or the key's.")
-    email: str | None = Field(description="As the token names it.")
-    key: KeyOfCaller | None
+    user_id: UUID = Field(description="Recorded as the author of rows: the id of the person or key.")
+    email: str | None = Field(description="From the token.")
+    key: CallerKey | None
     org_id: UUID = Field(description="The organisation of a request without X-Org-Id: the personal one, or the key's.")
     organisations: list[Organisation] = Field(description="The newest 200. A key has one.")
 
 
-class NewOrganisation(Body):
-    """An organisation to make."""
+class NewOrganisation(RequestBody):
+    """An organisation to create."""
 
     name: Name
 
 
-class OrganisationChange(Body):
-    """What to change; what is left out stays."""
+class OrganisationChange(RequestBody):
+    """Changes of an organisation. Fields that are left out stay unchanged."""
 
     name: Name | None = None
     approvers: Approvers | None = None
@@ -60,45 +60,45 @@ class OrganisationChange(Body):
     auto_create: bool | None = None
 
 
-class MemberChange(Body):
-    """What a member shall be."""
+class MemberChange(RequestBody):
+    """A member's new role."""
 
     role: MembershipRole
 
 
-class NewInvitation(Body):
-    """Whom to invite, as what, and for how long."""
+class NewInvitation(RequestBody):
+    """An invitation to create."""
 
     role: MembershipRole = MembershipRole.MEMBER
     email: Annotated[str, Field(min_length=3, max_length=320, pattern=r"^[^@\s]+@[^@\s]+$")] | None = Field(
-        None, description="Only a user whose token names this address can accept it. Left out: whoever has it."
+        None, description="Only a user with this verified address can accept. Default: any user who has the link."
     )
-    days: Annotated[int, Field(ge=1, le=90)] = Field(7, description="How long it holds.")
+    days: Annotated[int, Field(ge=1, le=90)] = Field(7, description="Days until it expires.")
 
 
 @dataclass(frozen=True, slots=True)
-class InvitationMade(Invitation):
-    """An invitation with its token, which nothing shows again: the link that you send has it."""
+class CreatedInvitation(Invitation):
+    """A new invitation with its token, which is returned only once. Put it into the link that you send."""
 
     token: Annotated[str, Field(examples=["fmi_…"])]
 
 
-class Accept(Body):
-    """The invitation to accept."""
+class AcceptInvitation(RequestBody):
+    """The token of an invitation."""
 
     token: Annotated[str, Field(min_length=1, max_length=200)]
 
 
 @router.get("/api/me")
 async def get_me(caller: TheCaller, runtime: TheRuntime) -> Me:
-    """Who the token or key names, and where they belong."""
-    if isinstance(caller, Machine):
-        key = KeyOfCaller(
+    """Return the person or API key that sends the request, and its organisations."""
+    if isinstance(caller, KeyCaller):
+        key = CallerKey(
             id=caller.id, name=caller.name, prefix=caller.prefix, scopes=sorted(map(Permission, caller.scopes))
         )
-        own = await _of_machine(runtime, caller)
+        own = await _organisation_of_key(runtime, caller)
         return Me(user_id=caller.id, email=None, key=key, org_id=own.id, organisations=[own])
-    personal = await service.entered(runtime.database, caller.user_id)
+    personal = await service.enter_with_role(runtime.database, caller.user_id)
     async with runtime.database.as_user_without_org(caller.user_id) as conn:
         page = await organisations.of_user(conn, caller.user_id, limit=200)
     return Me(
@@ -114,11 +114,11 @@ async def get_me(caller: TheCaller, runtime: TheRuntime) -> Me:
 async def list_organisations(
     caller: TheCaller, runtime: TheRuntime, limit: Limit = 50, before: Before = None
 ) -> ListPage[Organisation]:
-    """The organisations that you belong to."""
-    if isinstance(caller, Machine):
-        require_scope(caller, Permission.MEMBERS_READ, "members of organisations are told with")
-        return ListPage[Organisation](items=[await _of_machine(runtime, caller)], next=None)
-    await service.entered(runtime.database, caller.user_id)
+    """List the organisations that you belong to."""
+    if isinstance(caller, KeyCaller):
+        require_scope(caller, Permission.MEMBERS_READ, "this list")
+        return ListPage[Organisation](items=[await _organisation_of_key(runtime, caller)], next=None)
+    await service.enter(runtime.database, caller.user_id)
     async with runtime.database.as_user_without_org(caller.user_id) as conn:
         page = await organisations.of_user(conn, caller.user_id, limit=limit, before=before)
     return ListPage[Organisation].of(page)
@@ -126,21 +126,21 @@ async def list_organisations(
 
 @router.post("/api/organisations", status_code=201)
 async def create_organisation(body: NewOrganisation, person: ThePerson, runtime: TheRuntime) -> Organisation:
-    """Make an organisation, of which you are the owner."""
+    """Create an organisation. You become its owner."""
     async with runtime.database.as_user_without_org(person.user_id) as conn:
-        made = await organisations.add(conn, body.name)
-        return await organisations.get(conn, made)
+        org_id = await organisations.add(conn, body.name)
+        return await organisations.get(conn, org_id)
 
 
 @router.get("/api/organisations/{organisation_id}")
 async def get_organisation(scope: TheOrganisation, conn: OrganisationConn) -> Organisation:
-    """One of your organisations, with its settings."""
+    """Return one of your organisations with its settings."""
     return await organisations.get(conn, scope.org_id)
 
 
 @router.patch("/api/organisations/{organisation_id}")
 async def update_organisation(body: OrganisationChange, scope: TheOrganisation, conn: OrganisationConn) -> Organisation:
-    """Rename it, or say who decides what its runs wait for. An owner may."""
+    """Rename an organisation or change its settings. Owners only."""
     return await organisations.update(conn, scope.org_id, body.model_dump(exclude_none=True))
 
 
@@ -148,7 +148,7 @@ async def update_organisation(body: OrganisationChange, scope: TheOrganisation, 
 async def list_setting_changes(
     scope: TheOrganisation, conn: OrganisationConn, limit: Limit = 50, before: Before = None
 ) -> ListPage[SettingChange]:
-    """Who changed its name or a setting, when, from what to what. An owner may."""
+    """List the changes of an organisation's name and settings, newest first. Owners only."""
     return ListPage[SettingChange].of(
         await organisations.setting_changes(conn, scope.org_id, limit=limit, before=before)
     )
@@ -156,7 +156,7 @@ async def list_setting_changes(
 
 @router.delete("/api/organisations/{organisation_id}", status_code=204)
 async def delete_organisation(organisation_id: UUID, person: ThePerson, runtime: TheRuntime) -> None:
-    """Give it up with all that is in it. It is out of everybody's sight at once. An owner may."""
+    """Delete an organisation with everything in it. It disappears for all members at once. Owners only."""
     scope = await service.enter(runtime.database, person.user_id, organisation_id)
     async with runtime.database.as_user(scope) as conn:
         await organisations.delete(conn, organisation_id)
@@ -164,7 +164,8 @@ async def delete_organisation(organisation_id: UUID, person: ThePerson, runtime:
 
 @router.post("/api/organisations/{organisation_id}/leave", status_code=204)
 async def leave_organisation(organisation_id: UUID, person: ThePerson, runtime: TheRuntime) -> None:
-    """Leave it. Your keys in it end. The last owner cannot, nor you your personal one."""
+    """Leave an organisation. Your keys in it are revoked. The last owner cannot leave, and no one can leave their
+    personal organisation."""
     scope = await service.enter(runtime.database, person.user_id, organisation_id)
     async with runtime.database.as_user(scope) as conn:
         await organisations.leave(conn, scope)
@@ -174,13 +175,13 @@ async def leave_organisation(organisation_id: UUID, person: ThePerson, runtime: 
 async def list_members(
     scope: TheOrganisation, conn: OrganisationConn, limit: Limit = 50, before: Before = None
 ) -> ListPage[Member]:
-    """Who belongs to it."""
+    """List the members of an organisation."""
     return ListPage[Member].of(await organisations.members(conn, scope.org_id, limit=limit, before=before))
 
 
 @router.patch("/api/organisations/{organisation_id}/members/{user_id}")
 async def update_member(user_id: UUID, body: MemberChange, scope: TheOrganisation, conn: OrganisationConn) -> Member:
-    """Make a member an owner, a member or a viewer. An owner may; an organisation keeps an owner."""
+    """Change a member's role. Owners only; the last owner stays an owner."""
     return await organisations.set_role(conn, scope.org_id, user_id, body.role)
 
 
@@ -189,7 +190,7 @@ async def update_member(user_id: UUID, body: MemberChange, scope: TheOrganisatio
     status_code=204,
 )
 async def remove_member(user_id: UUID, scope: TheOrganisation, conn: OrganisationConn) -> None:
-    """Remove a member. Their keys in it end. An owner may; an organisation keeps an owner."""
+    """Remove a member and revoke their keys in the organisation. Owners only; the last owner stays."""
     await organisations.remove(conn, scope.org_id, user_id)
 
 
@@ -197,7 +198,7 @@ async def remove_member(user_id: UUID, scope: TheOrganisation, conn: Organisatio
 async def list_invitations(
     scope: TheOrganisation, conn: OrganisationConn, limit: Limit = 50, before: Before = None
 ) -> ListPage[Invitation]:
-    """Who is invited, and who was. An owner may."""
+    """List pending and past invitations. Owners only."""
     return ListPage[Invitation].of(await organisations.invitations(conn, scope.org_id, limit=limit, before=before))
 
 
@@ -205,11 +206,12 @@ async def list_invitations(
     "/api/organisations/{organisation_id}/invitations",
     status_code=201,
 )
-async def create_invitation(body: NewInvitation, scope: TheOrganisation, conn: OrganisationConn) -> InvitationMade:
-    """Invite somebody by a link of yours that holds the token. An owner may. Nobody is a member before they accept."""
+async def create_invitation(body: NewInvitation, scope: TheOrganisation, conn: OrganisationConn) -> CreatedInvitation:
+    """Create an invitation. Send its token in a link of your front end; who accepts it becomes a member. Owners
+    only."""
     made = await organisations.invite(conn, scope.org_id, role=body.role, email=body.email, days=body.days)
     row = await organisations.invitation(conn, made.id)
-    return InvitationMade(**asdict(row), token=made.token)
+    return CreatedInvitation(**asdict(row), token=made.token)
 
 
 @router.delete(
@@ -217,18 +219,18 @@ async def create_invitation(body: NewInvitation, scope: TheOrganisation, conn: O
     status_code=204,
 )
 async def revoke_invitation(invitation_id: UUID, conn: OrganisationConn) -> None:
-    """Take an invitation back. An owner may."""
+    """Revoke an invitation. Owners only."""
     await organisations.revoke_invitation(conn, invitation_id)
 
 
 @router.post("/api/invitations/accept")
-async def accept_invitation(body: Accept, person: ThePerson, runtime: TheRuntime) -> Organisation:
-    """Accept an invitation, once, and become a member."""
+async def accept_invitation(body: AcceptInvitation, person: ThePerson, runtime: TheRuntime) -> Organisation:
+    """Accept an invitation and become a member. An invitation can be accepted once."""
     async with runtime.database.as_user_without_org(person.user_id, person.email) as conn:
-        joined = await organisations.accept_invitation(conn, body.token)
-        return await organisations.get(conn, joined)
+        org_id = await organisations.accept_invitation(conn, body.token)
+        return await organisations.get(conn, org_id)
 
 
-async def _of_machine(runtime: Runtime, machine: Machine) -> Organisation:
-    async with runtime.database.as_user(Scope(machine.id, machine.org_id)) as conn:
-        return await organisations.get(conn, machine.org_id)
+async def _organisation_of_key(runtime: Runtime, key: KeyCaller) -> Organisation:
+    async with runtime.database.as_user(Scope(key.id, key.org_id)) as conn:
+        return await organisations.get(conn, key.org_id)

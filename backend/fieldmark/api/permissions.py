@@ -1,13 +1,13 @@
-"""What a route asks of its caller: told by its address, so that no route can forget it."""
+"""The API-key scope that each route needs, derived from its path so that no route can be left out."""
 
 from __future__ import annotations
 
 from fieldmark.domain.permissions import Permission
 
-SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
-# The areas below /api that keys can be made for. A route of another area is for people alone.
-_AREAS = {
+# (read scope, write scope) by the first part of the path after /api. Other routes accept no key.
+_SCOPES_BY_AREA = {
     "documents": (Permission.DOCUMENTS_READ, Permission.DOCUMENTS_WRITE),
     "search": (Permission.DOCUMENTS_READ, None),
     "extractions": (Permission.EXTRACTIONS_READ, Permission.EXTRACTIONS_WRITE),
@@ -23,22 +23,22 @@ _AREAS = {
     "organisations": (Permission.MEMBERS_READ, Permission.MEMBERS_WRITE),
     "keys": (Permission.KEYS_READ, Permission.KEYS_WRITE),
 }
-_OTHERWISE = {
-    # Only owners read these, and a key that only reads is never one.
+_SCOPE_OVERRIDES = {
+    # Only owners read these, and a key with only read scopes never has the rights of an owner.
     ("GET", "/api/organisations/{organisation_id}/invitations"): Permission.MEMBERS_WRITE,
     ("GET", "/api/organisations/{organisation_id}/settings_journal"): Permission.MEMBERS_WRITE,
     ("POST", "/api/agent/approve"): Permission.RUNS_APPROVE,
     ("POST", "/api/documents/{document_id}/auto_create/accept"): Permission.RUNS_APPROVE,
     ("POST", "/api/documents/{document_id}/auto_create/reject"): Permission.RUNS_APPROVE,
-    # It changes nothing, and tells of extractions.
+    # These change nothing and return data of extractions.
     ("POST", "/api/schemas/{schema_id}/changes"): Permission.EXTRACTIONS_READ,
     ("POST", "/api/fields/query"): Permission.EXTRACTIONS_READ,
     ("POST", "/api/schemas/{schema_id}/apply"): Permission.EXTRACTIONS_WRITE,
 }
-ALSO_NEEDED = {("POST", "/api/schemas/{schema_id}/apply"): Permission.RUNS_WRITE}
-"""The second scope that a key needs for a route."""
+SECOND_SCOPES = {("POST", "/api/schemas/{schema_id}/apply"): Permission.RUNS_WRITE}
+"""A second scope that a key needs for a route."""
 
-FOR_PEOPLE = frozenset(
+PEOPLE_ONLY = frozenset(
     {
         ("POST", "/api/organisations"),
         ("DELETE", "/api/organisations/{organisation_id}"),
@@ -47,17 +47,17 @@ FOR_PEOPLE = frozenset(
         ("POST", "/api/keys"),
     }
 )
-"""What no key does, whatever its scopes: it is a person's own."""
+"""Routes that refuse every key."""
 
-FOR_ANYBODY = frozenset({("GET", "/api/me")})
-"""What every key may ask."""
+NO_SCOPE_NEEDED = frozenset({("GET", "/api/me")})
+"""Routes that accept every key."""
 
 
-def permission_of(method: str, path: str) -> Permission | None:
-    """What a key must be made for to ask this of a route, by its template; None where no key can be."""
-    if (method, path) in FOR_PEOPLE:
+def required_scope(method: str, path: str) -> Permission | None:
+    """Return the scope that a key needs for a route, given by its path template. None if no key is accepted."""
+    if (method, path) in PEOPLE_ONLY:
         return None
-    if (method, path) in _OTHERWISE:
-        return _OTHERWISE[method, path]
-    reading, writing = _AREAS.get(path.removeprefix("/api/").partition("/")[0], (None, None))
-    return reading if method in SAFE else writing
+    if (method, path) in _SCOPE_OVERRIDES:
+        return _SCOPE_OVERRIDES[method, path]
+    read, write = _SCOPES_BY_AREA.get(path.removeprefix("/api/").partition("/")[0], (None, None))
+    return read if method in SAFE_METHODS else write

@@ -1,4 +1,4 @@
-"""Every error as RFC 9457 problem+json: a stable code, a title, one sentence of detail."""
+"""Error responses as RFC 9457 problem+json."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
-from fieldmark.api.request_log import route_of
+from fieldmark.api.request_log import route_template
 from fieldmark.domain import paths
 from fieldmark.errors import FieldmarkError, Misconfigured, QueueFull, TooManyAtOnce, Unauthenticated, Unavailable
 
@@ -24,35 +24,35 @@ _MAX_DETAIL_CHARACTERS = 2000
 
 
 class FieldError(BaseModel):
-    """One thing that is wrong in what came, or in fields."""
+    """One error in a request or in fields."""
 
-    path: str = Field(description="Where: document_id, items[2].price. Empty for the whole.")
-    code: str = Field(examples=["missing"], description="Stable: programs may compare it.")
+    path: str = Field(description="The path of the invalid value: document_id, items[2].price. Empty for the whole.")
+    code: str = Field(examples=["missing"], description="Stable, for programs.")
     message: str
 
 
 class Problem(BaseModel):
-    """What went wrong, as RFC 9457 has it."""
+    """An error, as defined by RFC 9457."""
 
     type: str = Field(examples=["urn:fieldmark:problem:not_found"])
     title: str = Field(examples=["Not found"])
     status: int = Field(examples=[404])
     detail: str = Field(examples=["There is no such document."])
-    code: str = Field(examples=["not_found"], description="Stable: programs may compare it.")
+    code: str = Field(examples=["not_found"], description="Stable, for programs.")
     errors: list[FieldError] | None = Field(
-        default=None, description="With `invalid` and `invalid_schema`: what is wrong, the first ones. Else left out."
+        default=None, description="Only with `invalid` and `invalid_schema`: the first errors."
     )
     suggestion: dict[str, Any] | None = Field(
-        default=None, description="With `invalid_schema`, where one is near: the JSON Schema that was probably meant."
+        default=None, description="Only with `invalid_schema`: a corrected JSON Schema, if one was found."
     )
     changes: list[dict[str, Any]] | None = Field(
         default=None,
-        description="With `target_changed`, else left out: for each path what stands there now (`old`), what stood "
-        "there when it was shown (`shown`), and what the call would write (`new`).",
+        description="Only with `target_changed`: for each path the current value (`old`), the value when the call was "
+        "shown (`shown`), and the value that the call would write (`new`).",
     )
 
 
-def problem(
+def problem_response(
     status: int,
     code: str,
     title: str,
@@ -60,24 +60,24 @@ def problem(
     headers: dict[str, str] | None = None,
     details: Mapping[str, Any] | None = None,
 ) -> JSONResponse:
-    """One problem as a response. `details` are further members of its object."""
+    """Return a problem as a response. `details` are added to its JSON object."""
     body = Problem(
         type=f"urn:fieldmark:problem:{code}",
         title=title,
         status=status,
-        detail=detail[:_MAX_DETAIL_CHARACTERS],  # a sentence may repeat what came in
+        detail=detail[:_MAX_DETAIL_CHARACTERS],  # may quote the request
         code=code,
     ).model_dump(exclude_none=True) | dict(details or {})
     return JSONResponse(body, status, headers, MEDIA_TYPE)
 
 
 def problem_codes() -> list[str]:
-    """Every code that a problem may have."""
+    """Return every code that a problem may have."""
 
-    def codes(kind: type[FieldmarkError]) -> set[str]:
-        return {kind.code}.union(*map(codes, kind.__subclasses__()))
+    def codes(error_class: type[FieldmarkError]) -> set[str]:
+        return {error_class.code}.union(*map(codes, error_class.__subclasses__()))
 
-    return sorted(codes(FieldmarkError) | {"method_not_allowed"})  # the framework's own, beside `not_found`
+    return sorted(codes(FieldmarkError) | {"method_not_allowed"})  # the framework's own code
 
 
 def _error_responses() -> dict[int | str, dict[str, Any]]:
@@ -89,92 +89,95 @@ def _error_responses() -> dict[int | str, dict[str, Any]]:
 
 
 ERRORS: Final = _error_responses()
-"""The responses to an error, for every route's OpenAPI."""
+"""The error responses in every route's OpenAPI."""
 
 
 def problem_schemas() -> dict[str, Any]:
     """Return the OpenAPI schemas of a problem, by name."""
     shape = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
     shape["properties"]["code"] = {"$ref": "#/components/schemas/ProblemCode"}
-    about = "What went wrong, for programs. More may come."
-    codes = {"type": "string", "enum": problem_codes(), "description": about}
+    description = "The error's code. Later versions may add codes."
+    codes = {"type": "string", "enum": problem_codes(), "description": description}
     return {**shape.pop("$defs"), "Problem": shape, "ProblemCode": codes}
 
 
-def add_handlers(app: FastAPI) -> None:
-    """Let every error of this application leave as a problem."""
-    app.add_exception_handler(FieldmarkError, _expected)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(Exception, _unexpected)
+def add_error_handlers(app: FastAPI) -> None:
+    """Return every error of the application as a problem."""
+    app.add_exception_handler(FieldmarkError, _handle_fieldmark_error)
+    app.add_exception_handler(RequestValidationError, _handle_validation_error)
+    app.add_exception_handler(HTTPException, _handle_http_exception)
+    app.add_exception_handler(Exception, _handle_unexpected_error)
 
 
-async def _expected(request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, FieldmarkError)  # what it is registered for
-    return problem_of(error)
+async def _handle_fieldmark_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, FieldmarkError)  # registered for this class
+    return error_response(error)
 
 
-def problem_of(known: FieldmarkError) -> JSONResponse:
-    """An expected error as a response."""
-    if isinstance(known, Misconfigured):
-        log.error("misconfigured", reason=str(known))
-        return problem(500, known.code, known.title, "The service is misconfigured; its log says how.")
+def error_response(error: FieldmarkError) -> JSONResponse:
+    """Return an error as a problem response, and log it if the service is at fault."""
+    if isinstance(error, Misconfigured):
+        log.error("misconfigured", reason=str(error))
+        return problem_response(
+            500, error.code, error.title, "The service is misconfigured. The administrator finds the reason in its log."
+        )
     headers: dict[str, str] = {}
-    if isinstance(known, Unauthenticated):
+    if isinstance(error, Unauthenticated):
         headers["WWW-Authenticate"] = "Bearer"
-    if isinstance(known, Unavailable):
-        if not isinstance(known, TooManyAtOnce):  # the request log has those
-            log.warning("unavailable", reason=str(known))
+    if isinstance(error, Unavailable):
+        if not isinstance(error, TooManyAtOnce):  # already in the request log
+            log.warning("unavailable", reason=str(error))
         headers["Retry-After"] = "2"
-    if isinstance(known, QueueFull):
+    if isinstance(error, QueueFull):
         headers["Retry-After"] = "30"
-    return problem(known.status, known.code, known.title, str(known), headers, known.details)
+    return problem_response(error.status, error.code, error.title, str(error), headers, error.details)
 
 
-async def _invalid(request: Request, error: Exception) -> JSONResponse:
+async def _handle_validation_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
-    faults = error.errors()[:10]
-    told = [_in_words(fault) for fault in faults]
-    errors = [
-        FieldError(path=where, code=fault["type"], message=what).model_dump()
-        for fault, (where, what) in zip(faults, told, strict=True)
-    ]
-    sentence = "; ".join(f"{where or 'body'}: {what}" for where, what in told) + "."
-    return problem(422, "invalid", "Invalid request", sentence, details={"errors": errors})
+    errors: list[dict[str, Any]] = []
+    for one in error.errors()[:10]:
+        path, message = _path_and_message(one)
+        errors.append(FieldError(path=path, code=one["type"], message=message).model_dump())
+    detail = "; ".join(f"{one['path'] or 'body'}: {one['message']}" for one in errors) + "."
+    return problem_response(422, "invalid", "Invalid request", detail, details={"errors": errors})
 
 
-def _in_words(fault: dict[str, Any]) -> tuple[str, str]:
-    """Where something is wrong, and what."""
-    # (`<several>` and its like are no part of what came.)
-    where, what = tuple(step for step in fault["loc"][1:] if not str(step).startswith("<")), fault["msg"]
-    if fault["type"] == "json_invalid" and where:  # its place is a character's number, or in the words already
-        return "", f"it is no JSON at character {where[0]}: {fault['ctx']['error']}"
-    if not where and fault["type"] == "model_attributes_type":
-        what = "it must be a JSON object, sent as Content-Type: application/json"
-    return paths.name(where), what
+def _path_and_message(error: dict[str, Any]) -> tuple[str, str]:
+    # Tags of unions, such as `<several>`, are not part of the request.
+    path, message = tuple(step for step in error["loc"][1:] if not str(step).startswith("<")), error["msg"]
+    if error["type"] == "json_invalid" and path:  # the "path" is then the number of a character
+        return "", f"invalid JSON at character {path[0]}: {error['ctx']['error']}"
+    if not path and error["type"] == "model_attributes_type":
+        message = "must be a JSON object, sent with Content-Type: application/json"
+    return paths.name(path), message
 
 
-async def _http(request: Request, error: Exception) -> JSONResponse:
+async def _handle_http_exception(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
-    known = error
-    if known.status_code == 400:  # the framework's, for a body that it cannot take apart: as for any other such body
-        return problem(422, "invalid", "Invalid request", _OF_THE_FRAMEWORK.get(str(known.detail), str(known.detail)))
-    phrase = HTTPStatus(known.status_code).phrase
+    detail = _FRAMEWORK_MESSAGES.get(str(error.detail), str(error.detail))
+    if error.status_code == 400:  # the framework's status for a malformed body; ours is 422
+        return problem_response(422, "invalid", "Invalid request", detail)
+    phrase = HTTPStatus(error.status_code).phrase
     code = phrase.lower().replace(" ", "_").replace("-", "_")
-    detail = _OF_THE_FRAMEWORK.get(str(known.detail), str(known.detail))
-    return problem(known.status_code, code, phrase, detail, dict(known.headers or {}))
+    return problem_response(error.status_code, code, phrase, detail, dict(error.headers or {}))
 
 
-_OF_THE_FRAMEWORK = {
-    "There was an error parsing the body": "body: it is no JSON in UTF-8, is nested too deep, or a number in it is too "
-    "long.",
-    "Invalid multipart data.": "body: it is no form (multipart/form-data) as its Content-Type says.",
-    "Not Found": "There is nothing at this address.",
-    "Method Not Allowed": "This address does not take this method; the header Allow says which it takes.",
+_FRAMEWORK_MESSAGES = {
+    "There was an error parsing the body": "body: must be JSON in UTF-8, not nested too deeply and without overlong "
+    "numbers.",
+    "Invalid multipart data.": "body: must be a form (multipart/form-data), as its Content-Type says.",
+    "Not Found": "There is no route at this path.",
+    "Method Not Allowed": "This path does not support the method. The header Allow lists the methods that it supports.",
 }
 
 
-async def _unexpected(request: Request, error: Exception) -> JSONResponse:
-    # What it says may hold a DSN or somebody's value: it goes into the log only.
-    log.error("unexpected", route=route_of(request.scope), exc_info=error)
-    return problem(500, "internal", "Internal error", "Something went wrong here; the service's log says what.")
+async def _handle_unexpected_error(request: Request, error: Exception) -> JSONResponse:
+    # Its text may contain a connection string or a value: it is only logged.
+    log.error("unexpected", route=route_template(request.scope), exc_info=error)
+    return problem_response(
+        500,
+        "internal",
+        "Internal error",
+        "The service failed unexpectedly. The administrator finds the reason in its log.",
+    )

@@ -1,4 +1,4 @@
-"""A line in the log and a span for each request: method, route, status, duration, and who asked where that is known."""
+"""Logs each request and traces it: method, route, status, duration, user and organisation."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from fieldmark.telemetry.traces import span
 log = structlog.get_logger()
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-_ASKED_EVERY_FEW_SECONDS = frozenset({"/healthz", "/readyz", "/metrics"})
+_POLLED_ROUTES = frozenset({"/healthz", "/readyz", "/metrics"})
 
 
 class RequestLog:
-    """Says when a request has been answered, streams when they have ended."""
+    """ASGI middleware that logs each request when its response is complete; a stream when it ends."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -29,33 +29,32 @@ class RequestLog:
             return
         status: int | None = None
 
-        async def watched(message: Message) -> None:
+        async def record_status(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
             await send(message)
 
         method = scope["method"] if scope["method"] in _METHODS else "OTHER"
-        begun = time.monotonic()
-        # Bound to this request's task, by what tells whose it is: routes/auth.
-        structlog.contextvars.clear_contextvars()
+        started = time.monotonic()
+        structlog.contextvars.clear_contextvars()  # api/auth binds the user and organisation
         with span("request", method=method) as current:
             try:
-                await self._app(scope, receive, watched)
+                await self._app(scope, receive, record_status)
             except Exception:
-                status = status or 500  # answered further out
+                status = status or 500  # sent by an outer middleware
                 raise
             finally:
-                route = route_of(scope)
+                route = route_template(scope)
                 current.update_name(f"request {method} {route}")
                 if status is not None:
                     current.set_attribute("http.response.status_code", status)
-                say = log.debug if route in _ASKED_EVERY_FEW_SECONDS else log.info
-                duration_ms = round((time.monotonic() - begun) * 1000)
-                say("request", method=method, route=route, status=status, duration_ms=duration_ms)
+                write = log.debug if route in _POLLED_ROUTES else log.info
+                duration_ms = round((time.monotonic() - started) * 1000)
+                write("request", method=method, route=route, status=status, duration_ms=duration_ms)
 
 
-def route_of(scope: MutableMapping[str, Any]) -> str:
-    """The route's template, never the path itself: that is the caller's text."""
+def route_template(scope: MutableMapping[str, Any]) -> str:
+    """Return the route's path template, never the path itself, which the client chooses."""
     path = getattr(scope.get("route"), "path", None)
     return path if isinstance(path, str) else "none"

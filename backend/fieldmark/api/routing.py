@@ -1,4 +1,4 @@
-"""The routes of one area of the API, declared when its module is imported and built when an application is made."""
+"""A router that builds its routes when an application is created, not on import."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from fastapi.params import Depends
 class Routes(APIRouter):
     """A router whose routes are built once, on the application itself.
 
-    FastAPI builds the routes of an included router twice: on import, and again at the first request. For all the routes
-    of the API each takes a quarter of a second.
+    FastAPI builds the routes of an included router twice: on import, and again at the first request. Each time takes a
+    quarter of a second for the whole API.
     """
 
     def __init__(self, prefix: str = "", tags: list[str | Enum] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""/api/runs: how a run went, and its events."""
+"""/api/runs: list, read, cancel and delete runs, and stream their events."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pydantic import BaseModel
 from fieldmark.api.auth import Conn, TheRuntime, TheScope
 from fieldmark.api.extractions import Evidence
 from fieldmark.api.routing import Routes
-from fieldmark.api.shapes import STORABLE, Before, Filename, Limit, ListPage, Since, Until, json_of
-from fieldmark.api.streams import STREAM, Deltas, event_stream, number_after
+from fieldmark.api.shared_types import STORABLE, Before, Filename, Limit, ListPage, Since, Until, json_response
+from fieldmark.api.streams import STREAM, Deltas, event_stream, parse_last_event_id
 from fieldmark.domain.statuses import RunStatus
 from fieldmark.errors import BadRequest, EventsExpired
 from fieldmark.runs.lifecycle import decisions
@@ -25,7 +25,7 @@ router = Routes(prefix="/api/runs", tags=["runs"])
 
 
 class ProposedFields(BaseModel):
-    """Where proposed values are in the document, by path, as in an extraction."""
+    """Locations of proposed values in the document, by path, as in an extraction."""
 
     confidence_scores: dict[str, float]
     evidence: dict[str, Evidence]
@@ -45,15 +45,15 @@ async def list_runs(
     since: Since = None,
     until: Until = None,
 ) -> ListPage[Run]:
-    """Your own runs. With `status=awaiting_approval`: your inbox."""
-    wanted = runs.RunFilter(task, document_id, extraction_id, filename, since, until)
-    page = await runs.list_runs(conn, scope, status=status, limit=limit, before=before, wanted=wanted)
+    """List your own runs. With `status=awaiting_approval` also those that you may approve."""
+    filters = runs.RunFilter(task, document_id, extraction_id, filename, since, until)
+    page = await runs.list_runs(conn, scope, status=status, limit=limit, before=before, wanted=filters)
     return ListPage[Run](items=await listed(conn, page.items), next=page.next)
 
 
 @router.post("/{run_id}/cancel", status_code=202)
 async def cancel_run(run_id: UUID, scope: TheScope, runtime: TheRuntime) -> Run:
-    """End a run, whatever it is at. What it wrote stays; one that has ended stays as it is."""
+    """Cancel a run. What it wrote stays. A run that has ended is returned unchanged."""
     await decisions.cancel(runtime.database, scope, run_id)
     async with runtime.database.as_user(scope) as conn:
         return await get_run(run_id, scope, conn)
@@ -61,22 +61,24 @@ async def cancel_run(run_id: UUID, scope: TheScope, runtime: TheRuntime) -> Run:
 
 @router.get("/{run_id}")
 async def get_run(run_id: UUID, scope: TheScope, conn: Conn) -> Run:
-    """One run as it stands now."""
+    """Return a run in its current state."""
     return await described(conn, await runs.find(conn, run_id))
 
 
 @router.get("/{run_id}/proposed", response_model=ProposedFields)
 async def get_proposed_fields(run_id: UUID, scope: TheScope, runtime: TheRuntime) -> Response:
-    """Where the values that the run waits to write are on the pages: what you see before you decide. Their old and new
-    values are in `waits_for`."""
+    """Return the locations of the values that the run waits to write, to show before you decide. The old and new values
+    are in `waits_for`."""
     shown = await decisions.proposed_evidence(runtime.database, scope, run_id)
-    return await json_of(ProposedFields.model_construct, confidence_scores=shown.confidences, evidence=shown.evidence)
+    return await json_response(
+        ProposedFields.model_construct, confidence_scores=shown.confidences, evidence=shown.evidence
+    )
 
 
 @router.delete("/{run_id}", status_code=204)
 async def delete_run(run_id: UUID, scope: TheScope, conn: Conn) -> None:
-    """Delete a run that has ended, with its events, calls and parts. What it wrote stays, with its history; so does
-    what it cost. A member may delete their own, an owner any."""
+    """Delete a run that has ended, with its events, calls and child runs. What it wrote stays, with its history and its
+    cost. A member can delete their own runs, an owner any run."""
     await runs.find(conn, run_id)
     await runs.remove(conn, run_id)
 
@@ -97,15 +99,15 @@ async def get_run_events(
     ] = None,
     deltas: Deltas = False,
 ) -> EventSourceResponse:
-    """The run's events as a stream of flat JSON objects: those behind `Last-Event-ID`, then the new ones, until it has
-    ended. From any event on, as often as you like, from any server."""
-    after = number_after(last_event_id)
+    """Stream a run's events as flat JSON objects: those after `Last-Event-ID`, then new events until the run ends. A
+    stream can be repeated from any event, on any server."""
+    after = parse_last_event_id(last_event_id)
     run = await runs.find(conn, run_id)
     last = await runs.last_event(conn, run_id)
-    # (Every end is told by an event.)
+    # Every run ends with an event, so a finished run without events has lost them.
     if run.finished_at is not None and last == 0:
         raise EventsExpired("The events of this run are kept no longer. GET /api/runs/{id} says how it ended.")
-    # Of another run, perhaps: whoever waited for what follows it would miss all that comes before.
+    # The number may be of another run: a client that waited for later events would miss the earlier ones.
     if after > last:
         raise BadRequest("Last-Event-ID is no event of this run. Leave it out to read from the first.")
     return event_stream(runtime, scope, run_id, after, deltas=deltas)

@@ -1,4 +1,4 @@
-"""/api/schemas/{id}/changes and …/apply: what a version of a schema changes for extractions, and applying it."""
+"""/api/schemas/{id}/changes and …/apply: preview a version of a schema, and bring extractions to it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import Field
 from fieldmark.api.agent import ModelName
 from fieldmark.api.auth import TheRuntime, TheScope
 from fieldmark.api.routing import Routes
-from fieldmark.api.shapes import Body
+from fieldmark.api.shared_types import RequestBody
 from fieldmark.db.pool import Connection
 from fieldmark.runs.lifecycle import launch
 from fieldmark.services import schema_changes
@@ -23,25 +23,25 @@ from fieldmark.stores.runs import RunOptions
 router = Routes(prefix="/api/schemas", tags=["schemas"])
 
 
-class ChangesRequest(Body):
-    """Ask what a version of a schema changes. Left empty: its latest version."""
+class ChangesRequest(RequestBody):
+    """The version to compare with. Default: the schema's latest version."""
 
     json_schema: dict[str, Any] | None = Field(None, alias="schema", description="A schema that is not stored yet.")
     schema_revid: UUID | None = Field(None, description="A version of this schema.")
 
 
-class ApplyRequest(Body):
-    """Bring extractions to a version of a schema. Left empty: those that follow another version, to its latest."""
+class ApplyRequest(RequestBody):
+    """The version to apply, and to which extractions. Default: the latest version, to all that follow another one."""
 
     schema_revid: UUID | None = None
     extraction_ids: Annotated[list[UUID], Field(min_length=1, max_length=200)] | None = Field(
-        None, description="Only these, of all that follow a version of this schema."
+        None, description="Only these extractions."
     )
     approval: Literal["auto", "ask"] | None = Field(None, description="As for a run.")
     model: ModelName | None = Field(None, description="As for a run.")
     limit: Annotated[int, Field(ge=1, le=200)] = 200
     before: str | None = Field(
-        None, min_length=1, max_length=MAX_CURSOR_CHARACTERS, description="The `next` of the last answer."
+        None, min_length=1, max_length=MAX_CURSOR_CHARACTERS, description="The `next` of the previous page."
     )
 
 
@@ -49,8 +49,8 @@ class ApplyRequest(Body):
 async def plan_schema_changes(
     schema_id: UUID, body: ChangesRequest, scope: TheScope, runtime: TheRuntime
 ) -> SchemaChanges:
-    """Show what a version of a schema, or a schema that is not stored yet, changes: which top-level fields, for how
-    many extractions, and what reading them again may cost. Nothing is changed."""
+    """Preview a version of a schema, or a schema that is not stored yet: the top-level fields that change, the number
+    of extractions, and the estimated cost of reading them again. Changes nothing."""
     return await schema_changes.preview(
         runtime.database, scope, schema_id, schema=body.json_schema, revid=body.schema_revid
     )
@@ -60,14 +60,14 @@ async def plan_schema_changes(
 async def apply_schema_changes(
     schema_id: UUID, body: ApplyRequest, scope: TheScope, runtime: TheRuntime
 ) -> AppliedVersion:
-    """Bring extractions to a version of a schema. A run in the background reads the changed fields and can write
-    nowhere else. No value is removed; what a person set stays. Extractions that follow the version already are left
-    alone, so the request can be repeated. A key needs runs:write besides."""
+    """Bring extractions to a version of a schema. A background run reads the changed fields and can write no others. No
+    value is removed, and values set by people stay. Extractions that already follow the version are skipped, so the
+    request can be repeated. A key also needs runs:write."""
     options = RunOptions(approval=body.approval, model=body.model, background=True)
 
-    async def begin(conn: Connection, row: ExtractionRow, fields: Sequence[str] | None) -> UUID:
-        given = {"document_id": row.document_id, "extraction_id": row.id, "fields": fields}
-        request = launch.parse_request("extract", given)
+    async def start_reading(conn: Connection, row: ExtractionRow, fields: Sequence[str] | None) -> UUID:
+        arguments = {"document_id": row.document_id, "extraction_id": row.id, "fields": fields}
+        request = launch.parse_request("extract", arguments)
         return await launch.start_in_transaction(
             conn, scope, "extract", request, prices=runtime.prices, options=options
         )
@@ -76,7 +76,7 @@ async def apply_schema_changes(
         runtime.database,
         scope,
         schema_id,
-        begin,
+        start_reading,
         revid=body.schema_revid,
         extraction_ids=body.extraction_ids,
         limit=body.limit,

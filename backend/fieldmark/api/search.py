@@ -1,4 +1,4 @@
-"""/api/search: what of the organisation's documents answers a question."""
+"""/api/search: search in the organisation's documents."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import Field
 
 from fieldmark.api.auth import TheCaller, TheRuntime, TheScope
 from fieldmark.api.routing import Routes
-from fieldmark.api.shapes import STORABLE, Filename, Since, Text, Until
+from fieldmark.api.shared_types import STORABLE, Filename, FilterText, Since, Until
 from fieldmark.domain.document_filters import (
     MAX_CONDITIONS,
     MAX_IDS,
@@ -25,7 +25,7 @@ from fieldmark.services.api_keys import has_scope, require_scope
 
 router = Routes(prefix="/api/search", tags=["search"])
 
-# Told to clients: some of what is one. What is wrong with another is said by its own sentence.
+# Only for clients, and only some valid conditions. `FieldCondition.parse` checks conditions.
 Condition = Annotated[
     str, Field(json_schema_extra={"pattern": r"^[a-z]{1,20} (exists|missing|(=|!=|<|<=|>|>=) [1-9][0-9]{0,8})$"})
 ]
@@ -42,28 +42,29 @@ async def search_documents(
             min_length=1,
             max_length=search.MAX_QUERY,
             pattern=STORABLE,
-            description="Words. Any of them may do, rare ones say most. There are no operators.",
+            description="Words to search for. Any of them matches; rare words rank higher. There are no operators.",
         ),
     ],
-    limit: Annotated[int, Query(ge=1, le=search.MAX_HITS, description="How many at most.")] = 10,
+    limit: Annotated[int, Query(ge=1, le=search.MAX_HITS, description="The most hits to return.")] = 10,
     filter: Annotated[
-        list[Text] | None,
+        list[FilterText] | None,
         Query(
             max_length=MAX_CONDITIONS,
-            description='What a field must be like: `total > 1000`, `vendor.name = "Acme"`. Named again: also that.',
+            description='A condition on a field: `total > 1000`, `vendor.name = "Acme"`. Repeat it to add conditions.',
         ),
     ] = None,
-    document_id: Annotated[list[UUID] | None, Query(max_length=MAX_IDS, description="Only in these.")] = None,
+    document_id: Annotated[list[UUID] | None, Query(max_length=MAX_IDS, description="Only these documents.")] = None,
     tag: Annotated[
-        list[Text] | None, Query(max_length=MAX_TAGS, description="Only with the tags of all these names.")
+        list[FilterText] | None,
+        Query(max_length=MAX_TAGS, description="Only documents with all of these tags, by name."),
     ] = None,
-    document_type: Annotated[Text | None, Query(description="Only of this type, as the extraction says.")] = None,
+    document_type: Annotated[FilterText | None, Query(description="Only documents of this type.")] = None,
     filename: Filename = None,
     since: Since = None,
     until: Until = None,
 ) -> search.SearchResult:
-    """What of the documents answers a question best: a page of each, and the words that were asked for."""
-    asked: dict[str, Any] = {
+    """Search the documents. Each hit is a chunk of a page, with the matching words marked."""
+    conditions: dict[str, Any] = {
         "document_ids": document_id,
         "tags": tag,
         "document_type": document_type,
@@ -72,10 +73,10 @@ async def search_documents(
         "filename": filename,
         "fields": [FieldCondition.parse(text) for text in filter or ()],
     }
-    if filter or document_type:  # else a key could find out values by narrowing down to them
-        require_scope(caller, Permission.EXTRACTIONS_READ, "filters on fields need")
-    filters = validate_model(DocumentFilters, {name: value for name, value in asked.items() if value})
-    meaning = await search.meaning_of(runtime.embedder, q)
+    if filter or document_type:  # otherwise a key could find out values by filtering on guesses
+        require_scope(caller, Permission.EXTRACTIONS_READ, "a filter on fields")
+    filters = validate_model(DocumentFilters, {name: value for name, value in conditions.items() if value})
+    embedding = await search.embed_query(runtime.embedder, q)
     async with runtime.database.as_user(scope) as conn:
         return await search.search(
             conn,
@@ -83,6 +84,6 @@ async def search_documents(
             q,
             filters=filters,
             limit=limit,
-            meaning=meaning,
+            embedding=embedding,
             with_fields=has_scope(caller, Permission.EXTRACTIONS_READ),
         )

@@ -1,4 +1,4 @@
-"""A run's events as server-sent events."""
+"""Streams the events of a run as server-sent events."""
 
 from __future__ import annotations
 
@@ -22,44 +22,42 @@ STREAM: dict[str, Any] = {
         "example": {"type": "text", "text": "I read first."},
     }
 }
-"""For a route's OpenAPI: what such a stream looks like. The schema is that of one event's data."""
+"""The stream in a route's OpenAPI. The schema describes the data of one event."""
 
 
 def event_schemas() -> dict[str, Any]:
-    """For the OpenAPI: `RunEvent`, which is any event, and the shapes that it is made of."""
+    """Return the OpenAPI schemas of `RunEvent`, a union of all events, and of its parts."""
     union = EVENT.json_schema(ref_template="#/components/schemas/{model}")
     schemas: dict[str, Any] = union.pop("$defs")
     schemas["JsonValue"] = {"description": "Any JSON value."}
-    # Passed on as the row has it, and told as what the service writes.
-    of_field = schemas["ChangedField"]["properties"]["evidence"]
-    of_field["anyOf"] = [{"$ref": "#/components/schemas/Evidence"}, {"type": "null"}]
+    # The event's model accepts any JSON from the row; the OpenAPI describes what the service writes.
+    evidence = schemas["ChangedField"]["properties"]["evidence"]
+    evidence["anyOf"] = [{"$ref": "#/components/schemas/Evidence"}, {"type": "null"}]
     schemas["ChildEvent"]["properties"]["event"] = {"$ref": "#/components/schemas/RunEvent"}
-    about = "What a run tells: the data of one event of its stream, told apart by `type`."
-    return {"RunEvent": {"title": "RunEvent", "description": about, **union}, **schemas}
+    description = "The data of one event of a run. `type` says which event it is."
+    return {"RunEvent": {"title": "RunEvent", "description": description, **union}, **schemas}
 
 
-# Proxies buffer and compress what they think is a page; this is a stream.
+# Keeps proxies from buffering and compressing the stream.
 _HEADERS = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
 
 
 Deltas = Annotated[
     bool,
     Query(
-        description="Also tell what the model says while it says it, as events of type `text_delta` and "
-        "`thinking_delta` without an `id`. Append them as they come. When the next event with an `id` comes, throw "
-        "away what you have gathered: that event is the whole `text` or `thinking` which it was the beginning of, or "
-        "tells why there is none (`retry`, `error`). Deltas are not kept, so nobody gets one again, and any of them "
-        "may be missing, but never one before another of the same block. An answer in JSON has none. Also each field "
-        "that a call will write, as `preview`, while the call is being written: shown until a `changed` names its path "
-        "or its call ends, or until `preview_withdrawn`."
+        description="Also stream the model's output while it is generated, as events of type `text_delta` and "
+        "`thinking_delta` without an `id`. Append them in order. When the next event with an `id` arrives, discard the "
+        "appended text: that event contains the whole `text` or `thinking`, or says why it failed (`retry`, `error`). "
+        "Deltas are not stored, so they are sent once. The last deltas of a block may be missing, never earlier ones. "
+        "Responses in JSON have none. Each field that a call is about to write is also streamed, as `preview`: show it "
+        "until a `changed` event has its path, the call ends, or `preview_withdrawn` arrives."
     ),
 ]
-"""A route's parameter."""
 
 
 def event_stream(runtime: Runtime, scope: Scope, run_id: UUID, after: int = 0, *, deltas: bool) -> EventSourceResponse:
-    """The run's events behind number `after`, then the new ones, until it has ended. `id:` is an event's number; a
-    delta has none."""
+    """Return a stream of the run's events with numbers above `after`, then new events until the run ends. `id:` is an
+    event's number; deltas have none."""
     return EventSourceResponse(_events(runtime, scope, run_id, after, deltas), headers=_HEADERS)
 
 
@@ -74,11 +72,11 @@ async def _events(runtime: Runtime, scope: Scope, run_id: UUID, after: int, delt
                     number, body = event
                     yield format_sse_event(data_str=body, id=None if number == EPHEMERAL else str(number))
     except FieldmarkError as error:
-        # The response has begun: the reader is cut off here and comes back with the last number it saw.
-        log.warning("stream broke off", run_id=str(run_id), reason=error.code)
+        # The response has started, so the stream just ends. The client reconnects with Last-Event-ID.
+        log.warning("stream aborted", run_id=str(run_id), reason=error.code)
 
 
-def number_after(last_event_id: str | None) -> int:
+def parse_last_event_id(last_event_id: str | None) -> int:
     """The event number in a Last-Event-ID header; 0 without one. Raises BadRequest for what is no number of ours."""
     if last_event_id is None or last_event_id.strip() == "":
         return 0

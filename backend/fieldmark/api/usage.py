@@ -1,4 +1,4 @@
-"""/api/usage: what the organisation has used of the model, and what it may still spend."""
+"""/api/usage: the organisation's tokens and costs by day, and its limits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ router = Routes(prefix="/api/usage", tags=["usage"])
 MAX_DAYS = 366
 
 
-class Used(BaseModel):
+class DailyUsage(BaseModel):
     """What one agent used of one model on one day."""
 
     day: date
@@ -29,44 +29,43 @@ class Used(BaseModel):
     output_tokens: int
     cache_creation_input_tokens: int
     cache_read_input_tokens: int
-    cost_usd: float | None = Field(description="null where the model's price was not known.")
+    cost_usd: float | None = Field(description="null: the model's price was not known.")
 
 
 class Credit(BaseModel):
-    """What whoever runs the service lets the organisation do; null is no limit."""
+    """The organisation's limits, set by the service's administrator. null: no limit."""
 
-    max_usd: float | None = Field(description="In a calendar month, UTC.")
-    spent_usd: float = Field(description="In this month.")
+    max_usd: float | None = Field(description="Per calendar month, UTC.")
+    spent_usd: float = Field(description="In the current month.")
     max_concurrent_runs: int | None
 
 
 class Usage(BaseModel):
-    """What was used, oldest day first."""
+    """The organisation's usage, oldest day first."""
 
     since: date
     until: date
-    items: list[Used]
-    credit: Credit | None = Field(description="null where the organisation has no limits.")
+    items: list[DailyUsage]
+    credit: Credit | None = Field(description="null: the organisation has no limits.")
 
 
 @router.get("")
 async def get_usage(
     scope: TheScope,
     conn: Conn,
-    since: Annotated[date | None, Query(description="The first day, UTC. Left out: the month's first.")] = None,
-    until: Annotated[date | None, Query(description="The last day, UTC, included. Left out: today.")] = None,
+    since: Annotated[date | None, Query(description="The first day, UTC. Default: first of `until`'s month.")] = None,
+    until: Annotated[date | None, Query(description="The last day, UTC, included. Default: today.")] = None,
 ) -> Usage:
-    """What the organisation's runs have used, by day, agent and model. What was used for documents that are gone is in
-    it."""
+    """Return what the organisation's runs used, by day, agent and model. Usage of deleted documents is included."""
     last = until or datetime.now(UTC).date()
     first = since or last.replace(day=1)
     if not timedelta() <= last - first < timedelta(days=MAX_DAYS):
-        raise Invalid(f"`since` must not be later than `until`, nor more than {MAX_DAYS} days before the day after it.")
+        raise Invalid(f"`since` must not be after `until`, and the range must have at most {MAX_DAYS} days.")
     rows = await usage.by_day(conn, scope.org_id, first, last)
     credit = await usage.credit(conn, scope.org_id)
     return Usage(
         since=first,
         until=last,
-        items=[Used.model_validate(row) for row in rows],
+        items=[DailyUsage.model_validate(row) for row in rows],
         credit=None if credit is None else Credit.model_validate(credit),
     )

@@ -118,7 +118,7 @@ def _say_what_is_shared() -> None:
 
 
 async def _work(settings: Settings, port: int | None) -> None:
-    from fieldmark.api.app import create_watching_app, listen, serve_app
+    from fieldmark.api.app import create_monitoring_app, listen, serve_app
     from fieldmark.runtime import open_runtime
     from fieldmark.worker.jobs import working
 
@@ -132,7 +132,7 @@ async def _work(settings: Settings, port: int | None) -> None:
             await task
         else:
             err.print(f"/healthz, /readyz and /metrics at {_url(*listener.getsockname()[:2])}")
-            await serve_app(create_watching_app(runtime, task), listener)
+            await serve_app(create_monitoring_app(runtime, task), listener)
 
 
 def _url(host: str, port: int) -> str:

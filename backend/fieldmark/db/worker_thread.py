@@ -18,7 +18,7 @@ _thread: Final = ThreadPoolExecutor(1, thread_name_prefix="aside")
 
 async def run_in_thread(compute: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run a CPU-bound function of a few milliseconds in a worker thread. Safe inside a transaction: long computations
-    use `services/turns` and never block this thread."""
+    use `services/fair_share` and never block this thread."""
     context = contextvars.copy_context()
     call = partial(context.run, partial(compute, *args, **kwargs))
     return await asyncio.get_running_loop().run_in_executor(_thread, call)

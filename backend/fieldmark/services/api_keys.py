@@ -1,4 +1,4 @@
-"""Keys for machines: whose request it is that bears one, and what it may do."""
+"""API keys: authenticates requests by key, and checks the rights of callers."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from fieldmark.errors import (
 )
 from fieldmark.stores import api_keys
 
-BEGINNING = "fm_"
-"""What every key begins with. (An invitation's token begins with `fmi_`, and is none.)"""
+KEY_PREFIX = "fm_"
+"""The start of every API key. (The token of an invitation starts with `fmi_`.)"""
 
 _KEY = re.compile(r"fm_[0-9a-f]{8}_[0-9a-f]{64}")
 
@@ -36,8 +36,8 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
-    """A request's key. It acts under its own id in one organisation."""
+class KeyCaller:
+    """The API key that sends a request. It acts in one organisation, and is the author of what it writes."""
 
     id: UUID
     org_id: UUID
@@ -49,51 +49,55 @@ class Machine:
 
 
 class ApiKeys:
-    """Knows machines by their keys. Each time the database is asked, so that a key that is revoked on one server is
-    refused on all of them."""
+    """Authenticates API keys. Asks the database for every request, so that all servers refuse a revoked key at once."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._noting: dict[UUID, asyncio.Task[None]] = {}
+        self._recording: dict[UUID, asyncio.Task[None]] = {}
 
-    async def machine_of(self, key: str) -> Machine:
-        """Whose key it is. Raises Unauthenticated, KeyRevoked, KeyExpired."""
+    async def authenticate(self, key: str) -> KeyCaller:
+        """Return the caller that a key belongs to. Raise Unauthenticated, KeyRevoked or KeyExpired."""
         if not _KEY.fullmatch(key):
-            raise Unauthenticated("This is no whole key: fm_, eight characters, _, and sixty-four more.")
+            raise Unauthenticated(
+                "The API key is malformed. A key is fm_, 8 characters, _ and 64 characters. Check that it was copied "
+                "completely."
+            )
         async with self._database.as_service() as conn:
             found = await api_keys.use(conn, hashlib.sha256(key.encode()).digest())
         if found is None:
-            raise Unauthenticated("There is no such key.")
+            raise Unauthenticated("There is no such API key. It may have been deleted: create another one.")
         if found.refusal == KeyExpired.code:
-            raise KeyExpired("The key has expired: make another.")
+            raise KeyExpired("The API key has expired. Create another one.")
         if found.role is None:
-            raise KeyRevoked("The key was revoked, or whoever made it has left the organisation: make another.")
-        if found.unnoted and found.id not in self._noting:
-            task = asyncio.create_task(self._note(found.id), name="key use")
-            self._noting[found.id] = task
-            task.add_done_callback(lambda _: self._noting.pop(found.id, None))
+            raise KeyRevoked(
+                "The API key was revoked, or the person who created it has left the organisation. Create another one."
+            )
+        if found.unnoted and found.id not in self._recording:
+            task = asyncio.create_task(self._record_use(found.id), name="key use")
+            self._recording[found.id] = task
+            task.add_done_callback(lambda _: self._recording.pop(found.id, None))
         scopes, role = frozenset(found.scopes), MembershipRole(found.role)
-        return Machine(found.id, found.org_id, found.name, found.prefix, scopes, role, found.expires_at)
+        return KeyCaller(found.id, found.org_id, found.name, found.prefix, scopes, role, found.expires_at)
 
-    async def _note(self, key_id: UUID) -> None:
-        """Beside the request, which does not wait for it and does not fail with it."""
+    async def _record_use(self, key_id: UUID) -> None:
+        # A background task: the request neither waits for it nor fails with it.
         try:
             async with self._database.as_service() as conn:
                 await api_keys.note(conn, key_id)
         except FieldmarkError as error:
-            _log.warning("the use of a key was not noted", reason=type(error).__name__)
+            _log.warning("key use not recorded", reason=type(error).__name__)
 
     async def close(self) -> None:
-        """End what is being noted."""
-        tasks = list(self._noting.values())
+        """Cancel the background tasks."""
+        tasks = list(self._recording.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @asynccontextmanager
-async def known_keys(database: Database) -> AsyncGenerator[ApiKeys]:
-    """The keys that a server knows, while it lives."""
+async def open_api_keys(database: Database) -> AsyncGenerator[ApiKeys]:
+    """Open `ApiKeys`, and close it with the context."""
     keys = ApiKeys(database)
     try:
         yield keys
@@ -102,26 +106,28 @@ async def known_keys(database: Database) -> AsyncGenerator[ApiKeys]:
 
 
 def has_scope(caller: object, scope: Permission) -> bool:
-    """Whether the caller is a person, or a key with this scope."""
-    return not isinstance(caller, Machine) or scope in caller.scopes
+    """Return whether the caller is a person, or a key with this scope."""
+    return not isinstance(caller, KeyCaller) or scope in caller.scopes
 
 
-def require_scope(caller: object, scope: Permission, why: str) -> None:
-    """Raise ScopeMissing for a key without a scope that it needs besides that of its route, with why it does."""
+def require_scope(caller: object, scope: Permission, feature: str) -> None:
+    """Raise ScopeMissing for a key without a scope that a feature needs in addition to the route's scope."""
     if not has_scope(caller, scope):
-        raise ScopeMissing(f"The key lacks the scope {scope}, which {why}.")
+        raise ScopeMissing(
+            f"The API key lacks the scope {scope}, which is needed for {feature}. Create a key that has it."
+        )
 
 
 def check_permission(
-    permission: Permission | None, role: MembershipRole, machine: Machine | None, *, writes: bool
+    permission: Permission | None, role: MembershipRole, key: KeyCaller | None, *, writes: bool
 ) -> None:
-    """Raise ScopeMissing for a key that was not made for this (none is, where no permission is named), ReadOnly for a
-    viewer who would write, OwnerNeeded for whoever is less than an owner where one is needed."""
-    if machine is not None and permission is None:
-        raise ScopeMissing("No key can be made for this.")
-    if machine is not None and permission not in machine.scopes:
-        raise ScopeMissing(f"The key lacks the scope {permission}: make one that has it.")
+    """Raise ScopeMissing if a key lacks the permission (or if no key can have it, when `permission` is None), ReadOnly
+    if a viewer would write, and OwnerNeeded if only an owner has the permission."""
+    if key is not None and permission is None:
+        raise ScopeMissing("No API key can do this. Use a person's token.")
+    if key is not None and permission not in key.scopes:
+        raise ScopeMissing(f"The API key lacks the scope {permission}. Create a key that has it.")
     if writes and role is MembershipRole.VIEWER:
-        raise ReadOnly("A viewer reads what is in the organisation and changes nothing: ask an owner for another role.")
+        raise ReadOnly("Viewers cannot change anything. Ask an owner of the organisation for another role.")
     if permission is not None and not is_at_least(role, permission.minimum_role):
         raise OwnerNeeded("Only an owner of the organisation can do this.")

@@ -1,4 +1,4 @@
-"""Documents: taken in (the original kept, the row inserted, the reading queued), read, looked at, removed."""
+"""Uploads, reads and deletes documents: everything that needs files in addition to the database."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ from fieldmark.errors import (
 from fieldmark.files import Files, StoredPath, parse_stored_path, safe_name, stored_path
 from fieldmark.identity.scope import Scope
 from fieldmark.services import einvoices
-from fieldmark.services.turns import in_turn
+from fieldmark.services.fair_share import run_queued
 from fieldmark.stores import documents
 from fieldmark.stores.rows import DocumentRow, NewChild, PageRow
 
 log = structlog.get_logger()
 
-PAGES_A_STATEMENT = 50
-FILES_A_BATCH = 100
-TELL_SECONDS = 0.5
+PAGES_PER_STATEMENT = 50
+FILES_PER_BATCH = 100
+PROGRESS_SECONDS = 0.5
 
-_unlocking = asyncio.Semaphore(2)  # a process each, while a request waits
+_unlock_slots = asyncio.Semaphore(2)  # each runs a process while a request waits
 
 
-class _Telling:
-    """Tells how far a document is read: at its first page, then as often as somebody may want to see it."""
+class _ProgressReporter:
+    """Records how many pages of a document are read: the first page, then at most every `PROGRESS_SECONDS`."""
 
     def __init__(self, database: Database, scope: Scope, document_id: UUID) -> None:
         self._database = database
@@ -63,13 +63,13 @@ class _Telling:
         now = time.monotonic()
         if page_count == 1 or (now < self._next and pages_read < page_count):
             return
-        self._next = now + TELL_SECONDS
+        self._next = now + PROGRESS_SECONDS
         async with self._database.as_user(self._scope) as conn:
             await documents.record_reading(conn, self._document_id, pages_read, page_count)
 
 
 class DocumentService:
-    """What needs the files beside the database: upload, adopt, read, remove."""
+    """Uploads, adopts, reads and deletes documents."""
 
     def __init__(self, database: Database, files: Files, limits: Limits) -> None:
         self._database = database
@@ -85,12 +85,13 @@ class DocumentService:
         *,
         auto_create: bool | None = None,
     ) -> DocumentRow:
-        """Keep a copy of `source` and queue its reading; the document's row comes back. Raises TooLarge.
+        """Store a copy of `source` and queue its reading. Return the document. Raise TooLarge.
 
-        `auto_create`: whether an agent proposes a schema for it when it is read; None as the organisation says.
+        `auto_create`: whether an agent suggests a schema when the document is read; None takes the organisation's
+        setting.
 
-        With the `password` of a protected file a copy without it is kept beside the original. The password itself is
-        kept nowhere. If it is not the right one, the reading ends for want of it (`read_with` takes another).
+        If a `password` unlocks the file, an unprotected copy is stored next to the original; the password is not
+        stored. With a wrong password the reading fails with the code `password`, and `read_with_password` can retry.
         """
         size = (await asyncio.to_thread(source.stat)).st_size
         self._check_size(size)
@@ -98,11 +99,11 @@ class DocumentService:
         name = safe_name(filename.replace("\\", "/").rsplit("/", 1)[-1])
         document_id = new_id()
         path = str(stored_path(scope.org_id, document_id, name))
-        async with self._unlocked(source, password, unless_wrong=True) as copy:
-            unlocked_path = None if copy is None else _path_beside(scope, document_id)
-            kept = {path: source} if copy is None or unlocked_path is None else {path: source, unlocked_path: copy}
-            await self._expect(*kept)
-            for target, file in kept.items():
+        async with self._unlocked(source, password, ignore_errors=True) as copy:
+            unlocked_path = None if copy is None else _unlocked_copy_path(scope, document_id)
+            files = {path: source} if copy is None or unlocked_path is None else {path: source, unlocked_path: copy}
+            await self._expect_files(*files)
+            for target, file in files.items():
                 await self._files.put(target, file)
         try:
             async with self._database.as_user(scope) as conn:
@@ -120,30 +121,30 @@ class DocumentService:
                 assert document is not None  # its id is new
                 return document
         except BaseException:
-            for target in kept:
+            for target in files:
                 await self._files.remove(target)
             raise
 
-    async def read_with(self, scope: Scope, document_id: UUID, password: str) -> DocumentRow:
-        """Read a document once more that could not be for want of its password; its row comes back. Raises NotFound,
-        Conflict where it does not wait for one, PasswordProtected where this is not it, QueueFull."""
+    async def read_with_password(self, scope: Scope, document_id: UUID, password: str) -> DocumentRow:
+        """Queue another reading of a document that needs a password. Return the document. Raise NotFound, Conflict if
+        it needs no password, PasswordProtected if the password is wrong, and QueueFull."""
         async with self._database.as_user(scope) as conn:
             document = await documents.find(conn, document_id)
         if document.error_code != PasswordProtected.code:
-            raise Conflict("The document does not wait for a password.")
+            raise Conflict("The document does not need a password: its reading did not fail for that reason.")
         async with (
             self._files.local(document.storage_path) as original,
             self._unlocked(original, password) as copy,
         ):
             if copy is None:
-                raise Conflict("The document does not wait for a password.")
-            path = _path_beside(scope, document_id)
-            await self._expect(path)
+                raise Conflict("The document does not need a password: the file is not protected.")
+            path = _unlocked_copy_path(scope, document_id)
+            await self._expect_files(path)
             await self._files.put(path, copy)
         try:
             async with self._database.as_user(scope) as conn:
                 if not await documents.read_unlocked(conn, document_id, path):
-                    raise Conflict("The document does not wait for a password any more.")
+                    raise Conflict("The document does not need a password any more: it is being read already.")
                 return await documents.find(conn, document_id)
         except BaseException:
             await self._files.remove(path)
@@ -151,11 +152,11 @@ class DocumentService:
 
     @asynccontextmanager
     async def _unlocked(
-        self, source: Path, password: str | None, *, unless_wrong: bool = False
+        self, source: Path, password: str | None, *, ignore_errors: bool = False
     ) -> AsyncGenerator[Path | None]:
-        """A copy of a protected file without its password, as long as the context; None if it needs none.
+        """Yield an unprotected copy of a file, deleted with the context; None if the file is not protected.
 
-        Raises Unreadable where there can be none; with `unless_wrong` the copy is then None, too.
+        Raise Unreadable if it cannot be unlocked; yield None instead with `ignore_errors`.
         """
         if password is None:
             yield None
@@ -163,18 +164,18 @@ class DocumentService:
         with tempfile.TemporaryDirectory(prefix="fieldmark-unlocked-") as folder:
             copy: Path | None = Path(folder) / "copy"
             try:
-                async with _unlocking:
+                async with _unlock_slots:
                     is_locked = await unlock_file(source, password, self._limits, copy)
             except Unreadable:
-                if not unless_wrong:
+                if not ignore_errors:
                     raise
                 is_locked = False
             yield copy if is_locked else None
 
     async def adopt(self, scope: Scope, storage_path: str, *, auto_create: bool | None = None) -> DocumentRow:
-        """Queue the reading of an object that a front end has put into the bucket already, at
-        `<org_id>/<document_id>/<name>`. `auto_create` as of an upload. Raises Invalid, NotFound, Conflict or
-        TooLarge."""
+        """Create a document from an object that a front end has put into the bucket at
+        `<org_id>/<document_id>/<name>`, and queue its reading. `auto_create` is as in `upload`. Raise Invalid,
+        NotFound, Conflict or TooLarge."""
         stored = parse_stored_path(storage_path)
         if stored.org_id != scope.org_id:
             raise NotFound("There is no such object in the bucket.")
@@ -193,14 +194,14 @@ class DocumentService:
                 auto_create=auto_create,
             )
             if document is None and await documents.get(conn, stored.document_id):
-                raise Conflict("This object is a document already.")
-            if document is None:  # the id is somebody else's document, which is none of this caller's business
+                raise Conflict("This object already is a document. Read it with GET /api/documents/{id}.")
+            if document is None:  # the id is a document of another organisation, which must not be revealed
                 raise NotFound("There is no such object in the bucket.")
             return document
 
     async def read(self, document_id: UUID) -> None:
-        """Read a document that waits for it: pages into rows, files inside it into documents of their own, then
-        `ready`, or `failed` with the reason. Does nothing for one that was read already or is gone."""
+        """Read a queued document: store its pages, create documents from the files inside it, and set its status to
+        `ready`, or to `failed` with the reason. Do nothing if it is read already or deleted."""
         async with self._database.as_service() as conn:
             scope = await documents.scope_of(conn, document_id)
         if scope is None:
@@ -209,56 +210,56 @@ class DocumentService:
             document = await documents.get(conn, document_id)
             if document is None or document.status is not DocumentStatus.READING:
                 return
-            above = await _containers(conn, document)
+            containers = await _containers(conn, document)
         content_sha256: str | None = None
         with tempfile.TemporaryDirectory(prefix="fieldmark-unpacked-") as folder:
-            unpack_to = Path(folder) if len(above) < MAX_DEPTH else None
+            unpack_to = Path(folder) if len(containers) < MAX_DEPTH else None
             try:
                 async with self._files.local(document.readable_path) as path:
-                    if document.unlocked_path is None:  # else this is not the file as it came
+                    if document.unlocked_path is None:  # otherwise this is not the original file
                         content_sha256 = await asyncio.to_thread(_sha256, path)
-                    tell = _Telling(self._database, scope, document_id)
-                    reading = await read_file(path, document.filename, self._limits, tell, unpack_to=unpack_to)
+                    report = _ProgressReporter(self._database, scope, document_id)
+                    reading = await read_file(path, document.filename, self._limits, report, unpack_to=unpack_to)
             except (Unreadable, NotFound, TooLarge) as error:
-                # Not its sentence, which may name the file's ending.
+                # Without the error's message, which may quote the file's name.
                 log.info(
                     "document cannot be read", document_id=str(document_id), org_id=str(scope.org_id), code=error.code
                 )
                 async with self._database.as_user(scope) as conn:
                     await documents.fail_reading(conn, document_id, str(error), error.code)
                 return
-            children = await self._keep_enclosed(scope, reading.enclosed)
-        disagreements = await in_turn(scope.org_id, einvoices.disagreements, reading.pages)
-        root_id = above[-1] if above else document_id
+            children = await self._store_enclosed(scope, reading.enclosed)
+        mismatches = await run_queued(scope.org_id, einvoices.find_mismatches, reading.pages)
+        root_id = containers[-1] if containers else document_id
         async with self._database.as_user(scope) as conn:
-            # The outermost first: whoever deletes it locks in that order, too.
+            # The outermost document is locked first, as a deletion does.
             if not await documents.lock(conn, root_id) or await documents.begin_reading(conn, document_id) is None:
-                return  # another worker was faster, or it was deleted meanwhile
+                return  # another worker has read it, or it was deleted meanwhile
             rows = await run_in_thread(_rows, reading.pages)
-            for start in range(0, len(rows), PAGES_A_STATEMENT):
-                await documents.add_pages(conn, document_id, scope.org_id, rows[start : start + PAGES_A_STATEMENT])
+            for start in range(0, len(rows), PAGES_PER_STATEMENT):
+                await documents.add_pages(conn, document_id, scope.org_id, rows[start : start + PAGES_PER_STATEMENT])
             await documents.finish_reading(
                 conn,
                 document_id,
                 media_type=reading.media_type,
                 page_count=len(reading.pages),
                 content_sha256=content_sha256,
-                warnings=[*reading.warnings, *disagreements],
+                warnings=[*reading.warnings, *mismatches],
             )
             if children:
-                told = await self._add_children(conn, scope, root_id, document_id, children)
-                await documents.warn(conn, document_id, [*told, *reading.warnings])
+                warnings = await self._add_children(conn, scope, root_id, document_id, children)
+                await documents.warn(conn, document_id, [*warnings, *reading.warnings])
 
-    async def _keep_enclosed(self, scope: Scope, enclosed: Sequence[EnclosedFile]) -> list[NewChild]:
-        """Store the files that were inside a document. They are nobody's until their documents stand: a worker that
-        dies before that leaves them to `delete_originals`."""
+    async def _store_enclosed(self, scope: Scope, enclosed: Sequence[EnclosedFile]) -> list[NewChild]:
+        """Store the files inside a document. If the worker dies before their documents are created,
+        `delete_originals` deletes them."""
         children: list[NewChild] = []
         for file in enclosed:
             child_id, name = new_id(), safe_name(file.name)
             path = str(stored_path(scope.org_id, child_id, name))
             children.append(NewChild(child_id, name, path, file.byte_size))
         if children:
-            await self._expect(*(child.storage_path for child in children))
+            await self._expect_files(*(child.storage_path for child in children))
         for child, file in zip(children, enclosed, strict=True):
             await self._files.put(child.storage_path, file.path)
         return children
@@ -266,10 +267,10 @@ class DocumentService:
     async def _add_children(
         self, conn: Connection, scope: Scope, root_id: UUID, document_id: UUID, children: list[NewChild]
     ) -> list[ReadingWarning]:
-        """Make documents of the files that were inside one, as far as there is room in the outermost, which is locked.
-        The warnings say what became of them."""
+        """Create documents from the files inside one, up to the limits of the outermost document, which is locked.
+        Return warnings that say what happened to each file."""
         count, size = await documents.count_enclosed(conn, root_id)
-        taken: list[NewChild] = []
+        accepted: list[NewChild] = []
         too_many: list[str] = []
         too_large: list[str] = []
         for child in children:
@@ -278,55 +279,57 @@ class DocumentService:
             elif size + child.byte_size > self._limits.max_decoded_bytes:
                 too_large.append(child.filename)
             else:
-                taken.append(child)
+                accepted.append(child)
                 count, size = count + 1, size + child.byte_size
         not_queued: list[str] = []
         try:
             async with savepoint(conn):
-                await documents.add_children(conn, document_id, scope.org_id, taken)
+                await documents.add_children(conn, document_id, scope.org_id, accepted)
         except QueueFull:
-            taken, not_queued = [], [child.filename for child in taken]
-        told = {
-            WarningCode.ENCLOSED_APART: [child.filename for child in taken],
+            accepted, not_queued = [], [child.filename for child in accepted]
+        names_by_code = {
+            WarningCode.ENCLOSED_APART: [child.filename for child in accepted],
             WarningCode.ENCLOSED_TOO_MANY: too_many,
             WarningCode.ENCLOSED_TOO_LARGE: too_large,
             WarningCode.ENCLOSED_NOT_QUEUED: not_queued,
         }
-        return [skipped_files_warning(code, names) for code, names in told.items() if names]
+        return [skipped_files_warning(code, names) for code, names in names_by_code.items() if names]
 
-    async def _expect(self, *paths: str) -> None:
+    async def _expect_files(self, *paths: str) -> None:
         async with self._database.as_service() as conn:
             await documents.expect_files(conn, paths)
 
     async def remove(self, scope: Scope, document_id: UUID) -> None:
-        """Delete a document with its pages, extractions, runs and original. Raises NotFound."""
+        """Delete a document with its pages, extractions, runs and original. Raise NotFound."""
         async with self._database.as_user(scope) as conn:
             path = await documents.remove(conn, document_id)
         try:
             await self._files.remove(path)
-        except Unavailable as error:  # it is queued: `delete_originals` comes back to it
-            log.warning("an original waits to be deleted", document_id=str(document_id), error=str(error))
+        except Unavailable as error:  # `delete_originals` retries
+            log.warning("original not deleted yet", document_id=str(document_id), error=str(error))
 
     async def delete_originals(self) -> None:
-        """Delete the originals whose documents are gone, whoever deleted these. Raises Unavailable where the store does
-        not answer; what is left then stays queued."""
+        """Delete the files of deleted documents. Raise Unavailable if the file store cannot be reached; the remaining
+        files stay queued."""
         while True:
             async with self._database.as_service() as conn:
-                paths = await documents.files_to_delete(conn, FILES_A_BATCH)
+                paths = await documents.files_to_delete(conn, FILES_PER_BATCH)
             for path in paths:
                 try:
                     await self._files.remove(path)
-                except Invalid:  # nothing lies there; and no path of one organisation holds up those of others
-                    log.warning("a stored path is none", code=Invalid.code)
+                except Invalid:  # skipped, so that one organisation's path cannot block those of others
+                    log.warning("stored path is invalid", code=Invalid.code)
             async with self._database.as_service() as conn:
                 await documents.files_deleted(conn, paths)
-            if len(paths) < FILES_A_BATCH:
+            if len(paths) < FILES_PER_BATCH:
                 return
 
     def _check_size(self, size: int) -> None:
         if size > self._limits.max_bytes:
             raise TooLarge(
-                f"The file has {size:,} bytes; at most {self._limits.max_bytes:,} are taken (FIELDMARK_MAX_FILE_MB)."
+                f"The file has {size:,} bytes; the limit is {self._limits.max_bytes:,}. Upload a smaller file, or "
+                f"raise "
+                "FIELDMARK_MAX_FILE_MB."
             )
 
 
@@ -339,21 +342,21 @@ def _rows(pages: Sequence[ReadPage]) -> list[PageRow]:
     return [_row(page) for page in pages]
 
 
-def _path_beside(scope: Scope, document_id: UUID) -> str:
-    """Where a copy of the original goes: by a name that nobody can have put there before."""
+def _unlocked_copy_path(scope: Scope, document_id: UUID) -> str:
+    # A random name, so that no client can have put an object there before.
     return str(StoredPath(scope.org_id, document_id, f"unlocked-{secrets.token_hex(16)}"))
 
 
 async def _containers(conn: Connection, document: DocumentRow) -> list[UUID]:
-    """The documents that it was inside of, the innermost first; no further than is looked into."""
-    above: list[UUID] = []
-    while document.parent_document_id is not None and len(above) < MAX_DEPTH:
-        above.append(document.parent_document_id)
+    """Return the ids of the documents that contain a document, innermost first, at most MAX_DEPTH."""
+    containers: list[UUID] = []
+    while document.parent_document_id is not None and len(containers) < MAX_DEPTH:
+        containers.append(document.parent_document_id)
         parent = await documents.get(conn, document.parent_document_id)
-        if parent is None:  # deleted meanwhile, and this one with it
+        if parent is None:  # deleted meanwhile
             break
         document = parent
-    return above
+    return containers
 
 
 def _row(page: ReadPage) -> PageRow:

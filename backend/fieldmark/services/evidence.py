@@ -1,4 +1,4 @@
-"""Evidence: where on the pages the values of a write stand, found before they are written."""
+"""Evidence: finds the locations of values on the pages before the values are written."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from fieldmark.domain.paths import Path
 from fieldmark.domain.statuses import DocumentStatus
 from fieldmark.grounding import Claim, DocumentIndex, Finding, Location, PageWords, UnmappedPart
 from fieldmark.identity.scope import Scope
-from fieldmark.services.turns import in_turn
+from fieldmark.services.fair_share import run_queued
 from fieldmark.stores import documents
 from fieldmark.stores.rows import ExtractionRow, PageWordsRow
 
 MAX_WORDS: Final = 300_000
-"""Words of the documents whose indexes a process keeps."""
+"""Words of all documents whose indexes a process caches."""
 
 MESSAGE: Final = "message"
-"""The state of a value that the person's message contains and no page prints."""
+"""The state of a value that is in the person's message and on no page."""
 
-MOST_PLACES: Final = 200
-"""Places of one value that are told."""
+MAX_LOCATIONS: Final = 200
+"""Locations of one value that are returned."""
 
 
-_NO_WORDS: Final = DocumentIndex([])
+_EMPTY_INDEX: Final = DocumentIndex([])
 
 
 class DocumentIndexes:
-    """Indexes of documents, which are built once, since a document that was read does not change. Beyond `max_words`
-    the least recently used go. The caller's access to the document is checked each time, before anything else."""
+    """A cache of document indexes, up to `max_words`, least recently used first out. A document that was read does not
+    change. Every access first checks the caller's rights to the document."""
 
     def __init__(self, max_words: int = MAX_WORDS) -> None:
         self._max_words = max_words
@@ -47,12 +47,12 @@ class DocumentIndexes:
         self._building = WeakValueDictionary[UUID, asyncio.Lock]()
 
     async def get(self, database: Database, scope: Scope, document_id: UUID) -> DocumentIndex:
-        """Return the index of a document; an empty one if the caller does not see it. Opens transactions of its own and
-        holds none while it builds."""
+        """Return the index of a document; an empty one if the caller cannot see it. Opens own transactions, and holds
+        none while it builds the index."""
         async with database.as_user(scope) as conn:
             status = await documents.status_of(conn, document_id)
         if status is None:
-            return _NO_WORDS
+            return _EMPTY_INDEX
         lock = self._building.setdefault(document_id, asyncio.Lock())
         async with lock:
             if document_id in self._built:
@@ -60,8 +60,8 @@ class DocumentIndexes:
                 return self._built[document_id][0]
             async with database.as_user(scope) as conn:
                 pages = await documents.words(conn, document_id)
-            # Half a second for hundreds of pages, in which others are to go on.
-            index = await in_turn(scope.org_id, _index_of, pages)
+            # Takes half a second for hundreds of pages.
+            index = await run_queued(scope.org_id, _index_of, pages)
             if status == DocumentStatus.READY:
                 self._built[document_id] = index, sum(len(page.words) for page in pages)
                 while sum(words for _, words in self._built.values()) > self._max_words:
@@ -74,12 +74,12 @@ def _index_of(pages: Sequence[PageWordsRow]) -> DocumentIndex:
 
 
 INDEXES: Final = DocumentIndexes()
-"""Those of this process."""
+"""The cache of this process."""
 
 
 @dataclass(slots=True)
 class Evidence:
-    """What is shown for the leaves of a write, by path name, as the extraction keeps it."""
+    """The confidence and evidence of the leaves of a write, by path name, as the extraction stores them."""
 
     confidences: dict[str, float] = field(default_factory=dict[str, float])
     evidence: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue])
@@ -92,33 +92,32 @@ async def find(
     at: Path,
     value: JsonValue,
     *,
-    stands: Mapping[str, JsonValue],
+    current_fields: Mapping[str, JsonValue],
     claims: Mapping[str, Claim] | None,
     from_message: Collection[str] | None = (),
 ) -> Evidence:
-    """Look for every leaf of a value that is to be written at a path (of an object at the root: for each field).
+    """Find the evidence of every leaf of a value that will be written at path `at`.
 
-    `stands` is what stands in the extraction so far: the rest of a row tells its line. `claims` are the model's, by
-    path name, for leaves or what they stand in; None if no model says anything. The confidence is the evidence's, and
-    0 for what is on no page. `from_message` names the leaves whose value is in the person's message: their evidence is
-    `message` where no page prints them, without a confidence. None means that a person writes: they need no evidence.
-    Nor has a blank a confidence.
+    `current_fields`: the other values of a row help to find its line. `claims`: the model's claims by path name, of
+    leaves or of the objects that contain them; None without a model. `from_message`: names of the leaves whose value is
+    in the person's message; they get the state `message` and no confidence if they are on no page. None: a person
+    writes, and values on no page get no confidence. Otherwise values on no page get confidence 0. Blanks have none.
     """
     # Thousands of values that are on no page take seconds.
-    return await in_turn(org_id, _found, index, at, value, stands, claims, from_message)
+    return await run_queued(org_id, _find, index, at, value, current_fields, claims, from_message)
 
 
-def _found(
+def _find(
     index: DocumentIndex,
     at: Path,
     value: JsonValue,
-    stands: Mapping[str, JsonValue],
+    current_fields: Mapping[str, JsonValue],
     claims: Mapping[str, Claim] | None,
     from_message: Collection[str] | None,
 ) -> Evidence:
     written = dict(leaves(value, at))
     claimed = {name: _nearest_claim(claims, name) for name in written} if claims is not None else {}
-    leaves_of_row = [*rest_of_row(at, stands, written), *written.items()]
+    leaves_of_row = [*rest_of_row(at, current_fields, written), *written.items()]
     found = index.ground_leaves(leaves_of_row, claimed)
     result = Evidence()
     for name in written:
@@ -159,95 +158,95 @@ def in_message(message: str, values: Iterable[tuple[str, JsonValue]]) -> frozens
 def _occurs(index: DocumentIndex, value: JsonValue) -> bool:
     if value is None or isinstance(value, bool | dict | list) or value == "":
         return False
-    place = index.find(value)
-    return place is not None and place.match in ("exact", "normalised", "number", "date")
+    location = index.find(value)
+    return location is not None and location.match in ("exact", "normalised", "number", "date")
 
 
-async def places(
+async def locations(
     database: Database, scope: Scope, document_id: UUID, path: Path, value: JsonValue, proof: JsonValue
 ) -> tuple[list[Location], int]:
-    """The places of a leaf's value in its document, the first 200 as they are read, and how many there are. `proof` is
-    the evidence that is kept for it: of a yes or no the quote in it tells the places. Opens a transaction of its own.
-    """
+    """Return the locations that match a leaf's value, at most 200 in reading order, and the number of all. `proof` is
+    its stored evidence, whose quote locates a yes or no. Opens its own transaction."""
     index = await INDEXES.get(database, scope, document_id)
-    return await in_turn(scope.org_id, index.locations, value, _said(proof), label=path, limit=MOST_PLACES)
+    return await run_queued(scope.org_id, index.locations, value, _claim_in(proof), label=path, limit=MAX_LOCATIONS)
 
 
 async def unmapped(database: Database, scope: Scope, row: ExtractionRow, since_page: int) -> UnmappedPart:
-    """The numbers, dates and names of an extraction's document on which none of its fields stands, from a page on. A
-    value that was found on no page when it was written is not looked for again. Opens a transaction of its own."""
+    """Return the numbers and dates of an extraction's document that no field maps, from a page on. Values stored as
+    "not found" are not searched again. Opens its own transaction."""
     index = await INDEXES.get(database, scope, row.document_id)
-    return await in_turn(scope.org_id, _unmapped, index, dict(row.extracted_fields), row.evidence, since_page)
+    return await run_queued(scope.org_id, _unmapped, index, dict(row.extracted_fields), row.evidence, since_page)
 
 
 def _unmapped(
     index: DocumentIndex, fields: JsonValue, proofs: Mapping[str, JsonValue], since_page: int
 ) -> UnmappedPart:
     proved = ((name, value, as_object(proofs.get(name))) for name, value in leaves(fields))
-    stand = (
-        (paths.parse(name) if name else (), value, _said(proof))
+    mapped = (
+        (paths.parse(name) if name else (), value, _claim_in(proof))
         for name, value, proof in proved
         if proof.get("state") not in ("not_found", "blank", MESSAGE)
     )
-    return index.unmapped(stand, since_page=since_page)
+    return index.unmapped(mapped, since_page=since_page)
 
 
-def _said(proof: JsonValue) -> Claim:
-    """What a model said of a value, by the evidence that is kept for it. (A front end that writes to the table may have
-    put anything there.)"""
+def _claim_in(proof: JsonValue) -> Claim:
+    """Return the model's claim in stored evidence, which may be any JSON if a front end wrote it."""
     claim = as_object(as_object(proof).get("claim"))
     quote, page = claim.get("quote"), claim.get("page")
     return Claim(quote if isinstance(quote, str) else None, page if type(page) is int else None)
 
 
-async def first_places(
+async def first_locations(
     database: Database, scope: Scope, document_id: UUID, values: Sequence[JsonValue]
 ) -> list[Location | None]:
-    """For each value the first place where its document prints it. Opens a transaction of its own."""
+    """Return the first location of each value in the document, or None. Opens its own transaction."""
     index = await INDEXES.get(database, scope, document_id)
-    return await in_turn(
+    return await run_queued(
         scope.org_id, lambda: [next(iter(index.locations(value, limit=1)[0]), None) for value in values]
     )
 
 
-async def quotes_elsewhere(org_id: UUID, index: DocumentIndex, claims: Mapping[str, Claim]) -> dict[str, str]:
-    """By path name, a sentence for each quote that is not on its page, or on none (the first ten): the page that it is
-    on, else what is printed that is most like it."""
+async def quote_errors(org_id: UUID, index: DocumentIndex, claims: Mapping[str, Claim]) -> dict[str, str]:
+    """Return a message for each quote that is not on the page of its claim, by path name, at most ten. It names the
+    page that has the quote, or the most similar printed text."""
     quotes = {name: (claim.quote, claim.page) for name, claim in claims.items() if claim.quote and claim.quote.strip()}
-    return await in_turn(org_id, _quotes_elsewhere, index, quotes) if quotes else {}
+    return await run_queued(org_id, _quote_errors, index, quotes) if quotes else {}
 
 
-def _quotes_elsewhere(index: DocumentIndex, quotes: Mapping[str, tuple[str, int | None]]) -> dict[str, str]:
-    faults: dict[str, str] = {}
-    for name, (said, page) in quotes.items():
-        place = index.find_quote(said, page)
-        if place is not None and page in (None, place.page):
+def _quote_errors(index: DocumentIndex, quotes: Mapping[str, tuple[str, int | None]]) -> dict[str, str]:
+    errors: dict[str, str] = {}
+    for name, (text, page) in quotes.items():
+        location = index.find_quote(text, page)
+        if location is not None and page in (None, location.page):
             continue
-        quote = repr(said[:200])
-        if place is not None:
-            faults[name] = f"{name}: page {page} does not print {quote}; page {place.page} does."
+        quote = repr(text[:200])
+        if location is not None:
+            errors[name] = f"{name}: page {page} does not print {quote}; page {location.page} does."
         else:
-            like = index.nearest(said, page) or index.nearest(said)
-            is_printed = f"page {like.page} prints {like.quote!r}; you wrote" if like else "nothing like it is printed:"
-            faults[name] = f"{name}: {is_printed} {quote}."
-        if len(faults) == 10:
+            like = index.nearest(text, page) or index.nearest(text)
+            found = (
+                f"page {like.page} prints {like.quote!r}; you wrote" if like else "no page prints anything similar to"
+            )
+            errors[name] = f"{name}: {found} {quote}."
+        if len(errors) == 10:
             break
-    return faults
+    return errors
 
 
 def rest_of_row(
-    at: Path, stands: Mapping[str, JsonValue], written: Mapping[str, Any]
+    at: Path, current_fields: Mapping[str, JsonValue], written: Mapping[str, Any]
 ) -> Iterator[tuple[str, JsonValue]]:
-    """The leaves beside a path in its row of a list that are not written: they tell which line of the page it is."""
+    """Yield the other leaves of the list item that a path is in. They tell which line of the page the item is on."""
     depth = max((n for n, step in enumerate(at, 1) if isinstance(step, int)), default=0)
     if 0 < depth < len(at):
-        row = value_at(dict(stands), at[:depth])
+        row = value_at(dict(current_fields), at[:depth])
         if not isinstance(row, Missing):
             yield from ((name, leaf) for name, leaf in leaves(row, at[:depth]) if name not in written)
 
 
 def _nearest_claim(claims: Mapping[str, Claim], name: str) -> Claim:
-    """What the model says of a leaf, or else of what it stands in."""
+    """Return the model's claim about a leaf, or else about the innermost object or list that contains it."""
     path = paths.parse(name)
     for size in range(len(path), 0, -1):
         claim = claims.get(paths.name(path[:size]))

@@ -1,4 +1,4 @@
-"""Exact counts, sums and groups over the fields of many documents, each with where it stands and what it leaves out."""
+"""Exact counts, sums and groups over the fields of many documents."""
 
 from __future__ import annotations
 
@@ -22,13 +22,17 @@ from fieldmark.stores.answered_within import MAX_SECONDS
 from fieldmark.stores.field_queries import Cell
 
 
-async def query(conn: Connection, scope: Scope, asked: FieldQuery, *, seconds: float = MAX_SECONDS) -> FieldAnswer:
-    """The answer to a question over the fields of the caller's documents. Raises TooLongToAnswer."""
-    found = await field_queries.run(conn, scope.org_id, asked, seconds)
+async def query(
+    conn: Connection, scope: Scope, field_query: FieldQuery, *, seconds: float = MAX_SECONDS
+) -> FieldAnswer:
+    """Run a query over the fields of the caller's documents. Raise TooLongToAnswer after `seconds`."""
+    found = await field_queries.run(conn, scope.org_id, field_query, seconds)
     groups: list[FieldGroup] = []
     for group in found.groups:
         cells = [cell for cell in found.cells if cell.key == group.key]
-        results = [result for aggregate in asked.aggregates for result in _results(aggregate, cells, group.documents)]
+        results = [
+            result for aggregate in field_query.aggregates for result in _results(aggregate, cells, group.documents)
+        ]
         groups.append(FieldGroup(group.shown, group.documents, group.spellings, results))
     return FieldAnswer(
         groups=groups,
@@ -41,7 +45,7 @@ async def query(conn: Connection, scope: Scope, asked: FieldQuery, *, seconds: f
 
 
 def _results(aggregate: Aggregate, cells: Sequence[Cell], documents: int) -> Iterator[FieldResult]:
-    """The figures of one aggregate in one group: one of each currency, and none where there is no value."""
+    """Yield the results of one aggregate in one group: one per currency; nothing if there is no value."""
     op, path = aggregate.op, aggregate.path
     if path is None:
         yield FieldResult(op, None, str(documents), ValueKind.NUMBER, documents)

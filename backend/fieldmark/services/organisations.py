@@ -1,4 +1,4 @@
-"""Which organisation a caller acts in, and as what."""
+"""Opens an organisation for a user."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from fieldmark.stores.organisations import Entered
 
 
 async def enter(database: Database, user_id: UUID, org_id: UUID | None = None) -> Scope:
-    """The scope of a user in one of their organisations; in their personal one, made on first sight, if none is named.
-    Raises NotFound where the organisation is not theirs."""
-    return Scope(user_id, (await entered(database, user_id, org_id)).org_id)
+    """Return the scope of a user in one of their organisations. Default: their personal one, created on first use.
+    Raise NotFound if the organisation is not theirs."""
+    return Scope(user_id, (await enter_with_role(database, user_id, org_id)).org_id)
 
 
-async def entered(database: Database, user_id: UUID, org_id: UUID | None = None) -> Entered:
-    """The same, with what the user is there."""
+async def enter_with_role(database: Database, user_id: UUID, org_id: UUID | None = None) -> Entered:
+    """Like `enter`, but return the organisation with the user's role in it."""
     async with database.as_user_without_org(user_id) as conn:
         found = await organisations.enter(conn, org_id)
     if found is None:

@@ -21,8 +21,8 @@ from fieldmark.domain.statuses import ExtractionStatus
 from fieldmark.errors import DocumentFailed, Invalid, NotFound, OutOfCredit, QueueFull
 from fieldmark.identity.scope import Scope
 from fieldmark.services import extractions
+from fieldmark.services.fair_share import run_queued, run_unqueued
 from fieldmark.services.schemas import check
-from fieldmark.services.turns import in_turn, without_turn
 from fieldmark.stores import extractions as stored
 from fieldmark.stores import schema_changes as store
 from fieldmark.stores.library import schemas
@@ -116,7 +116,7 @@ async def preview(
     await check(target)
     found = SchemaChanges(versions=[], extractions=0, read_again=0, estimated_cost_usd=None)
     for row in rows:
-        difference = await in_turn(scope.org_id, compare_schemas, row.schema, target)
+        difference = await run_queued(scope.org_id, compare_schemas, row.schema, target)
         version = {"schema_revid": row.schema_revid, "number": row.number, "extractions": row.extractions}
         found.versions.append(VersionDifference.model_validate({**asdict(difference), **version}))
         found.extractions += row.extractions
@@ -189,7 +189,7 @@ async def _bring(
         return SkipReason.FOLLOWS_ALREADY
     if await store.has_active_run(conn, extraction_id):
         return SkipReason.AT_WORK
-    difference = await without_turn(compare_schemas, row.schema, target.schema)
+    difference = await run_unqueued(compare_schemas, row.schema, target.schema)
     await store.follow(conn, extraction_id, target.schema_revid)
     if difference.needs_reading:
         done.runs.append(await begin_reading(conn, row, difference.fields))

@@ -1,4 +1,4 @@
-"""What is checked of a schema before it is kept, and of fields against one."""
+"""Checks schemas before they are stored, and fields against a schema."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from fieldmark.domain.schema import MAX_DISPLAYED, check_schema, violations
 from fieldmark.domain.values import invisible_problem, value_problem
 from fieldmark.domain.violations import Violation
 from fieldmark.errors import InvalidSchema
-from fieldmark.services.turns import in_turn, without_turn
+from fieldmark.services.fair_share import run_queued, run_unqueued
 
 
 async def check(schema: dict[str, Any]) -> None:
-    """Raise InvalidSchema where a schema cannot be used. Called before any transaction, since a hostile one takes a
-    while."""
+    """Raise InvalidSchema if a schema cannot be used. Call it outside a transaction: a hostile schema takes long."""
     if problem := value_problem(schema) or invisible_problem(schema, "schema"):
         raise InvalidSchema(f"The schema cannot be used. {problem}")
-    await without_turn(check_schema, schema)
+    await run_unqueued(check_schema, schema)
 
 
-async def judge(org_id: UUID, schema: JsonObject, fields: JsonObject) -> list[Violation]:
-    """Where fields that stand in no extraction break a schema or its rules. Whether a document prints them, nobody
-    asks here. Called without a transaction. Raises InvalidSchema, TooManyAtOnce."""
-    found = await in_turn(org_id, violations, schema, fields, None, (), MAX_DISPLAYED)
+async def validate(org_id: UUID, schema: JsonObject, fields: JsonObject) -> list[Violation]:
+    """Return how fields outside an extraction break a schema or its rules, except rules about evidence. Call it outside
+    a transaction. Raise InvalidSchema or TooManyAtOnce."""
+    found = await run_queued(org_id, violations, schema, fields, None, (), MAX_DISPLAYED)
     return [one for one in found if one.code != "grounded"]

@@ -33,7 +33,7 @@ from fieldmark.runs.lifecycle.queue import (
 from fieldmark.runs.run import Runner
 from fieldmark.runtime import Runtime
 from fieldmark.services import search
-from fieldmark.services.search_vectors import VectorMaker
+from fieldmark.services.search_vectors import VectorIndexer
 from fieldmark.settings import Settings
 from fieldmark.stores import documents
 from fieldmark.worker import maintenance
@@ -168,8 +168,8 @@ async def _work(queue: App, runtime: Runtime) -> None:
         group.create_task(_repeat(READERS_SECONDS, {"readers": _load_readers}), name="readers")
         group.create_task(_repeat(SWEEP_SECONDS, {"sweep": Sweep(queue)}))
         if runtime.embedder is not None:
-            maker = VectorMaker(runtime.database, runtime.embedder)
-            group.create_task(_repeat(VECTORS_SECONDS, {"vectors": maker.make_all}))
+            maker = VectorIndexer(runtime.database, runtime.embedder)
+            group.create_task(_repeat(VECTORS_SECONDS, {"vectors": maker.index_all}))
         # One behind the other: an idle process has one connection for both.
         cleared = {"maintenance": lambda: _run_maintenance(runtime), "originals": runtime.documents.delete_originals}
         group.create_task(_repeat(MAINTENANCE_SECONDS, cleared))

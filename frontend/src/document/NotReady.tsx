@@ -3,13 +3,13 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { api } from '../api/client';
-import type { DocumentInFull } from '../api/types';
+import type { DocumentDetails } from '../api/types';
 import { Button } from '../shared/Button';
 import { t } from '../shared/i18n';
 import { EmptyState, ErrorNotice, Notice } from '../shared/Notice';
 import styles from './DocumentPage.module.css';
 
-export function NotReady({ document }: { document: DocumentInFull }) {
+export function NotReady({ document }: { document: DocumentDetails }) {
   if (document.status === 'reading') {
     return (
       <div className={styles.reading} role="status">

@@ -4,7 +4,7 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { dataOf, api } from '../api/client';
 import { startProposal } from '../api/runs';
-import type { AutoCreation, DocumentInFull } from '../api/types';
+import type { AutoCreation, DocumentDetails } from '../api/types';
 import { tagsQuery } from '../documents/documentQueries';
 import { runStatusText } from '../runs/runStatusText';
 import { Replay } from '../runs/Replay';
@@ -19,7 +19,7 @@ import { proposedSchemaQuery } from './documentPageQueries';
 import styles from './ProposalBanner.module.css';
 import { schemaFields } from './schemaFields';
 
-export function ProposalBanner({ document, canWrite }: { document: DocumentInFull; canWrite: boolean }) {
+export function ProposalBanner({ document, canWrite }: { document: DocumentDetails; canWrite: boolean }) {
   const { auto_create: proposal } = document;
   if (proposal === null || proposal.status === 'accepted' || proposal.status === 'rejected') return null;
   return (
@@ -58,7 +58,7 @@ function Running({ documentId, runId }: { documentId: string; runId: string }) {
   );
 }
 
-function Proposed({ document, proposal, canWrite }: { document: DocumentInFull; proposal: AutoCreation; canWrite: boolean }) {
+function Proposed({ document, proposal, canWrite }: { document: DocumentDetails; proposal: AutoCreation; canWrite: boolean }) {
   const documentId = document.id;
   const [tag, setTag] = useState('');
   const tags = useQuery(tagsQuery);

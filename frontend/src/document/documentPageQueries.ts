@@ -2,7 +2,7 @@
 
 import { queryOptions } from '@tanstack/react-query';
 import { dataOf, api, fetchFile } from '../api/client';
-import type { AutoCreation, Extraction, FieldPlace, RuleReading } from '../api/types';
+import type { AutoCreation, Extraction, FieldLocation, RuleReading } from '../api/types';
 
 export const extractionsQuery = (documentId: string) =>
   queryOptions({
@@ -45,7 +45,7 @@ export const placesQuery = (extractionId: string, version: number, path: string)
   queryOptions({
     queryKey: ['places', extractionId, version, path],
     queryFn: async ({ signal }) =>
-      (await dataOf(api.GET('/api/extractions/{extraction_id}/places', { params: { path: { extraction_id: extractionId }, query: { path } }, signal }))).items as FieldPlace[],
+      (await dataOf(api.GET('/api/extractions/{extraction_id}/places', { params: { path: { extraction_id: extractionId }, query: { path } }, signal }))).items as FieldLocation[],
     staleTime: Infinity,
   });
 

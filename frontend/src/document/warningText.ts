@@ -1,8 +1,8 @@
-import type { DocumentInFull } from '../api/types';
+import type { DocumentDetails } from '../api/types';
 import en from '../locales/en.json';
 import { t } from '../shared/i18n';
 
-type ReadingWarning = DocumentInFull['warnings'][number];
+type ReadingWarning = DocumentDetails['warnings'][number];
 
 /** Return the text of a warning about how a document was read; an unknown code's as the service wrote it. */
 export function warningText({ code, page, count, message }: ReadingWarning): string {

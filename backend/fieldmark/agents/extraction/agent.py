@@ -31,7 +31,7 @@ from fieldmark.domain.values import value_problem
 from fieldmark.errors import DocumentFailed, Fenced, Invalid, InvalidSchema, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.services import examples
-from fieldmark.services.turns import without_turn
+from fieldmark.services.fair_share import run_unqueued
 from fieldmark.stores import documents, extractions
 from fieldmark.stores.library import prompts
 from fieldmark.stores.rows import ExtractionRow
@@ -135,7 +135,7 @@ async def _check_extract(request: ExtractRequest) -> None:
     if request.json_schema is not None:
         if problem := value_problem(request.json_schema):
             raise InvalidSchema(f"The schema cannot be used. {problem}")
-        await without_turn(check_schema, request.json_schema)  # a hostile one takes a while
+        await run_unqueued(check_schema, request.json_schema)  # a hostile one takes a while
     check_words("instructions", request.instructions)
 
 

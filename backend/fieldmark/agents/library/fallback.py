@@ -22,7 +22,7 @@ from fieldmark.domain.statuses import RunError
 from fieldmark.errors import FieldmarkError
 from fieldmark.grounding.layout import Word
 from fieldmark.grounding.locations import boxes_of
-from fieldmark.services.search import MAX_QUERY, Hit, SearchResult, meaning_of, search
+from fieldmark.services.search import MAX_QUERY, Hit, SearchResult, embed_query, search
 from fieldmark.stores import documents, runs
 
 log = structlog.get_logger()
@@ -112,7 +112,7 @@ async def _found(conn: Connection, question: Question) -> SearchResult:
                 question.message[:MAX_QUERY],
                 filters=question.filters,
                 limit=MOST_PASSAGES,
-                meaning=await meaning_of(question.context.embedder, question.message),
+                embedding=await embed_query(question.context.embedder, question.message),
             )
     except FieldmarkError:
         raise

@@ -20,7 +20,7 @@ from fieldmark.services.exports.page import Sheet, as_html
 from fieldmark.services.exports.shape import leaves_of
 from fieldmark.services.exports.table import as_csv, as_xlsx
 from fieldmark.services.extractions import problems
-from fieldmark.services.turns import DRAWING, in_turn
+from fieldmark.services.fair_share import PAGE_RENDERING, run_queued
 from fieldmark.stores import documents, extractions
 from fieldmark.stores.rows import DocumentRow
 
@@ -74,14 +74,14 @@ async def export(
         "problems": [{"path": name(one.path), "code": one.code, "message": one.message} for one in found],
     }
     if wanted == "json":
-        content = await in_turn(scope.org_id, _as_json, extraction, document)
+        content = await run_queued(scope.org_id, _as_json, extraction, document)
     elif wanted == "csv":
-        content = await in_turn(scope.org_id, as_csv, extraction, list_name)
+        content = await run_queued(scope.org_id, as_csv, extraction, list_name)
     elif wanted == "xlsx":
-        content = await in_turn(scope.org_id, as_xlsx, extraction)
+        content = await run_queued(scope.org_id, as_xlsx, extraction)
     else:
         sheets = await _sheets(database, files, limits, scope, extraction, document)
-        content = await in_turn(scope.org_id, as_html, extraction, asdict(document), sheets)
+        content = await run_queued(scope.org_id, as_html, extraction, asdict(document), sheets)
     stem = document.filename.rsplit(".", 1)[0] or "extraction"
     return Exported(content, MEDIA_TYPES[wanted], f"{stem}.{wanted}")
 
@@ -113,7 +113,7 @@ async def _sheets(
     images: list[bytes] = []
     if sizes:
         try:
-            async with DRAWING.of(scope.org_id), files.local(document.readable_path) as path:
+            async with PAGE_RENDERING.slot(scope.org_id), files.local(document.readable_path) as path:
                 numbers = [number for number, *_ in sizes]
                 job = DrawJob(document.media_type or "", numbers, DPI, LONGEST_SIDE, MAX_IMAGE_BYTES)
                 images = await draw_pages(path, job, limits)

@@ -31,7 +31,7 @@ from fieldmark.domain.changes import Change, Preview, differences
 from fieldmark.domain.json_values import JsonObject, as_object
 from fieldmark.errors import InvalidSchema
 from fieldmark.services.extractions import MOST_CHANGES_SHOWN
-from fieldmark.services.schemas import check, judge
+from fieldmark.services.schemas import check, validate
 from fieldmark.stores.library import (
     GREY,
     NamedItems,
@@ -356,7 +356,7 @@ class SchemaTools(_VersionedTools[SchemaRow]):
         async with self.context.database.as_user(self.context.scope) as conn:
             row = await self.version_of(conn, args.schema_revid)
         assert row.schema is not None  # a version has one
-        found = await judge(self.context.scope.org_id, row.schema, args.data)
+        found = await validate(self.context.scope.org_id, row.schema, args.data)
         data = of_schema(row)
         if not found:
             return ToolResult(

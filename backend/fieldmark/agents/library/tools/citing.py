@@ -14,7 +14,7 @@ from fieldmark.domain.events import Citation, CitationEvent, OpenEvent
 from fieldmark.domain.json_values import JsonObject
 from fieldmark.grounding import DocumentIndex, Location, PageWords
 from fieldmark.grounding.blocks import blocks_of
-from fieldmark.services.turns import in_turn_at_last, without_turn
+from fieldmark.services.fair_share import run_queued_unbounded, run_unqueued
 from fieldmark.stores import documents
 from fieldmark.tools.errors import ModelRetry, ToolFailed
 from fieldmark.tools.toolset import ShownResult, Tool, ToolEffect, ToolInput, ToolResult
@@ -113,11 +113,11 @@ async def _place(conn: Connection, question: Question, block: ReadBlock, args: C
     page = None if document is None else await documents.page(conn, block.document_id, block.page)
     if document is None or page is None:
         raise ToolFailed("The document is gone.", "not_found")
-    shown = {one.number: one for one in await without_turn(blocks_of, page.words)}.get(block.number)
+    shown = {one.number: one for one in await run_unqueued(blocks_of, page.words)}.get(block.number)
     if shown is None:  # the document was read anew since, and has fewer of them
         raise _not_read(args.block_id)
     words = PageWords(block.page, page.words[shown.first : shown.end], page.engine == "xml")
-    index = await in_turn_at_last(question.context.scope.org_id, DocumentIndex, [words])
+    index = await run_queued_unbounded(question.context.scope.org_id, DocumentIndex, [words])
     place = index.find_quote(args.quote, block.page)
     if place is None or place.match not in ("exact", "normalised"):
         raise ModelRetry(

@@ -21,7 +21,7 @@ from fieldmark.domain.field_query import (
     ValueKind,
 )
 from fieldmark.services.field_queries import query
-from fieldmark.services.narrowed import both
+from fieldmark.services.filter_intersection import intersect
 from fieldmark.stores import known_fields
 from fieldmark.tools.errors import ModelRetry
 from fieldmark.tools.fields import cut
@@ -60,7 +60,7 @@ class FigureTools:
 
     async def query_fields(self, conn: Connection, args: QueryFields) -> ToolResult:
         said = described(args)
-        where = both(self.question.filters, args.where)
+        where = intersect(self.question.filters, args.where)
         if where is None:
             raise ModelRetry("The person asks about other documents: these filters leave none of them.", "none_left")
         asked = FieldQuery(where=where, aggregates=args.aggregates, group_by=args.group_by, limit=MOST_GROUPS)

@@ -17,8 +17,8 @@ from fieldmark.domain.folding import fold
 from fieldmark.domain.json_values import JsonObject, as_object
 from fieldmark.domain.statuses import DocumentStatus
 from fieldmark.grounding.blocks import blocks_of
-from fieldmark.services.narrowed import narrowed
-from fieldmark.services.turns import without_turn
+from fieldmark.services.fair_share import run_unqueued
+from fieldmark.services.filter_intersection import restrict_to
 from fieldmark.stores import document_filters, documents, tool_calls
 from fieldmark.stores.documents import DocumentFilter
 from fieldmark.stores.rows import DocumentRow, PageText
@@ -75,7 +75,7 @@ async def find(conn: Connection, question: Question, named: str) -> DocumentRow:
     there: another organisation's is not."""
     row = await _named(conn, question, named)
     if row is not None and question.filters != type(question.filters)():
-        among = narrowed(question.filters, [row.id])
+        among = restrict_to(question.filters, [row.id])
         row = (
             row
             if among is not None and await document_filters.count(conn, among, question.context.scope.org_id)
@@ -197,7 +197,7 @@ async def _shown(
         if stored is None:
             continue
         begin = block if block is not None and number == page else 1
-        of_page = [one for one in await without_turn(blocks_of, stored.words) if one.number >= begin]
+        of_page = [one for one in await run_unqueued(blocks_of, stored.words) if one.number >= begin]
         head = f"--- page {number} of {count}{', for machines' if stored.engine == 'xml' else ''} ---"
         lines, last = [head], 0
         left -= len(head) + 1
@@ -233,7 +233,7 @@ async def _pages_about(conn: Connection, document_id: UUID, focus: str) -> Seque
     found: list[tuple[int, int]] = []
     first = 1
     while pages := await documents.pages(conn, document_id, first, first + _PAGES_AT_ONCE - 1):
-        found += await without_turn(_count_hits, pages, focus)
+        found += await run_unqueued(_count_hits, pages, focus)
         first = pages[-1].number + 1
     return [number for _, number in sorted(found)]
 

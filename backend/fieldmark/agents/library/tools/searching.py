@@ -19,9 +19,9 @@ from fieldmark.db.worker_thread import run_in_thread
 from fieldmark.domain.document_filters import DocumentFilters
 from fieldmark.domain.json_values import as_list, as_object
 from fieldmark.grounding.blocks import blocks_of
-from fieldmark.services.narrowed import both, narrowed
-from fieldmark.services.search import MAX_QUERY, Hit, meaning_of, search
-from fieldmark.services.turns import without_turn
+from fieldmark.services.fair_share import run_unqueued
+from fieldmark.services.filter_intersection import intersect, restrict_to
+from fieldmark.services.search import MAX_QUERY, Hit, embed_query, search
 from fieldmark.stores import documents, extractions
 from fieldmark.tools.fields import cut, field_lines
 from fieldmark.tools.toolset import ShownResult, Tool, ToolEffect, ToolInput, ToolResult
@@ -70,12 +70,12 @@ class SearchTools:
         record = await Record.of(conn, self.context.run_id)
         if (again := record.repeated(SEARCH_DOCUMENTS.name, args)) is not None:
             return _found(as_list(as_object(again.data).get("hits")), 0, args.query, from_cache=True)
-        filters = both(self.question.filters, args.filters)
+        filters = intersect(self.question.filters, args.filters)
         if filters is None:
             return _found([], 0, args.query)
-        meaning = await meaning_of(self.context.embedder, args.query)
+        embedding = await embed_query(self.context.embedder, args.query)
         found = await search(
-            conn, self.context.scope, args.query, filters=filters, limit=args.max_results, meaning=meaning
+            conn, self.context.scope, args.query, filters=filters, limit=args.max_results, embedding=embedding
         )
         result = _found(await _shown(conn, found.hits, record.found), found.not_indexed, args.query)
         if found.hits or args.filters is None or not (args.filters.fields or args.filters.document_type):
@@ -84,12 +84,12 @@ class SearchTools:
         return replace(result, text=f"{result.text} {there}", data={**as_object(result.data), "fields": fields})
 
     async def rerank_documents(self, conn: Connection, args: RerankDocuments) -> ToolResult:
-        filters = narrowed(self.question.filters, args.doc_ids)
+        filters = restrict_to(self.question.filters, args.doc_ids)
         hits: list[Hit] = []
         if filters is not None:
-            meaning = await meaning_of(self.context.embedder, args.query)
+            embedding = await embed_query(self.context.embedder, args.query)
             hits = (
-                await search(conn, self.context.scope, args.query, filters=filters, limit=100, meaning=meaning)
+                await search(conn, self.context.scope, args.query, filters=filters, limit=100, embedding=embedding)
             ).hits
         best: dict[UUID, Hit] = {}
         for hit in hits:
@@ -116,7 +116,7 @@ class SearchTools:
             told["document_type"] = current.document_type
             told["fields"] = fields if len(fields) <= _FIELDS_ROOM else f"{fields[:_FIELDS_ROOM]}…"
         page = await documents.page(conn, row.id, 1)
-        blocks = [] if page is None else await without_turn(blocks_of, page.words)
+        blocks = [] if page is None else await run_unqueued(blocks_of, page.words)
         beginning = " / ".join(block.text for block in blocks)
         told["begins"] = beginning if len(beginning) <= _BEGINNING else f"{beginning[:_BEGINNING]}…"
         details: dict[str, JsonValue] = {"documents": [named(row)]}

@@ -15,7 +15,7 @@ import pytest
 import fieldmark
 from fieldmark.db.worker_thread import run_in_thread
 from fieldmark.errors import TooManyAtOnce
-from fieldmark.services.turns import AT_ONCE, MOST_WAITING, Turns, in_turn, in_turn_at_last, without_turn
+from fieldmark.services.fair_share import AT_ONCE, MOST_WAITING, Turns, run_queued, run_queued_unbounded, run_unqueued
 
 pytestmark = pytest.mark.anyio
 
@@ -23,11 +23,11 @@ pytestmark = pytest.mark.anyio
 async def test_who_asks_for_much_is_served_in_turn_with_who_asks_for_little():
     loud, quiet, others = uuid4(), uuid4(), [uuid4() for _ in range(AT_ONCE)]
     go, done = threading.Event(), []
-    blocking = [asyncio.create_task(in_turn(other, go.wait)) for other in others]
+    blocking = [asyncio.create_task(run_queued(other, go.wait)) for other in others]
     await asyncio.sleep(0.05)
-    asked = [asyncio.create_task(in_turn(loud, done.append, "loud")) for _ in range(10)]
+    asked = [asyncio.create_task(run_queued(loud, done.append, "loud")) for _ in range(10)]
     await asyncio.sleep(0.05)
-    asked.append(asyncio.create_task(in_turn(quiet, done.append, "quiet")))
+    asked.append(asyncio.create_task(run_queued(quiet, done.append, "quiet")))
     await asyncio.sleep(0.05)
     assert done == []
     go.set()
@@ -59,31 +59,33 @@ async def test_too_many_are_refused_and_nobody_else_nor_what_follows_a_write():
         begun.append(1)
         go.wait()
 
-    asked = [asyncio.create_task(in_turn(org, wait)) for _ in range(MOST_WAITING)]
+    asked = [asyncio.create_task(run_queued(org, wait)) for _ in range(MOST_WAITING)]
     await asyncio.sleep(0.1)
     assert len(begun) == 1  # one turn at a time
     with pytest.raises(TooManyAtOnce):
-        await in_turn(org, int)
-    asked.append(asyncio.create_task(in_turn_at_last(org, wait)))
-    assert await asyncio.wait_for(in_turn(uuid4(), int), 10) == 0
+        await run_queued(org, int)
+    asked.append(asyncio.create_task(run_queued_unbounded(org, wait)))
+    assert await asyncio.wait_for(run_queued(uuid4(), int), 10) == 0
     go.set()
     await asyncio.gather(*asked)
-    assert len(begun) == MOST_WAITING + 1 and await in_turn(org, int) == 0
+    assert len(begun) == MOST_WAITING + 1 and await run_queued(org, int) == 0
 
 
 async def test_a_turn_that_fails_or_is_given_up_lets_the_next_go():
     org = uuid4()
     with pytest.raises(ZeroDivisionError):
-        await in_turn(org, divmod, 1, 0)
-    waiting = asyncio.create_task(in_turn(org, threading.Event().wait, 0.2))
+        await run_queued(org, divmod, 1, 0)
+    waiting = asyncio.create_task(run_queued(org, threading.Event().wait, 0.2))
     await asyncio.sleep(0.05)
     waiting.cancel()
-    assert await asyncio.wait_for(in_turn(org, int), 10) == 0
+    assert await asyncio.wait_for(run_queued(org, int), 10) == 0
 
 
 async def test_no_long_computing_takes_the_threads_that_files_are_read_with():
     go = threading.Event()
-    asked = [asyncio.create_task(how(go.wait)) for _ in range(50) for how in (partial(in_turn, uuid4()), without_turn)]
+    asked = [
+        asyncio.create_task(how(go.wait)) for _ in range(50) for how in (partial(run_queued, uuid4()), run_unqueued)
+    ]
     await asyncio.sleep(0.05)
     assert await asyncio.wait_for(asyncio.to_thread(int), 10) == 0
     assert await asyncio.wait_for(run_in_thread(int), 10) == 0
@@ -92,8 +94,8 @@ async def test_no_long_computing_takes_the_threads_that_files_are_read_with():
 
 
 async def test_what_cannot_wait_for_a_turn_and_what_has_one_keep_each_other_from_nothing():
-    turns = [partial(in_turn, uuid4()) for _ in range(AT_ONCE)]
-    for blocking, other in ((turns, without_turn), ([without_turn] * AT_ONCE, partial(in_turn, uuid4()))):
+    turns = [partial(run_queued, uuid4()) for _ in range(AT_ONCE)]
+    for blocking, other in ((turns, run_unqueued), ([run_unqueued] * AT_ONCE, partial(run_queued, uuid4()))):
         go = threading.Event()
         asked = [asyncio.create_task(how(go.wait)) for how in blocking]
         await asyncio.sleep(0.05)
@@ -105,7 +107,7 @@ async def test_what_cannot_wait_for_a_turn_and_what_has_one_keep_each_other_from
 
 
 WORK_ON_A_DOCUMENT = {
-    *("blocks_of", "group_lines", "fold", "DocumentIndex", "chunks", "disagreements", "current_extraction"),
+    *("blocks_of", "group_lines", "fold", "DocumentIndex", "chunks", "find_mismatches", "current_extraction"),
     *("violations", "compare_schemas", "check_schema", "preview_of"),
 }
 

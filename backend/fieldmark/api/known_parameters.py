@@ -1,4 +1,4 @@
-"""A query parameter that a route does not know is refused: a misspelt filter would otherwise filter nothing."""
+"""Refuses unknown query parameters: a misspelled filter would otherwise be ignored."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ def _names(dependant: Dependant) -> list[str]:
     return names + [name for below in dependant.dependencies for name in _names(below)]
 
 
-async def only_known(request: Request) -> None:
-    """Raise Invalid for query parameters that the route does not declare, with those that it does."""
+async def check_parameters(request: Request) -> None:
+    """Raise Invalid if the request has a query parameter that the route does not declare."""
     route = request.scope.get("route")
     if not request.query_params or not isinstance(route, APIRoute):
         return
     known = set(_names(route.dependant))
     if unknown := [name for name in dict.fromkeys(request.query_params) if name not in known]:
-        there = f"There are: {', '.join(sorted(known))}." if known else "It takes none."
-        raise Invalid(f"There is no query parameter {unknown[0][:100]!r} here. {there}")
+        accepted = f"accepts: {', '.join(sorted(known))}" if known else "accepts no query parameters"
+        raise Invalid(f"Unknown query parameter {unknown[0][:100]!r}. This route {accepted}.")
 
 
-KnownQuery = Depends(only_known)
+KnownParameters = Depends(check_parameters)

@@ -1,0 +1,210 @@
+"""Checks that every request passes before its body is read, in this order:
+
+1. The token or API key. Only `PUBLIC_PATHS` and the web UI's own files, which contain no data, need none.
+2. The Content-Length, against the route's limit. Public paths accept no body.
+3. The body as it arrives: its size and speed.
+
+Every response gets `nosniff`, and below /api `no-store` unless the route sets its own Cache-Control.
+
+The proxy in front of the service handles slow responses and the number of connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from fieldmark.api.permissions import SAFE_METHODS, required_scope
+from fieldmark.api.problems import error_response
+from fieldmark.api.request_log import route_template
+from fieldmark.domain.permissions import Permission
+from fieldmark.errors import FieldmarkError, RequestTimeout, TooLarge, Unauthenticated
+from fieldmark.identity.tokens import Person, Tokens
+from fieldmark.services.api_keys import KEY_PREFIX, ApiKeys, KeyCaller
+
+PUBLIC_PATHS = frozenset({"/healthz", "/readyz", "/metrics", "/openapi.json", "/api/config"})
+
+UI_PATHS = (
+    "documents",
+    "review",
+    "runs",
+    "approvals",
+    "threads",
+    "ask",
+    "search",
+    "schemas",
+    "settings",
+    "invitation",
+)
+"""The first part of every path of the web UI (frontend/src/router.tsx). Each path below returns the UI."""
+
+_SCOPES_RETURNING_DATA = frozenset(
+    {
+        Permission.DOCUMENTS_WRITE,
+        Permission.EXTRACTIONS_WRITE,
+        Permission.SCHEMAS_WRITE,
+        Permission.MEMBERS_WRITE,
+    }
+)
+"""Write scopes of routes that return what they changed. (`runs:write` is not one of them: a key may see the runs that
+it starts.)"""
+
+JSON_BYTES = 2 * 1024 * 1024
+FORM_BYTES = 1024 * 1024
+"""Bytes that a multipart upload may have in addition to its file."""
+
+BYTES_PER_SECOND = 16 * 1024
+BODY_SECONDS = 10
+"""Time limit of a body in seconds. It grows by one second for each `BYTES_PER_SECOND` received."""
+
+
+class RequestGuard:
+    """ASGI middleware that refuses requests with 401, 413 or 408. `form_limits`: the largest body in bytes of each
+    multipart route, by method and path; every other body is limited to `JSON_BYTES`. `seconds`: see `BODY_SECONDS`."""
+
+    def __init__(self, app: ASGIApp, form_limits: Mapping[tuple[str, str], int], seconds: float = BODY_SECONDS) -> None:
+        self._app = app
+        self._seconds = seconds
+        self._form_limits = form_limits
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+        if _is_navigation(request):
+            scope = {**scope, "path": "/"}
+            request = Request(scope)
+        send = _with_common_headers(send, request)
+        try:
+            if not _is_public(request):
+                request.state.caller = await _authenticate(request)
+            body = _LimitedBody(receive, self._limit(request), self._seconds)
+            body.check_content_length(request.headers.get("content-length", "0"))
+        except FieldmarkError as error:
+            await error_response(error)(scope, receive, send)
+            return
+        has_started = False
+
+        async def send_unless_refused(message: Message) -> None:
+            nonlocal has_started
+            # The reader of the body may turn the refusal into an error response of its own: that one is dropped.
+            if has_started or body.refused is None:
+                has_started = True
+                await send(message)
+
+        try:
+            await self._app(scope, body.receive, send_unless_refused)
+        except (TooLarge, RequestTimeout):
+            if has_started:
+                raise
+        if body.refused is not None and not has_started:
+            await error_response(body.refused)(scope, receive, send)
+
+    def _limit(self, request: Request) -> int:
+        if _is_public(request):
+            return 0
+        is_form = request.headers.get("content-type", "").startswith("multipart/form-data")
+        return self._form_limits.get((request.method, request.url.path), JSON_BYTES) if is_form else JSON_BYTES
+
+
+def _with_common_headers(send: Send, request: Request) -> Send:
+    """Return `send` with the common headers added. If a key may not read what it changed, the response becomes 204."""
+    is_hidden = False
+
+    async def send_with_headers(message: Message) -> None:
+        nonlocal is_hidden
+        if message["type"] == "http.response.start":
+            is_hidden = message["status"] == 200 and _may_not_read(request)
+            if is_hidden:
+                message = {**message, "status": 204, "headers": []}
+            headers = MutableHeaders(scope=message)
+            headers.setdefault("x-content-type-options", "nosniff")
+            if request.url.path.startswith("/api"):
+                headers.setdefault("cache-control", "private, no-store")
+        elif is_hidden:
+            message = {**message, "body": b""}
+        await send(message)
+
+    return send_with_headers
+
+
+def _may_not_read(request: Request) -> bool:
+    caller: Person | KeyCaller | None = getattr(request.state, "caller", None)
+    scope = required_scope(request.method, route_template(request.scope))
+    if not isinstance(caller, KeyCaller) or request.method in SAFE_METHODS or scope is None:
+        return False
+    return scope in _SCOPES_RETURNING_DATA and scope.replace(":write", ":read") not in caller.scopes
+
+
+def _is_public(request: Request) -> bool:
+    path: str = request.scope["path"]
+    first = path.split("/", 2)[1] if path.startswith("/") else None
+    is_ui = request.method in ("GET", "HEAD") and first in ("", "assets", *UI_PATHS)
+    return path in PUBLIC_PATHS or is_ui
+
+
+def _is_navigation(request: Request) -> bool:
+    """Return whether a browser opens an unknown path. The web UI then shows its "not found" page."""
+    is_html = request.method in ("GET", "HEAD") and "text/html" in request.headers.get("accept", "")
+    path: str = request.scope["path"]
+    return is_html and not _is_public(request) and not path.startswith("/api/")
+
+
+class _LimitedBody:
+    """A request's body with limits of size and time. `refused` is the error once a limit is exceeded."""
+
+    def __init__(self, receive: Receive, limit: int, seconds: float) -> None:
+        self._receive = receive
+        self._limit = limit
+        self._received = 0
+        self._seconds = seconds  # left for the rest of the body
+        self._ended = False
+        self.refused: FieldmarkError | None = None
+
+    def check_content_length(self, length: str) -> None:
+        """Raise TooLarge if the announced length exceeds the limit."""
+        if length.isdigit() and (len(length) > 18 or int(length) > self._limit):
+            raise self._too_large()
+
+    async def receive(self) -> Message:
+        if self._ended:  # the next message is the disconnect, for which a stream may wait without a limit
+            return await self._receive()
+        clock = asyncio.get_running_loop().time
+        started = clock()
+        try:
+            async with asyncio.timeout(max(self._seconds, 0)):
+                message = await self._receive()
+        except TimeoutError:
+            self.refused = RequestTimeout("The request's body came too slowly.")
+            raise self.refused from None
+        size = len(message.get("body", b""))
+        self._received += size
+        self._seconds += size / BYTES_PER_SECOND - (clock() - started)
+        self._ended = not message.get("more_body", False)
+        if self._received > self._limit:
+            self.refused = self._too_large()
+            raise self.refused
+        return message
+
+    def _too_large(self) -> TooLarge:
+        return TooLarge(f"The request's body is larger than this route's limit of {self._limit:,} bytes. Send less.")
+
+
+async def _authenticate(request: Request) -> Person | KeyCaller:
+    """Return the person or key that sends the request. Raise Unauthenticated."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not token.strip():
+        raise Unauthenticated(
+            "The request has no token. Send a token or an API key in the header: Authorization: Bearer <token>."
+        )
+    token = token.strip()
+    if token.startswith(KEY_PREFIX):
+        keys: ApiKeys = request.app.state.api_keys
+        return await keys.authenticate(token)
+    tokens: Tokens = request.app.state.tokens
+    return await tokens.person_of(token)

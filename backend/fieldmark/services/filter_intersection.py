@@ -1,0 +1,41 @@
+"""Combines the filters of a question with those of an agent's tool call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from fieldmark.domain.document_filters import DocumentFilters, validate_model
+from fieldmark.errors import Invalid
+
+
+def restrict_to(filters: DocumentFilters, document_ids: Sequence[UUID]) -> DocumentFilters | None:
+    """Return the filters restricted to some documents. None if they exclude all of these."""
+    ids = [one for one in document_ids if not filters.document_ids or one in filters.document_ids]
+    return filters.model_copy(update={"document_ids": tuple(ids)}) if ids else None
+
+
+def intersect(one: DocumentFilters, other: DocumentFilters | None) -> DocumentFilters | None:
+    """Return filters for the documents that match both. None if no document can. Raise Invalid if the result exceeds
+    the limits of filters, or if both have a different type or file name."""
+    if other is None or other == DocumentFilters():
+        return one
+    if one == DocumentFilters():
+        return other
+    combined = one.model_dump()
+    if other.document_ids:
+        restricted = restrict_to(one, other.document_ids)
+        if restricted is None:
+            return None
+        combined["document_ids"] = restricted.document_ids
+    for name in ("document_type", "filename"):
+        first, second = getattr(one, name), getattr(other, name)
+        if first is not None and second is not None and first.casefold() != second.casefold():
+            raise Invalid(f"The person's question already has the {name} {first}. Leave {name} out.")
+        combined[name] = first if first is not None else second
+    for name, tighter in (("uploaded_after", max), ("uploaded_before", min)):
+        bounds = [value for value in (getattr(one, name), getattr(other, name)) if value is not None]
+        combined[name] = tighter(bounds) if bounds else None
+    combined["tags"] = tuple(dict.fromkeys((*one.tags, *other.tags)))
+    combined["fields"] = (*one.fields, *other.fields)
+    return validate_model(DocumentFilters, combined)
