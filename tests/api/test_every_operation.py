@@ -132,7 +132,7 @@ async def test_every_operation_refuses_callers_and_input_with_the_same_codes(ser
                     other.headers["x-org-id"] = org
                     problem(await ask(other), 404)
                     del other.headers["x-org-id"]
-                    if method not in SAFE_METHODS and not needed.only_reads:
+                    if method not in SAFE_METHODS and not needed.is_read_only:
                         problem(await ask(viewer), 403, "read_only")
             assert asked == set(Permission)
             assert everything(clone) == before

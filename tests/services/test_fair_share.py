@@ -1,4 +1,4 @@
-"""Long computing goes in turns: an organisation's next after everybody else's who waits."""
+"""Long computations run round-robin across organisations, in threads of their own."""
 
 from __future__ import annotations
 
@@ -15,13 +15,20 @@ import pytest
 import fieldmark
 from fieldmark.db.worker_thread import run_in_thread
 from fieldmark.errors import TooManyAtOnce
-from fieldmark.services.fair_share import AT_ONCE, MOST_WAITING, Turns, run_queued, run_queued_unbounded, run_unqueued
+from fieldmark.services.fair_share import (
+    MAX_QUEUED,
+    THREADS,
+    FairLimiter,
+    run_queued,
+    run_queued_unbounded,
+    run_unqueued,
+)
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_who_asks_for_much_is_served_in_turn_with_who_asks_for_little():
-    loud, quiet, others = uuid4(), uuid4(), [uuid4() for _ in range(AT_ONCE)]
+async def test_an_organisation_with_many_computations_does_not_delay_another():
+    loud, quiet, others = uuid4(), uuid4(), [uuid4() for _ in range(THREADS)]
     go, done = threading.Event(), []
     blocking = [asyncio.create_task(run_queued(other, go.wait)) for other in others]
     await asyncio.sleep(0.05)
@@ -35,12 +42,12 @@ async def test_who_asks_for_much_is_served_in_turn_with_who_asks_for_little():
     assert len(done) == 11 and "quiet" in done[:3]
 
 
-async def test_all_organisations_together_have_so_many_turns_and_no_more():
+async def test_slots_are_limited_over_all_organisations():
     go, taken = asyncio.Event(), []
-    turns = Turns(2)
+    limiter = FairLimiter(2)
 
     async def take() -> None:
-        async with turns.of(uuid4()):
+        async with limiter.slot(uuid4()):
             taken.append(1)
             await go.wait()
 
@@ -52,14 +59,14 @@ async def test_all_organisations_together_have_so_many_turns_and_no_more():
     assert len(taken) == 5
 
 
-async def test_too_many_are_refused_and_nobody_else_nor_what_follows_a_write():
+async def test_a_full_queue_refuses_its_organisation_only_and_never_the_unbounded_call():
     org, go, begun = uuid4(), threading.Event(), []
 
     def wait() -> None:
         begun.append(1)
         go.wait()
 
-    asked = [asyncio.create_task(run_queued(org, wait)) for _ in range(MOST_WAITING)]
+    asked = [asyncio.create_task(run_queued(org, wait)) for _ in range(MAX_QUEUED)]
     await asyncio.sleep(0.1)
     assert len(begun) == 1  # one turn at a time
     with pytest.raises(TooManyAtOnce):
@@ -68,10 +75,10 @@ async def test_too_many_are_refused_and_nobody_else_nor_what_follows_a_write():
     assert await asyncio.wait_for(run_queued(uuid4(), int), 10) == 0
     go.set()
     await asyncio.gather(*asked)
-    assert len(begun) == MOST_WAITING + 1 and await run_queued(org, int) == 0
+    assert len(begun) == MAX_QUEUED + 1 and await run_queued(org, int) == 0
 
 
-async def test_a_turn_that_fails_or_is_given_up_lets_the_next_go():
+async def test_failed_and_cancelled_computations_free_their_slot():
     org = uuid4()
     with pytest.raises(ZeroDivisionError):
         await run_queued(org, divmod, 1, 0)
@@ -81,7 +88,7 @@ async def test_a_turn_that_fails_or_is_given_up_lets_the_next_go():
     assert await asyncio.wait_for(run_queued(org, int), 10) == 0
 
 
-async def test_no_long_computing_takes_the_threads_that_files_are_read_with():
+async def test_computations_do_not_use_the_threads_of_file_access():
     go = threading.Event()
     asked = [
         asyncio.create_task(how(go.wait)) for _ in range(50) for how in (partial(run_queued, uuid4()), run_unqueued)
@@ -93,9 +100,9 @@ async def test_no_long_computing_takes_the_threads_that_files_are_read_with():
     await asyncio.gather(*asked)
 
 
-async def test_what_cannot_wait_for_a_turn_and_what_has_one_keep_each_other_from_nothing():
-    turns = [partial(run_queued, uuid4()) for _ in range(AT_ONCE)]
-    for blocking, other in ((turns, run_unqueued), ([run_unqueued] * AT_ONCE, partial(run_queued, uuid4()))):
+async def test_queued_and_unqueued_computations_do_not_block_each_other():
+    turns = [partial(run_queued, uuid4()) for _ in range(THREADS)]
+    for blocking, other in ((turns, run_unqueued), ([run_unqueued] * THREADS, partial(run_queued, uuid4()))):
         go = threading.Event()
         asked = [asyncio.create_task(how(go.wait)) for how in blocking]
         await asyncio.sleep(0.05)
@@ -113,7 +120,7 @@ WORK_ON_A_DOCUMENT = {
 
 
 def called_by(node: ast.AST) -> Iterator[str]:
-    """The names that a function calls itself, without those that functions inside it call."""
+    """Yield the names that a function calls, without those that its inner functions call."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             continue
@@ -122,8 +129,8 @@ def called_by(node: ast.AST) -> Iterator[str]:
         yield from called_by(child)
 
 
-def test_no_coroutine_does_itself_what_takes_long_for_a_long_document():
-    """It has a thread do it: thousands of pages, or a page of 100,000 words, would stop the service meanwhile."""
+def test_no_coroutine_calls_a_slow_document_function_directly():
+    """Thousands of pages, or a page of 100,000 words, would block the event loop."""
     assert "blocks_of" in {*called_by(ast.parse("async def f():\n    return blocks_of(page)").body[0])}
     found = {
         f"{file.name}: {node.name}"
