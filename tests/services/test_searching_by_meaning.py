@@ -81,7 +81,7 @@ async def test_what_both_find_comes_before_what_one_finds(library, endpoint, mak
 
 
 async def test_filters_come_before_the_cut(library, endpoint, maker, monkeypatch):
-    monkeypatch.setattr(search, "_FUSED", 2)
+    monkeypatch.setattr(search, "_FUSED_CHUNKS", 2)
     for _ in range(8):
         await library.add("The roof, only the roof.", filename="other.pdf")
     kept = await library.add("A roof, and a cellar.", filename="kept.txt")

@@ -2,7 +2,7 @@
  *
  * The token is stored in localStorage, so that a second tab and a link to a field work. It expires (after 12 hours, or as
  * Supabase Auth is configured), and signing out removes it. Only the page's own scripts run here (see the policy in
- * api/page.py), and the token is sent only in the Authorization header. */
+ * api/web_ui.py), and the token is sent only in the Authorization header. */
 
 import { persisted, usePersisted, type Persisted } from '../shared/persisted';
 
