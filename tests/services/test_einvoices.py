@@ -71,7 +71,7 @@ def test_an_invoice_that_agrees_is_not_told(xml: str, printed: str) -> None:
         ("04-04|0404", "05-04|0504", "DateTimeString|DueDate", "2024-05-04; printed: 04.04.2024"),
         ("EUR", "USD", "CurrencyCode", "USD; printed: EUR"),
         ("RE-2041", "RE-2047", "ID", "RE-2047; printed: RE-2041"),
-        ("RE-2041", "7", "ID", "7; printed: nothing like it"),
+        ("RE-2041", "7", "ID", "7; printed: nothing similar"),
     ],
 )
 def test_what_is_printed_otherwise_is_told_with_both_values(old: str, new: str, path: str, expected: str) -> None:
@@ -87,7 +87,7 @@ def test_what_is_printed_otherwise_is_told_with_both_values(old: str, new: str, 
 
 def test_an_account_that_is_printed_nowhere_is_told() -> None:
     (warning,) = find_mismatches(pages(UBL, PRINTED.rsplit("\n", 1)[0]))
-    assert warning.excerpt == "PaymentMeans.PayeeFinancialAccount.ID: DE75512108001245126199; printed: nothing like it"
+    assert warning.excerpt == "PaymentMeans.PayeeFinancialAccount.ID: DE75512108001245126199; printed: nothing similar"
 
 
 def test_what_is_told_is_bounded() -> None:

@@ -1,1 +1,1 @@
-"""Use cases: functions with a connection and a scope. Every rule stands here once, for HTTP, tools and commands."""
+"""Use cases: functions with a connection and a scope. Each rule is written here once, for HTTP, tools and commands."""

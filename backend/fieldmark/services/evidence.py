@@ -237,7 +237,8 @@ def _quote_errors(index: DocumentIndex, quotes: Mapping[str, tuple[str, int | No
 def rest_of_row(
     at: Path, current_fields: Mapping[str, JsonValue], written: Mapping[str, Any]
 ) -> Iterator[tuple[str, JsonValue]]:
-    """Yield the other leaves of the list item that a path is in. They tell which line of the page the item is on."""
+    """Yield the other leaves of the list item that a path is in. They determine the line of the page that the item is
+    on."""
     depth = max((n for n, step in enumerate(at, 1) if isinstance(step, int)), default=0)
     if 0 < depth < len(at):
         row = value_at(dict(current_fields), at[:depth])

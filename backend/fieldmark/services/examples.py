@@ -1,7 +1,7 @@
-"""Corrections that people made in documents of the same schema, chosen as examples for the next reading.
+"""Selects people's corrections in documents of the same schema as examples for the next run.
 
-What stands in one is as hostile as the document that it comes from: it is fenced as data, bounded, and left out where
-it holds what nobody sees.
+Examples are as untrusted as the documents they come from: they are fenced as data, limited in size, and skipped if they
+contain invisible characters.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from fieldmark.stores import examples, extractions, runs
 from fieldmark.stores.examples import CorrectionRow
 from fieldmark.stores.runs import RunRow
 
-MOST_EXAMPLES: Final = 3
-MOST_CHARACTERS: Final = 300
-"""Of a path, and of a value as JSON: longer ones are no examples."""
+MAX_EXAMPLES: Final = 3
+MAX_EXAMPLE_CHARACTERS: Final = 300
+"""Limit of a path, and of a value as JSON. Corrections with longer ones are skipped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """What an agent read at a path, and what a person has put in its place."""
+    """A correction: the value that an agent read, and the person's value that replaced it."""
 
     extraction_id: UUID
     path: str
@@ -45,29 +45,30 @@ class Example:
 async def choose(
     conn: Connection, scope: Scope, run: RunRow, document_id: UUID, schema: JsonObject | None
 ) -> list[Example]:
-    """The examples that a run is shown, as its user sees them, and recorded in the run. One that is begun again is
-    shown the same, but for what was taken out since. None where the organisation wants none."""
-    is_wanted = await examples.is_on(conn, scope.org_id) if run.with_examples is None else run.with_examples
-    if schema is None or not is_wanted:
+    """Return the examples for a run, among the corrections that its user can see, and record them in the run. A
+    restarted run gets the same examples, without those withdrawn since. Empty if the organisation turned examples off.
+    """
+    is_enabled = await examples.is_on(conn, scope.org_id) if run.with_examples is None else run.with_examples
+    if schema is None or not is_enabled:
         return []
     found = _usable(await examples.corrections(conn, scope.org_id, schema, document_id))
     if run.examples is None:
-        found = _different(found)
+        found = _one_per_field(found)
         await runs.record_examples(conn, run.id, [one.reference for one in found])
         return found
-    by_place = {(str(one.extraction_id), one.path): one for one in reversed(found)}
-    places = [(one["extraction_id"], one["path"]) for one in run.examples]
-    return [by_place[place] for place in places if place in by_place]
+    by_key = {(str(one.extraction_id), one.path): one for one in reversed(found)}
+    keys = [(one["extraction_id"], one["path"]) for one in run.examples]
+    return [by_key[key] for key in keys if key in by_key]
 
 
 def as_text(shown: Sequence[Example]) -> str:
-    """Examples as the model reads them, a line of JSON each."""
+    """Format examples for the model, one line of JSON each."""
     lines = ({"path": one.path, "read": one.read, "right": one.right} for one in shown)
     return "\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
 
 
 async def withdraw(conn: Connection, scope: Scope, extraction_id: UUID, path: paths.Path) -> None:
-    """Take the correction at a path out of the examples: no run is shown it any more. Raises NotFound."""
+    """Exclude the correction at a path from all future examples. Raise NotFound."""
     await extractions.find(conn, extraction_id)
     await examples.withdraw(conn, scope.org_id, extraction_id, paths.name(path))
 
@@ -76,21 +77,21 @@ def _usable(rows: Sequence[CorrectionRow]) -> list[Example]:
     found: list[Example] = []
     for row in rows:
         name = paths.name(paths.from_sql(row.path, row.steps))
-        told: list[JsonValue] = [name, row.old, row.new]
+        parts: list[JsonValue] = [name, row.old, row.new]
         if (
             name not in row.withdrawn
-            and all(len(json.dumps(one, ensure_ascii=False)) <= MOST_CHARACTERS for one in told)
-            and value_problem(told) is None
-            and invisible_problem(told) is None
+            and all(len(json.dumps(one, ensure_ascii=False)) <= MAX_EXAMPLE_CHARACTERS for one in parts)
+            and value_problem(parts) is None
+            and invisible_problem(parts) is None
         ):
             found.append(Example(row.extraction_id, name, row.old, row.new))
     return found
 
 
-def _different(found: Sequence[Example]) -> list[Example]:
-    """The first few, each of another field: that of items[0] is that of items[7] too."""
+def _one_per_field(found: Sequence[Example]) -> list[Example]:
+    """Return the first examples of different fields. items[0].price and items[7].price are the same field."""
     of_field: dict[tuple[str, ...], Example] = {}
     for one in found:
         field = tuple("" if isinstance(step, int) else step for step in paths.parse(one.path))
         of_field.setdefault(field, one)
-    return list(of_field.values())[:MOST_EXAMPLES]
+    return list(of_field.values())[:MAX_EXAMPLES]

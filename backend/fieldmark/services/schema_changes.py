@@ -67,7 +67,7 @@ class SchemaChanges(BaseModel):
 
     versions: list[VersionDifference] = Field(description="The versions that extractions follow, newest first: 50.")
     extractions: int = Field(description="Extractions that follow another version.")
-    read_again: int = Field(description="Extractions of which fields are read again.")
+    read_again: int = Field(description="Extractions whose changed fields will be read again.")
     estimated_cost_usd: float | None = Field(
         description="If each costs as much as a first extraction did on average. null where that is not known."
     )

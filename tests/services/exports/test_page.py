@@ -68,7 +68,7 @@ def test_what_is_said_of_a_value_stands_beside_it() -> None:
     assert "set by a person" in texts["name"] and "Acme <i>Ltd</i>" in texts["name"]
     table = root.xpath("//table")[0]
     assert [cell.text_content() for cell in table.xpath(".//td")] == ["12.5", "Screws", "7", "Nuts"]
-    assert "Not shown, though values stand there: page 30." in root.text_content()
+    assert "not shown: 30." in root.text_content()
     assert "1 proposal waiting" in root.xpath("string(//header)")
 
 
@@ -119,5 +119,5 @@ def test_of_thousands_of_values_the_first_ten_thousand_are_shown() -> None:
     evidence = {f"items[{at}].a": found(1, [0.1, 0.1, 0.2, 0.2]) for at in range(3_000)}
     root = page(extraction(fields, evidence=evidence))
     assert len(root.xpath("//td[@id]")) == 10_000
-    assert "201 more values are left out here." in root.text_content()
+    assert "201 more values" in root.text_content()
     assert len(root.xpath("//a[contains(@class,'box')]")) == 3_000

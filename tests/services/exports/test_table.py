@@ -74,7 +74,7 @@ def test_csv_of_a_list_has_a_row_for_each_item() -> None:
         ["items[1]", "Nuts", "", "", "", "3"],
     ]
     assert rows(as_csv(INVOICE, "items[].taxes"))[1:] == [["items[0].taxes[0]", "19"], ["items[0].taxes[1]", "7"]]
-    with pytest.raises(NotFound, match=r"It has: items\[\]\.taxes, items\.|It has: items, items\[\]\.taxes\."):
+    with pytest.raises(NotFound, match=r"items\[\]\.taxes"):
         as_csv(INVOICE, "tags")
 
 

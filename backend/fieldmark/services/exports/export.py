@@ -1,4 +1,4 @@
-"""Gathers what an export shows, and makes it: one door for the API and the command line."""
+"""Exports an extraction as a file, for the API and the command line."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ MEDIA_TYPES: Mapping[Format, str] = {
     "html": "text/html; charset=utf-8",
 }
 
-# Of an HTML export. A document of hundreds of pages would make a file that no browser likes.
+# Limits of an HTML export: browsers are slow with files of hundreds of pages.
 MAX_PAGES = 20
 MAX_IMAGE_BYTES = 24 * MIB
 DPI, LONGEST_SIDE = 110, 1800
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
-    """A file: its name is the document's with another ending, and may hold any character that a file's name may."""
+class ExportedFile:
+    """An exported file. Its name is the document's with another extension."""
 
     content: bytes
     media_type: str
@@ -54,15 +54,13 @@ async def export(
     limits: Limits,
     scope: Scope,
     extraction_id: UUID,
-    wanted: Format,
+    file_format: Format,
     list_name: str | None = None,
-) -> Exported:
-    """An extraction as a file. `list_name` asks for the rows of one list of objects, as CSV only.
-
-    Raises NotFound where there is no such extraction or list, Invalid for a list in another format.
-    """
-    if list_name is not None and wanted != "csv":
-        raise Invalid("A single list can only be exported as CSV; the other formats hold all lists.")
+) -> ExportedFile:
+    """Return an extraction as a file. `list_name` exports the rows of one list of objects, only as CSV. Raise NotFound
+    if there is no such extraction or list, Invalid for a list in another format."""
+    if list_name is not None and file_format != "csv":
+        raise Invalid("A single list can only be exported as CSV. The other formats contain all lists.")
     async with database.as_user(scope) as conn:
         row = await extractions.get(conn, extraction_id)
         document = row and await documents.get(conn, row.document_id)
@@ -73,17 +71,17 @@ async def export(
         "valid": None if row.schema is None else not found,
         "problems": [{"path": name(one.path), "code": one.code, "message": one.message} for one in found],
     }
-    if wanted == "json":
+    if file_format == "json":
         content = await run_queued(scope.org_id, _as_json, extraction, document)
-    elif wanted == "csv":
+    elif file_format == "csv":
         content = await run_queued(scope.org_id, as_csv, extraction, list_name)
-    elif wanted == "xlsx":
+    elif file_format == "xlsx":
         content = await run_queued(scope.org_id, as_xlsx, extraction)
     else:
         sheets = await _sheets(database, files, limits, scope, extraction, document)
         content = await run_queued(scope.org_id, as_html, extraction, asdict(document), sheets)
     stem = document.filename.rsplit(".", 1)[0] or "extraction"
-    return Exported(content, MEDIA_TYPES[wanted], f"{stem}.{wanted}")
+    return ExportedFile(content, MEDIA_TYPES[file_format], f"{stem}.{file_format}")
 
 
 def _as_json(extraction: Mapping[str, Any], document: DocumentRow) -> bytes:
@@ -105,9 +103,9 @@ async def _sheets(
     extraction: Mapping[str, Any],
     document: DocumentRow,
 ) -> list[Sheet]:
-    """The first page and those on which values stand, MAX_PAGES at most; blank where no image can be had."""
-    there = {leaf.page for leaf in leaves_of(extraction) if leaf.page and leaf.boxes}
-    numbers = sorted(number for number in there | {1} if number <= (document.page_count or 0))[:MAX_PAGES]
+    """Return the first page and the pages with values, at most MAX_PAGES. A page that cannot be rendered is blank."""
+    with_values = {leaf.page for leaf in leaves_of(extraction) if leaf.page and leaf.boxes}
+    numbers = sorted(number for number in with_values | {1} if number <= (document.page_count or 0))[:MAX_PAGES]
     async with database.as_user(scope) as conn:
         sizes = await documents.page_sizes(conn, document.id, numbers)
     images: list[bytes] = []

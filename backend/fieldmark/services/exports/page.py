@@ -1,6 +1,6 @@
-"""The HTML export: the document's pages with a box for each value, and the fields beside them, linked both ways.
+"""The HTML export: the document's pages with a box for each value, and the fields next to them, linked both ways.
 
-It is one file without any script, and nothing is fetched. `page.html` is its template, which escapes all it is given.
+It is a single file without scripts or external resources. The template `page.html` escapes all values.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 MAX_LEAVES = 10_000
 MAX_VALUE = 2_000  # characters shown of one value
 MAX_PROBLEMS = 50
-MAX_LIT = 400  # values that light up with their boxes under the pointer: each takes two rules of style
+MAX_LIT = 400  # values highlighted with their boxes under the pointer: each needs two CSS rules
 SURE, FAIR = 0.9, 0.6
 
 _FOLDER = Path(__file__).parent
@@ -45,7 +45,7 @@ _LEGEND = (
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A page to show: its size in any unit, and a PNG, without which it is blank."""
+    """A page to show: its size in any unit and its PNG. Without a PNG it is blank."""
 
     number: int
     width: float
@@ -54,7 +54,7 @@ class Sheet:
 
 
 class _Value(NamedTuple):
-    """A leaf as the template shows it. `number` is that of its anchors; `text` is empty for an empty value."""
+    """A leaf for the template. `number` identifies its anchors; `text` is empty for an empty value."""
 
     number: int
     label: str
@@ -88,7 +88,7 @@ class _Table(NamedTuple):
 
 
 def as_html(extraction: Mapping[str, Any], document: Mapping[str, Any], sheets: Sequence[Sheet]) -> bytes:
-    """The file. `extraction` and `document` are as the stores answer them; a page without a sheet shows no boxes."""
+    """Return the file. Boxes on pages without a sheet are not shown."""
     leaves = leaves_of(extraction)
     shown = leaves[:MAX_LEAVES]
     pages_shown = {sheet.number for sheet in sheets}
@@ -108,13 +108,13 @@ def as_html(extraction: Mapping[str, Any], document: Mapping[str, Any], sheets: 
         extraction_id=str(extraction["id"]),
         changed=_moment(extraction["updated_at"]),
     )
-    # Controls would not be seen, and could turn the text around them; the template and the style have none.
+    # Control characters are invisible and can reverse the text around them. The template and the CSS have none.
     return _CONTROLS.sub("\ufffd", page).encode()
 
 
 @cache
 def _template() -> Template:
-    # Imported here: only this export needs it, and it takes long to import.
+    # Imported here: it takes long, and only this export needs it.
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -150,7 +150,7 @@ def _value(number: int, leaf: Leaf, pages_shown: set[int]) -> _Value:
 
 
 def _box_style(x0: float, y0: float, x1: float, y1: float) -> str:
-    # Of boxes in one place the smallest lies on top, so that each can be pointed at.
+    # Among overlapping boxes the smallest is on top, so that each can be pointed at.
     depth = 1 + int(999 * (1 - (x1 - x0) * (y1 - y0)))
     return f"left:{x0:.3%};top:{y0:.3%};width:{x1 - x0:.3%};height:{y1 - y0:.3%};z-index:{depth}"
 
@@ -175,7 +175,7 @@ def _pages(sheets: Sequence[Sheet], values: Iterable[_Value]) -> list[_Page]:
 def _groups(
     leaves: Sequence[Leaf], tables: Sequence[Table], values: Mapping[str, _Value]
 ) -> list[tuple[str, list[_Value]]]:
-    """The values that are in no table, by the name of the object that they are in. The document's own come first."""
+    """Return the values outside tables, by the object that contains them. Top-level values come first."""
     in_tables = {leaf.name for table in tables for row in table.rows.values() for leaf in row.values()}
     groups: dict[str, list[_Value]] = {"": []}
     for leaf in leaves:
@@ -211,26 +211,25 @@ def _about(extraction: Mapping[str, Any]) -> str:
 
 
 def _legend(values: Iterable[_Value]) -> list[tuple[str, str, str]]:
-    """(grade, its meaning, how many values have it) of the grades that there are."""
+    """Return (grade, meaning, number of values) of each grade that occurs."""
     counts = Counter("none" if value.grade == "blank" else value.grade for value in values)
     return [(grade, meaning, f"{counts[grade]:,}") for grade, meaning in _LEGEND if counts[grade]]
 
 
 def _problems(extraction: Mapping[str, Any]) -> list[str]:
-    """What the schema says against the fields, a sentence each."""
-    said = [_cut(str(one["message"]), MAX_VALUE) for one in extraction.get("problems") or ()]
-    more = len(said) - MAX_PROBLEMS
-    return said if more <= 0 else [*said[:MAX_PROBLEMS], f"{more} more problems are left out here."]
+    messages = [_cut(str(one["message"]), MAX_VALUE) for one in extraction.get("problems") or ()]
+    more = len(messages) - MAX_PROBLEMS
+    return messages if more <= 0 else [*messages[:MAX_PROBLEMS], f"{more} more problems are not shown."]
 
 
 def _notes(leaves: Sequence[Leaf], shown: Sequence[Leaf], pages_shown: set[int]) -> list[str]:
     notes: list[str] = []
     if len(shown) < len(leaves):
-        notes.append(f"{len(leaves) - len(shown):,} more values are left out here.")
+        notes.append(f"{len(leaves) - len(shown):,} more values are not shown.")
     elsewhere = sorted({leaf.page for leaf in shown if leaf.page and leaf.boxes} - pages_shown)
     if elsewhere:
         numbers = ", ".join(map(str, elsewhere[:20])) + (", …" if len(elsewhere) > 20 else "")
-        notes.append(f"Not shown, though values stand there: page {numbers}.")
+        notes.append(f"These pages have values but are not shown: {numbers}.")
     return notes
 
 

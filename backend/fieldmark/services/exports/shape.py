@@ -1,4 +1,4 @@
-"""What every export shows: the leaves of an extraction with their places, and its lists of objects as tables."""
+"""The content of every export: the leaves of an extraction with their locations, and its lists of objects as tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Box = tuple[float, float, float, float]
 
 
 class Leaf(NamedTuple):
-    """A scalar, or an empty object or list. `boxes` are 0..1 of the page; `state` is one of STATES or None."""
+    """A scalar, or an empty object or list. `boxes` are in fractions of the page; `state` is one of STATES or None."""
 
     path: paths.Path
     name: str
@@ -37,7 +37,7 @@ class Leaf(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A list of objects: `rows` are (the item's path, its leaves by column); `name` is `items`, `items[].taxes`, …"""
+    """A list of objects. `name`: `items`, `items[].taxes`, … `rows`: leaves by column, by the item's path."""
 
     name: str
     columns: list[str] = field(default_factory=list[str])
@@ -45,7 +45,7 @@ class Table:
 
 
 def leaves_of(extraction: Mapping[str, Any]) -> list[Leaf]:
-    """The leaves of an extraction, as `stores.extractions.get` answers it, in the order of the page."""
+    """Return the leaves of an extraction in reading order."""
     scores, evidence = _object(extraction.get("confidence_scores")), _object(extraction.get("evidence"))
     locks = _object(extraction.get("locks"))
     proposed: dict[str, list[JsonValue]] = {}
@@ -71,18 +71,15 @@ def leaves_of(extraction: Mapping[str, Any]) -> list[Leaf]:
                 proposed.get(name, []),
             )
         )
-    return _as_on_the_page(found)
+    return _in_reading_order(found)
 
 
-def _as_on_the_page(leaves: list[Leaf]) -> list[Leaf]:
-    """The leaves in the order of the page, since the database keeps no order of keys.
-
-    An object or list comes where its first leaf is printed. Leaves that were not found come last. Items of a list keep
-    their order.
-    """
+def _in_reading_order(leaves: list[Leaf]) -> list[Leaf]:
+    """Sort leaves by their locations, since the database does not keep the order of keys. An object or list is sorted
+    by its first leaf. Leaves without a location come last. List items keep their order."""
     begins: dict[paths.Path, tuple[float, ...]] = {}
     for number, leaf in enumerate(leaves):
-        at = (*_place(leaf), number)
+        at = (*_position(leaf), number)
         for length in range(1, len(leaf.path) + 1):
             begins[leaf.path[:length]] = min(begins.get(leaf.path[:length], at), at)
 
@@ -95,15 +92,15 @@ def _as_on_the_page(leaves: list[Leaf]) -> list[Leaf]:
     return sorted(leaves, key=key)
 
 
-def _place(leaf: Leaf) -> tuple[float, float, float]:
+def _position(leaf: Leaf) -> tuple[float, float, float]:
     if not leaf.boxes or leaf.page is None:
         return (float("inf"), 0, 0)
     return (leaf.page, round(leaf.boxes[0][1], 2), leaf.boxes[0][0])
 
 
 def tables_of(leaves: Sequence[Leaf]) -> list[Table]:
-    """The lists of objects among the leaves. A list of objects within an item is a table of its own; a list of scalars
-    within an item has a column for each index."""
+    """Return the lists of objects. A list of objects inside an item is its own table; a list of scalars inside an item
+    has a column for each index."""
     tables: dict[str, Table] = {}
     for leaf in leaves:
         at = _item_in(leaf.path)
@@ -129,12 +126,12 @@ def tables_of(leaves: Sequence[Leaf]) -> list[Table]:
 
 
 def _left_of(column: str, table: Table) -> float:
-    """The left edge of the first value of a column that was found; beyond the page if none was."""
+    """Return the left edge of the first located value of a column; 2.0, beyond the page, if there is none."""
     return next((row[column].boxes[0][0] for row in table.rows.values() if column in row and row[column].boxes), 2.0)
 
 
 def _item_in(path: paths.Path) -> int | None:
-    """The position behind the last index of a path that leads to a field of an item: 2 in `items[0].price`."""
+    """Return the length of the path of the innermost list item that contains the leaf: 2 for `items[0].price`."""
     for at in range(len(path) - 1, 0, -1):
         if isinstance(path[at], str) and isinstance(path[at - 1], int):
             return at
@@ -146,7 +143,7 @@ def _object(value: Any) -> Mapping[str, Any]:
 
 
 def _boxes(given: Any) -> list[Box]:
-    """Those that are boxes on the page. Evidence in the table may have been written by any client."""
+    # Any client may have written the evidence: invalid boxes are skipped.
     boxes: list[Box] = []
     for box in given[:MAX_BOXES] if isinstance(given, list) else ():  # pyright: ignore[reportUnknownVariableType]
         if isinstance(box, list) and len(box) == 4 and all(is_number(side) for side in box):  # pyright: ignore

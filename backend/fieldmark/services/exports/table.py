@@ -27,11 +27,11 @@ _NOT_IN_TITLES = re.compile(r"[\[\]:*?/\\']|[\x00-\x1f]")
 
 
 def as_csv(extraction: Mapping[str, Any], list_name: str | None) -> bytes:
-    """A file with the COLUMNS and a row for each leaf; or, for a list of objects (`items`, `items[].taxes`), a row for
-    each item. Raises NotFound if there is no such list.
+    """Return a CSV file with a row for each leaf; or with `list_name` (`items`, `items[].taxes`), for each item of a
+    list of objects. Raise NotFound if there is no such list.
 
-    It is UTF-8 with a byte order mark, without which Excel assumes another encoding. Lines end with CRLF. A text that
-    could be a formula gets an apostrophe before it.
+    UTF-8 with a byte order mark, without which Excel assumes another encoding. Lines end with CRLF. Text that could be
+    a formula is prefixed with an apostrophe.
     """
     out = io.StringIO(newline="")
     writer = csv.writer(out)
@@ -46,8 +46,8 @@ def as_csv(extraction: Mapping[str, Any], list_name: str | None) -> bytes:
 
 
 def as_xlsx(extraction: Mapping[str, Any]) -> bytes:
-    """A workbook: a sheet with the COLUMNS and all leaves, and for each list of objects a sheet with a row an item."""
-    from openpyxl import Workbook  # here: it takes long to import, and only a workbook needs it
+    """Return a workbook: a sheet with all leaves, and a sheet for each list of objects with one row per item."""
+    from openpyxl import Workbook  # imported here: it takes long, and only this export needs it
 
     leaves = leaves_of(extraction)
     book = Workbook(write_only=True)
@@ -62,32 +62,31 @@ def as_xlsx(extraction: Mapping[str, Any]) -> bytes:
 
 
 def _rows(extraction: Mapping[str, Any], leaves: Sequence[Leaf]) -> Iterator[list[JsonValue]]:
-    """A row for each leaf, then one for each problem where nothing stands."""
+    """Yield a row for each leaf, then one for each problem without a leaf."""
     problems = _problems(extraction)
     for leaf in leaves:
         yield [*_row(leaf), problems.pop(leaf.name, None)]
-    for path, said in problems.items():
-        yield [path, *[None] * (len(COLUMNS) - 2), said]
+    for path, message in problems.items():
+        yield [path, *[None] * (len(COLUMNS) - 2), message]
 
 
 def _items(extraction: Mapping[str, Any], table: Table) -> Iterator[list[JsonValue]]:
-    """The head of a list's table, and a row for each item; with what is wrong in it, where there is a schema."""
-    judged = extraction.get("valid") is not None
+    """Yield the header of a list's table, then a row for each item. With a schema the last column has its problems."""
+    has_schema = extraction.get("valid") is not None
     problems = _problems(extraction)
-    yield ["path", *table.columns, *(["problem"] if judged else [])]
+    yield ["path", *table.columns, *(["problem"] if has_schema else [])]
     for path, row in table.rows.items():
-        said = [one for at, one in problems.items() if at == path or at.startswith((f"{path}.", f"{path}["))]
+        messages = [one for at, one in problems.items() if at == path or at.startswith((f"{path}.", f"{path}["))]
         values = [row[name].value if name in row else None for name in table.columns]
-        yield [path, *values, *(["; ".join(said) or None] if judged else [])]
+        yield [path, *values, *(["; ".join(messages) or None] if has_schema else [])]
 
 
 def _problems(extraction: Mapping[str, Any]) -> dict[str, str]:
-    """What is wrong, by path."""
-    told: dict[str, str] = {}
+    messages: dict[str, str] = {}
     for one in extraction.get("problems") or ():
         at, message = str(one["path"]), str(one["message"])
-        told[at] = f"{told[at]}; {message}" if at in told else message
-    return told
+        messages[at] = f"{messages[at]}; {message}" if at in messages else message
+    return messages
 
 
 def _row(leaf: Leaf) -> list[JsonValue]:
@@ -108,9 +107,9 @@ def _named(tables: Sequence[Table], name: str) -> Table:
     for table in tables:
         if table.name == name:
             return table
-    there = ", ".join(table.name for table in tables[:10])
+    names = ", ".join(table.name for table in tables[:10])
     raise NotFound(
-        f"The extraction has no list of objects of this name. {f'It has: {there}.' if there else ''}".strip()
+        f"The extraction has no list of objects {name[:200]!r}. {f'Its lists are: {names}.' if names else ''}".strip()
     )
 
 
@@ -135,7 +134,7 @@ def _fill(book: Any, title: str, columns: Sequence[str], rows: Sequence[Sequence
 
 
 def _cell(sheet: Any, value: JsonValue) -> Any:
-    """A value as openpyxl takes it. Text is text whatever it begins with, and stays so when somebody edits it."""
+    """Return a cell for openpyxl. Text that looks like a formula stays text, even if a person edits the cell."""
     from openpyxl.cell import WriteOnlyCell
     from openpyxl.styles import Alignment
 
@@ -143,7 +142,7 @@ def _cell(sheet: Any, value: JsonValue) -> Any:
         return value
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     text = _UNPRINTABLE.sub("\ufffd", text)
-    # Given at once, openpyxl would look whether it is a formula or an error's name.
+    # Set directly, so that openpyxl does not interpret the text as a formula or an error.
     cell: Any = WriteOnlyCell(sheet, "")
     cell._value = text if len(text) <= MAX_CELL else text[:MAX_CELL] + "…"
     if _could_be_formula(text):
@@ -154,7 +153,6 @@ def _cell(sheet: Any, value: JsonValue) -> Any:
 
 
 def _plain(value: JsonValue) -> str:
-    """A value as CSV shows it."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -164,7 +162,7 @@ def _plain(value: JsonValue) -> str:
 
 
 def _could_be_formula(text: str) -> bool:
-    """Whether a spreadsheet could take it for a formula, also once blanks are cut off and wide forms made narrow."""
+    """Return whether a spreadsheet could read a text as a formula, also after trimming and Unicode normalisation."""
     if text[:1] in _FORMULA:
         return True
     for character in text:
@@ -175,11 +173,11 @@ def _could_be_formula(text: str) -> bool:
 
 
 def _title(name: str, taken: set[str]) -> str:
-    """A sheet's title: within Excel's limits, and no other sheet's."""
-    wanted = " ".join(_NOT_IN_TITLES.sub(" ", _UNPRINTABLE.sub(" ", name)).split())[:MAX_SHEET_TITLE].rstrip() or "List"
-    title, count = wanted, 1
-    while title.casefold() in taken or title.casefold() == "history":  # which Excel keeps for itself
+    """Return a unique sheet title within Excel's limits."""
+    base = " ".join(_NOT_IN_TITLES.sub(" ", _UNPRINTABLE.sub(" ", name)).split())[:MAX_SHEET_TITLE].rstrip() or "List"
+    title, count = base, 1
+    while title.casefold() in taken or title.casefold() == "history":  # reserved by Excel
         count += 1
-        title = f"{wanted[: MAX_SHEET_TITLE - 1 - len(str(count))]} {count}"
+        title = f"{base[: MAX_SHEET_TITLE - 1 - len(str(count))]} {count}"
     taken.add(title.casefold())
     return title
