@@ -94,7 +94,7 @@ TOO_MUCH = (
 ASKED_BEFORE = "This Idempotency-Key has started a run with another request"
 REFUSED_FOR_CAUSE: dict[str, tuple[str, ...]] = {
     # What a call may be given, its tool knows.
-    "decide_call": ("needs no input", "no such argument", "Field required", "Input should be", *AT_A_PATH, *TOO_MUCH),
+    "decide_call": ("takes no `input`", "no such argument", "Field required", "Input should be", *AT_A_PATH, *TOO_MUCH),
     "set_fields": (*AT_A_PATH, *TOO_MUCH),
     "set_document_type": TOO_MUCH,
     "remove_field": AT_A_PATH,
