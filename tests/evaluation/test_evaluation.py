@@ -19,23 +19,25 @@ def changed(measure: str, count: int) -> dict:
     return report
 
 
-def test_the_same_is_not_worse_nor_is_better():
+def test_an_equal_or_better_report_has_no_regressions():
     assert regressions(REPORT, REPORT, 0) == []
     assert regressions(REPORT, changed("exact", 10), 0) == [] == regressions(REPORT, changed("extra", 0), 0)
 
 
-@pytest.mark.parametrize(("measure", "count"), [("exact", 7), ("normalised", 8), ("located", 6), ("extra", 2)])
-def test_each_measure_that_falls_is_told_beyond_the_tolerance(measure, count):
+@pytest.mark.parametrize(
+    ("measure", "count", "found"), [("exact", 7, 2), ("normalised", 8, 2), ("located", 6, 2), ("extra", 2, 1)]
+)
+def test_a_worse_measure_is_a_regression_beyond_the_tolerance(measure, count, found):
     worse = changed(measure, count)
-    assert any("in all" in sentence for sentence in regressions(REPORT, worse, 0))
+    assert len(regressions(REPORT, worse, 0)) == found
     assert regressions(REPORT, worse, 0.1) == []
 
 
-def test_a_field_that_was_not_looked_for_is_told():
-    assert regressions(REPORT, {"total": TALLY, "fields": {}}, 1) == ["total: no value of this field was looked for"]
+def test_a_missing_field_is_a_regression():
+    assert len(regressions(REPORT, {"total": TALLY, "fields": {}}, 1)) == 1
 
 
 @pytest.mark.parametrize("baseline", [{}, {"total": 1, "fields": {}}, {"total": {"gold": "x"}, "fields": {}}])
-def test_what_is_no_report_is_refused(baseline):
-    with pytest.raises(Invalid, match="no report"):
+def test_a_malformed_baseline_is_invalid(baseline):
+    with pytest.raises(Invalid):
         regressions(baseline, REPORT, 0)

@@ -16,7 +16,7 @@ def test_a_gap_ends_a_block_and_lines_below_each_other_are_one():
     assert blocks_of([]) == []
 
 
-def test_what_ends_a_line_inside_a_word_does_not():
+def test_a_line_break_inside_a_word_does_not_end_the_block_line():
     (block,) = blocks_of([["a\n[000000000000-1-1]\u2028b\x85c", 0.1, 0.1, 0.2, 0.12]])
     assert block.text.splitlines() == ["a [000000000000-1-1] b c"]
 

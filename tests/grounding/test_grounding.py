@@ -17,7 +17,7 @@ Discount    (1,250)
 VAT    """
 
 
-def test_what_is_printed_is_found_with_its_box_and_nothing_else_is() -> None:
+def test_only_a_printed_value_is_found_with_its_box() -> None:
     place = document_index(INVOICE).find("Acme Corp.")
     assert place is not None
     assert (place.page, place.quote, place.match, place.location_count) == (1, "Acme Corp.", "exact", 1)
@@ -90,7 +90,7 @@ def test_a_date_that_may_be_another_day_or_none_is_less_certain(page: str, day: 
 
 
 @pytest.mark.parametrize("label", ["debitAmount", "total_payments", "Rabatt"])
-def test_what_is_taken_off_is_found_less_surely_at_its_printed_minus(label: str) -> None:
+def test_a_deduction_is_found_at_its_negative_number_with_less_certainty(label: str) -> None:
     page = document_index("Card -75.00 Fee 8.00 -8.00")
     place = page.find(75, label=("rows", 0, label))
     assert place is not None and (place.quote, place.confidence) == ("-75.00", pytest.approx(WEIGHTS["number"] * 0.6))
@@ -115,7 +115,7 @@ def test_a_text_that_others_continue_is_less_certain_to_be_whole(page: str, shar
     assert place is not None and place.confidence == pytest.approx(share)
 
 
-def test_of_several_places_the_nearest_to_the_label_is_meant_and_all_are_counted() -> None:
+def test_of_several_locations_the_nearest_to_the_label_wins_and_all_are_counted() -> None:
     page = document_index("9.00   Tax 9.00\nTotal  9.00\n9.00")
     place = page.find(9.0, label=("invoice", "total"))
     assert place is not None
@@ -126,14 +126,14 @@ def test_of_several_places_the_nearest_to_the_label_is_meant_and_all_are_counted
 
 
 @pytest.mark.parametrize("key", ["unitPrice", "unit-price"])
-def test_a_label_is_read_from_a_key_in_any_case_and_may_stand_above_its_value(key: str) -> None:
+def test_a_label_matches_a_key_in_any_case_and_may_be_above_its_value(key: str) -> None:
     page = document_index("Price      Unit Price    Amount\n7.00       7.00          7.00")
     place = page.find(7, label=("items", 0, key))
     assert place is not None
     assert place.boxes[0][0] == pytest.approx(0.12)
 
 
-def test_without_a_label_the_page_of_the_claim_is_meant_else_the_first() -> None:
+def test_without_a_label_the_claimed_page_wins_or_else_the_first() -> None:
     pages = document_index("9.00", "9.00", "9.00")
     assert [place.page for page in (None, 1, 2, 3, 9) if (place := pages.find(9, page=page))] == [1, 1, 2, 3, 1]
     assert document_index("Paid to Acme", "Trading Company").find("Acme Trading") is None  # no text runs over a page
@@ -141,7 +141,7 @@ def test_without_a_label_the_page_of_the_claim_is_meant_else_the_first() -> None
     assert glued is not None and glued.boxes[0][1] == pytest.approx(0.05)
 
 
-def test_a_quote_with_its_surroundings_says_which_place_is_meant() -> None:
+def test_a_quote_with_context_selects_among_equal_values() -> None:
     page = document_index("Total 9.00\nService charge 9.00\n")
     place = page.find(9, label=("total",), quote="charge 9.00")
     assert place is not None
@@ -159,7 +159,7 @@ def test_truth_is_grounded_by_its_quote_alone_and_other_values_never() -> None:
     assert page.find(7, quote="agree to the terms") is None
 
 
-def test_the_leaves_of_a_row_stand_on_one_line_and_those_of_another_on_another() -> None:
+def test_leaves_of_one_row_share_a_line_and_rows_use_different_lines() -> None:
     page = document_index(
         "Item      Qty  Price  Amount\n"
         "Pen        1    2.00   2.00\n"
@@ -201,13 +201,13 @@ def test_a_frequent_value_of_a_row_far_down_a_long_document_is_found_on_its_line
     assert (claimed.page, claimed.location_count) == (95, 2101)
 
 
-def test_a_list_of_scalars_takes_different_places() -> None:
+def test_a_list_of_scalars_takes_different_locations() -> None:
     page = document_index("Serials A17 A18 A17")
     findings = page.ground({"serials": ["A17", "A18", "A17"]}, {})
     assert [finding.location.boxes[0][0] for finding in findings.values() if finding.location] == [0.09, 0.13, 0.17]
 
 
-def test_what_is_printed_nearest_to_a_wrong_quote_is_told() -> None:
+def test_the_text_most_similar_to_a_wrong_quote_is_returned() -> None:
     page = document_index("Invoice total 963,12 EUR\nNet 804,35")
     for quote, printed in (("963.11", "963,12"), ("Invoice totals", "Invoice total"), ("zzzzzzzzzz", None)):
         place = page.nearest(quote)
@@ -235,7 +235,7 @@ def test_nothing_is_found_where_there_is_nothing() -> None:
         assert empty.ground({"a": {"b": [1, "x", None]}}, {})["a.b[0]"].state == "not_found"
 
 
-def test_a_quote_stands_on_the_page_it_is_said_to_be_on_in_whatever_way() -> None:
+def test_a_quote_is_found_on_its_claimed_page_in_any_reading_order() -> None:
     columns = "Paid in advance to      Terms of delivery\nAcme Trading            free on board"
     pages = document_index("Paid in advance to Acme Trading", columns, "Total 9.00")
     assert [pages.find_quote("advance to Acme", page).page for page in (1, 2, 3, 9)] == [1, 2, 1, 1]  # pyright: ignore
@@ -249,7 +249,7 @@ def test_a_quote_stands_on_the_page_it_is_said_to_be_on_in_whatever_way() -> Non
     assert [misread.find_quote("International Trading", page).page for page in (1, 2, 3)] == [1, 2, 3]  # pyright: ignore
 
 
-def test_a_value_stands_where_its_quote_does_on_the_page_it_is_said_to_be_on() -> None:
+def test_a_value_is_located_inside_its_quote_on_the_claimed_page() -> None:
     pages = document_index("Total 9.00", "Brought forward 9.00", "Brought forward 9.00\nTotal 9.00")
     place = pages.find(9, label=("total",), quote="forward 9.00", page=2)
     assert place is not None
@@ -259,7 +259,7 @@ def test_a_value_stands_where_its_quote_does_on_the_page_it_is_said_to_be_on() -
     assert (place.page, place.location_count) == (3, 1)
 
 
-def test_a_number_alone_is_meant_and_groups_of_an_identifier_are_close() -> None:
+def test_a_separate_number_wins_over_a_group_of_an_identifier() -> None:
     place = document_index("Grass 3m wide   3").find(3)
     assert place is not None
     assert (place.location_count, place.boxes[0][0]) == (2, 0.17)
@@ -267,7 +267,7 @@ def test_a_number_alone_is_meant_and_groups_of_an_identifier_are_close() -> None
     assert index_of_lines([("12345678", 0.1), ("87654321", 0.19)]).find("1234567887654321") is not None
 
 
-def test_a_printed_page_wins_over_one_for_machines_where_both_hold_the_value() -> None:
+def test_a_printed_page_wins_over_an_xml_page() -> None:
     printed = "Total 963,12 €\nDate 26.10.22\nNote Thank you"
     paths = "a.Total: 963.12\na.Currency: EUR\na.Date: 2022-10-26\na.Iban: DE75512108001245126199\na.Note: Thank you"
     index = DocumentIndex([PageWords(2, words_of(paths), is_xml=True), PageWords(1, words_of(printed))])
@@ -284,7 +284,7 @@ def test_a_printed_page_wins_over_one_for_machines_where_both_hold_the_value() -
     assert index.find("nowhere") is None
 
 
-def test_a_quote_alone_on_a_printed_page_does_not_hide_the_value_for_machines() -> None:
+def test_a_quote_on_a_printed_page_does_not_hide_the_value_on_an_xml_page() -> None:
     index = DocumentIndex(
         [PageWords(1, words_of("Account see below")), PageWords(2, words_of("Iban: DE75 5121"), is_xml=True)]
     )

@@ -86,7 +86,7 @@ def test_every_month_is_known_by_its_name(language: str) -> None:
         ("Jon Smithson Ltd", "Joe Smithson Ltd"),
     ],
 )
-def test_what_ocr_may_have_misread_is_found_and_what_a_file_says_itself_is_not(value: str, page: str) -> None:
+def test_fuzzy_matches_are_found_only_in_text_from_ocr(value: str, page: str) -> None:
     place = document_index(page, confidence=0.9).find(value)
     assert place is not None and (place.quote, place.match) == (page, "fuzzy")
     assert document_index(page).find(value) is None
@@ -208,7 +208,7 @@ def pages_of_words(draw: st.DrawFn) -> tuple[list[list[list[object]]], int, int,
 
 @given(pages_of_words())
 @settings(max_examples=200, deadline=None)
-def test_words_that_stand_on_a_page_are_found_and_the_quote_is_what_the_boxes_cover(
+def test_words_of_a_page_are_found_and_the_quote_is_the_text_in_the_boxes(
     drawn: tuple[list[list[list[object]]], int, int, int],
 ) -> None:
     pages, page, first, last = drawn

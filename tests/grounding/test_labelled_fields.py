@@ -99,7 +99,7 @@ def test_dates_as_they_are_printed(printed, iso):
     assert found(f"Invoice date: {printed}").get("invoice_date") == iso
 
 
-def test_the_month_stands_first_where_another_date_shows_it():
+def test_the_month_comes_first_if_another_date_proves_it():
     text = "Invoice date: 04/05/2024\nDue date: 04/25/2024"
     assert found(text) == {"invoice_date": "2024-04-05", "due_date": "2024-04-25"}
 
@@ -122,7 +122,7 @@ def test_a_heading_names_no_sentence_below_or_beside_it():
     assert found("Vat ID: DE1\nName: A\nName: B") == {"vat_id": "DE1"}, "of two that differ none is sure"
 
 
-def test_what_has_no_label_or_several_values_is_absent():
+def test_a_field_without_a_label_or_with_several_values_is_absent():
     assert found("Acme Ltd\n12 March 2024\n1,200.00\nThank you for your order") == {}
     got = found("MwSt 7%   1,40\nMwSt 19%   3,80\nSumme   25,20")
     assert "tax" not in got
@@ -200,7 +200,7 @@ def test_a_schema_gives_no_value_to_two_properties():
         ("carbon platform", "document"),
     ],
 )
-def test_a_document_is_what_it_calls_itself_first(text, kind):
+def test_the_first_document_type_in_the_text_wins(text, kind):
     assert document_type(text)[0] == kind
 
 

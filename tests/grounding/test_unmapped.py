@@ -29,7 +29,7 @@ def left(text: str, *values: object) -> list[tuple[str, str]]:
         ("on 02/03/2024", "date", "02/03/2024", None),  # the second of March, or the third of February
     ],
 )
-def test_what_is_printed_is_seen_with_what_it_means(text, kind, printed, value):
+def test_a_printed_number_or_date_is_unmapped_with_its_value(text, kind, printed, value):
     found = document_index(text).unmapped([]).items
     assert [(one.kind, one.text, one.value) for one in found] == [(kind, printed, value)]
     assert type(found[0].value) is type(value)
@@ -49,17 +49,17 @@ def test_what_is_printed_is_seen_with_what_it_means(text, kind, printed, value):
         ("12 March 2024", 2024, []),  # a part of it is a value
     ],
 )
-def test_what_a_value_stands_on_is_claimed(text, value, expected):
+def test_text_covered_by_a_value_is_not_unmapped(text, value, expected):
     assert left(text, value) == expected
 
 
-def test_a_yes_claims_what_is_quoted_for_it():
+def test_a_boolean_covers_its_quote():
     index = document_index("Paid on 7 yes\nPieces 8")
     found = index.unmapped([((), True, Claim("Paid on 7 yes", 1))]).items
     assert [one.text for one in found] == ["8"]
 
 
-def test_what_nobody_sees_printed_is_not_told():
+def test_xml_pages_are_unmapped_only_without_printed_pages():
     words = [["Total", 0.1, 0.1, 0.2, 0.12], ["12.50", 0.3, 0.1, 0.4, 0.12]]
     printed, xml = PageWords(1, words), PageWords(2, words, is_xml=True)
     assert [one.page for one in DocumentIndex([printed, xml]).unmapped([]).items] == [1]
@@ -75,7 +75,7 @@ def test_it_comes_page_by_page_as_it_is_read():
     assert [(one.first, one.last) for one in found] == [(1, 1), (3, 3), (5, 5), (1, 1)]
 
 
-def test_whole_pages_are_told_and_the_next_leads_on():
+def test_unmapped_text_is_returned_by_whole_pages_with_the_next_page():
     index = document_index("1 2", "no digit", "3 4", "5 6 7 8")
     first = index.unmapped([], limit=5)
     assert ([one.text for one in first.items], first.counts, first.next) == (list("1234"), [(1, 2), (3, 2)], 4)

@@ -136,7 +136,7 @@ async def test_outside_its_token_there_is_nothing(client, path):
 
 
 @pytest.mark.parametrize("content", [b"", b"[1]", b'{"a":', b"\xff"])
-async def test_what_is_no_object_is_refused(client, content):
+async def test_a_request_that_is_not_an_object_is_refused(client, content):
     async with OfflineModel(endless_text()) as model:
         answer = await client.post(model.base_url + "/v1/messages", content=content)
     assert answer.status_code == 400

@@ -1,4 +1,4 @@
-"""Evaluation: documents are read again, and what comes out is scored against what people know to be right."""
+"""Evaluation: extract documents again, and score the results against values known to be right."""
 
 from __future__ import annotations
 
@@ -36,17 +36,18 @@ from fieldmark.stores.runs import RunOptions
 
 TASK = "extract"
 GOLD_SUFFIX = ".gold.json"
-MOST_CORRECTED = 1000
-"""Corrected extractions that are scored at most, newest first."""
-_WOULD_WAIT = (
-    "An evaluation writes without a person, and in this organisation a person approves each write. Name another "
-    "organisation with --org."
+MAX_CORRECTED = 1000
+"""Maximum number of corrected extractions that are scored, newest first."""
+_SECOND_APPROVER = (
+    "An evaluation cannot run in this organisation, because it requires a second approver for each write. Choose "
+    "another organisation with --org."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A document and what is right for it: a file that is taken in for the while, or a document that is there."""
+    """A document with its correct values. `source` is a file that is uploaded temporarily, or the id of a stored
+    document."""
 
     name: str
     source: Path | UUID
@@ -57,7 +58,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """How a case went. `failed` says why it could not be read; then nothing of its gold is there."""
+    """The score of a case. `failed` says why the document could not be extracted; its score is then 0."""
 
     name: str
     score: Score
@@ -65,35 +66,38 @@ class Scored:
 
 
 def cases_of(folder: Path) -> list[Case]:
-    """The cases of a folder: `x.gold.json` beside `x.pdf` (or any other kind of document). The gold is what
-    `fieldmark extract --json` prints, put right by a person, or its fields alone. Raises Invalid."""
+    """Return the cases of a folder: `x.gold.json` beside `x.pdf` (or any other kind of document). The gold file is the
+    corrected output of `fieldmark extract --json`, or only its fields. Raise Invalid if a file is missing or malformed.
+    """
     cases: list[Case] = []
     for file in sorted(folder.glob(f"*{GOLD_SUFFIX}")):
         stem = file.name.removesuffix(GOLD_SUFFIX)
         documents = [other for other in sorted(folder.glob("*")) if other.stem == stem and other.suffix != ".json"]
         if len(documents) != 1:
-            what = "no document" if not documents else f"{len(documents)} documents"
-            raise Invalid(f"{file.name} has {what} beside it: one file {stem}.pdf (or another kind) is wanted.")
+            count = "no document" if not documents else f"{len(documents)} documents"
+            raise Invalid(
+                f"{file.name} has {count} beside it. Put exactly one file {stem}.pdf (or another format) there."
+            )
         try:
             gold = TypeAdapter(dict[str, Any]).validate_json(file.read_bytes())
         except (ValidationError, OSError):
-            raise Invalid(f"{file.name} is no JSON object.") from None
+            raise Invalid(f"{file.name} is not a JSON object.") from None
         whole = isinstance(gold.get("extracted_fields"), dict)
         fields: dict[str, JsonValue] = gold["extracted_fields"] if whole else gold
         evidence: dict[str, Any] = gold.get("evidence") or {} if whole else {}
         cases.append(Case(documents[0].name, documents[0], fields, evidence))
     if not cases:
-        raise Invalid(f"There is no file *{GOLD_SUFFIX} in {folder}.")
+        raise Invalid(f"No *{GOLD_SUFFIX} file found in {folder}.")
     return cases
 
 
 async def corrected_cases(runtime: Runtime, scope: Scope) -> list[Case]:
-    """The completed extractions in which a person has set a value: as they stand now they are taken to be right.
-    Raises Invalid if there is none."""
+    """Return the completed extractions that a person has corrected, with their current values as gold. Raise Invalid if
+    no extraction was corrected."""
     async with runtime.database.as_user(scope) as conn:
-        rows = await extractions.corrected(conn, scope.org_id, MOST_CORRECTED)
+        rows = await extractions.corrected(conn, scope.org_id, MAX_CORRECTED)
     if not rows:
-        raise Invalid("No completed extraction of yours was corrected by a person: there is nothing to score against.")
+        raise Invalid("Nothing to score: no completed extraction was corrected by a person. Correct one first.")
     return [Case(row.filename, row.document_id, row.extracted_fields, row.evidence, row.schema) for row in rows]
 
 
@@ -107,15 +111,14 @@ async def evaluate(
     progress: Callable[[str], None],
     with_examples: bool | None = None,
 ) -> dict[str, Any]:
-    """Read every case again, score it and return the report (see `report`). Nothing stays but the usage.
-    `with_examples` overrides what the organisation says. Raises SecondPersonNeeded where its runs would wait for a
-    person."""
+    """Extract every case again, score it and return the report (see `report`). Only the usage is kept. `with_examples`
+    overrides the organisation's setting. Raise SecondPersonNeeded if the organisation requires a second approver."""
     async with runtime.database.as_user(scope) as conn:
         if (await organisations.get(conn, scope.org_id)).second_person:
-            raise SecondPersonNeeded(_WOULD_WAIT)
+            raise SecondPersonNeeded(_SECOND_APPROVER)
     scored: list[Scored] = []
     cost: float | None = 0.0
-    async with _tidied(runtime, scope) as (documents, begun):
+    async with _temporary(runtime, scope) as (documents, extraction_ids):
         started: list[tuple[Case, UUID, UUID]] = []
         for case in cases:
             progress(f"Uploading {case.name}…")
@@ -124,26 +127,26 @@ async def evaluate(
                 if isinstance(document_id, Path):
                     document_id = (await runtime.documents.upload(scope, document_id, case.name)).id
                     documents.append(document_id)
-                wanted = {"document_id": document_id, "schema": schema or case.schema, "instructions": instructions}
+                inputs = {"document_id": document_id, "schema": schema or case.schema, "instructions": instructions}
                 run_id = await launch.start(
                     runtime.database,
                     scope,
                     TASK,
-                    launch.parse_request(TASK, wanted),
+                    launch.parse_request(TASK, inputs),
                     prices=runtime.prices,
                     options=RunOptions(approval="auto", background=True, with_examples=with_examples),
                 )
             except (Unavailable, Misconfigured):
                 raise
             except FieldmarkError as error:
-                scored.append(_nothing(case, str(error)))
+                scored.append(_failed_case(case, str(error)))
                 continue
             async with runtime.database.as_user(scope) as conn:
                 run = await runs.get(conn, run_id)
             assert run is not None and run.extraction_id is not None
-            begun.append(run.extraction_id)
+            extraction_ids.append(run.extraction_id)
             if run.approval is Approval.ASK:
-                raise SecondPersonNeeded(_WOULD_WAIT)
+                raise SecondPersonNeeded(_SECOND_APPROVER)
             started.append((case, run_id, run.extraction_id))
         for case, run_id, extraction_id in started:
             progress(f"Reading {case.name}…")
@@ -152,7 +155,7 @@ async def evaluate(
             async with runtime.database.as_user(scope) as conn:
                 row = await extractions.get(conn, extraction_id)
             if row is None or run.status is not RunStatus.COMPLETED:
-                scored.append(_nothing(case, run.error or f"The run ended as {run.status}."))
+                scored.append(_failed_case(case, run.error or f"The run ended as {run.status}."))
                 continue
             result = score(case.gold, row.extracted_fields, gold_evidence=case.gold_evidence, evidence=row.evidence)
             scored.append(Scored(case.name, result))
@@ -171,8 +174,9 @@ async def compare_examples(
     progress: Callable[[str], None],
     tolerance: float = 0,
 ) -> dict[str, Any]:
-    """As `evaluate`, with examples; `examples` in the report says how it went without, in what it is `worse` with them,
-    and whether that has switched them off for the organisation (`dropped`), as it does where an owner asks."""
+    """Evaluate without and with examples, and return the report with examples. Its `examples` contains the result
+    without them, the measures in which examples are `worse`, and whether they were therefore switched off for the
+    organisation (`dropped`). Only an owner's evaluation switches them off."""
 
     async def once(with_examples: bool) -> dict[str, Any]:
         return await evaluate(
@@ -191,7 +195,7 @@ async def compare_examples(
     if worse:
         async with runtime.database.as_user(scope) as conn:
             if (await organisations.get(conn, scope.org_id)).examples:
-                with suppress(OwnerNeeded):  # what was scored is told to a member too
+                with suppress(OwnerNeeded):  # a member still gets the report
                     await organisations.update(conn, scope.org_id, {"examples": False})
                     dropped = True
     return {**shown, "examples": {**_outline(without), "worse": worse, "dropped": dropped}}
@@ -209,7 +213,8 @@ def report(
     schema: dict[str, Any] | None,
     instructions: str | None,
 ) -> dict[str, Any]:
-    """What an evaluation says: which version was scored, a tally a field and in all, every fault, every failure."""
+    """Return the report of an evaluation: the evaluated version, a tally per field and in total, every fault and every
+    failure."""
     fields: dict[str, Tally] = {}
     for one in scored:
         for name, tally in one.score.fields.items():
@@ -240,19 +245,20 @@ def report(
 
 
 def regressions(before: dict[str, Any], now: dict[str, Any], tolerance: float) -> list[str]:
-    """Where `now` is worse than a saved report by more than `tolerance` (a share, 0..1), a sentence each: in all, of
-    every field that both know, and in values that nobody asked for. Raises Invalid for what is no report."""
+    """Return one sentence for each measure in which `now` is worse than a saved report by more than `tolerance` (0..1):
+    in total, per field of both reports, and in unexpected values. Raise Invalid if a report is malformed."""
     found: list[str] = []
     try:
-        once, here = Tally(**before["total"]), Tally(**now["total"])
-        if here.extra / max(here.gold, 1) > once.extra / max(once.gold, 1) + tolerance + 1e-9:
-            found.append(f"in all: {once.extra} values that nobody asked for before, {here.extra} now")
-        both = [("in all", before["total"], now["total"])]
+        old_total, new_total = Tally(**before["total"]), Tally(**now["total"])
+        if new_total.extra / max(new_total.gold, 1) > old_total.extra / max(old_total.gold, 1) + tolerance + 1e-9:
+            found.append(f"in total: {old_total.extra} unexpected values before, {new_total.extra} now")
+        both = [("in total", before["total"], now["total"])]
         both += [
             (name, tally, now["fields"][name]) for name, tally in before["fields"].items() if name in now["fields"]
         ]
         found += [
-            f"{name}: no value of this field was looked for" for name in before["fields"].keys() - now["fields"].keys()
+            f"{name}: this field is missing from the new report"
+            for name in before["fields"].keys() - now["fields"].keys()
         ]
         for name, was, is_now in both:
             for measure in MEASURES:
@@ -262,11 +268,11 @@ def regressions(before: dict[str, Any], now: dict[str, Any], tolerance: float) -
                         f"{name}: {measure} {old:.1%} before, {'nothing' if new is None else f'{new:.1%}'} now"
                     )
     except (KeyError, TypeError, AttributeError):
-        raise Invalid("The baseline is no report of `fieldmark eval`.") from None
+        raise Invalid("The baseline is not a report of `fieldmark eval`. Save one with `fieldmark eval`.") from None
     return found
 
 
-def _nothing(case: Case, why: str) -> Scored:
+def _failed_case(case: Case, why: str) -> Scored:
     return Scored(case.name, score(case.gold, {}, gold_evidence=case.gold_evidence), why)
 
 
@@ -276,17 +282,17 @@ def _digest(text: str) -> str:
 
 
 @asynccontextmanager
-async def _tidied(runtime: Runtime, scope: Scope) -> AsyncGenerator[tuple[list[UUID], list[UUID]]]:
-    """(documents, extractions) that are there for the while, and go in the end however it comes."""
+async def _temporary(runtime: Runtime, scope: Scope) -> AsyncGenerator[tuple[list[UUID], list[UUID]]]:
+    """Yield lists of documents and extractions that are deleted at the end, even after an error."""
     documents: list[UUID] = []
-    begun: list[UUID] = []
+    extraction_ids: list[UUID] = []
     try:
-        yield documents, begun
+        yield documents, extraction_ids
     finally:
         for document_id in documents:
-            with suppress(NotFound):  # somebody else was faster
+            with suppress(NotFound):  # already deleted
                 await runtime.documents.remove(scope, document_id)
-        for extraction_id in begun:
+        for extraction_id in extraction_ids:
             with suppress(NotFound):
                 async with runtime.database.as_user(scope) as conn:
                     await extractions.remove(conn, extraction_id)

@@ -1,4 +1,4 @@
-"""The wire shapes of the Messages API: what a turn looks like as server-sent events and as one JSON object."""
+"""The Messages API's format: a response as server-sent events, and as one JSON object."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Thinking:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One tool call. `arguments` is the JSON as it is streamed, so that it can be malformed on purpose."""
+    """A tool call. `arguments` is the JSON as it is streamed, so that tests can make it malformed."""
 
     name: str
     arguments: str
@@ -39,13 +39,13 @@ class Call:
 Block = Text | Thinking | Call
 
 OFFLINE: Final = "offline"
-"""What the model by rules is called: in usage, and wherever it is told which model answers."""
+"""Name of the rule-based model, in usage and wherever a model is named."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What the model says in one answer. `stop_reason` None: `tool_use` when it calls a tool, else `end_turn`. `usage`
-    and `model` stand in the place of the estimate and of the model that was asked."""
+    """The content of one response. Without `stop_reason` it is `tool_use` if there is a call, else `end_turn`. `usage`
+    and `model` override the estimated usage and the requested model."""
 
     blocks: Sequence[Block]
     stop_reason: str | None = None
@@ -62,30 +62,30 @@ def thinking(words: str) -> Thinking:
 
 
 def call(name: str, arguments: Mapping[str, object] | None = None) -> Call:
-    """A call of the tool that is named bare (`update_field`); the prefix it has on the wire is found in the request."""
+    """Return a call of a tool, given by its name without prefix (`update_field`): the request determines the prefix."""
     return Call(name, json.dumps(arguments or {}, ensure_ascii=False))
 
 
 def raw_call(name: str, arguments: str) -> Call:
-    """A call whose arguments are sent exactly as given, JSON or not."""
+    """Return a call whose arguments are sent exactly as given, JSON or not."""
     return Call(name, arguments)
 
 
 def items(body: Body, key: str) -> list[JsonObject]:
-    """The objects of a list in the request (`messages`, `tools`); none when the request has no such list."""
+    """Return the objects of a list in the request (`messages`, `tools`); empty if the request has no such list."""
     listed = body.get(key)
     return [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
 
 
 def bare(name: str) -> str:
-    """The tool's own name: `update_field` of `mcp__fieldmark__update_field`."""
+    """Return a tool's name without its prefix: `update_field` for `mcp__fieldmark__update_field`."""
     return name.rsplit("__", 1)[-1]
 
 
 def wire_name(name: str, body: Body) -> str:
-    """The name under which the request offers a tool, or would: an unknown one gets the others' prefix.
+    """Return a tool's name as the request offers it. An unknown tool gets the prefix of the others.
 
-    A name that already carries a prefix, or begins with a capital as the CLI's own tools do, is sent as it is.
+    A name with a prefix, or with a capital initial like the CLI's own tools, is returned unchanged.
     """
     if "__" in name or name[:1].isupper():
         return name
@@ -97,7 +97,7 @@ def wire_name(name: str, body: Body) -> str:
 
 
 def message(body: Body, turn: Turn) -> JsonObject:
-    """The whole answer as one JSON object, for a request that does not stream."""
+    """Return the response as one JSON object, for a request that does not stream."""
     return {
         **_envelope(body, turn),
         "content": [_whole(block, body) for block in turn.blocks],
@@ -107,7 +107,7 @@ def message(body: Body, turn: Turn) -> JsonObject:
 
 
 def opening(body: Body, turn: Turn | None = None) -> Iterator[str]:
-    """The events before any block."""
+    """Yield the events before the first block."""
     yield _event("message_start", message=_envelope(body, turn or Turn(())))
     yield _event("ping")
 
@@ -115,8 +115,8 @@ def opening(body: Body, turn: Turn | None = None) -> Iterator[str]:
 def block_events(
     index: int, block: Block, body: Body, *, unfinished: bool = False, characters: int | None = None
 ) -> Iterator[str]:
-    """One block in several pieces, of so many `characters` where that is said; `unfinished` breaks off in the middle,
-    without the block's stop."""
+    """Yield one block as several deltas, of `characters` each if given. If `unfinished`, stop after half of the deltas,
+    without the block's stop event."""
     pieces = _pieces(said(block), characters)
     match block:
         case Text():
@@ -128,7 +128,7 @@ def block_events(
             deltas.append({"type": "signature_delta", "signature": _signature(block)})
         case Call():
             start = {"type": "tool_use", "id": block.id, "name": wire_name(block.name, body), "input": {}}
-            # The real service opens with an empty piece.
+            # The real service starts with an empty delta.
             deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in ["", *pieces]]
     yield _event("content_block_start", index=index, content_block=start)
     for delta in deltas[: len(deltas) // 2] if unfinished else deltas:
@@ -138,7 +138,7 @@ def block_events(
 
 
 def closing(turn: Turn) -> Iterator[str]:
-    """The events after the last block."""
+    """Yield the events after the last block."""
     yield _event(
         "message_delta",
         delta={"stop_reason": _stop_reason(turn), "stop_sequence": None},
@@ -148,7 +148,7 @@ def closing(turn: Turn) -> Iterator[str]:
 
 
 def input_tokens(body: Body) -> int:
-    """An estimate of the request's tokens: a quarter of its characters."""
+    """Estimate the request's tokens as a quarter of its characters."""
     parts = (body.get("system"), body.get("tools"), body.get("messages"))
     return max(1, sum(len(json.dumps(part, ensure_ascii=False)) for part in parts if part) // 4)
 
@@ -165,7 +165,7 @@ _ERROR_TYPES = {
 
 
 def error(status: int, words: str) -> JsonObject:
-    """The body of an answer with an error status."""
+    """Return the body of an error response."""
     return {"type": "error", "error": {"type": _ERROR_TYPES.get(status, "api_error"), "message": words}}
 
 
@@ -205,7 +205,7 @@ def _whole(block: Block, body: Body) -> JsonObject:
             try:
                 arguments = json.loads(block.arguments)
             except ValueError:
-                arguments = block.arguments  # malformed on purpose: it has no whole form, so the client gets the text
+                arguments = block.arguments  # malformed on purpose: sent as text
             return {"type": "tool_use", "id": block.id, "name": wire_name(block.name, body), "input": arguments}
 
 
@@ -225,7 +225,7 @@ def _signature(block: Thinking) -> str:
 
 
 def said(block: Block) -> str:
-    """What a block says: its words, or a call's arguments."""
+    """Return the text of a block, or the arguments of a call."""
     match block:
         case Text():
             return block.text
@@ -236,6 +236,6 @@ def said(block: Block) -> str:
 
 
 def _pieces(whole: str, characters: int | None) -> list[str]:
-    # A few pieces whatever the length: enough to be real, and a large call does not become thousands of events.
+    # A few pieces for any length: realistic, without thousands of events for a large call.
     size = characters or max(8, -(-len(whole) // 4))
     return [whole[at : at + size] for at in range(0, len(whole), size)]

@@ -1,4 +1,4 @@
-"""The Messages API on loopback, inside the running event loop."""
+"""A Messages API on the loopback interface, inside the running event loop."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Respond:
-    """A response of its own making, such as a fault."""
+    """A custom HTTP response, such as an error. `make` creates it from the request's body."""
 
     make: Callable[[Body], Response]
     is_fault: bool = False
 
 
 Reply: TypeAlias = Sequence[Block] | Turn | Respond
-"""What a request is answered with."""
+"""The reply to a request."""
 
 
 class OfflineModel:
-    """Serves `answer` as a Messages API at `base_url` for as long as the `async with` block lasts.
+    """Serves the results of `answer` as a Messages API at `base_url` during the `async with` block.
 
-    `answer` is a function of the request's body to the next turn (`rules.answer`, a `Script`); it may be async. The
-    address holds an unguessable token, so another user of the machine cannot ask: outside its path all is 404.
-    `requests` holds the bodies that were sent, if they are kept: tests look at them.
+    `answer` is a function, which may be async, from the request's body to the reply (`rules.answer`, a `Script`). The
+    URL contains a random token, so that other users of the machine cannot call it: other paths get 404. `requests`
+    keeps the bodies of requests for tests, unless `keeps_requests` is false.
     """
 
     def __init__(self, answer: Callable[[Body], Reply | Awaitable[Reply]], *, keeps_requests: bool = True) -> None:
@@ -56,11 +56,11 @@ class OfflineModel:
     async def __aenter__(self) -> Self:
         token = secrets.token_urlsafe(24)
         listener = socket.create_server(("127.0.0.1", 0))
-        # Else an answer in parts waits 40 ms for the other side's acknowledgement: asyncio sees to that for sockets of
-        # its own making only.
+        # Without this, each part of a response waits up to 40 ms for an acknowledgement. asyncio sets it only on
+        # sockets that it creates.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # The protocol in pure Python, because it can be told not to log; `startup` alone, because `serve` takes the
-        # process's signals and wakes ten times a second.
+        # The pure Python protocol, because its logging can be disabled; only `startup`, because `serve` installs signal
+        # handlers and wakes ten times a second.
         config = uvicorn.Config(self._app(token), http=_SilentProtocol, ws="none", lifespan="off", log_config=None)
         config.load()
         self._server = uvicorn.Server(config)
@@ -105,12 +105,12 @@ class OfflineModel:
         if self._keeps_requests:
             self.requests.append(body)
         try:
-            # A function may take its time over a long document; the loop goes on.
+            # In a thread, because a function may take long for a large document.
             reply = await asyncio.to_thread(self._answer, body)
             if inspect.isawaitable(reply):
                 reply = await reply
         except Exception:  # noqa: BLE001 - whatever it was, the client gets an answer
-            # 400, because asking again would fail again.
+            # 400, so that the client doesn't retry.
             _log.exception("the offline model could not answer")
             return _refuse(400, "The offline model failed to answer.")
         if isinstance(reply, Respond):
@@ -122,7 +122,8 @@ class OfflineModel:
 
 
 class _SilentProtocol(H11Protocol):
-    """HTTP without a line in the log: a scripted drop is no error, and the server around has its own access log."""
+    """An HTTP protocol without logging: a connection that a script drops is not an error, and the main server has its
+    own access log."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -121,7 +121,7 @@ ODD: dict[str, tuple[Callable[[], bytes], str, str]] = {
 
 
 @pytest.mark.parametrize("name", ODD)
-async def test_an_odd_file_is_read_told_or_refused(name: str, tmp_path: Path) -> None:
+async def test_an_odd_file_is_read_with_or_without_warnings_or_refused(name: str, tmp_path: Path) -> None:
     make, filename, wanted = ODD[name]
     path, inside = tmp_path / "file", tmp_path / "inside"
     path.write_bytes(make())

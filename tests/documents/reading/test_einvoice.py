@@ -77,7 +77,7 @@ def test_invoice_follows_the_pages_of_its_pdf_with_one_warning() -> None:
     assert [(one.code, one.page, one.count) for one in first.warnings] == [(WarningCode.MACHINE_READABLE, 2, 2)]
 
 
-def test_a_file_inside_an_invoice_is_told_and_is_no_text() -> None:
+def test_a_file_embedded_in_an_einvoice_gives_a_warning_and_no_text() -> None:
     within = (
         b'<c:AdditionalDocumentReference><c:Attachment><c:EmbeddedDocumentBinaryObject mimeCode="application/pdf" '
         b'filename="times.pdf">JVBERi0xLjQK</c:EmbeddedDocumentBinaryObject></c:Attachment>'
@@ -90,7 +90,7 @@ def test_a_file_inside_an_invoice_is_told_and_is_no_text() -> None:
     ]
 
 
-def test_other_attachments_are_told_and_a_damaged_invoice_is_one_of_them() -> None:
+def test_other_attachments_and_a_damaged_einvoice_give_a_warning() -> None:
     data = with_attachments(show("No RE-1", 50, 700), ("terms.txt", b"x"), ("factur-x.xml", UBL[:-30]))
     pages, (warning,) = read(data)
     assert pages == []

@@ -81,14 +81,14 @@ async def test_a_file_and_all_files_together_are_bounded(read) -> None:
     assert warnings_of(found) == [(WarningCode.ENCLOSED_TOO_LARGE, 2, "large.txt; 3.txt")]
 
 
-async def test_a_bomb_is_left_out_and_what_only_packs_well_is_not(read) -> None:
+async def test_a_zip_bomb_is_left_out_and_a_compressible_file_is_not(read) -> None:
     bomb, text = b"\0" * (40 * MIB), b"Total: 10.00 EUR\n" * 50_000
     found, taken = await read(archive({"bomb": bomb, "text.txt": text, "small": b"\0" * MIB}))
     assert taken == {"text.txt": text, "small": b"\0" * MIB}
     assert warnings_of(found) == [(WarningCode.ENCLOSED_TOO_LARGE, 1, "bomb")]
 
 
-async def test_what_lies_too_deep_is_listed_and_left_out(read) -> None:
+async def test_files_nested_too_deep_are_listed_and_not_unpacked(read) -> None:
     found, taken = await read(archive({"a.txt": b"a", "b.txt": b"b"}), deep=True)
     assert taken == {} and "a.txt" in found.pages[0].text
     assert warnings_of(found) == [(WarningCode.ENCLOSED_TOO_DEEP, 2, "a.txt; b.txt")]

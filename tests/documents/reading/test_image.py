@@ -53,7 +53,7 @@ def test_transparent_pixels_are_white() -> None:
     assert near(image.getpixel((1, 1)), WHITE)
 
 
-def test_sixteen_bits_a_pixel_are_spread_over_what_can_be_seen() -> None:
+def test_sixteen_bit_images_are_scaled_to_the_visible_range() -> None:
     deep = Image.new("I;16", (2, 1))
     deep.putpixel((0, 0), 1000)
     deep.putpixel((1, 0), 3000)
@@ -72,7 +72,7 @@ def test_frames_of_a_tiff_are_pages_up_to_the_limit() -> None:
         Images(tiff, sniff.TIFF, Limits(max_pages=2))
 
 
-def test_a_bomb_is_refused_by_what_it_claims() -> None:
+def test_an_image_bomb_is_refused_by_its_declared_size() -> None:
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 

@@ -51,5 +51,5 @@ def test_arabic_lines_are_read_from_the_right_with_their_numbers_and_columns() -
         ("\ufe70\ufdfa", "\u064bصلىاللهعليهوسلم"),
     ],
 )
-def test_text_is_cleaned_of_what_cannot_be_stored_or_seen(raw: str, cleaned: str) -> None:
+def test_characters_that_cannot_be_stored_or_seen_are_removed(raw: str, cleaned: str) -> None:
     assert clean(raw) == cleaned

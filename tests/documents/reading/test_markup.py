@@ -175,7 +175,7 @@ def test_text_raised_by_position_or_in_a_drawing_joins_no_number(html: str, line
         (f"<style>i{{background:url(data:image/svg+xml,%3Csvg%3E%3Ctext%3E{'k' * 50_000})}}</style>", "<i>a</i>"),
     ],
 )
-def test_what_many_elements_have_in_common_is_read_once(before: str, part: str) -> None:
+def test_styles_shared_by_many_elements_are_parsed_once(before: str, part: str) -> None:
     assert html_lines(before + part * 50_000)
 
 

@@ -30,5 +30,5 @@ def test_words_of_chinese_and_japanese_are_not_spelled_apart() -> None:
         ("A-16-03-20181", ["A-16-03-20181"]),
     ],
 )
-def test_a_date_and_a_time_that_stand_close_are_two_words(text: str, words: list[str]) -> None:
+def test_a_date_and_a_time_without_a_space_are_two_words(text: str, words: list[str]) -> None:
     assert [word.text for word in line_words(text, 0.9, CORNERS, parts(text))] == words

@@ -95,7 +95,7 @@ def test_formulas_readings_above_a_line_and_aligned_tabs_of_a_word_document_are_
     assert part.hidden == ["secret"]
 
 
-def test_signs_of_symbol_fonts_are_read_and_unknown_ones_are_told() -> None:
+def test_symbol_fonts_are_read_and_unknown_symbols_give_a_warning() -> None:
     def sign(font: str, code: str) -> str:
         return f"<w:r><w:sym w:font='{font}' w:char='{code}'/></w:r>"
 
@@ -133,7 +133,7 @@ def test_a_workbook_keeps_addresses_and_shows_values_as_a_spreadsheet_does() -> 
     ]
 
 
-def test_cells_are_read_as_shown_with_the_stored_value_beside_and_without_what_is_struck_out() -> None:
+def test_cells_are_read_as_shown_with_the_stored_value_and_without_struck_out_text() -> None:
     book = openpyxl.Workbook()
     sheet = book.active
     assert sheet is not None
@@ -339,7 +339,7 @@ def test_hidden_text_of_a_word_document_is_counted_and_its_visible_twin_read(hid
         assert ([line for line in part if line], part.hidden) == (lines, left_out)
 
 
-def test_what_a_workbook_hides_is_counted_and_what_it_shows_is_read() -> None:
+def test_hidden_cells_are_counted_and_visible_ones_read() -> None:
     book = openpyxl.Workbook()
     sheet = book.active
     assert sheet is not None
@@ -366,7 +366,7 @@ def test_what_a_workbook_hides_is_counted_and_what_it_shows_is_read() -> None:
     assert sorted(part.hidden) == sorted((unseen - {"B5"}) | {"-5"})
 
 
-def test_formulas_that_were_never_calculated_are_told_and_those_with_values_are_read() -> None:
+def test_formulas_without_values_give_a_warning_and_others_are_read() -> None:
     book, out = openpyxl.Workbook(), io.BytesIO()
     sheet = book.active
     assert sheet is not None

@@ -28,7 +28,7 @@ def lines(page: Page) -> list[str]:
     return [line.strip() for line in page.text.splitlines() if line.strip()]
 
 
-def test_a_label_and_its_value_are_one_line_whatever_the_order_they_were_drawn_in() -> None:
+def test_a_label_and_its_value_are_one_line_in_any_drawing_order() -> None:
     content = (
         show("19.50", 400, 700) + show("Total", 50, 660) + show("Subtotal", 50, 700) + show("23.21", 400, 660, size=10)
     )
@@ -77,7 +77,7 @@ def test_a_word_broken_over_two_lines_is_two_words_each_in_its_place() -> None:
     assert all(word.y1 - word.y0 < 0.03 for word in page.words)
 
 
-def test_what_was_typed_into_a_form_is_read() -> None:
+def test_text_of_form_fields_is_read() -> None:
     appearance = show("4711", 2, 4)
     field = (
         "<< /Type /Annot /Subtype /Widget /FT /Tx /T (no) /V (4711) /F 4 "
@@ -147,7 +147,7 @@ def test_raised_digits_do_not_join_a_number(content: str, text: str) -> None:
          "falling", "slight", "bar", "cross", "crossed block", "slash", "white slanted", "chart", "under slanted",
          "fraction", "corner", "curve"],
 )  # fmt: skip
-def test_a_word_with_a_line_through_it_is_left_out_and_told(line: str, is_struck: bool, turned: bool) -> None:
+def test_a_word_with_a_line_through_it_is_left_out_with_a_warning(line: str, is_struck: bool, turned: bool) -> None:
     content = f"q {line} Q " + show("1234.56", 52, 700) + show("49.00", 300, 700)
     if turned:  # as landscape pages are
         content = f"0 1 -1 0 595 0 cm 1 0 0 1 0 -300 cm {content}"
@@ -167,7 +167,7 @@ def test_a_word_with_a_line_through_it_is_left_out_and_told(line: str, is_struck
         ("/Ink /InkList [[50 703 70 725 90 703 108 706]]", False),
     ],
 )
-def test_a_word_that_the_line_of_an_annotation_goes_through_is_left_out_and_told(entries: str, is_struck: bool) -> None:
+def test_a_word_struck_out_by_an_annotation_is_left_out_with_a_warning(entries: str, is_struck: bool) -> None:
     line = f"<< /Type /Annot /F 4 /Rect [48 690 110 730] /Subtype {entries} >>"
     content = show("1234.56", 52, 700) + show("49.00", 300, 700)
     page = read(pdf([content], page_entries="/Annots [1000 0 R]", extra=[line], catalog=""))
@@ -185,9 +185,7 @@ def test_a_word_that_the_line_of_an_annotation_goes_through_is_left_out_and_told
         ("/Stamp /Name /NotApproved", ["Not", "Approved"], ""),
     ],
 )
-def test_the_words_of_notes_and_stamps_are_read_and_those_of_comments_told(
-    entries: str, words: list[str], hidden: str
-) -> None:
+def test_notes_and_stamps_are_read_and_comments_give_a_warning(entries: str, words: list[str], hidden: str) -> None:
     note = f"<< /Type /Annot /F 4 /Rect [200 600 300 640] /Subtype {entries} >>"
     page = read(pdf([show("49.00", 300, 700)], page_entries="/Annots [1000 0 R]", extra=[note], catalog=""))
     assert (page.text.split(), page.hidden_excerpt) == (["49.00", *words], hidden)
@@ -241,7 +239,7 @@ def test_a_picture_of_one_short_line_needs_ocr_also_if_it_is_pale() -> None:
 
 
 @pytest.mark.parametrize("turned", [False, True])
-def test_a_picture_that_cannot_be_decoded_is_told_with_its_page(turned: bool) -> None:
+def test_a_picture_that_cannot_be_decoded_gives_a_warning_with_its_page(turned: bool) -> None:
     entries = "/Type /XObject /Subtype /Image /Width 40 /Height 12 /ColorSpace /DeviceGray /BitsPerComponent 8"
     broken = [stream("abcd", f"{entries} /Filter /{name}") for name in ("FooDecode", "DCTDecode", "JPXDecode")]
     for image in (*broken, image_object(Image.new("L", (40, 12), 255))):

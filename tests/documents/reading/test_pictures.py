@@ -119,7 +119,7 @@ def test_a_picture_is_a_page_behind_the_text_that_it_is_in_unless_it_is_small_hi
     ]
 
 
-def test_text_and_missing_pictures_that_lie_over_a_sheet_are_read_or_told() -> None:
+def test_text_over_a_sheet_is_read_and_missing_pictures_give_a_warning() -> None:
     book = openpyxl.Workbook()
     book.active.add_image(SheetImage(io.BytesIO(SCAN)), "A1")  # type: ignore[union-attr]
     drawing = (
@@ -208,7 +208,7 @@ def test_a_large_drawing_without_text_is_counted_and_pages_are_nested_three_deep
     assert [picture.read for picture in html_parts(nested.encode())[0].pictures] == [None]
 
 
-def test_pictures_beyond_the_limits_are_left_out_and_told() -> None:
+def test_pictures_beyond_the_limits_are_left_out_with_a_warning() -> None:
     for contents, chosen, left_out in (
         ([SCAN] * (MAX_PICTURES + 3), MAX_PICTURES, 3),
         ([bomb(20_000), SCAN], 1, 1),
@@ -226,7 +226,7 @@ def test_pictures_beyond_the_limits_are_left_out_and_told() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_picture_in_a_document_is_recognised_and_drawn_and_a_damaged_one_told(tmp_path: Path) -> None:
+async def test_a_picture_in_a_document_is_recognised_and_a_damaged_one_gives_a_warning(tmp_path: Path) -> None:
     path = tmp_path / "a.html"
     broken = base64.b64encode(SCAN[: len(SCAN) // 2]).decode()
     path.write_text(f'{html_with(SCAN)}<img src="data:image/png;base64,{broken}">')

@@ -93,7 +93,7 @@ def test_a_form_feed_starts_a_page_and_tabs_are_wide_gaps() -> None:
     assert expand_tabs("1234567\tx") == "1234567  x"
 
 
-def test_csv_is_a_table_whatever_separates_its_fields() -> None:
+def test_csv_is_a_table_with_any_delimiter() -> None:
     for delimiter in ",;\t|":
         rows = [["No", "Text", "Price"], ["1", f'"Screws{delimiter} ""M4"""', "12.5"], ["2", "", "7"]]
         (lines,) = csv_parts("\n".join(delimiter.join(row) for row in rows).encode())

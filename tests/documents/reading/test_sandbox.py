@@ -116,7 +116,7 @@ async def test_a_scan_is_read_whichever_way_it_lies_and_its_boxes_stay_where_its
         assert (box.x0, box.y0) == pytest.approx((left, top), abs=0.04)
 
 
-async def test_what_ocr_cannot_read_is_warned_of(tmp_path: Path) -> None:
+async def test_lines_that_ocr_cannot_read_give_a_warning(tmp_path: Path) -> None:
     page = picture(["Invoice No: 4711", "Total  19.50"])
     strange = page.copy()
     draw = ImageDraw.Draw(strange)

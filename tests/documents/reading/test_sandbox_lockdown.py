@@ -111,7 +111,7 @@ asyncio.run(main())
 
 
 @linux
-def test_neither_a_reader_nor_what_it_was_forked_from_outlives_the_service() -> None:
+def test_readers_and_the_fork_server_end_with_the_service() -> None:
     with subprocess.Popen([sys.executable, "-c", SERVICE], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         started = [psutil.Process(int(pid)) for pid in process.stdout.readline().split()]

@@ -65,7 +65,7 @@ def test_content_decides_and_the_name_only_between_kinds_of_text(data: bytes, na
         (OLD + "EncryptedPackage".encode("utf-16-le"), "a.docx", "password"),
     ],
 )
-def test_what_cannot_be_read_is_refused_by_code(data: bytes, name: str, code: str) -> None:
+def test_an_unreadable_file_is_refused_with_its_code(data: bytes, name: str, code: str) -> None:
     """More of them, as they are read: odd/test_odd_files.py."""
     with pytest.raises(Unreadable) as raised:
         sniff.media_type(data, name)

@@ -61,7 +61,7 @@ ALPHA = {"resources": "/ExtGState << /None << /ca 0 >> /Half << /ca 0.5 >> >>"}
     ids=["mode", "white", "near", "black", "colours", "alpha", "covered", "clipped", "tiny", "narrow", "outside", "cut",
          "turned"],
 )  # fmt: skip
-def test_what_cannot_be_seen_is_not_read_and_counted(hidden: str, visible: str, rest: dict[str, object]) -> None:
+def test_hidden_text_is_left_out_and_counted(hidden: str, visible: str, rest: dict[str, object]) -> None:
     page = read(hidden, **rest)
     assert page.text.split()[3:] == [] and (page.hidden_words, page.hidden_excerpt) == (2, "secret 4711")
     page = read(visible, **rest)
@@ -116,7 +116,7 @@ UNDER = [("_" * 30, 13.88), ("WWWWWWWW", 9), ("gjpqgyjpqgyjpqgy", 10)]
 @pytest.mark.parametrize(("above", "pitch"), UNDER)
 @pytest.mark.parametrize(("before", "after"), [("3 Tr ", "0 Tr "), ("1 g ", "0 g ")], ids=["mode", "white"])
 @pytest.mark.parametrize("matrix", ["1 0 0 1", "0 1 -1 0"], ids=["level", "turned"])
-def test_the_line_above_does_not_prove_what_is_hidden_under_it(
+def test_ink_of_the_line_above_does_not_make_hidden_text_visible(
     above: str, pitch: float, before: str, after: str, matrix: str
 ) -> None:
     def line(text: str, along: float, down: float) -> str:
@@ -156,7 +156,7 @@ DIGIT = 12 * 0.556  # the width of one
     ],
     ids=["dash", "large", "over", "between", "between-same", "same", "minus", "edge", "below"],
 )
-def test_what_is_hidden_in_the_ink_of_a_word_does_not_join_it(seen: str, hidden: str, word: str) -> None:
+def test_text_hidden_in_the_ink_of_a_word_does_not_join_it(seen: str, hidden: str, word: str) -> None:
     for before, after in (("3 Tr ", "0 Tr "), ("1 g ", "0 g ")):
         for content in (seen + before + hidden, before + hidden + after + seen):
             page = read(content)
