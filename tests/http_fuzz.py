@@ -89,7 +89,7 @@ TOO_MUCH = (
     "are allowed",
     "NUL",
     "surrogate",
-    "holds an invisible character",
+    "contains the invisible character",
 )
 ASKED_BEFORE = "This Idempotency-Key has started a run with another request"
 REFUSED_FOR_CAUSE: dict[str, tuple[str, ...]] = {

@@ -155,8 +155,8 @@ async def test_a_person_may_break_the_schema_and_is_told(serve):
         await one.as_agent({"net": 9})
         unfound = (await one.set("number", "1")).json()["problems"][1]
         assert unfound.startswith("net: 9 was not found in the document")
-        broken = 'total says "10 EUR" but net says 9.5: they must be equal'
-        assert (await one.set("net", 9.5)).json()["problems"][1:] == [broken]
+        (broken,) = (await one.set("net", 9.5)).json()["problems"][1:]
+        assert '"10 EUR"' in broken and "9.5" in broken
         done = await one.http.post(f"{one.path}/complete")
         assert done.status_code == 200 and done.json()["status"] == "completed" and len(done.json()["problems"]) == 2
         assert (await listed()).json()["problems"] == done.json()["problems"]

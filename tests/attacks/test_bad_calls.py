@@ -42,7 +42,7 @@ BAD = {
     "confidence 7": (update(confidence=7), "less than or equal to 1, got 7", "refused"),
     "confidence in words": (update(confidence="high"), "valid number", "refused"),
     "33 levels": (raw(nested(33)), "more than 32 levels deep", "refused"),
-    "NUL": (raw('{"path": "total", "value": "a\\u0000", "confidence": 1}'), "holds a NUL", "refused"),
+    "NUL": (raw('{"path": "total", "value": "a\\u0000", "confidence": 1}'), "contains a NUL", "refused"),
     "half a surrogate": (raw('{"path": "total", "value": "\\ud800", "confidence": 1}'), "surrogate", "refused"),
     "an empty key": (update(value={"": 1}), "has 0 characters", "refused"),
     "a long key": (update(value={"k" * 201: 1}), "has 201 characters", "refused"),

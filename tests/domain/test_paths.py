@@ -63,7 +63,7 @@ def test_bounds_the_number_of_steps_and_of_characters() -> None:
     with pytest.raises(InvalidPath, match="more than 32 steps"):
         parse(".".join("a" * (MAX_STEPS + 1)))
     assert parse("a" * MAX_CHARACTERS) == ("a" * MAX_CHARACTERS,)
-    with pytest.raises(InvalidPath, match="1,001 characters; 1,000 is the most"):
+    with pytest.raises(InvalidPath, match="1,001 characters"):
         parse("a" * (MAX_CHARACTERS + 1))
 
 

@@ -51,23 +51,23 @@ def test_a_rule_that_holds(rule, fields):
 
 
 @pytest.mark.parametrize(
-    ("rule", "fields", "sentence"),
+    ("rule", "fields", "parts"),
     [
         (
             ITEMS,
             {"items": items(1000.0, 190.0), "subtotal": 1191.0},
-            "items[*].total add up to 1,190.00 but subtotal says 1,191.00: 1.00 more",
+            ("items[*].total", "1,190.00", "subtotal", "1,191.00", "1.00 more"),
         ),
-        (ITEMS, {"items": items(1, 2), "subtotal": 1}, "items[*].total add up to 3 but subtotal says 1: 2 less"),
+        (ITEMS, {"items": items(1, 2), "subtotal": 1}, ("items[*].total", " 3 ", "subtotal", "2 less")),
         (
             ITEMS,
             {"items": items(10**39, 0.001), "subtotal": 10**39},
-            f"items[*].total add up to {10**39:,}.001 but subtotal says {10**39:,}.000: 0.001 less",
+            ("items[*].total", f"{10**39:,}.001", "subtotal", f"{10**39:,}.000", "0.001 less"),
         ),
         (
             TAXED,
             {"subtotal": 100.0, "tax": 19, "total": 119.5},
-            "subtotal and tax add up to 119.00 but total says 119.50: 0.50 more",
+            ("subtotal", "tax", "119.00", "total", "119.50", "0.50 more"),
         ),
         (
             ROWS,
@@ -77,23 +77,23 @@ def test_a_rule_that_holds(rule, fields):
                     {"quantity": 3, "unit_price": 6.5, "total": 19.0},
                 ]
             },
-            "items[1].quantity × items[1].unit_price is 19.50 but items[1].total says 19.00: 0.50 less",
+            ("items[1].quantity", "items[1].unit_price", "19.50", "items[1].total", "19.00", "0.50 less"),
         ),
-        ({"sum": "s[*]", "equals": 100}, {"s": [50, 49]}, "s[*] add up to 99 but must make 100: 1 more"),
-        (SAME, {"total": 12.5, "payment": {"amount": 12}}, "total says 12.50 but payment.amount says 12.00: 0.50 less"),
-        ({"equals": ["a", "b"]}, {"a": "x", "b": "y"}, 'a says "x" but b says "y": they must be equal'),
-        ({"equals": ["a", "b"]}, {"a": 1, "b": "1"}, 'a says 1 but b says "1": they must be equal'),
+        ({"sum": "s[*]", "equals": 100}, {"s": [50, 49]}, ("s[*]", "99", "100", "1 more")),
+        (SAME, {"total": 12.5, "payment": {"amount": 12}}, ("total", "12.50", "payment.amount", "12.00", "0.50 less")),
+        ({"equals": ["a", "b"]}, {"a": "x", "b": "y"}, ('a is "x"', 'b is "y"')),
+        ({"equals": ["a", "b"]}, {"a": 1, "b": "1"}, ("a is 1", 'b is "1"')),
         (
             DAYS,
             {"issued": "2024-03-12", "due": "2024-03-10"},
-            "issued says 2024-03-12 but due says 2024-03-10: it may not be earlier, and is by 2 days",
+            ("issued", "2024-03-12", "due", "2024-03-10", "2 days"),
         ),
-        (VAT, {"country": "DE"}, 'vat_id is missing: it is required where country says "DE"'),
+        (VAT, {"country": "DE"}, ("vat_id", "country", '"DE"')),
     ],
 )
-def test_a_broken_rule_says_by_how_much(rule, fields, sentence):
+def test_a_violation_has_the_compared_paths_and_the_difference(rule, fields, parts):
     (one,) = rule_violations(said(rule), fields)
-    assert one.message == sentence and one.code in rule
+    assert all(part in one.message for part in parts) and one.code in rule
 
 
 @pytest.mark.parametrize(("total", "faults"), [(1.01, 0), (0.99, 0), (1.0100001, 1), (0.98, 1), (1, 0)])
@@ -113,23 +113,23 @@ def test_the_tolerance_itself_is_still_within(total, faults):
         (DAYS, {"issued": "2024-03-12"}),
     ],
 )
-def test_what_is_not_there_breaks_no_rule(rule, fields):
+def test_absent_values_break_no_rule(rule, fields):
     assert rule_violations(said(rule), fields) == []
 
 
 @pytest.mark.parametrize(
-    ("rule", "fields", "sentence"),
+    ("rule", "fields", "parts"),
     [
-        (TAXED, {"subtotal": "1,190.00", "tax": 1, "total": 2}, 'subtotal says "1,190.00", which is no number'),
-        (TAXED, {"subtotal": 1, "tax": True, "total": 2}, "tax says true, which is no number"),
-        (TAXED, {"subtotal": 1, "tax": 1, "total": [2]}, "total says a list of 1 items, which is no number"),
-        (DAYS, {"issued": "12.03.2024", "due": "2024-03-12"}, 'issued says "12.03.2024", which is no date'),
-        (DAYS, {"issued": "2023-02-29", "due": "2024-03-12"}, 'issued says "2023-02-29", which is no date'),
+        (TAXED, {"subtotal": "1,190.00", "tax": 1, "total": 2}, ("subtotal", '"1,190.00"')),
+        (TAXED, {"subtotal": 1, "tax": True, "total": 2}, ("tax", "true")),
+        (TAXED, {"subtotal": 1, "tax": 1, "total": [2]}, ("total", "a list of 1 items")),
+        (DAYS, {"issued": "12.03.2024", "due": "2024-03-12"}, ("issued", '"12.03.2024"')),
+        (DAYS, {"issued": "2023-02-29", "due": "2024-03-12"}, ("issued", '"2023-02-29"')),
     ],
 )
-def test_a_value_of_the_wrong_type_is_not_guessed(rule, fields, sentence):
+def test_a_value_of_the_wrong_type_is_a_violation(rule, fields, parts):
     (one,) = rule_violations(said(rule), fields)
-    assert one.message.startswith(sentence)
+    assert all(part in one.message for part in parts) and one.code in rule
 
 
 @pytest.mark.parametrize(
@@ -137,21 +137,21 @@ def test_a_value_of_the_wrong_type_is_not_guessed(rule, fields, sentence):
     [
         ({"sum": "a[*]", "product": ["a", "b"], "equals": "c"}, "exactly one of"),
         ({"sum": "a[*]"}, "sum needs equals"),
-        ({"sum": "a[*]", "equals": "b[*]"}, r"b\[\*\] stands for many values"),
+        ({"sum": "a[*]", "equals": "b[*]"}, r"b\[\*\]"),
         ({"sum": "a[", "equals": "b"}, "character 2"),
-        ({"sum": "a[*].b[*].c[*]", "equals": "b"}, "at most two stars"),
+        ({"sum": "a[*].b[*].c[*]", "equals": "b"}, "twice"),
         ({"sum": "a[*]", "equals": "b", "tolerance": -1}, "tolerance"),
         ({"sum": "a[*]", "equals": "b", "tolerance": float("nan")}, "tolerance"),
-        ({"sum": "a[*]", "equals": "b", "round": 2}, "sum does not go with round"),
+        ({"sum": "a[*]", "equals": "b", "round": 2}, "sum.*round"),
         ({"product": ["a"], "equals": "b"}, "list of 2 to 20 paths"),
         ({"product": ["a[*]", "b"], "equals": "c"}, "use each"),
-        ({"product": ["a", "b"], "equals": "c", "each": "items"}, "each must have a star"),
-        ({"date_order": ["a", "b"], "tolerance": 1}, "date_order does not go with tolerance"),
+        ({"product": ["a", "b"], "equals": "c", "each": "items"}, "each"),
+        ({"date_order": ["a", "b"], "tolerance": 1}, "date_order.*tolerance"),
         ({"required_if": "a"}, "required_if is"),
         ({"required_if": {"path": "a", "if": {"path": "b", "equals": 1}, "else": 1}}, "required_if is"),
     ],
 )
-def test_what_is_no_rule_is_refused_with_its_place(rule, why):
+def test_an_invalid_rule_is_refused_with_its_index(rule, why):
     with pytest.raises(Invalid, match=rf"x-fieldmark\.rules\[1\] cannot be used: .*{why}.*(?<!\.)\.$"):
         check_rules(said(ITEMS, rule))
 
@@ -181,12 +181,12 @@ def test_a_rule_about_a_field_that_the_schema_does_not_have_is_refused():
             check_rules({**schema, **said(bad)})
 
 
-def test_rules_are_bounded_in_number_and_in_what_they_look_at():
-    with pytest.raises(Invalid, match="51 rules; at most 50"):
+def test_rules_are_limited_in_number_and_in_values_read():
+    with pytest.raises(Invalid, match="51 rules"):
         check_rules(said(*[ITEMS] * (MAX_RULES + 1)))
     fields = {"items": items(*range(30_000)), "subtotal": sum(range(30_000))}
     assert rule_violations(said(*[ITEMS] * 3), fields) == []
-    with pytest.raises(Invalid, match="more than 500,000 values"):
+    with pytest.raises(Invalid, match="500,000 values"):
         rule_violations(said(*[ITEMS] * MAX_RULES), fields)
 
 

@@ -23,9 +23,9 @@ class AnswerCoverage(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    documents: int = Field(description="How many documents there are of the kind that was asked for.")
-    with_field: int = Field(description="How many of them have what was reckoned with, proven on the page.")
-    not_read: int = Field(description="How many documents nobody knows of: not read, or without an extraction.")
+    documents: int = Field(description="Number of documents of the requested kind.")
+    with_field: int = Field(description="Number of these documents that have a verified value of the field.")
+    not_read: int = Field(description="Number of documents that were not read, or have no extraction.")
     text: str = Field(description="The same in words.", examples=["412 of 412 invoices"])
     duplicates: list[str] = Field(
         default_factory=list[str],
@@ -38,14 +38,14 @@ FallbackCode: TypeAlias = RunError | Literal["answer_invalid", "search_only"]
 
 
 class Fallback(BaseModel):
-    """Set if the agent gave no answer and a fixed procedure produced this one."""
+    """Why an answer comes from a fixed procedure: the agent gave no answer of its own."""
 
     model_config = ConfigDict(frozen=True)
 
     code: FallbackCode
     text: str
     by_model: bool = Field(
-        description="Whether the model has worded it, asked once about the best passages; else these are the answer."
+        description="True if the model wrote the answer from the best passages. False if the passages are the answer."
     )
 
 
@@ -54,11 +54,11 @@ class AnswerCost(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    searches: int = Field(description="Searches, and questions to the fields.")
-    reads: int = Field(description="Times that documents were read.")
-    citations: int = Field(description="Quotes that were looked for, the refused ones too.")
-    model_calls: int = Field(description="Answers of the model, until then.")
-    seconds: float = Field(description="Since the question was put, waiting included.")
+    searches: int = Field(description="Number of searches and field queries.")
+    reads: int = Field(description="Number of times that documents were read.")
+    citations: int = Field(description="Number of quotes checked, including refused ones.")
+    model_calls: int = Field(description="Number of model responses.")
+    seconds: float = Field(description="Seconds since the question was asked, including waiting time.")
 
 
 class RecordedIntent(BaseModel):
@@ -87,7 +87,7 @@ class ToolCallMade(BaseModel):
 
     tool: str
     input: dict[str, Any]
-    code: str | None = Field(description="How it ended, for programs.")
+    code: str | None = Field(description="The result code of the call.")
 
 
 class Trace(BaseModel):
@@ -98,21 +98,21 @@ class Trace(BaseModel):
     intent: RecordedIntent | None = None
     next_step: str | None = Field(None, description="The tool that the intent leads to, such as submit_answer.")
     documents_read: list[DocumentRead] = []
-    tool_calls_made: list[ToolCallMade] = Field([], description="In their order, at most 100.")
+    tool_calls_made: list[ToolCallMade] = Field([], description="In call order, at most 100.")
 
 
 class _Answer(Trace):
     model_config = ConfigDict(frozen=True)
 
     sources: list[Source]
-    coverage: list[AnswerCoverage] = Field(description="Of each exact question that was asked of the fields.")
-    confidence: float = Field(ge=0, le=1, description="How sure the agent says it is.")
+    coverage: list[AnswerCoverage] = Field(description="The coverage of each field query.")
+    confidence: float = Field(ge=0, le=1, description="The agent's own estimate.")
     timestamp: datetime
     identical_files: list[str] = Field(
         default_factory=list[str],
-        description="Names of files among the sources with the same bytes as another of them: they are one witness.",
+        description="Names of source files that have the same bytes as another source: together they are one source.",
     )
-    effort: AnswerCost | None = Field(None, description="null: it was answered by a version that did not count.")
+    effort: AnswerCost | None = Field(None, description="null for answers of older versions, which did not count.")
     fallback: Fallback | None = None
 
 
@@ -122,7 +122,7 @@ class AnswerResponse(_Answer):
     kind: Literal["answer"]
     question: str
     answer: str
-    searched: list[str] = Field(description="What was searched for, where nothing was found; else empty.")
+    searched: list[str] = Field(description="The search queries if nothing was found, else empty.")
 
 
 class SummarizationResponse(_Answer):
@@ -138,9 +138,9 @@ class CalculationResponse(_Answer):
 
     kind: Literal["calculation"]
     answer: str
-    formula: str = Field(description="In words: what is reckoned from what.")
-    expression: str = Field(description="What was reckoned.")
-    result: str = Field(description="Exact, as a decimal.")
+    formula: str = Field(description="The calculation in words.")
+    expression: str = Field(description="The expression that was calculated.")
+    result: str = Field(description="The exact result, as a decimal.")
 
 
 AnyAnswer = Annotated[AnswerResponse | SummarizationResponse | CalculationResponse, Field(discriminator="kind")]

@@ -51,7 +51,7 @@ class Preview:
 
 
 def differences(old: JsonValue, new: JsonValue, at: Path) -> Iterator[Change]:
-    """Where two values differ, below a path: objects key by key, anything else as a whole.
+    """Yield the differences of two values at a path: objects key by key, all other values as a whole.
 
     >>> [(one.path, one.new) for one in differences({"a": {"b": 1}}, {"a": {"b": 2}, "c": 3}, ("s",))]
     [('s.a.b', 2), ('s.c', 3)]

@@ -1,8 +1,8 @@
-"""What narrows documents: their name, tags, type and dates, and what stands in the fields that were read from them.
+"""Filters on documents: by name, tags, type, dates, and the values of extracted fields.
 
     DocumentFilters(document_type="invoice", fields=[FieldCondition.parse("total > 1000")])
 
-`stores/document_filters.py` makes SQL of it, in which every value and every path is a parameter.
+`stores/document_filters.py` translates them to SQL, with every value and path as a parameter.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ MAX_IDS: Final = 200
 MAX_TAGS: Final = 20
 MAX_TEXT: Final = 500
 MAX_LISTS: Final = 3
-"""So many lists a path may go through: `a[].b[].c[].d`."""
+"""Maximum number of lists in a path: `a[].b[].c[].d`."""
 
 
 class FilterOp(StrEnum):
-    """How a field is compared. EXISTS and MISSING need no value."""
+    """A comparison operator. EXISTS and MISSING take no value."""
 
     EQ = "="
     NE = "!="
@@ -65,7 +65,7 @@ class FilterOp(StrEnum):
 
 
 def field_path(text: str) -> str:
-    """The path in its canonical spelling. Raises ValueError for what is no path of fields."""
+    """Return the canonical text of a path. Raise ValueError if it is not a valid path."""
     try:
         steps = paths.parse_pattern(text)
     except InvalidPath as error:
@@ -76,27 +76,29 @@ def field_path(text: str) -> str:
 
 
 FieldPath = Annotated[str, Field(max_length=paths.MAX_CHARACTERS), AfterValidator(field_path)]
-"""A path such as `total`, `vendor.name`, or `items[].total`, where `[]` is every item of a list."""
+"""A path such as `total`, `vendor.name` or `items[].total`. `[]` means every item of a list."""
 
 
 def field_value(value: object) -> bool | Decimal | str:
-    """The value that a field is compared with. A number counts as it is written: 0.1, and not as the nearest binary
-    fraction. Raises ValueError for anything else than a number, a text, a day, true or false."""
+    """Return the value to compare a field with. A float counts as written: 0.1, not the nearest binary fraction.
+
+    Raise ValueError unless it is a number, a text, a date or a boolean.
+    """
     if isinstance(value, bool):
         return value
     if isinstance(value, Decimal) or is_number(value):
-        spelt = canonical_decimal(value)
-        if spelt is None:
-            raise ValueError(f"A number has at most {MAX_DIGITS} digits before or behind the point.")
-        return Decimal(spelt)
+        number = canonical_decimal(value)
+        if number is None:
+            raise ValueError(f"A number must have at most {MAX_DIGITS} digits before and after the decimal point.")
+        return Decimal(number)
     if isinstance(value, str):
         return _check_text(value)
-    raise ValueError("A value is a number, a text, a day as 2024-03-12, or true or false.")
+    raise ValueError("A value must be a number, a text, a date such as 2024-03-12, true or false.")
 
 
 def _check_text(text: str) -> str:
     if not 1 <= len(text) <= MAX_TEXT:
-        raise ValueError(f"A text has 1 to {MAX_TEXT} characters.")
+        raise ValueError(f"A text must have 1 to {MAX_TEXT} characters.")
     if problem := value_problem(text):
         raise ValueError(problem)
     return text
@@ -108,7 +110,7 @@ Text = Annotated[
 
 
 def _as_json(value: bool | Decimal | str) -> bool | int | float | str:
-    """A number is one in JSON too, and not a text that would be compared as such."""
+    """Return a Decimal as a JSON number: as text it would be compared as text."""
     if isinstance(value, Decimal):
         return int(value) if value == value.to_integral_value() else float(value)
     return value
@@ -126,10 +128,10 @@ _STRICT: Final = ConfigDict(frozen=True, extra="forbid")
 
 
 class FieldCondition(BaseModel):
-    """What a field must be like. Any of the values at its path will do; with `!=` none may be that value.
+    """A condition on a field. If its path leads to several values, one match is enough; for `!=`, no value may match.
 
-    A number is compared with JSON numbers, true and false with such, a text with what stands there as text: in capitals
-    or not, spaces told once. `<` to `>=` compare numbers and days (YYYY-MM-DD).
+    Numbers are compared with numbers, booleans with booleans, and texts with texts, ignoring case and repeated spaces.
+    `<`, `<=`, `>` and `>=` compare numbers and dates (YYYY-MM-DD).
     """
 
     model_config = _STRICT
@@ -143,7 +145,7 @@ class FieldCondition(BaseModel):
         if self.op.takes_value == (self.value is None):
             raise ValueError(f"`{self.op}` needs a value." if self.op.takes_value else f"`{self.op}` takes no value.")
         if self.op.is_ordering and not isinstance(self.value, Decimal) and self.day is None:
-            raise ValueError(f"`{self.op}` compares numbers and days: 1000, or 2024-03-12.")
+            raise ValueError(f"`{self.op}` compares numbers and dates, such as 1000 or 2024-03-12.")
         if self.op is FilterOp.CONTAINS and not isinstance(self.value, str):
             raise ValueError("`contains` takes a text.")
         return self
@@ -154,32 +156,32 @@ class FieldCondition(BaseModel):
 
     @property
     def day(self) -> str | None:
-        """The value if it is a day, YYYY-MM-DD."""
+        """The value if it is a date (YYYY-MM-DD), else None."""
         return self.value if isinstance(self.value, str) and is_iso_date(self.value) else None
 
     @classmethod
     def parse(cls, text: str) -> FieldCondition:
-        """The condition of a text such as `total > 1000`, `vendor.name = "Acme"`, `items[].total exists`. Raises
-        Invalid, which says what is wrong."""
-        if len(text) > 2 * MAX_TEXT + paths.MAX_CHARACTERS:
-            raise Invalid(f"The condition has {len(text):,} characters: too many.")
+        """Parse a condition such as `total > 1000`, `vendor.name = "Acme"` or `items[].total exists`. Raise Invalid."""
+        most = 2 * MAX_TEXT + paths.MAX_CHARACTERS
+        if len(text) > most:
+            raise Invalid(f"The condition has {len(text):,} characters; the limit is {most:,}.")
         found = _CONDITION.fullmatch(text.strip())
         if found is None:
             raise Invalid(
-                f"{json.dumps(text[:200], ensure_ascii=False)} is no condition: write a field, one of {_OPS}, and a "
+                f"{json.dumps(text[:200], ensure_ascii=False)} is not a condition. Write a field, one of {_OPS}, and a "
                 'value, such as total > 1000 or vendor.name = "Acme".'
             )
-        op, said = FilterOp(found["op"] or found["bare"]), found["value"]
+        op, value = FilterOp(found["op"] or found["bare"]), found["value"]
         return validate_model(
-            cls, {"path": found["path"], "op": op, "value": None if said is None else _parse_value(said)}
+            cls, {"path": found["path"], "op": op, "value": None if value is None else _parse_value(value)}
         )
 
 
 class DocumentFilters(BaseModel):
-    """Which documents: those that meet all of it. Nothing asked is every document.
+    """Filters that a document must all match. Without filters, every document matches.
 
-    `tags` are names, and a document has all of them. `document_type` is that of its current extraction. `filename` is a
-    part of its name. Of the names, capitals do not matter. `uploaded_before` is the first moment that is too late.
+    A document must have all `tags`. `document_type` is the type of its current extraction. `filename` matches a part of
+    its name. Names ignore case. `uploaded_after` is inclusive, `uploaded_before` exclusive.
     """
 
     model_config = _STRICT
@@ -194,7 +196,7 @@ class DocumentFilters(BaseModel):
 
 
 def validate_model(model: type[Any], values: Any) -> Any:
-    """The value of a model. Raises Invalid with the first thing that is wrong."""
+    """Return an instance of a model. Raise Invalid with the first validation error."""
     try:
         return model.model_validate(values)
     except ValueError as error:
@@ -202,10 +204,10 @@ def validate_model(model: type[Any], values: Any) -> Any:
 
 
 def _first_message(error: ValueError) -> str:
-    told = getattr(error, "errors", None)
-    if told is None:
+    errors = getattr(error, "errors", None)
+    if errors is None:
         return str(error)
-    first = told(include_url=False, include_context=False)[0]
+    first = errors(include_url=False, include_context=False)[0]
     where = ".".join(str(step) for step in first["loc"])
     what = str(first["msg"]).removeprefix("Value error, ")
     return f"{where}: {what}" if where else what
@@ -213,7 +215,7 @@ def _first_message(error: ValueError) -> str:
 
 _SYMBOLS: Final = ("!=", "<=", ">=", "=", "<", ">")
 _OPS: Final = ", ".join(FilterOp)
-# A key that is quoted in brackets may hold what would end the path.
+# A key that is quoted in brackets may contain operators.
 _CONDITION: Final = re.compile(
     r"(?P<path>(?:\[\"(?:[^\"\\]|\\.)*+\"\]|[^\[<>=!]|\[[0-9]*\])+?)(?<!\s)\s*+"
     rf"(?:(?P<op>{'|'.join(_SYMBOLS)}|(?<=\s)contains(?=[\s\"]))\s*(?P<value>\S.*)|(?<=\s)(?P<bare>exists|missing))",
@@ -222,21 +224,19 @@ _CONDITION: Final = re.compile(
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
 
 
-def _parse_value(said: str) -> str | bool | Decimal:
-    """What the text behind the sign says: a JSON text, a number, true, false, or a day."""
-    if said.startswith('"'):
+def _parse_value(text: str) -> str | bool | Decimal:
+    if text.startswith('"'):
         try:
-            value = json.loads(said)
+            return str(json.loads(text))
         except json.JSONDecodeError:
-            raise Invalid(f'{said[:200]} is no text in double quotes: a quote inside it is written \\".') from None
-        return str(value)
-    if said in ("true", "false"):
-        return said == "true"
-    if is_iso_date(said):
-        return said
-    if len(said) <= MAX_TEXT and _NUMBER.fullmatch(said):
-        return Decimal(said)
+            raise Invalid(f'{text[:200]} is not a quoted text. Write a quote inside it as \\".') from None
+    if text in ("true", "false"):
+        return text == "true"
+    if is_iso_date(text):
+        return text
+    if len(text) <= MAX_TEXT and _NUMBER.fullmatch(text):
+        return Decimal(text)
     raise Invalid(
-        f"{said[:200]} is no value: write a number as 1234.5, without thousands separators or a currency, a day as "
-        "2024-03-12, a text in double quotes, or true or false."
+        f"{text[:200]} is not a value. Write a number as 1234.5, without thousands separators or currency, a date as "
+        "2024-03-12, a text in double quotes, true or false."
     )

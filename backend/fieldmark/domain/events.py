@@ -1,6 +1,6 @@
-"""What a run tells, event by event: flat objects, told apart by their `type`.
+"""The events of a run: flat JSON objects, discriminated by `type`.
 
-A field with a default is left out where there is nothing to say; any other stands there, as null if need be.
+Fields with the default None are omitted when None. All other fields are always present, possibly null.
 """
 
 from __future__ import annotations
@@ -24,49 +24,50 @@ from fieldmark.domain.statuses import RunError
 
 
 def _fix_schema(schema: JsonSchemaValue) -> None:
-    """Make a schema say what readers meet: a field that may be left out is never null, all others are always there."""
-    schema["required"] = [name for name, told in schema["properties"].items() if told.get("default", "") is not None]
-    for told in schema["properties"].values():
-        if told.get("default", "") is None:
-            del told["default"]
-            (kind,) = [kind for kind in told.pop("anyOf", [{}]) if kind != {"type": "null"}]
-            told.update(kind)
-    # A later version may say more: what is generated from this must not refuse it.
+    """Match the schema to what is sent: a field that may be omitted is never null, all others are always present."""
+    properties = schema["properties"]
+    schema["required"] = [name for name, field in properties.items() if field.get("default", "") is not None]
+    for field in properties.values():
+        if field.get("default", "") is None:
+            del field["default"]
+            (kind,) = [kind for kind in field.pop("anyOf", [{}]) if kind != {"type": "null"}]
+            field.update(kind)
+    # Generated clients must accept fields that a later version adds.
     del schema["additionalProperties"]
 
 
 class EventModel(BaseModel):
-    # Built when first used: most processes meet few kinds of events.
+    # Validators are built on first use: most processes use few kinds of events.
     model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra=_fix_schema, defer_build=True)
 
     @model_serializer(mode="wrap")
-    def _leave_out(self, dump: SerializerFunctionWrapHandler):  # noqa: ANN202  an annotation would stand in the schema
+    def _omit_none(self, dump: SerializerFunctionWrapHandler):  # noqa: ANN202  an annotation would change the schema
         fields = type(self).model_fields
         dumped: dict[str, Any] = dump(self)
         return {name: value for name, value in dumped.items() if value is not None or fields[name].is_required()}
 
 
 class EventBase(EventModel):
-    """What all events have in common."""
+    """Base class of all events."""
 
     def flat(self) -> dict[str, JsonValue]:
-        """The event as the flat JSON object that is stored and streamed."""
+        """Return the event as the flat JSON object that is stored and streamed."""
         return self.model_dump(mode="json")
 
 
 class RunStartedEvent(EventBase):
-    """The run begins: always the first event."""
+    """The run has started. Always the first event."""
 
     type: Literal["run"] = "run"
     run_id: UUID
     extraction_id: UUID | None = None
     thread_id: UUID | None = None
     parent_run_id: UUID | None = Field(default=None, description="The run that started this one.")
-    parent_call_id: str | None = Field(default=None, description="The call of that run which waits for this one.")
+    parent_call_id: str | None = Field(default=None, description="The call of the parent run that waits for this run.")
 
 
 class ReadingEvent(EventBase):
-    """How far the document is read that the run waits for. It has no `id` and is not kept."""
+    """Progress of reading the document that the run waits for. It has no `id` and is not stored."""
 
     type: Literal["reading"] = "reading"
     document_id: UUID
@@ -75,11 +76,10 @@ class ReadingEvent(EventBase):
 
 
 class WaitingEvent(EventBase):
-    """The run waits for another to end that works on the same: an earlier message of its thread, say. It has no `id`
-    and is not kept."""
+    """The run waits for an earlier run on the same document or thread to end. It has no `id` and is not stored."""
 
     type: Literal["waiting"] = "waiting"
-    run_id: UUID = Field(description="The run that it comes right behind.")
+    run_id: UUID = Field(description="The earlier run.")
 
 
 class TextEvent(EventBase):
@@ -90,37 +90,39 @@ class TextEvent(EventBase):
 
 
 class ThinkingEvent(EventBase):
-    """A block of the model's reasoning, where the model gives it."""
+    """A block of the model's reasoning, if the model provides it."""
 
     type: Literal["thinking"] = "thinking"
     thinking: str
 
 
 class TextDeltaEvent(EventBase):
-    """The next words of a block that is being said. It has no `id` and is not kept: `?deltas=true` asks for it."""
+    """The next words of a text block that the model is writing. It has no `id` and is not stored. Sent only with
+    `?deltas=true`."""
 
     type: Literal["text_delta"] = "text_delta"
     text_delta: str
 
 
 class ThinkingDeltaEvent(EventBase):
-    """The next words of a reasoning that is being said. It has no `id` and is not kept: `?deltas=true` asks for it."""
+    """The next words of a reasoning block that the model is writing. It has no `id` and is not stored. Sent only with
+    `?deltas=true`."""
 
     type: Literal["thinking_delta"] = "thinking_delta"
     thinking_delta: str
 
 
 ActionType = Literal["planning", "searching", "reading", "analysing", "writing", "opening", "summarising"]
-"""What kind of step a call is, for whoever shows the steps of a run."""
+"""The kind of step that a tool call is, for showing the steps of a run."""
 
 
 class ToolEvent(EventBase):
-    """A call of a tool begins. `tool_result` reports its end."""
+    """A tool call has started. `tool_result` reports its end."""
 
     type: Literal["tool"] = "tool"
     tool: str = Field(examples=["update_field"])
     call_id: str
-    input: dict[str, JsonValue] = Field(description="What the tool is called with.")
+    input: dict[str, JsonValue] = Field(description="The arguments of the call.")
     status: Literal["running"] = "running"
     message: str = Field(description="What the call does, in words.", examples=["Reading pages 1–3"])
     action_type: ActionType
@@ -128,34 +130,34 @@ class ToolEvent(EventBase):
 
 
 class ToolResultEvent(EventBase):
-    """A call has ended: `complete` with `output`, or `error`."""
+    """A tool call has ended: `complete` with `output`, or `error`."""
 
     type: Literal["tool_result"] = "tool_result"
     tool_result: str = Field(description="The tool's name.", examples=["update_field"])
     call_id: str
     status: Literal["complete", "error"]
     output: str | None = Field(default=None, description="What the tool returned; long output is shortened.")
-    error: str | None = Field(default=None, description="Why it was not done, in a sentence for people.")
-    code: str = Field(description="The same for programs.", examples=["stored", "schema_violation"])
+    error: str | None = Field(default=None, description="Why the call failed, for people.")
+    code: str = Field(description="The result code, for programs.", examples=["stored", "schema_violation"])
     message: str = Field(description="What the call did, in words.", examples=["Found 2 documents"])
     details: dict[str, JsonValue] | None = Field(
         default=None,
-        description="What was found, read or changed: `documents`, each with its id and name, or other items; counts; "
+        description="What was found, read or changed: `documents` with ids and names, or other items, counts, and "
         "`from_cache`.",
     )
     action_type: ActionType
     timestamp: float = Field(description="Seconds since 1970.")
-    duration_ms: int = Field(description="How long the call took.")
+    duration_ms: int = Field(description="Duration of the call in milliseconds.")
 
 
 class ChangedField(EventModel):
-    """A field as it stands now."""
+    """A field after a change."""
 
     path: str = Field(examples=["items[0].total"])
     value: JsonValue
     confidence: float | None
-    evidence: dict[str, JsonValue] | None = Field(description="Where the value stands in the document.")
-    removed: Literal[True] | None = Field(default=None, description="Said where the field is there no more.")
+    evidence: dict[str, JsonValue] | None = Field(description="The value's location in the document.")
+    removed: Literal[True] | None = Field(default=None, description="true if the field was removed, else omitted.")
 
 
 class ChangedEvent(EventBase):
@@ -163,12 +165,12 @@ class ChangedEvent(EventBase):
 
     type: Literal["changed"] = "changed"
     changed: Sequence[ChangedField]
-    version: int = Field(description="The extraction's, from this change on.")
+    version: int = Field(description="The extraction's version after this change.")
 
 
 class PreviewEvent(EventBase):
-    """A field that a call will write, while the model is still writing the call: a guess, of which nothing is stored
-    yet. It has no `id` and is not kept: `?deltas=true` asks for it."""
+    """A field value from a call that the model is still writing. The field is not changed yet. It has no `id` and is
+    not stored. Sent only with `?deltas=true`."""
 
     type: Literal["preview"] = "preview"
     call_id: str
@@ -177,35 +179,39 @@ class PreviewEvent(EventBase):
 
 
 class PreviewWithdrawnEvent(EventBase):
-    """A call comes to nothing: it was refused, or never finished. It has no `id` and is not kept."""
+    """Previewed values will not be written: their call was refused or not finished. The event is not stored."""
 
     type: Literal["preview_withdrawn"] = "preview_withdrawn"
-    call_id: str | None = Field(default=None, description="Whose previews are void. Left out: those of every call.")
+    call_id: str | None = Field(default=None, description="The call. If omitted, the previews of all calls are void.")
 
 
 class ShownChange(EventModel):
-    """What a call would change at one place: old and new."""
+    """The change that a call would make to one field: old and new value."""
 
     path: str
     old: JsonValue
     new: JsonValue
     removed: Literal[True] | None = None
     added: Literal[True] | None = None
-    shortened: Literal[True] | None = Field(default=None, description="Said where `old` or `new` is not shown in full.")
+    shortened: Literal[True] | None = Field(
+        default=None, description="true if `old` or `new` is truncated, else omitted."
+    )
 
 
 class ProposedCall(EventModel):
-    """A call that waits for a person."""
+    """A tool call that waits for a person's decision."""
 
     call_id: str
     tool: str
     input: dict[str, JsonValue]
     message: str = Field(description="What the call does, in words.", examples=["Updating total"])
-    changes: Sequence[ShownChange] = Field(default=(), description="What it would change, as it stood then.")
+    changes: Sequence[ShownChange] = Field(
+        default=(), description="The changes that the call would make when it was proposed."
+    )
 
 
 class ApprovalEvent(EventBase):
-    """The run waits for a person: `POST /api/agent/approve` decides it. The stream ends here."""
+    """The run waits for a person's decision: `POST /api/agent/approve`. The stream ends here."""
 
     type: Literal["approval"] = "approval"
     approval: ProposedCall
@@ -213,7 +219,7 @@ class ApprovalEvent(EventBase):
 
 
 class Citation(EventModel):
-    """Where in a document something stands that an answer says."""
+    """The location of a quote in a document that supports an answer."""
 
     number: int
     document_id: UUID
@@ -223,14 +229,14 @@ class Citation(EventModel):
 
 
 class CitationEvent(EventBase):
-    """A place in a document that the answer rests on."""
+    """The agent cites a location in a document."""
 
     type: Literal["citation"] = "citation"
     citation: Citation
 
 
 class OpenEvent(EventBase):
-    """A page that shows the run should open a document at a place."""
+    """The user interface should open a document at a location."""
 
     type: Literal["open"] = "open"
     open: Citation
@@ -238,15 +244,15 @@ class OpenEvent(EventBase):
 
 
 class RetryEvent(EventBase):
-    """The model's service was busy, did not answer, or broke off in the middle of an answer: it is asked again."""
+    """The model's API was overloaded, did not answer, or aborted an answer. The request is retried."""
 
     type: Literal["retry"] = "retry"
-    retry: str = Field(description="What happened, in a sentence.")
-    wait_s: float = Field(description="In how many seconds.")
+    retry: str = Field(description="What happened, for people.")
+    wait_s: float = Field(description="Seconds until the retry.")
 
 
 class TokensUsed(EventModel):
-    """What a run used of the model."""
+    """The model usage of a run."""
 
     turns: int
     input_tokens: int
@@ -256,36 +262,36 @@ class TokensUsed(EventModel):
 
 
 class ChildEvent(EventBase):
-    """What a run tells that a call of this one has started. Its number is this run's; without an `id` where `event`
-    would have none."""
+    """An event of a child run, started by a call of this run. Its `id` is numbered with this run's events; it has none
+    if `event` is not stored."""
 
     type: Literal["child"] = "child"
-    parent_call_id: str = Field(description="The call of this run that waits for it.")
-    run_id: UUID = Field(description="The run whose event it is.")
-    event: dict[str, JsonValue] = Field(description="As that run's own stream has it.")
+    parent_call_id: str = Field(description="The call of this run that waits for the child run.")
+    run_id: UUID = Field(description="The child run.")
+    event: dict[str, JsonValue] = Field(description="The event as in the child run's own stream.")
 
 
 class CompleteEvent(EventBase):
-    """The run is done: its last event."""
+    """The run is completed. Always its last event."""
 
     type: Literal["complete"] = "complete"
     complete: Literal[True] = True
     extraction_id: UUID | None = None
-    cost: float | None = Field(description="In US dollars. null where the model's price is not known.")
+    cost: float | None = Field(description="In US dollars. null if the model's price is unknown.")
     usage: TokensUsed
 
 
 class ErrorEvent(EventBase):
-    """The run failed or was cancelled: its last event."""
+    """The run failed or was cancelled. Always its last event."""
 
     type: Literal["error"] = "error"
-    error: str = Field(description="Why, in a sentence that a person can act on.")
-    code: RunError = Field(description="Stable: programs may compare it.", examples=["model_busy"])
+    error: str = Field(description="Why, and what to do, for people.")
+    code: RunError = Field(description="The stable error code, for programs.", examples=["model_busy"])
     run_id: UUID
 
 
 Event = Annotated[
-    Union[  # noqa: UP007  the members one below the other
+    Union[  # noqa: UP007  one member a line
         RunStartedEvent,
         ReadingEvent,
         WaitingEvent,
@@ -310,4 +316,4 @@ Event = Annotated[
 ]
 
 EVENT: TypeAdapter[Event] = TypeAdapter(Event, config=ConfigDict(defer_build=True))
-"""Reads an event: `EVENT.validate_json(text)`."""
+"""Parses an event: `EVENT.validate_json(text)`."""

@@ -1,4 +1,4 @@
-"""Questions over the fields of many documents, and their answers: counts, sums, groups, each with where it stands."""
+"""Queries over the fields of many documents, and their results: counts, sums, groups and the values behind them."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from fieldmark.domain.document_filters import DocumentFilters, FieldPath
 MAX_AGGREGATES: Final = 8
 MAX_GROUPS: Final = 500
 MAX_ROWS: Final = 50
-"""So many of the values behind an answer are told with it."""
+"""Maximum number of source values listed in an answer."""
 
 MAX_DUPLICATES: Final = 20
-"""How many duplicates an answer names."""
+"""Maximum number of duplicate files named in an answer."""
 
 MAX_SAMPLED_DOCUMENTS: Final = 200
-"""In so many documents is looked for which fields there are."""
+"""Number of recent documents that are searched for the fields in use."""
 
 CURRENCY_KEYS: Final = ("currency", "currency_code", "currencyCode")
-"""Where the currency of a number stands: beside it, or in an object around it. Right beside it, `total_currency` is
-looked at first."""
+"""Keys that hold the currency of a number, in the same object or in an object around it. For `total`, the key
+`total_currency` of the same object is tried first."""
 
 CURRENCIES: Final = {
     "€": "EUR",
@@ -42,13 +42,13 @@ CURRENCIES: Final = {
     "₹": "INR",
     "SFR": "CHF",
 }
-"""Printings that mean one currency only. (`$`, `£` and `kr` are several countries'.)"""
+"""Currency signs that belong to one currency only, with its code. (`$`, `£` and `kr` are ambiguous.)"""
 
 _STRICT: Final = ConfigDict(frozen=True, extra="forbid")
 
 
 class AggregateOp(StrEnum):
-    """What is reckoned of the values at a path. SUM and AVG take numbers, MIN and MAX numbers or days."""
+    """An aggregate function over the values at a path. SUM and AVG take numbers, MIN and MAX numbers or days."""
 
     COUNT = "count"
     SUM = "sum"
@@ -58,7 +58,7 @@ class AggregateOp(StrEnum):
 
 
 class ValueKind(StrEnum):
-    """What a value is, as JSON: a number, a text that is a day, any other text, yes or no, or an object or list."""
+    """The kind of a JSON value: a number, a text that is a date, any other text or boolean, an object or list."""
 
     NUMBER = "number"
     DAY = "day"
@@ -67,7 +67,7 @@ class ValueKind(StrEnum):
 
 
 class GroupKind(StrEnum):
-    """What documents are grouped by. MONTH and YEAR are those of the day at a path."""
+    """What documents are grouped by. MONTH and YEAR take the month and year of a date field."""
 
     FIELD = "field"
     MONTH = "month"
@@ -81,7 +81,7 @@ class GroupKind(StrEnum):
 
 
 class Aggregate(BaseModel):
-    """One figure: `sum` of `total`. A `count` without a path counts documents, one with a path its values."""
+    """One figure, such as `sum` of `total`. `count` without a path counts documents, with a path values."""
 
     model_config = _STRICT
 
@@ -96,7 +96,7 @@ class Aggregate(BaseModel):
 
 
 class GroupBy(BaseModel):
-    """By what the figures are told apart. Texts that differ in capitals and spaces only are one group."""
+    """How figures are grouped. Texts that differ only in case and spaces form one group."""
 
     model_config = _STRICT
 
@@ -115,9 +115,9 @@ class GroupBy(BaseModel):
 
 
 class FieldQuery(BaseModel):
-    """A question: of which documents, what is reckoned, told apart by what.
+    """A query: which documents, which aggregates, grouped how.
 
-    A value counts if it was found on its page, or if a person has set it; with `include_unverified` any does.
+    Only verified values count: found on a page, or set by a person. `include_unverified` counts all values.
     """
 
     model_config = _STRICT
@@ -125,7 +125,7 @@ class FieldQuery(BaseModel):
     where: DocumentFilters = DocumentFilters()
     aggregates: tuple[Aggregate, ...] = Field(default=(), max_length=MAX_AGGREGATES)
     group_by: GroupBy | None = None
-    limit: int = Field(default=50, ge=1, le=MAX_GROUPS, description="So many groups are told.")
+    limit: int = Field(default=50, ge=1, le=MAX_GROUPS, description="Maximum number of groups to return.")
     include_unverified: bool = False
 
 
@@ -134,12 +134,14 @@ Role: TypeAlias = Literal["where", "aggregate", "group_by"]
 
 @dataclass(frozen=True, slots=True)
 class PathCoverage:
-    """What is known of one path, in `documents` documents: of the kind, for a condition; those that match, for what is
-    reckoned. Each is one of four: it has a value that counts (`have`); it has none at all (`lack`); only such as
-    nobody has verified (`unverified`); only such as cannot be compared or reckoned with (`unusable`).
+    """How well one path is filled in `documents` documents.
 
-    `values` are all that stand there, `values_unverified` and `values_unusable` those of them that are so. Unless they
-    are included, both are left out.
+    For a condition (`role` "where") these are the documents of the kind, for an aggregate or group those that match.
+    Each document is counted once: with a value that counts (`have`), without any value (`lack`), with unverified values
+    only (`unverified`), or with values only that cannot be compared or computed with (`unusable`).
+
+    `values` counts all values at the path, `values_unverified` and `values_unusable` the unverified and unusable ones
+    among them.
     """
 
     role: Role
@@ -156,7 +158,7 @@ class PathCoverage:
 
 @dataclass(frozen=True, slots=True)
 class DuplicateFile:
-    """A document that an answer leaves out because another, `counted_document_id`, has the same bytes."""
+    """A document that an answer excludes because the document `counted_document_id` has the same bytes."""
 
     document_id: UUID
     filename: str
@@ -165,15 +167,13 @@ class DuplicateFile:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What an answer is about, and what it leaves out, in documents.
+    """How many documents an answer covers, and how many it leaves out.
 
-    of_kind     they have a current extraction, and meet all but the conditions on fields
-    matched     of these, those that meet the conditions, too
+    of_kind     have a current extraction and match all filters except those on fields
+    matched     also match the filters on fields
     needs_review, no_extraction, reading, failed
-                their fields are not completed yet, or nothing is known of them; they meet what is asked
-                beside type and fields
-    duplicates  byte-identical to another of the documents, which is counted in their place; `duplicate_files` names the
-                first MAX_DUPLICATES
+                have no completed extraction; they match all filters except document type and fields
+    duplicates  have the same bytes as a counted document; `duplicate_files` names the first MAX_DUPLICATES
     """
 
     of_kind: int
@@ -188,7 +188,7 @@ class Coverage:
 
     @property
     def is_complete(self) -> bool:
-        """Whether no document and no value was left out for another reason than what was asked."""
+        """Whether the query's filters are the only reason why documents or values were left out."""
         return not (
             self.no_extraction
             or self.needs_review
@@ -203,9 +203,11 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True)
 class FieldResult:
-    """One figure. Numbers are exact, as text without an exponent; an average is rounded to 50 digits where it has more.
-    Of several currencies each has a figure of its own; `currency` is None where none stands beside the number.
-    `values` counts what it was reckoned from."""
+    """One figure. Numbers are exact, as text without an exponent; an average is rounded to 50 digits.
+
+    Each currency has its own figure; `currency` is None if the document states none. `values` is the number of values
+    that the figure was computed from.
+    """
 
     op: AggregateOp
     path: str | None
@@ -218,7 +220,8 @@ class FieldResult:
 
 @dataclass(frozen=True, slots=True)
 class FieldGroup:
-    """The figures of one group; `key` None: of what has no such key. `spellings` counts how the key is written."""
+    """The figures of one group. `key` is None for documents without the key. `spellings` is the number of different
+    spellings of the key."""
 
     key: str | None
     documents: int
@@ -228,7 +231,7 @@ class FieldGroup:
 
 @dataclass(frozen=True, slots=True)
 class FieldRow:
-    """One value behind an answer, and where it stands. Without a path it is the document that was counted."""
+    """A value that an answer was computed from, with its location. Without `path`, a document that was counted."""
 
     document_id: UUID
     filename: str
@@ -244,11 +247,11 @@ class FieldRow:
 
 @dataclass(frozen=True, slots=True)
 class FieldAnswer:
-    """The answer: the groups with the largest figure first (months and years in their order), and of all `groups_total`
-    at most as many as were asked for. Without `group_by` there is one.
+    """The result of a field query.
 
-    `in_several_groups` counts documents that are in more than one group: then the groups do not add up. `rows` are the
-    first MAX_ROWS of `rows_total`, the newest document first.
+    `groups` has up to `limit` of all `groups_total` groups, the largest figure first (months and years in order of
+    time). Without `group_by` there is one group. If `in_several_groups` documents belong to more than one group, the
+    groups do not add up to the total. `rows` has the first MAX_ROWS of `rows_total`, newest document first.
     """
 
     groups: Sequence[FieldGroup]
@@ -261,8 +264,7 @@ class FieldAnswer:
 
 @dataclass(frozen=True, slots=True)
 class KnownField:
-    """A path, in how many of the documents that were looked at it has a value, and of which kinds these are. (A yes or
-    no counts as a text.)"""
+    """A path in use: the number of sampled documents with a value there, and the kinds of these values."""
 
     document_type: str | None
     path: str
@@ -272,8 +274,8 @@ class KnownField:
 
 @dataclass(frozen=True, slots=True)
 class KnownFields:
-    """The paths of each type, the commonest first. They were looked for in the newest `looked_at` documents that have a
-    current extraction, at most MOST_LOOKED_AT."""
+    """The paths in use, by document type, most frequent first. Sampled from the newest `looked_at` documents that have
+    a current extraction, at most MAX_SAMPLED_DOCUMENTS."""
 
     fields: Sequence[KnownField]
     looked_at: int

@@ -12,7 +12,7 @@ from fieldmark.domain import paths
 
 @final
 class Missing:
-    """The type of MISSING, which stands for no value. (None is a JSON value.)"""
+    """The type of MISSING, which means that there is no value. (None is a JSON value.)"""
 
 
 MISSING: Final = Missing()

@@ -1,6 +1,6 @@
-"""Folding: text in one form, so that what reads the same compares equal: `ﬁnancé`, `FINANCE` and `Finance`.
+"""Fold text for comparison: `ﬁnancé`, `FINANCE` and `Finance` are equal after folding.
 
-`fold` evens out case, Unicode forms, ligatures, dashes, accents and foreign digits, and keeps punctuation.
+`fold` normalises case, Unicode forms, ligatures, dashes, accents and non-ASCII digits, and keeps punctuation.
 `alphanumeric` keeps only the letters, marks and digits of a folded text.
 """
 
@@ -20,7 +20,7 @@ _BEFORE_FORMS = str.maketrans(
     {
         **dict.fromkeys("\u00a0\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f", HARD_SPACE),
         # Superscripts are footnotes or powers, not digits of the number before them.
-        # A fraction is no digits of the number before it: 7½ is not 71/2.
+        # A fraction is separate from the digits before it: 7½ is not 71/2.
         **{c: " " + unicodedata.normalize("NFKC", c) for c in "¼½¾⅐⅑⅒⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"},
         **{c: "^" + unicodedata.normalize("NFKC", c) for c in "²³¹⁰⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉"},
         "ı": "i",
@@ -60,7 +60,7 @@ _CLUSTER = regex.compile(r"\X")
 
 
 def fold(text: str) -> str:
-    """The text in lower case and in one Unicode form. Line breaks stay; an ASCII text keeps its length."""
+    """Return the folded text. Line breaks stay; an ASCII text keeps its length."""
     if text.isascii():
         return text.lower()
     text = unicodedata.normalize("NFKD", text.translate(_BEFORE_FORMS))
@@ -69,20 +69,20 @@ def fold(text: str) -> str:
 
 
 def alphanumeric(folded: str) -> str:
-    """The letters, marks, digits and line breaks of a folded text."""
+    """Return the letters, marks, digits and line breaks of a folded text."""
     if folded.isascii():
         return folded.translate(_ASCII_NOT_ALPHANUMERIC)
     return _NOT_ALPHANUMERIC.sub("", folded)
 
 
 def fold_alphanumeric(text: str) -> str:
-    """The letters, marks and digits of a text, folded: `Acme Corp.` gives `acmecorp`."""
+    """Return the folded letters, marks and digits of a text: `Acme Corp.` gives `acmecorp`."""
     return alphanumeric(fold(text))
 
 
 @lru_cache(maxsize=4096)
 def source_ranges(text: str, folder: Callable[[str], str]) -> list[tuple[int, int]]:
-    """For each character of `folder(text)`, the (start, end) of the characters of `text` that it came from."""
+    """Return, for each character of `folder(text)`, the range (start, end) of `text` that it was folded from."""
     if text.isascii():
         if folder is fold:
             return [(at, at + 1) for at in range(len(text))]
@@ -90,5 +90,5 @@ def source_ranges(text: str, folder: Callable[[str], str]) -> list[tuple[int, in
     found: list[tuple[int, int]] = []
     for cluster in _CLUSTER.finditer(text):
         found += [cluster.span()] * len(folder(cluster[0]))
-    # Folding may look beyond one cluster. Then the offsets are unknown, and the text counts as one piece.
+    # Folding may depend on more than one cluster. Then the offsets are unknown, and each maps to the whole text.
     return found if len(found) == len(folder(text)) else [(0, len(text))] * len(folder(text))

@@ -7,13 +7,13 @@ from typing import Final
 
 import regex
 
-# Directions, spaces without width, soft hyphens, fillers, variation selectors, tags: nobody sees them. Not among them
-# are the two selectors by which a symbol is drawn as text or as a picture. The CHECKs of `extractions` name the same.
+# Directional marks, zero-width spaces, soft hyphens, fillers, variation selectors and tags, except the two selectors
+# for text or emoji presentation. The CHECK constraints of `extractions` list the same characters.
 _INVISIBLE: Final = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f"
     "\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-# A joiner changes how letters of these scripts are written, and pictures are composed with it. In a key it is no help.
+# Joiners change how letters of these scripts are drawn, and compose emoji. They are allowed in values, not in keys.
 _JOINABLE: Final = (
     r"[\p{Arabic}\p{Syriac}\p{Mongolian}\p{Devanagari}\p{Bengali}\p{Gurmukhi}\p{Gujarati}\p{Oriya}\p{Tamil}\p{Telugu}"
     r"\p{Kannada}\p{Malayalam}\p{Sinhala}\p{Khmer}\p{Myanmar}\p{Extended_Pictographic}\p{Emoji_Modifier}\ufe0f]"

@@ -19,20 +19,20 @@ def name_problem(text: str) -> str | None:
     """Return why a text is not a valid name, or None if it is valid.
 
     >>> name_problem("Invoices"), name_problem(" Invoices")
-    (None, 'A name begins and ends with no space.')
+    (None, 'A name must not begin or end with a space.')
     """
     if not 1 <= len(text) <= MAX_CHARACTERS:
-        return f"A name has 1 to {MAX_CHARACTERS} characters."
+        return f"A name must have 1 to {MAX_CHARACTERS} characters."
     if text != text.strip():
-        return "A name begins and ends with no space."
+        return "A name must not begin or end with a space."
     if any(unicodedata.category(letter) in _CONTROL_CATEGORIES for letter in text):
-        return "A name is one line, without control characters."
-    if unseen := find_invisible(text, key=True):
-        return f"A name holds no character that nobody sees, as {unseen} is."
+        return "A name must be one line without control characters."
+    if invisible := find_invisible(text, key=True):
+        return f"A name must not contain the invisible character {invisible}."
     return None
 
 
 def thread_title(message: str) -> str | None:
-    """Return a thread title from the beginning of a message: one line of visible characters. None if there are none."""
+    """Return a thread title from the beginning of a message, one line. None if the message has no visible character."""
     line = " ".join(_INVISIBLE.sub("", message).split())
     return "".join(character for character in line if character.isprintable())[:MAX_TITLE].strip() or None

@@ -43,7 +43,7 @@ _QUOTED: Final = (
 _FIRST: Final = rf"(?:{_PLAIN.pattern}|\[{_QUOTED}\])"
 _NEXT: Final = rf"(?:\.{_PLAIN.pattern}|\[(?:0|[1-9][0-9]{{0,8}}|{_QUOTED})\])"
 PATTERN: Final = rf"^(?!.*{IN_A_KEY}){_FIRST}{_NEXT}{{0,{MAX_STEPS - 1}}}$"
-"""What `parse` takes, for those who describe it to others; also invisible characters that are written as \\uXXXX."""
+"""What `parse` accepts, for JSON Schemas of requests. Also matches invisible characters escaped as \\uXXXX."""
 
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 _STEP: Final = re.compile(
@@ -58,7 +58,7 @@ def parse(text: str) -> Path:
 
 
 def parse_pattern(text: str) -> Pattern:
-    """The steps of a path in which `[]` stands for every item of a list. Raises InvalidPath."""
+    """Return the steps of a path in which `[]` means every item of a list. Raise InvalidPath."""
     return tuple(_parse_steps(text, several=True))
 
 
@@ -66,7 +66,7 @@ def _parse_steps(text: str, *, several: bool) -> list[str | int | Each]:
     if not text:
         raise InvalidPath("The path is empty: write the name of a field, such as vendor.name.")
     if len(text) > MAX_CHARACTERS:
-        raise InvalidPath(f"The path has {len(text):,} characters; {MAX_CHARACTERS:,} is the most.")
+        raise InvalidPath(f"The path has {len(text):,} characters; the limit is {MAX_CHARACTERS:,}.")
     _check_characters(text)
     steps: list[str | int | Each] = []
     at = 0
@@ -86,7 +86,7 @@ def _parse_steps(text: str, *, several: bool) -> list[str | int | Each]:
 
 
 def _step(found: re.Match[str], *, is_first: bool) -> str | int | Each | None:
-    """The step that was matched, or None if it cannot be there: a dot joins names, and a path begins with a name."""
+    """Return the matched step, or None if it is misplaced: a dot joins names, and a path begins with a name."""
     if found["plain"] is not None:
         return found["plain"] if is_first == (found["dot"] is None) else None
     if found["quoted"] is not None:
@@ -99,7 +99,7 @@ def _step(found: re.Match[str], *, is_first: bool) -> str | int | Each | None:
 
 
 def name(steps: Sequence[str | int | Each]) -> str:
-    """The canonical text of a path: `parse(name(path)) == path`; of a pattern in the same way."""
+    """Return the canonical text of a path or pattern: `parse(name(path)) == path`."""
     text = ""
     for step in steps:
         if isinstance(step, Each):
@@ -114,22 +114,22 @@ def name(steps: Sequence[str | int | Each]) -> str:
 
 
 def to_sql(steps: Sequence[str | int]) -> list[str]:
-    """The path as the database's functions take it, `text[]`. They tell keys from indexes by the document's values."""
+    """Return the path as a SQL `text[]`. SQL functions distinguish keys from indexes by the value at each step."""
     return [str(step) for step in steps]
 
 
 def from_sql(path: Sequence[str], steps: str) -> Path:
-    """The path of a journal entry: `steps` has one letter for each step, k for a key and i for an index."""
+    """Return the path of a journal entry. `steps` has one letter for each step: k for a key, i for an index."""
     return tuple(int(step) if letter == "i" else step for step, letter in zip(path, steps, strict=True))
 
 
 def step_letters(path: Sequence[str | int]) -> str:
-    """The letters of a path for the journal: k for each key, i for each index."""
+    """Return the letters of a path for the journal: k for each key, i for each index."""
     return "".join("i" if isinstance(step, int) else "k" for step in path)
 
 
 def _check_characters(text: str) -> None:
     if _UNSTORABLE.search(text):
-        raise InvalidPath("The path holds a NUL character or half of a surrogate pair; no field can be named so.")
-    if unseen := find_invisible(text, key=True):
-        raise InvalidPath(f"The path holds an invisible character, {unseen}; no field can be named so.")
+        raise InvalidPath("The path contains a NUL character or half of a surrogate pair. Remove it.")
+    if invisible := find_invisible(text, key=True):
+        raise InvalidPath(f"The path contains the invisible character {invisible}. Remove it.")

@@ -54,12 +54,12 @@ SKIPPED_FILE_CODES = (
     WarningCode.ENCLOSED_PROTECTED,
     WarningCode.ENCLOSED_DAMAGED,
 )
-"""Reasons to skip a file inside another file."""
+"""Codes for a skipped file inside another file."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadingWarning:
-    """One warning. `page` is None if it concerns the whole file. `count` is a number of words, lines or cells.
+    """One warning. `page` is None for a warning about the whole file. `count` is a number of words, lines or cells.
 
     `excerpt` is text of the document, such as hidden words. It is shown to users only, never to a model.
     """

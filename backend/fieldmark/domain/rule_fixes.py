@@ -48,7 +48,7 @@ def possible_fixes(schema: JsonObject, fields: JsonObject) -> list[RuleFix]:
 
 
 def would_fix(schema: JsonObject, fields: JsonObject, reading: RuleFix) -> bool:
-    """Return whether a fix makes a failing rule pass and breaks no other rule."""
+    """Return whether a fix makes a failing rule pass and breaks no further rule."""
     return _broken(schema, _with_value(fields, reading.path, reading.value)) < _broken(schema, fields)
 
 
@@ -67,24 +67,24 @@ def _fixes(broken: BrokenRule) -> Iterator[tuple[Path, JsonValue]]:
     numbers = [(path, to_decimal(value)) for path, value in broken.parts if is_number(value)]
     if len(numbers) < len(broken.parts):
         return
-    said = to_decimal(broken.result)
-    most = max(2, decimal_places(said), *(decimal_places(number) for _, number in numbers))
-    together = sum if broken.kind == "sum" else math.prod
-    made = Decimal(together(number for _, number in numbers))
+    expected = to_decimal(broken.result)
+    places = max(2, decimal_places(expected), *(decimal_places(number) for _, number in numbers))
+    combine = sum if broken.kind == "sum" else math.prod
+    computed = Decimal(combine(number for _, number in numbers))
     if broken.result_path is not None:
-        yield broken.result_path, _as_json(made, most)
+        yield broken.result_path, _as_json(computed, places)
     for path, number in numbers:
         if broken.kind == "sum":
-            yield path, _as_json(number + said - made, most)
-        elif made != 0:
+            yield path, _as_json(number + expected - computed, places)
+        elif computed != 0:
             try:
-                yield path, _as_json(said / (made / number), _MAX_DECIMAL_PLACES)
+                yield path, _as_json(expected / (computed / number), _MAX_DECIMAL_PLACES)
             except (DivisionByZero, InvalidOperation):
                 continue
 
 
-def _as_json(number: Decimal, most_places: int) -> JsonValue:
-    rounded = round(number, most_places)
+def _as_json(number: Decimal, places: int) -> JsonValue:
+    rounded = round(number, places)
     return int(rounded) if rounded == rounded.to_integral_value() else float(rounded)
 
 

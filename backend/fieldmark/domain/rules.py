@@ -1,6 +1,7 @@
-"""Rules that a schema sets for what its fields say together: sums, products, equal values, orders of dates.
+"""Cross-field rules of a schema: sums, products, equal values, date order, conditionally required fields.
 
-They stand at the root of the schema, as `"x-fieldmark": {"rules": [...]}`, and count when an extraction is completed:
+They are listed at the root of the schema as `"x-fieldmark": {"rules": [...]}` and checked when an extraction is
+completed:
 
     {"sum": "items[*].total", "equals": "subtotal", "tolerance": 0.01}
     {"sum": ["subtotal", "tax"], "equals": "total"}
@@ -9,9 +10,9 @@ They stand at the root of the schema, as `"x-fieldmark": {"rules": [...]}`, and 
     {"date_order": ["issue_date", "due_date"]}
     {"required_if": {"path": "vat_id", "if": {"path": "country", "equals": "DE"}}}
 
-With `each` the rule holds for every item, and its other paths begin at the item. A field that is absent or null leaves
-nothing to compare: a sum or a product that lacks one is not checked, nor is a sum over no items. (What must be there is
-for the schema's `required` to say.) `equals` and `date_order` look at those of their fields that are there.
+With `each`, the rule applies to every item, and its other paths start at the item. Absent and null fields are not
+violations (use `required`): a sum or product with such a field is not checked, nor is a sum over an empty list.
+`equals` and `date_order` compare the fields that are present.
 """
 
 from __future__ import annotations
@@ -41,12 +42,12 @@ from fieldmark.errors import InvalidPath, InvalidSchema
 KEYWORD: Final = "x-fieldmark"
 MAX_RULES: Final = 50
 MAX_PATHS: Final = 20
-"""How many paths one rule may name."""
+"""Maximum number of paths in one rule."""
 MAX_VALUES: Final = 500_000
-"""How many values all rules together look at."""
+"""Maximum number of values that all rules together may read."""
 MAX_BROKEN: Final = 20
 
-# Stands in a path for `[*]`: an index that no list has.
+# Represents `[*]` in a path: an index beyond the end of every list.
 _EACH: Final = paths.MAX_INDEX
 _STAR: Final = re.compile(r'("(?:[^"\\]|\\.)*+"?)|\[\*\]')
 # The database keeps numbers of 100 digits a side, so a product of twenty is exact in this.
@@ -60,38 +61,41 @@ class _Rule:
     kind: str
     paths: tuple[Path, ...]
     equals: Path | Number | None
-    """Of a sum or product: where its result stands, or what it is."""
+    """The result of a sum or product: its path, or a fixed number."""
     each: Path | None
     tolerance: Decimal
     condition: tuple[Path, JsonValue] | None
 
-    def looked_at(self) -> Iterator[Path]:
-        """What it compares, each path up to its first star."""
-        named = [*self.paths, *([self.equals] if isinstance(self.equals, tuple) else [])]
-        named += [self.condition[0]] if self.condition else []
-        for path in named:
+    def all_paths(self) -> list[Path]:
+        result = [self.equals] if isinstance(self.equals, tuple) else []
+        return [*self.paths, *result, *([self.condition[0]] if self.condition else [])]
+
+    def compared_paths(self) -> Iterator[Path]:
+        """Yield the paths that the rule compares, each up to its first `[*]`."""
+        for path in self.all_paths():
             yield path[: path.index(_EACH)] if _EACH in path else path
 
 
 def check_rules(schema: JsonObject) -> None:
-    """Raise Invalid with the place of the first rule that cannot be used."""
+    """Raise InvalidSchema with the index of the first rule that cannot be used."""
     for index, rule in enumerate(_parse_rules(schema)):
-        named = list(rule.paths)
-        named += [rule.equals] if isinstance(rule.equals, tuple) else []
-        named += [rule.condition[0]] if rule.condition else []
-        for path in ((rule.each or ()) + path for path in named):
+        for path in ((rule.each or ()) + path for path in rule.all_paths()):
             if _is_unknown_field(schema, path):
                 raise _rule_error(index, f"the schema has no field {_name(path)}")
 
 
 def rule_violations(schema: JsonObject, fields: JsonObject) -> list[Violation]:
-    """Which rules `fields` break, with the exact difference each, the first twenty. Raises Invalid for rules
-    that cannot be used, or that would look at more than 500,000 values."""
+    """Return the rules that `fields` break, at most 20, with the exact difference in the message.
+
+    Raise InvalidSchema if a rule cannot be used, or if the rules would read more than 500,000 values.
+    """
     found: list[Violation] = []
     with localcontext(EXACT):
         for rule, at in _scopes(schema, fields):
-            about = tuple(at.place + path for path in rule.looked_at())
-            found.extend(Violation(at.place, rule.kind, said, about=about) for said in _CHECKS[rule.kind](rule, at))
+            about = tuple(at.path + path for path in rule.compared_paths())
+            found.extend(
+                Violation(at.path, rule.kind, message, about=about) for message in _CHECKS[rule.kind](rule, at)
+            )
             if len(found) >= MAX_BROKEN:
                 return found[:MAX_BROKEN]
     return found
@@ -99,7 +103,7 @@ def rule_violations(schema: JsonObject, fields: JsonObject) -> list[Violation]:
 
 @dataclass(frozen=True, slots=True)
 class BrokenRule:
-    """A rule that does not hold at one place, and what it compared: each part by its path, and the result."""
+    """A broken rule with the values it compared: each part with its path, and the result."""
 
     kind: str
     parts: tuple[tuple[Path, JsonValue], ...]
@@ -108,7 +112,8 @@ class BrokenRule:
 
 
 def iter_broken_rules(schema: JsonObject, fields: JsonObject) -> Iterator[BrokenRule]:
-    """Each rule that `fields` break, at each of its places. Raises Invalid for rules that cannot be used."""
+    """Yield each broken rule; a rule with `each` once for every item that breaks it. Raise InvalidSchema if a rule
+    cannot be used."""
     for rule, at in _scopes(schema, fields):
         if next(_CHECKS[rule.kind](rule, at), None) is None:
             continue
@@ -124,16 +129,16 @@ def iter_broken_rules(schema: JsonObject, fields: JsonObject) -> Iterator[Broken
 
 
 class _Finder:
-    """Finds what stands at a path with stars, and counts what it looks at."""
+    """Finds the values at a path with `[*]`, and limits how many values are read."""
 
     def __init__(self) -> None:
         self._left = MAX_VALUES
 
     def every(self, value: JsonValue | Missing, path: Path, above: Path = ()) -> Iterator[tuple[Path, JsonValue]]:
-        """(path, value) of all that a path with stars stands for; an absent one or a null comes as null."""
+        """Yield (path, value) of every value at a path with `[*]`. Absent values are yielded as None."""
         self._left -= 1
         if self._left < 0:
-            raise InvalidSchema(f"The schema's rules look at more than {MAX_VALUES:,} values.")
+            raise InvalidSchema(f"The schema's rules read more than {MAX_VALUES:,} values. Use fewer or shorter lists.")
         if _EACH not in path:
             found = value_at(None if isinstance(value, Missing) else value, path)
             yield above + path, None if isinstance(found, Missing) else found
@@ -148,14 +153,14 @@ class _Finder:
 
 @dataclass(frozen=True, slots=True)
 class _RuleScope:
-    """One place at which a rule holds: the root, or one of its items."""
+    """Where a rule applies: the fields as a whole, or one item of its `each`."""
 
     finder: _Finder
-    place: Path
+    path: Path
     item: JsonValue
 
     def every(self, path: Path) -> Iterator[tuple[Path, JsonValue]]:
-        return self.finder.every(self.item, path, self.place)
+        return self.finder.every(self.item, path, self.path)
 
     def values(self, path: Path) -> list[tuple[str, JsonValue]]:
         return [(paths.name(found), value) for found, value in self.every(path)]
@@ -167,15 +172,15 @@ class _RuleScope:
         return [found for path in rule.paths if (found := self.value(path))[1] is not None]
 
     def name(self, path: Path) -> str:
-        return _name(self.place + path)
+        return _name(self.path + path)
 
 
 def _scopes(schema: JsonObject, fields: JsonObject) -> Iterator[tuple[_Rule, _RuleScope]]:
-    """The rules in their order, each at every place where it is to hold."""
+    """Yield the rules in order, each with every scope that it applies to."""
     finder = _Finder()
     for rule in _parse_rules(schema):
-        for place, item in finder.every(fields, rule.each) if rule.each else [((), fields)]:
-            yield rule, _RuleScope(finder, place, item)
+        for path, item in finder.every(fields, rule.each) if rule.each else [((), fields)]:
+            yield rule, _RuleScope(finder, path, item)
 
 
 def _check_sum(rule: _Rule, at: _RuleScope) -> Iterator[str]:
@@ -192,44 +197,46 @@ def _check_result(
     rule: _Rule,
     at: _RuleScope,
     found: list[tuple[str, JsonValue]],
-    together: Callable[[list[Decimal]], Decimal | int],
-    joined: str,
-    makes: str,
+    combine: Callable[[list[Decimal]], Decimal | int],
+    separator: str,
+    verb: str,
 ) -> Iterator[str]:
-    where, said = at.value(rule.equals) if isinstance(rule.equals, tuple) else ("", rule.equals)
+    result_name, expected = at.value(rule.equals) if isinstance(rule.equals, tuple) else ("", rule.equals)
     values = [value for _, value in found]
-    if not found or said is None or None in values:
+    if not found or expected is None or None in values:
         return
-    wrong = [_not_a_number(name, value) for name, value in [*found, (where, said)] if not is_number(value)]
+    wrong = [_not_a_number(name, value) for name, value in [*found, (result_name, expected)] if not is_number(value)]
     if wrong:
         yield from wrong[:3]
         return
-    result = Decimal(together([to_decimal(value) for value in values]))
-    more = to_decimal(said) - result
-    if abs(more) > rule.tolerance:
-        show = _amount_formatter([*values, said], result)
-        what = joined.join(map(at.name, rule.paths))
-        than = f"{where} says {show(to_decimal(said))}" if where else f"must make {show(to_decimal(said))}"
-        yield f"{what} {makes} {show(result)} but {than}: {show(abs(more))} {'more' if more > 0 else 'less'}"
+    result = Decimal(combine([to_decimal(value) for value in values]))
+    difference = to_decimal(expected) - result
+    if abs(difference) > rule.tolerance:
+        show = _amount_formatter([*values, expected], result)
+        parts = separator.join(map(at.name, rule.paths))
+        end = (
+            f"{result_name} is {show(to_decimal(expected))}" if result_name else f"must be {show(to_decimal(expected))}"
+        )
+        yield f"{parts} {verb} {show(result)} but {end}: {_show_difference(show, difference)}"
 
 
 def _check_equal(rule: _Rule, at: _RuleScope) -> Iterator[str]:
     found = at.present(rule)
     for (first, one), (second, other) in ((found[0], another) for another in found[1:]):
         if is_number(one) and is_number(other):
-            more = to_decimal(other) - to_decimal(one)
-            if abs(more) > rule.tolerance:
+            difference = to_decimal(other) - to_decimal(one)
+            if abs(difference) > rule.tolerance:
                 show = _amount_formatter([one, other])
-                amount = f"{show(abs(more))} {'more' if more > 0 else 'less'}"
-                yield f"{first} says {show(to_decimal(one))} but {second} says {show(to_decimal(other))}: {amount}"
+                amounts = f"{first} is {show(to_decimal(one))} but {second} is {show(to_decimal(other))}"
+                yield f"{amounts}: {_show_difference(show, difference)}"
         elif _json_key(one) != _json_key(other):
-            yield f"{first} says {short_json(one)} but {second} says {short_json(other)}: they must be equal"
+            yield f"{first} is {short_json(one)} but {second} is {short_json(other)}: they must be equal"
 
 
 def _check_date_order(rule: _Rule, at: _RuleScope) -> Iterator[str]:
     found = at.present(rule)
     wrong = [
-        f"{name} says {short_json(value)}, which is no date: it must be YYYY-MM-DD to be compared"
+        f"{name} is {short_json(value)}, which is not a date: write it as YYYY-MM-DD"
         for name, value in found
         if not (isinstance(value, str) and is_iso_date(value))
     ]
@@ -241,18 +248,18 @@ def _check_date_order(rule: _Rule, at: _RuleScope) -> Iterator[str]:
         if earlier > later:
             count = (earlier - later).days
             yield (
-                f"{first} says {earlier} but {second} says {later}: it may not be earlier, and is by {count} "
+                f"{first} is {earlier} but {second} is {later}: it must not be earlier, and is by {count} "
                 f"{'day' if count == 1 else 'days'}"
             )
 
 
 def _check_required(rule: _Rule, at: _RuleScope) -> Iterator[str]:
     assert rule.condition is not None
-    path, wanted = rule.condition
-    condition, said = at.value(path)
+    path, expected = rule.condition
+    condition, actual = at.value(path)
     name, value = at.value(rule.paths[0])
-    if value is None and said is not None and _json_key(said) == _json_key(wanted):
-        yield f"{name} is missing: it is required where {condition} says {short_json(said)}"
+    if value is None and actual is not None and _json_key(actual) == _json_key(expected):
+        yield f"{name} is missing: it is required if {condition} is {short_json(actual)}"
 
 
 _CHECKS: Final[Mapping[str, Callable[[_Rule, _RuleScope], Iterator[str]]]] = {
@@ -267,18 +274,23 @@ KINDS: Final = frozenset(_CHECKS)
 
 
 def _not_a_number(name: str, value: JsonValue) -> str:
-    return f"{name} says {short_json(value)}, which is no number: it must be a JSON number to be reckoned with"
+    return f"{name} is {short_json(value)}, which is not a number: write it as a JSON number"
+
+
+def _show_difference(show: Callable[[Decimal], str], difference: Decimal) -> str:
+    return f"{show(abs(difference))} {'more' if difference > 0 else 'less'}"
 
 
 def _json_key(value: JsonValue) -> str:
-    """Equal for what is equal as JSON: 1 and 1.0 are, 1 and "1" are not."""
+    """Return a text that is equal for equal JSON values: for 1 and 1.0, not for 1 and "1"."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return json.dumps(value, sort_keys=True)
 
 
 def _amount_formatter(given: Sequence[JsonValue], result: Decimal = Decimal(0)) -> Callable[[Decimal], str]:
-    """Prints amounts with one number of places: as many as the longest has, two where one came with any."""
+    """Return a formatter that gives all amounts the same number of decimal places: as many as the longest has, and at
+    least two unless all are integers."""
     most = max(decimal_places(number) for number in [result, *map(to_decimal, given)])
     if any(isinstance(value, float) for value in given):
         most = max(most, 2)
@@ -292,34 +304,32 @@ _EXTRA_KEYS: Final = {"sum": ("equals", "tolerance"), "product": ("equals", "tol
 
 
 def _parse_rules(schema: JsonObject) -> list[_Rule]:
-    said = schema.get(KEYWORD, {})
-    rules = said.get("rules", []) if isinstance(said, dict) else None
+    extension = schema.get(KEYWORD, {})
+    rules = extension.get("rules", []) if isinstance(extension, dict) else None
     if not isinstance(rules, list):
         raise InvalidSchema(f'The schema\'s "{KEYWORD}" must be an object, and its "rules" a list.')
-    listed = rules
-    if len(listed) > MAX_RULES:
-        raise InvalidSchema(f"The schema has {len(listed)} rules; at most {MAX_RULES} are taken.")
-    return [_parse_rule(index, rule) for index, rule in enumerate(listed)]
+    if len(rules) > MAX_RULES:
+        raise InvalidSchema(f"The schema has {len(rules)} rules; the limit is {MAX_RULES}.")
+    return [_parse_rule(index, rule) for index, rule in enumerate(rules)]
 
 
-def _parse_rule(index: int, given: JsonValue) -> _Rule:
-    if not isinstance(given, dict):
-        raise _rule_error(index, "a rule is an object")
-    rule = given
+def _parse_rule(index: int, rule: JsonValue) -> _Rule:
+    if not isinstance(rule, dict):
+        raise _rule_error(index, "a rule must be an object")
     kinds = [kind for kind in _CHECKS if kind in rule and kind != "equals"] or [
         kind for kind in ["equals"] if kind in rule
     ]
     if len(kinds) != 1:
-        raise _rule_error(index, f"a rule has exactly one of {', '.join(_CHECKS)}")
+        raise _rule_error(index, f"a rule must have exactly one of {', '.join(_CHECKS)}")
     (kind,) = kinds
-    if foreign := sorted(rule.keys() - {kind, "each", *_EXTRA_KEYS.get(kind, ())}):
-        raise _rule_error(index, f"{kind} does not go with {', '.join(foreign)[:200]}")
+    if unknown := sorted(rule.keys() - {kind, "each", *_EXTRA_KEYS.get(kind, ())}):
+        raise _rule_error(index, f"a rule with {kind} cannot have {', '.join(unknown)[:200]}")
     each = _parse_path(index, rule["each"]) if "each" in rule else None
     if each is not None and _EACH not in each:
-        raise _rule_error(index, 'each must have a star, as in "items[*]"')
+        raise _rule_error(index, 'each must contain [*], as in "items[*]"')
     tolerance = rule.get("tolerance", 0)
     if not is_number(tolerance) or not 0 <= tolerance <= 1e15:
-        raise _rule_error(index, "tolerance must be a number from 0 up")
+        raise _rule_error(index, "tolerance must be a number of at least 0")
     equals: Path | Number | None = None
     condition: tuple[Path, JsonValue] | None = None
     if kind == "required_if":
@@ -356,24 +366,24 @@ def _parse_requirement(index: int, given: JsonValue) -> tuple[tuple[Path, ...], 
 def _parse_plain_path(index: int, given: JsonValue) -> Path:
     path = _parse_path(index, given)
     if _EACH in path:
-        raise _rule_error(index, f"{_name(path)} stands for many values where one is meant; use each")
+        raise _rule_error(index, f"{_name(path)} refers to several values, but one is needed; use each")
     return path
 
 
 def _parse_path(index: int, given: JsonValue) -> Path:
     if not isinstance(given, str):
-        raise _rule_error(index, f"a path is a text, got {short_json(given)}")
+        raise _rule_error(index, f"a path must be a text, not {short_json(given)}")
     try:
         path = paths.parse(_STAR.sub(lambda found: found[1] or f"[{_EACH}]", given[: 2 * paths.MAX_CHARACTERS]))
     except InvalidPath as error:
         raise _rule_error(index, str(error).removesuffix(".")) from None
     if path.count(_EACH) > 2:
-        raise _rule_error(index, "a path has at most two stars")
+        raise _rule_error(index, "a path can have [*] at most twice")
     return path
 
 
 def _is_unknown_field(schema: JsonObject, path: Path) -> bool:
-    """Whether the schema names the fields of an object on the way, and this path's is none of them."""
+    """Return whether the path leads to a property that the schema does not define and does not allow."""
     below: JsonValue = schema
     for step in path:
         node = _follow_reference(schema, below)
@@ -391,7 +401,7 @@ def _is_unknown_field(schema: JsonObject, path: Path) -> bool:
 
 
 def _follow_reference(schema: JsonObject, node: JsonValue) -> JsonObject | None:
-    """A part of the schema, or what it refers to, at most ten times over; None for what is no object."""
+    """Return a subschema, or the one that its `$ref` leads to in at most ten steps. None if it is not an object."""
     for _ in range(10):
         reference = as_object(node).get("$ref")
         if not isinstance(reference, str) or not reference.startswith("#/"):

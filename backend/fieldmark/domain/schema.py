@@ -1,7 +1,7 @@
-"""What a tenant's JSON Schema (Draft 2020-12) says of an extraction's fields. It may be hostile.
+"""Check a tenant's JSON Schema (Draft 2020-12), and an extraction's fields against it. The schema may be hostile.
 
-Two words of our own stand under `"x-fieldmark"`: `{"rules": [...]}` at the root (`fieldmark.domain.rules`), and
-`{"grounded": true}` on a field whose value must be found in the document, with all that stands below it.
+The keyword `"x-fieldmark"` is our extension: `{"rules": [...]}` at the root (`fieldmark.domain.rules`), and
+`{"grounded": true}` on a field whose values must be found in the document, including all fields below it.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ _usable: Final = OrderedDict[bytes, None]()
 
 
 def check_schema(schema: JsonObject) -> None:
-    """Raise InvalidSchema, with the path of the first error, if `schema` is not a usable JSON Schema for an object. If
-    it lists fields in place of keywords, `suggestion` in the error's details is the schema with them as properties.
+    """Raise InvalidSchema, with the path of the first error, if `schema` is not a usable JSON Schema for an object.
+
+    If it lists fields instead of keywords, `suggestion` in the error's details is the schema with them as properties.
 
     References may only point inside the schema: nothing is fetched. Patterns are bounded in length and time.
     """
@@ -55,8 +56,8 @@ def check_schema(schema: JsonObject) -> None:
         if suggestion is None:
             raise
         raise InvalidSchema(str(error), {**error.details, "suggestion": suggestion}) from None
-    except RecursionError:  # a pattern of open brackets alone
-        raise InvalidSchema("The schema is nested too deeply: a pattern in it, perhaps.") from None
+    except RecursionError:  # also raised for a pattern of many open brackets
+        raise InvalidSchema("The schema, or a pattern in it, is nested too deeply.") from None
     _usable[digest] = None
     if len(_usable) > MAX_REMEMBERED:
         _usable.popitem(last=False)
@@ -82,8 +83,8 @@ def _check_form(schema: JsonObject) -> None:
         what = f"The schema is not a valid JSON Schema at {error.json_path}: {_describe_error(error)}."
         raise InvalidSchema(what, _error_details((where, str(error.validator), what))) from None
     if misplaced := list(islice(misplaced_names(schema), MAX_VIOLATIONS)):
-        told = [(paths.name(at), "unknown_keyword", _describe_keyword(at)) for at in misplaced]
-        raise InvalidSchema(f"The schema is no JSON Schema: {told[0][2]}.", _error_details(*told))
+        errors = [(paths.name(at), "unknown_keyword", _describe_keyword(at)) for at in misplaced]
+        raise InvalidSchema(f"The schema is not a valid JSON Schema: {errors[0][2]}.", _error_details(*errors))
     if schema.get("type", "object") != "object":
         raise InvalidSchema('The schema must describe an object: its "type" must be "object".')
     if any(True for _ in _values_under(schema, "patternProperties")):
@@ -93,13 +94,13 @@ def _check_form(schema: JsonObject) -> None:
             raise InvalidSchema(
                 f"The schema refers to {str(reference)[:100]!r}; only references inside it (#/…) are followed."
             )
-    if len([said for said in _values_under(schema, "$schema") if isinstance(said, str)]) > ("$schema" in schema):
-        raise InvalidSchema('The schema has a "$schema" below its root: a part of it cannot be of another draft.')
+    if len([uri for uri in _values_under(schema, "$schema") if isinstance(uri, str)]) > ("$schema" in schema):
+        raise InvalidSchema('The schema has a "$schema" below its root. Only the root may name a draft.')
     for pattern in _values_under(schema, "pattern"):
         if isinstance(pattern, str):
             _check_pattern(pattern)
-    for said in _values_under(schema, KEYWORD):
-        _check_extension(said, is_root=said is schema.get(KEYWORD))
+    for extension in _values_under(schema, KEYWORD):
+        _check_extension(extension, is_root=extension is schema.get(KEYWORD))
     check_rules(schema)
     follow_references(schema, dict.fromkeys(map(str, _values_under(schema, "$ref"))))
 
@@ -107,9 +108,9 @@ def _check_form(schema: JsonObject) -> None:
 def _describe_error(error: SchemaError) -> str:
     value: Any = error.instance
     if error.absolute_path and error.absolute_path[-1] == "type" and isinstance(value, str):
-        return f"{short_json(value)} is no type. The types are {', '.join(TYPES[:-1])} and {TYPES[-1]}"
+        return f"{short_json(value)} is not a type. The types are {', '.join(TYPES[:-1])} and {TYPES[-1]}"
     if error.validator == "type" and error.validator_value == ["object", "boolean"]:
-        return f'{short_json(value)} stands where a schema is wanted, such as {{"type": "string"}}'
+        return f'{short_json(value)} is not a schema. Write a schema such as {{"type": "string"}}'
     return error.message[:300]
 
 
@@ -118,8 +119,8 @@ def _describe_keyword(at: Path) -> str:
     return f'at {where}, {word} is not a keyword. Name the fields under "properties", each with its schema'
 
 
-def _error_details(*told: tuple[str, str, str]) -> JsonObject:
-    return {"errors": [{"path": path, "code": code, "message": message} for path, code, message in told]}
+def _error_details(*errors: tuple[str, str, str]) -> JsonObject:
+    return {"errors": [{"path": path, "code": code, "message": message} for path, code, message in errors]}
 
 
 def violations(
@@ -129,13 +130,12 @@ def violations(
     locks: Collection[str] = (),
     most: int = MAX_VIOLATIONS,
 ) -> list[Violation]:
-    """Return what keeps `fields` from being complete, at most `most` violations.
+    """Return the violations that prevent completion, at most `most`: of the schema, of its rules, and of "grounded".
 
-    These are schema violations, broken rules, and values that must be found in the document but are not, according to
-    `evidence` ({path name: {"state", …}}), and that no user has locked (`locks`). Raise InvalidSchema if the schema
-    cannot be used.
+    "grounded" fields must be found in the document according to `evidence` ({path name: {"state", …}}), or be locked by
+    a user (`locks`). Raise InvalidSchema if the schema cannot be used.
     """
-    check_schema(schema)  # a front end on Supabase begins extractions by itself: its schema comes here unchecked
+    check_schema(schema)  # on Supabase, a front end may insert an extraction with an unchecked schema
     found = [*validate(schema, fields), *_not_found(schema, fields, evidence or {}, locks)]
     return _limit([*found, *rule_violations(schema, fields)], most)
 
@@ -187,35 +187,38 @@ def _limit(found: list[Violation], most: int = MAX_VIOLATIONS) -> list[Violation
 def _not_found(
     schema: JsonObject, fields: JsonObject, evidence: JsonObject, locks: Collection[str]
 ) -> Iterator[Violation]:
-    for place in grounded(schema, fields):
-        below = value_at(fields, place)
-        for path, value in () if isinstance(below, Missing) else walk(below, place):
+    for grounded_path in grounded(schema, fields):
+        below = value_at(fields, grounded_path)
+        for path, value in () if isinstance(below, Missing) else walk(below, grounded_path):
             name = paths.name(path)
             proof = evidence.get(name)
             state = proof.get("state") if isinstance(proof, dict) else None
-            # A null claims nothing, nor does an empty list: whether they may stand there is the schema's to say.
+            # Null and empty values have nothing to find in the document. The schema decides whether they are allowed.
             if value not in (None, [], {}) and state != "found" and name not in locks:
                 message = (
-                    f"{name}: {short_json(value)} was not found in the document, and the schema requires it: read "
-                    "the document again and write the value as the page prints it, with a quote, or remove it"
+                    f"{name}: {short_json(value)} was not found in the document, which the schema requires. Read the "
+                    "document again and write the value as printed on the page, with a quote, or remove it"
                 )
                 yield Violation(path, "grounded", message)
 
 
-def _check_extension(said: JsonValue, *, is_root: bool) -> None:
-    words = said if isinstance(said, dict) else None
-    if words is None or words.keys() - {"rules", "grounded"} or not isinstance(words.get("grounded", False), bool):
+def _check_extension(value: JsonValue, *, is_root: bool) -> None:
+    if (
+        not isinstance(value, dict)
+        or value.keys() - {"rules", "grounded"}
+        or not isinstance(value.get("grounded", False), bool)
+    ):
         raise InvalidSchema(
-            f'The schema has a "{KEYWORD}" that is none: it takes {{"grounded": true}} and, at its root, rules.'
+            f'A "{KEYWORD}" in the schema is invalid. It may contain "grounded": true and, at the root, "rules".'
         )
-    if "rules" in words and not is_root:
-        raise InvalidSchema(f'The schema has rules below its root: "{KEYWORD}": {{"rules": […]}} stands at the root.')
+    if "rules" in value and not is_root:
+        raise InvalidSchema(f'The schema has "rules" below its root. Move them into the "{KEYWORD}" at the root.')
 
 
 def _check_pattern(pattern: str) -> None:
     if len(pattern) > MAX_PATTERN_CHARACTERS:
         raise InvalidSchema(
-            f"A pattern in the schema has {len(pattern)} characters; at most {MAX_PATTERN_CHARACTERS} are taken."
+            f"A pattern in the schema has {len(pattern)} characters; the limit is {MAX_PATTERN_CHARACTERS}."
         )
     try:
         regex.compile(pattern)

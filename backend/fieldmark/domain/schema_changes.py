@@ -27,7 +27,7 @@ _NOT_OF_VALUES: Final = frozenset(
 )
 
 _Digest: TypeAlias = tuple[str, ...] | None
-"""Equal for two schemas that say the same of a value. None if unknown: a schema has too many references."""
+"""Equal for two schemas that define a field in the same way. None if unknown: a schema has too many references."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +84,8 @@ class _Digests:
     def rest(self) -> _Digest:
         kept = {word: value for word, value in self._schema.items() if word not in _NOT_OF_VALUES}
         for word in ("additionalProperties", "unevaluatedProperties"):
-            if isinstance(said := self._schema.get(word), dict):
-                kept[word] = said
+            if isinstance(value := self._schema.get(word), dict):
+                kept[word] = value
         return self._of([kept, as_object(self._schema.get(KEYWORD)).get("grounded")])
 
     def _of(self, node: JsonValue) -> _Digest:

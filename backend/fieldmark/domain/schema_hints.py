@@ -1,4 +1,4 @@
-"""Find field names that were written in place of JSON Schema keywords, and suggest the schema that was meant.
+"""Find field names that were written instead of JSON Schema keywords, and suggest a corrected schema.
 
 People who write a schema by hand often write the fields themselves: `{"total": "number"}`. JSON Schema ignores unknown
 keywords, so that schema would accept every document, and nothing would be extracted.

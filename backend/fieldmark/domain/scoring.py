@@ -1,4 +1,4 @@
-"""Scoring: how well extracted fields agree with the gold, which is known to be right, leaf by leaf."""
+"""Score extracted fields against gold values, which are known to be correct. Scalars are compared one by one."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from fieldmark.domain.numbers import canonical_decimal, is_number
 MaybeValue: TypeAlias = JsonValue | Missing
 
 MAX_PAIRS = 250_000
-"""The most pairs of items of two lists that are compared: 500 with 500. Longer lists are paired in their order."""
+"""Maximum number of item pairs compared to match two lists: 500 × 500. Items of longer lists are paired by index."""
 MAX_COMPARED_CHARACTERS = 500
-"""The characters of a text by which its likeness is judged."""
+"""Only the beginning of a text is compared for similarity."""
 MIN_SIMILARITY = 0.6
-"""How alike two different texts must be to count as alike at all, 0..1."""
+"""Texts below this similarity (0..1) count as entirely different."""
 
 _NUMBER = re.compile(r"[-+]?(?!0\d)\d{1,40}(\.\d{1,40})?")
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedValue:
-    """One value: what it should be, what it is, and the path on each side. NOTHING where a side has no value."""
+    """A gold value and the extracted value matched to it, each with its path. MISSING if one side has no value."""
 
     gold_path: paths.Path
     got_path: paths.Path
@@ -38,18 +38,18 @@ class ComparedValue:
 
     @property
     def field(self) -> str:
-        """The field without list indexes: `items[*].price`."""
+        """The path without list indexes: `items[*].price`."""
         steps = self.gold_path if self.gold is not MISSING else self.got_path
         return _field_pattern(steps)
 
     @property
-    def wanted(self) -> bool:
-        """Whether the gold has the field. A gold null says that the document leaves it blank."""
+    def is_in_gold(self) -> bool:
+        """Whether the gold has the field. A gold value of null means that the document leaves the field blank."""
         return not isinstance(self.gold, Missing)
 
     @property
     def exact(self) -> bool:
-        """Whether both are the same JSON. A missing value meets a gold null, too."""
+        """Whether both are equal as JSON. A missing value equals a gold null."""
         if self.gold is None and self.got is MISSING:
             return True
         same = type(self.gold) is type(self.got) and self.gold == self.got
@@ -57,13 +57,15 @@ class ComparedValue:
 
     @property
     def normalised(self) -> bool:
-        """Whether both are the same to a reader, whatever their case, accents, spaces, punctuation and decimals."""
-        return self.exact or (self.wanted and self.got is not MISSING and normalise(self.gold) == normalise(self.got))
+        """Whether both are equal ignoring case, accents, spaces, punctuation and trailing zeros."""
+        return self.exact or (
+            self.is_in_gold and self.got is not MISSING and normalise(self.gold) == normalise(self.got)
+        )
 
 
 @dataclass(slots=True)
 class Tally:
-    """How many of the gold values are right. `extra` counts values that the gold does not have."""
+    """Counts of gold values, by how well the extracted value matches. `extra` counts values that the gold lacks."""
 
     gold: int = 0
     exact: int = 0
@@ -79,7 +81,7 @@ class Tally:
         self.extra += other.extra
 
     def rate(self, measure: str) -> float | None:
-        """The share of the gold values for which `measure` holds, 0..1, or None without gold values."""
+        """Return the share of gold values that meet `measure`, 0..1. None if there are no gold values."""
         return getattr(self, measure) / self.gold if self.gold else None
 
 
@@ -88,7 +90,7 @@ MEASURES = ("exact", "normalised", "located")
 
 @dataclass(slots=True)
 class Score:
-    """One extraction against its gold: a tally for each field, and every value that is wrong, missing or extra."""
+    """The score of one extraction: a tally for each field, and all values that are wrong, missing or extra."""
 
     fields: dict[str, Tally] = field(default_factory=dict[str, Tally])
     faults: list[ComparedValue] = field(default_factory=list[ComparedValue])
@@ -101,15 +103,15 @@ def score(
     gold_evidence: Mapping[str, Any] | None = None,
     evidence: Mapping[str, Any] | None = None,
 ) -> Score:
-    """The score of extracted fields. Evidence is keyed by path name, as an extraction has it.
+    """Return the score of extracted fields. Evidence is keyed by path name, as in an extraction.
 
-    A value is located if it is right (normalised) and its evidence says `found`; if the gold has a place too, the two
-    must overlap. A blank is located if it is right and its evidence does not say `found`.
+    A value is located if it is correct (normalised) and its evidence has the state `found`. If the gold has a location
+    too, the two must overlap. A blank value is located if it is correct and its evidence is not `found`.
     """
     result = Score()
     for leaf in compare_values(dict(gold), dict(got)):
         tally = result.fields.setdefault(leaf.field, Tally())
-        if not leaf.wanted:
+        if not leaf.is_in_gold:
             tally.extra += 1
             result.faults.append(leaf)
             continue
@@ -123,7 +125,6 @@ def score(
 
 
 def total(tallies: Iterable[Tally]) -> Tally:
-    """The sum of tallies."""
     whole = Tally()
     for tally in tallies:
         whole.add(tally)
@@ -133,10 +134,7 @@ def total(tallies: Iterable[Tally]) -> Tally:
 def compare_values(
     gold: MaybeValue, got: MaybeValue, gold_path: paths.Path = (), got_path: paths.Path = ()
 ) -> Iterator[ComparedValue]:
-    """Every leaf of two extractions, paired with its like in the other.
-
-    Items of lists are paired with the most similar item, whatever their order.
-    """
+    """Yield every leaf of two extractions with its counterpart. List items are paired by similarity, in any order."""
     if isinstance(gold, dict) and isinstance(got, dict) and ((gold and got) or not gold_path):
         for key in [*gold, *(key for key in got if key not in gold)]:
             yield from compare_values(
@@ -152,7 +150,7 @@ def compare_values(
             yield from compare_values(MISSING, got[index], (*gold_path, index), (*got_path, index))
     elif _is_leaf(gold) and _is_leaf(got):
         yield ComparedValue(gold_path, got_path, gold, got)
-    else:  # one has a leaf where the other has a container, or nothing where the other has one
+    else:  # a leaf on one side and a container on the other, or nothing on one side
         for side, (node, path) in enumerate(((gold, gold_path), (got, got_path))):
             for steps, value in () if isinstance(node, Missing) else walk(node, path):
                 yield (
@@ -167,7 +165,7 @@ def _field_pattern(steps: paths.Path) -> str:
 
 
 def normalise(value: MaybeValue) -> str:
-    """The value as a reader takes it: a number in its one spelling, a text by its letters and digits."""
+    """Return a value for comparison: numbers in canonical form, texts as their letters and digits only."""
     if isinstance(value, bool) or value is None or isinstance(value, Missing | dict | list):
         return str(value)
     number = _number(value)
@@ -178,7 +176,7 @@ def normalise(value: MaybeValue) -> str:
 
 
 def _number(value: str | int | float) -> str | None:
-    """The canonical spelling of a number, or of a text that is one: `12.50`, but neither `12,50` nor `007`."""
+    """Return the canonical text of a number, also if given as text: `12.50`, but not `12,50` or `007`."""
     if isinstance(value, str) and not _NUMBER.fullmatch(value.strip()):
         return None
     return canonical_decimal(value)
@@ -189,15 +187,14 @@ def _is_leaf(node: MaybeValue) -> bool:
 
 
 def _match_items(gold: Sequence[JsonValue], got: Sequence[JsonValue]) -> list[tuple[int, int]]:
-    """Return the (index, index) of the items that belong together: again and again the two that are most alike. Items
-    that are not alike at all stay alone."""
+    """Return pairs of indexes, most similar items first. Items that are entirely different stay unpaired."""
     if len(gold) * len(got) > MAX_PAIRS:
         return [(index, index) for index in range(min(len(gold), len(got)))]
     ours, theirs = [_signature(item) for item in gold], [_signature(item) for item in got]
     ranked = sorted((-_similarity(a, b), i, j) for i, a in enumerate(ours) for j, b in enumerate(theirs))
     rows, columns = dict[int, int](), set[int]()
-    for unlikeness, row, column in ranked:
-        if unlikeness < 0 and row not in rows and column not in columns:
+    for negative_similarity, row, column in ranked:
+        if negative_similarity < 0 and row not in rows and column not in columns:
             rows[row] = column
             columns.add(column)
     return list(rows.items())
@@ -208,7 +205,7 @@ def _signature(item: JsonValue) -> dict[str, str]:
 
 
 def _similarity(one: Mapping[str, str], other: Mapping[str, str]) -> float:
-    """The share of values that agree, 0..1. One that nearly agrees counts for less than half."""
+    """Return the share of equal values, 0..1. A similar value counts less than half."""
     whole = len(one.keys() | other.keys())
     return sum(_value_similarity(one[name], other[name]) for name in one.keys() & other.keys()) / whole
 

@@ -28,7 +28,7 @@ _NUMBER = re.compile(r"[0-9]{1,3}(?:[.,'’][0-9]{3})*(?P<cents>[.,][0-9]{1,2})?
 _EDGE = regex.compile(r"^[^\p{L}\p{M}\p{N}]+|[^\p{L}\p{M}\p{N}]+$")
 # Written without spaces between words, or with spaces between phrases: Thai as Chinese.
 _UNSPACED: Final = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}ー"
-_PIECE = regex.compile(rf"[{_UNSPACED}]+|[^{_UNSPACED}]+")
+_SAME_SPACING = regex.compile(rf"[{_UNSPACED}]+|[^{_UNSPACED}]+")
 _IS_UNSPACED = regex.compile(rf"[{_UNSPACED}]")
 _UNSEEN = regex.compile(IN_A_KEY)
 _IBAN_BEGINS = re.compile(r"[A-Za-z]{2}[0-9]{2}(?:[A-Za-z0-9]{4})?")
@@ -69,11 +69,11 @@ def _split_run(run: str) -> Iterator[str]:
     if run.isascii() or not _IS_UNSPACED.search(run):
         yield run[:MAX_LENGTH]
         return
-    for piece in _PIECE.findall(run):
-        if _IS_UNSPACED.match(piece):
-            yield from (piece[at : at + 2] for at in range(max(1, len(piece) - 1)))
+    for part in _SAME_SPACING.findall(run):
+        if _IS_UNSPACED.match(part):
+            yield from (part[at : at + 2] for at in range(max(1, len(part) - 1)))
         else:
-            yield piece[:MAX_LENGTH]
+            yield part[:MAX_LENGTH]
 
 
 def _grouped_iban(words: Sequence[str], at: int) -> str | None:
@@ -90,7 +90,7 @@ def _grouped_iban(words: Sequence[str], at: int) -> str | None:
     return whole.lower() if len(groups) > 1 and len(whole) in _IBAN_LENGTH else None
 
 
-# Words that are frequent in one language and rare in the others, and those that stand on its invoices.
+# Words that are frequent in one language and rare in the others, and words of its invoices.
 _COMMON_WORDS: Final = {
     "english": "the of and to is that for with was this from are by which at it invoice due amount payment receipt",
     "german": "der die und das den von zu mit ist für auf dem des ein eine nicht sich im rechnung betrag datum summe "
@@ -109,9 +109,9 @@ _COMMON_WORDS: Final = {
     "turkish": "ve bir bu için ile de da olarak çok daha fatura tutar tarih kdv toplam",
 }
 _LANGUAGES_BY_WORD: Final = {
-    word: frozenset(name for name, said in _COMMON_WORDS.items() if word in said.split())
-    for said in _COMMON_WORDS.values()
-    for word in said.split()
+    word: frozenset(name for name, words in _COMMON_WORDS.items() if word in words.split())
+    for words in _COMMON_WORDS.values()
+    for word in words.split()
 }
 _SCRIPTS: Final = {
     "russian": regex.compile(r"\p{Cyrillic}"),
@@ -130,24 +130,23 @@ LANGUAGES: Final = frozenset({*_COMMON_WORDS, *_SCRIPTS, SIMPLE})
 _MIN_COUNT: Final = 3
 
 
-def detect_language(found: Sequence[str], otherwise: str | None = None) -> str:
-    """Return the Postgres text search configuration for a text's terms; `otherwise` if the text is too short to
-    tell."""
+def detect_language(text_terms: Sequence[str], default: str | None = None) -> str:
+    """Return the Postgres text search configuration for a text's terms. Return `default` if the text is too short."""
     counts: dict[str, float] = {}
-    for term in found:
+    for term in text_terms:
         names = _LANGUAGES_BY_WORD.get(term, ())
         for name in names:
             counts[name] = counts.get(name, 0) + 1 / len(names)
     best = max(counts, key=counts.__getitem__, default=None)
-    if best is not None and counts[best] >= (_MIN_COUNT if otherwise else 1):
-        # A page of another language than the document says so clearly: names of places are no language.
-        return otherwise if otherwise and counts[best] < 2 * counts.get(otherwise, 0) else best
-    sample = "".join(found[:200])
+    if best is not None and counts[best] >= (_MIN_COUNT if default else 1):
+        # A page in another language than its document has many of its words, not a few place names.
+        return default if default and counts[best] < 2 * counts.get(default, 0) else best
+    sample = "".join(text_terms[:200])
     for name, script in _SCRIPTS.items():
         if 2 * len(script.findall(sample)) > len(sample):
             return name
-    if otherwise:
-        return otherwise
+    if default:
+        return default
     return DEFAULT_LANGUAGE if 2 * len(_LATIN.findall(sample)) > len(sample) else SIMPLE
 
 
@@ -166,16 +165,16 @@ def chunks(pages: Sequence[tuple[int, Sequence[str]]]) -> list[Chunk]:
     """Split pages, given as (number, words), into chunks of similar length. No chunk spans two pages."""
     by_page = [(number, terms(words)) for number, words in pages]
     beginning = [term for _, page in by_page[:20] for word in page for term in word]
-    mostly = detect_language(beginning)
-    return [chunk for number, page in by_page for chunk in _page_chunks(number, page, mostly)]
+    main_language = detect_language(beginning)
+    return [chunk for number, page in by_page for chunk in _page_chunks(number, page, main_language)]
 
 
-def _page_chunks(number: int, words: list[list[str]], mostly: str) -> Iterator[Chunk]:
+def _page_chunks(number: int, words: list[list[str]], main_language: str) -> Iterator[Chunk]:
     total = sum(map(len, words))
     if not total:
         return
     most = -(-total // -(-total // MAX_CHUNK_TERMS))
-    language = detect_language([term for word in words for term in word], mostly)
+    language = detect_language([term for word in words for term in word], main_language)
     first, held = 0, list[str]()
     for at, found in enumerate(words):
         if held and len(held) + len(found) > most:

@@ -30,13 +30,13 @@ class Approval(StrEnum):
 
 
 class CallStatus(StrEnum):
-    """How a call stands.
+    """The status of a tool call.
 
-    PENDING   a person is asked
-    APPROVED  it may run, by policy or by a person's word
-    WAITING   it has started child runs that have not all ended
-    REFUSED   it never ran: its arguments were wrong, or a person said no
-    DONE, FAILED   it ran, and its result is recorded
+    PENDING   waits for a person's decision
+    APPROVED  may run, approved by the policy or a person
+    WAITING   waits for child runs that it has started
+    REFUSED   never ran: its arguments were invalid, or a person rejected it
+    DONE, FAILED   ran, and its result is recorded
     """
 
     PENDING = "pending"
@@ -56,17 +56,17 @@ class DocumentStatus(StrEnum):
 
 
 class DocumentStage(StrEnum):
-    """What happens to a document now, or what it needs next: the one status that people see. Computed, never stored.
+    """The status of a document that users see. Computed, never stored.
 
-    PROCESSING         it is being read
-    FAILED             it could not be read
-    READY              it is read, and has no extraction
-    EXTRACTING         a run works on its fields
-    AWAITING_APPROVAL  a run about it waits for a person
+    PROCESSING         is being read
+    FAILED             could not be read
+    READY              has been read, and has no extraction
+    EXTRACTING         a run is extracting its fields
+    AWAITING_APPROVAL  a run on it waits for a person's decision
     PROPOSED           an agent suggests a schema and an extraction, to be accepted or rejected
-    NEEDS_REVIEW       its current extraction is not completed, or has unsure values or proposals
-    EXTRACTED          its current extraction is completed by an agent, has neither, and nobody has reviewed it
-    REVIEWED           its current extraction is completed, has neither, and a person has reviewed it
+    NEEDS_REVIEW       its current extraction is incomplete, or has uncertain values or pending proposals
+    EXTRACTED          an agent has completed its current extraction, and nothing needs review
+    REVIEWED           as EXTRACTED, and a person has reviewed it
     """
 
     PROCESSING = "processing"
@@ -81,15 +81,15 @@ class DocumentStage(StrEnum):
 
 
 class ReadingError(StrEnum):
-    """Why a document could not be read: the codes of `fieldmark.errors` that end a reading.
+    """Why a document could not be read. The same codes as in `fieldmark.errors`.
 
-    PASSWORD     it is protected with a password
-    DAMAGED      it is cut off, broken, or not what its name says
-    NO_TEXT      it is empty, or no page has a word that a person can see
-    OVER_LIMIT   it is too long, too large or too slow
-    UNSUPPORTED  it is of a kind that is not read
-    UNREADABLE   reading it failed, for a reason of the service's own
-    NOT_FOUND, TOO_LARGE   the original could not be had
+    PASSWORD     is protected with a password
+    DAMAGED      is truncated, corrupt, or of another type than its name says
+    NO_TEXT      is empty, or has no visible word
+    OVER_LIMIT   exceeds a limit on pages, size or time
+    UNSUPPORTED  is of an unsupported file type
+    UNREADABLE   reading failed because of an internal error
+    NOT_FOUND, TOO_LARGE   the original could not be downloaded
     """
 
     PASSWORD = "password"  # noqa: S105 - a code
@@ -165,7 +165,7 @@ class Actor(StrEnum):
 
 
 class ApprovedBy(StrEnum):
-    """Who let a tool call happen."""
+    """Who approved a tool call."""
 
     POLICY = "policy"
     PERSON = "person"

@@ -32,7 +32,8 @@ from fieldmark.errors import InvalidSchema
 
 MAX_VIOLATIONS: Final = 200
 MAX_STEPS: Final = 5_000_000
-"""The most that one validation compares, in names and items: a schema of 1 KB can branch without end."""
+"""Maximum steps of one validation, about one for each name or item compared: a schema of 1 KB can branch without
+end."""
 STEPS_PER_VALUE: Final = 500
 MIN_STEPS: Final = 200_000
 PATTERN_SECONDS: Final = 0.1
@@ -49,7 +50,7 @@ def validate(schema: Schema, fields: JsonValue) -> list[Violation]:
 
 
 def follow_references(schema: Schema, references: Iterable[str]) -> None:
-    """Raise InvalidSchema if a reference of the schema, or the schema itself, leads nowhere or round in a circle."""
+    """Raise InvalidSchema if a reference of the schema does not resolve or is circular."""
     with _errors(_Validator, schema, {}, ("#", *references)) as errors:
         for _ in errors:
             pass
@@ -144,7 +145,7 @@ def _violations(errors: Iterable[ValidationError]) -> list[Violation]:
 
 
 def _violation(error: ValidationError) -> Violation:
-    """The violation that an error describes; for one of branches, that of the branch that fits best."""
+    """Return an error as a violation. For `anyOf` and `oneOf`, return the error of the best matching branch."""
     error = cast(ValidationError, cast(Any, _best_match)([error]))
     path, keyword = tuple(error.absolute_path), _keyword(error)
     message = error.message[:300]
@@ -179,13 +180,13 @@ _MAY_STILL_HOLD: Final = frozenset(
         *("unevaluatedProperties", "unevaluatedItems", "not", "const", "enum", "uniqueItems"),
     )
 )
-"""Keywords that a growing object or list may come to satisfy."""
+"""Keywords that an incomplete object or list violates, and may satisfy once it is complete."""
 _MAY_STILL_CHANGE: Final = frozenset(("then", "else"))
-"""Parts of a schema that apply to a growing value only as long as a condition holds, or fails."""
+"""Subschemas whose condition may have another result once the value is complete."""
 
 
 def _is_final(error: ValidationError) -> bool:
-    """Whether an error remains however the objects and lists grow that are still being written."""
+    """Return whether an error remains even if objects gain properties and lists gain items."""
     keyword = _keyword(error)
     if isinstance(error.instance, dict | list) and (
         keyword in _MAY_STILL_HOLD or (keyword == "oneOf" and not error.context)
@@ -193,7 +194,7 @@ def _is_final(error: ValidationError) -> bool:
         return False
     if _MAY_STILL_CHANGE & {step for step in error.absolute_schema_path if isinstance(step, str)}:
         return False
-    if error.context:  # of anyOf, oneOf: no branch can come to hold
+    if error.context:  # anyOf, oneOf: final if the errors of every branch are
         branches: dict[str | int | None, bool] = {}
         for one in error.context:
             branch = one.schema_path[0] if one.schema_path else None
@@ -219,7 +220,7 @@ def _pattern(validator: Any, pattern: str, instance: JsonValue, schema: Schema) 
 
 
 def _multiple_of(validator: Any, step: Any, instance: JsonValue, schema: Schema) -> Iterator[ValidationError]:
-    # In fractions of what is printed: as binary floats 19.99 is not a multiple of 0.01.
+    # Exact fractions: as binary floats, 19.99 is not a multiple of 0.01.
     if is_number(instance) and Fraction(repr(instance)) % Fraction(repr(step)) != 0:
         yield ValidationError("is not a multiple")
 
@@ -235,7 +236,7 @@ def _unique_items(validator: Any, wanted: bool, instance: JsonValue, schema: Sch
 
 
 def _key(value: JsonValue) -> Any:
-    """A key that two values share if and only if JSON Schema calls them equal: 1 is 1.0, true is not 1."""
+    """Return a key that is equal for values that are equal in JSON Schema: 1 equals 1.0, true does not equal 1."""
     _spend(1 + _size(value))
     if isinstance(value, dict):
         return ("object", frozenset((key, _key(item)) for key, item in value.items()))
@@ -274,7 +275,7 @@ def _additional_properties(
 
 
 def _counted(name: str, keyword: Keyword) -> Keyword:
-    cost = 25 if name in ("$ref", "$dynamicRef") else 5  # about in proportion to what they take
+    cost = 25 if name in ("$ref", "$dynamicRef") else 5  # roughly proportional to the time they take
     compares_all = name in ("enum", "const")
 
     def apply(validator: Any, value: Any, instance: JsonValue, schema: Schema) -> Iterator[ValidationError]:
@@ -291,7 +292,7 @@ def _validator(keywords: Mapping[str, Keyword]) -> Any:
 
 
 _FORMATS: Final = FormatChecker(formats=())
-"""Of all formats only this one is asserted: the others describe a text, as the draft has it."""
+"""Only the format `date` is asserted. All others are annotations, the default of the draft."""
 _FORMATS.checkers["date"] = (_is_date, ())
 
 _Validator: Final = _validator(
@@ -310,8 +311,8 @@ _Validator: Final = _validator(
 # Which fields must be found -------------------------------------------------------------------------------------------
 
 
-def _is_grounded(validator: Any, said: JsonValue, instance: JsonValue, schema: Schema) -> Iterator[ValidationError]:
-    if isinstance(said, dict) and said.get("grounded") is True:
+def _is_grounded(validator: Any, value: JsonValue, instance: JsonValue, schema: Schema) -> Iterator[ValidationError]:
+    if isinstance(value, dict) and value.get("grounded") is True:
         yield ValidationError("must be found in the document")
 
 

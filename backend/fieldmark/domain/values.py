@@ -38,7 +38,7 @@ def _problems(value: JsonValue, where: str, depth: int) -> Iterator[str]:
         yield f"The value is nested more than {MAX_DEPTH} levels deep."
     elif isinstance(value, str):
         if _UNSTORABLE.search(value):
-            yield f"The text at {where} holds a NUL or half of a surrogate pair, which cannot be stored."
+            yield f"The text at {where} contains a NUL or half of a surrogate pair, which cannot be stored."
     elif isinstance(value, bool) or value is None:
         return
     elif isinstance(value, int):
@@ -55,7 +55,7 @@ def _problems(value: JsonValue, where: str, depth: int) -> Iterator[str]:
             if not 1 <= len(key) <= MAX_KEY_CHARACTERS:
                 yield f"A key at {where} has {len(key)} characters, 1 to {MAX_KEY_CHARACTERS} are allowed."
             if _UNSTORABLE.search(key):
-                yield f"A key at {where} holds a NUL or half of a surrogate pair, which cannot be stored."
+                yield f"A key at {where} contains a NUL or half of a surrogate pair, which cannot be stored."
             yield from _problems(item, f"{where}.{key[:40]}", depth + 1)
 
 
@@ -63,14 +63,14 @@ def invisible_problem(value: JsonValue, where: str = "value") -> str | None:
     """Return a message with the first invisible character of a value and its position, or None."""
     if isinstance(value, str):
         found = find_invisible(value)
-        return None if found is None else f"The text at {where} holds an invisible character, {found}: leave it out."
+        return None if found is None else f"The text at {where} contains the invisible character {found}. Remove it."
     if isinstance(value, list):
         items = (invisible_problem(item, f"{where}[{index}]") for index, item in enumerate(value))
         return next((sentence for sentence in items if sentence), None)
     if isinstance(value, dict):
         for key, item in value.items():
             if found := find_invisible(key, key=True):
-                return f"A key at {where} holds an invisible character, {found}: leave it out."
+                return f"A key at {where} contains the invisible character {found}. Remove it."
             if sentence := invisible_problem(item, f"{where}.{key[:40]}"):
                 return sentence
     return None

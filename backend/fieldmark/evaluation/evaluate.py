@@ -234,7 +234,7 @@ def report(
         "faults": [
             {
                 "document": one.name,
-                "path": paths.name(leaf.gold_path if leaf.wanted else leaf.got_path),
+                "path": paths.name(leaf.gold_path if leaf.is_in_gold else leaf.got_path),
                 **({} if isinstance(leaf.gold, Missing) else {"gold": leaf.gold}),
                 **({} if isinstance(leaf.got, Missing) else {"got": leaf.got}),
             }

@@ -93,7 +93,7 @@ async def test_completion_lists_all_faults_and_succeeds_when_fixed(strict):
     refused = await complete(strict, context)
     assert (refused.is_error, refused.code) == (True, "schema_violation")
     assert refused.data == {"paths": ["number", "total"]}
-    for message in ("number: is missing", "total: 120.0 was not found in the document", "119.00 but total says 120.00"):
+    for message in ("number: is missing", "total: 120.0 was not found in the document", "119.00 but total is 120.00"):
         assert message in refused.text
     assert strict.extraction()["status"] == "in_progress"
     await save(strict, {"number": "1", "total": 119.0}, {"total": {"state": "found", "page": 1}})

@@ -63,7 +63,7 @@ async def test_write_is_allowed_and_recorded_with_its_approver(case, hook, conte
     ("arguments", "reason"),
     [
         (TOTAL | {"confidence": 7}, "confidence: Input should be less than or equal to 1, got 7."),
-        (TOTAL | {"value": "a\0b"}, "The text at value.value holds a NUL"),
+        (TOTAL | {"value": "a\0b"}, "The text at value.value contains a NUL"),
         ({}, "path: Field required."),
     ],
 )
