@@ -112,7 +112,7 @@ REFUSED_FOR_CAUSE: dict[str, tuple[str, ...]] = {
     "accept_invitation": TOO_MUCH,
     **dict.fromkeys(("create_schema", "update_schema"), ("The schema ", *TOO_MUCH)),
     **dict.fromkeys(("create_prompt", "update_prompt", "create_tag", "update_tag", "update_document"), TOO_MUCH),
-    "create_key": ("would have expired already", *TOO_MUCH),
+    "create_key": ("must be in the future", *TOO_MUCH),
     "export_extraction": ("Nothing stands at", "is no list", "has no list", "There is no list", "as CSV"),
 }
 
