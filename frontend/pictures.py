@@ -39,7 +39,7 @@ async def open_page(at: Site, browser: Any, address: str, colours: str) -> Any:
     context = await browser.new_context(viewport={"width": 1280, "height": 800}, color_scheme=colours)
     page = await context.new_page()
     await page.goto(at.link(address))
-    await page.get_by_role("button", name="Sign in").click()  # a link signs nobody in unasked
+    await page.get_by_role("button", name="Sign in").click()  # a link signs in only after a click
     return page
 
 

@@ -168,7 +168,7 @@ class InvalidPath(Invalid):
 
 
 class InvalidSchema(Invalid):
-    """`details` may contain `errors` (path, code, message) and `suggestion`, the schema that was probably meant."""
+    """`details` may contain `errors` (path, code, message) and `suggestion`, the corrected schema."""
 
     code, title = "invalid_schema", "The schema cannot be used"
 

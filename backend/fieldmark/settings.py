@@ -109,7 +109,7 @@ class Settings(BaseSettings):
     supabase_jwt_secret: Annotated[SecretStr, Field(min_length=32)] | None = Field(
         default=None, validation_alias=_env("SUPABASE_JWT_SECRET")
     )
-    # The one that front ends sign in with: everybody may have it, and is told it.
+    # The public key that front ends sign in with.
     supabase_publishable_key: Annotated[str, AfterValidator(_check_publishable)] | None = Field(
         default=None, validation_alias=_env("SUPABASE_PUBLISHABLE_KEY")
     )
@@ -149,10 +149,10 @@ class Settings(BaseSettings):
         | None
     ) = None
 
-    # Agent processes that are connected before a run asks. 0: none lives on between runs either.
+    # Agent processes that are started in advance. 0: processes are not reused between runs either.
     warm_spares: Annotated[int, Field(ge=0, le=64)] = 1
 
-    # How long a CLI stays for a person's decision while nobody else wants its place; 0: it is let go at once.
+    # How long a CLI process is kept for a decision while no other run needs its slot. 0: it is ended at once.
     approval_wait_seconds: Annotated[float, Field(ge=0, le=30)] = 10
 
     # For how many days after its end what a run left is kept (0: for ever): see worker/maintenance.py.

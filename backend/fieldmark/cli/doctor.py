@@ -85,11 +85,11 @@ async def _look_elsewhere(client: Client) -> list[Check]:
             checks.append(Check(name, State.FAILED, str(error), "Check the address and that the service is running."))
             break
         else:
-            checks.append(Check(name, State.OK, _told(name, answer)))
+            checks.append(Check(name, State.OK, _summary(name, answer)))
     return checks
 
 
-def _told(name: str, answer: dict[str, Any]) -> str:
+def _summary(name: str, answer: dict[str, Any]) -> str:
     if name == "service":
         return f"Ready. Model: {answer['model']}."
     key = answer["key"]

@@ -37,7 +37,7 @@ def stall(seconds: float, *blocks: Block) -> Respond:
 
 
 def paced(goes_on: Callable[[str], Awaitable[Any]], *blocks: Block, characters: int = 4) -> Respond:
-    """The model writes a few characters at a time, and waits before each for `goes_on(what stands of the block)`."""
+    """The model writes a few characters at a time, and waits before each for `goes_on(text so far)`."""
     return Respond(lambda body: _streaming(_paced(body, blocks, goes_on, characters)))
 
 
@@ -101,8 +101,8 @@ def endless(step: Step) -> Endless:
 class Script:
     """Answers each conversation with the turns in order; a fault is served once, before the turn that follows it.
 
-    Where a conversation stands is read from the request itself: the n-th turn answers a request that holds n answers
-    of the model (neighbouring assistant messages count as one). So a request that is repeated, by the client's own
+    The position in a conversation is read from the request: the n-th turn answers a request that contains n answers of
+    the model (neighbouring assistant messages count as one). So a request that is repeated, by the client's own
     retries or by a second process that resumes the conversation, gets the same turn again, a turn with several calls
     counts once, and conversations beside each other never take each other's turns. Only how many faults were served is
     remembered, by conversation (the CLI's session, else the first message) and place.
@@ -158,7 +158,7 @@ def answers_so_far(body: Body) -> int:
 
 
 def conversation(body: Body) -> str:
-    """What tells two conversations apart: the client's session, else a digest of the first message."""
+    """Return the key of a conversation: the client's session, else a digest of the first message."""
     session = as_object(body.get("metadata")).get("user_id")
     first = session if session else json.dumps(items(body, "messages")[:1], sort_keys=True)
     return hashlib.sha256(str(first).encode()).hexdigest()

@@ -65,7 +65,7 @@ export async function* follow<Event extends AnyEvent, Call extends { call_id: st
   let rested = false; // it was seen to be at rest before its stream was asked for
   let part: string | undefined; // a run that is part of it, and has asked
 
-  /** Waits a little, longer each time. Throws what no second try mends. */
+  /** Wait with exponential backoff. Throw errors that a retry cannot fix. */
   async function mayTryAgain(error: unknown, deciding: boolean): Promise<void> {
     options.signal?.throwIfAborted();
     failures += 1;
@@ -101,7 +101,7 @@ export async function* follow<Event extends AnyEvent, Call extends { call_id: st
       }
       if (last?.type === 'complete' || last?.type === 'error') return;
       if (part === undefined) {
-        // It waits for a person, or a proxy has ended the stream too early: the run itself tells which.
+        // Either the run waits for a decision, or a proxy ended the stream: the run's status shows which.
         const run = await service.look(runId);
         waiting = run.waits_for ?? undefined;
         const ended = ENDED.has(run.status);
@@ -133,7 +133,7 @@ export function isLast(event: AnyEvent): boolean {
   return event.type === 'complete' || event.type === 'error' || event.type === 'approval';
 }
 
-/** The run below the one that tells this which asks a person. */
+/** Return the child run that waits for a decision. */
 export function partThatAsks(event: AnyEvent): string | undefined {
   let part: string | undefined;
   let current = event as AnyEvent & { run_id?: string; event?: AnyEvent };

@@ -1,4 +1,4 @@
-// Somebody else is faster each time: what this client decides was decided already. FIELDMARK_URL, FIELDMARK_KEY, and a
+// Another client is faster each time: the calls that this client decides are already decided. FIELDMARK_URL, FIELDMARK_KEY, and a
 // file's path as the argument. Says how often that was so, and how the run ended.
 import { readFile } from 'node:fs/promises';
 import { basename } from 'node:path';

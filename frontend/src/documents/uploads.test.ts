@@ -26,13 +26,13 @@ beforeEach(() => {
 afterEach(() => void vi.unstubAllGlobals());
 
 test('a file whose suggestion failed is not uploaded twice', async () => {
-  const told = vi.fn();
-  onUploaded(told);
+  const onChange = vi.fn();
+  onUploaded(onChange);
   const proposal = vi.mocked(startProposal).mockRejectedValueOnce(new Error('No such model.'));
   const { result } = renderHook(useUploads);
   upload([new File(['Total: 1'], 'a.txt')]);
   await waitFor(() => expect(result.current[0]).toMatchObject({ status: 'failed', error: t('documents.uploads.noSuggestion', { reason: t('shell.unreachable') }) }));
-  expect(told).toHaveBeenCalledWith({ id: 'd1' });
+  expect(onChange).toHaveBeenCalledWith({ id: 'd1' });
   tryAgain(result.current[0]!.id);
   await waitFor(() => expect(result.current[0]).toMatchObject({ status: 'done', document: { id: 'd1' } }));
   expect(posted).toEqual(['/api/documents?auto_create=false']);

@@ -13,14 +13,14 @@ function at(moment: number, state: RunState, ...numbered: [number | undefined, o
   const events = numbered.map(([id, event]) => (id === undefined ? { event: event as RunEvent } : { id, event: event as RunEvent }));
   return runReducer(state, { type: 'events', events: events, at: moment });
 }
-const begun = after(INITIAL_STATE, [1, { type: 'run', run_id: RUN, extraction_id: 'e' }]);
+const startedRun = after(INITIAL_STATE, [1, { type: 'run', run_id: RUN, extraction_id: 'e' }]);
 const running = { type: 'tool', tool: 'extract_fields', call_id: 'c', status: 'running', message: 'Saving', input: { a: 1 } };
 const ended = { type: 'tool_result', tool_result: 'extract_fields', call_id: 'c', status: 'complete', message: 'Saved', duration_ms: 5 };
 const preview = (path: string, callId = 'c') => ({ type: 'preview', call_id: callId, path, value: 1 });
 
 describe('drafts', () => {
   test('are extended by deltas and replaced by the complete text', () => {
-    const half = after(begun, [undefined, { type: 'text_delta', text_delta: 'I re' }], [undefined, { type: 'text_delta', text_delta: 'ad' }]);
+    const half = after(startedRun, [undefined, { type: 'text_delta', text_delta: 'I re' }], [undefined, { type: 'text_delta', text_delta: 'ad' }]);
     expect(half.draft).toEqual({ kind: 'text', text: 'I read', since: 0 });
     const whole = after(half, [2, { type: 'text', text: 'I read it.' }]);
     expect(whole.draft).toBeNull();
@@ -28,25 +28,25 @@ describe('drafts', () => {
   });
 
   test('end with the next numbered event', () => {
-    const half = after(begun, [undefined, { type: 'thinking_delta', thinking_delta: 'Hm' }]);
+    const half = after(startedRun, [undefined, { type: 'thinking_delta', thinking_delta: 'Hm' }]);
     expect(after(half, [2, { type: 'retry', retry: 'Busy.', wait_s: 1 }]).draft).toBeNull();
   });
 
   test('start over with another kind', () => {
-    const state = after(begun, [undefined, { type: 'thinking_delta', thinking_delta: 'Hm' }], [undefined, { type: 'text_delta', text_delta: 'So' }]);
+    const state = after(startedRun, [undefined, { type: 'thinking_delta', thinking_delta: 'Hm' }], [undefined, { type: 'text_delta', text_delta: 'So' }]);
     expect(state.draft).toEqual({ kind: 'text', text: 'So', since: 0 });
   });
 
   test('are timed from their first delta', () => {
-    const more = at(700, at(500, begun, [undefined, { type: 'thinking_delta', thinking_delta: 'Hm' }]), [undefined, { type: 'thinking_delta', thinking_delta: '!' }]);
+    const more = at(700, at(500, startedRun, [undefined, { type: 'thinking_delta', thinking_delta: 'Hm' }]), [undefined, { type: 'thinking_delta', thinking_delta: '!' }]);
     expect(more.draft).toEqual({ kind: 'thinking', text: 'Hm!', since: 500 });
     expect(at(1500, more, [2, { type: 'thinking', thinking: 'Hm!' }]).steps).toEqual([{ kind: 'thinking', key: '2', text: 'Hm!', durationMs: 1000 }]);
-    expect(at(1500, begun, [2, { type: 'thinking', thinking: 'Hm!' }]).steps).toEqual([{ kind: 'thinking', key: '2', text: 'Hm!', durationMs: undefined }]);
+    expect(at(1500, startedRun, [2, { type: 'thinking', thinking: 'Hm!' }]).steps).toEqual([{ kind: 'thinking', key: '2', text: 'Hm!', durationMs: undefined }]);
   });
 });
 
 describe('previews', () => {
-  const shown = after(begun, [undefined, preview('total')], [undefined, preview('items[0].price')], [undefined, preview('tax', 'd')]);
+  const shown = after(startedRun, [undefined, preview('total')], [undefined, preview('items[0].price')], [undefined, preview('tax', 'd')]);
 
   test('are shown until the path is stored', () => {
     const state = after(shown, [2, { type: 'changed', version: 1, changed: [{ path: 'total', value: 1, confidence: 1, evidence: null }] }]);
@@ -76,14 +76,14 @@ describe('previews', () => {
 
 describe('calls', () => {
   test('keep their input when they end', () => {
-    const state = after(begun, [2, running], [3, { ...ended, output: 'Saved.' }]);
+    const state = after(startedRun, [2, running], [3, { ...ended, output: 'Saved.' }]);
     expect(state.steps).toEqual([
       { kind: 'tool', key: '2', callId: 'c', tool: 'extract_fields', message: 'Saved', status: 'complete', input: { a: 1 }, output: 'Saved.', error: undefined, durationMs: 5 },
     ]);
   });
 
   test('wait for approval until they end', () => {
-    const waits = after(begun, [2, { type: 'approval', run_id: RUN, approval: { call_id: 'c', tool: 't', input: {}, message: 'm', changes: [] } }]);
+    const waits = after(startedRun, [2, { type: 'approval', run_id: RUN, approval: { call_id: 'c', tool: 't', input: {}, message: 'm', changes: [] } }]);
     expect([waits.phase, waits.approval?.runId, isRunning(waits)]).toEqual(['approval', RUN, false]);
     const decided = after(waits, [3, ended]);
     expect([decided.phase, decided.approval]).toEqual(['working', null]);
@@ -129,23 +129,23 @@ describe('a child run', () => {
 });
 
 test('events are applied once after a reconnect', () => {
-  const once = after(begun, [2, { type: 'text', text: 'A' }], [3, running]);
+  const once = after(startedRun, [2, { type: 'text', text: 'A' }], [3, running]);
   expect(after(once, [1, { type: 'run', run_id: RUN }], [2, { type: 'text', text: 'A' }], [3, running])).toBe(once);
 });
 
 test('a lost connection is shown until the next event', () => {
-  const lost = runReducer(begun, { type: 'lost' });
+  const lost = runReducer(startedRun, { type: 'lost' });
   expect(lost.lost).toBe(true);
   expect(after(lost, [2, { type: 'text', text: 'A' }]).lost).toBe(false);
 });
 
 test('the end of a run', () => {
-  const done = after(begun, [2, { type: 'complete', complete: true, cost: 0.01, usage: USAGE }]);
+  const done = after(startedRun, [2, { type: 'complete', complete: true, cost: 0.01, usage: USAGE }]);
   expect([done.phase, done.costUsd, done.extractionId, isRunning(done)]).toEqual(['complete', 0.01, 'e', false]);
-  const failed = after(begun, [2, { type: 'error', error: 'No.', code: 'cancelled', run_id: RUN }]);
+  const failed = after(startedRun, [2, { type: 'error', error: 'No.', code: 'cancelled', run_id: RUN }]);
   expect([failed.phase, failed.error]).toEqual(['failed', { code: 'cancelled', message: 'No.' }]);
 });
 
 test('unknown events are ignored', () => {
-  expect(after(begun, [2, { type: 'something_new' }]).phase).toBe('working');
+  expect(after(startedRun, [2, { type: 'something_new' }]).phase).toBe('working');
 });

@@ -44,9 +44,9 @@ export function useRun(runId: string | null): { state: RunState; resume: () => v
     };
     const follow = async () => {
       const lost = () => dispatch({ type: 'lost' });
-      for await (const told of followRun(runId, { after, deltas: true, lost, signal: controller.signal })) {
+      for await (const received of followRun(runId, { after, deltas: true, lost, signal: controller.signal })) {
         if (controller.signal.aborted) return;
-        gathered.push(told);
+        gathered.push(received);
         timer ??= setTimeout(flush, 16);
       }
     };

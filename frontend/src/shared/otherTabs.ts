@@ -1,4 +1,4 @@
-/** Tells the browser's other tabs that something changed, not what: they load it from the service again. */
+/** Notify the browser's other tabs that something changed. They load it from the service again. */
 
 const DEBOUNCE_MS = 200;
 
