@@ -60,7 +60,6 @@ async def test_while_the_database_is_away_all_say_so_and_afterwards_all_go_on(se
         assert (await http.get("/healthz")).status_code == 200
         for answer in await asyncio.gather(*asked):
             detail = problem(answer, 503)
-            assert "no connection became free" in detail
             assert int(answer.headers["retry-after"]) > 0
             assert "postgresql://" not in detail and "fieldmark_app" not in detail
         allow(True)
